@@ -15,6 +15,7 @@ fn main() {
         println!("cargo::rerun-if-changed={}", workspace.join(source).display());
     }
     println!("cargo::rustc-env=HARNESS_COMMIT={}", commit(&workspace));
+    chips(&var("CARGO_MANIFEST_DIR").join("chips"), &var("OUT_DIR"));
     let target_dir = var("OUT_DIR").join("plugin");
     let mut build = Command::new(var("CARGO"));
     build
@@ -43,7 +44,32 @@ fn main() {
     println!("cargo::rustc-env=PLUGIN_LIBRARY={}", library.display());
 }
 
-/// Commit of a release build, for `--version`. A debug build has none, so that it is not rebuilt with each commit.
+/// Writes the lists of chips and kinds that are carried along: a new one is a file and no code.
+fn chips(folder: &Path, out: &Path) {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let list = |folder: &Path, is_path: bool| {
+        let mut rows = Vec::new();
+        for entry in std::fs::read_dir(folder).expect("chips lie beside the sources") {
+            let path = entry.expect("a folder can be read").path();
+            if path.extension().is_some_and(|ending| ending == "toml") {
+                let stem = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+                let name = if is_path { format!("kinds/{stem}.toml") } else { stem };
+                rows.push(format!("({name:?}, include_str!({:?}))", path.display().to_string()));
+            }
+        }
+        rows.sort();
+        format!("&[{}]", rows.join(", "))
+    };
+    let text = format!(
+        "/// The chips that are carried along, by name.\npub(crate) const CHIPS: &[(&str, &str)] = {};\n\
+         /// Files of kinds, by path.\npub(crate) const KINDS: &[(&str, &str)] = {};\n",
+        list(folder, false),
+        list(&folder.join("kinds"), true)
+    );
+    std::fs::write(out.join("chips.rs"), text).expect("OUT_DIR can be written");
+}
+
+/// The commit that a release build is of, which `--version` says; a debug build does not change with each commit.
 fn commit(workspace: &Path) -> String {
     if env::var("PROFILE").is_ok_and(|profile| profile != "release") {
         return "unknown (a debug build)".to_owned();

@@ -10,6 +10,7 @@
 //! an [`exit_code`], never a panic.
 
 pub mod analysis;
+pub mod chip;
 pub mod cli;
 pub mod commands;
 pub mod debug;

@@ -12,6 +12,7 @@ use wire::definition::FrameKind;
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::evidence::{self, Cut};
 use crate::analysis::standstill;
+use crate::chip::{self, Chip};
 use crate::error::InputError;
 use crate::image::given;
 use crate::image::heap::{self, rule::Rule};
@@ -27,7 +28,7 @@ use crate::image::zone;
 use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
-use crate::profile::{Code, Facts, GenericSpan, InTarget, Profile};
+use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile};
 use crate::run::directory::Output;
 use crate::run::emulator;
 use crate::run::execution::Outcome;
@@ -82,6 +83,8 @@ pub struct Measured {
 pub struct Loaded {
     pub(crate) image: Image,
     pub(crate) choice: Choice,
+    /// The chip that the machine is completed to.
+    pub(crate) chip: Option<Chip>,
     /// The in-target table, if the image has one.
     mcount: Option<mcount::Header>,
     /// ELF that names the image's addresses, if there is one.
@@ -130,7 +133,11 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         symbols: options.symbols.as_deref(),
     };
     let mut image = Image::open(&options.firmware, &load)?;
-    let choice = machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?;
+    let chip = options.chip.as_deref().map(chip::find).transpose()?;
+    let choice = match &chip {
+        Some(chip) => machine::choose_chip(&image, chip)?,
+        None => machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?,
+    };
     offered::check(options, &choice)?;
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     warn(&image.warnings);
@@ -148,7 +155,7 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
             .map_err(|error| InputError::about(&options.firmware, error))?
     };
     warn(&stubs.warnings);
-    Ok(Loaded { image, choice, mcount: mcount.headers.into_iter().next(), symbol_file, stubs })
+    Ok(Loaded { image, choice, chip, mcount: mcount.headers.into_iter().next(), symbol_file, stubs })
 }
 
 /// Copies the files of `--file` into the firmware's directory.
@@ -170,7 +177,7 @@ pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(),
 pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
     let loaded = load(options, listener)?;
     let symbols = loaded.symbols();
-    let Loaded { image, choice, mcount, symbol_file, stubs } = &loaded;
+    let Loaded { image, choice, chip, mcount, symbol_file, stubs } = &loaded;
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let find = |option: &str, name: &str| match symbols.find(name) {
@@ -226,6 +233,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let plan = Plan {
         image,
         choice,
+        chip: chip.as_ref(),
         emulator: &emulator,
         options,
         icount_shift,
@@ -266,11 +274,17 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         .as_deref()
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
     let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
+    if let Some(chip) = chip {
+        profile.facts.chip = Some(chip_facts(chip, options, &workspace)?);
+    }
     if let (Some(kept), Some(asked)) = (&mut profile.timeline, timeline) {
         kept.patterns = options.timeline.clone().unwrap_or_default();
         kept.functions = asked.functions;
         kept.objects = traced::objects(kept, &symbols);
         kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
+    }
+    if let Some(line) = chip_hint(image, options, &profile) {
+        listener.choice(&line);
     }
     show::heap::missed(&profile).iter().for_each(|line| listener.say(&format!("warning: {line}")));
     profile.facts.generic_spans = generic_spans;
@@ -287,7 +301,50 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     Ok(Measured { profile, console: workspace.console() })
 }
 
-/// Warning for a QEMU that does not say which memory the machine has: what may fail.
+/// The chips that may help firmware which waits for what QEMU's machine has not, or faults there.
+fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<String> {
+    let only = &profile.facts.only;
+    let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
+    if options.chip.is_some() || options.machine.is_some() || !is_lost && only.poll.is_none() {
+        return None;
+    }
+    let chips = machine::chips_for(image);
+    let which = if chips.len() > 1 { format!("one of {}", chips.join(", ")) } else { chips.first()?.to_string() };
+    Some(format!(
+        "note: if it was built for a real chip, --chip has memory and registers for it: {which} (docs/chips.md)"
+    ))
+}
+
+/// What a profile says of its chip.
+fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<profile::Chip> {
+    let table =
+        fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
+    let mut rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.reads + row.writes), row.address));
+    let bites = rows.iter().position(|row| row.address == wire::chip::BITES).map(|at| rows.remove(at));
+    let bitten =
+        bites.map(|row| (chip.wire.block_at(row.pc).map(|block| block.name.clone()).unwrap_or_default(), row.writes));
+    let unmodelled = rows.into_iter().map(|row| profile::Unmodelled {
+        name: match row.address {
+            wire::chip::OTHERS => "others".to_owned(),
+            address => chip.name_of(address).unwrap_or_default(),
+        },
+        address: row.address,
+        pc: row.pc,
+        reads: row.reads,
+        writes: row.writes,
+    });
+    Ok(profile::Chip {
+        name: chip.name.clone(),
+        given: chip::shown(options.chip.as_deref().unwrap_or_default()),
+        sha256: chip.sha256.clone(),
+        differs: chip.differs.clone(),
+        unmodelled: unmodelled.collect(),
+        bitten,
+    })
+}
+
+/// What is not promised where QEMU does not say which memory the machine has.
 fn describe_unread(why: &Unread, choice: &Choice) -> String {
     let known = if choice.machine.memory.is_empty() {
         "where the image itself lies"
@@ -442,6 +499,7 @@ fn profile(
         qemu_version,
         tricks: tricks::told(plan.emulator).tricks,
         machine: choice.machine.name.clone().into_owned(),
+        chip: None,
         cpu: choice.cpu.clone(),
         isa: choice.machine.isa.to_owned(),
         icount_shift: plan.icount_shift,

@@ -64,6 +64,7 @@ mod sleep;
 mod snapshot;
 mod state;
 mod translate;
+mod unmodelled;
 mod wait;
 
 fn install(installation: qemu::Installation) {
@@ -71,9 +72,8 @@ fn install(installation: qemu::Installation) {
     qemu::die_with_parent();
     // The only argument; the harness is the only caller.
     let dir = arguments.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
-    if let Err(state::Refused(refusal, why)) = state::install(dir, vcpus) {
-        qemu::say(&why);
-        refuse(dir, refusal);
+    if let Err(refused) = state::install(dir, vcpus, refuse) {
+        refuse(dir, refused);
         qemu::exit(1);
     }
     qemu::on_vcpu_init::<hooks::VcpuInit>(id);
@@ -84,8 +84,9 @@ fn install(installation: qemu::Installation) {
 qemu::install_by!(install);
 
 /// Tells the harness. The file is there already, so that this needs no room on the disk.
-fn refuse(dir: &str, refusal: wire::refusal::Refusal) {
+fn refuse(dir: &str, state::Refused(refusal, why): state::Refused) {
     use std::io::Write as _;
+    qemu::say(&why);
     let path = std::path::Path::new(dir).join(wire::refusal::FILE_NAME);
     if let (Ok(bytes), Ok(mut file)) = (refusal.bytes(), std::fs::OpenOptions::new().write(true).open(path)) {
         // There is nothing better to do if this fails, too: the harness then shows what was said.

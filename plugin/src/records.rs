@@ -124,6 +124,28 @@ impl Control {
     }
 }
 
+/// The file of accesses that nothing models: rows of fixed size.
+pub(crate) struct Table(Map);
+
+impl Table {
+    /// Creates it in `directory`, empty.
+    pub(crate) fn create(directory: &str) -> io::Result<Table> {
+        let file = create(&Path::new(directory).join(wire::chip::FILE_NAME))?;
+        Ok(Table(Map::extend(&file, 0, wire::chip::TABLE_BYTES)?))
+    }
+
+    /// Counts an access in a row, which is the address' from the first on.
+    pub(crate) fn count(&self, row: usize, address: u64, pc: u64, is_write: bool) {
+        let word = |word: usize| self.0.u64_at((row * wire::chip::ROW_WORDS + word) * 8);
+        if word(0).load(Ordering::Relaxed) == 0 {
+            word(1).store(pc, Ordering::Relaxed);
+        }
+        let count = word(if is_write { 3 } else { 2 });
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        word(0).store(address + 1, Ordering::Relaxed);
+    }
+}
+
 /// A file that only grows, mapped one window at a time.
 struct Stream {
     file: File,

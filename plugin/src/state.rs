@@ -40,6 +40,7 @@ use crate::records::{Ledger, Records};
 use crate::semihosting::Asked;
 use crate::sleep::Sleep;
 use crate::snapshot::Snapshot;
+use crate::unmodelled::Unmodelled;
 use crate::wait::{Guard, MainThread};
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
@@ -86,6 +87,8 @@ pub(crate) struct State {
     pub(crate) asked: Asked,
     /// None: the run is not debugged.
     pub(crate) debugger: Option<Debugger>,
+    /// None: the machine is as QEMU has it, or it is not asked for.
+    pub(crate) unmodelled: Option<Unmodelled>,
     /// Of several vCPUs, the instruction at which it is to be asked: the clocks are those of each.
     hold_at: Option<u64>,
 }
@@ -132,8 +135,9 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Sets the plugin up as the request in a directory asks; called once, before any vCPU exists.
-pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
+/// Sets the plugin up as the request in a directory asks; called once, before any vCPU exists. `refuse` says in that
+/// directory what turns out later not to work.
+pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
     qemu::choose(request.qemu);
@@ -162,6 +166,17 @@ pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
+    let is_noted = request.chip.is_some() && !request.is_debugged;
+    let unmodelled = is_noted.then(|| Unmodelled::create(directory)).transpose()?;
+    if let Some(chip) = request.chip.clone() {
+        let directory = directory.to_owned();
+        let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
+        let bites: Box<dyn Fn(u64) + Send> = match &unmodelled {
+            Some(unmodelled) => Box::new(unmodelled.on_bite()),
+            None => Box::new(|_| ()),
+        };
+        qemu::complete_chip(chip, refuse_chip, bites).map_err(|missing| Refused(Refusal::Chip, missing))?;
+    }
     let mut state = State {
         guest,
         code: Code::new(&request),
@@ -199,6 +214,7 @@ pub(crate) fn install(directory: &str, vcpus: u32) -> Result<(), Refused> {
         handles: Handles::new(),
         asked: Asked::new(request.semihosting),
         debugger,
+        unmodelled,
         hold_at: None,
     };
     if state.debugger.is_some() {

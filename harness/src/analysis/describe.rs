@@ -3,7 +3,7 @@
 use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
 use crate::profile::only::{Device, OnlyPoll, Standstill, is_long};
-use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks};
+use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks, Unmodelled};
 use crate::text::number::{Hex, group, plural, share_at_least};
 use crate::text::shell::quoted;
 use crate::text::terminal::{printable, shorten};
@@ -13,6 +13,52 @@ pub fn describe_stubs(facts: &Facts) -> Option<String> {
     let stubs: Vec<String> = facts.stubs.iter().map(ToString::to_string).collect();
     let functions = plural(stubs.len() as u64, "function");
     (!stubs.is_empty()).then(|| format!("{functions} returned at once (--stub): {}", stubs.join(", ")))
+}
+
+/// Accesses shown of those that nothing models.
+const MOST_UNMODELLED: usize = 10;
+
+/// The chip that the machine was completed to: what differs from it, and what of it nothing models.
+pub fn describe_chip(profile: &Profile) -> Vec<String> {
+    let Some(chip) = &profile.facts.chip else { return Vec::new() };
+    let mut lines = Vec::new();
+    let hash = &chip.sha256[..chip.sha256.len().min(12)];
+    let differs = if chip.differs.is_empty() {
+        String::new()
+    } else {
+        format!("; not as in the chip: {}", chip.differs.join("; "))
+    };
+    let name = printable(&chip.name);
+    lines.push(printable(&format!("chip {name} ({hash}) on QEMU's {}{differs}", profile.facts.machine)).into_owned());
+    if let Some((name, times)) = &chip.bitten {
+        let times = plural(*times, "time");
+        lines.push(format!(
+            "warning: the watchdog {} ran out {times}: the chip would have been reset",
+            printable(name)
+        ));
+    }
+    if chip.unmodelled.is_empty() {
+        lines.push("every register that was accessed is modelled".to_owned());
+        return lines;
+    }
+    let of = |row: &Unmodelled| {
+        let name = if row.name.is_empty() { Hex(row.address).to_string() } else { printable(&row.name).into_owned() };
+        let counts = match (row.reads, row.writes) {
+            (0, writes) => format!("{} written", group(writes)),
+            (reads, 0) => format!("{} read", group(reads)),
+            (reads, writes) => format!("{} read, {} written", group(reads), group(writes)),
+        };
+        format!("{name} ({counts}, first at {})", place(&profile.names, row.pc))
+    };
+    let shown: Vec<String> = chip.unmodelled.iter().take(MOST_UNMODELLED).map(of).collect();
+    let more = chip.unmodelled.len().saturating_sub(MOST_UNMODELLED);
+    let more = if more > 0 { format!("; {more} more") } else { String::new() };
+    lines.push(format!(
+        "not modelled: {}, which read as last written: {}{more}",
+        plural(chip.unmodelled.len() as u64, "register"),
+        shown.join("; ")
+    ));
+    lines
 }
 
 /// `0x80000abc in main (main.c:12)`.

@@ -143,6 +143,8 @@ pub enum Command {
 pub enum Listed {
     /// QEMU's machines that can be chosen for an image, with their memory as MEMORY blocks of a linker script
     Machines,
+    /// The chips that are known by name (--chip), with their processor and memory
+    Chips,
     /// The formats of `harness export`
     Formats,
     /// The functions of an image, or of a profile with their instructions, by the names that commands take
@@ -711,7 +713,10 @@ pub struct MeasureArgs {
     #[arg(allow_hyphen_values = true)]
     pub input_after: Vec<Placed>,
 
-    /// QEMU machine, instead of the one that fits the image's memory and CPU
+    /// Chip that the firmware is for: a name, or a chip file (docs/chips.md); QEMU's machine is completed to it
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
+    pub chip: Option<String>,
+    /// QEMU machine, instead of the one that the image's memory and CPU point to
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub machine: Option<String>,
     /// QEMU CPU, instead of the machine's own
@@ -784,6 +789,7 @@ impl Default for MeasureArgs {
             max_output: DEFAULT_MAX_OUTPUT.to_owned(),
             input: Vec::new(),
             input_after: Vec::new(),
+            chip: None,
             machine: None,
             cpu: None,
             qemu_arg: Vec::new(),

@@ -220,6 +220,10 @@ impl Options {
             let what = "must be at least 1; --no-stacks takes no call stacks";
             return Err(OptionError::new("--max-depth", args.max_depth, what));
         }
+        if let (Some(chip), Some(_), _) | (Some(chip), _, Some(_)) = (&args.chip, &args.machine, &args.cpu) {
+            let what = "a chip says which machine and processor it needs: leave --machine and --cpu out";
+            return Err(OptionError::new("--chip", chip, what));
+        }
         let files = args.file.iter().map(|text| file(text)).collect::<Result<_, _>>()?;
         let stubs = args.stub.iter().map(|text| Wanted::parse(text).map_err(OptionError::of("--stub")));
         let stubs = stubs.collect::<Result<_, _>>()?;
@@ -262,6 +266,7 @@ impl Options {
             by_phase: args.by == Some(Split::Phase),
             flamechart: args.flamechart,
             bin_bytes,
+            chip: args.chip,
             machine: args.machine,
             cpu: args.cpu,
             settings: Vec::new(),

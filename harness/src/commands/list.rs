@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::chip;
 use crate::cli::{ListArgs, Listed};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
@@ -24,6 +25,14 @@ pub fn formats() -> String {
     glossary(&rows, terminal::width_columns().unwrap_or(usize::MAX))
 }
 
+/// The chips that are known by name, with their processor and memory.
+fn chips() -> Result<String, InputError> {
+    let known = chip::names().map(chip::find).collect::<Result<Vec<_>, _>>()?;
+    let rows: Vec<(&str, String)> = known.iter().map(|chip| (chip.name.as_str(), chip.describe())).collect();
+    let rows: Vec<_> = rows.iter().map(|(name, what)| (*name, what.as_str())).collect();
+    Ok(glossary(&rows, terminal::width_columns().unwrap_or(usize::MAX)))
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -31,11 +40,12 @@ pub fn formats() -> String {
 pub fn run(args: &ListArgs) -> Result<ExitCode> {
     let mut text = Vec::new();
     match (args.what, args.of.as_deref()) {
-        (Listed::Machines | Listed::Formats, Some(of)) => {
-            let why = "machines and formats are the same for every file: leave it out";
+        (Listed::Machines | Listed::Chips | Listed::Formats, Some(of)) => {
+            let why = "machines, chips and formats are the same for every file: leave it out";
             return Err(InputError::about(of, why).into());
         }
         (Listed::Machines, None) => machines::write(MACHINES, &mut text)?,
+        (Listed::Chips, None) => text.extend(chips()?.into_bytes()),
         (Listed::Formats, None) => text.extend(formats().into_bytes()),
         (Listed::Functions, of) => functions(of.unwrap_or(Path::new("")), &mut text)?,
         (Listed::Tasks, of) => of_tasks(of.unwrap_or(Path::new("")), &mut text)?,

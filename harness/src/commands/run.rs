@@ -137,6 +137,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     // What is no warning is how it ended, which is said below.
     lines.extend(describe::describe_trouble(&profile).filter(|line| line.starts_with("warning: ")));
     lines.extend(describe::describe_stubs(facts));
+    lines.extend(describe::describe_chip(&profile));
     lines.push(format!(
         "{} on {}: {}; {} instructions; profile in {}",
         facts.image_name,

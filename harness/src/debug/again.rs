@@ -5,9 +5,10 @@
 
 use clap::ValueEnum as _;
 
+use crate::chip;
 use crate::error::InputError;
 use crate::image::stub::Wanted;
-use crate::profile::Facts;
+use crate::profile::{Chip, Facts};
 use crate::profile::input::{Input, When};
 use crate::run::options::Options;
 use crate::run::semihosting::Semihosting;
@@ -24,13 +25,19 @@ const MAX_SHIFT: u8 = 10;
 /// profile has what no run can have.
 pub fn repeat(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     check(facts)?;
-    let typed = options.machine.take();
-    options.machine = Some(named("--machine", typed, &facts.machine, settings::check_machine)?);
-    options.cpu = match (options.cpu.take(), &facts.cpu) {
-        (typed, Some(cpu)) => Some(named("--cpu", typed, cpu, settings::check_cpu)?),
-        (Some(typed), None) => return Err(not_the_profiles("--cpu", &typed, "no --cpu")),
-        (None, None) => None,
-    };
+    match (&facts.chip, options.chip.take()) {
+        (Some(made), typed) => options.chip = Some(chip_of(made, typed)?),
+        (None, Some(typed)) => return Err(not_the_profiles("--chip", &typed, "no --chip")),
+        (None, None) => {
+            let typed = options.machine.take();
+            options.machine = Some(named("--machine", typed, &facts.machine, settings::check_machine)?);
+            options.cpu = match (options.cpu.take(), &facts.cpu) {
+                (typed, Some(cpu)) => Some(named("--cpu", typed, cpu, settings::check_cpu)?),
+                (Some(typed), None) => return Err(not_the_profiles("--cpu", &typed, "no --cpu")),
+                (None, None) => None,
+            };
+        }
+    }
     arguments(options, facts)?;
     options.semihosting = served(options.semihosting, facts.semihosting.as_deref())?;
     options.icount_shift = Some(facts.icount_shift);
@@ -64,6 +71,22 @@ fn check(facts: &Facts) -> Result<(), InputError> {
         return damaged("what is typed on the console is empty or too long");
     }
     Input::check(&facts.input)
+}
+
+/// The chip of a profile: one that is carried here, or the file that was typed. Its contents are those of the profile's.
+fn chip_of(made: &Chip, typed: Option<String>) -> Result<String, InputError> {
+    let chip = match typed {
+        Some(typed) => typed,
+        None if chip::is_known(&made.given) => made.given.clone(),
+        None => {
+            let why = InputError::new("it was made with a chip file, which a profile cannot name".to_owned());
+            return Err(must_be_typed(why, &format!("--chip {}", quoted(&made.given))));
+        }
+    };
+    if chip::find(&chip)?.sha256 != made.sha256 {
+        return Err(InputError::new(format!("--chip {chip} is not the chip that the profile was made with; measure again")));
+    }
+    Ok(chip)
 }
 
 /// A machine or processor of the profile's: one that a file may name, or that was typed, too.

@@ -93,6 +93,7 @@ impl Launch {
         let plan = Plan {
             image: &self.loaded.image,
             choice: &self.loaded.choice,
+            chip: self.loaded.chip.as_ref(),
             emulator: &self.emulator,
             options: &self.options,
             icount_shift: self.options.icount_shift.unwrap_or(self.loaded.choice.machine.shift),

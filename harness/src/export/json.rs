@@ -183,7 +183,49 @@ impl<'a> Stub<'a> {
     }
 }
 
-/// Inputs, settings and end of a run.
+/// The chip that QEMU's machine was completed to.
+#[derive(Serialize, JsonSchema)]
+struct Chip<'a> {
+    /// Its name.
+    name: &'a str,
+    /// SHA-256 of what its file comes to.
+    sha256: &'a str,
+    /// What is not as in the chip, each one sentence.
+    differs: &'a [String],
+    /// Registers that were accessed and that nothing in the file models, those that were most first.
+    unmodelled: Vec<Unmodelled<'a>>,
+}
+
+/// A register that nothing in the chip file models.
+#[derive(Serialize, JsonSchema)]
+struct Unmodelled<'a> {
+    /// Its name, as far as the file knows it.
+    name: &'a str,
+    /// Its address.
+    address: Address,
+    /// The first instruction that accessed it.
+    pc: Address,
+    /// How often it was read.
+    reads: u64,
+    /// How often it was written.
+    writes: u64,
+}
+
+impl<'a> Chip<'a> {
+    fn new(chip: &'a profile::Chip) -> Chip<'a> {
+        let unmodelled = chip.unmodelled.iter().map(|row| Unmodelled {
+            name: &row.name,
+            address: Address(row.address),
+            pc: Address(row.pc),
+            reads: row.reads,
+            writes: row.writes,
+        });
+        let profile::Chip { name, sha256, differs, .. } = chip;
+        Chip { name, sha256, differs, unmodelled: unmodelled.collect() }
+    }
+}
+
+/// What was run, how, and how it ended.
 #[derive(Serialize, JsonSchema)]
 struct Facts<'a> {
     /// Version of harness.
@@ -202,6 +244,8 @@ struct Facts<'a> {
     tricks: &'static str,
     /// QEMU machine.
     machine: &'a str,
+    /// The chip that it was completed to.
+    chip: Option<Chip<'a>>,
     /// QEMU CPU, when not the machine's own.
     cpu: Option<&'a str>,
     /// Instruction set.
@@ -852,6 +896,7 @@ impl<'a> Facts<'a> {
             qemu: &facts.qemu_version,
             tricks: facts.tricks.word(),
             machine: &facts.machine,
+            chip: facts.chip.as_ref().map(Chip::new),
             cpu: facts.cpu.as_deref(),
             isa: &facts.isa,
             icount_shift: facts.icount_shift,

@@ -222,6 +222,9 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
             let _ = write!(run, " {key}={value}");
         }
     };
+    let chip = profile.facts.chip.as_ref();
+    // The file's contents, whatever it is called: numbers of one chip are not those of another.
+    add("chip", chip.map(|chip| format!("{}/{}", chip.name, &chip.sha256[..chip.sha256.len().min(12)])));
     add("cpu", cpu.clone());
     add("shift", Some(icount_shift.to_string()));
     add("for", window.for_insns.map(|insns| insns.to_string()));

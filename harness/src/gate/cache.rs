@@ -63,7 +63,8 @@ pub fn files(options: &Options) -> Vec<PathBuf> {
     // QEMU's are those with absolute paths: it works in a directory in which there are no others.
     let words = options.qemu_args.iter().flat_map(|argument| argument.split([',', '=']));
     let of_qemu = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
-    contents.cloned().chain(of_qemu.filter(|path| path.exists())).collect()
+    let chip = options.chip.iter().map(PathBuf::from).filter(|path| path.exists());
+    contents.cloned().chain(chip).chain(of_qemu.filter(|path| path.exists())).collect()
 }
 
 impl Cache {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use super::placement::{Placement, biases, home, place, shift, start};
 use super::processor::{Processor, processor};
 use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, Region};
+use crate::chip::{self, BASES, Chip};
 use crate::error::InputError;
 use crate::image::{Arch, Image, list_segments, show_range};
 use crate::text::near::nearest;
@@ -136,7 +137,65 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
     })
 }
 
-/// Parts of the image that the machine does not take, each one sentence.
+/// Places an image in a chip, on the machine that is its base.
+///
+/// # Errors
+/// [`InputError`] when it does not fit: where, and what the chip has.
+pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
+    let base = BASES.iter().find(|(cpu, _)| *cpu == chip.cpu).map_or("", |(_, base)| base);
+    let about = |reason: String| InputError::about(&image.path, format_args!("--chip {}: {reason}", chip.name));
+    let Some(base) = MACHINES.iter().find(|machine| machine.name == base) else {
+        return Err(about(format!("no machine has a {}", chip.cpu)));
+    };
+    if let Some(arch) = image.arch.filter(|&arch| arch != base.arch) {
+        return Err(about(format!("this is a {arch} image, and the chip a {}", base.arch)));
+    }
+    let regions = |kind| {
+        let memory = chip.wire.memory.iter().filter(move |memory| memory.is_flash == (kind == MemoryKind::Rom));
+        let name = if kind == MemoryKind::Rom { "flash" } else { "RAM" };
+        memory.map(move |memory| Region { start: memory.start, bytes: memory.bytes, kind, name })
+    };
+    let mut machine = Machine {
+        shift: chip_shift(chip.hz),
+        is_late: false,
+        boot_rom: None,
+        finisher: None,
+        memory: regions(MemoryKind::Ram).chain(regions(MemoryKind::Rom)).collect::<Vec<Region>>().into(),
+        chip: Some(chip.name.clone()),
+        ..base.clone()
+    };
+    if let Core::Arm { vector_table, vector_table_alias, .. } = &mut machine.core {
+        (*vector_table, *vector_table_alias) = (chip.vectors, None);
+    }
+    let processor = processor(&machine, image, None).map_err(&about)?;
+    let placement = place(&machine, image).map_err(&about)?;
+    Ok(Choice {
+        // QEMU looks at 0 where it is not told another place.
+        vectors: placement.vectors.or((chip.vectors != 0).then_some(chip.vectors)),
+        machine,
+        cpu: processor.cpu,
+        because: "--chip asks for it".to_owned(),
+        runners_up: Vec::new(),
+        rejected: Vec::new(),
+        warnings: Vec::new(),
+        load_bias: placement.load_bias,
+        entry: placement.entry,
+        initial_sp: placement.initial_sp,
+    })
+}
+
+/// The chips that are known by name and have memory for an image: for one that waits for what a machine has not.
+pub fn chips_for(image: &Image) -> Vec<&'static str> {
+    chip::names().filter(|name| chip::find(name).is_ok_and(|chip| choose_chip(image, &chip).is_ok())).collect()
+}
+
+/// The power of 2 nearest the nanoseconds of an instruction at a frequency.
+fn chip_shift(hz: u64) -> u8 {
+    let ns = 1e9 / hz.max(1) as f64;
+    ns.log2().round().clamp(0.0, 10.0) as u8
+}
+
+/// What of the image the machine does not take, each one sentence.
 fn oddities(machine: &Machine, image: &Image, bias: u64) -> Vec<String> {
     let mut sentences = Vec::new();
     for segment in image.segments.iter().filter(|segment| segment.data.iter().any(|&byte| byte != 0xff)) {
@@ -372,6 +431,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         boot_rom: like.and_then(|machine| machine.boot_rom.clone()),
         finisher: like.and_then(|machine| machine.finisher),
         memory: Cow::Borrowed(&[]),
+        chip: None,
     };
     let mut warnings = vec![format!(
         "--machine {name} is not in the table of machines: whether the image fits was not checked, and \

@@ -10,6 +10,6 @@ mod placement;
 mod processor;
 mod table;
 
-pub use choice::{Choice, choose};
+pub use choice::{Choice, chips_for, choose, choose_chip};
 pub use processor::riscv_extensions;
 pub use table::{Core, LoadOption, MACHINES, Machine, MemoryKind, Region, emulators, find};

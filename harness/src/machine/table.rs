@@ -130,6 +130,8 @@ pub struct Machine {
     pub finisher: Option<u64>,
     /// All memory of the machine, main RAM first; empty for a machine that is not in the table.
     pub memory: Cow<'static, [Region]>,
+    /// The chip that it is completed to, by its name in messages.
+    pub chip: Option<String>,
 }
 
 /// Nanoseconds per instruction as a power of two, if the real clock is unknown (125 MHz).
@@ -200,6 +202,7 @@ const fn virt(arch: Arch, qemu: &'static str, isa: &'static str) -> Machine {
         boot_rom: Some(0x1000..=0xffff),
         finisher: Some(0x10_0000),
         memory: Cow::Borrowed(VIRT_MEMORY),
+        chip: None,
     }
 }
 
@@ -240,6 +243,7 @@ const fn arm(
         boot_rom: None,
         finisher: None,
         memory: Cow::Borrowed(memory),
+        chip: None,
     }
 }
 
@@ -267,6 +271,7 @@ const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'stat
         boot_rom: Some(0x1000..=0x2fff),
         finisher: None,
         memory: Cow::Borrowed(E_MEMORY),
+        chip: None,
     }
 }
 
@@ -306,6 +311,7 @@ const AN521: Machine = Machine {
     boot_rom: None,
     finisher: None,
     memory: Cow::Borrowed(AN521_MEMORY),
+    chip: None,
 };
 
 /// All machines that can be chosen, in the order of preference.
@@ -454,6 +460,9 @@ impl Machine {
 
     /// The name with what tells it apart: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
     pub fn title(&self) -> String {
+        if let (Some(chip), Core::Arm { cpu, .. }) = (&self.chip, self.core) {
+            return format!("{chip} ({cpu} of QEMU's {})", self.name);
+        }
         match self.core {
             Core::Arm { cpu, .. } => format!("{} ({cpu})", self.name),
             Core::Riscv | Core::RiscvChip { .. } => format!("{} {}", self.arch, self.name),

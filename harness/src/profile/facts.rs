@@ -25,6 +25,8 @@ pub struct Facts {
     pub tricks: Tricks,
     /// QEMU machine.
     pub machine: String,
+    /// The chip that it was completed to.
+    pub chip: Option<Chip>,
     /// QEMU CPU, when not the machine's own.
     pub cpu: Option<String>,
     /// Instruction set, as [`decode::Isa`] prints it.
@@ -120,6 +122,38 @@ impl Tricks {
             Tricks::Off => "off",
         }
     }
+}
+
+/// The chip that a machine was completed to by a chip file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chip {
+    /// Its name.
+    pub name: String,
+    /// As `--chip` was given it: a name, or a file.
+    pub given: String,
+    /// SHA-256 of what its file comes to, in hex.
+    pub sha256: String,
+    /// What is not as in the chip, each one sentence.
+    pub differs: Vec<String>,
+    /// Accesses that nothing in the file models, those that were most first.
+    pub unmodelled: Vec<Unmodelled>,
+    /// The watchdog that has run out first, and how often one has: the chip would have been reset.
+    pub bitten: Option<(String, u64)>,
+}
+
+/// A register that was accessed, and that nothing in the chip file models: it reads as what was last written to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmodelled {
+    /// Its name, as far as the file knows it.
+    pub name: String,
+    /// Its address.
+    pub address: u64,
+    /// The first instruction that accessed it.
+    pub pc: u64,
+    /// How often it was read.
+    pub reads: u64,
+    /// How often it was written.
+    pub writes: u64,
 }
 
 /// A function that was made to return at once.

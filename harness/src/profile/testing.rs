@@ -20,6 +20,7 @@ pub(crate) fn empty() -> Profile {
             qemu_version: "10.0.2".to_owned(),
             tricks: Tricks::Used,
             machine: "mps2-an385".to_owned(),
+            chip: None,
             cpu: None,
             isa: "thumb-v7m".to_owned(),
             icount_shift: 5,

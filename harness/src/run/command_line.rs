@@ -69,7 +69,8 @@ pub fn arguments(
             "file,id=console,path=../console.log,append=on,mux=on"
         },
         "-serial",
-        "chardev:console",
+        // A chip's serial ports are the plugin's.
+        if choice.machine.chip.is_some() { "null" } else { "chardev:console" },
         "-semihosting-config",
         &semihosting,
         "-chardev",

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Seek};
 use std::ops::Range;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -34,6 +35,7 @@ use crate::run::tricks;
 use crate::run::walls::Walls;
 use crate::run::workspace::Workspace;
 use crate::text::number::Hex;
+use crate::text::terminal::printable;
 
 /// How often a running QEMU is looked at.
 const GLANCE: Duration = Duration::from_millis(40);
@@ -80,6 +82,18 @@ struct Executed {
     cause: Option<End>,
     /// What it said itself.
     said: String,
+}
+
+/// Why an emulator cannot be completed to a chip: what it lacks is all that it said.
+fn no_chip(emulator: &Path, version: &str, said: &str) -> EmulatorError {
+    let missing = said.lines().next_back().unwrap_or_default();
+    let missing = missing.split_once(": ").map_or(missing, |(_, missing)| missing);
+    let what = format!(
+        "--chip: {} (QEMU {version}) cannot be completed to a chip: it does not show {}",
+        emulator.display(),
+        printable(missing)
+    );
+    EmulatorError::with_remedy(what, "The bundle's QEMU always can (docs/ci.md#the-bundle), and so can Debian's.")
 }
 
 impl Plan<'_> {
@@ -156,8 +170,12 @@ impl Plan<'_> {
         }
         // What will not do as an emulator fails in many ways.
         let qemu_version = process.version(self.emulator)?;
+        let refusal = request::refusal(&workspace.records());
+        if refusal == Some(Refusal::Chip) {
+            return Err(no_chip(self.emulator, &qemu_version, &said).into());
+        }
         let Some(progress) = progress else {
-            return Err(match request::refusal(&workspace.records()) {
+            return Err(match refusal {
                 Some(Refusal::Io { errno }) => workspace.unwritable(&io::Error::from_raw_os_error(errno)).into(),
                 Some(Refusal::SeveralVcpus) => InputError::new(format!(
                     "{} has several Cortex-M CPUs, which are counted on mps2-an521 only: of others it is not known \
@@ -176,7 +194,7 @@ impl Plan<'_> {
                     self.emulator.display()
                 ))
                 .into(),
-                Some(Refusal::Request | Refusal::Host) | None => never_ran(status, None, &said).into(),
+                Some(Refusal::Request | Refusal::Host | Refusal::Chip) | None => never_ran(status, None, &said).into(),
             });
         };
         let records = Records::read(&workspace.records())?;

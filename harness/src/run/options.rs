@@ -76,6 +76,8 @@ pub struct Options {
     pub max_output_bytes: u64,
     /// Host time after which the run has failed.
     pub timeout: Option<Duration>,
+    /// `--chip`: a name, or a file.
+    pub chip: Option<String>,
     /// `--machine`.
     pub machine: Option<String>,
     /// `--cpu`.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use wire::request::InlinedCall;
 
+use crate::chip::Chip;
 use crate::image::{Image, mcount, unwind};
 use crate::machine::{Choice, MemoryKind};
 use crate::profile::Stub;
@@ -43,6 +44,8 @@ pub struct Plan<'a> {
     pub image: &'a Image,
     /// The machine, and where in it the image lies.
     pub choice: &'a Choice,
+    /// The chip that the machine is completed to, if there is one.
+    pub chip: Option<&'a Chip>,
     /// The emulator's program.
     pub emulator: &'a Path,
     /// What was asked for on the command line or in a suite.

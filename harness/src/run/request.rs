@@ -85,5 +85,6 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         events: plan.events.to_vec(),
         slice_insns: options.slice_insns,
         timeline: plan.timeline.cloned(),
+        chip: plan.chip.map(|chip| wire::chip::Chip { insn_shift: plan.icount_shift.into(), ..chip.wire.clone() }),
     })
 }

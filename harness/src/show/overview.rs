@@ -82,6 +82,9 @@ pub fn write(
     if let Some(line) = describe::describe_stubs(&profile.facts) {
         writeln!(out, "{line}")?;
     }
+    for line in describe::describe_chip(profile) {
+        writeln!(out, "{line}")?;
+    }
     writeln!(out, "end: {}", describe::describe_end(profile))?;
     if let Some(line) = describe::describe_late_fault(profile) {
         writeln!(out, "{line}")?;

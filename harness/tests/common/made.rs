@@ -15,6 +15,7 @@ pub fn empty(period_insns: u64) -> Profile {
             qemu_version: "10.0.2".to_owned(),
             tricks: Tricks::Used,
             machine: "mps2-an385".to_owned(),
+            chip: None,
             cpu: None,
             isa: "thumb-v7m".to_owned(),
             icount_shift: 5,

@@ -17,6 +17,7 @@ impl AccessHook for OnStore {
     const CALL: AccessCallback = |vcpu, Access { address, value, .. }, id| {
         let (mut state, here) = find(vcpu, id);
         if !state.guest.is_memory(address) {
+            state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
             state.follow.device.forget();
             if state.timeline.is_some() {
                 state.settle(here.vcpu);
@@ -53,6 +54,7 @@ impl AccessHook for OnLoad {
         if state.guest.is_memory(address) {
             return;
         }
+        state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
         state.settle(here.vcpu);
         let State { follow, ledger, .. } = &mut *state;
         follow.device.read(here.pc, address, value, ledger.insns(here.vcpu));

@@ -14,6 +14,7 @@
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //! | `heap` | [`heap`] | what was allocated and freed, where that was asked for |
 //! | `timeline` | [`timeline`] | what happened at which instruction, where that was asked for |
+//! | `unmodelled` | [`chip`] | accesses that nothing in the chip file models, where there is one |
 //!
 //! Beside them lie the harness's orders to the plugin ([`request`], with the [`unwind`] table and the console's
 //! [`input`] in it), its later report of the machine's memory ([`memory`]), and the plugin's [`refusal`] to start.
@@ -32,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod chip;
 pub mod control;
 pub mod counters;
 pub mod debug;

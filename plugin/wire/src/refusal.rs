@@ -31,6 +31,8 @@ pub enum Refusal {
     },
     /// The host lacks something that is needed; QEMU's error output names it.
     Host,
+    /// The machine cannot be completed to a chip: this QEMU lacks what its error output names.
+    Chip,
 }
 
 impl Refusal {
@@ -42,6 +44,7 @@ impl Refusal {
             Refusal::Io { .. } => 4,
             Refusal::Host => 5,
             Refusal::UntoldVcpus => 6,
+            Refusal::Chip => 7,
         }
     }
 
@@ -84,6 +87,7 @@ impl Refusal {
             }
             [MAGIC, 5, 0] => Ok(Some(Refusal::Host)),
             [MAGIC, 6, 0] => Ok(Some(Refusal::UntoldVcpus)),
+            [MAGIC, 7, 0] => Ok(Some(Refusal::Chip)),
             [MAGIC, ..] => Err(malformed(8)),
             _ => Err(malformed(0)),
         }
@@ -94,13 +98,14 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    const ALL: [Refusal; 6] = [
+    const ALL: [Refusal; 7] = [
         Refusal::Request,
         Refusal::SeveralVcpus,
         Refusal::ExactOfSeveralVcpus,
         Refusal::UntoldVcpus,
         Refusal::Io { errno: 28 },
         Refusal::Host,
+        Refusal::Chip,
     ];
 
     #[test]

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use crate::chip::Chip;
 use crate::definition::MAX_TEXT_BYTES;
 use crate::heap::Allocator;
 use crate::input::{self, Step};
@@ -149,6 +150,8 @@ pub struct Request {
     pub slice_insns: Option<u64>,
     /// Timeline that is written event by event, see [`crate::timeline`]; None: no timeline.
     pub timeline: Option<Wanted>,
+    /// The chip that the machine is completed to; None: the machine is as QEMU has it.
+    pub chip: Option<Chip>,
 }
 
 /// Async task: a function is called each time that the task resumes. Tasks that share the function differ in its
@@ -258,6 +261,7 @@ impl Request {
         put_list(out, &self.heap, Allocator::put);
         put_list(out, &self.events, Event::put);
         put_list(out, self.timeline.as_slice(), Wanted::put);
+        put_list(out, self.chip.as_slice(), Chip::put_in);
         Ok(())
     }
 
@@ -327,6 +331,7 @@ impl Request {
         let heap = read_list(reader, Allocator::read)?;
         let events = read_list(reader, Event::read)?;
         let timeline = read_at_most_one(reader, Wanted::read)?;
+        let chip = read_at_most_one(reader, Chip::read_from)?;
         Ok(Request {
             isa,
             qemu,
@@ -365,6 +370,7 @@ impl Request {
             events,
             slice_insns,
             timeline,
+            chip,
         })
     }
 
@@ -393,6 +399,7 @@ impl Request {
         ];
         let broken = rules.into_iter().find(|(holds, _)| !holds);
         broken.map_or(Ok(()), |(_, what)| Err(what))?;
+        self.chip.as_ref().map_or(Ok(()), Chip::check)?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
     }
 }
@@ -630,6 +637,7 @@ mod tests {
             events: vec![],
             slice_insns: None,
             timeline: None,
+            chip: None,
         }
     }
 
@@ -705,6 +713,7 @@ mod tests {
             events: events(),
             slice_insns: Some(1_000_000),
             timeline: Some(timeline()),
+            chip: Some(crate::chip::tests::full()),
             ..plain()
         }
     }

@@ -106,6 +106,41 @@ table! {
         looked_at: &[(10, 0)],
         without_it: "firmware that waits for input on sifive_e may keep QEMU busy without an end of the run",
     };
+    /// Memory, registers, timers and interrupts of a chip, added to the machine that QEMU has made.
+    DEVICES = Trick {
+        name: "devices",
+        symbols: &[
+            "qemu_add_machine_init_done_notifier",
+            "object_get_root",
+            "object_child_foreach_recursive",
+            "object_dynamic_cast",
+            "object_property_get_link",
+            "object_property_find",
+            "memory_region_init_ram",
+            "memory_region_init_rom_device",
+            "memory_region_init_alias",
+            "memory_region_init_io",
+            "memory_region_add_subregion_overlap",
+            "memory_region_get_ram_ptr",
+            "memory_region_flush_rom_device",
+            "timer_init_full",
+            "timer_mod_ns",
+            "timer_del",
+            "qemu_clock_get_ns",
+            "qdev_get_gpio_in_named",
+            "qemu_set_irq",
+            "qemu_allocate_irq",
+            "clock_set",
+            "clock_propagate",
+            "qemu_chr_find",
+            "qemu_chr_fe_init",
+            "qemu_chr_fe_set_handlers",
+            "qemu_chr_fe_write_all",
+        ],
+        // The only release in which the tests of it were run.
+        looked_at: &[(10, 0)],
+        without_it: "--chip is refused",
+    };
     /// Guest memory that a debugger writes.
     WRITES = Trick {
         name: "writes",

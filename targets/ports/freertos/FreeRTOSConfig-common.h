@@ -18,7 +18,9 @@
 #define configSUPPORT_STATIC_ALLOCATION 0
 #endif
 #define configSUPPORT_DYNAMIC_ALLOCATION 1
+#ifndef configTOTAL_HEAP_SIZE
 #define configTOTAL_HEAP_SIZE (128 * 1024)
+#endif
 #define configCHECK_FOR_STACK_OVERFLOW 2
 #define configUSE_IDLE_HOOK 1
 #define configUSE_TICK_HOOK 1

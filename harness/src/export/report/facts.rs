@@ -51,6 +51,9 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     if let Some(line) = describe::describe_stubs(facts) {
         say("Stubs", line);
     }
+    for line in describe::describe_chip(profile) {
+        say("Chip", line);
+    }
     say("Entry", describe::place(&profile.names, facts.entry));
     let jitter = facts.jitter_seed.map_or_else(String::new, |seed| format!(", dithered with seed {seed}"));
     say("Samples", format!("one every {} instructions{jitter}", group(facts.period_insns)));
@@ -148,10 +151,10 @@ fn command(profile: &Profile, view: View) -> String {
     // have, and names the others.
     // Escaped: a comment is one line.
     let mut left_out: Vec<String> = Vec::new();
-    if settings::check_machine(&facts.machine).is_ok() {
-        option("--machine", facts.machine.clone());
-    } else {
-        left_out.push(format!("--machine {}", facts.machine.escape_debug()));
+    match &facts.chip {
+        Some(chip) => option("--chip", chip.given.clone()),
+        None if settings::check_machine(&facts.machine).is_ok() => option("--machine", facts.machine.clone()),
+        None => left_out.push(format!("--machine {}", facts.machine.escape_debug())),
     }
     match &facts.cpu {
         Some(cpu) if settings::check_cpu(cpu).is_ok() => option("--cpu", cpu.clone()),

@@ -17,6 +17,7 @@ use crate::gate::suite::Case;
 use crate::gate::suite::file::{
     self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, StubValue, Thresholds,
 };
+use crate::chip;
 use crate::gate::suite::stranger::{self, Folder, Purpose};
 use crate::gate::threshold::{ALL, Origin, Threshold};
 use crate::gate::work::Work;
@@ -142,6 +143,12 @@ impl Reader<'_> {
         };
         let files = entry.files.iter().map(file).collect::<Result<_, InputError>>()?;
         let symbols = entry.symbols.as_ref().map(|symbols| self.file(span, directory.join(symbols), Purpose::Image));
+        // A file lies beside the suite.
+        let chip = name(&entry.chip).map(|chip| match chip::is_known(&chip) {
+            true => Ok(chip),
+            false => self.file(span, directory.join(chip), Purpose::Data).map(|path| path.display().to_string()),
+        });
+        let chip = chip.transpose()?;
         let unsaid = MeasureArgs::default();
         let measure = MeasureArgs {
             period: text(&entry.period).unwrap_or(unsaid.period),
@@ -159,6 +166,7 @@ impl Reader<'_> {
             slice: text(&entry.slice),
             timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
             max_output: text(&entry.max_output).unwrap_or(unsaid.max_output),
+            chip,
             machine: name(&entry.machine),
             cpu: name(&entry.cpu),
             qemu_arg: entry.qemu_args.clone().unwrap_or_default(),

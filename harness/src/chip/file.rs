@@ -1,0 +1,382 @@
+//! A chip file as it is written. `docs/chips.md` describes it for its authors.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+/// A text whose line is known, for messages.
+pub(super) type Text = Spanned<String>;
+
+/// A file: a chip, kinds of peripherals, or both.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    /// The chip; a file without one has kinds only.
+    pub(super) chip: Option<ChipTable>,
+    #[serde(default)]
+    pub(super) memory: Vec<Spanned<MemoryTable>>,
+    #[serde(default)]
+    pub(super) clocks: BTreeMap<String, Spanned<ClockSource>>,
+    #[serde(default)]
+    pub(super) peripherals: BTreeMap<String, Spanned<PeripheralTable>>,
+    /// Stretches where there are peripherals that nobody has described.
+    #[serde(default)]
+    pub(super) undescribed: Vec<Spanned<UndescribedTable>>,
+    #[serde(default)]
+    pub(super) kind: BTreeMap<String, Spanned<KindTable>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ChipTable {
+    /// The chip that this one is like: what is not said here is as there.
+    pub(super) like: Option<Text>,
+    /// The processor, as `cortex-m4`.
+    pub(super) cpu: Option<Text>,
+    /// Frequency that instructions are taken to execute at.
+    pub(super) hz: Option<u64>,
+    /// Interrupt lines.
+    pub(super) interrupts: Option<Spanned<u32>>,
+    /// Bits of an interrupt's priority.
+    pub(super) priority_bits: Option<Spanned<u32>>,
+    /// The clock that the processor and SysTick count.
+    pub(super) cpu_clock: Option<Text>,
+    /// SysTick's external clock.
+    pub(super) systick_clock: Option<Text>,
+    /// Where the processor looks for its vector table.
+    pub(super) vectors: Option<u64>,
+    /// What is not as in the chip, each one sentence.
+    #[serde(default)]
+    pub(super) differs: Vec<String>,
+    /// Peripherals of the chip that this one is like, and which it has not.
+    #[serde(default)]
+    pub(super) without: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct MemoryTable {
+    pub(super) name: String,
+    pub(super) start: u64,
+    pub(super) bytes: u64,
+    #[serde(default)]
+    pub(super) kind: MemoryKind,
+    /// The memory that it is another view of, by name.
+    pub(super) alias: Option<Text>,
+    /// What lies in it as the chip leaves the factory: offset and word.
+    #[serde(default)]
+    pub(super) words: Vec<(u64, u32)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum MemoryKind {
+    #[default]
+    Ram,
+    Flash,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct UndescribedTable {
+    pub(super) name: String,
+    pub(super) start: u64,
+    pub(super) bytes: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ClockSource {
+    Hz(u64),
+    Clock(String),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct PeripheralTable {
+    pub(super) at: u64,
+    pub(super) kind: Text,
+    /// The line of the kind's only interrupt.
+    pub(super) interrupt: Option<u32>,
+    /// Lines by the names of the kind's interrupts.
+    #[serde(default)]
+    pub(super) interrupts: BTreeMap<String, u32>,
+    /// The clock of counters whose kind names none.
+    pub(super) clock: Option<Text>,
+    /// The flash that a controller is of.
+    pub(super) flash: Option<Text>,
+    /// Values at reset that differ from the kind's.
+    #[serde(default)]
+    pub(super) reset: BTreeMap<String, u32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(super) struct KindTable {
+    /// The kind that this one is like; what is said here comes on top.
+    pub(super) like: Option<Text>,
+    /// Size of the block.
+    pub(super) bytes: Option<u64>,
+    pub(super) atomic_aliases: bool,
+    pub(super) registers: BTreeMap<String, Spanned<RegisterTable>>,
+    pub(super) clock: BTreeMap<String, Spanned<ClockTable>>,
+    pub(super) follow: Vec<FollowTable>,
+    pub(super) on: Vec<TriggerTable>,
+    pub(super) counter: Vec<CounterTable>,
+    pub(super) port: Vec<PortTable>,
+    pub(super) transfer: Vec<TransferTable>,
+    pub(super) flash: Vec<FlashTable>,
+    pub(super) random: Vec<Text>,
+    pub(super) divider: Vec<DividerTable>,
+    pub(super) watchdog: Vec<WatchdogTable>,
+    pub(super) interrupt: Vec<InterruptTable>,
+}
+
+/// Bits of a register: a number, or all.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Mask {
+    All(bool),
+    Bits(u32),
+}
+
+impl Default for Mask {
+    fn default() -> Mask {
+        Mask::Bits(0)
+    }
+}
+
+/// A field: a bit, or the last and the first as `7:4`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Bits {
+    Bit(u32),
+    Range(String),
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(super) struct RegisterTable {
+    /// Offset; without one no instruction sees it.
+    pub(super) at: Option<u64>,
+    pub(super) reset: u32,
+    pub(super) fields: BTreeMap<String, Bits>,
+    pub(super) read_only: Mask,
+    pub(super) one_clears: Mask,
+    pub(super) zero_clears: Mask,
+    pub(super) read_clears: Mask,
+    pub(super) self_clearing: Mask,
+    pub(super) write_resets: Mask,
+    pub(super) sets: Option<Text>,
+    pub(super) clears: Option<Text>,
+    pub(super) toggles: Option<Text>,
+    pub(super) upper_clears: Option<Text>,
+    pub(super) reads: Option<Text>,
+    pub(super) all_of: Vec<Text>,
+    /// So many of them, whose names end in their numbers.
+    pub(super) count: Option<u32>,
+    /// Bytes from one to the next.
+    pub(super) stride: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FollowTable {
+    pub(super) bits: Text,
+    pub(super) of: Text,
+    #[serde(default)]
+    pub(super) after: u64,
+    #[serde(default)]
+    pub(super) inverted: bool,
+    pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct TriggerTable {
+    pub(super) write: Option<Text>,
+    pub(super) read: Option<Text>,
+    pub(super) value: Option<u32>,
+    /// Writing anything does it, 0 too.
+    #[serde(default)]
+    pub(super) any: bool,
+    #[serde(default)]
+    pub(super) when: Vec<Text>,
+    #[serde(default)]
+    pub(super) after: u64,
+    pub(super) set: Vec<Text>,
+    pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FactorTable {
+    pub(super) field: Text,
+    #[serde(default)]
+    pub(super) plus: u64,
+    #[serde(default)]
+    pub(super) map: Vec<u64>,
+    #[serde(default)]
+    pub(super) power_of_2: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ClockTable {
+    pub(super) of: Vec<Spanned<ClockSource>>,
+    pub(super) select: Option<FactorTable>,
+    #[serde(default)]
+    pub(super) multiply: Vec<FactorTable>,
+    #[serde(default)]
+    pub(super) divide: Vec<FactorTable>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CounterTable {
+    pub(super) value: Option<Text>,
+    pub(super) upper: Option<Text>,
+    #[serde(default)]
+    pub(super) running: Vec<Text>,
+    pub(super) clock: Option<Spanned<ClockSource>>,
+    #[serde(default)]
+    pub(super) divide: Vec<FactorTable>,
+    pub(super) reload: Option<Text>,
+    #[serde(default = "word_bits")]
+    pub(super) bits: u32,
+    pub(super) width: Option<FactorTable>,
+    pub(super) clear: Option<Text>,
+    #[serde(default)]
+    pub(super) down: bool,
+    #[serde(default)]
+    pub(super) overflow: Vec<Text>,
+    pub(super) once: Option<Text>,
+    #[serde(default)]
+    pub(super) compare: Vec<CompareTable>,
+}
+
+fn word_bits() -> u32 {
+    32
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CompareTable {
+    pub(super) value: Text,
+    pub(super) enabled: Option<Text>,
+    #[serde(default)]
+    pub(super) set: Vec<Text>,
+    pub(super) clears: Option<Text>,
+    pub(super) stops: Option<Text>,
+    pub(super) capture: Option<Text>,
+    pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct PortTable {
+    pub(super) send: Option<Text>,
+    pub(super) receive: Option<Text>,
+    #[serde(default)]
+    pub(super) received: Vec<Text>,
+    #[serde(default)]
+    pub(super) empty: Vec<Text>,
+    #[serde(default)]
+    pub(super) idle: Vec<Text>,
+    #[serde(default)]
+    pub(super) receiving: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct TransferTable {
+    pub(super) direction: Direction,
+    pub(super) start: Text,
+    pub(super) stop: Option<Text>,
+    pub(super) pointer: Text,
+    pub(super) count: Text,
+    pub(super) amount: Option<Text>,
+    #[serde(default)]
+    pub(super) set: Vec<Text>,
+    #[serde(default)]
+    pub(super) stopped: Vec<Text>,
+    #[serde(default)]
+    pub(super) byte: Vec<Text>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Direction {
+    Send,
+    Receive,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FlashTable {
+    /// The flash by its name; None: the peripheral says which.
+    pub(super) memory: Option<Text>,
+    #[serde(default)]
+    pub(super) programs: Vec<Text>,
+    #[serde(default)]
+    pub(super) programmed: Vec<Text>,
+    #[serde(default)]
+    pub(super) erase: Vec<EraseTable>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct EraseTable {
+    pub(super) start: Text,
+    #[serde(default)]
+    pub(super) by_any: bool,
+    #[serde(default)]
+    pub(super) when: Vec<Text>,
+    pub(super) page: Option<Text>,
+    pub(super) address: Option<Text>,
+    #[serde(default)]
+    pub(super) page_bytes: Vec<u64>,
+    #[serde(default)]
+    pub(super) set: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct DividerTable {
+    pub(super) dividend: Text,
+    pub(super) divisor: Text,
+    pub(super) quotient: Text,
+    pub(super) remainder: Text,
+    #[serde(default)]
+    pub(super) signed: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct WatchdogTable {
+    pub(super) running: Vec<Text>,
+    pub(super) clock: Option<Spanned<ClockSource>>,
+    #[serde(default)]
+    pub(super) divide: Vec<FactorTable>,
+    pub(super) reload: Text,
+    pub(super) feed: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct InterruptTable {
+    /// What a peripheral gives its line by; None: `interrupt` does.
+    pub(super) name: Option<String>,
+    pub(super) causes: Vec<CauseTable>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CauseTable {
+    pub(super) status: Text,
+    pub(super) enable: Option<Text>,
+    #[serde(default)]
+    pub(super) inverted: bool,
+    pub(super) repeat: Option<u32>,
+}

@@ -1,0 +1,989 @@
+//! A chip file's names become indices, its repetitions are written out, its kinds are filled in.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use wire::chip::{
+    Block, Cause, Clock, Compare, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Port,
+    Random, Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
+};
+
+use super::file::{
+    Bits, ClockSource, ClockTable, CounterTable, Direction, FactorTable, File, KindTable, Mask, MemoryKind,
+    MemoryTable, PeripheralTable, RegisterTable, Text, UndescribedTable,
+};
+use super::{CHIPS, Chip, KINDS};
+use crate::error::InputError;
+use crate::text::number::Hex;
+
+/// Longest chain of files, or of kinds, that are like one another.
+const MAX_LIKE: usize = 8;
+
+/// Most repetitions of a register or rule.
+const MAX_REPEAT: u32 = 1024;
+
+/// A file with its text, for messages.
+struct Origin<'a> {
+    path: &'a str,
+    text: &'a str,
+}
+
+impl Origin<'_> {
+    fn error(&self, offset: usize, reason: impl std::fmt::Display) -> InputError {
+        let line =
+            1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count();
+        InputError::new(format!("{}:{line}: {reason}", self.path))
+    }
+
+    fn at<T>(&self, what: &Spanned<T>, reason: impl std::fmt::Display) -> InputError {
+        self.error(what.span().start, reason)
+    }
+
+    fn parse(&self) -> Result<File, InputError> {
+        toml::from_str(self.text)
+            .map_err(|error| self.error(error.span().map_or(0, |span| span.start), error.message()))
+    }
+}
+
+/// A kind and the file that it is of.
+struct Kind<'a> {
+    source: &'a Origin<'a>,
+    table: KindTable,
+}
+
+/// What a peripheral is, until all clocks are known.
+struct Draft<'a> {
+    name: String,
+    source: &'a Origin<'a>,
+    peripheral: PeripheralTable,
+    kind: Option<Kind<'a>>,
+    block: Block,
+    fields: BTreeMap<String, Field>,
+}
+
+/// Reads a chip file's text.
+pub(super) fn chip(name: &str, path: &str, text: &str) -> Result<Chip, InputError> {
+    let library: Vec<Origin<'_>> = KINDS.iter().map(|(path, text)| Origin { path, text }).collect();
+    let own = Origin { path, text };
+    // The chip, and those that it is like, the nearest first.
+    let mut files = vec![own.parse()?];
+    let mut names = vec![(path.to_owned(), text)];
+    while let Some(like) = files.last().and_then(|file| file.chip.as_ref()?.like.clone()) {
+        let (last, last_text) = names[names.len() - 1].clone();
+        let of = Origin { path: &last, text: last_text };
+        let Some((other, other_text)) = CHIPS.iter().find(|(other, _)| other == like.get_ref()) else {
+            return Err(of.at(&like, format_args!("no chip is called {}", like.get_ref())));
+        };
+        if files.len() >= MAX_LIKE {
+            return Err(of.at(&like, "chips are like one another in a circle"));
+        }
+        names.push((format!("{other}.toml"), other_text));
+        files.push(Origin { path: &names[names.len() - 1].0, text: other_text }.parse()?);
+    }
+    let sources: Vec<Origin<'_>> = names.iter().map(|(path, text)| Origin { path, text }).collect();
+    let mut kinds: BTreeMap<String, (&Origin<'_>, Spanned<KindTable>)> = BTreeMap::new();
+    for source in &library {
+        let file = source.parse()?;
+        kinds.extend(file.kind.into_iter().map(|(name, kind)| (name, (source, kind))));
+    }
+    for (file, source) in files.iter_mut().zip(&sources).rev() {
+        kinds.extend(std::mem::take(&mut file.kind).into_iter().map(|(name, kind)| (name, (source, kind))));
+    }
+    Resolver { files, sources: &sources, kinds }.resolve(name)
+}
+
+struct Resolver<'a> {
+    files: Vec<File>,
+    sources: &'a [Origin<'a>],
+    kinds: BTreeMap<String, (&'a Origin<'a>, Spanned<KindTable>)>,
+}
+
+impl<'a> Resolver<'a> {
+    fn own(&self) -> &'a Origin<'a> {
+        &self.sources[0]
+    }
+
+    /// What the nearest file says, and which that is.
+    fn said<T>(&self, what: impl Fn(&super::file::ChipTable) -> Option<&T>) -> Option<(&T, &'a Origin<'a>)> {
+        let said = self.files.iter().zip(self.sources);
+        said.filter_map(|(file, source)| Some((what(file.chip.as_ref()?)?, source))).next()
+    }
+
+    fn resolve(self, name: &str) -> Result<Chip, InputError> {
+        if self.files[0].chip.is_none() {
+            return Err(self.own().error(0, "no [chip] table: which processor it has is said there"));
+        }
+        let need = |what: &str| self.own().error(0, format_args!("[chip] does not say `{what}`"));
+        let (cpu, cpu_source) = self.said(|chip| chip.cpu.as_ref()).ok_or_else(|| need("cpu"))?;
+        if crate::chip::BASES.iter().all(|(core, _)| core != cpu.get_ref()) {
+            let known: Vec<&str> = crate::chip::BASES.iter().map(|(core, _)| *core).collect();
+            let reason = format!("no processor {} that QEMU has a machine for: {}", cpu.get_ref(), known.join(", "));
+            return Err(cpu_source.at(cpu, reason));
+        }
+        let (&hz, _) = self.said(|chip| chip.hz.as_ref()).ok_or_else(|| need("hz"))?;
+        let memory = self.memory()?;
+        let mut drafts = self.drafts()?;
+        self.check_overlap(&memory, &mut drafts)?;
+        drafts.sort_by_key(|draft| draft.block.start);
+        let clocks = Clocks::collect(&self, &drafts)?;
+        let (indices, clocks) = clocks.resolve(&drafts)?;
+        let of_clock = |said: Option<(&Text, &Origin<'_>)>| {
+            said.map(|(clock, source)| {
+                let found = indices.get(clock.get_ref()).copied();
+                found.ok_or_else(|| source.at(clock, format_args!("no clock is called {}", clock.get_ref())))
+            })
+            .transpose()
+        };
+        let number =
+            |said: Option<(&Spanned<u32>, &Origin<'_>)>, range: std::ops::RangeInclusive<u32>, what: &str| {
+                said.map_or(Ok(0), |(number, source)| {
+                    let is_meant = range.contains(number.get_ref());
+                    is_meant.then_some(*number.get_ref()).ok_or_else(|| {
+                        source.at(number, format_args!("{what} must be {} to {}", range.start(), range.end()))
+                    })
+                })
+            };
+        let cpu_clock = of_clock(self.said(|chip| chip.cpu_clock.as_ref()))?;
+        let systick_clock = of_clock(self.said(|chip| chip.systick_clock.as_ref()))?;
+        let lines = number(self.said(|chip| chip.interrupts.as_ref()), 1..=wire::chip::MAX_LINES, "interrupts")?;
+        let priority_bits = number(self.said(|chip| chip.priority_bits.as_ref()), 2..=8, "priority-bits")?;
+        let mut registers = Vec::new();
+        let mut blocks = Vec::new();
+        for (index, draft) in drafts.iter().enumerate() {
+            let block = Rules { draft, index: index as u32, clocks: &indices, memory: &memory }.resolve()?;
+            let named = block.registers.iter().filter_map(|register| {
+                Some((block.start + register.offset?, format!("{}.{}", block.name, register.name)))
+            });
+            registers.extend(named);
+            blocks.push(block);
+        }
+        registers.sort();
+        let wire = wire::chip::Chip {
+            name: name.to_owned(),
+            memory,
+            blocks,
+            lines,
+            priority_bits,
+            clocks,
+            cpu_clock,
+            systick_clock,
+            insn_shift: 0,
+            seed: 1,
+        };
+        wire.check().map_err(|what| self.own().error(0, format_args!("cannot be meant: {what}")))?;
+        Ok(Chip {
+            name: name.to_owned(),
+            cpu: cpu.get_ref().clone(),
+            sha256: Chip::hash(&wire),
+            hz,
+            vectors: self.said(|chip| chip.vectors.as_ref()).map_or(0, |(&vectors, _)| vectors),
+            differs: self
+                .files
+                .iter()
+                .filter_map(|file| file.chip.as_ref())
+                .flat_map(|chip| chip.differs.clone())
+                .collect(),
+            registers,
+            wire,
+        })
+    }
+
+    /// The memory of the nearest file that has any.
+    fn memory(&self) -> Result<Vec<Memory>, InputError> {
+        let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.memory.is_empty());
+        let Some((file, source)) = of else { return Err(self.own().error(0, "no [[memory]]")) };
+        // Aliases come after what they are of.
+        let mut tables: Vec<&Spanned<MemoryTable>> = file.memory.iter().collect();
+        tables.sort_by_key(|table| (table.get_ref().alias.is_some(), table.get_ref().start));
+        let mut memory: Vec<Memory> = Vec::new();
+        for table in tables {
+            let MemoryTable { name, start, bytes, kind, alias, words } = table.get_ref();
+            let alias_of = match alias {
+                None => None,
+                Some(alias) => {
+                    let of = memory.iter().position(|memory| &memory.name == alias.get_ref());
+                    let of = of.filter(|&of| memory[of].alias_of.is_none() && *bytes <= memory[of].bytes);
+                    let reason = || format!("no memory {} of at least {} bytes", alias.get_ref(), Hex(*bytes));
+                    Some(of.ok_or_else(|| source.at(alias, reason()))? as u32)
+                }
+            };
+            if *bytes == 0 || bytes % 1024 != 0 || start % 1024 != 0 || start.saturating_add(*bytes) > 1 << 32 {
+                return Err(source.at(table, format_args!("memory {name} is no number of KiB below 4 GiB")));
+            }
+            if memory.iter().any(|other| &other.name == name) {
+                return Err(source.at(table, format_args!("two memories are called {name}")));
+            }
+            let is_flash = match alias_of {
+                Some(of) => memory[of as usize].is_flash,
+                None => *kind == MemoryKind::Flash,
+            };
+            let is_word = |offset: u64| offset.is_multiple_of(4) && offset < *bytes;
+            if let Some((offset, _)) = words.iter().find(|(offset, _)| !is_word(*offset) || alias_of.is_some()) {
+                return Err(
+                    source.at(table, format_args!("memory {name} has no word of its own at {}", Hex(*offset)))
+                );
+            }
+            let words = words.iter().map(|&(offset, value)| Word { offset, value }).collect();
+            memory.push(Memory { name: name.clone(), start: *start, bytes: *bytes, is_flash, alias_of, words });
+        }
+        Ok(memory)
+    }
+
+    /// The peripherals of all files, each by the nearest that has it.
+    fn drafts(&self) -> Result<Vec<Draft<'a>>, InputError> {
+        let mut peripherals: BTreeMap<&String, (&'a Origin<'a>, &Spanned<PeripheralTable>)> = BTreeMap::new();
+        for (file, source) in self.files.iter().zip(self.sources).rev() {
+            for without in file.chip.iter().flat_map(|chip| &chip.without) {
+                if peripherals.remove(without.get_ref()).is_none() {
+                    let reason = format!("the chip that it is like has no {}", without.get_ref());
+                    return Err(source.at(without, reason));
+                }
+            }
+            peripherals.extend(file.peripherals.iter().map(|(name, peripheral)| (name, (source, peripheral))));
+        }
+        let mut drafts = Vec::new();
+        for (name, (source, peripheral)) in peripherals {
+            let kind = self.kind(source, &peripheral.get_ref().kind)?;
+            let start = peripheral.get_ref().at;
+            let bytes = kind.table.bytes.unwrap_or(0x400);
+            if start % 4 != 0 || bytes == 0 || start.saturating_add(bytes) > 0xe000_0000 {
+                let reason = format!("{name} at {} leaves what a chip has below 0xe0000000", Hex(start));
+                return Err(source.at(peripheral, reason));
+            }
+            let block = Block {
+                name: name.clone(),
+                start,
+                bytes,
+                has_atomic_aliases: kind.table.atomic_aliases,
+                ..Block::default()
+            };
+            let peripheral = peripheral.get_ref().clone();
+            let mut draft =
+                Draft { name: name.clone(), source, peripheral, kind: Some(kind), block, fields: BTreeMap::new() };
+            draft.registers()?;
+            drafts.push(draft);
+        }
+        Ok(drafts)
+    }
+
+    /// A kind with those that it is like.
+    fn kind(&self, source: &Origin<'_>, name: &Text) -> Result<Kind<'a>, InputError> {
+        let unknown = |source: &Origin<'_>, name: &Text| {
+            let near = self.kinds.keys().map(|kind| (strsim::jaro_winkler(kind, name.get_ref()), kind));
+            let near = near.filter(|(likeness, _)| *likeness > 0.8).max_by(|one, other| one.0.total_cmp(&other.0));
+            let near = near.map_or_else(String::new, |(_, kind)| format!("; {kind} is"));
+            source.at(name, format_args!("no kind is called {}{near}", name.get_ref()))
+        };
+        let (of, table) = self.kinds.get(name.get_ref()).ok_or_else(|| unknown(source, name))?;
+        let mut table = table.get_ref().clone();
+        let mut from = *of;
+        for _ in 0..MAX_LIKE {
+            let Some(like) = table.like.take() else { return Ok(Kind { source: of, table }) };
+            let (next, base) = self.kinds.get(like.get_ref()).ok_or_else(|| unknown(from, &like))?;
+            from = next;
+            table = on_top(base.get_ref().clone(), table);
+        }
+        Err(of.error(0, format_args!("kinds are like one another in a circle: {}", name.get_ref())))
+    }
+
+    /// Fills the undescribed stretches, and refuses what lies over something else.
+    fn check_overlap(&self, memory: &[Memory], drafts: &mut Vec<Draft<'a>>) -> Result<(), InputError> {
+        let mut taken: Vec<(u64, u64, String)> = memory
+            .iter()
+            .map(|memory| (memory.start, memory.start + memory.bytes, memory.name.clone()))
+            .chain(
+                drafts
+                    .iter()
+                    .map(|draft| (draft.block.start, draft.block.start + draft.block.bytes, draft.name.clone())),
+            )
+            .collect();
+        taken.sort();
+        if let Some(pair) = taken.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+            let (one, other) = (&pair[0], &pair[1]);
+            let mut offset = 0;
+            for (file, source) in self.files.iter().zip(self.sources) {
+                let memory = file.memory.iter().find(|memory| memory.get_ref().name == other.2);
+                let span = memory.map(Spanned::span).or_else(|| file.peripherals.get(&other.2).map(Spanned::span));
+                if let Some(span) = span {
+                    offset = span.start;
+                    let reason =
+                        format!("{} at {} overlaps {}, which ends at {}", other.2, Hex(other.0), one.2, Hex(one.1));
+                    return Err(source.error(offset, reason));
+                }
+            }
+            return Err(self.own().error(offset, format_args!("{} overlaps {}", other.2, one.2)));
+        }
+        let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.undescribed.is_empty());
+        for (table, source) in
+            of.iter().flat_map(|(file, source)| file.undescribed.iter().map(move |one| (one, *source)))
+        {
+            let UndescribedTable { name, start, bytes } = table.get_ref();
+            let end = start.saturating_add(*bytes);
+            if *bytes == 0
+                || *bytes > wire::chip::MAX_BLOCK_BYTES
+                || start % 4 != 0
+                || end % 4 != 0
+                || end > 0xe000_0000
+            {
+                return Err(source.at(table, format_args!("{name} is no stretch of registers below 0xe0000000")));
+            }
+            let mut at = *start;
+            let mut gaps = Vec::new();
+            for (first, behind, _) in taken.iter().filter(|(first, behind, _)| *first < end && *behind > *start) {
+                if *first > at {
+                    gaps.push((at, *first));
+                }
+                at = at.max(*behind);
+            }
+            if at < end {
+                gaps.push((at, end));
+            }
+            for (first, behind) in gaps {
+                taken.push((first, behind, name.clone()));
+                let block = Block { name: name.clone(), start: first, bytes: behind - first, ..Block::default() };
+                drafts.push(Draft {
+                    name: name.clone(),
+                    source,
+                    peripheral: PeripheralTable {
+                        at: first,
+                        kind: Spanned::new(0..0, String::new()),
+                        interrupt: None,
+                        interrupts: BTreeMap::new(),
+                        clock: None,
+                        flash: None,
+                        reset: BTreeMap::new(),
+                    },
+                    kind: None,
+                    block,
+                    fields: BTreeMap::new(),
+                });
+            }
+            taken.sort();
+        }
+        Ok(())
+    }
+}
+
+/// A kind with another one's additions.
+fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
+    base.bytes = own.bytes.or(base.bytes);
+    base.atomic_aliases |= own.atomic_aliases;
+    base.registers.extend(own.registers);
+    base.clock.extend(own.clock);
+    base.follow.extend(own.follow);
+    base.on.extend(own.on);
+    base.counter.extend(own.counter);
+    base.port.extend(own.port);
+    base.transfer.extend(own.transfer);
+    base.flash.extend(own.flash);
+    base.random.extend(own.random);
+    base.divider.extend(own.divider);
+    base.watchdog.extend(own.watchdog);
+    base.interrupt.extend(own.interrupt);
+    base
+}
+
+impl Mask {
+    fn bits(self) -> u32 {
+        match self {
+            Mask::All(true) => u32::MAX,
+            Mask::All(false) => 0,
+            Mask::Bits(bits) => bits,
+        }
+    }
+}
+
+/// The mask of `7:4`, or of one bit.
+fn mask(text: &str) -> Option<u32> {
+    let (last, first) = text.split_once(':').unwrap_or((text, text));
+    let (last, first): (u32, u32) = (last.trim().parse().ok()?, first.trim().parse().ok()?);
+    (first <= last && last < 32).then(|| (u32::MAX >> (31 - last)) & (u32::MAX << first))
+}
+
+/// `{n}` and `{n+1}` become the number of the repetition.
+fn numbered(text: &str, number: u32) -> String {
+    text.replace("{n}", &number.to_string()).replace("{n+1}", &(number + 1).to_string())
+}
+
+impl Draft<'_> {
+    /// The registers and their fields; what they refer to is resolved later.
+    fn registers(&mut self) -> Result<(), InputError> {
+        let Some(kind) = &self.kind else { return Ok(()) };
+        let mut resets = self.peripheral.reset.clone();
+        // By offset, so that reports and tables are in the chip's order.
+        let mut tables: Vec<(&String, &Spanned<RegisterTable>)> = kind.table.registers.iter().collect();
+        tables.sort_by_key(|(_, table)| table.get_ref().at.unwrap_or(u64::MAX));
+        for (name, table) in tables {
+            let register = table.get_ref();
+            let count = register.count.unwrap_or(1);
+            if count == 0 || count > MAX_REPEAT {
+                return Err(kind.source.at(table, format_args!("{name}: count must be 1 to {MAX_REPEAT}")));
+            }
+            for number in 0..count {
+                let own = if register.count.is_some() { format!("{name}{number}") } else { name.clone() };
+                let offset = register.at.map(|at| at + u64::from(number) * register.stride.unwrap_or(4));
+                if offset.is_some_and(|offset| offset % 4 != 0 || offset + 4 > self.block.bytes) {
+                    let reason = format!("{own} lies at no word of the {} bytes", Hex(self.block.bytes));
+                    return Err(kind.source.at(table, reason));
+                }
+                let twice =
+                    self.block.registers.iter().find(|other| other.offset.is_some() && other.offset == offset);
+                if let Some(other) = twice {
+                    return Err(kind.source.at(table, format_args!("{own} lies where {} does", other.name)));
+                }
+                let index = self.block.registers.len() as u32;
+                let mut add = |field: String, mask: u32| self.fields.insert(field, Field { register: index, mask });
+                add(own.clone(), u32::MAX);
+                for (field, bits) in &register.fields {
+                    let bits = match bits {
+                        Bits::Bit(bit) => mask(&bit.to_string()),
+                        Bits::Range(range) => mask(range),
+                    };
+                    let reason = || format!("{own}.{field} is no bit of 31 to 0, and no range as \"7:4\"");
+                    add(format!("{own}.{field}"), bits.ok_or_else(|| kind.source.at(table, reason()))?);
+                }
+                self.block.registers.push(Register {
+                    reset: resets.remove(&own).unwrap_or(register.reset),
+                    name: own,
+                    offset,
+                    read_only: register.read_only.bits(),
+                    one_clears: register.one_clears.bits(),
+                    zero_clears: register.zero_clears.bits(),
+                    read_clears: register.read_clears.bits(),
+                    self_clearing: register.self_clearing.bits(),
+                    write_resets: register.write_resets.bits(),
+                    ..Register::default()
+                });
+            }
+        }
+        if let Some((name, _)) = resets.first_key_value() {
+            let reason = format!("{} has no register {name} to be reset to something", self.name);
+            return Err(self.source.at(&self.peripheral.kind, reason));
+        }
+        Ok(())
+    }
+
+    /// A field by its name: `CR.HSEON`, `CR[16]`, `CR[7:4]`, `CR`.
+    fn field(&self, text: &str) -> Option<Field> {
+        if let Some(field) = self.fields.get(text) {
+            return Some(field.clone());
+        }
+        let (register, bits) = text.strip_suffix(']')?.split_once('[')?;
+        let register = self.fields.get(register)?.register;
+        Some(Field { register, mask: mask(bits)? })
+    }
+}
+
+/// The clocks of a chip, before they have indices.
+struct Clocks<'a> {
+    /// By name: those of the file, and those of the peripherals as `RCC.pll`.
+    all: BTreeMap<String, Wanted<'a>>,
+}
+
+enum Wanted<'a> {
+    /// Another one's name, or a frequency.
+    Source(&'a Origin<'a>, Spanned<ClockSource>),
+    /// A peripheral's, by its index among the drafts.
+    Made(usize, ClockTable),
+}
+
+impl<'a> Clocks<'a> {
+    fn collect(resolver: &Resolver<'a>, drafts: &[Draft<'a>]) -> Result<Clocks<'a>, InputError> {
+        let mut all = BTreeMap::new();
+        for (file, source) in resolver.files.iter().zip(resolver.sources).rev() {
+            for (name, clock) in &file.clocks {
+                all.insert(name.clone(), Wanted::Source(source, clock.clone()));
+            }
+        }
+        for (index, draft) in drafts.iter().enumerate() {
+            for (name, table) in draft.kind.iter().flat_map(|kind| &kind.table.clock) {
+                all.insert(format!("{}.{name}", draft.name), Wanted::Made(index, table.get_ref().clone()));
+            }
+            // A counter or watchdog whose clock is a number of Hz.
+            let counters =
+                draft.kind.iter().flat_map(|kind| kind.table.counter.iter().map(move |one| (kind, &one.clock)));
+            let dogs =
+                draft.kind.iter().flat_map(|kind| kind.table.watchdog.iter().map(move |one| (kind, &one.clock)));
+            for (kind, clock) in counters.chain(dogs) {
+                if let Some(clock) = clock
+                    && let ClockSource::Hz(hz) = clock.get_ref()
+                {
+                    all.insert(hz.to_string(), Wanted::Source(kind.source, clock.clone()));
+                }
+            }
+        }
+        Ok(Clocks { all })
+    }
+
+    fn resolve(self, drafts: &[Draft<'a>]) -> Result<(BTreeMap<String, u32>, Vec<Clock>), InputError> {
+        let indices: BTreeMap<String, u32> = self.all.keys().cloned().zip(0..).collect();
+        let mut clocks = Vec::new();
+        for (name, wanted) in &self.all {
+            let source =
+                |of: &Origin<'_>, prefix: &str, source: &Spanned<ClockSource>| -> Result<Source, InputError> {
+                    match source.get_ref() {
+                        ClockSource::Hz(hz) => Ok(Source { hz: *hz, clock: None }),
+                        ClockSource::Clock(clock) => {
+                            let found = indices.get(&format!("{prefix}{clock}")).or_else(|| indices.get(clock));
+                            let found =
+                                found.ok_or_else(|| of.at(source, format_args!("no clock is called {clock}")))?;
+                            Ok(Source { hz: 0, clock: Some(*found) })
+                        }
+                    }
+                };
+            clocks.push(match wanted {
+                Wanted::Source(of, one) => {
+                    Clock { name: name.clone(), sources: vec![source(of, "", one)?], ..Clock::default() }
+                }
+                Wanted::Made(index, table) => {
+                    let draft = &drafts[*index];
+                    let Some(kind) = &draft.kind else { continue };
+                    let prefix = format!("{}.", draft.name);
+                    let sources = table.of.iter().map(|one| source(kind.source, &prefix, one));
+                    let factors = |tables: &[FactorTable]| -> Result<Vec<Factor>, InputError> {
+                        tables.iter().map(|table| factor(draft, kind.source, *index as u32, table)).collect()
+                    };
+                    Clock {
+                        name: name.clone(),
+                        sources: sources.collect::<Result<_, _>>()?,
+                        select: factors(table.select.as_slice())?.pop(),
+                        multiply: factors(&table.multiply)?,
+                        divide: factors(&table.divide)?,
+                    }
+                }
+            });
+        }
+        Ok((indices, clocks))
+    }
+}
+
+fn factor(draft: &Draft<'_>, source: &Origin<'_>, block: u32, table: &FactorTable) -> Result<Factor, InputError> {
+    let FactorTable { field, plus, map, power_of_2 } = table;
+    let found = draft.field(field.get_ref()).ok_or_else(|| no_field(source, draft, field, field.get_ref()))?;
+    Ok(Factor { block, field: found, plus: *plus, map: map.clone(), is_power: *power_of_2 })
+}
+
+fn no_field(source: &Origin<'_>, draft: &Draft<'_>, at: &Text, field: &str) -> InputError {
+    let kind = draft.peripheral.kind.get_ref();
+    source.at(at, format_args!("{kind} has no register or field {field} (write CR.NAME, CR[5], CR[7:4] or CR)"))
+}
+
+/// The rules of one peripheral.
+struct Rules<'a, 'b> {
+    draft: &'a Draft<'b>,
+    index: u32,
+    clocks: &'a BTreeMap<String, u32>,
+    memory: &'a [Memory],
+}
+
+impl Rules<'_, '_> {
+    fn source(&self) -> &Origin<'_> {
+        self.draft.kind.as_ref().map_or(self.draft.source, |kind| kind.source)
+    }
+
+    fn field_of(&self, text: &Text, number: u32) -> Result<Field, InputError> {
+        let name = numbered(text.get_ref(), number);
+        self.draft.field(&name).ok_or_else(|| no_field(self.source(), self.draft, text, &name))
+    }
+
+    fn field(&self, text: &Text) -> Result<Field, InputError> {
+        self.field_of(text, 0)
+    }
+
+    fn optional(&self, text: &Option<Text>, number: u32) -> Result<Option<Field>, InputError> {
+        text.as_ref().map(|text| self.field_of(text, number)).transpose()
+    }
+
+    fn all(&self, texts: &[Text]) -> Result<Vec<Field>, InputError> {
+        texts.iter().map(|text| self.field(text)).collect()
+    }
+
+    /// `FIELD=VALUE`; a field alone is set to 1.
+    fn settings(&self, texts: &[Text], number: u32) -> Result<Vec<Setting>, InputError> {
+        let setting = |text: &Text| {
+            let whole = numbered(text.get_ref(), number);
+            let (name, value) = whole.split_once('=').unwrap_or((&whole, "1"));
+            let field = self.draft.field(name.trim());
+            let field = field.ok_or_else(|| no_field(self.source(), self.draft, text, name.trim()))?;
+            let value = value.trim();
+            let digits = value.strip_prefix("0x").map(|digits| u32::from_str_radix(digits, 16));
+            let value = digits.unwrap_or_else(|| value.parse());
+            let value = value.ok().filter(|&value| field.of(field.put_in(0, value)) == value);
+            let value = value
+                .ok_or_else(|| self.source().at(text, format_args!("{whole}: that value does not fit the field")))?;
+            Ok(Setting { field, value })
+        };
+        texts.iter().map(setting).collect()
+    }
+
+    fn register(&self, text: &Text, number: u32) -> Result<u32, InputError> {
+        let name = numbered(text.get_ref(), number);
+        let found = self.draft.fields.get(&name).filter(|field| field.mask == u32::MAX);
+        found.map(|field| field.register).ok_or_else(|| no_field(self.source(), self.draft, text, &name))
+    }
+
+    fn clock(&self, own: Option<&Spanned<ClockSource>>) -> Result<u32, InputError> {
+        let given = self.draft.peripheral.clock.as_ref();
+        let missing = |name: &str| {
+            let reason = format!("{}: no clock is called {name}", self.draft.name);
+            given.map_or_else(
+                || self.draft.source.at(&self.draft.peripheral.kind, &reason),
+                |clock| self.draft.source.at(clock, &reason),
+            )
+        };
+        let name = match own.map(Spanned::get_ref) {
+            Some(ClockSource::Hz(hz)) => hz.to_string(),
+            Some(ClockSource::Clock(clock)) => {
+                let local = format!("{}.{clock}", self.draft.name);
+                if self.clocks.contains_key(&local) { local } else { clock.clone() }
+            }
+            None => match given {
+                Some(clock) => clock.get_ref().clone(),
+                None => {
+                    let reason = format!("{} does not say the `clock` that it counts", self.draft.name);
+                    return Err(self.draft.source.at(&self.draft.peripheral.kind, reason));
+                }
+            },
+        };
+        self.clocks.get(&name).copied().ok_or_else(|| missing(&name))
+    }
+
+    fn factors(&self, tables: &[FactorTable]) -> Result<Vec<Factor>, InputError> {
+        tables.iter().map(|table| factor(self.draft, self.source(), self.index, table)).collect()
+    }
+
+    fn repeats(&self, repeat: Option<u32>, at: &Text) -> Result<std::ops::Range<u32>, InputError> {
+        let count = repeat.unwrap_or(1);
+        if count == 0 || count > MAX_REPEAT {
+            return Err(self.source().at(at, format_args!("repeat must be 1 to {MAX_REPEAT}")));
+        }
+        Ok(0..count)
+    }
+
+    fn resolve(&self) -> Result<Block, InputError> {
+        let mut block = self.draft.block.clone();
+        let Some(kind) = &self.draft.kind else { return Ok(block) };
+        let kind = &kind.table;
+        for (name, table) in &kind.registers {
+            let table = table.get_ref();
+            for number in 0..table.count.unwrap_or(1) {
+                let own = if table.count.is_some() { format!("{name}{number}") } else { name.clone() };
+                let index = self.draft.fields[&own].register as usize;
+                let other = |text: &Option<Text>| text.as_ref().map(|text| self.register(text, number)).transpose();
+                let register = &mut block.registers[index];
+                register.sets = other(&table.sets)?;
+                register.clears = other(&table.clears)?;
+                register.toggles = other(&table.toggles)?;
+                register.upper_clears = other(&table.upper_clears)?;
+                register.reads = other(&table.reads)?;
+                register.all_of =
+                    table.all_of.iter().map(|text| self.register(text, number)).collect::<Result<_, _>>()?;
+            }
+        }
+        for rule in &kind.follow {
+            for number in self.repeats(rule.repeat, &rule.bits)? {
+                let (target, source) = (self.field_of(&rule.bits, number)?, self.field_of(&rule.of, number)?);
+                block.follows.push(Follow { target, source, after_insns: rule.after, is_inverted: rule.inverted });
+            }
+        }
+        for rule in &kind.on {
+            let (text, is_read) = match (&rule.write, &rule.read) {
+                (Some(text), None) => (text, false),
+                (None, Some(text)) => (text, true),
+                _ => {
+                    let at = rule.set.first().map_or(0, |text| text.span().start);
+                    return Err(self.source().error(at, "[[on]] needs `write` or `read`, and not both"));
+                }
+            };
+            for number in self.repeats(rule.repeat, text)? {
+                block.triggers.push(Trigger {
+                    field: self.field_of(text, number)?,
+                    value: rule.value,
+                    by_any: rule.any,
+                    is_read,
+                    when: self.settings(&rule.when, number)?,
+                    after_insns: rule.after,
+                    set: self.settings(&rule.set, number)?,
+                });
+            }
+        }
+        for counter in &kind.counter {
+            block.counters.push(self.counter(counter)?);
+        }
+        for port in &kind.port {
+            block.ports.push(Port {
+                send: self.optional(&port.send, 0)?,
+                receive: self.optional(&port.receive, 0)?,
+                received: self.settings(&port.received, 0)?,
+                receiving: self.all(&port.receiving)?,
+                empty: self.settings(&port.empty, 0)?,
+                idle: self.settings(&port.idle, 0)?,
+            });
+        }
+        for transfer in &kind.transfer {
+            block.transfers.push(Transfer {
+                is_receive: transfer.direction == Direction::Receive,
+                start: self.field(&transfer.start)?,
+                stop: self.optional(&transfer.stop, 0)?,
+                pointer: self.field(&transfer.pointer)?,
+                count: self.field(&transfer.count)?,
+                amount: self.optional(&transfer.amount, 0)?,
+                set: self.settings(&transfer.set, 0)?,
+                stopped: self.settings(&transfer.stopped, 0)?,
+                byte: self.settings(&transfer.byte, 0)?,
+            });
+        }
+        for random in &kind.random {
+            block.randoms.push(Random { value: self.field(random)? });
+        }
+        for divider in &kind.divider {
+            block.dividers.push(Divider {
+                dividend: self.register(&divider.dividend, 0)?,
+                divisor: self.register(&divider.divisor, 0)?,
+                quotient: self.register(&divider.quotient, 0)?,
+                remainder: self.register(&divider.remainder, 0)?,
+                is_signed: divider.signed,
+            });
+        }
+        for watchdog in &kind.watchdog {
+            block.watchdogs.push(Watchdog {
+                running: self.settings(&watchdog.running, 0)?,
+                clock: self.clock(watchdog.clock.as_ref())?,
+                divide: self.factors(&watchdog.divide)?,
+                reload: self.field(&watchdog.reload)?,
+                feed: self.settings(&watchdog.feed, 0)?,
+            });
+        }
+        self.flashes(kind, &mut block)?;
+        self.interrupts(kind, &mut block)?;
+        Ok(block)
+    }
+
+    fn counter(&self, counter: &CounterTable) -> Result<Counter, InputError> {
+        let mut compares = Vec::new();
+        for compare in &counter.compare {
+            for number in self.repeats(compare.repeat, &compare.value)? {
+                compares.push(Compare {
+                    value: self.field_of(&compare.value, number)?,
+                    enabled: self.optional(&compare.enabled, number)?,
+                    set: self.settings(&compare.set, number)?,
+                    clears: self.optional(&compare.clears, number)?,
+                    stops: self.optional(&compare.stops, number)?,
+                    capture: self.optional(&compare.capture, number)?,
+                });
+            }
+        }
+        Ok(Counter {
+            value: self.optional(&counter.value, 0)?,
+            upper: self.optional(&counter.upper, 0)?,
+            running: self.all(&counter.running)?,
+            clock: self.clock(counter.clock.as_ref())?,
+            divide: self.factors(&counter.divide)?,
+            reload: self.optional(&counter.reload, 0)?,
+            bits: counter.bits,
+            width: self.factors(counter.width.as_slice())?.pop(),
+            clear: self.optional(&counter.clear, 0)?,
+            counts_down: counter.down,
+            overflow: self.settings(&counter.overflow, 0)?,
+            once: self.optional(&counter.once, 0)?,
+            compares,
+        })
+    }
+
+    fn flashes(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
+        for flash in &kind.flash {
+            let Draft { name, source, peripheral, .. } = self.draft;
+            let (of, source) = match (&flash.memory, &peripheral.flash) {
+                (Some(of), _) => (of, self.source()),
+                (None, Some(of)) => (of, *source),
+                (None, None) => {
+                    let reason = format!("{name} does not say the `flash` that it writes");
+                    return Err(source.at(&peripheral.kind, reason));
+                }
+            };
+            let memory = self
+                .memory
+                .iter()
+                .position(|memory| &memory.name == of.get_ref() && memory.is_flash && memory.alias_of.is_none());
+            let memory = memory.ok_or_else(|| source.at(of, format_args!("no flash is called {}", of.get_ref())))?;
+            let mut erases = Vec::new();
+            for erase in &flash.erase {
+                let page = erase.page.as_ref().or(erase.address.as_ref());
+                erases.push(Erase {
+                    start: self.field(&erase.start)?,
+                    by_any: erase.by_any,
+                    when: self.settings(&erase.when, 0)?,
+                    page: page.map(|page| self.field(page)).transpose()?,
+                    is_address: erase.address.is_some(),
+                    page_bytes: erase.page_bytes.clone(),
+                    set: self.settings(&erase.set, 0)?,
+                });
+            }
+            block.flashes.push(Flash {
+                memory: memory as u32,
+                programs: self.settings(&flash.programs, 0)?,
+                programmed: self.settings(&flash.programmed, 0)?,
+                erases,
+            });
+        }
+        Ok(())
+    }
+
+    /// Those that the chip has a line for.
+    fn interrupts(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
+        let Draft { name, source, peripheral, .. } = self.draft;
+        let mut lines = peripheral.interrupts.clone();
+        for interrupt in &kind.interrupt {
+            let line = match &interrupt.name {
+                Some(name) => lines.remove(name),
+                None => peripheral.interrupt,
+            };
+            let Some(line) = line else { continue };
+            let mut causes = Vec::new();
+            for cause in &interrupt.causes {
+                for number in self.repeats(cause.repeat, &cause.status)? {
+                    causes.push(Cause {
+                        status: self.field_of(&cause.status, number)?,
+                        enable: self.optional(&cause.enable, number)?,
+                        is_inverted: cause.inverted,
+                    });
+                }
+            }
+            block.interrupts.push(Interrupt { line, causes });
+        }
+        let own = kind.interrupt.iter().any(|interrupt| interrupt.name.is_none());
+        let left = lines.keys().next().cloned().or((peripheral.interrupt.is_some() && !own).then(String::new));
+        left.map_or(Ok(()), |left| {
+            let which =
+                if left.is_empty() { "interrupt without a name".to_owned() } else { format!("interrupt {left}") };
+            Err(source.at(&peripheral.kind, format_args!("{name}: its kind has no {which}")))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+[chip]
+cpu = "cortex-m3"
+hz = 8_000_000
+[clocks]
+osc = 8_000_000
+[[memory]]
+name = "flash"
+kind = "flash"
+start = 0x08000000
+bytes = 0x10000
+[[memory]]
+name = "RAM"
+start = 0x20000000
+bytes = 0x2000
+[peripherals]
+T = { at = 0x40000000, kind = "mine", interrupt = 5, clock = "osc" }
+[[undescribed]]
+name = "APB"
+start = 0x40000000
+bytes = 0x2000
+[kind.mine]
+bytes = 0x400
+[kind.mine.registers]
+CR = { at = 0, fields = { EN = 0, IE = 1 } }
+SR = { at = 4, zero-clears = true }
+RR = { at = 8, reset = 99 }
+CC = { at = 0x10, count = 2, stride = 8 }
+[[kind.mine.counter]]
+running = ["CR.EN"]
+reload = "RR"
+overflow = ["SR[0]"]
+compare = [{ value = "CC{n}", set = ["SR[{n+1}]=1"], repeat = 2 }]
+[[kind.mine.interrupt]]
+causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
+"#;
+
+    fn resolved(text: &str) -> Result<Chip, InputError> {
+        chip("small", "small.toml", text)
+    }
+
+    #[test]
+    fn names_become_indices_and_repetitions_are_written_out() {
+        let chip = resolved(SMALL).unwrap();
+        let blocks: Vec<_> = chip.wire.blocks.iter().map(|block| (&*block.name, block.start, block.bytes)).collect();
+        assert_eq!(
+            blocks,
+            [("T", 0x4000_0000, 0x400), ("APB", 0x4000_0400, 0x1c00)],
+            "what is undescribed is filled up"
+        );
+        let block = &chip.wire.blocks[0];
+        let offsets: Vec<_> = block.registers.iter().map(|one| (&*one.name, one.offset)).collect();
+        let wanted = [("CR", Some(0)), ("SR", Some(4)), ("RR", Some(8)), ("CC0", Some(0x10)), ("CC1", Some(0x18))];
+        assert_eq!(offsets, wanted);
+        let compares = &block.counters[0].compares;
+        assert_eq!(compares.len(), 2);
+        assert_eq!(compares[1].value, Field { register: 4, mask: u32::MAX });
+        assert_eq!(compares[1].set, [Setting { field: Field { register: 1, mask: 4 }, value: 1 }]);
+        assert_eq!(block.interrupts[0].line, 5);
+        assert_eq!(block.interrupts[0].causes[0].status, Field { register: 1, mask: 7 });
+        assert_eq!(chip.name_of(0x4000_0018).as_deref(), Some("T.CC1"));
+        assert_eq!(chip.name_of(0x4000_0404).as_deref(), Some("APB at 0x40000404"));
+    }
+
+    #[test]
+    fn the_hash_is_that_of_what_is_asked_for() {
+        let hash = |text: &str| resolved(text).unwrap().sha256;
+        assert_eq!(hash(SMALL), hash(&format!("# A comment.\n{SMALL}")));
+        assert_eq!(hash(SMALL), chip("other", "other.toml", SMALL).unwrap().sha256, "whatever it is called");
+        assert_ne!(hash(SMALL), hash(&SMALL.replace("reset = 99", "reset = 98")));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_said_with_its_line() {
+        let cases = [
+            ("hz = 8_000_000", "hx = 8_000_000", "small.toml:4: unknown field `hx`"),
+            ("hz = 8_000_000", "", "small.toml:1: [chip] does not say `hz`"),
+            ("cortex-m3", "cortex-m99", "small.toml:3: no processor cortex-m99"),
+            ("start = 0x20000000", "start = 0x08008000", "small.toml:12: RAM at 0x08008000 overlaps flash"),
+            ("at = 0x40000000", "at = 0x20001000", "small.toml:17: T at 0x20001000 overlaps RAM"),
+            ("kind = \"mine\"", "kind = \"mime\"", "small.toml:17: no kind is called mime; mine is"),
+            ("clock = \"osc\"", "clock = \"xtal\"", "small.toml:17: T: no clock is called xtal"),
+            ("[\"SR[0]\"]", "[\"SX[0]\"]", "small.toml:32: mine has no register or field SX[0]"),
+            ("[\"SR[0]\"]", "[\"SR[0]=2\"]", "small.toml:32: SR[0]=2: that value does not fit the field"),
+            ("EN = 0", "EN = 32", "small.toml:25: CR.EN is no bit of 31 to 0"),
+            ("RR = { at = 8", "RR = { at = 4", "small.toml:26: SR lies where RR does"),
+            ("interrupt = 5, ", "interrupts = { tick = 5 }, ", "small.toml:17: T: its kind has no interrupt tick"),
+            ("bytes = 0x2000\n[p", "bytes = 0x2001\n[p", "small.toml:12: memory RAM is no number of KiB"),
+            ("repeat = 2", "repeat = 5000", "small.toml:33: repeat must be 1 to 1024"),
+        ];
+        for (from, to, wanted) in cases {
+            assert!(SMALL.contains(from), "{from}");
+            let error = resolved(&SMALL.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.starts_with(wanted), "{to}: {error}, not {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_chip_may_be_like_another_one_and_have_kinds_of_its_own() {
+        let text = r#"
+[chip]
+like = "stm32f407"
+without = ["USART6", "RNG"]
+[peripherals]
+RNG2 = { at = 0x50060800, kind = "mine" }
+[kind.mine]
+like = "stm32-rng"
+[kind.mine.registers]
+EXTRA = { at = 0x10, reset = 5 }
+"#;
+        let (chip, base) = (resolved(text).unwrap(), crate::chip::find("stm32f407").unwrap());
+        assert_eq!((chip.hz, chip.wire.lines, &chip.wire.memory), (base.hz, base.wire.lines, &base.wire.memory));
+        let has = |chip: &Chip, name: &str| chip.wire.blocks.iter().any(|block| block.name == name);
+        assert!(has(&base, "USART6") && !has(&chip, "USART6") && has(&chip, "RNG2"));
+        assert_eq!(chip.name_of(0x5006_0810).as_deref(), Some("RNG2.EXTRA"));
+        assert_eq!(chip.name_of(0x5006_0800).as_deref(), Some("RNG2.CR"), "of the kind that it is like");
+        let circle = text.replace("like = \"stm32-rng\"", "like = \"mine\"");
+        assert!(resolved(&circle).unwrap_err().to_string().contains("in a circle"));
+        let error = resolved(&text.replace("\"RNG\"]", "\"GNR\"]")).unwrap_err().to_string();
+        assert!(error.starts_with("small.toml:4: the chip that it is like has no GNR"), "{error}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Firmware for real chips, on QEMU's machine completed by a chip file: `targets/build/chips`. Families are `ci/chips`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::fs;
+use std::process::Command;
+
+use clap::Parser;
+use common::{Run, command, emulator, harness, image, refused, run, run_file};
+use harness::cli::Cli;
+use harness::debug::session::Session;
+use harness::debug::travel::Travel;
+use harness::measure::Listener;
+use harness::profile::{End, Profile};
+use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
+use harness::run::records::Progress;
+
+/// What the image with one peripheral of each kind prints on a chip that has them all.
+const KINDS: [&str; 12] = [
+    "10 ms of SysTick are 10 ms of TIM2",
+    "5 updates of TIM5 are 5 ms of TIM2",
+    "USART6 interrupts once",
+    "flash that is locked keeps what it has",
+    "flash is programmed",
+    "flash is erased",
+    "random numbers differ",
+    "nobody on I2C answers",
+    "nobody on SPI answers",
+    "a pin reads as it is set",
+    "what nothing models reads as it was written",
+    "where there is nothing there is a bus fault",
+];
+
+fn kinds(args: &[&str]) -> Run {
+    let args = [&["--chip", "stm32f407", "--for", "20M"], args].concat();
+    run("chips/stm32f407-kinds", &args)
+}
+
+fn freertos(chip: &str, args: &[&str]) -> Run {
+    let args = [&["--chip", chip, "--for", "12M"], args].concat();
+    run(&format!("chips/{chip}-freertos"), &args).expect_code(0)
+}
+
+#[test]
+fn each_kind_of_peripheral_does_what_its_file_says() {
+    let run = kinds(&[]).expect_code(0);
+    let wanted: String = KINDS.iter().map(|line| format!("right {line}\n")).collect();
+    assert_eq!(run.console(), wanted);
+}
+
+#[test]
+fn a_chip_repeats_to_the_byte_and_counts_as_one_callback_per_instruction_does() {
+    let (one, other) = (kinds(&[]).expect_code(0), kinds(&[]).expect_code(0));
+    assert_eq!(one.files(), other.files());
+    let oracle = kinds(&["--oracle"]).expect_code(0);
+    let counts = |run: &Run| run.profile().vcpus.iter().map(|vcpu| vcpu.insns.clone()).collect::<Vec<_>>();
+    assert_eq!(counts(&one), counts(&oracle));
+}
+
+#[test]
+fn what_nothing_models_is_said_with_name_count_and_place() {
+    let run = kinds(&[]).expect_code(0);
+    let chip = run.profile().facts.chip.expect("the profile says which chip");
+    assert_eq!((chip.name.as_str(), chip.sha256.len()), ("stm32f407", 64));
+    assert_eq!(chip.bitten, Some(("IWDG".to_owned(), 1)), "fed for a while, and then not");
+    // The ADC.
+    let adc = chip.unmodelled.iter().find(|row| row.address == 0x4001_2008).expect("nothing models it");
+    assert_eq!((adc.name.as_str(), adc.reads, adc.writes), ("APB2 at 0x40012008", 1, 1));
+    assert!(run.stdout.contains("APB2 at 0x40012008 (1 read, 1 written, first at 0x"), "{}", run.stdout);
+    assert!(run.stderr.contains("machine: stm32f407 (cortex-m4 of QEMU's mps2-an386)"), "{}", run.stderr);
+}
+
+/// The kernel asserts how many priority bits there are, and its tick is a millisecond of SysTick.
+#[test]
+fn an_rtos_starts_and_ticks_by_the_chips_own_clock() {
+    for (chip, ms) in [("stm32f407", 96), ("nrf52840", 192)] {
+        let run = freertos(chip, &["--exact"]);
+        assert!(run.console().starts_with("freertos: 5 kinds of work, kernel V11.2.0\n"), "{}", run.console());
+        let profile = run.profile();
+        let tasks: Vec<&str> = profile.tasks.iter().map(|task| task.name.as_str()).collect();
+        assert!(["crc", "sort", "recursion"].iter().all(|name| tasks.contains(name)), "{tasks:?}");
+        let ticks = calls(&profile, "xTaskIncrementTick");
+        assert!((ms - 4..=ms + 1).contains(&ticks), "{chip}: {ticks} ticks in {ms} ms");
+    }
+}
+
+fn calls(profile: &Profile, name: &str) -> u64 {
+    let table = harness::analysis::functions::table(profile);
+    table.rows.iter().filter(|row| row.name == name).map(|row| row.calls).sum()
+}
+
+#[test]
+fn stacks_timeline_and_heap_follow_firmware_on_a_chip() {
+    let run = freertos("stm32f407", &["--timeline", "--heap", "--period", "1009"]);
+    let profile = run.profile();
+    assert!(profile.timeline.is_some() && profile.heap.is_some());
+    assert!(run.stdout.contains("100.00% complete"), "{}", run.stdout);
+    assert!(profile.heap.is_some_and(|heap| heap.functions.len() >= 2), "pvPortMalloc and vPortFree");
+}
+
+struct Silent;
+
+impl Listener for Silent {
+    fn say(&mut self, _: &str) {}
+    fn progress(&mut self, _: Progress) {}
+}
+
+/// Backwards, too: a checkpoint is a copy of the process, with the chip's devices in it.
+#[test]
+fn the_debugger_finds_a_chip_as_it_was() {
+    let elf = image("chips/stm32f407-kinds");
+    let words = ["harness", elf.to_str().unwrap(), "--chip", "stm32f407", "--sandbox", "off"];
+    let options = Options::resolve(Cli::parse_from(words).profile.unwrap()).unwrap();
+    let mut session = Session::open(&options, DEFAULT_CHECKPOINT_MIB, &mut Silent).unwrap();
+    let mut at = |insn: u64| {
+        let stop = session.go(insn).unwrap();
+        (stop, session.registers().unwrap())
+    };
+    let (early, late) = (at(300_000), at(1_500_000));
+    assert_eq!(at(300_000), early);
+    assert_eq!(at(1_500_000), late);
+    let pc = |name: &str| late.1.iter().find(|register| register.name == name).map(|register| register.bytes.clone());
+    assert!(pc("pc").is_some() && early != late);
+}
+
+#[test]
+fn what_is_typed_comes_by_the_chips_own_port() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("listens.toml");
+    fs::write(&file, "[chip]\nlike = \"stm32f407\"\n").unwrap();
+    let run = run(
+        "chips/stm32f407-echo",
+        &["--chip", file.to_str().unwrap(), "--for", "20M", "--input-after", "name? :fido\\n"],
+    );
+    assert_eq!(run.expect_code(0).console(), "name? FIDO\n");
+}
+
+#[test]
+fn a_chip_that_cannot_be_meant_is_bad_input() {
+    let name = "chips/stm32f407-kinds";
+    refused(name, &["--chip", "stm32f999"], &["--chip stm32f999", "docs/chips.md"]);
+    refused(name, &["--chip", "nrf52840"], &["--chip nrf52840", "0x08000000"]);
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("mine.toml");
+    fs::write(&file, "[chip]\nlike = \"stm32f407\"\n[peripherals]\nX = { at = 0x40020100, kind = \"stm32-gpio\" }\n")
+        .unwrap();
+    refused(name, &["--chip", file.to_str().unwrap()], &["mine.toml:4: ", "overlaps"]);
+}
+
+#[test]
+fn firmware_that_waits_for_a_chips_registers_is_told_of_its_chip() {
+    let run = run("chips/stm32f407-kinds", &["--for", "2M"]);
+    assert!(run.stderr.contains("--chip") && run.stderr.contains("stm32f407"), "{}", run.stderr);
+    assert!(matches!(run.profile().facts.end, End::For | End::Faulting { .. } | End::LockUp { .. }));
+}
+
+#[test]
+fn a_baseline_of_one_chip_file_is_none_of_another() {
+    let temp = tempfile::tempdir().unwrap();
+    let elf = image("chips/stm32f407-kinds");
+    let write = |reset: &str| {
+        let text = format!(
+            "[chip]\nlike = \"stm32f407\"\nwithout = [\"USART3\"]\n[peripherals]\nUSART3 = {{ at = 0x40004800, kind = \"stm32-usart-v1\"{reset} }}\n"
+        );
+        fs::write(temp.path().join("mine.toml"), text).unwrap();
+    };
+    let suite = format!(
+        "[[image]]\nname = \"kinds\"\nelf = {:?}\nchip = \"mine.toml\"\nfor = \"20M\"\n",
+        elf.display().to_string()
+    );
+    fs::write(temp.path().join("harness.toml"), suite).unwrap();
+    let test = |args: &[&str]| {
+        let output = harness().arg("test").args(args).arg("--no-cache").current_dir(temp.path()).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    write("");
+    assert_eq!(test(&["--save-baseline", "main"]).0, Some(0));
+    assert_eq!(test(&["--baseline", "main"]).0, Some(0));
+    write(", reset = { BRR = 1 }");
+    let (code, said) = test(&["--baseline", "main"]);
+    assert!(code != Some(0) || said.contains("chip="), "{code:?}: {said}");
+}
+
+#[test]
+fn a_chip_and_a_machine_are_not_both_meant() {
+    let output = harness().args(["--chip", "stm32f407", "--machine", "virt", "x.elf"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let run = run_file(&image("chips/stm32f407-kinds"), &["--chip", "stm32f407", "--for", "100k", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(json["facts"]["chip"]["name"], "stm32f407");
+}
+
+/// A build of QEMU that does not show one of the functions, by whatever name it has it.
+#[test]
+fn a_qemu_that_lacks_a_function_is_exit_5_with_its_name_and_the_way_out() {
+    let temp = tempfile::tempdir().unwrap();
+    let (real, other) = (emulator("qemu-system-arm"), temp.path().join("qemu-system-arm"));
+    let script = "LC_ALL=C sed s/memory_region_init_rom_device/memory_region_init_rom_devicX/g \"$0\" >\"$1\" && chmod +x \"$1\"";
+    let made = Command::new("sh").args(["-c", script]).arg(&real).arg(&other).status().unwrap();
+    assert!(made.success());
+    let path = format!("{}:{}", temp.path().display(), std::env::var("PATH").unwrap());
+    let elf = image("chips/stm32f407-kinds");
+    let output =
+        command(&elf, &["--chip", "stm32f407", "--for", "1M"], temp.path()).env("PATH", path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("does not show memory_region_init_rom_device\n") && said.contains("bundle"), "{said}");
+    assert!(!temp.path().join("out").exists());
+}

@@ -1,0 +1,1354 @@
+//! Accesses of register blocks, and what follows from them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use wire::chip::{Block, Chip, Compare, Counter, Field, Setting};
+
+use crate::NS_PER_S;
+use crate::clock;
+use crate::counter::{Counting, Pace};
+
+/// Rules that set off one another, at most: what goes round in circles ends here.
+const MAX_DEPTH: u32 = 16;
+
+/// What a byte of a transfer takes, in instructions.
+const TRANSFER_INSNS: u64 = 64;
+
+/// How long a line without a byte is idle, in instructions.
+const IDLE_INSNS: u64 = 256;
+
+/// Longest transfer.
+const MAX_TRANSFER_BYTES: u32 = 1 << 16;
+
+/// What a chip's devices need of the machine that they are part of.
+pub trait Host {
+    /// Nanoseconds of the instructions since reset.
+    fn now_ns(&mut self) -> u64;
+    /// Sets an interrupt line of the processor.
+    fn set_line(&mut self, line: u32, is_raised: bool);
+    /// Calls [`Device::wake`] then; None: not at all. Only the last of these counts.
+    fn wake_at(&mut self, ns: Option<u64>);
+    /// Writes to the console.
+    fn print(&mut self, byte: u8);
+    /// Reads memory of the chip; false: it has none there.
+    fn read_memory(&mut self, address: u64, to: &mut [u8]) -> bool;
+    /// Writes memory of the chip; false: it has none there.
+    fn write_memory(&mut self, address: u64, from: &[u8]) -> bool;
+    /// Clears bits of flash, by the memory's index.
+    fn program(&mut self, memory: u32, offset: u64, bytes: &[u8]);
+    /// Sets a stretch of flash to 0xff.
+    fn erase(&mut self, memory: u32, offset: u64, bytes: u64);
+    /// The processor's clock has another frequency.
+    fn set_cpu_clock(&mut self, hz: u64);
+    /// SysTick's external clock has another frequency.
+    fn set_systick_clock(&mut self, hz: u64);
+    /// The firmware has let a watchdog, by its block, run out: the chip would have been reset.
+    fn bite(&mut self, block: u32);
+}
+
+/// The result of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What was read; 0 of a write.
+    pub value: u32,
+    /// Whether a register answered that is described.
+    pub is_modelled: bool,
+}
+
+/// What is done later.
+#[derive(Clone, Copy, Debug)]
+enum Later {
+    Follow(usize),
+    Trigger(usize),
+    Sent(usize),
+    Idle(usize),
+}
+
+/// A block's state.
+struct State {
+    values: Vec<u32>,
+    /// Registers by their offsets.
+    by_offset: BTreeMap<u64, u32>,
+    /// What was written where no register is described.
+    others: BTreeMap<u64, u32>,
+    counters: Vec<Counting>,
+    /// Bytes that have been received of a transfer; None: it does not run.
+    received: Vec<Option<u32>>,
+    random: u64,
+    /// When each watchdog was fed; None: it does not run.
+    fed_ns: Vec<Option<u64>>,
+    /// Which of its interrupts are raised.
+    raised: Vec<bool>,
+}
+
+/// All devices of a chip.
+pub struct Device {
+    chip: Chip,
+    states: Vec<State>,
+    /// By time, and in the order in which they were put off.
+    later: BTreeMap<(u64, u64), (usize, Later)>,
+    put_off: u64,
+    input: VecDeque<u8>,
+    hz: Vec<u64>,
+    /// Blocks whose registers clocks depend on.
+    clock_blocks: BTreeSet<u32>,
+    /// How many interrupts raise each line.
+    lines: BTreeMap<u32, u32>,
+}
+
+impl Device {
+    /// The devices of a chip at reset.
+    pub fn new(chip: Chip) -> Device {
+        let mut states: Vec<State> = chip.blocks.iter().map(|block| State::new(block, chip.seed)).collect();
+        let register = |states: &[State], block: u32, register: u32| value(states, block, register);
+        let hz: Vec<u64> = (0..chip.clocks.len() as u32)
+            .map(|index| clock::hz(&chip, index, &|block, index| register(&states, block, index)))
+            .collect();
+        let factors =
+            chip.clocks.iter().flat_map(|clock| clock.select.iter().chain(&clock.multiply).chain(&clock.divide));
+        let clock_blocks = factors.map(|factor| factor.block).collect();
+        for index in 0..chip.blocks.len() {
+            for counter in 0..chip.blocks[index].counters.len() {
+                let pace = pace(&chip, &states, &hz, index, counter);
+                states[index].counters.push(Counting::new(pace));
+            }
+        }
+        Device {
+            chip,
+            states,
+            later: BTreeMap::new(),
+            put_off: 0,
+            input: VecDeque::new(),
+            hz,
+            clock_blocks,
+            lines: BTreeMap::new(),
+        }
+    }
+
+    /// The chip that it is of.
+    pub fn chip(&self) -> &Chip {
+        &self.chip
+    }
+
+    /// Says how fast the clocks are, and raises what is raised at reset.
+    pub fn begin(&mut self, host: &mut impl Host) {
+        if let Some(clock) = self.chip.cpu_clock {
+            host.set_cpu_clock(self.hz(clock));
+        }
+        if let Some(clock) = self.chip.systick_clock {
+            host.set_systick_clock(self.hz(clock));
+        }
+        for block in 0..self.states.len() {
+            self.settle(block, host);
+        }
+        self.plan(host);
+    }
+
+    /// Reads `bytes` bytes at an offset of a block.
+    pub fn read(&mut self, block: usize, offset: u64, bytes: u32, host: &mut impl Host) -> Access {
+        self.advance(host);
+        let shift = (offset % 4) as u32 * 8;
+        let mask = lanes(bytes);
+        let word = offset & !3 & self.period(block);
+        let Some(&register) = self.states[block].by_offset.get(&word) else {
+            let value = self.states[block].others.get(&word).copied().unwrap_or(0);
+            return Access { value: (value >> shift) & mask, is_modelled: false };
+        };
+        let value = self.load(block, register, host);
+        self.settle(block, host);
+        self.plan(host);
+        Access { value: (value >> shift) & mask, is_modelled: true }
+    }
+
+    /// Writes `bytes` bytes at an offset of a block. Returns whether a register took them that is described.
+    pub fn write(&mut self, block: usize, offset: u64, bytes: u32, value: u32, host: &mut impl Host) -> bool {
+        self.advance(host);
+        let shift = (offset % 4) as u32 * 8;
+        let (lanes, value) = (lanes(bytes) << shift, value << shift);
+        let word = offset & !3 & self.period(block);
+        let operation =
+            if self.chip.blocks[block].has_atomic_aliases { (offset & !self.period(block)) >> 12 } else { 0 };
+        let Some(&register) = self.states[block].by_offset.get(&word) else {
+            let old = self.states[block].others.entry(word).or_default();
+            *old = combine(*old, value, lanes, operation);
+            return false;
+        };
+        let value = if operation == 0 {
+            value
+        } else {
+            combine(self.states[block].values[register as usize], value, lanes, operation)
+        };
+        let lanes = if operation == 0 { lanes } else { u32::MAX };
+        self.store(block, register, value, lanes, host);
+        if self.clock_blocks.contains(&(block as u32)) {
+            self.tell_clocks(host);
+        }
+        self.settle(block, host);
+        self.plan(host);
+        true
+    }
+
+    /// Stores to flash: clears bits where the controller lets it.
+    pub fn write_flash(&mut self, memory: u32, offset: u64, bytes: &[u8], host: &mut impl Host) {
+        self.advance(host);
+        for block in 0..self.chip.blocks.len() {
+            for index in 0..self.chip.blocks[block].flashes.len() {
+                let flash = &self.chip.blocks[block].flashes[index];
+                if flash.memory != memory || !self.hold(block, &flash.programs) {
+                    continue;
+                }
+                host.program(memory, offset, bytes);
+                let settings = flash.programmed.clone();
+                self.apply(block, &settings, host, 0);
+                self.settle(block, host);
+            }
+        }
+        self.plan(host);
+    }
+
+    /// What was due by now is done.
+    pub fn wake(&mut self, host: &mut impl Host) {
+        self.advance(host);
+        self.plan(host);
+    }
+
+    /// A byte has been typed on the console.
+    pub fn receive(&mut self, byte: u8, host: &mut impl Host) {
+        self.advance(host);
+        self.input.push_back(byte);
+        for block in 0..self.chip.blocks.len() {
+            if !self.chip.blocks[block].ports.is_empty() || !self.chip.blocks[block].transfers.is_empty() {
+                self.settle(block, host);
+            }
+        }
+        self.plan(host);
+    }
+
+    /// A clock's frequency now.
+    pub fn hz(&self, clock: u32) -> u64 {
+        self.hz.get(clock as usize).copied().unwrap_or(0)
+    }
+
+    fn period(&self, block: usize) -> u64 {
+        let block = &self.chip.blocks[block];
+        if block.has_atomic_aliases { block.bytes / 4 - 1 } else { u64::MAX }
+    }
+
+    fn hold(&self, block: usize, settings: &[Setting]) -> bool {
+        settings.iter().all(|setting| self.field(block, &setting.field) == setting.value)
+    }
+
+    fn field(&self, block: usize, field: &Field) -> u32 {
+        field.of(self.states[block].values[field.register as usize])
+    }
+
+    fn insns_ns(&self, insns: u64) -> u64 {
+        insns << self.chip.insn_shift
+    }
+
+    // Reading.
+
+    fn load(&mut self, block: usize, register: u32, host: &mut impl Host) -> u32 {
+        let value = self.peek(block, register, host, 0);
+        let of = &self.chip.blocks[block];
+        let read_clears = of.registers[register as usize].read_clears;
+        if read_clears != 0 {
+            let old = self.states[block].values[register as usize];
+            self.change(block, register, old & !read_clears, host, 0);
+        }
+        let of = &self.chip.blocks[block];
+        if let Some(port) = of.ports.iter().position(|port| is_register(&port.receive, register))
+            && self.receiver() == Some(block)
+            && self.input.pop_front().is_some()
+            && self.input.is_empty()
+        {
+            self.put_off(block, IDLE_INSNS, Later::Idle(port), host);
+        }
+        let of = &self.chip.blocks[block];
+        if of.randoms.iter().any(|random| random.value.register == register) {
+            // xorshift64.
+            let random = &mut self.states[block].random;
+            *random ^= *random << 13;
+            *random ^= *random >> 7;
+            *random ^= *random << 17;
+        }
+        for index in 0..self.chip.blocks[block].triggers.len() {
+            let trigger = &self.chip.blocks[block].triggers[index];
+            if trigger.is_read && trigger.field.register == register {
+                self.pull(block, index, host, 0);
+            }
+        }
+        value
+    }
+
+    /// A register's value as it would be read.
+    fn peek(&self, block: usize, register: u32, host: &mut impl Host, depth: u32) -> u32 {
+        let of = &self.chip.blocks[block];
+        let one = &of.registers[register as usize];
+        let other = [one.sets, one.clears, one.toggles, one.reads].into_iter().flatten().next();
+        if let Some(other) = other.filter(|&other| other != register && depth < MAX_DEPTH) {
+            return self.peek(block, other, host, depth + 1);
+        }
+        if !one.all_of.is_empty() && depth < MAX_DEPTH {
+            let all = one.all_of.iter().map(|&other| self.peek(block, other, host, depth + 1));
+            return all.fold(u32::MAX, |all, one| all & one);
+        }
+        let state = &self.states[block];
+        let mut value = state.values[register as usize];
+        for (counter, counting) in of.counters.iter().zip(&state.counters) {
+            let is_it = |field: &Option<Field>| field.as_ref().is_some_and(|field| field.register == register);
+            let mut count = || {
+                let count = counting.value(host.now_ns());
+                if counter.counts_down { counting.pace().values - 1 - count } else { count }
+            };
+            if is_it(&counter.value) {
+                value = counter.value.as_ref().map_or(value, |field| field.put_in(value, count() as u32));
+            } else if is_it(&counter.upper) {
+                return counting_upper(counting, host.now_ns());
+            }
+        }
+        if let Some(port) = of.ports.iter().find(|port| is_register(&port.receive, register))
+            && let Some(field) = &port.receive
+            && self.receiver() == Some(block)
+        {
+            value = field.put_in(value, self.input.front().copied().unwrap_or(0).into());
+        }
+        if let Some(random) = of.randoms.iter().find(|random| random.value.register == register) {
+            value = random.value.put_in(value, (state.random >> 16) as u32);
+        }
+        value
+    }
+
+    // Writing.
+
+    fn store(&mut self, block: usize, register: u32, value: u32, lanes: u32, host: &mut impl Host) {
+        let one = self.chip.blocks[block].registers[register as usize].clone();
+        let written = value & lanes;
+        let old = self.states[block].values[register as usize];
+        let mut redirected = false;
+        for (other, operation) in [(one.toggles, 1), (one.sets, 2), (one.clears, 3)] {
+            let Some(other) = other else { continue };
+            redirected = true;
+            let low = if one.upper_clears.is_some() { written & 0xffff } else { written };
+            let low = low & !one.read_only;
+            let old = self.states[block].values[other as usize];
+            let new = combine(old, low, u32::MAX, operation);
+            self.change(block, other, new, host, 0);
+        }
+        if let Some(other) = one.upper_clears {
+            redirected = true;
+            // What is set and cleared at once is set.
+            let clears = (written >> 16) & !(written & 0xffff);
+            let old = self.states[block].values[other as usize];
+            self.change(block, other, old & !clears, host, 0);
+        }
+        if !redirected {
+            let plain = lanes & !(one.read_only | one.one_clears | one.zero_clears);
+            let mut new = (old & !plain) | (value & plain);
+            new &= !(written & one.one_clears);
+            new &= !(!value & lanes & one.zero_clears);
+            new &= !one.self_clearing;
+            new |= one.reset & one.write_resets;
+            self.set_counter(block, register, new, host);
+            self.change(block, register, new, host, 0);
+            self.divide(block, register);
+        }
+        self.written(block, register, written, lanes, host, 0);
+    }
+
+    /// What writing does beside changing the register.
+    fn written(&mut self, block: usize, register: u32, written: u32, lanes: u32, host: &mut impl Host, depth: u32) {
+        if depth == 0 {
+            for index in 0..self.chip.blocks[block].ports.len() {
+                if let Some(send) = &self.chip.blocks[block].ports[index].send
+                    && send.register == register
+                    && lanes & send.mask != 0
+                {
+                    host.print(send.of(written) as u8);
+                }
+            }
+            self.erase(block, register, written, lanes, host);
+        }
+        for index in 0..self.chip.blocks[block].triggers.len() {
+            let trigger = &self.chip.blocks[block].triggers[index];
+            if trigger.is_read || trigger.field.register != register {
+                continue;
+            }
+            let is_it = match trigger.value {
+                None => trigger.field.mask & if trigger.by_any { lanes } else { written } != 0,
+                Some(value) => trigger.field.mask & lanes == trigger.field.mask && trigger.field.of(written) == value,
+            };
+            if is_it && depth < MAX_DEPTH && self.hold(block, &self.chip.blocks[block].triggers[index].when) {
+                let after = self.chip.blocks[block].triggers[index].after_insns;
+                if after > 0 {
+                    self.put_off(block, after, Later::Trigger(index), host);
+                } else {
+                    self.pull(block, index, host, depth);
+                }
+            }
+        }
+        self.pulse(block, register, written, host, depth);
+        self.feed(block, register, host);
+        self.pace_counters(block, host);
+    }
+
+    fn pull(&mut self, block: usize, trigger: usize, host: &mut impl Host, depth: u32) {
+        let settings = self.chip.blocks[block].triggers[trigger].set.clone();
+        self.apply(block, &settings, host, depth + 1);
+    }
+
+    /// Sets fields, which does what writing them would.
+    fn apply(&mut self, block: usize, settings: &[Setting], host: &mut impl Host, depth: u32) {
+        for setting in settings {
+            let Field { register, mask } = setting.field;
+            let old = self.states[block].values[register as usize];
+            let self_clearing = self.chip.blocks[block].registers[register as usize].self_clearing;
+            let new = setting.field.put_in(old, setting.value);
+            self.change(block, register, new & !(self_clearing & mask), host, depth);
+            if setting.value != 0 {
+                self.written(block, register, new & mask, mask, host, depth + 1);
+            }
+        }
+        self.pace_counters(block, host);
+    }
+
+    /// Changes a register, and what follows it.
+    fn change(&mut self, block: usize, register: u32, new: u32, host: &mut impl Host, depth: u32) {
+        let old = std::mem::replace(&mut self.states[block].values[register as usize], new);
+        if old == new || depth >= MAX_DEPTH {
+            return;
+        }
+        for index in 0..self.chip.blocks[block].follows.len() {
+            let follow = &self.chip.blocks[block].follows[index];
+            if follow.source.register != register || (old ^ new) & follow.source.mask == 0 {
+                continue;
+            }
+            if follow.after_insns > 0 {
+                let after = follow.after_insns;
+                self.put_off(block, after, Later::Follow(index), host);
+            } else {
+                self.follow(block, index, host, depth);
+            }
+        }
+    }
+
+    fn follow(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
+        let follow = &self.chip.blocks[block].follows[index];
+        let (target, source) = (follow.target.clone(), self.field(block, &follow.source));
+        let source = if follow.is_inverted { !source } else { source };
+        let old = self.states[block].values[target.register as usize];
+        self.change(block, target.register, target.put_in(old, source), host, depth + 1);
+    }
+
+    fn put_off(&mut self, block: usize, insns: u64, what: Later, host: &mut impl Host) {
+        let at = host.now_ns().saturating_add(self.insns_ns(insns));
+        self.put_off += 1;
+        self.later.insert((at, self.put_off), (block, what));
+    }
+
+    fn divide(&mut self, block: usize, register: u32) {
+        for divider in &self.chip.blocks[block].dividers {
+            if register != divider.dividend && register != divider.divisor {
+                continue;
+            }
+            let values = &mut self.states[block].values;
+            let (dividend, divisor) = (values[divider.dividend as usize], values[divider.divisor as usize]);
+            // By 0 the quotient is -1, or 1 for a negative dividend.
+            let (quotient, remainder) = if divider.is_signed {
+                let (dividend, divisor) = (dividend.cast_signed(), divisor.cast_signed());
+                let by_0 = if dividend < 0 { 1 } else { -1 };
+                let quotient = if divisor == 0 { by_0 } else { dividend.wrapping_div(divisor) };
+                let remainder = if divisor == 0 { dividend } else { dividend.wrapping_rem(divisor) };
+                (quotient.cast_unsigned(), remainder.cast_unsigned())
+            } else {
+                (dividend.checked_div(divisor).unwrap_or(u32::MAX), dividend.checked_rem(divisor).unwrap_or(dividend))
+            };
+            values[divider.quotient as usize] = quotient;
+            values[divider.remainder as usize] = remainder;
+        }
+    }
+
+    fn erase(&mut self, block: usize, register: u32, written: u32, lanes: u32, host: &mut impl Host) {
+        for flash in 0..self.chip.blocks[block].flashes.len() {
+            for index in 0..self.chip.blocks[block].flashes[flash].erases.len() {
+                let Block { flashes, .. } = &self.chip.blocks[block];
+                let (memory, erase) = (flashes[flash].memory, flashes[flash].erases[index].clone());
+                let is_it = erase.start.register == register
+                    && erase.start.mask & if erase.by_any { lanes } else { written } != 0;
+                if !is_it || !self.hold(block, &erase.when) {
+                    continue;
+                }
+                let Some(of) = self.chip.memory.get(memory as usize) else { continue };
+                let (start, bytes) = (of.start, of.bytes);
+                let (mut begin, mut size) = (0, bytes);
+                if let Some(page) = &erase.page {
+                    let page = u64::from(self.field(block, page));
+                    let last = erase.page_bytes.last().copied().unwrap_or(bytes);
+                    let mut wanted = if erase.is_address { page.wrapping_sub(start) } else { page };
+                    size = last;
+                    for &page_bytes in &erase.page_bytes {
+                        size = page_bytes;
+                        if erase.is_address && wanted < page_bytes || !erase.is_address && wanted == 0 {
+                            break;
+                        }
+                        begin += page_bytes;
+                        wanted -= if erase.is_address { page_bytes } else { 1 };
+                        size = last;
+                    }
+                    // All behind those that are listed are as the last one.
+                    let listed: u64 = erase.page_bytes.iter().sum();
+                    if begin >= listed {
+                        begin = if erase.is_address {
+                            (begin + wanted) / last * last
+                        } else {
+                            begin.saturating_add(wanted.saturating_mul(last))
+                        };
+                    }
+                }
+                if begin < bytes {
+                    host.erase(memory, begin, size.min(bytes - begin));
+                }
+                self.apply(block, &erase.set, host, 1);
+            }
+        }
+    }
+
+    // Counters.
+
+    fn set_counter(&mut self, block: usize, register: u32, value: u32, host: &mut impl Host) {
+        let now = host.now_ns();
+        let (of, state) = (&self.chip.blocks[block], &mut self.states[block]);
+        for (counter, counting) in of.counters.iter().zip(&mut state.counters) {
+            let is_fixed = of.registers[register as usize].read_only == u32::MAX;
+            if let Some(field) = counter.value.as_ref().filter(|field| field.register == register && !is_fixed) {
+                let value = u128::from(field.of(value)) % counting.pace().values;
+                let value = if counter.counts_down { counting.pace().values - 1 - value } else { value };
+                counting.set(value, now);
+            }
+        }
+    }
+
+    /// Goes on at the pace that the registers say now.
+    fn pace_counters(&mut self, block: usize, host: &mut impl Host) {
+        let now = host.now_ns();
+        for index in 0..self.states[block].counters.len() {
+            let pace = pace(&self.chip, &self.states, &self.hz, block, index);
+            let counting = &mut self.states[block].counters[index];
+            if counting.pace() != pace {
+                counting.change(pace, now);
+            }
+        }
+    }
+
+    /// Bits written as 1 that clear counters, copy their values, start or stop transfers.
+    fn pulse(&mut self, block: usize, register: u32, written: u32, host: &mut impl Host, depth: u32) {
+        let is_it = |field: &Field| field.register == register && field.mask & written != 0;
+        let is_one = |field: &Option<Field>| field.as_ref().is_some_and(is_it);
+        let now = host.now_ns();
+        for index in 0..self.chip.blocks[block].counters.len() {
+            let Counter { clear, compares, .. } = &self.chip.blocks[block].counters[index];
+            let captures: Vec<Field> = compares
+                .iter()
+                .filter(|compare| is_one(&compare.capture))
+                .map(|compare| compare.value.clone())
+                .collect();
+            let clears = is_one(clear);
+            let value = self.states[block].counters[index].value(now) as u32;
+            for field in captures {
+                let old = self.states[block].values[field.register as usize];
+                self.change(block, field.register, field.put_in(old, value), host, depth + 1);
+            }
+            if clears {
+                self.states[block].counters[index].set(0, now);
+            }
+        }
+        for index in 0..self.chip.blocks[block].transfers.len() {
+            let transfer = self.chip.blocks[block].transfers[index].clone();
+            if is_it(&transfer.start) && !transfer.is_receive {
+                self.send(block, index, host);
+            } else if is_it(&transfer.start) {
+                self.states[block].received[index] = Some(0);
+            }
+            if is_one(&transfer.stop) {
+                if let (Some(received), Some(amount)) = (self.states[block].received[index].take(), &transfer.amount)
+                {
+                    let old = self.states[block].values[amount.register as usize];
+                    self.change(block, amount.register, amount.put_in(old, received), host, depth + 1);
+                }
+                self.apply(block, &transfer.stopped, host, depth + 1);
+            }
+        }
+    }
+
+    // Ports.
+
+    /// The block that has the console's input: the first that receives.
+    fn receiver(&self) -> Option<usize> {
+        (0..self.chip.blocks.len()).find(|&block| {
+            let of = &self.chip.blocks[block];
+            let is_on = |fields: &[Field]| fields.iter().all(|field| self.field(block, field) != 0);
+            of.ports.iter().any(|port| port.receive.is_some() && is_on(&port.receiving))
+                || self.states[block].received.iter().any(Option::is_some)
+        })
+    }
+
+    fn send(&mut self, block: usize, index: usize, host: &mut impl Host) {
+        let transfer = &self.chip.blocks[block].transfers[index];
+        let (pointer, count) = (self.field(block, &transfer.pointer), self.field(block, &transfer.count));
+        let mut bytes = vec![0; count.min(MAX_TRANSFER_BYTES) as usize];
+        if host.read_memory(pointer.into(), &mut bytes) {
+            bytes.iter().for_each(|&byte| host.print(byte));
+        }
+        self.put_off(block, TRANSFER_INSNS.saturating_mul(u64::from(count).max(1)), Later::Sent(index), host);
+    }
+
+    /// The line of a port has become idle, if nothing has come since.
+    fn idle(&mut self, block: usize, port: usize, host: &mut impl Host) {
+        if self.input.is_empty() {
+            let settings = self.chip.blocks[block].ports[port].idle.clone();
+            self.apply(block, &settings, host, 0);
+        }
+    }
+
+    fn sent(&mut self, block: usize, index: usize, host: &mut impl Host) {
+        let transfer = self.chip.blocks[block].transfers[index].clone();
+        if let Some(amount) = &transfer.amount {
+            let count = self.field(block, &transfer.count);
+            let old = self.states[block].values[amount.register as usize];
+            self.change(block, amount.register, amount.put_in(old, count), host, 0);
+        }
+        self.apply(block, &transfer.set, host, 0);
+    }
+
+    /// Gives what has been typed to a transfer that waits for it.
+    fn fill(&mut self, block: usize, host: &mut impl Host) {
+        for index in 0..self.chip.blocks[block].transfers.len() {
+            while let Some(received) = self.states[block].received[index] {
+                if self.receiver() != Some(block) {
+                    break;
+                }
+                let transfer = self.chip.blocks[block].transfers[index].clone();
+                let count = self.field(block, &transfer.count);
+                if received < count {
+                    let Some(byte) = self.input.pop_front() else { break };
+                    let address = u64::from(self.field(block, &transfer.pointer)) + u64::from(received);
+                    host.write_memory(address, &[byte]);
+                    self.states[block].received[index] = Some(received + 1);
+                    self.apply(block, &transfer.byte, host, 0);
+                    if received + 1 < count {
+                        continue;
+                    }
+                }
+                self.states[block].received[index] = None;
+                if let Some(amount) = &transfer.amount {
+                    let old = self.states[block].values[amount.register as usize];
+                    self.change(block, amount.register, amount.put_in(old, count), host, 0);
+                }
+                self.apply(block, &transfer.set, host, 0);
+            }
+        }
+    }
+
+    /// Has the flags of a port say whether there is something to be read.
+    fn offer(&mut self, block: usize, host: &mut impl Host) {
+        for index in 0..self.chip.blocks[block].ports.len() {
+            let port = self.chip.blocks[block].ports[index].clone();
+            if port.receive.is_none() {
+                continue;
+            }
+            let is_there = !self.input.is_empty() && self.receiver() == Some(block);
+            for (settings, holds) in [(&port.received, is_there), (&port.empty, !is_there)] {
+                for Setting { field, value } in settings {
+                    let old = self.states[block].values[field.register as usize];
+                    let new = field.put_in(old, if holds { *value } else { 0 });
+                    self.change(block, field.register, new, host, 0);
+                }
+            }
+        }
+    }
+
+    // Watchdogs.
+
+    fn feed(&mut self, block: usize, register: u32, host: &mut impl Host) {
+        let now = host.now_ns();
+        for index in 0..self.chip.blocks[block].watchdogs.len() {
+            let watchdog = &self.chip.blocks[block].watchdogs[index];
+            let feeds = watchdog.feed.iter().any(|setting| setting.field.register == register)
+                && self.hold(block, &watchdog.feed);
+            let runs = self.hold(block, &watchdog.running);
+            let fed = &mut self.states[block].fed_ns[index];
+            if feeds && fed.is_some() || runs && fed.is_none() {
+                *fed = Some(now);
+            }
+        }
+    }
+
+    fn bites_at(&self, block: usize, index: usize) -> Option<u64> {
+        let watchdog = &self.chip.blocks[block].watchdogs[index];
+        let fed = self.states[block].fed_ns[index]?;
+        let hz = self.hz(watchdog.clock);
+        let divisor = watchdog.divide.iter().map(|factor| self.factor(factor)).product::<u64>().max(1);
+        let ticks = u128::from(self.field(block, &watchdog.reload)) + 1;
+        let ns = (ticks * u128::from(divisor) * NS_PER_S).checked_div(hz.into())?;
+        Some(fed.saturating_add(u64::try_from(ns).ok()?))
+    }
+
+    fn factor(&self, factor: &wire::chip::Factor) -> u64 {
+        clock::factor(factor, &|block, register| value(&self.states, block, register))
+    }
+
+    // Time.
+
+    /// Does what was due by now.
+    fn advance(&mut self, host: &mut impl Host) {
+        let now = host.now_ns();
+        while let Some(entry) = self.later.first_entry()
+            && entry.key().0 <= now
+        {
+            let (block, what) = entry.remove();
+            match what {
+                Later::Follow(index) => self.follow(block, index, host, 0),
+                Later::Trigger(index) => self.pull(block, index, host, 0),
+                Later::Sent(index) => self.sent(block, index, host),
+                Later::Idle(index) => self.idle(block, index, host),
+            }
+            if self.clock_blocks.contains(&(block as u32)) {
+                self.tell_clocks(host);
+            }
+            self.settle(block, host);
+        }
+        for block in 0..self.chip.blocks.len() {
+            if !self.states[block].counters.is_empty() && self.count(block, now, host) {
+                self.settle(block, host);
+            }
+            for index in 0..self.chip.blocks[block].watchdogs.len() {
+                if self.bites_at(block, index).is_some_and(|at| at <= now) {
+                    self.states[block].fed_ns[index] = None;
+                    host.bite(block as u32);
+                }
+            }
+        }
+    }
+
+    /// Does what a block's counters have come to. Returns whether they have come to something.
+    fn count(&mut self, block: usize, now: u64, host: &mut impl Host) -> bool {
+        let mut is_anything = false;
+        for index in 0..self.chip.blocks[block].counters.len() {
+            let counting = self.states[block].counters[index];
+            if !counting.pace().is_running {
+                continue;
+            }
+            let ticks = counting.ticks(now);
+            let Counter { compares, .. } = &self.chip.blocks[block].counters[index];
+            let passed: Vec<usize> = (0..compares.len())
+                .filter(|&compare| {
+                    let Compare { value, enabled, clears, .. } = &compares[compare];
+                    let is_enabled = enabled.as_ref().is_none_or(|field| self.field(block, field) != 0);
+                    let mut value = u128::from(self.field(block, value));
+                    // What begins again there does so instead of coming to it.
+                    if clears.as_ref().is_some_and(|field| self.field(block, field) != 0) {
+                        value %= counting.pace().values;
+                    }
+                    is_enabled && counting.has_passed(value, ticks)
+                })
+                .collect();
+            let has_overflown = counting.has_passed(0, ticks);
+            self.states[block].counters[index].tell(ticks);
+            for compare in passed {
+                is_anything = true;
+                let Compare { set, stops, .. } = self.chip.blocks[block].counters[index].compares[compare].clone();
+                self.apply(block, &set, host, 0);
+                if stops.is_some_and(|field| self.field(block, &field) != 0) {
+                    self.stop(block, index, host);
+                }
+            }
+            if has_overflown {
+                is_anything = true;
+                let Counter { overflow, once, .. } = self.chip.blocks[block].counters[index].clone();
+                self.apply(block, &overflow, host, 0);
+                if once.is_some_and(|field| self.field(block, &field) != 0) {
+                    self.stop(block, index, host);
+                    self.states[block].counters[index].set(0, now);
+                }
+            }
+        }
+        is_anything
+    }
+
+    fn stop(&mut self, block: usize, counter: usize, host: &mut impl Host) {
+        for field in self.chip.blocks[block].counters[counter].running.clone() {
+            let old = self.states[block].values[field.register as usize];
+            self.change(block, field.register, field.put_in(old, 0), host, 0);
+        }
+        self.pace_counters(block, host);
+    }
+
+    /// Says when something is due next that the firmware could notice without looking.
+    fn plan(&mut self, host: &mut impl Host) {
+        let mut next = self.later.keys().next().map(|key| key.0);
+        let mut at = |ns: Option<u64>| next = next.into_iter().chain(ns).min();
+        for block in 0..self.chip.blocks.len() {
+            for (index, counter) in self.chip.blocks[block].counters.iter().enumerate() {
+                let counting = &self.states[block].counters[index];
+                if !counting.pace().is_running {
+                    continue;
+                }
+                if self.interrupts(block, &counter.overflow) {
+                    at(counting.next(0));
+                }
+                for compare in &counter.compares {
+                    let is_enabled = compare.enabled.as_ref().is_none_or(|field| self.field(block, field) != 0);
+                    if is_enabled && self.interrupts(block, &compare.set) {
+                        let value = u128::from(self.field(block, &compare.value));
+                        let clears = compare.clears.as_ref().is_some_and(|field| self.field(block, field) != 0);
+                        at(counting.next(if clears { value % counting.pace().values } else { value }));
+                    }
+                }
+            }
+            for index in 0..self.chip.blocks[block].watchdogs.len() {
+                at(self.bites_at(block, index));
+            }
+        }
+        host.wake_at(next);
+    }
+
+    /// Whether one of these would raise an interrupt, or set off something that may.
+    fn interrupts(&self, block: usize, settings: &[Setting]) -> bool {
+        let of = &self.chip.blocks[block];
+        let is_set = |field: &Field, setting: &Setting| {
+            field.register == setting.field.register && field.mask & setting.field.mask != 0
+        };
+        let causes = of.interrupts.iter().flat_map(|interrupt| &interrupt.causes);
+        let mut enabled =
+            causes.filter(|cause| cause.enable.as_ref().is_none_or(|field| self.field(block, field) != 0));
+        let mut triggers = of.triggers.iter().filter(|trigger| !trigger.is_read && self.hold(block, &trigger.when));
+        settings.iter().any(|setting| {
+            let is_news = self.field(block, &setting.field) != setting.value;
+            is_news && enabled.clone().any(|cause| is_set(&cause.status, setting))
+                || triggers.clone().any(|trigger| is_set(&trigger.field, setting))
+        }) && (enabled.next().is_some() || triggers.next().is_some())
+    }
+
+    fn tell_clocks(&mut self, host: &mut impl Host) {
+        let hz: Vec<u64> = (0..self.chip.clocks.len() as u32)
+            .map(|index| clock::hz(&self.chip, index, &|block, register| value(&self.states, block, register)))
+            .collect();
+        let old = std::mem::replace(&mut self.hz, hz);
+        let is_new =
+            |clock: Option<u32>| clock.map(|clock| clock as usize).filter(|&clock| old[clock] != self.hz[clock]);
+        let (cpu, systick) = (is_new(self.chip.cpu_clock), is_new(self.chip.systick_clock));
+        if let Some(cpu) = cpu {
+            host.set_cpu_clock(self.hz[cpu]);
+        }
+        if let Some(systick) = systick {
+            host.set_systick_clock(self.hz[systick]);
+        }
+        if old != self.hz {
+            for block in 0..self.chip.blocks.len() {
+                self.pace_counters(block, host);
+            }
+        }
+    }
+
+    /// Brings what depends on a block's registers up to date: flags of its ports, interrupt lines.
+    fn settle(&mut self, block: usize, host: &mut impl Host) {
+        self.fill(block, host);
+        self.offer(block, host);
+        for index in 0..self.chip.blocks[block].interrupts.len() {
+            let interrupt = &self.chip.blocks[block].interrupts[index];
+            let is_raised = interrupt.causes.iter().any(|cause| {
+                let status = self.field(block, &cause.status) != 0;
+                status != cause.is_inverted && cause.enable.as_ref().is_none_or(|field| self.field(block, field) != 0)
+            });
+            let line = interrupt.line;
+            if std::mem::replace(&mut self.states[block].raised[index], is_raised) == is_raised {
+                continue;
+            }
+            let raised = self.lines.entry(line).or_default();
+            let was_raised = *raised > 0;
+            *raised = if is_raised { *raised + 1 } else { raised.saturating_sub(1) };
+            if was_raised != (*raised > 0) {
+                host.set_line(line, *raised > 0);
+            }
+        }
+    }
+}
+
+impl State {
+    fn new(block: &Block, seed: u64) -> State {
+        let offsets = block.registers.iter().zip(0..).filter_map(|(register, index)| Some((register.offset?, index)));
+        State {
+            values: block.registers.iter().map(|register| register.reset).collect(),
+            by_offset: offsets.collect(),
+            others: BTreeMap::new(),
+            counters: Vec::new(),
+            received: vec![None; block.transfers.len()],
+            // Never 0, which would stay so.
+            random: seed.wrapping_add(block.start).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            fed_ns: vec![None; block.watchdogs.len()],
+            raised: vec![false; block.interrupts.len()],
+        }
+    }
+}
+
+fn is_register(field: &Option<Field>, register: u32) -> bool {
+    field.as_ref().is_some_and(|field| field.register == register)
+}
+
+fn value(states: &[State], block: u32, register: u32) -> u32 {
+    states[block as usize].values[register as usize]
+}
+
+fn counting_upper(counting: &Counting, now_ns: u64) -> u32 {
+    (counting.value(now_ns) >> 32) as u32
+}
+
+/// The bits of so many bytes.
+fn lanes(bytes: u32) -> u32 {
+    u32::MAX >> (32 - bytes.clamp(1, 4) * 8)
+}
+
+/// A register's bits after a write: as they are written, toggled, set or cleared.
+fn combine(old: u32, value: u32, lanes: u32, operation: u64) -> u32 {
+    match operation {
+        0 => (old & !lanes) | (value & lanes),
+        1 => old ^ (value & lanes),
+        2 => old | (value & lanes),
+        _ => old & !(value & lanes),
+    }
+}
+
+/// How a counter counts, by what its registers say.
+fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize) -> Pace {
+    let counter = &chip.blocks[block].counters[counter];
+    let field = |field: &Field| field.of(states[block].values[field.register as usize]);
+    let factor =
+        |factor: &wire::chip::Factor| clock::factor(factor, &|block, register| value(states, block, register));
+    let bits = counter.width.as_ref().map_or(counter.bits.into(), factor).clamp(1, 64);
+    let mut values = 1u128 << bits;
+    if let Some(reload) = &counter.reload {
+        values = values.min(u128::from(field(reload)) + 1);
+    }
+    for compare in &counter.compares {
+        let is_on = |one: &Option<Field>| one.as_ref().is_none_or(|one| field(one) != 0);
+        if compare.clears.is_some() && is_on(&compare.clears) && is_on(&compare.enabled) {
+            values = values.min(u128::from(field(&compare.value)).max(1));
+        }
+    }
+    Pace {
+        hz: hz[counter.clock as usize],
+        divisor: counter.divide.iter().map(factor).fold(1u64, u64::saturating_mul).max(1),
+        values,
+        is_running: counter.running.iter().all(|one| field(one) != 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wire::chip::{
+        Cause, Clock, Erase, Flash, Follow, Interrupt, Memory, Port, Register, Source, Transfer, Trigger, Watchdog,
+    };
+
+    /// A machine that only takes note.
+    #[derive(Default)]
+    struct Noted {
+        ns: u64,
+        lines: BTreeMap<u32, bool>,
+        due_ns: Option<u64>,
+        printed: Vec<u8>,
+        memory: BTreeMap<u64, u8>,
+        flash: Vec<u8>,
+        cpu_hz: u64,
+        bites: u32,
+    }
+
+    impl Host for Noted {
+        fn now_ns(&mut self) -> u64 {
+            self.ns
+        }
+        fn set_line(&mut self, line: u32, is_raised: bool) {
+            self.lines.insert(line, is_raised);
+        }
+        fn wake_at(&mut self, ns: Option<u64>) {
+            self.due_ns = ns;
+        }
+        fn print(&mut self, byte: u8) {
+            self.printed.push(byte);
+        }
+        fn read_memory(&mut self, address: u64, to: &mut [u8]) -> bool {
+            for (byte, address) in to.iter_mut().zip(address..) {
+                *byte = self.memory.get(&address).copied().unwrap_or(0);
+            }
+            true
+        }
+        fn write_memory(&mut self, address: u64, from: &[u8]) -> bool {
+            self.memory.extend((address..).zip(from.iter().copied()));
+            true
+        }
+        fn program(&mut self, _: u32, offset: u64, bytes: &[u8]) {
+            self.flash[offset as usize..][..bytes.len()].iter_mut().zip(bytes).for_each(|(old, new)| *old &= new);
+        }
+        fn erase(&mut self, _: u32, offset: u64, bytes: u64) {
+            self.flash[offset as usize..][..bytes as usize].fill(0xff);
+        }
+        fn set_cpu_clock(&mut self, hz: u64) {
+            self.cpu_hz = hz;
+        }
+        fn set_systick_clock(&mut self, _: u64) {}
+        fn bite(&mut self, _: u32) {
+            self.bites += 1;
+        }
+    }
+
+    impl Noted {
+        /// Lets time pass, as QEMU does: what is due is done when it is due.
+        fn pass(&mut self, device: &mut Device, ns: u64) {
+            let end = self.ns + ns;
+            while let Some(due) = self.due_ns.filter(|&due| due <= end) {
+                self.ns = self.ns.max(due);
+                self.due_ns = None;
+                device.wake(self);
+            }
+            self.ns = end;
+        }
+    }
+
+    fn field(register: u32, mask: u32) -> Field {
+        Field { register, mask }
+    }
+
+    fn set(register: u32, mask: u32, value: u32) -> Setting {
+        Setting { field: field(register, mask), value }
+    }
+
+    fn registers(count: u32) -> Vec<Register> {
+        (0..count)
+            .map(|index| Register {
+                name: format!("R{index}"),
+                offset: Some(u64::from(index) * 4),
+                ..Register::default()
+            })
+            .collect()
+    }
+
+    fn chip(block: Block) -> Chip {
+        let clock = Clock { sources: vec![Source { hz: 1_000_000, clock: None }], ..Clock::default() };
+        let block = Block { name: "B".into(), start: 0x4000_0000, bytes: 0x100, ..block };
+        let flash =
+            Memory { name: "flash".into(), start: 0x800_0000, bytes: 0x800, is_flash: true, ..Memory::default() };
+        Chip { memory: vec![flash], blocks: vec![block], clocks: vec![clock], seed: 1, ..Chip::default() }
+    }
+
+    fn begun(block: Block) -> (Device, Noted) {
+        let chip = chip(block);
+        assert_eq!(chip.check(), Ok(()));
+        let mut noted = Noted { flash: vec![0; 0x800], ..Noted::default() };
+        let mut device = Device::new(chip);
+        device.begin(&mut noted);
+        (device, noted)
+    }
+
+    fn read(device: &mut Device, noted: &mut Noted, register: u64) -> u32 {
+        device.read(0, register * 4, 4, noted).value
+    }
+
+    fn write(device: &mut Device, noted: &mut Noted, register: u64, value: u32) {
+        assert!(device.write(0, register * 4, 4, value, noted));
+    }
+
+    #[test]
+    fn a_ready_bit_follows_its_enable_bit_later_and_nothing_else_writes_it() {
+        let mut block = Block { registers: registers(1), ..Block::default() };
+        block.registers[0].read_only = 2;
+        let follow = Follow { target: field(0, 2), source: field(0, 1), after_insns: 100, is_inverted: false };
+        block.follows.push(follow);
+        let (mut device, mut noted) = begun(block);
+        write(&mut device, &mut noted, 0, 3);
+        assert_eq!(read(&mut device, &mut noted, 0), 1);
+        noted.pass(&mut device, 99);
+        assert_eq!(read(&mut device, &mut noted, 0), 1);
+        noted.pass(&mut device, 1);
+        assert_eq!(read(&mut device, &mut noted, 0), 3);
+        write(&mut device, &mut noted, 0, 2);
+        noted.pass(&mut device, 100);
+        assert_eq!(read(&mut device, &mut noted, 0), 0);
+    }
+
+    #[test]
+    fn registers_are_written_and_read_as_their_attributes_say() {
+        let mut block = Block { registers: registers(7), ..Block::default() };
+        block.registers[0].one_clears = 0xff;
+        block.registers[0].zero_clears = 0xff00;
+        block.registers[0].reset = 0xffff;
+        block.registers[1].sets = Some(2);
+        block.registers[3].clears = Some(2);
+        block.registers[3].read_only = 0x20;
+        block.registers[4].read_clears = u32::MAX;
+        block.registers[4].write_resets = u32::MAX;
+        block.registers[4].read_only = u32::MAX;
+        block.registers[4].reset = 1;
+        block.registers[5].self_clearing = 1;
+        block.registers[6].all_of = vec![0, 2];
+        let (mut device, mut noted) = begun(block);
+        write(&mut device, &mut noted, 0, 0xf00f);
+        assert_eq!(read(&mut device, &mut noted, 0), 0xf0f0);
+        assert!(device.write(0, 1, 1, 0x30, &mut noted), "one byte");
+        assert_eq!(read(&mut device, &mut noted, 0), 0x30f0, "the other bits that 0 clears were not written");
+        write(&mut device, &mut noted, 1, 0x31);
+        assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 2)), (0x31, 0x31));
+        write(&mut device, &mut noted, 3, 0x21);
+        assert_eq!(read(&mut device, &mut noted, 3), 0x30, "one of the bits is not this register's to clear");
+        assert_eq!(
+            (read(&mut device, &mut noted, 4), read(&mut device, &mut noted, 4)),
+            (1, 0),
+            "a lock that is taken"
+        );
+        write(&mut device, &mut noted, 4, 0);
+        assert_eq!(read(&mut device, &mut noted, 4), 1);
+        write(&mut device, &mut noted, 5, 3);
+        assert_eq!(read(&mut device, &mut noted, 5), 2);
+        assert_eq!(read(&mut device, &mut noted, 6), 0x30);
+    }
+
+    #[test]
+    fn what_nobody_has_described_reads_as_it_was_written_and_says_so() {
+        let (mut device, mut noted) = begun(Block::default());
+        assert_eq!(device.read(0, 8, 4, &mut noted), Access { value: 0, is_modelled: false });
+        assert!(!device.write(0, 10, 2, 0xabcd, &mut noted));
+        assert_eq!(device.read(0, 8, 4, &mut noted), Access { value: 0xabcd_0000, is_modelled: false });
+        assert_eq!(device.read(0, 11, 1, &mut noted).value, 0xab);
+    }
+
+    /// R0 runs, R1 the reload, R2 status, R3 enable, R4 the counter, R5 what is compared.
+    fn timer() -> Block {
+        Block {
+            registers: registers(6),
+            counters: vec![Counter {
+                value: Some(field(4, u32::MAX)),
+                running: vec![field(0, 1)],
+                reload: Some(field(1, u32::MAX)),
+                bits: 32,
+                overflow: vec![set(2, 1, 1)],
+                compares: vec![Compare { value: field(5, u32::MAX), set: vec![set(2, 2, 1)], ..Compare::default() }],
+                ..Counter::default()
+            }],
+            interrupts: vec![Interrupt {
+                line: 7,
+                causes: vec![
+                    Cause { status: field(2, 1), enable: Some(field(3, 1)), is_inverted: false },
+                    Cause { status: field(2, 2), enable: Some(field(3, 2)), is_inverted: false },
+                ],
+            }],
+            ..Block::default()
+        }
+    }
+
+    #[test]
+    fn a_timer_raises_its_line_when_it_is_due_and_sleeps_where_nothing_would_notice() {
+        let (mut device, mut noted) = begun(timer());
+        write(&mut device, &mut noted, 1, 999);
+        write(&mut device, &mut noted, 5, 400);
+        write(&mut device, &mut noted, 0, 1);
+        assert_eq!(noted.due_ns, None, "nothing is enabled");
+        write(&mut device, &mut noted, 3, 3);
+        noted.pass(&mut device, 399_999);
+        assert_eq!(noted.lines.get(&7), None);
+        noted.pass(&mut device, 1);
+        assert_eq!((noted.lines.get(&7).copied(), read(&mut device, &mut noted, 2)), (Some(true), 2));
+        write(&mut device, &mut noted, 2, 0);
+        assert_eq!(noted.lines.get(&7), Some(&false));
+        noted.pass(&mut device, 600_000);
+        assert_eq!((noted.lines.get(&7).copied(), read(&mut device, &mut noted, 2)), (Some(true), 1));
+        assert_eq!(read(&mut device, &mut noted, 4), 0);
+    }
+
+    proptest! {
+        /// Whenever the firmware looks, and however often QEMU wakes the timer: the same.
+        #[test]
+        fn what_a_timer_has_done_does_not_depend_on_when_it_is_looked_at(
+            reload in 0u32..50, compare in 0u32..60, looks in prop::collection::vec(0u64..200_000, 1..20),
+        ) {
+            let (mut device, mut noted) = begun(timer());
+            let (mut other, mut others) = begun(timer());
+            for (device, noted) in [(&mut device, &mut noted), (&mut other, &mut others)] {
+                write(device, noted, 1, reload);
+                write(device, noted, 5, compare);
+                write(device, noted, 0, 1);
+            }
+            for look in looks {
+                noted.pass(&mut device, look);
+                read(&mut device, &mut noted, 4);
+                others.pass(&mut other, look);
+            }
+            prop_assert_eq!(read(&mut device, &mut noted, 2), read(&mut other, &mut others, 2));
+            prop_assert_eq!(read(&mut device, &mut noted, 4), read(&mut other, &mut others, 4));
+        }
+
+        /// No access does more than it may, whatever is accessed.
+        #[test]
+        fn no_access_ends_in_a_panic(
+            accesses in prop::collection::vec((any::<bool>(), 0u64..0x100, 0u32..3, any::<u32>()), 1..60),
+        ) {
+            let mut block = timer();
+            let follow = |target, source| Follow { target, source, after_insns: 0, is_inverted: true };
+            // In a circle.
+            block.follows.push(follow(field(2, 1), field(3, 1)));
+            block.follows.push(follow(field(3, 1), field(2, 1)));
+            block.triggers.push(Trigger { field: field(2, 2), set: vec![set(3, 2, 1)], ..Trigger::default() });
+            block.triggers.push(Trigger { field: field(3, 2), set: vec![set(2, 2, 1)], ..Trigger::default() });
+            let (mut device, mut noted) = begun(block);
+            for (is_write, offset, size, value) in accesses {
+                let bytes = 1 << size;
+                let offset = offset / u64::from(bytes) * u64::from(bytes);
+                noted.ns += u64::from(value % 100_000);
+                if is_write {
+                    device.write(0, offset, bytes, value, &mut noted);
+                } else {
+                    device.read(0, offset, bytes, &mut noted);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_prints_and_receives_one_byte_after_the_other() {
+        let port = Port {
+            send: Some(field(0, 0xff)),
+            receive: Some(field(0, 0xff)),
+            received: vec![set(1, 1, 1)],
+            empty: vec![set(1, 2, 1)],
+            idle: vec![set(1, 4, 1)],
+            receiving: vec![field(2, 1)],
+        };
+        let cause = Cause { status: field(1, 1), enable: None, is_inverted: false };
+        let (mut device, mut noted) = begun(Block {
+            registers: registers(3),
+            ports: vec![port],
+            interrupts: vec![Interrupt { line: 3, causes: vec![cause] }],
+            ..Block::default()
+        });
+        b"ok".iter().for_each(|&byte| write(&mut device, &mut noted, 0, byte.into()));
+        assert_eq!(noted.printed, b"ok");
+        device.receive(b'a', &mut noted);
+        device.receive(b'b', &mut noted);
+        assert_eq!(read(&mut device, &mut noted, 1) & 3, 2, "it does not receive yet");
+        write(&mut device, &mut noted, 2, 1);
+        assert_eq!((read(&mut device, &mut noted, 1) & 3, noted.lines[&3]), (1, true));
+        assert_eq!(read(&mut device, &mut noted, 0), b'a'.into());
+        assert!(noted.lines[&3], "there is another one");
+        assert_eq!(read(&mut device, &mut noted, 0), b'b'.into());
+        assert_eq!((read(&mut device, &mut noted, 1) & 7, noted.lines[&3]), (2, false));
+        noted.pass(&mut device, IDLE_INSNS);
+        assert_eq!(read(&mut device, &mut noted, 1) & 4, 4, "the line is idle");
+    }
+
+    #[test]
+    fn transfers_take_the_bus_by_themselves() {
+        // R0 start of sending, R1 of receiving, R2 pointer, R3 count, R4 amount, R5 what has happened.
+        let transfer = |is_receive, start, event| Transfer {
+            is_receive,
+            start: field(start, 1),
+            pointer: field(2, u32::MAX),
+            count: field(3, 0xff),
+            amount: Some(field(4, 0xff)),
+            set: vec![set(5, event, 1)],
+            ..Transfer::default()
+        };
+        let (mut device, mut noted) = begun(Block {
+            registers: registers(6),
+            transfers: vec![transfer(false, 0, 1), transfer(true, 1, 2)],
+            ..Block::default()
+        });
+        noted.memory.extend((0x2000_0000..).zip(*b"hello"));
+        write(&mut device, &mut noted, 2, 0x2000_0000);
+        write(&mut device, &mut noted, 3, 4);
+        write(&mut device, &mut noted, 0, 1);
+        assert_eq!((noted.printed.clone(), read(&mut device, &mut noted, 5)), (b"hell".to_vec(), 0));
+        noted.pass(&mut device, 4 * TRANSFER_INSNS);
+        assert_eq!((read(&mut device, &mut noted, 5), read(&mut device, &mut noted, 4)), (1, 4));
+        write(&mut device, &mut noted, 3, 2);
+        write(&mut device, &mut noted, 1, 1);
+        b"xyz".iter().for_each(|&byte| device.receive(byte, &mut noted));
+        assert_eq!(read(&mut device, &mut noted, 5), 3);
+        assert_eq!(
+            (noted.memory[&0x2000_0000], noted.memory[&0x2000_0001], noted.memory[&0x2000_0002]),
+            (b'x', b'y', b'l')
+        );
+    }
+
+    #[test]
+    fn flash_is_programmed_and_erased_where_its_controller_lets_it() {
+        let erase = |start, page, is_address, page_bytes: &[u64]| Erase {
+            start: field(start, 1),
+            when: vec![set(0, 2, 1)],
+            page,
+            is_address,
+            page_bytes: page_bytes.to_vec(),
+            ..Erase::default()
+        };
+        let erases = vec![
+            erase(1, Some(field(2, u32::MAX)), false, &[0x100, 0x200]),
+            erase(3, Some(field(2, u32::MAX)), true, &[0x100]),
+        ];
+        let flash = Flash { memory: 0, programs: vec![set(0, 1, 1)], programmed: vec![], erases };
+        let (mut device, mut noted) =
+            begun(Block { registers: registers(4), flashes: vec![flash], ..Block::default() });
+        noted.flash.fill(0x55);
+        device.write_flash(0, 0, &[0x0f], &mut noted);
+        assert_eq!(noted.flash[0], 0x55, "it is locked");
+        write(&mut device, &mut noted, 0, 1);
+        device.write_flash(0, 0, &[0x0f], &mut noted);
+        assert_eq!(noted.flash[0], 0x05);
+        write(&mut device, &mut noted, 0, 2);
+        // Pages of 0x100, 0x200, 0x200 and so on: the third begins at 0x300.
+        write(&mut device, &mut noted, 2, 2);
+        write(&mut device, &mut noted, 1, 1);
+        let erased: Vec<usize> = (0..0x800).filter(|&at| noted.flash[at] == 0xff).collect();
+        assert_eq!((erased[0], erased.len()), (0x300, 0x200));
+        noted.flash.fill(0x55);
+        write(&mut device, &mut noted, 2, 0x800_0510);
+        write(&mut device, &mut noted, 3, 1);
+        let erased: Vec<usize> = (0..0x800).filter(|&at| noted.flash[at] == 0xff).collect();
+        assert_eq!((erased[0], erased.len()), (0x500, 0x100));
+    }
+
+    #[test]
+    fn the_processors_clock_is_said_at_reset_and_when_it_changes() {
+        let factor = wire::chip::Factor { block: 0, field: field(0, 0xff), plus: 1, map: vec![], is_power: false };
+        let mut chip = chip(Block { registers: registers(1), ..Block::default() });
+        chip.clocks[0].multiply.push(factor);
+        chip.cpu_clock = Some(0);
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        assert_eq!(noted.cpu_hz, 1_000_000, "nothing has been written");
+        write(&mut device, &mut noted, 0, 7);
+        assert_eq!(noted.cpu_hz, 8_000_000);
+    }
+
+    #[test]
+    fn a_watchdog_bites_once_it_is_not_fed() {
+        let watchdog = Watchdog {
+            running: vec![set(0, 1, 1)],
+            clock: 0,
+            divide: vec![],
+            reload: field(1, u32::MAX),
+            feed: vec![set(2, 0xffff, 0xaaaa)],
+        };
+        let (mut device, mut noted) =
+            begun(Block { registers: registers(3), watchdogs: vec![watchdog], ..Block::default() });
+        write(&mut device, &mut noted, 1, 99);
+        noted.pass(&mut device, 1_000_000);
+        write(&mut device, &mut noted, 0, 1);
+        for _ in 0..5 {
+            noted.pass(&mut device, 90_000);
+            write(&mut device, &mut noted, 2, 0xaaaa);
+        }
+        assert_eq!(noted.bites, 0);
+        noted.pass(&mut device, 100_000);
+        assert_eq!(noted.bites, 1);
+        noted.pass(&mut device, 1_000_000);
+        assert_eq!(noted.bites, 1, "the chip would be another one now");
+    }
+}

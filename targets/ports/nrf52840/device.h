@@ -1,0 +1,4 @@
+/* nRF52840: Cortex-M4 with FPU at 64 MHz. No machine of QEMU's: harness --chip. */
+#pragma once
+#define UART0 0x40002000
+#define SYSTICK_HZ 64000000

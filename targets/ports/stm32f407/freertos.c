@@ -1,0 +1,4 @@
+/* FreeRTOS on the stm32f407: its handlers are in the vector table already, by name (FreeRTOSConfig.h). */
+#include "board.h"
+
+void board_rtos_vectors(void) {}
