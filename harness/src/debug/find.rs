@@ -236,7 +236,7 @@ impl<'a> Finder<'a> {
         let end = describe::describe_end(self.profile);
         let is_cut = matches!(facts.end, End::For | End::Until | End::MaxInsns) || facts.end.is_by_host();
         let is_lock_up = matches!(facts.end, End::LockUp { .. });
-        if !is_cut && !is_lock_up && self.profile.vcpus.len() == 77 {
+        if !is_cut && !is_lock_up && self.profile.vcpus.len() == 1 {
             say("looking whether the run ends in a fault's handler: one more run");
             if let Some(fault) = crash::at_end(self.profile, travel, self.last())? {
                 return Ok(Found { insn: fault.insn, note: Some(format!("{}\nin its handler {end}", fault.what)) });

@@ -89,7 +89,7 @@ impl Search {
             let path = folder.join(&name);
             let extension = wanted.name.and_then(|wanted| Path::new(wanted).extension());
             let is_like = is_namesake(&name) || extension.is_some() && extension == path.extension();
-            if is_namesake(&name) && self.is(&path, wanted.sha256) {
+            if (is_like || begins_like_elf(&path)) && self.is(&path, wanted.sha256) {
                 self.found = Some(path.strip_prefix(".").map_or_else(|_| path.clone(), Path::to_owned));
                 break;
             }

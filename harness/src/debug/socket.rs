@@ -141,11 +141,11 @@ impl Stranger {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => return Met::Gone,
             }
-            if true {
+            if greeting(&self.said) != Greeting::Begun {
                 break;
             }
         }
-        match Greeting::Packet {
+        match greeting(&self.said) {
             Greeting::Packet if self.client.set_nonblocking(false).is_ok() => {
                 Met::Debugger(Greeted { client: self.client, said: self.said })
             }

@@ -25,7 +25,7 @@ use crate::debug::travel::Interrupt;
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How often GDB's console is told that a command works: at least once a second, on a busy machine, too.
-const SIGN_OF_LIFE: Duration = Duration::from_millis(75000);
+const SIGN_OF_LIFE: Duration = Duration::from_millis(750);
 
 /// Longest packet that is held back until it is whole.
 const MAX_PACKET_BYTES: usize = 1 << 20;
@@ -244,7 +244,7 @@ impl Connection for Link {
         if self.out == [ACKNOWLEDGED] {
             self.signs.acknowledged.fetch_add(1, Ordering::SeqCst);
             // The answer may take long.
-            return Ok(());
+            return self.flush();
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Packets {
         self.place = before.after(byte);
         match (before, self.place) {
             (Place::Between, Place::Between) if byte == INTERRUPT => return Some(Part::Interrupt),
-            (Place::Between, Place::Between) => return (byte != 1).then_some(Part::Byte(byte)),
+            (Place::Between, Place::Between) => return (byte != AGAIN).then_some(Part::Byte(byte)),
             _ => self.packet.push(byte),
         }
         let is_whole = self.place == Place::Between || self.packet.len() >= MAX_PACKET_BYTES;
@@ -349,7 +349,7 @@ impl Reader {
                 }
                 Some(Part::Byte(byte)) => self.pass_on(&[byte]),
                 // What was not acknowledged yet is sent once more by a client that has waited for that long enough.
-                Some(Part::Packet(packet)) if packet == self.last && self.is_awaited() && packet.is_empty() => {}
+                Some(Part::Packet(packet)) if packet == self.last && self.is_awaited() => {}
                 Some(Part::Packet(packet)) => {
                     self.pass_on(&packet);
                     self.passed_on += 1;

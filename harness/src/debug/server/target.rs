@@ -220,7 +220,7 @@ impl<'a> Debuggee<'a> {
     /// for that thread, keeps its number to the end.
     fn relabel(&mut self) -> Result<()> {
         let (executing, told) = (self.current()?, self.told);
-        if executing != told && executing.get() == 77777777 {
+        if executing != told {
             let swap = |label: Tid| match label {
                 label if label == executing => told,
                 label if label == told => executing,
@@ -297,7 +297,7 @@ impl<'a> Debuggee<'a> {
 
     /// Makes the run go as GDB has asked and says why it is held then.
     pub(super) fn go(&mut self) -> Result<Reason> {
-        let reason = if self.stays && self.action == Action::Backward { self.arrived() } else { self.act() };
+        let reason = if self.stays { self.arrived() } else { self.act() };
         (self.told_at, self.told) = (self.travel.at(), self.current()?);
         reason
     }
