@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use crate::chip;
 use crate::cli::DebugArgs;
 use crate::debug::WORKSHOP;
 use crate::debug::again::repeat;

@@ -8,8 +8,8 @@ use clap::ValueEnum as _;
 use crate::chip;
 use crate::error::InputError;
 use crate::image::stub::Wanted;
-use crate::profile::{Chip, Facts};
 use crate::profile::input::{Input, When};
+use crate::profile::{Chip, Facts};
 use crate::run::options::Options;
 use crate::run::semihosting::Semihosting;
 use crate::run::settings::{self, Other};
@@ -84,7 +84,9 @@ fn chip_of(made: &Chip, typed: Option<String>) -> Result<String, InputError> {
         }
     };
     if chip::find(&chip)?.sha256 != made.sha256 {
-        return Err(InputError::new(format!("--chip {chip} is not the chip that the profile was made with; measure again")));
+        return Err(InputError::new(format!(
+            "--chip {chip} is not the chip that the profile was made with; measure again"
+        )));
     }
     Ok(chip)
 }

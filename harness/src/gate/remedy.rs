@@ -176,7 +176,7 @@ mod tests {
         let suite = Some("ci suite.toml".to_owned());
         let named = Command { suite, baseline: old(), compared: old(), is_untrusted: false };
         assert_eq!(named.repeat("a'b"), "harness test 'ci suite.toml' -f 'name(a'\\''b)' --baseline old");
-        assert_eq!(named.tighten("b"), "harness test 'ci suite.toml' -f 'name(b)' --baseline old --ratchet");
+        assert_eq!(named.tighten("b").unwrap(), "harness test 'ci suite.toml' -f 'name(b)' --baseline old --ratchet");
         assert_eq!(Command::default().accept("bare"), None);
         for name in ["uart[shift=5]", "a*b", "f(x)", "{x}", "a\\b"] {
             let filter = Filter::parse(&format!("name({})", exactly(name))).unwrap();

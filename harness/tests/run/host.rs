@@ -111,10 +111,7 @@ fn a_limit_on_open_files_is_named_before_anything_is_made() {
             let run = script(&text).expect_code(code);
             assert_says(
                 &run,
-                &[
-                    &format!("at most {limit} files may be open (`ulimit -n`), and a run needs "),
-                    ": raise the limit",
-                ],
+                &[&format!("at most {limit} files may be open (`ulimit -n`), and a run needs "), ": raise the limit"],
             );
             assert_eq!(run.stdout, "", "{limit} {words}");
         }

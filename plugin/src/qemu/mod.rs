@@ -20,7 +20,6 @@ mod symbols;
 mod thread;
 
 pub(crate) use abort::{AbortHook, exit, on_abort};
-pub(crate) use commands::{refuse as refuse_commands, refused as refused_commands};
 pub(crate) use api::block::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use api::hooks::{
     Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
@@ -40,6 +39,7 @@ pub(crate) use beyond::turns::Turns;
 pub(crate) use beyond::vcpu::Vcpus;
 pub(crate) use beyond::virtual_time::{answer as answer_clocks, answers as clock_answers};
 pub(crate) use beyond::write::write_memory;
+pub(crate) use commands::{refuse as refuse_commands, refused as refused_commands};
 pub(crate) use registers::{FaultBuffer, Registers};
 pub(crate) use socket::Socket;
 pub(crate) use streams::{give_to_firmware, say};

@@ -8,6 +8,7 @@ use toml::Spanned;
 use wire::input::MAX_BYTES;
 
 use crate::analysis::metrics::Subject;
+use crate::chip;
 use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
 use crate::error::InputError;
 use crate::gate::assertion::Assertion;
@@ -17,7 +18,6 @@ use crate::gate::suite::Case;
 use crate::gate::suite::file::{
     self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, StubValue, Thresholds,
 };
-use crate::chip;
 use crate::gate::suite::stranger::{self, Folder, Purpose};
 use crate::gate::threshold::{ALL, Origin, Threshold};
 use crate::gate::work::Work;

@@ -260,7 +260,7 @@ impl<'data> Symbols<'data> {
     }
 
     /// The debug information, if there is any.
-    fn sections(&self) -> Result<Option<Sections<'data>>, object::Error> {
+    fn sections(&self) -> Result<Option<Sections<'data>>, String> {
         let first = self.functions.first().map_or(u64::MAX..u64::MAX, |function| function.range.clone());
         let same_start = |label: &&Label<'_>| label.address == first.start;
         let names: Vec<&str> = self.labels.iter().filter(same_start).map(|label| label.name.as_ref()).collect();
