@@ -253,7 +253,7 @@ impl State {
     /// A vCPU appears on the thread that executes all of them, before any does.
     pub(crate) fn appear(&mut self) {
         self.guest.appear();
-        self.timers = self.timers.or_else(|| qemu::Timers::find());
+        self.timers = self.timers.or_else(qemu::Timers::find);
         if self.turns.take().is_some_and(|turns| turns.keep()) {
             self.ledger.say(wire::control::Word::TurnsKept, 1);
         }

@@ -689,7 +689,7 @@ mod tests {
         ];
         let metrics = Metrics::of(&profile);
         let of = |metric: Metric| metrics.zones["decode"][metric].unwrap();
-        assert_eq!(Metric::of(Subject::Zone).map(of).collect::<Vec<_>>(), [35, 3, 5, 11, 20]);
+        assert_eq!(Metric::of(Subject::Zone).map(of).collect::<Vec<_>>(), [35, 3, 5, 12, 20]);
         assert_eq!(metrics.zones.len(), 1);
     }
 

@@ -293,7 +293,7 @@ impl CaseResult {
 
     /// Refuses what is to be pasted into a shell, or opened, and is none of ours: reports come from other machines.
     fn check(&self) -> Result<()> {
-        for command in [Some(&self.repeat), self.accept.as_ref()].into_iter().flatten() {
+        for command in [Some(&self.repeat), self.accept.as_ref(), self.tighten.as_ref()].into_iter().flatten() {
             ensure!(command.is_empty() || is_command(command), "its command is none of harness's: {command:?}");
         }
         for path in [&self.profile, &self.picture].into_iter().flatten() {

@@ -100,7 +100,7 @@ mod tests {
             "
 Handler        Times  Min  Mean  Max instructions
 [irq SysTick]  1,000    9    20             1,200
-[irq UART0]        3    5     5                 7
+[irq UART0]        3    5     6                 7
 
 interrupts masked: 1 time, 3 to 3 instructions, mean 3; the longest from main
 PendSV pending: 2 times, 0 to 4 instructions, mean 2; the longest from [0x00000900..0x000009ff]

@@ -104,7 +104,7 @@ decode  [thread]      4           500  50.00%  300  100   125               200
 zone lost: 1 time ended where it had not begun
 
 Mark   Times  Lowest  Mean  Highest  Last
-frame      3  -1,200  -366        5     5
+frame      3  -1,200  -367        5     5
 
 "
         );

@@ -134,6 +134,7 @@ impl Plugin {
                     self.is_over = true;
                     return;
                 }
+                Event::Half => {}
                 event => panic!("{event:?}"),
             }
         }

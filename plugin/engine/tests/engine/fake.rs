@@ -229,5 +229,7 @@ pub(crate) fn request(isa: Isa) -> Request {
         events: Vec::new(),
         slice_insns: None,
         timeline: None,
+        inlined_calls: Vec::new(),
+        chip: None,
     }
 }

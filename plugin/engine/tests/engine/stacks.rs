@@ -171,8 +171,8 @@ fn code(text: &str) -> Vec<(u64, Vec<u8>)> {
 }
 
 /// Makes a dump of what `../stacks/record` has left, of as much as a walk may read.
+#[cfg(feature = "record")]
 #[test]
-#[ignore = "`../stacks/record` runs it, with what it has recorded"]
 fn record() {
     let work = PathBuf::from(std::env::var_os("RECORDED").expect("`../stacks/record` sets it"));
     let name = std::env::var("RECORD").unwrap();
