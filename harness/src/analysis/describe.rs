@@ -2,7 +2,7 @@
 
 use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
-use crate::profile::only::{Device, OnlyPoll, Standstill, is_long};
+use crate::profile::only::{Device, Only, OnlyPoll, Standstill, is_long};
 use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks, Unmodelled};
 use crate::text::number::{Hex, group, plural, share_at_least};
 use crate::text::shell::quoted;
@@ -225,7 +225,14 @@ fn describe_handler(profile: &Profile) -> Option<String> {
 
 /// The register that alone was read.
 fn describe_poll(profile: &Profile) -> Option<String> {
-    let only = profile.facts.only.poll.as_ref()?;
+    let Only { poll, standstill, .. } = &profile.facts.only;
+    let only = poll.as_ref()?;
+    // Firmware that asks a device each time round may do a lot besides, and to no device. Where half of the window was
+    // looked at, that is known.
+    let is_looked_at = matches!(profile.facts.end, End::For | End::MaxInsns);
+    if is_looked_at && standstill.is_none() && only.since_insns <= profile.total_insns() / 2 {
+        return None;
+    }
     let since = group(only.since_insns);
     let (register, help) = (describe_register(profile, only), describe_help(profile, only));
     Some(format!("since instruction {since} nothing was done but to poll {register}{help}"))

@@ -228,6 +228,10 @@ impl<'p> Search<'p> {
     /// Where the calls return to that are under way, the innermost first, up to those of `main`. The outermost function
     /// returns nowhere.
     fn callers(&self, function: &Function) -> Vec<u64> {
+        // What start-up code does behind `main` is nothing that the firmware was built to do.
+        if function.name == MAIN {
+            return Vec::new();
+        }
         let (names, half) = (&self.profile.names, self.half.clock_insns);
         let is_there = |pc: u64| function_range(function).contains(&pc);
         let mut samples = self.profile.samples.iter().rev().take_while(|sample| sample.at_insns > half);

@@ -117,14 +117,7 @@ const JUMPING_HANDLER: &str = r#"
 volatile unsigned seen;
 __attribute__((used, noinline)) void in_c(unsigned *frame) { seen += frame[6]; }
 __attribute__((naked)) void hard_fault(void) {
-    __asm__("tst lr, #4
- ite eq
- mrseq r0, msp
- mrsne r0, psp
- ldr r2, =in_c
- bx r2
- .ltorg
-");
+    __asm__("tst lr, #4\n ite eq\n mrseq r0, msp\n mrsne r0, psp\n ldr r2, =in_c\n bx r2\n .ltorg\n");
 }
 __attribute__((section(".vec"), used)) const void *const more[32] = {[16] = in_c};
 static const void *table[48] __attribute__((aligned(256)));
