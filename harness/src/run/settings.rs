@@ -52,10 +52,14 @@ pub struct Setting {
 impl Setting {
     /// An option with its value; None: it is no setting.
     fn new(option: &str, value: &str) -> Option<Setting> {
-        let options: [(&'static str, fn(&str) -> bool); 4] =
-            [("-smp", is_cpus), ("-m", is_memory), ("-cpu", is_cpu), ("-global", is_global)];
-        let (option, takes) = options.into_iter().find(|(known, _)| *known == option)?;
-        takes(value).then(|| Setting { option, value: value.to_owned() })
+        let (option, is_taken) = match option {
+            "-smp" => ("-smp", is_cpus(value)),
+            "-m" => ("-m", is_memory(value)),
+            "-cpu" => ("-cpu", is_cpu(value)),
+            "-global" => ("-global", is_global(value)),
+            _ => return None,
+        };
+        is_taken.then(|| Setting { option, value: value.to_owned() })
     }
 
     /// The two words of QEMU's command line.
@@ -194,7 +198,7 @@ fn is_cpu(value: &str) -> bool {
     let (model, properties) = parts(value);
     let is_property =
         |property: &&str| property.split_once('=').is_some_and(|(key, value)| is_word(key) && is_plain_value(value));
-    is_word(model) && properties.iter().all(|property| is_property(property))
+    is_word(model) && properties.iter().all(is_property)
 }
 
 fn is_global(value: &str) -> bool {

@@ -59,7 +59,7 @@ pub(crate) fn check(emulator: &Path, greeted: Version) -> Result<(), EmulatorErr
 /// What is to be said of a run without tricks. Where the user asked for it, nothing.
 pub(crate) fn warning(emulator: &Path) -> Option<String> {
     (told(emulator).tricks == Tricks::UnknownVersion).then(|| {
-        let version = emulator::version(emulator).map_or_else(|_| "of this version".to_owned(), |version| version);
+        let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());
         format!(
             "QEMU {version} is newer or older than what this harness knows from inside: it is used by its plugin API \
              alone, and `harness doctor` says what that lacks"

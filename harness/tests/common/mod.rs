@@ -189,8 +189,14 @@ pub fn child_of(pid: u32) -> Option<u32> {
     processes.filter_map(|name| name.parse().ok()).find(|&candidate: &u32| {
         let stat = fs::read_to_string(format!("/proc/{candidate}/stat")).unwrap_or_default();
         let parent = parent_of(candidate);
-        stat.contains("(qemu-system") && [parent, parent.and_then(parent_of)].contains(&Some(pid))
+        // One that only says its version or its machines executes nothing.
+        let has_plugin = || fs::read(format!("/proc/{candidate}/cmdline")).is_ok_and(|line| has_word(&line, "-plugin"));
+        stat.contains("(qemu-system") && has_plugin() && [parent, parent.and_then(parent_of)].contains(&Some(pid))
     })
+}
+
+fn has_word(command_line: &[u8], word: &str) -> bool {
+    command_line.split(|&byte| byte == 0).any(|one| one == word.as_bytes())
 }
 
 /// The process that has started another, or took it over.

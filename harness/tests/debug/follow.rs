@@ -195,7 +195,7 @@ fn gdb_steps_over_calls_in_the_task_that_it_was_led_to() {
     let name = TASKS.name;
     let elf = image(name);
     let profile = run(name, &["--for", "400k"]).profile();
-    let is_tasks = |index: &usize| index % 3 == 0 && profile.samples[*index].task > 0;
+    let is_tasks = |index: &usize| index.is_multiple_of(3) && profile.samples[*index].task > 0;
     let places: Vec<usize> = (0..profile.samples.len()).filter(is_tasks).map(|index| index + 1).collect();
     assert!(places.len() > 5, "{places:?}");
     for has_hooks in [true, false] {

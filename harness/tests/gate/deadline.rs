@@ -126,12 +126,20 @@ fn a_baseline_that_is_a_pipe_is_not_waited_for() {
 }
 
 #[test]
-fn a_suite_says_that_an_image_only_polls() {
-    let suite = Suite::new(&target("cortex-m3-polling", "for = \"3M\""));
-    let result = suite.run(&["--no-cache"]).expect_code(0);
+fn an_image_that_stands_still_fails_unless_its_suite_lets_it_wait_there() {
+    let text = [
+        target("cortex-m3-polling", "name = \"fails\"\nfor = \"3M\""),
+        target("cortex-m3-polling", "name = \"waits\"\nfor = \"3M\"\npolls = [\"wait_for_*\"]"),
+        target("cortex-m3-polling", "name = \"elsewhere\"\nfor = \"3M\"\npolls = [\"main\"]"),
+    ];
+    let suite = Suite::new(&text.concat());
+    let result = suite.run(&["--no-cache"]).expect_code(1);
     let report = result.report();
-    let [warning] = &report.cases[0].warnings[..] else { panic!("{:?}", report.cases[0].warnings) };
-    assert!(warning.contains("nothing was done but to poll 0x"), "{warning}");
-    assert!(result.stdout.contains(&format!("warning: cortex-m3-polling: {warning}")), "{}", result.stdout);
-    assert!(result.files()[2].contains("nothing was done but to poll"), "{}", result.files()[2]);
+    let codes: Vec<u8> = report.cases.iter().map(|case| case.exit_code).collect();
+    assert_eq!(codes, [1, 0, 1], "{}", result.stdout);
+    let failure = report.cases[0].failures().next().unwrap().message.clone();
+    for part in ["polled 0x4000f000", "in wait_for_clock", "--stub wait_for_clock", "polls = [\"wait_for_clock\"]"] {
+        assert!(failure.contains(part), "{part}: {failure}");
+    }
+    assert!(result.files()[2].contains("the firmware stands still"), "{}", result.files()[2]);
 }

@@ -44,6 +44,7 @@ fn number(text: &str) -> u64 {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("{text} is no address"))
 }
 
+#[cfg(feature = "record")]
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -75,6 +76,7 @@ impl Dump {
         dump
     }
 
+    #[cfg(feature = "record")]
     fn write(&self) -> String {
         let mut text = format!("isa {}\n", self.isa);
         let mut line = |line: String| writeln!(text, "{line}").unwrap();
@@ -151,6 +153,7 @@ fn stacks_of_real_runs_are_walked_as_they_were() {
 }
 
 /// Pieces of an Intel HEX file.
+#[cfg(feature = "record")]
 fn code(text: &str) -> Vec<(u64, Vec<u8>)> {
     let (mut pieces, mut upper): (Vec<(u64, Vec<u8>)>, u64) = (Vec::new(), 0);
     for line in text.lines() {
