@@ -315,7 +315,7 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
     ))
 }
 
-/// What a profile says of its chip.
+/// Collects what a profile says of its chip.
 fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<profile::Chip> {
     let table =
         fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
@@ -344,7 +344,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
     })
 }
 
-/// What is not promised where QEMU does not say which memory the machine has.
+/// Describes what is not promised where QEMU does not say which memory the machine has.
 fn describe_unread(why: &Unread, choice: &Choice) -> String {
     let known = if choice.machine.memory.is_empty() {
         "where the image itself lies"

@@ -44,9 +44,9 @@ pub(super) struct ChipTable {
     pub(super) cpu_clock: Option<Text>,
     /// SysTick's external clock.
     pub(super) systick_clock: Option<Text>,
-    /// Where the processor looks for its vector table.
+    /// Address where the processor looks for its vector table.
     pub(super) vectors: Option<u64>,
-    /// What is not as in the chip, each one sentence.
+    /// Differences from the chip, each one sentence.
     #[serde(default)]
     pub(super) differs: Vec<String>,
     /// Peripherals of the chip that this one is like, and which it has not.
@@ -64,7 +64,7 @@ pub(super) struct MemoryTable {
     pub(super) kind: MemoryKind,
     /// The memory that it is another view of, by name.
     pub(super) alias: Option<Text>,
-    /// What lies in it as the chip leaves the factory: offset and word.
+    /// Words that lie in it as the chip leaves the factory, each with its offset.
     #[serde(default)]
     pub(super) words: Vec<(u64, u32)>,
 }
@@ -366,7 +366,7 @@ pub(super) struct WatchdogTable {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct InterruptTable {
-    /// What a peripheral gives its line by; None: `interrupt` does.
+    /// Key by which a peripheral's `interrupts` gives its line; None: `interrupt` gives it.
     pub(super) name: Option<String>,
     pub(super) causes: Vec<CauseTable>,
 }

@@ -35,13 +35,13 @@ pub struct Chip {
     pub sha256: String,
     /// Frequency that instructions are taken to execute at.
     pub hz: u64,
-    /// Where the processor looks for its vector table.
+    /// Address where the processor looks for its vector table.
     pub vectors: u64,
-    /// What is not as in the chip, each one sentence.
+    /// Differences from the chip, each one sentence.
     pub differs: Vec<String>,
     /// Names of the registers by address, for reports.
     pub registers: Vec<(u64, String)>,
-    /// What the plugin is asked for.
+    /// The chip as the plugin is asked for it.
     pub wire: wire::chip::Chip,
 }
 

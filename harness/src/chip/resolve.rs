@@ -51,7 +51,7 @@ struct Kind<'a> {
     table: KindTable,
 }
 
-/// What a peripheral is, until all clocks are known.
+/// A peripheral, until all clocks are known.
 struct Draft<'a> {
     name: String,
     source: &'a Origin<'a>,
@@ -103,7 +103,7 @@ impl<'a> Resolver<'a> {
         &self.sources[0]
     }
 
-    /// What the nearest file says, and which that is.
+    /// Finds the nearest file that says something, and returns what it says with the file's origin.
     fn said<T>(&self, what: impl Fn(&super::file::ChipTable) -> Option<&T>) -> Option<(&T, &'a Origin<'a>)> {
         let said = self.files.iter().zip(self.sources);
         said.filter_map(|(file, source)| Some((what(file.chip.as_ref()?)?, source))).next()
@@ -829,7 +829,7 @@ impl Rules<'_, '_> {
         Ok(())
     }
 
-    /// Those that the chip has a line for.
+    /// Adds the kind's interrupts that the chip has a line for.
     fn interrupts(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
         let Draft { name, source, peripheral, .. } = self.draft;
         let mut lines = peripheral.interrupts.clone();

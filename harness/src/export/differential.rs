@@ -33,7 +33,7 @@ const MOST_TIMES: u64 = 4;
 const ONE_SCALE: &str = "Width: instructions, in one scale for both panels.";
 const OWN_SCALES: &str = "Width: instructions, each panel in its own scale: the two do not compare.";
 
-/// What stands in front of numbers that another run of the same may have otherwise.
+/// Legend of the sign in front of numbers that may be others in another run of the same.
 const BY_SAMPLES: &str = " \u{2248}: by samples.";
 
 /// Most letters of a side's name in the picture; the whole name is in its hover text.
@@ -74,7 +74,7 @@ pub fn svg(before: &Side, after: &Side, sampling: &Sampling, out: &mut dyn Write
     Ok(())
 }
 
-/// How a frame's instructions changed, which chooses its colour.
+/// Change of a frame's instructions, which chooses its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     Vanished,

@@ -190,7 +190,7 @@ struct Chip<'a> {
     name: &'a str,
     /// SHA-256 of what its file comes to.
     sha256: &'a str,
-    /// What is not as in the chip, each one sentence.
+    /// Differences from the chip, each one sentence.
     differs: &'a [String],
     /// Registers that were accessed and that nothing in the file models, those that were most first.
     unmodelled: Vec<Unmodelled<'a>>,
@@ -205,9 +205,9 @@ struct Unmodelled<'a> {
     address: Address,
     /// The first instruction that accessed it.
     pc: Address,
-    /// How often it was read.
+    /// Number of reads.
     reads: u64,
-    /// How often it was written.
+    /// Number of writes.
     writes: u64,
 }
 
@@ -225,7 +225,7 @@ impl<'a> Chip<'a> {
     }
 }
 
-/// What was run, how, and how it ended.
+/// Facts of the run: what was run, how, and how it ended.
 #[derive(Serialize, JsonSchema)]
 struct Facts<'a> {
     /// Version of harness.

@@ -208,7 +208,7 @@ struct Contexts<'p> {
     of_frames: Vec<Around>,
     /// Location of each node of the exact tree; 0: none.
     of_nodes: Vec<u64>,
-    /// Of code that is inlined into a function and calls another one, by address.
+    /// Location of code that is inlined into a function and calls another one, by its address.
     of_calls: HashMap<u64, u64>,
     not_sampled: u64,
     no_function: u64,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use object::{CompressionFormat, File, Object as _, ObjectSection, Section};
 
-/// How many times as long as its file all of its sections together may become. Debug information shrinks to a third or a
-/// quarter; zlib makes nothing shorter than a thousandth.
+/// Limit of the decompressed length of a file's compressed sections together, in lengths of the file. Debug
+/// information shrinks to a third or a quarter; zlib makes nothing shorter than a thousandth.
 const MOST_TIMES: u64 = 32;
 
 /// Bytes that they may have in any case.

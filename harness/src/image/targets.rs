@@ -57,7 +57,8 @@ impl Targets {
     }
 }
 
-/// Where calls return to, sorted; what data there is among the code is none. `functions` as in [`Targets::find`].
+/// Finds the addresses that calls return to, sorted; data among the code yields none. `functions` is as in
+/// [`Targets::find`].
 pub fn returns(isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Vec<u64> {
     let code = Code { isa, segments, load_bias };
     let returns: BTreeSet<u64> = functions.iter().flat_map(|function| code.walk(function).returns).collect();
@@ -77,7 +78,7 @@ struct Walk {
     targets: Vec<u64>,
     /// Targets of its calls, and of jumps whose target takes two instructions.
     called: Vec<u64>,
-    /// Where they return to.
+    /// Addresses that its calls return to, also indirect ones.
     returns: Vec<u64>,
     /// Branches to its start, each with the address after it.
     loops: Vec<(u64, u64)>,

@@ -195,7 +195,7 @@ fn chip_shift(hz: u64) -> u8 {
     ns.log2().round().clamp(0.0, 10.0) as u8
 }
 
-/// What of the image the machine does not take, each one sentence.
+/// Describes the parts of the image that the machine does not take, each in one sentence.
 fn oddities(machine: &Machine, image: &Image, bias: u64) -> Vec<String> {
     let mut sentences = Vec::new();
     for segment in image.segments.iter().filter(|segment| segment.data.iter().any(|&byte| byte != 0xff)) {

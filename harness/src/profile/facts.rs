@@ -129,11 +129,11 @@ impl Tricks {
 pub struct Chip {
     /// Its name.
     pub name: String,
-    /// As `--chip` was given it: a name, or a file.
+    /// Argument of `--chip`: a name, or a file.
     pub given: String,
     /// SHA-256 of what its file comes to, in hex.
     pub sha256: String,
-    /// What is not as in the chip, each one sentence.
+    /// Differences from the chip, each one sentence.
     pub differs: Vec<String>,
     /// Accesses that nothing in the file models, those that were most first.
     pub unmodelled: Vec<Unmodelled>,
@@ -150,9 +150,9 @@ pub struct Unmodelled {
     pub address: u64,
     /// The first instruction that accessed it.
     pub pc: u64,
-    /// How often it was read.
+    /// Number of reads.
     pub reads: u64,
-    /// How often it was written.
+    /// Number of writes.
     pub writes: u64,
 }
 

@@ -28,7 +28,7 @@ pub const FILES: [&str; 4] = [FLAMEGRAPH, FILE_NAME, CONSOLE, FLAMECHART];
 /// Most bytes of a console that are read.
 const MAX_CONSOLE_BYTES: u64 = 1 << 30;
 
-/// What the firmware printed, from a profile directory; None: there is no such file.
+/// Reads what the firmware printed from a profile directory; None: there is no such file.
 ///
 /// Directories come from others, too. A link in one may lead to any file of the reader's, who shows what is read to
 /// others: none is followed.

@@ -25,7 +25,7 @@ pub struct Standstill {
     pub insns: u64,
     /// The register of a device that it reads; None: it has no end.
     pub register: Option<OnlyPoll>,
-    /// Where the call is that led to an endless loop and was to return.
+    /// Address of the call that led to an endless loop and was to return.
     pub call: Option<u64>,
 }
 

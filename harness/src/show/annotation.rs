@@ -88,7 +88,7 @@ pub fn write(listing: &Listing, screen: Screen, out: &mut dyn Write) -> io::Resu
     page.code()
 }
 
-/// What the own lines of code are, where they are not all of it: those that comparisons show.
+/// Shows the instructions of the code's own lines, where they are not all of it. Comparisons show the same number.
 fn own_lines(own_insns: u64, insns: u64) -> String {
     if own_insns == insns { String::new() } else { format!(", own lines: {}", group(own_insns)) }
 }

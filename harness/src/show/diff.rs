@@ -9,7 +9,7 @@ use crate::text::number::{group_known, signed_percent};
 use crate::text::table::write_table;
 use crate::text::terminal::columns;
 
-/// How long and how wide the table may be.
+/// Limits of the table's length and width.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableSize {
     /// Most functions shown; None shows all.
@@ -23,7 +23,7 @@ const HEADINGS: [&str; COLUMNS] =
     ["Function", "Own before", "Own after", "Change", "Of the total", "With inlined", "Calls"];
 const COLUMNS: usize = 7;
 
-/// Which instructions are which, where both are shown.
+/// Explains which instructions are which, where both are shown.
 const LEGEND: &str = "own: instructions of a function's own lines, wherever they are inlined; with inlined: those of its code, with \
                       what is inlined into it, as harness top has them";
 
@@ -88,7 +88,7 @@ fn both(pair: Pair) -> String {
     }
 }
 
-/// How much a number changed of itself; empty where it is on one side only.
+/// Shows a number's change relative to its value before; empty where it is on one side only, or was 0.
 fn own_change(pair: Pair) -> String {
     match (pair.before, pair.after) {
         (Some(before @ 1..), Some(_)) => signed_percent(pair.difference(), before),

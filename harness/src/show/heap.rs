@@ -125,7 +125,7 @@ pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
     lines
 }
 
-/// What is put behind numbers that cannot be trusted.
+/// Notes put behind numbers that cannot be trusted.
 struct Trust {
     /// Behind how much was allocated and freed.
     sums: &'static str,
@@ -144,7 +144,7 @@ fn trust(lost: Lost) -> Trust {
     }
 }
 
-/// What missed calls do to the numbers.
+/// Describes what missed calls do to the numbers.
 fn describe_lost(kind: Kind) -> &'static str {
     match kind {
         Kind::Alloc => "what they allocate is missing from all numbers",
@@ -152,7 +152,7 @@ fn describe_lost(kind: Kind) -> &'static str {
     }
 }
 
-/// What was not followed and is in no number, and what to do, a sentence each.
+/// Describes what was not followed and is in no number, and what to do, a sentence each.
 pub fn missed(profile: &Profile) -> Vec<String> {
     let around = heap::unfollowed(profile);
     let mut copies = copies::unfollowed(profile);
@@ -188,7 +188,7 @@ const MAX_COPIES: usize = 6;
 /// Largest part of a function's name that a warning shows.
 const MAX_NAME: usize = 60;
 
-/// Which copies the compiler has made of functions that do one thing, and what to do. None: there are none.
+/// Names the copies that the compiler has made of functions of one kind, and says what to do. None: there are none.
 fn describe_copies(copies: &copies::Copies, kind: Kind) -> Option<String> {
     if copies.is_empty() {
         return None;

@@ -50,20 +50,20 @@ impl Default for SummarySize {
 /// location.
 type Cells = [String; 8];
 
-/// Where the location is among them.
+/// Index of the location among them.
 const LOCATION: usize = 7;
 
 /// On a terminal narrower than this the own lines have no column.
 const OWN_LINES_FROM_COLUMNS: usize = 100;
 
-/// Which instructions are counted, where there is another number.
+/// Explains which instructions are counted, where there is another number.
 const LEGEND: &str = "instructions are those of a function's code, with what is inlined into it; own lines are those of its \
                       source, wherever it is inlined: these are what harness diff and suites compare";
 
 /// Additional column: its heading and its values.
 pub type More<'a> = Option<(&'a str, &'a Values)>;
 
-/// What stands beside the table's own columns.
+/// Values that stand beside the table's own columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside<'a> {
     /// Instructions of functions' own lines, by first address ([`crate::analysis::metrics::own_lines`]): a column where

@@ -16,7 +16,7 @@ use harness::profile::{End, Profile};
 use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::records::Progress;
 
-/// What the image with one peripheral of each kind prints on a chip that has them all.
+/// Lines that the image with one peripheral of each kind prints, behind `right`, on a chip that has them all.
 const KINDS: [&str; 12] = [
     "10 ms of SysTick are 10 ms of TIM2",
     "5 updates of TIM5 are 5 ms of TIM2",

@@ -190,7 +190,8 @@ pub fn child_of(pid: u32) -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{candidate}/stat")).unwrap_or_default();
         let parent = parent_of(candidate);
         // One that only says its version or its machines executes nothing.
-        let has_plugin = || fs::read(format!("/proc/{candidate}/cmdline")).is_ok_and(|line| has_word(&line, "-plugin"));
+        let has_plugin =
+            || fs::read(format!("/proc/{candidate}/cmdline")).is_ok_and(|line| has_word(&line, "-plugin"));
         stat.contains("(qemu-system") && has_plugin() && [parent, parent.and_then(parent_of)].contains(&Some(pid))
     })
 }

@@ -262,14 +262,16 @@ fn symbols_of_another_build_are_a_warning() {
 }
 
 #[test]
-fn a_machine_that_qemu_does_not_know_is_refused_in_its_words() {
+fn a_machine_that_is_not_there_is_refused_by_us_and_an_argument_in_the_words_of_qemu() {
     for (args, words) in [
-        (["--machine", "nosuch"], "unsupported machine type: \"nosuch\""),
-        (["--cpu", "nosuch"], "unable to find CPU model 'nosuch'"),
-        (["--qemu-arg", "-nosuch"], "-nosuch: invalid option"),
+        (["--machine", "nosuch"], (2, "--machine nosuch: qemu-system-arm has no machine of that name")),
+        (["--cpu", "nosuch"], (2, "--cpu nosuch: no machine has that processor; there are cortex-m0")),
+        (["--qemu-arg", "-nosuch"], (5, "-nosuch: invalid option")),
     ] {
-        let run = run_file(&exit0(), &args).expect_code(5);
-        assert_one_message(&run.stdout, &run.stderr, &["QEMU ended before it ran the firmware", words]);
+        let (code, words) = words;
+        let run = run_file(&exit0(), &args).expect_code(code);
+        let who = if code == 5 { "QEMU ended before it ran the firmware" } else { "error: " };
+        assert_one_message(&run.stdout, &run.stderr, &[who, words]);
         assert_eq!(names_in(run.dir.parent().unwrap()), [""; 0], "left behind");
     }
 }

@@ -141,7 +141,7 @@ const INLINED: &str = r#"
 #define INLINE __attribute__((always_inline)) static inline
 #define NOIPA __attribute__((noipa))
 NOIPA void leaf(unsigned n) { for (volatile unsigned i = 0; i < n; i++) {} }
-NOIPA void other(unsigned n) { leaf(n); }
+NOIPA void other(unsigned n) { leaf(n); __asm__ volatile(""); }
 INLINE void mix(unsigned n) { leaf(n); other(n + 1); }
 INLINE void level(unsigned n) { for (unsigned i = 0; i < n; i++) mix(n); }
 INLINE void twice(void) { leaf(3); leaf(4); }

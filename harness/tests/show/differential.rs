@@ -273,8 +273,10 @@ fn runs_that_executed_the_same_to_the_instruction_differ_in_nothing_whatever_was
         for frame in picture.before.iter().chain(&picture.after) {
             assert!(frame.title.ends_with(": the same)"), "{name}: {frame:?}");
         }
-        // What is divided as samples are says so; all of it together is exact.
-        assert!(picture.after.iter().any(|frame| frame.title.contains("\u{2248}")), "{name}");
+        // What is divided as samples are says so: FreeRTOS's functions are called by several tasks. All of it together is
+        // exact.
+        let is_divided = picture.after.iter().any(|frame| frame.title.contains("\u{2248}"));
+        assert_eq!(is_divided, name == "cortex-m3-freertos", "{name}");
         assert!(!picture.after[0].title.contains("\u{2248}"), "{name}: {:?}", picture.after[0]);
         // The page beside it has none either.
         let temp = tempfile::tempdir().unwrap();

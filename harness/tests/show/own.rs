@@ -39,6 +39,9 @@ fn cell<'t>(table: &'t str, function: &str, heading: &str) -> &'t str {
     let line = table.lines().find(|line| name(line) == Some(function));
     let line = line.unwrap_or_else(|| panic!("no {function} in {table}"));
     // Names are to the left, and numbers end where their headings do.
+    if line.chars().count() < end {
+        return "";
+    }
     let at = line.char_indices().map(|(at, _)| at).nth(end).unwrap_or(line.len());
     line[..at].rsplit("  ").next().unwrap_or_default().trim()
 }

@@ -7,7 +7,7 @@ use harness::export::{FORMATS, Writer};
 
 use crate::common::{image, run};
 
-/// What came of a command whose standard output has no reader.
+/// Runs a command whose standard output has no reader.
 fn unread(args: &[&str]) -> Output {
     let (reader, writer) = pipe().unwrap();
     drop(reader);

@@ -281,7 +281,7 @@ fn names_that_hurt_are_text() {
     made::execute(&mut profile, start, 5);
     let mut wanted: Vec<String> = names::functions().iter().map(|function| visible(&function.name)).collect();
     wanted.push("<img src=x onerror=alert(1)>".to_owned());
-    profile.facts.image_name = "</title><script>alert(1)</script>.elf".to_owned();
+    profile.facts.image_name = "<title><script>alert(1)<script>.elf".to_owned();
     let (page, _) = report(&saved(&profile, temp.path()), temp.path(), &[]);
     let text = fs::read_to_string(&page).unwrap();
     // The data and the script are the only two scripts; no name has added one.

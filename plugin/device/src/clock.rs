@@ -5,7 +5,7 @@ use wire::chip::{Chip, Factor};
 /// Deeper than any chip's tree; what goes round in circles ends here, as a clock that stands.
 const MAX_DEPTH: u32 = 16;
 
-/// What a factor is, by a function that says what a register holds: its block and its index there.
+/// Evaluates a factor. `register` says what a register holds, by its block and its index there.
 pub(crate) fn factor(factor: &Factor, register: &impl Fn(u32, u32) -> u32) -> u64 {
     let value = factor.field.of(register(factor.block, factor.field.register));
     if let Some(last) = factor.map.last() {

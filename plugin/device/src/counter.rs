@@ -3,12 +3,12 @@
 
 use crate::NS_PER_S;
 
-/// How fast a counter counts, and how far.
+/// Speed of a counter, and how far it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// Frequency of its clock; 0: it stands.
     pub(crate) hz: u64,
-    /// What that is divided by, at least 1.
+    /// Divisor of that frequency, at least 1.
     pub(crate) divisor: u64,
     /// Values that it has: behind the last one it begins again at 0. At least 1.
     pub(crate) values: u128,

@@ -11,16 +11,16 @@ use crate::counter::{Counting, Pace};
 /// Rules that set off one another, at most: what goes round in circles ends here.
 const MAX_DEPTH: u32 = 16;
 
-/// What a byte of a transfer takes, in instructions.
+/// Instructions that a byte of a transfer takes.
 const TRANSFER_INSNS: u64 = 64;
 
-/// How long a line without a byte is idle, in instructions.
+/// Instructions after which a line without a byte is idle.
 const IDLE_INSNS: u64 = 256;
 
 /// Longest transfer.
 const MAX_TRANSFER_BYTES: u32 = 1 << 16;
 
-/// What a chip's devices need of the machine that they are part of.
+/// The machine that a chip's devices are part of, as far as they need it.
 pub trait Host {
     /// Nanoseconds of the instructions since reset.
     fn now_ns(&mut self) -> u64;
@@ -49,13 +49,13 @@ pub trait Host {
 /// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What was read; 0 of a write.
+    /// Value that was read; 0 of a write.
     pub value: u32,
     /// Whether a register answered that is described.
     pub is_modelled: bool,
 }
 
-/// What is done later.
+/// An effect that is put off.
 #[derive(Clone, Copy, Debug)]
 enum Later {
     Follow(usize),
@@ -69,7 +69,7 @@ struct State {
     values: Vec<u32>,
     /// Registers by their offsets.
     by_offset: BTreeMap<u64, u32>,
-    /// What was written where no register is described.
+    /// Words that were written where no register is described.
     others: BTreeMap<u64, u32>,
     counters: Vec<Counting>,
     /// Bytes that have been received of a transfer; None: it does not run.
@@ -77,7 +77,7 @@ struct State {
     random: u64,
     /// When each watchdog was fed; None: it does not run.
     fed_ns: Vec<Option<u64>>,
-    /// Which of its interrupts are raised.
+    /// Whether each of its interrupts is raised.
     raised: Vec<bool>,
 }
 
@@ -92,7 +92,7 @@ pub struct Device {
     hz: Vec<u64>,
     /// Blocks whose registers clocks depend on.
     clock_blocks: BTreeSet<u32>,
-    /// How many interrupts raise each line.
+    /// Number of interrupts that raise each line.
     lines: BTreeMap<u32, u32>,
 }
 
@@ -206,7 +206,7 @@ impl Device {
         self.plan(host);
     }
 
-    /// What was due by now is done.
+    /// Does what was due by now.
     pub fn wake(&mut self, host: &mut impl Host) {
         self.advance(host);
         self.plan(host);
@@ -356,7 +356,7 @@ impl Device {
         self.written(block, register, written, lanes, host, 0);
     }
 
-    /// What writing does beside changing the register.
+    /// Does what writing does beside changing the register.
     fn written(&mut self, block: usize, register: u32, written: u32, lanes: u32, host: &mut impl Host, depth: u32) {
         if depth == 0 {
             for index in 0..self.chip.blocks[block].ports.len() {
@@ -918,7 +918,7 @@ fn combine(old: u32, value: u32, lanes: u32, operation: u64) -> u32 {
     }
 }
 
-/// How a counter counts, by what its registers say.
+/// Derives a counter's pace from its registers.
 fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize) -> Pace {
     let counter = &chip.blocks[block].counters[counter];
     let field = |field: &Field| field.of(states[block].values[field.register as usize]);

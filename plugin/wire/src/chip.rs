@@ -47,9 +47,9 @@ pub struct Unmodelled {
     pub address: u64,
     /// First instruction that did.
     pub pc: u64,
-    /// How often it was read.
+    /// Number of reads.
     pub reads: u64,
-    /// How often it was written.
+    /// Number of writes.
     pub writes: u64,
 }
 
@@ -75,13 +75,13 @@ pub fn unmodelled(bytes: &[u8]) -> Result<Vec<Unmodelled>, Malformed> {
     Ok(rows)
 }
 
-/// What is written in the request and read from it.
+/// A value that is written in the request and read from it.
 trait Record: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
 
-/// Of what a request holds of a chip.
+/// Name, in errors, of what a request holds of a chip.
 const WHAT: &str = "request's chip";
 
 impl Record for u64 {
@@ -216,7 +216,7 @@ record! {
         is_flash: bool,
         /// The memory that it is another view of, by index.
         alias_of: Option<u32>,
-        /// What lies in it as the chip leaves the factory.
+        /// Words that lie in it as the chip leaves the factory.
         words: Vec<Word>,
     }
 }
@@ -226,7 +226,7 @@ record! {
     Word {
         /// Offset in the memory, a multiple of 4.
         offset: u64,
-        /// What lies there.
+        /// Value of the word.
         value: u32,
     }
 }
@@ -268,7 +268,7 @@ record! {
         registers: Vec<Register>,
         /// Fields that are others', later.
         follows: Vec<Follow>,
-        /// What else writing and reading does.
+        /// Side effects of writing and reading.
         triggers: Vec<Trigger>,
         /// Counters and timers.
         counters: Vec<Counter>,
@@ -340,11 +340,11 @@ record! {
 }
 
 record! {
-    /// What an access does beside it.
+    /// A side effect of an access.
     Trigger {
         /// Bits of which one must be written as 1; with `value` the field that must be written so; of a read, any.
         field: Field,
-        /// What must be written to the field.
+        /// Value that must be written to the field.
         value: Option<u32>,
         /// Writing anything does it.
         by_any: bool,
@@ -354,7 +354,7 @@ record! {
         when: Vec<Setting>,
         /// Instructions after which it is done.
         after_insns: u64,
-        /// What is done.
+        /// Settings that it applies.
         set: Vec<Setting>,
     }
 }
@@ -372,7 +372,7 @@ record! {
 record! {
     /// A counter that the chip's clock drives.
     Counter {
-        /// Where its value is read and written; None: nowhere.
+        /// Field where its value is read and written; None: nowhere.
         value: Option<Field>,
         /// The upper half of a value of 64 bits.
         upper: Option<Field>,
@@ -380,7 +380,7 @@ record! {
         running: Vec<Field>,
         /// The clock.
         clock: u32,
-        /// What that is divided by.
+        /// Divisors of the clock.
         divide: Vec<Factor>,
         /// The value after which it begins again at 0.
         reload: Option<Field>,
@@ -392,7 +392,7 @@ record! {
         clear: Option<Field>,
         /// It counts from the reload value to 0.
         counts_down: bool,
-        /// What is set as it begins again by itself.
+        /// Settings applied as it begins again by itself.
         overflow: Vec<Setting>,
         /// It stops then, where this is 1: the field that runs it is cleared.
         once: Option<Field>,
@@ -408,7 +408,7 @@ record! {
         value: Field,
         /// Only while this is not 0.
         enabled: Option<Field>,
-        /// What is set as it is reached.
+        /// Settings applied as it is reached.
         set: Vec<Setting>,
         /// The counter begins again, where this is 1.
         clears: Option<Field>,
@@ -428,7 +428,7 @@ record! {
         field: Field,
         /// Added to it.
         plus: u64,
-        /// What it stands for instead, by its value.
+        /// Numbers that it stands for instead, by its value.
         map: Vec<u64>,
         /// It is the exponent of 2.
         is_power: bool,
@@ -440,19 +440,19 @@ record! {
     Clock {
         /// Name.
         name: String,
-        /// What it is made from: of several, a field says which. A number of Hz, or another clock.
+        /// Sources that it is made from, each a number of Hz or another clock. Of several, a field says which.
         sources: Vec<Source>,
-        /// Which of them, by its value.
+        /// Factor whose value says which of them.
         select: Option<Factor>,
-        /// What it is multiplied by.
+        /// Factors that it is multiplied by.
         multiply: Vec<Factor>,
-        /// What it is divided by.
+        /// Factors that it is divided by.
         divide: Vec<Factor>,
     }
 }
 
 record! {
-    /// What a clock is made from.
+    /// A source of a clock.
     Source {
         /// Its frequency, where it is fixed.
         hz: u64,
@@ -464,17 +464,17 @@ record! {
 record! {
     /// A serial port: what is sent goes to the console, what is typed there is received.
     Port {
-        /// What is sent, as it is written.
+        /// Field whose bytes are sent as it is written.
         send: Option<Field>,
-        /// What has been received, as it is read.
+        /// Field that reads as what has been received.
         receive: Option<Field>,
-        /// What is set while something has been received.
+        /// Settings that hold while something has been received.
         received: Vec<Setting>,
         /// It receives while all of these are not 0.
         receiving: Vec<Field>,
-        /// What is set while nothing has been received.
+        /// Settings that hold while nothing has been received.
         empty: Vec<Setting>,
-        /// What is set a while after the last byte has been read, as the line is idle.
+        /// Settings applied a while after the last byte has been read, as the line is idle.
         idle: Vec<Setting>,
     }
 }
@@ -490,15 +490,15 @@ record! {
         stop: Option<Field>,
         /// Address in memory.
         pointer: Field,
-        /// How many bytes.
+        /// Number of bytes to transfer.
         count: Field,
-        /// How many it were.
+        /// Number of bytes that were transferred.
         amount: Option<Field>,
-        /// What is set at its end.
+        /// Settings applied at its end.
         set: Vec<Setting>,
-        /// What is set where it is stopped.
+        /// Settings applied where it is stopped.
         stopped: Vec<Setting>,
-        /// What is set as a byte comes.
+        /// Settings applied as a byte comes.
         byte: Vec<Setting>,
     }
 }
@@ -510,7 +510,7 @@ record! {
         memory: u32,
         /// Stores to the flash clear its bits where all of these hold.
         programs: Vec<Setting>,
-        /// What is set by such a store.
+        /// Settings applied by such a store.
         programmed: Vec<Setting>,
         /// Erasing.
         erases: Vec<Erase>,
@@ -524,7 +524,7 @@ record! {
         start: Field,
         /// Writing any value does it.
         by_any: bool,
-        /// Where all of these hold.
+        /// Settings that must all hold.
         when: Vec<Setting>,
         /// The page; None: all of it.
         page: Option<Field>,
@@ -532,7 +532,7 @@ record! {
         is_address: bool,
         /// Sizes of the pages; the last one is that of all others.
         page_bytes: Vec<u64>,
-        /// What is set at its end.
+        /// Settings applied at its end.
         set: Vec<Setting>,
     }
 }
@@ -540,7 +540,7 @@ record! {
 record! {
     /// A random generator.
     Random {
-        /// Where each read has another number.
+        /// Field in which each read has another number.
         value: Field,
     }
 }
@@ -568,11 +568,11 @@ record! {
         running: Vec<Setting>,
         /// The clock.
         clock: u32,
-        /// What that is divided by.
+        /// Divisors of the clock.
         divide: Vec<Factor>,
-        /// How far it counts.
+        /// Field that says how far it counts.
         reload: Field,
-        /// What feeds it, as it is written.
+        /// Settings that feed it as they are written.
         feed: Vec<Setting>,
     }
 }
@@ -590,7 +590,7 @@ record! {
 record! {
     /// A cause of an interrupt.
     Cause {
-        /// What has happened.
+        /// Field that says what has happened.
         status: Field,
         /// Whether that is to interrupt; None: always.
         enable: Option<Field>,

@@ -89,11 +89,11 @@ pub enum Definition {
         pc: u64,
         /// Address of the register.
         address: u64,
-        /// What it has read.
+        /// Value that it has read.
         value: u64,
         /// Instructions of the window up to the first of these reads.
         since_insns: u64,
-        /// How often.
+        /// Number of these reads.
         times: u64,
     },
     /// Amount of console output, at a sample that found more than the one before.

@@ -116,7 +116,7 @@ pub struct Request {
     /// Calls made by code that is inlined into the function that it is in, sorted by their return addresses; for the
     /// exact call tree.
     pub inlined_calls: Vec<InlinedCall>,
-    /// How stacks are walked, sorted by address.
+    /// Rows that say how stacks are walked, sorted by address.
     pub unwind: Vec<Row>,
     /// Most frames of a call stack; None: no call stacks are taken.
     pub max_depth: Option<u32>,
@@ -407,7 +407,7 @@ impl Request {
 /// A call that inlined code makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InlinedCall {
-    /// Where it returns to.
+    /// Address that it returns to.
     pub return_addr: u64,
     /// Entry of the function that the code is in.
     pub caller: u64,

@@ -16,7 +16,7 @@ pub struct Trick {
     pub symbols: &'static [&'static str],
     /// The releases in which those are what the plugin takes them for.
     pub looked_at: &'static [Release],
-    /// What a run lacks without it.
+    /// Names what a run lacks without it.
     pub without_it: &'static str,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Compare {
 struct Paths {
     /// Instructions before in each path of the page and below it; None: several are drawn together.
     before: Vec<Option<u64>>,
-    /// How far the difference may be off.
+    /// Instructions that the difference may be off by, at most.
     error: Vec<u64>,
     /// Whether the numbers are divided as samples are.
     is_sampled: Vec<bool>,
@@ -100,8 +100,8 @@ impl Compare {
     }
 }
 
-/// What another run has in the paths of a tree, as far as it differs from what this one has. A path is the same by the
-/// names on it; inlined or called, a function is the same one.
+/// Finds what another run has in the paths of a tree, as far as it differs from what this one has. A path is the same
+/// by the names on it; inlined or called, a function is the same one.
 fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
     let mut both = Both::new(sampling);
     for (at, tree) in [(At::Before, old), (At::After, tree)] {
@@ -133,7 +133,8 @@ fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
     paths
 }
 
-/// How much the other run has in a path of which this one has so much: by the difference that is one.
+/// Instructions of the other run in a path where this run has `now`. The two differ by the difference of the node's
+/// numbers, where that is one.
 fn before(node: &Node, now: u64) -> u64 {
     match node.insns {
         [before, after] if before == after => now,

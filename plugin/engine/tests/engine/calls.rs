@@ -22,7 +22,8 @@ use crate::fake::{Books, Fake, config, guest, ledger, request};
 const FUNCTIONS: u32 = 5;
 const FUNCTION_BYTES: u64 = 0x100;
 
-/// What the clock goes on by with each step: more than the one that an instruction which is executed again may have.
+/// Instructions that the clock goes on by with each step. They are more than the one that an instruction which is
+/// executed again may have.
 const STEP_INSNS: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ fn entry(function: u32) -> u64 {
     0x1000 + FUNCTION_BYTES * u64::from(function)
 }
 
-/// What a function takes off the stack: down to as little as a link register and one more.
+/// Bytes that a function takes off the stack: down to as little as a link register and one more.
 fn frame_bytes(function: u32) -> u64 {
     8 * (1 + u64::from(function))
 }
@@ -100,8 +101,8 @@ impl Stack {
     }
 }
 
-/// What is expected of a step: functions that are called and that return, and how many have been left by then and may
-/// be said to be, of each function.
+/// Expectations of a step: functions that are called and that return. Beside them, of each function, how many have
+/// been left by then and may be said to be.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     happened: Vec<What>,

@@ -54,11 +54,11 @@ fn address(block: usize, index: u32) -> u64 {
     0x1000 * (block as u64 + 1) + 2 * u64::from(index)
 }
 
-/// What the run has come to.
+/// Result of the run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     insns: u64,
-    /// How often each instruction has started, by its address.
+    /// Number of times that each instruction has started, by its address.
     counts: BTreeMap<u64, u64>,
     /// Instruction and address of each sample.
     samples: Vec<(u64, u64)>,
@@ -120,7 +120,7 @@ impl Plugin {
         self.blocks.number(Block { pc: address(number, 0), sizes: sizes(total), segments, exits })
     }
 
-    /// As `State::settle` does, before anything looks at the clock.
+    /// Does as `State::settle` does, before anything looks at the clock.
     fn settle(&mut self) {
         clock::amend(0, &self.blocks, &mut self.ledger);
         while let Some(due) = self.clock.due(0, &self.ledger) {
@@ -140,7 +140,7 @@ impl Plugin {
         }
     }
 
-    /// As generated code and its callback do.
+    /// Does as generated code and its callback do.
     fn execute(&mut self, number: usize, started: u32) {
         let block = self.blocks.get(number).clone();
         if self.ledger.get(CLOCK, 0) >= DUE - block.insns() {

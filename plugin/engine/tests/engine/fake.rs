@@ -15,7 +15,7 @@ use wire::counters::FIRST_DEFINED;
 use wire::definition::{Decoder, Definition};
 use wire::request::{Isa, Request, Semihosting};
 
-/// As many cases as take a second, the same in every run.
+/// Asks for as many cases as take a second, the same in every run.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
         cases: 2_000,
@@ -104,7 +104,7 @@ pub(crate) fn ledger(vcpus: u32) -> Ledger<Books> {
     Ledger::new(Books::new(vcpus))
 }
 
-/// As generated code does it.
+/// Does a step as generated code does it.
 pub(crate) fn execute(step: Step, vcpu: u32, ledger: &Ledger<Books>) {
     match step {
         Step::Add { slot, amount } => {

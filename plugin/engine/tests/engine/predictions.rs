@@ -62,7 +62,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Arcs by the addresses of the call and its target, and instructions.
 type Outcome = (BTreeMap<(u64, u64), u64>, u64);
 
-/// How many instructions each block has.
+/// Number of instructions of the block at `pc`.
 fn insns_of(pc: u64) -> u64 {
     if CALLERS.contains(&pc) { 3 } else { 2 }
 }
@@ -104,7 +104,7 @@ struct Plugin {
     clock: Clock,
     transfers: Transfers,
     predictions: Predictions,
-    /// What the block at the start of the function that predicts was translated with.
+    /// Prediction that each block was translated with, by its address, and [`VECTOR_MOVES`] at that time.
     translated: BTreeMap<u64, Option<(Prediction, u64)>>,
 }
 
@@ -153,7 +153,7 @@ impl Plugin {
         ledger.set(LAST, 0, 0);
     }
 
-    /// As the callback of a block in which something may be due.
+    /// Does as the callback of a block in which something may be due.
     fn begin(&mut self, number: usize, pc: u64, is_sure: bool) {
         self.settle();
         let called = clock::called(0, &self.ledger);
