@@ -264,8 +264,8 @@ fn symbols_of_another_build_are_a_warning() {
 #[test]
 fn a_machine_that_is_not_there_is_refused_by_us_and_an_argument_in_the_words_of_qemu() {
     for (args, words) in [
-        (["--machine", "nosuch"], (2, "--machine nosuch: qemu-system-arm has no machine of that name")),
-        (["--cpu", "nosuch"], (2, "--cpu nosuch: no machine has that processor; there are cortex-m0")),
+        (["--machine", "nosuch"], (2, "--machine nosuch: qemu-system-riscv64 has no machine of that name")),
+        (["--cpu", "nosuch"], (2, "--cpu nosuch: qemu-system-riscv64 has no processor of that name")),
         (["--qemu-arg", "-nosuch"], (5, "-nosuch: invalid option")),
     ] {
         let (code, words) = words;
