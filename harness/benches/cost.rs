@@ -689,10 +689,12 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let plan = Plan {
         image: &image,
         choice: &choice,
+        chip: None,
         emulator: &emulator,
         options: &options,
         icount_shift: choice.machine.shift,
         functions: &functions,
+        inlined_calls: &[],
         from: &[],
         until: &[],
         spans: &[],
