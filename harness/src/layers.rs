@@ -54,7 +54,6 @@ const ENGINE: &[&str] = &[
     "code",
     "clock",
     "follow",
-    "unmodelled",
     "prediction",
     "transfer",
     "recall",
