@@ -1,11 +1,11 @@
 //! The call paths of two profiles as one tree, with what each frame executed on both sides, and how far a difference can
 //! be trusted.
 //!
-//! How much a function executed is exact; over which of its callers is divided as its samples are. So two runs that
-//! are the same to the instruction have other numbers in every path to a function with several callers, and frames that
-//! only one of them has. None of that is a difference. Code that executed equally often, called as often by the same
-//! callers, which were called so themselves, is divided alike on both sides, as the samples of both together are. Of
-//! other code each difference has an error: that of so many samples.
+//! A function's own count is exact; its callers share it as its samples fell. So two runs that are the same to the
+//! instruction have other numbers in every path to a function with several callers, and frames that only one of them
+//! has. None of that is a difference. Code that executed equally often, called as often by the same callers, which were
+//! called so themselves, is divided alike on both sides, as the samples of both together are. Of other code each
+//! difference has an error: that of so many samples.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use crate::analysis::functions;
 use crate::analysis::stacks::{self, Frame, FrameRole};
 use crate::profile::Profile;
 
-/// How many standard deviations an error is: chance exceeds it 3 times in 1,000.
+/// Error in standard deviations: chance exceeds it 3 times in 1,000.
 const DEVIATIONS: f64 = 3.0;
 
 /// A bound on variances, so that sums of them do not overflow: their root is more than a profile can count.
@@ -50,7 +50,7 @@ impl At {
 /// Code that call paths end in: a function and what is inlined there.
 type Leaf = Vec<Frame>;
 
-/// What is known of two profiles beside their call paths: which numbers in these are divided as samples are.
+/// Knowledge of two profiles beside their call paths: which numbers in these are divided as samples are.
 #[derive(Clone, Debug, Default)]
 pub struct Sampling {
     /// Whether the paths are sampled; otherwise each number is exact.
@@ -62,7 +62,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// What two profiles know.
+    /// Reads it off two profiles.
     pub fn of(before: &Profile, after: &Profile) -> Sampling {
         let sides = [before, after];
         let has_samples = |profile: &&Profile| profile.tree.is_empty() && profile.facts.max_depth.is_some();
@@ -158,7 +158,7 @@ impl Step {
     }
 }
 
-/// How a frame came to what it executed, on one side.
+/// Kind of a frame's presence on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// It is not there.
@@ -182,7 +182,7 @@ pub struct Node {
     pub insns: [u64; 2],
     /// Whether they are divided as samples are, so that another run of the same has others.
     pub is_sampled: bool,
-    /// How far the difference of the two may be off; 0: it is exact.
+    /// Error bound of the difference of the two; 0: the difference is exact.
     pub error_insns: u64,
     /// The first number that is not below it.
     pub end: usize,
@@ -205,7 +205,7 @@ impl Node {
         self.error_insns > 0 && before.abs_diff(after) <= self.error_insns
     }
 
-    /// How it came to what it executed on one side.
+    /// Kind of its presence on one side.
     pub fn call(&self, at: At) -> Call {
         match self.alone[at as usize] {
             [0, _] => Call::None,
@@ -222,7 +222,7 @@ pub struct Both<'a> {
     sampling: &'a Sampling,
     nodes: Vec<Node>,
     leaves: HashMap<Leaf, usize>,
-    /// What is executed at the end of paths: by leaf and node, before and after.
+    /// Instructions at the end of paths: by leaf and node, before and after.
     ends: BTreeMap<(usize, usize), [u64; 2]>,
 }
 
@@ -347,7 +347,7 @@ impl<'a> Both<'a> {
     }
 }
 
-/// What a frame has within it.
+/// Instructions and differences below a frame.
 #[derive(Debug, Default)]
 struct Within {
     /// Instructions by leaf, before and after.

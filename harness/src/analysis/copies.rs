@@ -55,13 +55,13 @@ impl Copies {
         self.clones.is_empty() && self.inlined.is_empty()
     }
 
-    /// What the heap lacks where they are not followed.
+    /// Events that the heap lacks where the copies are not followed.
     pub fn lost(&self) -> Lost {
         let kinds = self.clones.iter().map(|clone| clone.kind).chain(self.inlined.iter().map(|one| one.kind));
         kinds.map(Lost::of).fold(Lost::default(), Lost::or)
     }
 
-    /// Those that do one thing.
+    /// Selects the copies of one kind.
     #[must_use]
     pub fn that(&self, kind: Kind) -> Copies {
         Copies {

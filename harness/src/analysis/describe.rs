@@ -176,7 +176,7 @@ const MAIN: &str = "main";
 /// Words of the names of devices that firmware reads its console by.
 const SERIAL: [&str; 4] = ["uart", "usart", "serial", "pl011"];
 
-/// What helps where firmware waits for a register.
+/// Describes the option that helps firmware which waits for a register.
 fn describe_help(profile: &Profile, register: &OnlyPoll) -> String {
     let is_serial = |name: &str| SERIAL.iter().any(|word| name.to_ascii_lowercase().contains(word));
     if let Some(Device::Named(name)) = &register.device
@@ -188,7 +188,7 @@ fn describe_help(profile: &Profile, register: &OnlyPoll) -> String {
     function.map(|function| format!("; {}", describe_stubbing(&function.name))).unwrap_or_default()
 }
 
-/// How a function is left out.
+/// Describes the option that leaves a function out.
 fn describe_stubbing(name: &str) -> String {
     let (plain, with_value) = (quoted(name), quoted(&format!("{name}=VALUE")));
     format!("--stub {plain} has it return at once, --stub {with_value} with a value")
@@ -255,7 +255,7 @@ fn describe_register(profile: &Profile, register: &OnlyPoll) -> String {
     )
 }
 
-/// How input is given to firmware that waits for some; None: what it was to be given is the reader's matter.
+/// Describes the option that types input for waiting firmware; None: some of the given input is still to come.
 fn describe_typing(facts: &Facts) -> Option<&'static str> {
     let is_given = facts.input_begun == facts.input.len() as u64;
     is_given.then_some(TYPING)

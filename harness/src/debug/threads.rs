@@ -24,7 +24,7 @@ pub struct Thread {
     pub id: u64,
     /// Its name; empty where none could be read.
     pub name: String,
-    /// What it does.
+    /// State of the task by its kernel's lists.
     pub state: State,
     /// Where it goes on: registers by QEMU's names, as far as the kernel has saved them. Empty: it runs, or how the
     /// kernel saves them is not known.

@@ -216,3 +216,19 @@ pub(crate) fn run(command: &mut Command) {
 pub(crate) fn scratch() -> TempDir {
     tempfile::tempdir().unwrap()
 }
+
+/// Builds firmware that has the host make the file `pwned` in a directory, for both architectures.
+pub(crate) fn commanding(dir: &Path) -> [PathBuf; 2] {
+    let command = format!("touch {}/pwned", dir.display());
+    let source = format!(
+        "static const char command[] = {command:?};
+         void reset(void) {{
+             const void *block[2] = {{ command, (void *)(sizeof command - 1) }};
+             host(0x12, block); host(4, \"on\\n\"); host(0x18, STOPPED); for (;;) {{}}
+         }}"
+    );
+    [
+        riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "riscv", &source),
+        cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).build_source(dir, "arm", &source),
+    ]
+}

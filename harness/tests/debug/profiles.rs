@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::command::first_line;
-use crate::common::built::{cortex_m, riscv};
+use crate::common::built::commanding;
 use crate::common::{harness, image, measured, run};
 
 /// A profile's request in words, the change that makes it, and the part of it that the message names.
@@ -186,22 +186,6 @@ fn arguments_of_the_firmware_are_one_each_whatever_is_in_them() {
     };
     let reader = Reader::new("riscv64-cmdline", &[], change);
     reader.starts(&image("riscv64-cmdline"), &[]);
-}
-
-/// Firmware that has the host make a file.
-fn commanding(dir: &Path) -> [PathBuf; 2] {
-    let command = format!("touch {}/pwned", dir.display());
-    let source = format!(
-        "static const char command[] = {command:?};
-         void reset(void) {{
-             const void *block[2] = {{ command, (void *)(sizeof command - 1) }};
-             host(0x12, block); host(4, \"on\\n\"); host(0x18, STOPPED); for (;;) {{}}
-         }}"
-    );
-    [
-        riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "riscv", &source),
-        cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).build_source(dir, "arm", &source),
-    ]
 }
 
 #[test]

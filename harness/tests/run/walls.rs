@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use object::{LittleEndian, Object as _, ObjectSection as _};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use tempfile::TempDir;
 
-use crate::common::built::{cortex_m, riscv, scratch};
+use crate::common::built::{commanding, cortex_m, riscv, scratch};
 use crate::common::{Run, command, emulator, finish, harness, image, program, run, run_file, say};
 
 /// Whether this kernel has Landlock, asked without the harness.
@@ -127,22 +127,6 @@ fn each_call_that_reaches_for_a_file_stands_before_two_walls() {
             }
         }
     }
-}
-
-/// Firmware that has the host make a file.
-fn commanding(dir: &Path) -> [PathBuf; 2] {
-    let command = format!("touch {}/pwned", dir.display());
-    let source = format!(
-        "static const char command[] = {command:?};
-         void reset(void) {{
-             const void *block[2] = {{ command, (void *)(sizeof command - 1) }};
-             host(0x12, block); host(4, \"on\\n\"); host(0x18, STOPPED); for (;;) {{}}
-         }}"
-    );
-    [
-        riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "riscv", &source),
-        cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).build_source(dir, "arm", &source),
-    ]
 }
 
 #[test]
