@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use wire::control::Word;
 use wire::definition::FrameKind;
+use wire::trick::DEVICES;
 
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::evidence::{self, Cut};
@@ -139,6 +140,9 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         None => machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?,
     };
     offered::check(options, &choice)?;
+    if chip.is_some() {
+        tricks::need(&emulator::locate(choice.machine.qemu)?, &DEVICES, "--chip")?;
+    }
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     warn(&image.warnings);
     warn(&choice.warnings);

@@ -93,7 +93,7 @@ fn no_chip(emulator: &Path, version: &str, said: &str) -> EmulatorError {
         emulator.display(),
         printable(missing)
     );
-    EmulatorError::with_remedy(what, "The bundle's QEMU always can (docs/ci.md#the-bundle), and so can Debian's.")
+    EmulatorError::with_remedy(what, "The bundle's QEMU can (docs/ci.md#the-bundle), and so can Debian's 10.0.")
 }
 
 impl Plan<'_> {

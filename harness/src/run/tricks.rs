@@ -6,7 +6,7 @@
 use std::env;
 use std::path::Path;
 
-use wire::trick::{self, TABLE};
+use wire::trick::{self, TABLE, Trick};
 
 use crate::error::EmulatorError;
 use crate::profile::Tricks;
@@ -54,6 +54,29 @@ pub(crate) fn check(emulator: &Path, greeted: Version) -> Result<(), EmulatorErr
         ),
         format!("Run again; where that does not help, {VARIABLE}=1 has no version taken for granted."),
     ))
+}
+
+/// Refuses an option that is nothing without a trick, where the trick may not be used.
+///
+/// # Errors
+/// When the user has switched tricks off, or the emulator's version is none that was looked at.
+pub(crate) fn need(emulator: &Path, trick: &Trick, option: &str) -> Result<(), EmulatorError> {
+    if told(emulator).qemu.is_some_and(|version| trick.is_for(version)) {
+        return Ok(());
+    }
+    if is_off() {
+        let what = format!("{option} goes beyond QEMU's plugin API, and {VARIABLE} is set");
+        return Err(EmulatorError::with_remedy(what, format!("Run without {VARIABLE}.")));
+    }
+    let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());
+    let releases: Vec<String> = trick.looked_at.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
+    let releases = releases.join(", ");
+    let what = format!(
+        "{option}: {} is QEMU {version}, and {option} was tried with QEMU {releases} only",
+        emulator.display()
+    );
+    let remedy = format!("Use QEMU {releases}: the bundle has it (docs/ci.md#the-bundle), and so has Debian 13.");
+    Err(EmulatorError::with_remedy(what, remedy))
 }
 
 /// What is to be said of a run without tricks. Where the user asked for it, nothing.

@@ -211,3 +211,15 @@ fn a_qemu_that_lacks_a_function_is_exit_5_with_its_name_and_the_way_out() {
     assert!(said.contains("does not show memory_region_init_rom_device\n") && said.contains("bundle"), "{said}");
     assert!(!temp.path().join("out").exists());
 }
+
+#[test]
+fn a_chip_without_the_use_of_qemus_inside_is_exit_5_before_anything_runs() {
+    let temp = tempfile::tempdir().unwrap();
+    let args = ["--chip", "stm32f407", "--for", "1M"];
+    let mut command = command(&image("chips/stm32f407-kinds"), &args, temp.path());
+    let output = command.env("HARNESS_NO_TRICKS", "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("--chip goes beyond QEMU's plugin API, and HARNESS_NO_TRICKS is set"), "{said}");
+    assert!(!temp.path().join("out").exists());
+}

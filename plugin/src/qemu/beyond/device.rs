@@ -297,7 +297,7 @@ pub(crate) fn complete(
     bites: Box<dyn Fn(u64) + Send>,
 ) -> Result<(), Missing> {
     if !is_on(&DEVICES) {
-        return Err("a version of QEMU whose devices are known (9.2 to 11.1)".to_owned());
+        return Err("devices that the plugin may use (docs/qemu.md)".to_owned());
     }
     let functions = Functions::find()?;
     let wanted = Wanted { chip, functions, refuse: Box::new(refuse), bites };
