@@ -147,15 +147,9 @@ fn exactly(name: &str) -> String {
     globset::escape(name).chars().map(|c| if matches!(c, ')' | '\\') || c.is_control() { '?' } else { c }).collect()
 }
 
-/// A file as people know it wherever the checkout lies: from its repository on, else from the current directory, else
-/// its name.
+/// Shows a file from its project's root on, wherever the checkout lies.
 pub fn shown_path(path: &Path) -> String {
-    let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let repository = absolute.ancestors().skip(1).find(|directory| directory.join(".git").exists());
-    let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();
-    let below = repository.or(here.as_deref()).and_then(|above| absolute.strip_prefix(above).ok());
-    let name = || Path::new(path.file_name().unwrap_or_default());
-    below.unwrap_or_else(name).display().to_string()
+    Root::of(path).path(path).display().to_string()
 }
 
 #[cfg(test)]

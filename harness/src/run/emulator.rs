@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use std::{env, fmt, fs, thread};
 
 use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use serde_json::Value;
 use wire::control::{Control, Word};
 
@@ -233,8 +235,12 @@ fn ask(path: &Path, question: &[&str]) -> std::io::Result<Answer> {
         .stderr(Stdio::piped())
         .spawn()?;
     let deadline = Instant::now() + PATIENCE;
+    // A script may leave a process behind that holds the pipes open for as long as it likes.
+    let group = Pid::from_raw(child.id().cast_signed());
+    let end_group = || killpg(group, Signal::SIGKILL);
     loop {
         if child.try_wait()?.is_some() {
+            let _ = end_group();
             let output = child.wait_with_output()?;
             let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             let said = said.join("\n");
@@ -244,7 +250,7 @@ fn ask(path: &Path, question: &[&str]) -> std::io::Result<Answer> {
             };
         }
         if Instant::now() >= deadline {
-            child.kill()?;
+            let _ = end_group();
             child.wait()?;
             let ended = format!("it had not ended after {} seconds", PATIENCE.as_secs());
             return Ok(Answer { said: String::new(), ended });

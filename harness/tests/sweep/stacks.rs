@@ -19,7 +19,7 @@ const EXPECTED: [(&str, &[(How, u64)]); 11] = [
     ("cortex-m3-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 604)]),
     (
         "cortex-m3-bare-stripped",
-        &[(How::Cut(Unknown::NoUnwindInfo), 11_250), (How::Stray(Unknown::NoUnwindInfo), 3869)],
+        &[(How::Cut(Unknown::NoUnwindInfo), 11_256), (How::Stray(Unknown::NoUnwindInfo), 3863)],
     ),
     ("riscv64-badframe-fp", &[(How::Cut(Unknown::NotKept), 595)]),
     ("riscv64-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 502)]),
