@@ -18,7 +18,7 @@ use decode::{Flow, Insn, Isa, decode};
 use wire::definition::FrameKind;
 
 use crate::analysis::place::Place;
-use crate::profile::only::{OnlyPoll, Standstill};
+use crate::profile::no_progress::{OnlyPoll, Standstill};
 use crate::profile::{Arc, End, Function, Names, Profile, VcpuCounts};
 
 /// By how much counts of instructions may differ that a loop executes equally often: it may be cut anywhere where the

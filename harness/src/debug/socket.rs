@@ -20,8 +20,8 @@ use decode::Isa;
 use crate::debug::monitor::STAY;
 use crate::debug::packet::{Greeting, error_packet, greeting};
 use crate::error::InputError;
-use crate::run::making::Making;
-use crate::run::plan::INTERRUPTS;
+use crate::run::request::plan::INTERRUPTS;
+use crate::run::store::staging::Making;
 
 /// The longest path of a socket; macOS's addresses are shorter than Linux's.
 const MAX_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
