@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::metrics::{ByMetric, Key, Metric, Metrics, Numbers, Role, Subject, ambiguous};
 use crate::text::number::signed_percent;
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// What changed from one run to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::metrics::key_name;
 use crate::analysis::place::Place;
 use crate::analysis::{functions, lookup, stacks};
 use crate::profile::{Profile, SpanKind};
 use crate::text::shell::quoted;
+use crate::text::symbol_name::key_name;
 
 /// Stands for the profile in a command where its path is not known.
 pub const PROFILE: &str = "PROFILE";

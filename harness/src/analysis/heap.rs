@@ -14,11 +14,11 @@ use wire::heap::{Event, What};
 
 use crate::analysis::allocator_clones;
 use crate::analysis::calltree::CallTree;
-use crate::analysis::metrics::stable_name;
+use crate::analysis::lost::Lost;
 use crate::analysis::stacks::View;
-use crate::image::heap::rule::Kind;
 use crate::profile::Profile;
 use crate::profile::heap::Heap;
+use crate::text::symbol_name::stable_name;
 
 /// What is said where the heap was not followed.
 pub const NOT_FOLLOWED: &str = "the heap was not followed in this run: profile the firmware with --heap";
@@ -639,28 +639,6 @@ pub struct Unfollowed {
     pub calls: BTreeMap<String, u64>,
     /// What they would have done.
     pub lost: Lost,
-}
-
-/// What a run's heap lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// Calls that allocate: what was asked for and held is more.
-    pub allocations: bool,
-    /// Calls that free: what was held is less.
-    pub frees: bool,
-}
-
-impl Lost {
-    /// What a function's calls lack where they are lost.
-    pub fn of(kind: Kind) -> Lost {
-        Lost { allocations: kind == Kind::Alloc, frees: kind == Kind::Free }
-    }
-
-    /// Both together.
-    #[must_use]
-    pub fn or(self, other: Lost) -> Lost {
-        Lost { allocations: self.allocations || other.allocations, frees: self.frees || other.frees }
-    }
 }
 
 /// Calls around the functions that were followed; none where all came by them.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::functions::{self, RowKind};
-use crate::analysis::metrics::{Metrics, file_name, key_name};
+use crate::analysis::metrics::Metrics;
 use crate::analysis::place::{self, Place};
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
 use crate::profile::{Frame, Function, Profile};
 use crate::text::number::Hex;
+use crate::text::symbol_name::{file_name, key_name};
 
 /// Most candidates that a message lists.
 const MAX_LISTED: usize = 10;

@@ -15,6 +15,7 @@ use crate::analysis::{functions, heap, stacks, zone};
 use crate::image::kernel::STACK_END_ADVICE;
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, Profile};
+use crate::text::symbol_name::{file_name, key_name};
 
 /// The table of metrics: one entry here is all that baselines, comparison, thresholds and assertions know of it.
 macro_rules! metrics {
@@ -434,52 +435,6 @@ pub struct Key {
     pub file: String,
 }
 
-/// A name without what compilers add to tell clones apart.
-pub fn stable_name(name: &str) -> &str {
-    const SUFFIXES: [&str; 8] =
-        [".constprop", ".isra", ".part", ".cold", ".lto_priv", ".llvm", ".localalias", ".ltrans"];
-    let mut name = name;
-    while let Some((before, last)) = name.rsplit_once('.') {
-        let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
-        let stem = if is_number { before } else { name };
-        let Some(shorter) = SUFFIXES.iter().find_map(|suffix| stem.strip_suffix(suffix)) else { break };
-        if shorter.is_empty() {
-            break;
-        }
-        name = shorter;
-    }
-    match name.rsplit_once("::h") {
-        Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => path,
-        _ => name,
-    }
-}
-
-/// The name by which a function is known from run to run: [`stable_name`], without the numbers that Rust gives to
-/// closures in the order of the source. What is then called alike is one, and its numbers are added up.
-pub fn key_name(name: &str) -> String {
-    let mut text = String::new();
-    let mut rest = stable_name(name);
-    while let Some((before, number)) = rest.split_once('#') {
-        let digits = number.len() - number.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
-        // `{closure#0}`, `{shim:vtable#0}`; not C++'s `{lambda(int)#1}`, which baselines have always had.
-        let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b':'));
-        let is_number = digits > 0 && number[digits..].starts_with('}');
-        text += before;
-        if is_number && before.rsplit_once('{').is_some_and(|(_, word)| is_word(word)) {
-            rest = &number[digits..];
-        } else {
-            text.push('#');
-            rest = number;
-        }
-    }
-    text + rest
-}
-
-/// The last part of a path, whichever way it is written.
-pub fn file_name(path: &str) -> &str {
-    path.rsplit(['/', '\\']).next().unwrap_or(path)
-}
-
 impl Metrics {
     /// Adds the numbers of a function of this key.
     pub fn add_function(&mut self, key: Key, numbers: &Numbers) {
@@ -652,24 +607,6 @@ mod tests {
     use crate::profile::Node;
     use crate::profile::testing::empty;
     use crate::profile::zone::{Context, Zone};
-
-    #[test]
-    fn what_compilers_add_to_a_name_is_no_part_of_it() {
-        for (name, stable) in [
-            ("crc32", "crc32"),
-            ("crc32.constprop.0", "crc32"),
-            ("crc32.isra.0.part.12", "crc32"),
-            ("vTaskSwitchContext.part.0", "vTaskSwitchContext"),
-            ("init.cold", "init"),
-            ("f.lto_priv.3.constprop.1", "f"),
-            ("app::run::h0123456789abcdef", "app::run"),
-            ("app::hash", "app::hash"),
-            ("v1.2", "v1.2"),
-            (".part.0", ".part.0"),
-        ] {
-            assert_eq!(stable_name(name), stable);
-        }
-    }
 
     #[test]
     fn a_zone_is_measured_over_all_tasks_and_interrupts() {

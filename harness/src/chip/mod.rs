@@ -4,6 +4,7 @@
 //! block with its rules, described once and used by all chips that have it. Those in `harness/chips` are carried along and
 //! have names; anything else is a file.
 
+pub(crate) mod base;
 mod file;
 mod resolve;
 
@@ -14,15 +15,6 @@ use crate::error::InputError;
 use crate::image::sha256_hex;
 
 include!(concat!(env!("OUT_DIR"), "/chips.rs"));
-
-/// Processors that chips may have, and the machine of QEMU's whose processor is one: the base that a chip's memory and
-/// registers are laid over.
-pub(crate) const BASES: [(&str, &str); 4] = [
-    ("cortex-m0", "microbit"),
-    ("cortex-m3", "mps2-an385"),
-    ("cortex-m4", "mps2-an386"),
-    ("cortex-m7", "mps2-an500"),
-];
 
 /// A chip, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -212,3 +212,28 @@ pub trait Travel {
     /// The last instruction of the run and how it is over, once that is known.
     fn end(&self) -> Option<(At, Ended)>;
 }
+
+/// Goes to an instruction, which is an error where it is not come to.
+pub(super) fn go(travel: &mut dyn Travel, insn: u64) -> Result<()> {
+    uninterrupted(travel.go(insn)?).map(|_| ())
+}
+
+/// A number in the guest's order.
+pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// The value of a register by one of its names.
+pub(crate) fn register(travel: &mut dyn Travel, names: &[&str]) -> Result<Option<u64>> {
+    let registers = travel.registers()?;
+    let found = registers.iter().find(|register| names.contains(&&*register.name) && !register.bytes.is_empty());
+    Ok(found.map(|register| little_endian(&register.bytes)))
+}
+
+/// A stop, unless the search was interrupted there: what comes after would be told of the wrong place.
+pub(super) fn uninterrupted(stop: Stop) -> Result<Stop> {
+    match stop.why {
+        Why::Interrupted => Err(Refused("interrupted before that was found".to_owned()).into()),
+        _ => Ok(stop),
+    }
+}

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::compare::{Change, Comparison, Fate, NamedChange, Pair, Pairs};
 use crate::analysis::metrics::{Metric, Subject};
 use crate::exit_code::ExitCode;
+use crate::gate::command_check::is_command;
 use crate::gate::expect::{Finding, FindingKind};
-use crate::gate::rerun_command::is_command;
 
 /// Name of a suite's result in the directory of its reports: what `harness merge` joins.
 pub const REPORT: &str = "report.json";

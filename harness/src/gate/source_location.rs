@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::analysis::metrics::{file_name, key_name};
 use crate::profile::{Names, Profile};
+use crate::text::symbol_name::{file_name, key_name};
 
 /// File and line of the function that comparisons call so (`init`, or `init (uart.c)` where there are namesakes). Of
 /// one that is only inlined, whose first line is not known, the first line that ran.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::text::terminal::columns;
+use crate::text::columns::columns;
 
 /// Narrower terminals are not folded for: there is no word that they hold.
 const MIN_COLUMNS: usize = 10;

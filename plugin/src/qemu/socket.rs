@@ -37,7 +37,7 @@ impl Socket {
     /// Has this process lose it: another one goes on with it. Its number stays taken, for it stands for what is closed in
     /// copies of this process.
     pub(crate) fn give_up(self) {
-        super::beyond::fork::close(&self.0);
+        super::descriptor::close(&self.0);
         std::mem::forget(self);
     }
 

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::heap::{self, Held, Lost, Misuse, Point, Use, Wrong};
+use crate::analysis::heap::{self, Held, Misuse, Point, Use, Wrong};
+use crate::analysis::lost::Lost;
 use crate::analysis::stacks::View;
 use crate::export::json::Address;
 use crate::profile::Profile;

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
+use crate::run::contain::grants::Walls;
 use crate::run::contain::host::heed_large_files;
-use crate::run::contain::walls::Walls;
 use crate::run::qemu::bundle::Bundle;
 
 /// The first argument of a launcher, which is no command and no file's usual name.
@@ -137,7 +137,7 @@ mod host {
     use nix::unistd::getppid;
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
-    use crate::run::contain::walls::{Access, Limit, OWN_PROC, Walls};
+    use crate::run::contain::grants::{Access, Limit, OWN_PROC, Walls};
 
     /// It may have been moved or replaced since it was started.
     pub(in crate::run) const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -251,7 +251,7 @@ mod host {
 mod host {
     use std::io;
 
-    use crate::run::contain::walls::Walls;
+    use crate::run::contain::grants::Walls;
 
     pub(in crate::run) const OWN_PROGRAM: &str = "/proc/self/exe";
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::profile::no_progress::Device;
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// The command of QEMU's monitor that prints the tree as flat views, each with the address spaces that it is of.
 pub const QUESTION: &str = "info mtree -f";

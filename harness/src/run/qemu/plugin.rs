@@ -17,9 +17,6 @@ use crate::run::qemu::emulator;
 /// The plugin, as it was built with this crate.
 const LIBRARY: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
 
-/// The first plugin API whose QEMU has an object for its monitor; the option for it is to go then.
-pub(in crate::run) const MONITOR_IS_AN_OBJECT: i32 = 7;
-
 /// What a QEMU says that was built without plugins: it does not know the option.
 const NO_PLUGINS: &str = "-plugin: invalid option";
 

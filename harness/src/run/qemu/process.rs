@@ -21,8 +21,8 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::error::EmulatorError;
+use crate::run::contain::grants::Walls;
 use crate::run::contain::launcher;
-use crate::run::contain::walls::Walls;
 use crate::run::qemu::emulator::{Version, cannot_be_run, version};
 use crate::run::qemu::monitor::{self, Monitor, left};
 use crate::run::store::workspace::Workspace;

@@ -10,7 +10,7 @@ use crate::run::qemu::memory::{self, Unread};
 use crate::run::qemu::process::Process;
 use crate::run::request::plan::Plan;
 use crate::run::store::workspace::Workspace;
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// What QEMU has been told to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::run::request::plan::INTERRUPTS;
+use crate::run::watch::interrupt::INTERRUPTS;
 use crate::text::terminal;
 
 /// How often the clock is looked at.

@@ -3,15 +3,15 @@
 use std::ffi::c_void;
 use std::mem;
 
-use super::raw::{GByteArray, Register, g_byte_array_set_size, g_byte_array_sized_new};
-use crate::qemu::registers;
+use super::raw::{self, GByteArray, g_byte_array_set_size, g_byte_array_sized_new};
+use super::register::Register;
 use crate::qemu::symbols::symbol;
 
 /// `qemu_plugin_translate_vaddr`.
 type Translate = unsafe extern "C" fn(u64, *mut u64) -> bool;
 
 /// `qemu_plugin_write_register`: a length, or whether it was done; neither is looked at.
-type WriteRegister = unsafe extern "C" fn(*mut Register, *mut GByteArray);
+type WriteRegister = unsafe extern "C" fn(*mut raw::Register, *mut GByteArray);
 
 /// The physical address that the executing vCPU's data accesses to an address go to, if to any; only in its callbacks.
 /// None: this QEMU has no such function.
@@ -25,7 +25,7 @@ pub(in crate::qemu) fn physical(address: u64) -> Option<Option<u64>> {
 
 /// Writes a register; only in a callback that may ([`super::block::Insn::hold_when_at_least`]). False:
 /// this QEMU has no such function.
-pub(crate) fn write_register(register: registers::Register, bytes: &[u8]) -> bool {
+pub(crate) fn write_register(register: Register, bytes: &[u8]) -> bool {
     let Some(function) = symbol(c"qemu_plugin_write_register") else { return false };
     // SAFETY: the API's function of this name has this type, but for what it returns; handle from QEMU, buffer from glib,
     // as long as it is set to and filled before it is read.

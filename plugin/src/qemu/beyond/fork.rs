@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::mem;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -387,15 +387,5 @@ impl Timekeeper {
             // SAFETY: eight bytes, as such a descriptor has; it does not block.
             unsafe { libc::read(poll.fd, count.as_mut_ptr().cast(), count.len()) };
         }
-    }
-}
-
-/// Marks a descriptor as one that copies close.
-pub(crate) fn close(socket: &impl AsRawFd) {
-    // SAFETY: it leads nowhere from now on; what owns it closes the number as before.
-    unsafe {
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-        libc::dup2(null, socket.as_raw_fd());
-        libc::close(null);
     }
 }
