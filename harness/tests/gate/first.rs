@@ -55,7 +55,7 @@ fn what_is_written_passes_at_once_and_from_elsewhere_and_notices_a_change() {
         "# Left out: the firmware exited with status 3 ",
         "# [[image]]\n# elf = \"three.elf\"\n# exit = 3 ",
         "# exit = \"lock-up\" ",
-        // One of the two that are the same, the one that lies higher.
+        // Of two identical files, the one in the upper folder is taken.
         "elf = \"copy of uart.elf\"\n",
         "elf = \"my build/release/uart\"\n",
     ] {
