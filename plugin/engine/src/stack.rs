@@ -131,8 +131,8 @@ impl Stacks {
         self.take_from(core, context, by_transfer, guest, code, ledger)
     }
 
-    /// As [`Stacks::take`], at the first instruction of a function that is called often, with registers that were
-    /// read already.
+    /// Does what [`Stacks::take`] does, at the first instruction of a function that is called often, with registers
+    /// that were read already.
     pub fn take_at_entry(
         &mut self,
         core: &Core,
@@ -193,7 +193,7 @@ impl Stacks {
         id
     }
 
-    /// As [`Stacks::take`], with registers that were read already.
+    /// Does what [`Stacks::take`] does, with registers that were read already.
     fn take_from(
         &mut self,
         core: &Core,
@@ -462,7 +462,7 @@ fn cross(core: &Core, level: usize, stack: &mut Stack) -> Option<Context> {
     active.interrupted
 }
 
-/// As [`cross`], for an exception whose start was not noticed: by its return value and frame.
+/// Does what [`cross`] does for an exception whose start was not noticed: by its return value and frame.
 fn cross_unseen(cfa: u64, return_addr: u64, stack: &mut Stack, guest: &mut Guest<impl Vcpu>) -> Option<Context> {
     let (number, interrupted) = guest.unseen_exception(cfa, return_addr)?;
     stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });

@@ -185,9 +185,9 @@ impl LastException {
         }
     }
 
-    /// As [`LastException::note`], where the host ends the run and the processor's state cannot be read. Only faults
-    /// are reported whose handler has certainly not been left. `by_jump`: exceptions return only by jumps, which are
-    /// noticed.
+    /// Reports it as [`LastException::note`] does, where the host ends the run and the processor's state cannot be
+    /// read. Only faults are reported whose handler has certainly not been left. `by_jump`: exceptions return only by
+    /// jumps, which are noticed.
     pub fn note_unasked(&self, vcpu: u32, by_jump: bool, ledger: &Ledger<impl Counters>) {
         let Some(last) = self.0.as_ref().filter(|last| last.fault.is_some()) else { return };
         let insns = ledger.insns(vcpu);

@@ -182,7 +182,7 @@ impl Tasks {
         }
     }
 
-    /// As [`Tasks::switch`], with the reason why the previous task stops.
+    /// Does what [`Tasks::switch`] does, with the reason why the previous task stops.
     fn switch_for<V: Vcpu, C: Counters>(
         &mut self,
         why: impl FnOnce(&mut Tasks, &Core, &mut Guest<V>, &mut Ledger<C>) -> Why,
