@@ -1,4 +1,4 @@
-//! A page in the user's browser. The browser is a program of the desktop's that goes on after harness has ended.
+//! Opens a page in the user's browser, which continues after harness has ended.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::InputError;
 
-/// The desktop's own ways to open a file, the first that is there.
+/// Commands of desktops that open a file; the first one installed is used.
 const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
 /// Opens a file with the command that BROWSER names, or as the desktop does.
@@ -22,7 +22,7 @@ pub(super) fn open(file: &Path) -> Result<(), InputError> {
     };
     for program in &commands {
         let mut command = Command::new(program);
-        // What it says is not about the profile.
+        // The opener's own messages are not about the profile.
         let command = command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if command.spawn().is_ok() {
             return Ok(());
