@@ -31,20 +31,21 @@ use harness::image::heap;
 use harness::image::kernel;
 use harness::image::mcount;
 use harness::image::symbols::Symbols;
-use harness::image::traced;
+use harness::image::trace_patterns;
 use harness::image::unwind;
 use harness::image::zone;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
 use harness::measure::Listener;
-use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
-use harness::run::plan::Plan;
-use harness::run::process::Process;
-use harness::run::records::{Progress, Records};
-use harness::run::start::Start;
-use harness::run::walls::Walls;
-use harness::run::workspace::Workspace;
-use harness::run::{emulator, plugin};
+use harness::run::contain::walls::Walls;
+use harness::run::qemu::emulator;
+use harness::run::qemu::plugin;
+use harness::run::qemu::process::Process;
+use harness::run::qemu::start::Start;
+use harness::run::records::read::{Progress, Records};
+use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
+use harness::run::request::plan::Plan;
+use harness::run::store::workspace::Workspace;
 use object::{Object as _, ObjectSymbol as _};
 
 const COST_IMAGES: [&str; 13] = [
@@ -679,7 +680,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let allocators = options.heap.as_ref().map(|wanted| heap::find(wanted, &symbols, isa)).transpose()?;
     let allocators = allocators.unwrap_or_default();
     let events = zone::find(Some(&elf), &image, isa, choice.load_bias).events;
-    let traced = traced::find(options.timeline.as_deref().unwrap_or_default(), &symbols)?;
+    let traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), &symbols)?;
     let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
         functions: traced,
         waits: kernel::waits(Some(&elf), choice.load_bias, arm).filter(|_| kernel.is_some()),

@@ -9,14 +9,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use harness::analysis::agreement::{Differences, Pair};
+use harness::analysis::stack_vs_tree::{Differences, Pair};
 use harness::cli::Cli;
 use harness::measure::{Listener, measure};
 use harness::profile::Profile;
-use harness::run::directory::Output;
-use harness::run::launcher;
-use harness::run::options::Options;
-use harness::run::records::Progress;
+use harness::run::contain::launcher;
+use harness::run::records::read::Progress;
+use harness::run::request::options::Options;
+use harness::run::store::directory::Output;
 
 /// Distance of samples unless `--period` says otherwise.
 const PERIOD: &str = "--period=997";

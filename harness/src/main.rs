@@ -10,7 +10,8 @@ use harness::commands;
 use harness::error::is_broken_pipe;
 use harness::exit_code::{self, runner};
 use harness::gate::worker;
-use harness::run::{host, launcher};
+use harness::run::contain::host;
+use harness::run::contain::launcher;
 use harness::text::terminal;
 
 fn main() -> ExitCode {

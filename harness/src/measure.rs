@@ -11,11 +11,11 @@ use wire::definition::FrameKind;
 use wire::trick::DEVICES;
 
 use crate::analysis::crosscheck::in_target;
-use crate::analysis::evidence::{self, Cut};
+use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill;
 use crate::chip::{self, Chip};
 use crate::error::InputError;
-use crate::image::given;
+use crate::image::bounded_read;
 use crate::image::heap::{self, rule::Rule};
 use crate::image::kernel;
 use crate::image::mcount;
@@ -23,25 +23,25 @@ use crate::image::pages;
 use crate::image::stub::{self, Stubs};
 use crate::image::symbols::Symbols;
 use crate::image::targets;
-use crate::image::traced;
+use crate::image::trace_patterns;
 use crate::image::unwind;
 use crate::image::zone;
 use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
 use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile};
-use crate::run::directory::Output;
-use crate::run::emulator;
-use crate::run::execution::Outcome;
-use crate::run::memory::{self, Unread};
-use crate::run::offered;
-use crate::run::options::Options;
-use crate::run::plan::Plan;
-use crate::run::records::{Progress, Records};
-use crate::run::sandbox;
-use crate::run::tricks;
-use crate::run::walls::Walls;
-use crate::run::workspace::Workspace;
+use crate::run::contain::sandbox;
+use crate::run::contain::walls::Walls;
+use crate::run::qemu::emulator;
+use crate::run::qemu::memory::{self, Unread};
+use crate::run::qemu::offered;
+use crate::run::qemu::tricks;
+use crate::run::records::read::{Progress, Records};
+use crate::run::request::options::Options;
+use crate::run::request::plan::Plan;
+use crate::run::store::directory::Output;
+use crate::run::store::workspace::Workspace;
+use crate::run::watch::execution::Outcome;
 use crate::show;
 
 /// Receiver of messages about a run while it is measured.
@@ -168,7 +168,7 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
 /// When a file cannot be read, or cannot be written there.
 pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(), InputError> {
     for (name, file) in &options.files {
-        let copied = given::read(file).and_then(|bytes| fs::write(workspace.scratch().join(name), bytes));
+        let copied = bounded_read::read(file).and_then(|bytes| fs::write(workspace.scratch().join(name), bytes));
         copied.map_err(|error| InputError::about(file, format_args!("cannot be given to the firmware: {error}")))?;
     }
     Ok(())
@@ -201,7 +201,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         None => Vec::new(),
     };
 
-    let traced = traced::find(options.timeline.as_deref().unwrap_or_default(), &symbols)
+    let traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), &symbols)
         .map_err(|error| InputError::about(&image.path, error))?;
 
     let emulator = emulator::locate(choice.machine.qemu)?;
@@ -284,7 +284,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     if let (Some(kept), Some(asked)) = (&mut profile.timeline, timeline) {
         kept.patterns = options.timeline.clone().unwrap_or_default();
         kept.functions = asked.functions;
-        kept.objects = traced::objects(kept, &symbols);
+        kept.objects = trace_patterns::objects(kept, &symbols);
         kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
     }
     if let Some(line) = chip_hint(image, options, &profile) {
@@ -403,7 +403,7 @@ fn has_compressed(image: &Image) -> bool {
 /// Reads the ELF that names the image's addresses, if there is one.
 fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
     let read = |path: &PathBuf| {
-        given::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
+        bounded_read::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
     };
     image.symbols_from.as_ref().map(read).transpose()
 }
@@ -542,7 +542,7 @@ fn profile(
     let before_window = std::mem::take(&mut records.before_window);
     let mut profile = records.into_profile(facts, names, code, in_target);
     profile.facts.only.standstill = standstill::find(&profile, &half, &polls);
-    if let Some(Cut { stacks, samples }) = evidence::cut(&profile) {
+    if let Some(Cut { stacks, samples }) = stack_proof::cut(&profile) {
         profile.stacks = stacks;
         profile.samples.iter_mut().zip(samples).for_each(|(sample, stack)| sample.stack = stack);
     }

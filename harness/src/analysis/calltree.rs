@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
-use crate::analysis::evidence;
 use crate::analysis::place::Place;
+use crate::analysis::stack_proof;
 use crate::analysis::stacks::{
     self, CONTRADICTED, Exceptions, Frame, FrameRole, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View,
 };
@@ -228,7 +228,7 @@ impl<'a> Builder<'a> {
             of_stack: HashMap::new(),
             of_node: Vec::new(),
         };
-        let wrong = evidence::wrong_calls(profile).into_iter();
+        let wrong = stack_proof::wrong_calls(profile).into_iter();
         let wrong: HashSet<(Option<u64>, u64)> = wrong.map(|calls| (calls.caller, calls.callee)).collect();
         let function = |node: u32| match profile.calling_node(node)?.kind {
             NodeKind::Function { entry } => Some(entry),

@@ -2,7 +2,7 @@
 
 use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
-use crate::profile::only::{Device, Only, OnlyPoll, Standstill, is_long};
+use crate::profile::no_progress::{Device, Only, OnlyPoll, Standstill, is_long};
 use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks, Unmodelled};
 use crate::text::number::{Hex, group, plural, share_at_least};
 use crate::text::shell::quoted;

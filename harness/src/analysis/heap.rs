@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 use wire::definition::FrameKind;
 use wire::heap::{Event, What};
 
+use crate::analysis::allocator_clones;
 use crate::analysis::calltree::CallTree;
-use crate::analysis::copies;
 use crate::analysis::metrics::stable_name;
 use crate::analysis::stacks::View;
 use crate::image::heap::rule::Kind;
@@ -669,7 +669,7 @@ impl Lost {
 pub fn unfollowed(profile: &Profile) -> Unfollowed {
     let mut unfollowed = Unfollowed::default();
     let Some(heap) = &profile.heap else { return unfollowed };
-    let inside = copies::enclosed(profile, heap.functions.iter().copied().collect());
+    let inside = allocator_clones::enclosed(profile, heap.functions.iter().copied().collect());
     let method = |address: u64| {
         let function = profile.names.function_at(address)?;
         let name = &function.name;
@@ -694,7 +694,7 @@ pub fn unfollowed(profile: &Profile) -> Unfollowed {
 /// All kinds of events that a profile's heap lacks. A block allocated again while held was freed unnoticed.
 pub fn lost(profile: &Profile, found: &HeapUse) -> Lost {
     let is_reissued = Lost { allocations: false, frees: found.reissued > 0 };
-    is_reissued.or(unfollowed(profile).lost).or(copies::unfollowed(profile).lost())
+    is_reissued.or(unfollowed(profile).lost).or(allocator_clones::unfollowed(profile).lost())
 }
 
 /// Use by a property of sites, in the order of that property.

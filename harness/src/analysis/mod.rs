@@ -1,19 +1,19 @@
 //! Views of the saved profile, none of which changes it.
 
-pub mod agreement;
+pub mod allocator_clones;
 pub mod attribution;
 pub mod both;
 pub mod callgraph;
 pub mod calltree;
 pub mod column;
 pub mod compare;
-pub mod copies;
 pub mod crosscheck;
+pub mod debug_hints;
 pub mod describe;
 pub mod disassembly;
-pub mod evidence;
+pub mod event_rows;
+pub mod event_tracks;
 pub mod functions;
-pub mod happened;
 pub mod heap;
 pub mod listing;
 pub mod lookup;
@@ -21,11 +21,11 @@ pub mod metrics;
 pub mod part;
 pub mod place;
 mod rtic;
+pub mod sample_tracks;
 pub mod source;
+pub mod stack_proof;
+pub mod stack_vs_tree;
 pub mod stacks;
 pub mod standstill;
 pub mod time;
-pub mod timeline;
-pub mod trace;
-pub mod visit;
 pub mod zone;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::error::InputError;
-use crate::image::given;
+use crate::image::bounded_read;
 use crate::profile::Names;
 
 /// Largest file accepted as source text, in bytes.
@@ -199,7 +199,7 @@ fn is_source(file: &Path) -> bool {
 /// Text of a file, with invalid UTF-8 replaced.
 fn read(path: &Path) -> Option<String> {
     let is_text = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE_BYTES);
-    let bytes = is_text.then(|| given::read(path).ok()).flatten()?;
+    let bytes = is_text.then(|| bounded_read::read(path).ok()).flatten()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

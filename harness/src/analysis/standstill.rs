@@ -19,7 +19,7 @@ use decode::{Flow, Insn, Isa, decode};
 use wire::definition::FrameKind;
 
 use crate::analysis::place::Place;
-use crate::profile::only::{OnlyPoll, Standstill};
+use crate::profile::no_progress::{OnlyPoll, Standstill};
 use crate::profile::{Arc, End, Function, Names, Profile, VcpuCounts};
 
 /// Permitted difference between the counts of instructions in one loop: both ends of the second half may fall into a

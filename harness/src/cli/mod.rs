@@ -13,11 +13,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::analysis::heap::Quantity;
 use crate::export::Format;
-use crate::run::options::{
+use crate::run::contain::semihosting::Semihosting;
+use crate::run::contain::walls::Sandbox;
+use crate::run::request::options::{
     DEFAULT_BIN_BYTES, DEFAULT_CHECKPOINT_MIB, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS,
 };
-use crate::run::semihosting::Semihosting;
-use crate::run::walls::Sandbox;
 use crate::show::bins::Order;
 use crate::text::terminal::Color;
 

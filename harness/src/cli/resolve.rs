@@ -14,7 +14,7 @@ use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::profile::input::Input;
 use crate::profile::{DEFAULT_FOR_INSNS, Profile, Window};
-use crate::run::options::Options;
+use crate::run::request::options::Options;
 use crate::show::part;
 use crate::text::number::{parse_insns, parse_number};
 

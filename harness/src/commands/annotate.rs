@@ -4,11 +4,11 @@ use std::io::{BufWriter, Write, stdout};
 
 use anyhow::Result;
 
+use crate::analysis::debug_hints;
 use crate::analysis::listing::Lister;
 use crate::analysis::lookup;
 use crate::analysis::place::Place;
 use crate::analysis::source::{SourceMap, Sources};
-use crate::analysis::visit;
 use crate::cli::AnnotateArgs;
 use crate::exit_code::ExitCode;
 use crate::profile::Profile;
@@ -36,7 +36,7 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     annotation::write_all(&listings, screen, &mut out)?;
     out.flush()?;
     if inlined.is_none() {
-        terminal::notes(visit::sentence_of(&profile, &places, &args.profile.display().to_string()).as_slice());
+        terminal::notes(debug_hints::sentence_of(&profile, &places, &args.profile.display().to_string()).as_slice());
     }
     terminal::notes(&sources.notes());
     Ok(ExitCode::Good)

@@ -9,9 +9,9 @@ use crate::analysis::part::by_phase;
 use crate::cli::{BinsArgs, resolve};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::export::json_bins;
+use crate::export::json;
 use crate::profile::Profile;
-use crate::run::directory::{STDOUT, write_to};
+use crate::run::store::directory::{STDOUT, write_to};
 use crate::show::bins::{self, BinsTable, Order};
 use crate::show::part::heading;
 use crate::text::terminal;
@@ -22,7 +22,7 @@ use crate::text::terminal;
 /// When the profile cannot be read, or the width of a bin is no power of two.
 pub fn run(args: &BinsArgs) -> Result<ExitCode> {
     if args.schema {
-        terminal::stdout().write_all(json_bins::schema()?.as_bytes())?;
+        terminal::stdout().write_all(json::bins::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
     }
     let Some(path) = &args.profile else {
@@ -34,7 +34,7 @@ pub fn run(args: &BinsArgs) -> Result<ExitCode> {
     let profile = slice.unwrap_or(profile);
     if args.json {
         let bytes = bin_bytes.unwrap_or(profile.facts.bin_bytes);
-        write_to(Path::new(STDOUT), |out| json_bins::write(&profile, bytes, out))?;
+        write_to(Path::new(STDOUT), |out| json::bins::write(&profile, bytes, out))?;
         return Ok(ExitCode::Good);
     }
     let table = BinsTable {

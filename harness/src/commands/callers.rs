@@ -5,14 +5,14 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::analysis::debug_hints;
 use crate::analysis::lookup;
-use crate::analysis::visit;
 use crate::cli::CallersArgs;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::export::json_callers;
+use crate::export::json::callers;
 use crate::profile::Profile;
-use crate::run::directory::{STDOUT, write_to};
+use crate::run::store::directory::{STDOUT, write_to};
 use crate::show::callers::{CallersLimits, write, write_inlined};
 use crate::text::fold::Folded;
 use crate::text::shell::quoted;
@@ -24,7 +24,7 @@ use crate::text::terminal;
 /// When the profile cannot be read, or has no such function.
 pub fn run(args: &CallersArgs) -> Result<ExitCode> {
     if args.schema {
-        terminal::stdout().write_all(json_callers::schema()?.as_bytes())?;
+        terminal::stdout().write_all(callers::schema()?.as_bytes())?;
         return Ok(ExitCode::Good);
     }
     let (Some(path), Some(function)) = (&args.profile, &args.function) else {
@@ -33,7 +33,7 @@ pub fn run(args: &CallersArgs) -> Result<ExitCode> {
     let profile = Profile::load(path)?;
     if args.json {
         let places = lookup::places(&profile, function)?;
-        write_to(Path::new(STDOUT), |out| json_callers::write(&profile, &places, args.depth.get(), out))?;
+        write_to(Path::new(STDOUT), |out| callers::write(&profile, &places, args.depth.get(), out))?;
         return Ok(ExitCode::Good);
     }
     let (places, inlined) = lookup::places_or_inlined(&profile, function)?;
@@ -50,6 +50,6 @@ pub fn run(args: &CallersArgs) -> Result<ExitCode> {
     }
     write(&profile, &places, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
     out.flush()?;
-    terminal::notes(visit::sentence_of(&profile, &places, &path.display().to_string()).as_slice());
+    terminal::notes(debug_hints::sentence_of(&profile, &places, &path.display().to_string()).as_slice());
     Ok(ExitCode::Good)
 }

@@ -23,17 +23,17 @@ use crate::debug::travel::{Position, Refused, Stop, Travel, Why};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::image;
-use crate::image::given;
+use crate::image::bounded_read;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::files;
 use crate::profile::{End, Profile};
-use crate::run::deadline::Deadline;
-use crate::run::directory::Output;
-use crate::run::making::Making;
-use crate::run::options::Options;
-use crate::run::plan::end_on_interrupt;
-use crate::run::progress::Bar;
-use crate::run::records::Progress;
+use crate::run::records::read::Progress;
+use crate::run::request::options::Options;
+use crate::run::request::plan::end_on_interrupt;
+use crate::run::store::deadline::Deadline;
+use crate::run::store::directory::Output;
+use crate::run::store::staging::Making;
+use crate::run::watch::progress::Bar;
 use crate::text::number::plural;
 use crate::text::terminal;
 
@@ -189,7 +189,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
             say("note: the file that the profile has its symbols of is not here; name it with --symbols");
         }
     }
-    let bytes = given::read(&firmware)
+    let bytes = bounded_read::read(&firmware)
         .map_err(|error| InputError::about(&firmware, format_args!("cannot be read: {error}")))?;
     let hash = image::sha256_hex(&bytes);
     if hash != profile.facts.image_sha256 {

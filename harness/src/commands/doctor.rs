@@ -12,11 +12,14 @@ use crate::cli::{COMMIT, Cli, Command, DoctorArgs};
 use crate::error::{EmulatorError, InputError};
 use crate::exit_code::ExitCode;
 use crate::measure::{Listener, measure};
-use crate::run::directory::Output;
-use crate::run::making::Making;
-use crate::run::options::Options;
-use crate::run::records::Progress;
-use crate::run::{emulator, plugin, sandbox, tricks};
+use crate::run::contain::sandbox;
+use crate::run::qemu::emulator;
+use crate::run::qemu::plugin;
+use crate::run::qemu::tricks;
+use crate::run::records::read::Progress;
+use crate::run::request::options::Options;
+use crate::run::store::directory::Output;
+use crate::run::store::staging::Making;
 use crate::text::terminal;
 
 /// An architecture, and a program for it: one instruction that jumps to itself.

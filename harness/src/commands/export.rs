@@ -15,8 +15,8 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::{FORMATS, Settings, Writer, json};
 use crate::profile::Profile;
-use crate::run::directory::{STDOUT, write_to};
-use crate::run::progress::Busy;
+use crate::run::store::directory::{STDOUT, write_to};
+use crate::run::watch::progress::Busy;
 use crate::text::number::parse_number;
 use crate::text::terminal;
 

@@ -11,7 +11,7 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::flamegraph;
 use crate::profile::Profile;
-use crate::run::directory::write_file;
+use crate::run::store::directory::write_file;
 use crate::show::heap::{self, TableSize};
 use crate::text::terminal;
 

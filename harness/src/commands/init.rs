@@ -9,15 +9,15 @@ use anyhow::{Context, Result};
 use crate::cli::{InitArgs, resolve};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::gate::discover;
 use crate::gate::draft::{BASELINE, Draft};
 use crate::gate::first::{First, Wish};
-use crate::gate::found;
 use crate::gate::suite::FILE_NAME;
-use crate::run::cores;
-use crate::run::deadline;
-use crate::run::host;
-use crate::run::plan::end_on_interrupt;
-use crate::run::walls::Walls;
+use crate::run::contain::host;
+use crate::run::contain::walls::Walls;
+use crate::run::qemu::cores;
+use crate::run::request::plan::end_on_interrupt;
+use crate::run::store::deadline;
 use crate::text::glossary::glossary;
 use crate::text::number::{parse_insns, plural};
 use crate::text::terminal;
@@ -100,7 +100,7 @@ fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
         }
         is_text
     };
-    let found = found::images(places)?;
+    let found = discover::images(places)?;
     let images: Vec<PathBuf> = found.into_iter().map(relative).filter(can_be_written).collect();
     if images.is_empty() {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();

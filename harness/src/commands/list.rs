@@ -10,8 +10,9 @@ use crate::cli::{ListArgs, Listed};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::FORMATS;
+use crate::image::bounded_read;
 use crate::image::symbols::Symbols;
-use crate::image::{Arch, Image, LoadOptions, given};
+use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::MACHINES;
 use crate::profile::{Function, Profile};
 use crate::show::{listing, machines, tasks};
@@ -63,7 +64,7 @@ fn functions(of: &Path, text: &mut Vec<u8>) -> Result<()> {
     if is_image(of) {
         let image = Image::open(of, &LoadOptions::default())?;
         let bytes =
-            given::read(of).map_err(|error| InputError::about(of, format_args!("cannot be read: {error}")))?;
+            bounded_read::read(of).map_err(|error| InputError::about(of, format_args!("cannot be read: {error}")))?;
         let (names, warnings) = Symbols::new(Some(&bytes), 0, image.arch == Some(Arch::CortexM)).names(&[]);
         for line in warnings {
             let _ = writeln!(terminal::stderr(), "warning: {line}");

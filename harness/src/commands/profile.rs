@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::analysis::crosscheck::{self, CrossCheck};
-use crate::analysis::{describe, evidence, functions};
+use crate::analysis::stack_proof;
+use crate::analysis::{describe, functions};
 use crate::cli::ProfileArgs;
 use crate::error::is_broken_pipe;
 use crate::exit_code::ExitCode;
@@ -15,12 +16,12 @@ use crate::image;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::Profile;
 use crate::profile::files::{FILES, FLAMECHART};
-use crate::run::deadline;
-use crate::run::directory::{Output, STDOUT, write_to};
-use crate::run::options::Options;
-use crate::run::plan::end_on_interrupt;
-use crate::run::progress::Bar;
-use crate::run::records::Progress;
+use crate::run::records::read::Progress;
+use crate::run::request::options::Options;
+use crate::run::request::plan::end_on_interrupt;
+use crate::run::store::deadline;
+use crate::run::store::directory::{Output, STDOUT, write_to};
+use crate::run::watch::progress::Bar;
 use crate::show::next;
 use crate::show::overview::{self, TableSize};
 use crate::text::fold::Folded;
@@ -141,7 +142,7 @@ fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
     let check = crosscheck::check(profile, &functions::table(profile));
     let strictly = strictly(profile, &check, options, code);
     let mut lines: Vec<String> = describe::describe_trouble(profile).into_iter().collect();
-    lines.extend(evidence::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
+    lines.extend(stack_proof::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
     lines.extend(describe::describe_unopened(profile));
     if *code != ExitCode::Good {
         lines.push(format!("end: {}", describe::describe_end(profile)));

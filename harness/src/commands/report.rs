@@ -15,8 +15,8 @@ use crate::export::report::{self, Before, Extras};
 use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
 use crate::profile::files;
-use crate::run::directory::{STDOUT, write_to};
-use crate::run::progress::Busy;
+use crate::run::store::directory::{STDOUT, write_to};
+use crate::run::watch::progress::Busy;
 use crate::text::terminal;
 
 /// Runs the command.

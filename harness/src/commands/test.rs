@@ -13,17 +13,17 @@ use crate::gate::baseline;
 use crate::gate::cache::Cache;
 use crate::gate::crew;
 use crate::gate::filter::Filter;
-use crate::gate::remedy::{self, Command, Root};
 use crate::gate::reports::Reports;
+use crate::gate::rerun_command::{self, Command, Root};
 use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
 use crate::gate::suite::{self, Case, Suite, stranger};
 use crate::gate::watch::{self, Watch};
-use crate::run::cores;
-use crate::run::deadline;
-use crate::run::host;
-use crate::run::plan::{INTERRUPTED, end_on_interrupt};
-use crate::run::walls::{Sandbox, Walls};
+use crate::run::contain::host;
+use crate::run::contain::walls::{Sandbox, Walls};
+use crate::run::qemu::cores;
+use crate::run::request::plan::{INTERRUPTED, end_on_interrupt};
+use crate::run::store::deadline;
 use crate::text::number::plural;
 use crate::text::terminal;
 
@@ -185,7 +185,7 @@ fn watch(
         // Record their state before they are read, so that a change meanwhile is noticed as another one.
         let typed = |case: &Case| case.inputs.iter().any(|input| changed.contains(input));
         let is_other_suite = changed.contains(&round.suite.path) || round.mine.iter().any(|case| typed(case));
-        let names = changed.iter().map(|path| remedy::shown_path(path)).collect::<Vec<_>>().join(", ");
+        let names = changed.iter().map(|path| rerun_command::shown_path(path)).collect::<Vec<_>>().join(", ");
         if is_other_suite {
             files = round.watch();
             match Round::prepare(args) {

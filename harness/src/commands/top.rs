@@ -8,15 +8,15 @@ use anyhow::Result;
 
 use crate::analysis::column::Column;
 use crate::analysis::crosscheck;
+use crate::analysis::debug_hints;
 use crate::analysis::functions::{self, Row};
 use crate::analysis::part::by_phase;
-use crate::analysis::visit;
 use crate::cli::{Sort, Split, TopArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::{Settings, json};
 use crate::profile::Profile;
-use crate::run::directory::{STDOUT, write_to};
+use crate::run::store::directory::{STDOUT, write_to};
 use crate::show::overview::{self, TableSize};
 use crate::show::part::functions_by_phase;
 use crate::text::terminal;
@@ -63,6 +63,6 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         TableSize { top_rows: (args.top > 0).then_some(args.top), is_wide: args.wide.wide, is_verbose: args.verbose };
     overview::write(&profile, &table, &check, size, column.map(|column| (column.title(), &values)), &mut out)?;
     out.flush()?;
-    terminal::notes(visit::sentence(&profile, &args.profile.display().to_string()).as_slice());
+    terminal::notes(debug_hints::sentence(&profile, &args.profile.display().to_string()).as_slice());
     Ok(ExitCode::Good)
 }

@@ -10,9 +10,9 @@ use crate::error::InputError;
 use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
 use crate::profile::{Chip, Facts};
-use crate::run::options::Options;
-use crate::run::semihosting::Semihosting;
-use crate::run::settings::{self, Other};
+use crate::run::contain::semihosting::Semihosting;
+use crate::run::request::options::Options;
+use crate::run::request::settings::{self, Other};
 use crate::text::shell::quoted;
 
 /// QEMU's limit on the shift of virtual time.

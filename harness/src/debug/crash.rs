@@ -13,7 +13,7 @@ use crate::analysis::stacks::Exceptions;
 use crate::debug::find::{go, little_endian, register};
 use crate::debug::travel::{Hit, Travel};
 use crate::profile::Profile;
-use crate::run::fault::{describe_fault, riscv_fault};
+use crate::run::records::fault::{describe_fault, riscv_fault};
 
 /// An instruction that faulted.
 #[derive(Clone, Debug, PartialEq, Eq)]

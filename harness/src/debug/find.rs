@@ -1046,7 +1046,7 @@ mod tests {
         profile.facts.end = End::Exit { status: 3, pc: 0x52 };
         assert_eq!(find(&profile, &travel, "crash"), Ok(11));
         profile.facts.end = End::Faulting { pc: 0x52 };
-        profile.facts.only.handler = Some(crate::profile::only::OnlyHandler {
+        profile.facts.only.handler = Some(crate::profile::no_progress::OnlyHandler {
             number: 3,
             handler: 0x52,
             pc: 0x54,

@@ -9,7 +9,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::image::{given, sha256_hex};
+use crate::image::bounded_read;
+use crate::image::sha256_hex;
 
 /// Greatest depth of folders that are searched.
 const MAX_DEPTH: usize = 8;
@@ -103,13 +104,13 @@ impl Search {
     /// Whether a file has this hash.
     fn is(&mut self, path: &Path, sha256: &str) -> bool {
         let length = fs::symlink_metadata(path).map_or(0, |meta| meta.len());
-        if length > given::MAX_BYTES || self.hashed_bytes + length > MAX_HASHED_BYTES {
+        if length > bounded_read::MAX_BYTES || self.hashed_bytes + length > MAX_HASHED_BYTES {
             self.is_cut = true;
             return false;
         }
         self.hashed_bytes += length;
         self.files += 1;
-        given::read(path).is_ok_and(|bytes| sha256_hex(&bytes) == sha256)
+        bounded_read::read(path).is_ok_and(|bytes| sha256_hex(&bytes) == sha256)
     }
 }
 

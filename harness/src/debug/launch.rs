@@ -10,20 +10,23 @@ use wire::counters::MAX_INSNS;
 use wire::request::Request;
 
 use crate::debug::WORKSHOP;
-use crate::debug::vehicle::{Interrupted, Original, Vehicle};
+use crate::debug::process::{Interrupted, Original, Vehicle};
 use crate::error::{EmulatorError, InputError};
 use crate::image::unwind;
 use crate::measure::{Listener, Loaded, give_files, load};
-use crate::run::emulator;
-use crate::run::host;
-use crate::run::making::Making;
-use crate::run::options::Options;
-use crate::run::plan::Plan;
-use crate::run::process::Process;
-use crate::run::start::Start;
-use crate::run::walls::Walls;
-use crate::run::workspace::Workspace;
-use crate::run::{plugin, request, sandbox, tricks};
+use crate::run::contain::host;
+use crate::run::contain::sandbox;
+use crate::run::contain::walls::Walls;
+use crate::run::qemu::emulator;
+use crate::run::qemu::plugin;
+use crate::run::qemu::process::Process;
+use crate::run::qemu::start::Start;
+use crate::run::qemu::tricks;
+use crate::run::request;
+use crate::run::request::options::Options;
+use crate::run::request::plan::Plan;
+use crate::run::store::staging::Making;
+use crate::run::store::workspace::Workspace;
 
 /// Longest time that QEMU may take to reach the first instruction.
 const PATIENCE: Duration = Duration::from_secs(60);

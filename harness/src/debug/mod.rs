@@ -1,6 +1,7 @@
 //! Time travel: a run repeats to the instruction, so a debugger can be put at any instruction of it.
 
 pub mod again;
+mod checkpoints;
 mod crash;
 pub mod description;
 #[cfg(test)]
@@ -11,14 +12,13 @@ mod launch;
 pub mod monitor;
 mod packet;
 pub mod place;
-mod pool;
+mod process;
 pub mod server;
 pub mod session;
 pub mod socket;
 pub mod thread;
 pub mod threads;
 pub mod travel;
-mod vehicle;
 
 /// Prefix of the working directories of a debugger's runs. The next debugger removes those of killed ones.
 pub(crate) const WORKSHOP: &str = "harness-debug-";

@@ -212,7 +212,8 @@ fn ends_in_number(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{lookup, visit};
+    use crate::analysis::debug_hints;
+    use crate::analysis::lookup;
     use crate::profile::testing::freertos;
     use crate::profile::{Span, SpanKind};
 
@@ -263,10 +264,10 @@ mod tests {
         let mut profile = freertos();
         let kind = SpanKind::Call { entry: 0x60 };
         profile.spans.push(Span { count: 4, max_insns: 70, sum_insns: 100, ..Span::none(kind) });
-        let visits = visit::worth(&profile);
+        let visits = debug_hints::worth(&profile);
         let called: Vec<_> = lookup::places(&profile, "UART0_IRQHandler").unwrap();
-        let called = visit::of_functions(&profile, &called).unwrap();
-        let new = visit::first_new_sample(&profile, "format", 100).unwrap();
+        let called = debug_hints::of_functions(&profile, &called).unwrap();
+        let new = debug_hints::first_new_sample(&profile, "format", 100).unwrap();
         let places = visits.iter().chain([&called]).map(|visit| &visit.place).chain([&new]);
         assert_eq!(visits.len(), 3);
         for place in places {

@@ -8,15 +8,15 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use wire::debug::{self, AtStops, Command, Reply};
 
+use crate::debug::checkpoints::{LastStop, Pool};
 use crate::debug::launch::Launch;
-use crate::debug::pool::{LastStop, Pool};
+use crate::debug::process::{Halt, Held, Interrupted, Vehicle};
 use crate::debug::travel::{
     Access, At, Ended, Hit, Interrupt, Position, Refused, Register, Stop, Travel, Vcpus, Watch, Why,
 };
-use crate::debug::vehicle::{Halt, Held, Interrupted, Vehicle};
 use crate::measure::{Listener, Loaded};
-use crate::run::options::Options;
-use crate::run::plan::INTERRUPTED;
+use crate::run::request::options::Options;
+use crate::run::request::plan::INTERRUPTED;
 
 /// A run that is debugged.
 #[derive(Debug)]

@@ -15,12 +15,12 @@ use std::io::{self, Write};
 use anyhow::Result;
 use wire::definition::FrameKind;
 
-use super::settings::Settings;
 use crate::analysis::attribution::divide;
 use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::metrics::file_name;
 use crate::analysis::place::Place;
+use crate::export::settings::Settings;
 
 use crate::profile::{End, Profile};
 use crate::text::number::Hex;

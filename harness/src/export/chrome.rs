@@ -21,12 +21,12 @@ use anyhow::Result;
 use serde::Serialize;
 use wire::timeline::What;
 
-use super::settings::Settings;
-use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
+use crate::analysis::event_tracks::{self, Happens};
+use crate::analysis::sample_tracks::{Groups, Run, Timeline, outwards};
 use crate::analysis::stacks::FrameRole;
-use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
-use crate::analysis::trace::{self, Happens};
+use crate::export::labels::full;
+use crate::export::settings::Settings;
 use crate::profile::timeline::Timeline as Events;
 use crate::profile::{Facts, Profile};
 
@@ -196,7 +196,7 @@ fn write_timeline(profile: &Profile, clock: &Clock, out: &mut dyn Write) -> Resu
     out.write_all(b",\n")?;
     out.write_all(serde_json::to_string(&process)?.as_bytes())?;
     let mut described = 0;
-    trace::walk(profile, |tables, moment| {
+    event_tracks::walk(profile, |tables, moment| {
         for (number, track) in tables.tracks.iter().enumerate().skip(described) {
             let name = &tables.title(track);
             let tid = number as u32 + 1;

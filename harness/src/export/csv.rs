@@ -4,8 +4,8 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::settings::Settings;
 use crate::analysis::functions;
+use crate::export::settings::Settings;
 use crate::profile::Profile;
 use crate::text::csv::cell;
 

@@ -11,11 +11,11 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use super::settings::Settings;
-use crate::analysis::trace::{Happens, NOT_RECORDED, walk};
+use crate::analysis::event_tracks::{Happens, NOT_RECORDED, walk};
 use crate::error::InputError;
+use crate::export::settings::Settings;
 use crate::profile::Profile;
-use crate::run::directory::{unwritable, write_file};
+use crate::run::store::directory::{unwritable, write_file};
 
 /// Description of the streams. Numbers are little-endian and unaligned, strings end with a NUL.
 const METADATA: &str = r#"/* CTF 1.8 */

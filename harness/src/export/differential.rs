@@ -13,10 +13,10 @@ use std::io::Write;
 use anyhow::Result;
 use inferno::flamegraph::color::Color;
 
-use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
-use super::shown::{INLINED, clean};
 use crate::analysis::both::{At, Both, Call, Node, Sampling};
 use crate::analysis::stacks::Frame;
+use crate::export::labels::{INLINED, clean};
+use crate::export::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use crate::text::markup::{escape, shown};
 use crate::text::number::{group, percent_change, plural};
 

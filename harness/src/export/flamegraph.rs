@@ -12,13 +12,13 @@ use anyhow::{Result, bail};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
-use super::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
-use super::shown::{clean, show};
 use crate::analysis::calltree::{CallTree, Path};
-use crate::analysis::evidence;
 use crate::analysis::functions;
 use crate::analysis::heap::{self, NOT_FOLLOWED, Quantity};
+use crate::analysis::stack_proof;
 use crate::analysis::stacks::{Frame, FrameRole, View};
+use crate::export::labels::{clean, show};
+use crate::export::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use crate::profile::Profile;
 use crate::text::markup::escape;
 use crate::text::number::{group, plural};
@@ -405,7 +405,7 @@ fn subtitle(profile: &Profile) -> String {
         let _ = write!(subtitle, ", until {function}");
     }
     let stacks = match (profile.tree.is_empty(), facts.max_depth) {
-        (false, _) if evidence::has_exact_tree(profile) => "exact call tree".to_owned(),
+        (false, _) if stack_proof::has_exact_tree(profile) => "exact call tree".to_owned(),
         (false, _) => "call tree, NOT exact".to_owned(),
         (true, Some(_)) => format!("stacks sampled every {} instructions", period(profile)),
         (true, None) => "no stacks".to_owned(),

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::settings::Settings;
-use super::shown;
 use crate::analysis::calltree::CallTree;
 use crate::analysis::part::{by_phase, phase_frame};
 use crate::error::InputError;
+use crate::export::labels;
+use crate::export::settings::Settings;
 use crate::profile::Profile;
 
 /// Writes the lines in the order of their frames: each path right before all that begin with it. A path without
@@ -20,7 +20,7 @@ use crate::profile::Profile;
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     if settings.by_phase {
         for (name, part) in by_phase(profile).map_err(InputError::new)? {
-            lines(&part, settings, Some(&shown::clean(&phase_frame(&name))), out)?;
+            lines(&part, settings, Some(&labels::clean(&phase_frame(&name))), out)?;
         }
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 /// Writes the lines; all of them begin with `root`.
 fn lines(profile: &Profile, settings: &Settings, root: Option<&str>, out: &mut dyn Write) -> Result<()> {
     let tree = CallTree::new(profile, settings.view);
-    shown::each(&tree, |frames, insns| {
+    labels::each(&tree, |frames, insns| {
         for (depth, &frame) in root.iter().chain(frames).enumerate() {
             if depth > 0 {
                 out.write_all(b";")?;

@@ -24,10 +24,10 @@ use std::io::Write;
 use anyhow::Result;
 use decode::Isa;
 
-use super::settings::Settings;
 use crate::analysis::functions::{self, EXCEPTION, Entries, RESET, UNKNOWN};
 use crate::analysis::place::Place;
 use crate::error::InputError;
+use crate::export::settings::Settings;
 use crate::profile::Profile;
 use crate::text::number::Hex;
 

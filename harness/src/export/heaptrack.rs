@@ -10,9 +10,9 @@ use std::io::{self, Write};
 use anyhow::{Result, bail};
 use wire::heap::What;
 
-use super::settings::Settings;
 use crate::analysis::calltree::Member;
 use crate::analysis::heap::{self, NOT_FOLLOWED};
+use crate::export::settings::Settings;
 use crate::profile::Profile;
 use crate::text::markup::shown;
 

@@ -24,11 +24,11 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::settings::Settings;
 use crate::analysis::functions::{self, RowKind};
 use crate::analysis::metrics::stable_name;
 use crate::analysis::place::Place;
 use crate::error::InputError;
+use crate::export::settings::Settings;
 use crate::profile::{Frame, Function, Profile};
 
 /// Name parts of pieces that are entered from the rest of their function.

@@ -8,10 +8,10 @@ use std::io::{self, Write};
 
 use anyhow::{Result, bail};
 
-use super::settings::Settings;
-use super::shown::full;
 use crate::analysis::calltree::CallTree;
 use crate::analysis::heap::{self, NOT_FOLLOWED, Point, Quantity};
+use crate::export::labels::full;
+use crate::export::settings::Settings;
 use crate::profile::Profile;
 use crate::text::markup::shown;
 

@@ -11,10 +11,7 @@ pub mod folded;
 pub mod gmon;
 pub mod heaptrack;
 pub mod json;
-pub mod json_bins;
-pub mod json_callers;
-mod json_heap;
-mod json_timeline;
+mod labels;
 pub mod lcov;
 pub mod massif;
 pub mod perfetto;
@@ -22,7 +19,6 @@ mod picture;
 pub mod pprof;
 pub mod report;
 mod settings;
-mod shown;
 pub mod speedscope;
 pub mod timeline;
 
@@ -38,8 +34,8 @@ pub use settings::Settings;
 use crate::analysis::{part, zone};
 use crate::profile::files::{FLAMECHART, FLAMEGRAPH};
 use crate::profile::{FILE_NAME, Profile};
-use crate::run::directory::Output;
-use crate::run::options::Options;
+use crate::run::request::options::Options;
+use crate::run::store::directory::Output;
 use crate::text::terminal;
 
 /// Adds the saved profile and the flamegraph to a profile directory.

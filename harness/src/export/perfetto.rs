@@ -11,8 +11,8 @@ use std::io::Write;
 use anyhow::{Result, bail};
 use prost::Message;
 
-use super::settings::Settings;
-use crate::analysis::trace::{Happens, NOT_RECORDED, Tables, walk};
+use crate::analysis::event_tracks::{Happens, NOT_RECORDED, Tables, walk};
+use crate::export::settings::Settings;
 use crate::profile::Profile;
 use crate::text::markup::shown;
 

@@ -21,13 +21,13 @@ use flate2::{Compression, GzBuilder};
 use prost::Message;
 use wire::definition::{FrameKind, NodeKind};
 
-use super::settings::Settings;
 use crate::analysis::attribution::{Context, Leaves};
 use crate::analysis::part::by_phase;
 use crate::analysis::place::Place;
 use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
 use crate::analysis::{describe, functions};
 use crate::error::InputError;
+use crate::export::settings::Settings;
 use crate::profile::{Profile, Window};
 use crate::text::markup::shown;
 

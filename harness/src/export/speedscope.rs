@@ -16,13 +16,13 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::settings::Settings;
-use super::shown::full;
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::part::{by_phase, phase_frame, phases};
+use crate::analysis::sample_tracks::{Groups, Run, Timeline, outwards};
 use crate::analysis::stacks::FrameRole;
-use crate::analysis::timeline::{Groups, Run, Timeline, outwards};
 use crate::error::InputError;
+use crate::export::labels::full;
+use crate::export::settings::Settings;
 use crate::profile::Profile;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";

@@ -7,9 +7,9 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 
-use super::settings::Settings;
-use crate::analysis::happened::rows;
-use crate::analysis::trace::NOT_RECORDED;
+use crate::analysis::event_rows::rows;
+use crate::analysis::event_tracks::NOT_RECORDED;
+use crate::export::settings::Settings;
 use crate::profile::Profile;
 use crate::text::csv::cell;
 

@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject, key_name};
 use crate::error::InputError;
-use crate::image::given;
+use crate::image::bounded_read;
 use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
 
@@ -152,7 +152,7 @@ impl Baseline {
     /// # Errors
     /// When it cannot be read or is damaged.
     pub fn load(path: &Path) -> Result<Option<Baseline>, InputError> {
-        let text = given::read(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+        let text = bounded_read::read(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
         match text {
             Ok(text) => match Baseline::from_text(&text) {
                 Ok(baseline) => Ok(Some(baseline)),

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::gate::worker::path;
-use crate::image::given;
+use crate::image::bounded_read;
 use crate::profile::files::CONSOLE;
 use crate::profile::{FILE_NAME, Profile};
-use crate::run::making::Making;
-use crate::run::options::Options;
-use crate::run::walls::Sandbox;
+use crate::run::contain::walls::Sandbox;
+use crate::run::request::options::Options;
+use crate::run::store::staging::Making;
 
 /// A directory of finished runs, by the hash of their inputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ impl Cache {
         // The profile contains the name.
         add(options.firmware.file_name()?.as_encoded_bytes());
         for file in files(options) {
-            add(&given::read(&file).ok()?);
+            add(&bounded_read::read(&file).ok()?);
         }
         let names: Vec<&String> = options.files.iter().map(|(name, _)| name).collect();
         // Neither the names of the files nor the place of the output matter.

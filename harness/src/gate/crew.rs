@@ -9,19 +9,19 @@ use std::{fs, thread};
 
 use crate::exit_code::ExitCode;
 use crate::gate::lines;
-use crate::gate::remedy::{Command, Root};
+use crate::gate::rerun_command::{Command, Root};
 use crate::gate::result::CaseResult;
 use crate::gate::session::{Settings, Shown, profile_directory};
 use crate::gate::suite::{Case, Suite, stranger};
 use crate::gate::worker::{Outcome, Setup, Worker};
 use crate::machine;
-use crate::run::cores::Cores;
-use crate::run::directory;
-use crate::run::emulator;
-use crate::run::host;
-use crate::run::plan::INTERRUPTED;
-use crate::run::progress::{Bar, Bars};
-use crate::run::tricks;
+use crate::run::contain::host;
+use crate::run::qemu::cores::Cores;
+use crate::run::qemu::emulator;
+use crate::run::qemu::tricks;
+use crate::run::request::plan::INTERRUPTED;
+use crate::run::store::directory;
+use crate::run::watch::progress::{Bar, Bars};
 use crate::text::terminal::{self, printable};
 
 /// A running suite: data that all of its cases share.

@@ -15,15 +15,15 @@ use crate::gate::cache::Cache;
 use crate::gate::crew;
 use crate::gate::draft::{BASELINE, Draft, Fate, Image, LastLine};
 use crate::gate::expect::Ending;
-use crate::gate::remedy::Command;
+use crate::gate::rerun_command::Command;
 use crate::gate::result::CaseResult;
 use crate::gate::session::{Settings, Shown, baseline_file, file_stem};
 use crate::gate::suite::{self, Case, Suite};
 use crate::image;
 use crate::profile::files::CONSOLE;
 use crate::profile::{End, Profile};
-use crate::run::plan::INTERRUPTED;
-use crate::run::walls::Sandbox;
+use crate::run::contain::walls::Sandbox;
+use crate::run::request::plan::INTERRUPTED;
 
 /// Ratio of the suite's timeout to that of these runs, since the next machine may be slower.
 const SLOWER_MACHINES: f64 = 5.0;

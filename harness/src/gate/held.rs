@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use crate::analysis::compare::{Change, Comparison, Fate};
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metric, Subject, key_name};
-use crate::gate::defined::defined;
 use crate::gate::expect::{Finding, FindingKind};
 use crate::gate::judgement::{Judgement, Why, judge};
 use crate::gate::known::{Known, noun};
 use crate::gate::result::IdleLimit;
+use crate::gate::source_location::defined;
 use crate::gate::suite::Case;
 use crate::gate::threshold::{Meant, Origin, Threshold};
-use crate::gate::work;
+use crate::gate::work_floor;
 use crate::image::symbols;
 use crate::text::near::nearest;
 use crate::text::number::group;
@@ -160,7 +160,7 @@ fn meant(case: &Case, known: &Known<'_>, compared: &Comparison) -> (Meant, Vec<F
     let (mut meant, mut unclear) = (Meant::new(), Vec::new());
     let of_functions = case.thresholds.iter().filter(|threshold| threshold.metric.subject() == Subject::Function);
     let of_functions = of_functions.map(|threshold| (threshold.metric.word(), &threshold.pattern));
-    let of_work = case.work.iter().map(|work| (work::WORD, &work.pattern));
+    let of_work = case.work.iter().map(|work| (work_floor::WORD, &work.pattern));
     for (word, pattern) in of_functions.chain(of_work).filter(|(_, pattern)| pattern.is_name()) {
         if known.now.functions.keys().any(|key| pattern.matches(&key.name)) {
             continue;
@@ -254,12 +254,12 @@ fn whereabouts(judgement: &Judgement, meant: &Meant, against: &Against<'_>) -> S
 /// Adds a finding for each crossed limit on work, or one that none was crossed.
 fn hold_work(case: &Case, meant: &Meant, against: &Against<'_>, held: &mut Held) {
     let Against { known, compared, .. } = against;
-    let mut judged = work::judge(&case.work, meant, compared, known.before.is_some());
+    let mut judged = work_floor::judge(&case.work, meant, compared, known.before.is_some());
     for (index, why) in judged.blind {
         let limit = &case.work[index];
         let is_there = limit.pattern.is_name() && known.is_in_image(Subject::Function, &limit.pattern);
         if limit.is_floor() && is_there {
-            judged.judgements.push(work::Judgement::of_nothing(limit));
+            judged.judgements.push(work_floor::Judgement::of_nothing(limit));
         } else if limit.origin.is_default {
             held.is_idle(limit.to_string(), limit.origin, (why, true), case, against);
         } else {
@@ -267,7 +267,7 @@ fn hold_work(case: &Case, meant: &Meant, against: &Against<'_>, held: &mut Held)
         }
     }
     let crossed = judged.judgements.iter().filter(|judgement| judgement.crossed);
-    held.is_by_baseline |= crossed.clone().any(work::Judgement::is_by_baseline);
+    held.is_by_baseline |= crossed.clone().any(work_floor::Judgement::is_by_baseline);
     let crossed = crossed.map(|judgement| {
         let place = judgement.function.as_ref().and_then(|function| defined(known.profile, function));
         let actual = group(judgement.numbers.after.unwrap_or(0));

@@ -10,7 +10,7 @@ use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite}
 
 use crate::exit_code::ExitCode;
 use crate::gate::expect::Finding;
-use crate::gate::remedy::remedies;
+use crate::gate::rerun_command::remedies;
 use crate::gate::result::{CaseResult, RunResult, SuiteResult};
 use crate::text::markup::line;
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::exit_code::ExitCode;
-use crate::gate::remedy::{self, Command};
+use crate::gate::rerun_command::{self, Command};
 use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
 use crate::text::fold;
 use crate::text::github;
@@ -71,8 +71,8 @@ pub fn case(case: &CaseResult, view: View<'_>, out: &mut impl Write) -> io::Resu
         }
     }
     let remedies = match command {
-        Some(command) => remedy::remedies_here(case, directory, command),
-        None => remedy::remedies(case, directory),
+        Some(command) => rerun_command::remedies_here(case, directory, command),
+        None => rerun_command::remedies(case, directory),
     };
     for (what, how) in remedies {
         writeln!(out, "      {what:<8} {}", printable(&how))?;

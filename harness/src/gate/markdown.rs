@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::gate::remedy::remedies;
+use crate::gate::rerun_command::remedies;
 use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
 use crate::text::markdown::{block, cell, code};
 use crate::text::number::{group, signed, signed_percent};

@@ -8,10 +8,10 @@ use anyhow::Result;
 
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::gate::remedy::Root;
+use crate::gate::rerun_command::Root;
 use crate::gate::result::{JUNIT, REPORT, SUMMARY, SuiteResult};
 use crate::gate::{junit, lines, markdown};
-use crate::run::directory::unwritable;
+use crate::run::store::directory::unwritable;
 use crate::text::github;
 use crate::text::terminal::{self, printable};
 

@@ -13,7 +13,7 @@ use crate::analysis::compare::{Change, Comparison, Fate, NamedChange, Pair, Pair
 use crate::analysis::metrics::{Metric, Subject};
 use crate::exit_code::ExitCode;
 use crate::gate::expect::{Finding, FindingKind};
-use crate::gate::remedy::is_command;
+use crate::gate::rerun_command::is_command;
 
 /// Name of a suite's result in the directory of its reports: what `harness merge` joins.
 pub const REPORT: &str = "report.json";

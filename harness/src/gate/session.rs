@@ -19,28 +19,28 @@ use crate::export;
 use crate::gate::assertion::UnknownName;
 use crate::gate::baseline::Baseline;
 use crate::gate::cache::{Cache, Hit};
-use crate::gate::defined::defined;
+use crate::gate::debug_place;
 use crate::gate::expect::{self, Finding, FindingKind};
 use crate::gate::held::{Against, Held, hold};
 use crate::gate::known::Known;
-use crate::gate::landing;
-use crate::gate::remedy::{Command, Root};
+use crate::gate::rerun_command::{Command, Root};
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
+use crate::gate::source_location::defined;
 use crate::gate::suite::stranger::Purpose;
 use crate::gate::suite::{Case, Suite};
-use crate::gate::work;
+use crate::gate::work_floor;
 use crate::gate::worker::path;
+use crate::image::bounded_read;
 use crate::image::defmt::Decoder;
-use crate::image::given;
 use crate::image::symbols::Symbols;
 use crate::measure::{Listener, measure};
 use crate::profile::files::{CONSOLE, FLAMEGRAPH};
 use crate::profile::{End, Profile};
-use crate::run::deadline::{Deadline, GLANCE, GivenUp};
-use crate::run::directory::Output;
-use crate::run::options::Options;
-use crate::run::records::Progress;
-use crate::run::walls::Sandbox;
+use crate::run::contain::walls::Sandbox;
+use crate::run::records::read::Progress;
+use crate::run::request::options::Options;
+use crate::run::store::deadline::{Deadline, GLANCE, GivenUp};
+use crate::run::store::directory::Output;
 
 /// Most console lines that a failure shows.
 const TAIL_LINES: usize = 10;
@@ -299,7 +299,7 @@ impl Session {
             findings: vec![ending],
             comparison: None,
             idle_limits: Vec::new(),
-            warnings: work::blind(case, &facts.end, insns).into_iter().chain(trouble(profile)).collect(),
+            warnings: work_floor::blind(case, &facts.end, insns).into_iter().chain(trouble(profile)).collect(),
             messages,
             repeat: String::new(),
             accept: None,
@@ -332,7 +332,7 @@ impl Session {
         if result.failures().next().is_some() {
             result.raise(ExitCode::Firmware);
         }
-        result.at = landing::of_failure(case, profile, &result.findings);
+        result.at = debug_place::of_failure(case, profile, &result.findings);
         self.compare(case, &known, (old.as_ref(), &new, ended_well), deadline, &mut result)?;
         if !result.passed() {
             result.console_tail = tail(console);
@@ -373,7 +373,7 @@ impl Session {
         result.idle_limits = idle;
         if findings.iter().any(|finding| !finding.passed) {
             if result.at.is_none() {
-                result.at = landing::of_growth(known.profile, &compared, crossed_function.as_deref());
+                result.at = debug_place::of_growth(known.profile, &compared, crossed_function.as_deref());
             }
             result.raise(ExitCode::Regression);
         }
@@ -455,7 +455,7 @@ fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
         return (Vec::new(), false);
     }
     let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
-    let elf = given::read(file).ok();
+    let elf = bounded_read::read(file).ok();
     let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, profile.facts.is_arm());
     let exists = crate::gate::assertion::finder(&symbols);
     let mut is_mistaken = false;

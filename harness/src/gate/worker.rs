@@ -24,10 +24,10 @@ use serde::{Deserialize, Serialize};
 use crate::gate::result::CaseResult;
 use crate::gate::session::{Ended, Session, Settings};
 use crate::gate::suite::Suite;
-use crate::run::deadline::GLANCE;
-use crate::run::launcher;
-use crate::run::plan::{INTERRUPTS, ignore_signals, interrupt};
-use crate::run::records::Progress;
+use crate::run::contain::launcher;
+use crate::run::records::read::Progress;
+use crate::run::request::plan::{INTERRUPTS, ignore_signals, interrupt};
+use crate::run::store::deadline::GLANCE;
 use crate::text::terminal::printable;
 
 /// First argument of a worker, unlike any command and any usual file name.

@@ -4,9 +4,9 @@
 //! Every unusable file gets an [`InputError`]: what is wrong, where, and what to do next. No input causes a panic.
 
 mod attributes;
+pub mod bounded_read;
 pub mod defmt;
 mod elf;
-pub mod given;
 pub mod heap;
 mod hex;
 pub mod kernel;
@@ -16,7 +16,7 @@ mod section;
 pub mod stub;
 pub mod symbols;
 pub mod targets;
-pub mod traced;
+pub mod trace_patterns;
 pub mod unwind;
 pub mod zone;
 
@@ -683,7 +683,7 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, InputError> {
     if !kind.is_file() {
         return Err(InputError::about(path, "this is not a regular file (a pipe or device); give a file on disk"));
     }
-    given::read(path).map_err(fail)
+    bounded_read::read(path).map_err(fail)
 }
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {

@@ -3,7 +3,7 @@
 //! These facts were read from QEMU 10.0.2, and `tests/image/machine.rs` reads them again:
 //! - memory, by which a machine is chosen: `qemu-system-arm -M NAME -display none -S -monitor stdio <<< 'info mtree
 //!   -f'`, the view `cpu-memory-0` (mirrors of the same memory are left out if no firmware uses them). Before a run
-//!   reads memory, the machine itself is asked (`run/memory.rs`);
+//!   reads memory, the machine itself is asked (`run/qemu/memory.rs`);
 //! - processors: `info qom-tree`; instructions that their FPU executes were found by trying one of each kind;
 //! - RISC-V extensions: `riscv,isa-extensions` of `qemu-system-riscv64 -M virt,dumpdtb=FILE`.
 

@@ -6,7 +6,7 @@ use decode::Isa;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::input::Input;
-use crate::profile::only::Only;
+use crate::profile::no_progress::Only;
 
 /// Inputs, settings and end of a run. The result depends on nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,7 +28,7 @@ pub mod heap;
 pub mod in_target;
 pub mod input;
 mod names;
-pub mod only;
+pub mod no_progress;
 pub mod part;
 #[cfg(test)]
 pub(crate) mod testing;

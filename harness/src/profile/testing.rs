@@ -3,7 +3,7 @@
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
-use crate::profile::only::Only;
+use crate::profile::no_progress::Only;
 use crate::profile::{
     Arc, End, Facts, Frame, Function, InsnCount, Names, Node, Parts, Profile, StackFrame, Task, Tricks, VcpuCounts,
     Window, Zones,

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings, Together};
 use crate::analysis::calltree::CallTree;
-use crate::analysis::evidence;
 use crate::analysis::lookup::Inlined;
 use crate::analysis::place::Place;
+use crate::analysis::stack_proof;
 
 use crate::image::symbols;
 use crate::profile::{Frame, Profile};
@@ -90,7 +90,7 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
     }
     writeln!(out)?;
     let rule = match (graph.has_inclusive, graph.is_exact) {
-        (true, true) if evidence::has_exact_tree(profile) => "all exact",
+        (true, true) if stack_proof::has_exact_tree(profile) => "all exact",
         (true, true) => {
             "calls are exact; instructions are NOT: calls and call tree contradict each other, as the profile's summary says"
         }

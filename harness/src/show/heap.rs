@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use crate::analysis::copies;
+use crate::analysis::allocator_clones;
 use crate::analysis::heap::{self, HeapUse, Held, Lost, Misuse, Unfollowed, Use, Wrong};
 use crate::analysis::stacks::{self, FrameRole, View};
 use crate::image::heap::rule::Kind;
@@ -155,7 +155,7 @@ fn describe_lost(kind: Kind) -> &'static str {
 /// Describes what was not followed and is in no number, and what to do, a sentence each.
 pub fn missed(profile: &Profile) -> Vec<String> {
     let around = heap::unfollowed(profile);
-    let mut copies = copies::unfollowed(profile);
+    let mut copies = allocator_clones::unfollowed(profile);
     if !around.calls.is_empty() {
         copies.inlined.retain(|one| !is_rusts(&one.name));
     }
@@ -189,7 +189,7 @@ const MAX_COPIES: usize = 6;
 const MAX_NAME: usize = 60;
 
 /// Names the copies that the compiler has made of functions of one kind, and says what to do. None: there are none.
-fn describe_copies(copies: &copies::Copies, kind: Kind) -> Option<String> {
+fn describe_copies(copies: &allocator_clones::Copies, kind: Kind) -> Option<String> {
     if copies.is_empty() {
         return None;
     }

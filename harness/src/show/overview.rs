@@ -5,8 +5,9 @@ use std::io::{self, Write};
 
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::describe;
+use crate::analysis::event_tracks;
 use crate::analysis::functions::Table;
-use crate::analysis::{metrics, time, trace};
+use crate::analysis::{metrics, time};
 use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
 use crate::show::summary::{Beside, More, SummarySize};
@@ -68,7 +69,7 @@ pub fn write(
     if let Some(line) = time::sentence(profile) {
         writeln!(out, "{line}")?;
     }
-    if let Some(line) = trace::sentence(profile) {
+    if let Some(line) = event_tracks::sentence(profile) {
         writeln!(out, "{line}")?;
     }
     if profile.facts.before_window_insns > 0 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::analysis::happened::Tally;
+use crate::analysis::event_rows::Tally;
 use crate::profile::Profile;
 use crate::text::number::{group, signed};
 use crate::text::table::write_table;

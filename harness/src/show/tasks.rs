@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::evidence;
 use crate::analysis::place::Place;
+use crate::analysis::stack_proof;
 use crate::analysis::stacks;
 use crate::analysis::time;
 use crate::profile::{Profile, Task};
@@ -58,7 +58,7 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
     if !profile.tree.is_empty() {
         let (depth, function) = recursion(profile);
         let paths = group(profile.tree.len() as u64);
-        let exact = if evidence::has_exact_tree(profile) { "exact" } else { "NOT exact" };
+        let exact = if stack_proof::has_exact_tree(profile) { "exact" } else { "NOT exact" };
         lines.push(match function {
             Some(name) if depth > 1 => {
                 format!("call tree: {paths} call paths, {exact}; deepest recursion: {name}, {depth} at once")
@@ -66,7 +66,7 @@ pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
             _ => format!("call tree: {paths} call paths, {exact}; no recursion"),
         });
     }
-    lines.extend(evidence::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
+    lines.extend(stack_proof::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
     lines
 }
 

@@ -13,8 +13,8 @@ use harness::debug::session::Session;
 use harness::debug::travel::Travel;
 use harness::measure::Listener;
 use harness::profile::{End, Profile};
-use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
-use harness::run::records::Progress;
+use harness::run::records::read::Progress;
+use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 
 /// Lines that the image with one peripheral of each kind prints, behind `right`, on a chip that has them all.
 const KINDS: [&str; 12] = [

@@ -1,6 +1,6 @@
 //! Profiles that come from no firmware: the basis of those in tests and benchmarks.
 
-use harness::profile::only::Only;
+use harness::profile::no_progress::Only;
 use harness::profile::{Arc, End, Facts, InsnCount, Names, Parts, Profile, Task, Tricks, VcpuCounts, Window, Zones};
 use wire::sample::Sample;
 

@@ -14,8 +14,8 @@ use harness::debug::travel::Travel;
 use harness::image::kernel;
 use harness::measure::Listener;
 use harness::profile::{Profile, SpanKind};
-use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
-use harness::run::records::Progress;
+use harness::run::records::read::Progress;
+use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 
 use crate::common::{image, image_args, run};
 

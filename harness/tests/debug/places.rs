@@ -7,8 +7,8 @@ use harness::debug::place::Place;
 use harness::debug::session::Session;
 use harness::debug::travel::{Access, Ended, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
 use harness::measure::Listener;
-use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
-use harness::run::records::Progress;
+use harness::run::records::read::Progress;
+use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use object::{Object, ObjectSymbol, SymbolKind};
 use wire::control::End;
 

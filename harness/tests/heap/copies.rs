@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use harness::analysis::{copies, heap};
+use harness::analysis::allocator_clones;
+use harness::analysis::heap;
 use tempfile::TempDir;
 
 use crate::common::built::{cortex_m, scratch};
@@ -124,7 +125,7 @@ fn a_clone_is_followed_where_a_rule_names_it() {
     let args = [&RULES[..], &["--heap-alloc", "pool_get.constprop.0(size=arg0)"]].concat();
     let run = run_file(&path, &args).expect_code(0);
     assert_eq!(allocated(&run), (45, 645));
-    assert_eq!(copies::unfollowed(&run.profile()).clones, []);
+    assert_eq!(allocator_clones::unfollowed(&run.profile()).clones, []);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use harness::analysis::event_tracks::{self, Recorded};
 use harness::analysis::heap::{self, HeapUse};
-use harness::analysis::trace::{self, Recorded};
 use wire::heap::What;
 
 use crate::common::measured;
@@ -92,7 +92,7 @@ fn the_timeline_has_each_event_at_its_cpus_time_and_in_the_order_of_all() {
         let mut clocks = vec![0; profile.vcpus.len()];
         let mut seen = Vec::new();
         let mut by_cpu = vec![0; clocks.len()];
-        for recorded in trace::recorded(profile).unwrap() {
+        for recorded in event_tracks::recorded(profile).unwrap() {
             let (vcpu, at_insns) = recorded.at();
             assert!(at_insns >= clocks[vcpu as usize], "{image}: time goes back");
             clocks[vcpu as usize] = at_insns;

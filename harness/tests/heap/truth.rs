@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::analysis::copies;
+use harness::analysis::allocator_clones;
 use harness::analysis::heap::{self, HeapUse, Lost, Unfollowed, Use};
 
 use crate::common::{measured, run};
@@ -52,7 +52,7 @@ fn assert_equal(image: &str) -> HeapUse {
     let Use { allocated, freed, leaked, temporary, .. } = found.total;
     assert_eq!(allocated, freed.plus(leaked), "{image}");
     assert!(temporary < freed.blocks || freed.blocks == 0, "{image}: {temporary}");
-    assert!(copies::unfollowed(measured.profile()).is_empty(), "{image}");
+    assert!(allocator_clones::unfollowed(measured.profile()).is_empty(), "{image}");
     // All requested memory belongs to a site.
     assert_eq!(found.sites.iter().map(|site| site.at_peak.bytes).sum::<u64>(), found.peak.bytes, "{image}");
     assert_eq!(found.sites.iter().map(|site| site.leaked.bytes).sum::<u64>(), found.at_end.bytes, "{image}");
@@ -132,7 +132,7 @@ fn calls_around_a_function_that_the_compiler_has_inlined_are_told() {
     let found = heap::replay(measured.profile()).unwrap();
     assert_eq!(followed(&found), counted(measured.console()));
     assert_eq!(heap::unfollowed(measured.profile()), Unfollowed::default());
-    assert!(copies::unfollowed(measured.profile()).is_empty());
+    assert!(allocator_clones::unfollowed(measured.profile()).is_empty());
 }
 
 #[test]

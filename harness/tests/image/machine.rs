@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use harness::image::{Image, LoadOptions};
 use harness::machine::{Choice, Core, LoadOption, MACHINES, Machine, MemoryKind, choose, riscv_extensions};
-use harness::run::memory;
+use harness::run::qemu::memory;
 
 use crate::common::built::{self, cortex_m, riscv, scratch};
 

@@ -8,9 +8,9 @@ use std::process::Command;
 use clap::Parser as _;
 use harness::cli::Cli;
 use harness::measure::{Listener, measure};
-use harness::run::directory::Output;
-use harness::run::options::Options;
-use harness::run::records::Progress;
+use harness::run::records::read::Progress;
+use harness::run::request::options::Options;
+use harness::run::store::directory::Output;
 
 use crate::common::image;
 use crate::session::Seed;

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use harness::profile::Profile;
-use harness::run::records::Records;
+use harness::run::records::read::Records;
 use wire::control::{Control, Word};
 use wire::request::Request;
 use wire::{definition, input, memory, refusal, sample, unwind};

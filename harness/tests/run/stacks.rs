@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use harness::analysis::agreement::{Level, followed, shown, unwound};
 use harness::analysis::calltree::CallTree;
-use harness::analysis::evidence::has_exact_tree;
+use harness::analysis::stack_proof::has_exact_tree;
+use harness::analysis::stack_vs_tree::{Level, followed, shown, unwound};
 use harness::analysis::stacks::{NO_TASK, View, interrupts, task_names};
 use harness::profile::Profile;
 use wire::definition::{NodeKind, SpanKind, Unknown};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use harness::profile::Profile;
-use harness::profile::only::Standstill;
+use harness::profile::no_progress::Standstill;
 use tempfile::TempDir;
 
 use crate::common::built::{Target, cortex_m, riscv, scratch};

@@ -28,7 +28,7 @@ fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, or
     for (index, (fast, oracle)) in fast.samples.iter().zip(&oracle.samples).enumerate() {
         // Stacks are taken at the starts of blocks, the oracle's in their middle, where unwind information has gaps;
         // `stacks.rs` compares them with every call and return. On Arm the oracle knows less about zones, because it
-        // does not see a handler's return until it looks for it. There `run/zones.rs` compares zones with spans and
+        // does not see a handler's return until it looks for it. There `run/records/zones.rs` compares zones with spans and
         // the exact tree.
         let zone = |sample: &Sample| if is_arm { 0 } else { sample.zone };
         let all_but_stack = |sample: &Sample| Sample { stack: 0, zone: zone(sample), ..*sample };

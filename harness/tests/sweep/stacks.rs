@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use harness::analysis::agreement::{Differences, How};
 use harness::analysis::functions::{Row, RowKind};
+use harness::analysis::stack_vs_tree::{Differences, How};
 use harness::profile::Profile;
 use wire::definition::{NodeKind, Unknown};
 
@@ -103,10 +103,10 @@ fn errors(name: &str) -> Vec<String> {
     // The check of the tree against the exact calls agrees, without a false alarm. In riscv64-probing a jump leaves a
     // trap's handler, which the check reports.
     let is_said = name == "riscv64-probing";
-    if harness::analysis::evidence::has_exact_tree(&profile) == is_said {
+    if harness::analysis::stack_proof::has_exact_tree(&profile) == is_said {
         errors.push(format!(
             "{name}: the tree is called not exact: {:?}",
-            harness::analysis::evidence::faults(&profile)
+            harness::analysis::stack_proof::faults(&profile)
         ));
     }
     if profile.facts.unseen_switches > 0 {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use harness::analysis::event_tracks::{self, Happens, Kind};
 use harness::analysis::heap;
-use harness::analysis::trace::{self, Happens, Kind};
 use harness::profile::Profile;
 use wire::heap::What;
 
@@ -13,7 +13,7 @@ use crate::common::{measured, run, tools};
 /// Values of a kind's counters, with the instruction at which each begins.
 fn values(profile: &Profile, kind: Kind) -> Vec<(u64, i64)> {
     let mut values = Vec::new();
-    let walked: Result<bool, ()> = trace::walk(profile, |tables, moment| {
+    let walked: Result<bool, ()> = event_tracks::walk(profile, |tables, moment| {
         if let Happens::Counts(value) = moment.what
             && tables.tracks[moment.track as usize].kind == kind
         {

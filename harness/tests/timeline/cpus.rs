@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use harness::analysis::event_tracks::{self, Cursor};
 use harness::analysis::functions;
-use harness::analysis::trace::{self, Cursor};
 use harness::profile::Profile;
 use harness::profile::zone::Context;
 use wire::timeline::{Event, What};
@@ -170,7 +170,7 @@ fn no_track_goes_back_in_time() {
         let profile = measured(image, &args).profile();
         let mut last: BTreeMap<u32, u64> = BTreeMap::new();
         let mut kinds = BTreeMap::new();
-        trace::walk(profile, |tables, moment| {
+        event_tracks::walk(profile, |tables, moment| {
             let track = &tables.tracks[moment.track as usize];
             let before = last.insert(moment.track, moment.at_insns).unwrap_or(0);
             assert!(before <= moment.at_insns, "{image}: {track:?} at {} after {before}", moment.at_insns);
@@ -179,12 +179,12 @@ fn no_track_goes_back_in_time() {
             Ok::<(), ()>(())
         })
         .unwrap();
-        let cpus: Vec<&String> = kinds[&trace::Kind::Cpu].iter().collect();
+        let cpus: Vec<&String> = kinds[&event_tracks::Kind::Cpu].iter().collect();
         assert_eq!(cpus, ["CPU 0", "CPU 1"], "{image}");
         if image.contains("-heap") {
-            assert_eq!(kinds[&trace::Kind::Heap].len(), 2, "{image}: {:?}", kinds[&trace::Kind::Heap]);
+            assert_eq!(kinds[&event_tracks::Kind::Heap].len(), 2, "{image}: {:?}", kinds[&event_tracks::Kind::Heap]);
         } else {
-            assert_eq!(kinds[&trace::Kind::Mark].len(), 2, "{image}: {:?}", kinds[&trace::Kind::Mark]);
+            assert_eq!(kinds[&event_tracks::Kind::Mark].len(), 2, "{image}: {:?}", kinds[&event_tracks::Kind::Mark]);
         }
     }
 }

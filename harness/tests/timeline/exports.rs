@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use harness::analysis::trace::{self, Happens};
+use harness::analysis::event_tracks::{self, Happens};
 use harness::profile::Profile;
 use serde_json::Value;
 use wire::timeline::{Encoder, Event, What};
@@ -194,7 +194,7 @@ fn babeltrace_reads_every_event_of_every_cpu() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.is_empty(), "{said}");
         let mut expected = Vec::new();
-        let walked: Result<bool, ()> = trace::walk(&profile, |tables, moment| {
+        let walked: Result<bool, ()> = event_tracks::walk(&profile, |tables, moment| {
             let ns = moment.at_insns << profile.facts.icount_shift;
             let at = format!("[{}.{:09}]", ns / 1_000_000_000, ns % 1_000_000_000);
             let track = tables.title(&tables.tracks[moment.track as usize]);

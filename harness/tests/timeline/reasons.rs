@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::analysis::trace::{Cursor, Words};
+use harness::analysis::event_tracks::{Cursor, Words};
 use wire::timeline::What;
 
 use crate::common::measured;

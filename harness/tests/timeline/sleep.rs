@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::analysis::trace::{self, Happens, Kind};
+use harness::analysis::event_tracks::{self, Happens, Kind};
 use harness::profile::Profile;
 use serde_json::Value;
 use wire::timeline::What;
@@ -78,7 +78,7 @@ fn what_executes_has_gaps_as_long_as_the_sleep() {
         let shift = profile.facts.icount_shift;
         let mut since: BTreeMap<u32, u64> = BTreeMap::new();
         let (mut executes_ns, mut sleeps_ns, mut sleeps) = (0, 0, 0);
-        let walked: Result<bool, ()> = trace::walk(profile, |tables, moment| {
+        let walked: Result<bool, ()> = event_tracks::walk(profile, |tables, moment| {
             let kind = tables.tracks[moment.track as usize].kind;
             let at_ns = (moment.at_insns << shift) + moment.slept_ns;
             match moment.what {

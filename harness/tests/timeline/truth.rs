@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use harness::analysis::event_tracks::Cursor;
 use harness::analysis::functions;
-use harness::analysis::trace::Cursor;
 use harness::profile::zone::Context;
 use harness::profile::{Profile, SpanKind};
 use wire::timeline::{Event, What};
@@ -256,7 +256,7 @@ fn what_is_allocated_and_printed_is_on_it() {
     for image in ["riscv64-heap4", "cortex-m3-heap4"] {
         let measured = measured(image, &["--timeline", "--heap"]);
         let profile = measured.profile();
-        let recorded: Vec<_> = harness::analysis::trace::recorded(profile).unwrap().collect();
+        let recorded: Vec<_> = harness::analysis::event_tracks::recorded(profile).unwrap().collect();
         let heap = profile.heap.as_ref().unwrap().events().count() - 1;
         assert_eq!(recorded.len(), events(profile).len() + heap, "{image}");
         assert!(recorded.is_sorted_by_key(|recorded| recorded.at().1), "{image}");

@@ -13,8 +13,8 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 
 use crate::analysis::crosscheck::in_target::Comparison;
-use crate::analysis::evidence;
 use crate::analysis::functions::{RowKind, Table};
+use crate::analysis::stack_proof;
 use crate::profile::{End, InTarget, Profile};
 use crate::text::number::{Hex, group};
 
@@ -80,7 +80,7 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
     CrossCheck {
         aliased,
         inconsistencies: inconsistencies(profile, table),
-        faults: evidence::faults(profile),
+        faults: stack_proof::faults(profile),
         functions: table.rows.len(),
         has_ranges: table.rows.iter().any(|row| row.kind == RowKind::Unnamed),
         samples: table.total_samples,

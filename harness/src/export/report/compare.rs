@@ -4,14 +4,14 @@ use std::convert::Infallible;
 
 use serde::Serialize;
 
-use super::Before;
-use super::data::NARROW;
 use crate::analysis::both::{At, Both, Node, Sampling, Step};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::compare::{Fate, Pair};
 use crate::analysis::describe::kind_of_stacks;
 use crate::analysis::metrics::Metric;
 use crate::analysis::stacks::{Frame, FrameRole, View};
+use crate::export::report::Before;
+use crate::export::report::data::NARROW;
 use crate::profile::Profile;
 
 /// Most functions that are listed; the sentence above the list counts all.

@@ -2,15 +2,15 @@
 
 use clap::ValueEnum as _;
 
+use crate::analysis::debug_hints;
 use crate::analysis::describe;
 use crate::analysis::stacks::View;
-use crate::analysis::visit;
 use crate::image::heap::rule::Kind;
 use crate::profile::input::When;
 use crate::profile::{Profile, SpanKind};
-use crate::run::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
-use crate::run::semihosting::Semihosting;
-use crate::run::settings::{self, Setting};
+use crate::run::contain::semihosting::Semihosting;
+use crate::run::request::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
+use crate::run::request::settings::{self, Setting};
 use crate::text::number::{Hex, group};
 
 /// Facts of a run as terms with their texts, in the order of reading.
@@ -90,7 +90,7 @@ pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
     for producer in &profile.names.producers {
         say("Compiled by", producer.clone());
     }
-    if let Some(line) = visit::sentence(profile, visit::PROFILE) {
+    if let Some(line) = debug_hints::sentence(profile, debug_hints::PROFILE) {
         say("In a debugger", line);
     }
     say("Made by", format!("harness {}", facts.harness_version));

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::embedded::size_bytes;
-use super::strings::Strings;
 use crate::analysis::listing::{self, Lister};
 use crate::analysis::place::{Place, address_of};
 use crate::analysis::source::Sources;
+use crate::export::report::inline_json::size_bytes;
+use crate::export::report::strings::Strings;
 use crate::profile::Profile;
 use crate::text::number::Hex;
 

@@ -8,11 +8,11 @@
 mod compare;
 mod console;
 mod data;
-mod embedded;
+mod download;
 mod facts;
 mod heap;
+mod inline_json;
 mod listings;
-mod saved;
 mod strings;
 mod timeline;
 mod zones;
@@ -83,7 +83,7 @@ pub fn write(
     let mut data = Data::new(profile, view, extras)?;
     let script = PARTS.iter().fold(SCRIPT.to_owned(), |script, (mark, part)| script.replacen(mark, part, 1));
     let frame = PAGE.len() + STYLE.len() + script.len();
-    let used = frame + embedded::size_bytes(&data)?;
+    let used = frame + inline_json::size_bytes(&data)?;
     // Reserve for the separators of strings that the listings add.
     let budget_bytes = MAX_BYTES.saturating_sub(used + 100_000);
     (data.listings, data.source_notes) = listings::of(profile, sources, budget_bytes, &mut data.strings)?;
@@ -96,7 +96,7 @@ pub fn write(
         out.write_all(before.as_bytes())?;
         match insert {
             Some(text) => out.write_all(text.as_bytes())?,
-            None => embedded::write(&data, out)?,
+            None => inline_json::write(&data, out)?,
         }
         rest = after;
     }

@@ -7,8 +7,8 @@
 use serde::Serialize;
 
 use crate::analysis::calltree::CallTree;
-use crate::analysis::timeline::{self, Groups};
-use crate::analysis::trace::{Happens, Kind, walk};
+use crate::analysis::event_tracks::{Happens, Kind, walk};
+use crate::analysis::sample_tracks::{self, Groups};
 use crate::profile::Profile;
 
 /// Most stretches of a page; each takes about eight bytes.
@@ -213,7 +213,7 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
 /// Rows made from samples.
 fn sampled(profile: &Profile, tree: &CallTree) -> (Vec<String>, Vec<Made>) {
     let groups = Groups::new(profile, tree);
-    let samples = timeline::Timeline::new(profile, tree, &groups);
+    let samples = sample_tracks::Timeline::new(profile, tree, &groups);
     let names: Vec<String> = groups.names.iter().map(|name| name.clone().unwrap_or_default()).collect();
     let mut rows = Vec::new();
     for track in &samples.tracks {

@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use crate::analysis::metrics::{Metric, Subject};
 use crate::gate::expect::{Ending, ExpectedText};
-use crate::gate::work;
+use crate::gate::work_floor;
 use crate::text::number::parse_number;
 
 /// A suite's file.
@@ -103,7 +103,7 @@ impl Limited {
     pub(super) fn word(self) -> &'static str {
         match self {
             Limited::Metric(metric) => metric.word(),
-            Limited::Work => work::WORD,
+            Limited::Work => work_floor::WORD,
         }
     }
 }
@@ -141,7 +141,7 @@ pub(super) struct Exit(pub(super) Ending);
 #[derive(Clone)]
 pub(super) struct Polls(pub(super) Glob);
 
-/// Semihosting calls that are served, as [`crate::run::semihosting::Semihosting`].
+/// Semihosting calls that are served, as [`crate::run::contain::semihosting::Semihosting`].
 #[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Served {

@@ -17,9 +17,9 @@ use crate::gate::suite::file::{File, Limited, combinations};
 use crate::gate::suite::reader::Reader;
 use crate::gate::suite::stranger::{Folder, MAX_CASES, Purpose};
 use crate::gate::threshold::Threshold;
-use crate::gate::work::Work;
-use crate::image::given;
-use crate::run::options::Options;
+use crate::gate::work_floor::Work;
+use crate::image::bounded_read;
+use crate::run::request::options::Options;
 
 /// Name of the file that is looked for if none is given.
 pub const FILE_NAME: &str = "harness.toml";
@@ -92,7 +92,7 @@ const MOST_CASES: usize = 100_000;
 
 /// Text of a suite's file.
 fn read(path: &Path) -> Result<String, InputError> {
-    let text = given::read(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+    let text = bounded_read::read(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
     text.map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
 }
 

@@ -20,14 +20,14 @@ use crate::gate::suite::file::{
 };
 use crate::gate::suite::stranger::{self, Folder, Purpose};
 use crate::gate::threshold::{ALL, Origin, Threshold};
-use crate::gate::work::Work;
+use crate::gate::work_floor::Work;
 use crate::image;
-use crate::image::given;
+use crate::image::bounded_read;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
-use crate::run::options::Options;
-use crate::run::semihosting::Semihosting;
+use crate::run::contain::semihosting::Semihosting;
+use crate::run::request::options::Options;
 use crate::text::near::nearest;
 use crate::text::number::parse_number;
 
@@ -248,7 +248,7 @@ impl Reader<'_> {
             (None, Some(file)) => {
                 let file = self.file(&typed.span(), directory.join(file), Purpose::Data)?;
                 let shown = file.display().to_string();
-                let read = given::read(&file);
+                let read = bounded_read::read(&file);
                 files.push(file);
                 (shown.clone(), read.map_err(|error| wrong(&format_args!("{shown} cannot be read: {error}")))?)
             }

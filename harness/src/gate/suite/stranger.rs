@@ -12,8 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::InputError;
-use crate::run::options::Options;
-use crate::run::settings;
+use crate::run::request::options::Options;
+use crate::run::request::settings;
 
 /// Most images, where each combination of a matrix counts.
 pub const MAX_CASES: usize = 200;

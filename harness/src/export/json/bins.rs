@@ -1,0 +1,111 @@
+//! Address bins as JSON (`harness bins --json`): instructions and samples by address, with the names of the profile's
+//! JSON format (`json`).
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::analysis::place::Place;
+use crate::export::json::{Address, VERSION};
+use crate::profile::Profile;
+use crate::show::bins::bins;
+
+/// Bins of a profile.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Bins")]
+struct Document<'a> {
+    /// Always "harness-bins".
+    format: &'static str,
+    /// Version of the format, that of profiles as JSON.
+    version: u32,
+    /// File name of the image.
+    image: &'a str,
+    /// SHA-256 of the image.
+    image_sha256: &'a str,
+    /// Instructions of all bins. Exact.
+    total_insns: u64,
+    /// Samples taken of them.
+    total_samples: u64,
+    /// Width of a bin in bytes.
+    bin_bytes: u64,
+    /// Bins with executed instructions, by address.
+    bins: Vec<Bin>,
+}
+
+/// Address bin.
+#[derive(Serialize, JsonSchema)]
+struct Bin {
+    /// First address.
+    address: Address,
+    /// Instructions executed in it. Exact.
+    insns: u64,
+    /// Samples taken of them.
+    samples: u64,
+    /// Function, or substitute for one, that contains the bin's most executed instruction.
+    function: String,
+}
+
+/// Writes bins of so many bytes each.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<()> {
+    let bins: Vec<Bin> = bins(profile, bin_bytes)
+        .into_iter()
+        .map(|bin| Bin {
+            address: Address(bin.start),
+            insns: bin.insns,
+            samples: bin.samples,
+            function: Place::of(profile, bin.hottest).to_string(),
+        })
+        .collect();
+    let document = Document {
+        format: "harness-bins",
+        version: VERSION,
+        image: &profile.facts.image_name,
+        image_sha256: &profile.facts.image_sha256,
+        total_insns: bins.iter().map(|bin| bin.insns).sum(),
+        total_samples: bins.iter().map(|bin| bin.samples).sum(),
+        bin_bytes,
+        bins,
+    };
+    // Converted to an error of `out`, by which a closed pipe is recognised.
+    serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// JSON Schema of the output.
+///
+/// # Errors
+/// No known errors.
+pub fn schema() -> Result<String> {
+    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::empty;
+
+    #[test]
+    fn bins_add_up_and_say_what_lies_there() {
+        let profile = empty().function("main", 0x40, 8).insn(0x40, 20).insn(0x46, 30).insn(0x100, 50).sampled();
+        let mut out = Vec::new();
+        write(&profile, 4, &mut out).unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(document["total_insns"], 100);
+        let bins: Vec<(&str, u64, &str)> = document["bins"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|bin| {
+                let text = |key: &str| bin[key].as_str().unwrap();
+                (text("address"), bin["insns"].as_u64().unwrap(), text("function"))
+            })
+            .collect();
+        assert_eq!(bins[..2], [("0x40", 20, "main"), ("0x44", 30, "main")]);
+        assert_eq!((bins[2].0, bins[2].1), ("0x100", 50));
+    }
+}

@@ -1,0 +1,198 @@
+//! Callers and callees of a function as JSON (`harness callers --json`), with the names of the profile's JSON format
+//! (`json`). Unlike the table on the terminal, it leaves nothing out.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use anyhow::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings, Together};
+use crate::analysis::calltree::CallTree;
+use crate::analysis::place::Place;
+use crate::analysis::stack_proof;
+use crate::export::json::{Address, VERSION};
+use crate::image::symbols;
+use crate::profile::Profile;
+
+/// Function between its callers and its callees.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Callers")]
+struct Document<'a> {
+    /// Always "harness-callers".
+    format: &'static str,
+    /// Version of the format, that of profiles as JSON.
+    version: u32,
+    /// File name of the image.
+    image: &'a str,
+    /// SHA-256 of the image.
+    image_sha256: &'a str,
+    /// Instructions of the window. Exact.
+    total_insns: u64,
+    /// Whether instructions by caller and callee are exact (--exact), instead of divided as the samples are.
+    is_exact: bool,
+    /// Name of the function; the generic's name for several of its instances.
+    name: String,
+    /// First addresses of the function, or of the instances; empty: the boot ROM.
+    addresses: Vec<Address>,
+    /// Entries from outside. Exact.
+    calls: u64,
+    /// Instructions in it, called ones not included. Exact.
+    self_insns: u64,
+    /// Instructions in the function and all its callees; null: the profile has no stacks.
+    inclusive_insns: Option<u64>,
+    /// Callers, by instructions.
+    callers: Vec<Call>,
+    /// Callees, by instructions.
+    callees: Vec<Call>,
+    /// Tasks and interrupts that it executed in, by instructions.
+    contexts: Vec<Context>,
+}
+
+/// Caller or callee.
+#[derive(Serialize, JsonSchema)]
+struct Call {
+    /// Name, or in square brackets the reason why there is none.
+    name: String,
+    /// First address of the function.
+    address: Option<Address>,
+    /// Calls between the two. Exact.
+    calls: u64,
+    /// Tail calls among them, by the function that jumped.
+    tail_calls: Vec<TailCall>,
+    /// Instructions of the function on this one's behalf, or of this one on the function's; null: not known.
+    insns: Option<u64>,
+    /// Callers of a caller, or callees of a callee, as far as --depth asks for.
+    beyond: Vec<Call>,
+}
+
+/// Tail calls by the function that jumped.
+#[derive(Serialize, JsonSchema)]
+struct TailCall {
+    /// Name of the function that jumped.
+    from: String,
+    /// Number of tail calls.
+    calls: u64,
+}
+
+/// Task or interrupt.
+#[derive(Serialize, JsonSchema)]
+struct Context {
+    /// Name of the task or interrupt.
+    name: String,
+    /// Instructions of the function there, called ones included.
+    insns: u64,
+}
+
+/// Writes the surroundings of these places, which are one function, up to `depth` calls away.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn write(profile: &Profile, places: &[Place<'_>], depth: usize, out: &mut dyn Write) -> Result<()> {
+    let starts: Vec<u64> = places.iter().filter_map(|place| place.start()).collect();
+    let together = Together::new(starts.iter().copied());
+    let tree = CallTree::of_calls(profile);
+    let graph = CallGraph::with(profile, &tree, &together);
+    let function = starts.first().map_or(Party::BootRom, |&start| Party::Code(start));
+    let node = graph.nodes.get(&function).copied().unwrap_or_default();
+    let around = match graph.has_inclusive {
+        true => Surroundings::new(&tree, &function, depth, &together),
+        false => Surroundings::default(),
+    };
+    let one = function.name(profile);
+    let name = if places.len() > 1 { symbols::generic(&one) } else { one };
+    let calls = Calls { profile, graph: &graph, depth };
+    let mut contexts: Vec<Context> = around
+        .contexts
+        .iter()
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, inclusive)| Context { name: name.clone(), insns: inclusive.insns })
+        .collect();
+    // Stable: equal ones stay in order of name.
+    contexts.sort_by_key(|context| std::cmp::Reverse(context.insns));
+    let document = Document {
+        format: "harness-callers",
+        version: VERSION,
+        image: &profile.facts.image_name,
+        image_sha256: &profile.facts.image_sha256,
+        total_insns: graph.total_insns,
+        is_exact: graph.is_exact && stack_proof::has_exact_tree(profile),
+        name,
+        addresses: starts.into_iter().map(Address).collect(),
+        calls: node.calls,
+        self_insns: node.self_insns,
+        inclusive_insns: graph.has_inclusive.then_some(node.inclusive.insns),
+        callers: calls.around(&around.callers, true, &mut vec![], &function),
+        callees: calls.around(&around.callees, false, &mut vec![], &function),
+        contexts,
+    };
+    // Converted to an error of `out`, by which a closed pipe is recognised.
+    serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// JSON Schema of the output.
+///
+/// # Errors
+/// No known errors.
+pub fn schema() -> Result<String> {
+    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
+}
+
+struct Calls<'a> {
+    profile: &'a Profile,
+    graph: &'a CallGraph,
+    depth: usize,
+}
+
+impl Calls<'_> {
+    /// Callers or callees of the last function in a chain, each with those beyond it; `chains` has the cost of each
+    /// chain.
+    fn around(
+        &self,
+        chains: &BTreeMap<Vec<Party>, Inclusive>,
+        is_above: bool,
+        chain: &mut Vec<Party>,
+        last: &Party,
+    ) -> Vec<Call> {
+        let edges = if is_above { self.graph.callers(last) } else { self.graph.callees(last) };
+        let mut calls: Vec<Call> = Vec::new();
+        for (other, edge) in edges {
+            chain.push(other.clone());
+            let insns = match chain.len() {
+                // The own instructions of a recursive function are known only by pair.
+                1 => Some(edge.inclusive.insns),
+                _ => chains.get(chain).map(|cost| cost.insns),
+            };
+            // A chain that was never observed does not exist.
+            if insns.is_some() || !self.graph.has_inclusive {
+                let is_new = !chain[..chain.len() - 1].contains(other) && other != last;
+                let goes_on = chain.len() < self.depth && !matches!(other, Party::Outside(_)) && is_new;
+                let beyond = if goes_on { self.around(chains, is_above, chain, other) } else { Vec::new() };
+                calls.push(self.call(other, edge, insns, beyond));
+            }
+            chain.pop();
+        }
+        // Stable: equal ones stay in order of address.
+        calls.sort_by_key(|call| std::cmp::Reverse((call.insns, call.calls)));
+        calls
+    }
+
+    fn call(&self, other: &Party, edge: &Edge, insns: Option<u64>, beyond: Vec<Call>) -> Call {
+        // A call without samples is not free; its cost is unknown.
+        let known = insns.filter(|&insns| self.graph.has_inclusive && (insns > 0 || self.graph.is_exact));
+        let tail_calls = edge.tail_calls.iter();
+        Call {
+            name: other.name(self.profile),
+            address: match other {
+                Party::Code(start) => Some(Address(*start)),
+                Party::BootRom | Party::Outside(_) => None,
+            },
+            calls: edge.calls,
+            tail_calls: tail_calls.map(|(from, &calls)| TailCall { from: from.name(self.profile), calls }).collect(),
+            insns: known,
+            beyond,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Timeline in the JSON format: every event in order, generated while it is written, since there may be ten million.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::analysis::event_rows::{Row, rows};
+use crate::export::json::List;
+use crate::export::settings::Settings;
+use crate::profile::Profile;
+
+/// Timeline: every event of the window, in order (--timeline).
+#[derive(Serialize, JsonSchema)]
+pub(in crate::export) struct Timeline<'a> {
+    /// Time that the machine slept in the window, in nanoseconds: its clock advanced while nothing executed. 0 if it
+    /// never slept, or if that is not known.
+    slept_ns: u64,
+    /// Patterns of --trace.
+    traced: &'a [String],
+    /// Names that events refer to by index, in the order of first use.
+    names: Vec<String>,
+    /// Events of the timeline.
+    events: List<'a, JsonEvent>,
+}
+
+/// Event of the timeline. Fields without a meaning for it are left out.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Event")]
+struct JsonEvent {
+    /// Instructions of the window that the vCPU had started.
+    at_insns: u64,
+    /// Nanoseconds of the firmware's time since the window opened: 2^icount_shift for each instruction, plus its
+    /// sleep.
+    at_ns: u64,
+    /// Index of the vCPU.
+    vcpu: u32,
+    /// Task or interrupt that executed, an index into `names`.
+    context: u32,
+    /// Kind of event: "switched" (in), "entered", "left" (an exception), "zone begins", "zone ends", "zone was left",
+    /// "phase", "mark", "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked",
+    /// "unmasked", "free stack" (of a task that is switched out); for the heap "allocated", "freed", "reallocated",
+    /// "allocation failed", "allocation left".
+    event: &'static str,
+    /// Task, exception, zone, phase, mark, function or operation, an index into `names`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<u32>,
+    /// Value of a mark, number of bytes, or nanoseconds that the machine has slept up to here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<i64>,
+    /// Reason of a switch, why the task before does not continue; an index into `names`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<u32>,
+}
+
+impl<'a> Timeline<'a> {
+    /// Timeline of a profile; None: it has none.
+    pub(in crate::export) fn of(profile: &'a Profile) -> Option<Timeline<'a>> {
+        let mut names = Vec::new();
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        for row in rows(profile)? {
+            for name in [row.context, row.name, row.why].into_iter().filter(|name| !name.is_empty()) {
+                numbers.entry(name).or_insert_with_key(|name| {
+                    names.push(name.clone());
+                    names.len() as u32 - 1
+                });
+            }
+        }
+        let number = move |name: &str| numbers.get(name).copied();
+        let event = move |row: Row| JsonEvent {
+            at_insns: row.at_insns,
+            at_ns: Settings::default().at_ns(profile, row.at_insns, row.slept_ns),
+            vcpu: row.vcpu,
+            context: number(&row.context).unwrap_or(0),
+            event: row.event,
+            name: number(&row.name),
+            // A block's size may be any value of a register.
+            value: row.value.map(|value| i64::try_from(value).unwrap_or(i64::MAX)),
+            why: number(&row.why),
+        };
+        let event = std::rc::Rc::new(event);
+        let events = List::of(move || {
+            let event = event.clone();
+            rows(profile).into_iter().flatten().map(move |row| event(row))
+        });
+        let timeline = profile.timeline.as_ref()?;
+        Some(Timeline { slept_ns: timeline.slept_ns(), traced: &timeline.patterns, names, events })
+    }
+}

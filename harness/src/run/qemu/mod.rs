@@ -1,0 +1,12 @@
+//! QEMU as a process: its version, the plugin made to fit it, the bundle that it may be of, start, memory and monitor.
+
+pub(in crate::run) mod bundle;
+pub mod cores;
+pub mod emulator;
+pub mod memory;
+pub mod monitor;
+pub(crate) mod offered;
+pub mod plugin;
+pub mod process;
+pub mod start;
+pub mod tricks;

@@ -1,0 +1,95 @@
+//! The plugin's counters of zones, marks and exceptions, read into what a profile keeps of them.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use wire::zone::{ContextKind, MarkCounter, Row, ZoneCounter};
+
+use crate::profile::zone::{Context, Exception, Mark, Zone, ZoneCounts, ZonePath, Zones};
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+pub(in crate::run) struct Builder {
+    zones: BTreeMap<(u32, Context), ZoneCounts>,
+    marks: BTreeMap<u32, Mark>,
+    exceptions: BTreeMap<u64, Exception>,
+    paths: Vec<ZonePath>,
+}
+
+impl Builder {
+    /// The counters from `slot` on count a row, on so many vCPUs.
+    pub(in crate::run) fn row(
+        &mut self,
+        (slot, row): (u32, Row),
+        vcpus: u32,
+        counter: impl Fn(u32, u32) -> Result<u64>,
+    ) -> Result<()> {
+        for vcpu in 0..vcpus {
+            match row {
+                Row::Zone { name, context } => {
+                    let get = |of: ZoneCounter| counter(slot + of as u32, vcpu);
+                    let context = match context {
+                        ContextKind::Task(task) => Context::Task(task),
+                        ContextKind::Exception(number) => Context::Exception(number),
+                    };
+                    let calls = get(ZoneCounter::Count)?;
+                    let counts = ZoneCounts {
+                        calls,
+                        sum_insns: get(ZoneCounter::Sum)?,
+                        total_insns: get(ZoneCounter::Total)?,
+                        own_insns: get(ZoneCounter::Own)?,
+                        min_insns: if calls > 0 { !get(ZoneCounter::MinComplement)? } else { 0 },
+                        max_insns: get(ZoneCounter::Max)?,
+                        longest_at: get(ZoneCounter::LongestAt)?,
+                        longest_since_insns: get(ZoneCounter::LongestSince)?,
+                        recursive: get(ZoneCounter::Recursive)?,
+                        left: get(ZoneCounter::Left)?,
+                        orphans: get(ZoneCounter::Orphans)?,
+                        foreign: get(ZoneCounter::Foreign)?,
+                        open: get(ZoneCounter::Open)?,
+                    };
+                    self.zones.entry((name, context)).or_default().add(&counts);
+                }
+                Row::Mark { name } => {
+                    let get = |of: MarkCounter| counter(slot + of as u32, vcpu);
+                    let count = get(MarkCounter::Count)?;
+                    if count == 0 {
+                        continue;
+                    }
+                    let signed = |above_lowest: u64| (above_lowest ^ 1 << 63) as i64;
+                    let (min, max) = (signed(!get(MarkCounter::MinComplement)?), signed(get(MarkCounter::Max)?));
+                    let (sum, last) = (get(MarkCounter::Sum)? as i64, get(MarkCounter::Last)? as i64);
+                    let mark = self.marks.entry(name).or_insert(Mark { name, count: 0, min, max, sum: 0, last });
+                    mark.count = mark.count.saturating_add(count);
+                    (mark.min, mark.max) = (mark.min.min(min), mark.max.max(max));
+                    mark.sum = mark.sum.wrapping_add(sum);
+                }
+                // Of the whole run the tasks say it.
+                Row::Task { .. } => {}
+                Row::Exception { number, handler } => {
+                    let exception = self.exceptions.entry(number);
+                    let exception = exception.or_insert(Exception { number, handler, insns: 0 });
+                    exception.insns = exception.insns.saturating_add(counter(slot, vcpu)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next zone within others.
+    pub(in crate::run) fn path(&mut self, path: ZonePath) {
+        self.paths.push(path);
+    }
+
+    /// All of it, without the names. What was only defined before the window is left out.
+    pub(in crate::run) fn finish(self) -> Zones {
+        let zones = self.zones.into_iter().map(|((name, context), counts)| Zone { name, context, counts });
+        Zones {
+            names: Vec::new(),
+            zones: zones.filter(|zone| zone.counts != ZoneCounts::default()).collect(),
+            marks: self.marks.into_values().collect(),
+            paths: self.paths,
+            exceptions: self.exceptions.into_values().filter(|exception| exception.insns > 0).collect(),
+        }
+    }
+}

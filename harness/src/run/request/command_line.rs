@@ -1,0 +1,92 @@
+//! QEMU's command line.
+
+use std::ffi::OsString;
+
+use crate::machine::{Choice, LoadOption};
+use crate::run::contain::semihosting::Semihosting;
+use crate::run::qemu::monitor;
+use crate::run::qemu::plugin;
+
+/// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
+/// further ones of QEMU; `plugin_api` is the one that the plugin asks for: without, QEMU runs bare, for comparison.
+/// `has_input`: something is typed on the console.
+pub fn arguments(
+    choice: &Choice,
+    shift: u8,
+    firmware: &[String],
+    user: &[String],
+    plugin_api: Option<i32>,
+    has_input: bool,
+    semihosting: Semihosting,
+) -> Vec<OsString> {
+    let machine = match choice.machine.load {
+        LoadOption::Bios => vec!["-bios", "../firmware.elf"],
+        LoadOption::Kernel => vec!["-kernel", "../firmware.elf"],
+    };
+    let vectors = choice.vectors.map(|address| format!("armv7m.init-nsvtor={address:#x}"));
+    let icount = format!("shift={shift},align=off,sleep=off");
+    // The program's name is no file's, on which nothing may depend. QEMU reads a doubled comma as one.
+    let enable = if semihosting == Semihosting::Off { "off" } else { "on" };
+    let semihostings = if has_input { "debugger" } else { "console" };
+    let mut semihosting = format!("enable={enable},target=native,chardev={semihostings},arg=firmware");
+    for argument in firmware {
+        semihosting += ",arg=";
+        semihosting += &argument.replace(',', ",,");
+    }
+    // Out of the guest's reach: what it can write to by its semihosting are QEMU's standard descriptors.
+    let monitor = format!("socket,id=monitor,fd={}", monitor::DESCRIPTOR);
+    let mut arguments: Vec<&str> = vec!["-M", &choice.machine.name];
+    if let Some(cpu) = &choice.cpu {
+        arguments.extend(["-cpu", cpu]);
+    }
+    arguments.extend(machine);
+    if let Some(vectors) = &vectors {
+        arguments.extend(["-global", vectors]);
+    }
+    if has_input {
+        arguments.extend(["-chardev", "file,id=debugger,path=../console.log,append=on,input-path=../console.readc"]);
+    }
+    arguments.extend([
+        "-icount",
+        &icount,
+        // Else virt's clock starts at the host's date, and its device tree holds a random seed.
+        "-rtc",
+        "clock=vm,base=2000-01-01T00:00:00",
+        "-seed",
+        "1",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-nic",
+        "none",
+        "-monitor",
+        "none",
+        // One file for UART and semihosting, so that no reader's speed is ever felt. Whoever writes to it appends: the
+        // firmware's `:tt`, which is no chardev, has it too. What is typed comes by a pipe for each.
+        "-chardev",
+        if has_input {
+            "file,id=console,path=../console.log,append=on,input-path=../console.in,mux=on"
+        } else {
+            "file,id=console,path=../console.log,append=on,mux=on"
+        },
+        "-serial",
+        // A chip's serial ports are the plugin's.
+        if choice.machine.chip.is_some() { "null" } else { "chardev:console" },
+        "-semihosting-config",
+        &semihosting,
+        "-chardev",
+        &monitor,
+    ]);
+    // Newer versions warn of the option, and older ones do not know the object.
+    arguments.extend(if plugin_api >= Some(plugin::MONITOR_IS_AN_OBJECT) {
+        ["-object", "monitor-qmp,id=qmp,chardev=monitor"]
+    } else {
+        ["-mon", "chardev=monitor,mode=control"]
+    });
+    if plugin_api.is_some() {
+        // Held until the plugin can know the machine's memory, see `Start`.
+        arguments.extend(["-plugin", "../plugin.so,dir=../records", "-S"]);
+    }
+    arguments.extend(user.iter().map(String::as_str));
+    arguments.into_iter().map(OsString::from).collect()
+}

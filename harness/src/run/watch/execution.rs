@@ -1,0 +1,400 @@
+//! The execution of a plan: QEMU started, watched, ended; what the plugin left, and how it came to an end.
+
+use std::fs::{self, File};
+use std::io::{self, Seek};
+use std::ops::Range;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use wire::control::Word;
+use wire::refusal::Refusal;
+use wire::request::Request;
+
+use crate::error::{EmulatorError, InputError};
+use crate::image::mcount;
+use crate::profile::in_target::Table;
+use crate::profile::no_progress::{Only, OnlyPoll};
+use crate::profile::{End, InTarget};
+use crate::run::contain::sandbox;
+use crate::run::contain::walls::Walls;
+use crate::run::qemu::memory::Unread;
+use crate::run::qemu::plugin;
+use crate::run::qemu::process::{self, Process};
+use crate::run::qemu::start::Start;
+use crate::run::qemu::tricks;
+use crate::run::records::read::{Progress, Records, Watch};
+use crate::run::request;
+use crate::run::request::plan::{INTERRUPTED, Plan};
+use crate::run::store::deadline::Deadline;
+use crate::run::store::workspace::Workspace;
+use crate::run::watch::ending::{self, end, never_ran};
+use crate::run::watch::stillness::{Still, Stillness};
+use crate::text::number::Hex;
+use crate::text::terminal::printable;
+
+/// How often a running QEMU is looked at.
+const GLANCE: Duration = Duration::from_millis(40);
+
+/// How long a QEMU that does not answer may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// How often in a row a CPU that sleeps may be found to be woken by nothing, while QEMU is busy with its timers.
+const TICKING: u32 = 3;
+
+/// What is said of a QEMU that is busy, executes nothing, and does not answer.
+const NO_ANSWER: &str = "it executes no instruction any more, and its monitor does not answer";
+
+/// How long a program may say nothing before it is asked whether it is a QEMU at all.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Result of a run: what the plugin counted, and how it ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Of the QEMU that ran it: `10.0.2`.
+    pub qemu_version: String,
+    /// What the plugin left.
+    pub records: Records,
+    /// How it ended.
+    pub end: End,
+    /// What alone the firmware did up to then.
+    pub only: Only,
+    /// Registers of devices that were read over and over, up to the end.
+    pub polls: Vec<OnlyPoll>,
+    /// What the firmware counted itself.
+    pub in_target: Option<InTarget>,
+    /// Why it is not known which memory the machine has; None: it is.
+    pub unread_memory: Option<Unread>,
+    /// How much of the input the firmware has read from `:tt`.
+    pub read_bytes: u64,
+}
+
+/// A QEMU that has ended.
+struct Executed {
+    process: Process,
+    start: Start,
+    status: ExitStatus,
+    /// Why it was ended from here.
+    cause: Option<End>,
+    /// What it said itself.
+    said: String,
+}
+
+/// Why an emulator cannot be completed to a chip: what it lacks is all that it said.
+fn no_chip(emulator: &Path, version: &str, said: &str) -> EmulatorError {
+    let missing = said.lines().next_back().unwrap_or_default();
+    let missing = missing.split_once(": ").map_or(missing, |(_, missing)| missing);
+    let what = format!(
+        "--chip: {} (QEMU {version}) cannot be completed to a chip: it does not show {}",
+        emulator.display(),
+        printable(missing)
+    );
+    EmulatorError::with_remedy(what, "The bundle's QEMU can (docs/ci.md#the-bundle), and so can Debian's 10.0.")
+}
+
+impl Plan<'_> {
+    /// Writes the files that QEMU and the plugin read, which asks for a plugin API.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn prepare(&self, workspace: &Workspace, api: i32) -> io::Result<()> {
+        self.prepare_for(&request::of(self)?, workspace, api)
+    }
+
+    /// Writes them for a run that is asked for something else than a profile.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(crate) fn prepare_for(&self, request: &Request, workspace: &Workspace, api: i32) -> io::Result<()> {
+        fs::write(workspace.plugin(), plugin::library(api)?)?;
+        fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
+        request::write(request, &workspace.records())?;
+        if !self.options.input.is_empty() {
+            for pipe in [workspace.console_input(), workspace.readc_input()] {
+                mkfifo(&pipe, Mode::S_IRUSR | Mode::S_IWUSR)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds the console's pipes open: QEMU opens them before it loads the plugin, and would wait for a writer.
+    pub(crate) fn hold_input(&self, workspace: &Workspace) -> io::Result<Vec<File>> {
+        let pipes = [workspace.console_input(), workspace.readc_input()];
+        let pipes = pipes.iter().filter(|_| !self.options.input.is_empty());
+        pipes.map(|pipe| File::options().read(true).write(true).open(pipe)).collect()
+    }
+
+    /// All of the input as one file: what the firmware reads from `:tt`, which waits for nothing. QEMU shares the place
+    /// in it that was read up to.
+    pub(crate) fn standard_input(&self, workspace: &Workspace) -> io::Result<File> {
+        let bytes: Vec<u8> = self.options.input.iter().flat_map(|input| &input.bytes).copied().collect();
+        fs::write(workspace.standard_input(), bytes)?;
+        File::open(workspace.standard_input())
+    }
+
+    /// Runs the image to one of its ends. `glance` sees the progress now and then, `deadline` when QEMU runs.
+    ///
+    /// # Errors
+    /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not come to run the image, [`InputError`] when the records
+    /// could not be written.
+    pub fn run(
+        &self,
+        workspace: &Workspace,
+        deadline: &Deadline,
+        glance: &mut dyn FnMut(Progress),
+    ) -> Result<Outcome> {
+        let api = plugin::api(self.emulator);
+        self.prepare(workspace, api).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => InputError::about(
+                &self.image.path,
+                format_args!("the plugin cannot be asked to run it ({error}); please report this, with the file"),
+            ),
+            _ => workspace.unwritable(&error),
+        })?;
+        let _input = self.hold_input(workspace).map_err(|error| workspace.unwritable(&error))?;
+        let walls = Walls::around(self.emulator, workspace, self.options)?;
+        let unwritable = |error: io::Error| workspace.unwritable(&error);
+        let mut standard_input = self.standard_input(workspace).map_err(unwritable)?;
+        deadline.run_begins()?;
+        let executed = self.execute(workspace, &walls, &standard_input, api, glance);
+        let watch = Watch::open(&workspace.records());
+        deadline.run_ended(watch.as_ref().map_or(0, Watch::recorded_bytes));
+        let Executed { process, start, status, cause, said } = executed?;
+        let progress = watch.and_then(|watch| watch.progress());
+        if let (None, Some(cause)) = (&progress, &cause) {
+            return Err(never_ran(status, Some(cause), &said).into());
+        }
+        // What will not do as an emulator fails in many ways.
+        let qemu_version = process.version(self.emulator)?;
+        let refusal = request::refusal(&workspace.records());
+        if refusal == Some(Refusal::Chip) {
+            return Err(no_chip(self.emulator, &qemu_version, &said).into());
+        }
+        let Some(progress) = progress else {
+            return Err(match refusal {
+                Some(Refusal::Io { errno }) => workspace.unwritable(&io::Error::from_raw_os_error(errno)).into(),
+                Some(Refusal::SeveralVcpus) => InputError::new(format!(
+                    "{} has several Cortex-M CPUs, which are counted on mps2-an521 only: of others it is not known \
+                     whether QEMU keeps their code apart. Leave -smp out, or profile one core's firmware on a machine with one",
+                    self.choice.machine.name
+                ))
+                .into(),
+                Some(Refusal::ExactOfSeveralVcpus) => {
+                    let message = "--exact: the exact call tree follows one vCPU; leave --exact out, or take a machine \
+                                   with one";
+                    InputError::new(message).into()
+                }
+                Some(Refusal::UntoldVcpus) => EmulatorError::new(format!(
+                    "{} does not say which of several CPUs executes, as Debian's does of a version that is known \
+                     (`harness doctor`)",
+                    self.emulator.display()
+                ))
+                .into(),
+                Some(Refusal::Request | Refusal::Host | Refusal::Chip) | None => never_ran(status, None, &said).into(),
+            });
+        };
+        let records = Records::read(&workspace.records())?;
+        let bound = self.options.max_output_bytes;
+        let end = end(&records, cause, process.shutdown_reason.as_deref(), status, &said, bound)
+            .map_err(|error| workspace.unwritable(&error))?;
+        if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
+            return Err(never_ran(status, None, &said).into());
+        }
+        let ended_at = records.control.end.map(|_| records.control.get(Word::EndPc));
+        let only = self.only(&records, ended_at, start.tree());
+        let polls = self.polls(&records, start.tree());
+        let end = ending::judged(end, &only, &records);
+        // What QEMU cannot write to the console it loses without a word.
+        let end = if end.is_good() && !workspace.has_room() { End::DiskFull } else { end };
+        let in_target = self.mcount.map(|header| self.in_target(header, &start, &records, &end, workspace));
+        let unread_memory = start.unread().cloned();
+        // Nothing was read where QEMU has another file there.
+        let read_bytes = standard_input.stream_position().unwrap_or(0);
+        Ok(Outcome { qemu_version, records, end, only, polls, in_target, unread_memory, read_bytes })
+    }
+
+    /// Has QEMU run, once more where it takes the plugin for another API than the one that was asked for, and where it has no
+    /// sandbox.
+    fn execute(
+        &self,
+        workspace: &Workspace,
+        walls: &Walls,
+        standard_input: &File,
+        mut api: i32,
+        glance: &mut dyn FnMut(Progress),
+    ) -> Result<Executed> {
+        let unwritable = |error: io::Error| workspace.unwritable(&error);
+        let mut refusals = 0;
+        loop {
+            let shared = standard_input.try_clone().map_err(unwritable)?;
+            let arguments = self.arguments(Some(api));
+            let mut process = Process::start(self.emulator, walls, &arguments, workspace, shared.into(), None)?;
+            let mut start = Start::begin(self, &mut process);
+            let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
+            let said = workspace.said();
+            // A QEMU that refuses something has read nothing and written nothing else. Each thing is refused once.
+            let may_refuse = refusals < 2 && Watch::open(&workspace.records()).is_none();
+            let is_refused = may_refuse
+                && (sandbox::is_refused(self.emulator, self.options.sandbox, &said)?
+                    || plugin::takes_another(self.emulator, api, &said)?);
+            if !is_refused {
+                return Ok(Executed { process, start, status, cause, said });
+            }
+            refusals += 1;
+            api = plugin::api(self.emulator);
+            let written = plugin::library(api).and_then(|library| fs::write(workspace.plugin(), library));
+            written.and_then(|()| fs::remove_file(workspace.stderr())).map_err(unwritable)?;
+        }
+    }
+
+    /// Reads the table that was copied as the run ended, or says why there is none.
+    fn in_target(
+        &self,
+        header: &mcount::Header,
+        start: &Start,
+        records: &Records,
+        end: &End,
+        workspace: &Workspace,
+    ) -> InTarget {
+        let snapshot = |name: &str| fs::read(workspace.records().join(name)).ok();
+        let read = || {
+            if !start.is_memory(&header.state) {
+                let Range { start, end } = header.state;
+                return Err(format!("should lie at {} to {}, where there is no memory", Hex(start), Hex(end - 1)));
+            }
+            if !self.from.is_empty() && records.control.get(Word::WindowOpen) == 0 {
+                return Err("has nothing from inside the window, which never opened".to_owned());
+            }
+            let bytes = snapshot(wire::SNAPSHOT_END).ok_or_else(|| match end {
+                End::Reset { pc: None } => "was lost as the machine was reset".to_owned(),
+                End::EmulatorFailed { .. } => "was lost as QEMU ended".to_owned(),
+                _ => "could not be copied as the run ended".to_owned(),
+            })?;
+            let table = Table::read(header, &bytes).map_err(|error| error.to_string())?;
+            if self.from.is_empty() {
+                return Ok(table);
+            }
+            let opening = snapshot(wire::SNAPSHOT_OPEN).ok_or("could not be copied as the window opened")?;
+            let opening = Table::read(header, &opening).map_err(|error| format!("{error} (as the window opened)"))?;
+            Ok(table.since(&opening))
+        };
+        read().map_or_else(InTarget::Unread, InTarget::Table)
+    }
+
+    /// Has QEMU quit. What the plugin copies where it ends a run is copied first.
+    fn quit(
+        &self,
+        process: &mut Process,
+        start: &Start,
+        workspace: &Workspace,
+        watch: Option<&Watch>,
+    ) -> Result<ExitStatus> {
+        // A QEMU that has not come to load the plugin might not answer for long, and has nothing to copy.
+        if let (Some(header), Some(_)) = (self.mcount, watch)
+            && start.is_memory(&header.state)
+        {
+            process.snapshot(&header.state, workspace);
+        }
+        process.quit()
+    }
+
+    /// Waits for QEMU, and ends it where the plugin cannot.
+    fn watch(
+        &self,
+        process: &mut Process,
+        start: &mut Start,
+        workspace: &Workspace,
+        glance: &mut dyn FnMut(Progress),
+    ) -> Result<(ExitStatus, Option<End>)> {
+        let started = Instant::now();
+        let mut watch = None;
+        let mut still = Stillness::default();
+        let mut ticking = (Progress::default(), 0);
+        loop {
+            if let Some(status) = process.wait_for_answer(GLANCE)? {
+                return Ok((status, None));
+            }
+            if let Some(version) = process.greeted() {
+                tricks::check(self.emulator, version)?;
+            }
+            start.proceed(process, workspace)?;
+            workspace.bound_said();
+            watch = watch.or_else(|| Watch::open(&workspace.records()));
+            if INTERRUPTED.load(Ordering::Relaxed) {
+                return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Interrupted)));
+            }
+            if self.options.timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
+                return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Timeout)));
+            }
+            if process.has_greeted() || started.elapsed() >= SILENCE {
+                // It may be too old, slow, or hang. A program is asked once.
+                process.version(self.emulator)?;
+            }
+            let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
+            glance(progress);
+            match still.look(progress, || process.cpu_use()) {
+                None => {}
+                Some(Still::Stuck) => {
+                    let Some(registers) = process.ask("info registers") else {
+                        // It may be about to end: an abort takes its time where its handler has to wait.
+                        if let Some(status) = process.wait(LAST_WORDS)? {
+                            return Ok((status, None));
+                        }
+                        // A device's timer may be set anew for ever while the CPU sleeps: QEMU's lock is then never free.
+                        let end = match watch.as_ref().and_then(|watch| watch.waits_at(progress.insns)) {
+                            Some(pc) => End::Asleep { pc },
+                            None => End::EmulatorFailed { message: NO_ANSWER.to_owned() },
+                        };
+                        return Ok((process.end()?, Some(end)));
+                    };
+                    let pc = process::program_counter(&registers).filter(|&pc| self.waiting_at(pc) == pc);
+                    let Some(pc) = pc else {
+                        // About to end, or asleep while timers tick: they may wake it after a long time, and mostly never.
+                        ticking = if ticking.0 == progress { (progress, ticking.1 + 1) } else { (progress, 1) };
+                        still = Stillness::default();
+                        match process::program_counter(&registers).map(|pc| self.waiting_at(pc)) {
+                            Some(pc) if ticking.1 == TICKING => {
+                                let status = self.quit(process, start, workspace, watch.as_ref())?;
+                                return Ok((status, Some(End::Asleep { pc })));
+                            }
+                            _ => continue,
+                        }
+                    };
+                    let end = End::Stuck { pc, why: ending::describe_stuck(&registers) };
+                    return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(end)));
+                }
+                Some(Still::Asleep) => {
+                    // Stopped through the monitor, or waiting for a debugger (-S): it does not sleep.
+                    if process.ask("info status").is_some_and(|status| status.contains("paused")) {
+                        still = Stillness::default();
+                        continue;
+                    }
+                    let Some(pc) = process.ask("info registers").as_deref().and_then(process::program_counter) else {
+                        // It may be about to end: an abort takes its time where its handler has to wait.
+                        let status = process.wait(LAST_WORDS)?.context("QEMU does not say where the CPU sleeps")?;
+                        return Ok((status, None));
+                    };
+                    let pc = self.waiting_at(pc);
+                    return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Asleep { pc })));
+                }
+            }
+        }
+    }
+
+    /// The address of the wait instruction, given where the CPU would go on.
+    fn waiting_at(&self, pc: u64) -> u64 {
+        let Ok(isa) = self.choice.machine.isa.parse() else { return pc };
+        let before = |sizes: [u64; 2], is_wait: fn(decode::Isa, &[u8]) -> bool| {
+            sizes.into_iter().map(|size| pc.wrapping_sub(size)).find(|&address| {
+                let code = self.image.code_at(address.wrapping_sub(self.choice.load_bias));
+                code.is_some_and(|code| is_wait(isa, code))
+            })
+        };
+        // Newer versions of QEMU sleep at a `wfe`, too. The short one first: it may stand before a `wfi`.
+        before([4, 2], decode::is_wfi).or_else(|| before([2, 4], decode::is_wfe)).unwrap_or(pc)
+    }
+}

@@ -1,0 +1,9 @@
+//! Supervision of a run: its progress, how it ends, and detection of runs that stand still.
+
+pub(in crate::run) mod ending;
+pub mod errors;
+pub mod execution;
+pub(in crate::run) mod no_progress;
+pub mod progress;
+pub(in crate::run) mod stillness;
+pub mod tail;

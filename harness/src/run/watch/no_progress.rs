@@ -1,0 +1,125 @@
+//! What alone the firmware did up to the end, as the plugin noted it, judged by the image and the memory tree.
+
+use std::collections::BTreeSet;
+
+use decode::{Flow, decode};
+use wire::control::Word;
+
+use crate::profile::VcpuCounts;
+use crate::profile::no_progress::{Only, OnlyHandler, OnlyPoll, is_long};
+use crate::run::qemu::memory;
+use crate::run::records::fault::{describe_fault, fault_address, riscv_fault};
+use crate::run::records::read::{Poll, Records};
+use crate::run::request::plan::Plan;
+
+/// Most instructions between two reads of a register that nothing but waits for it.
+const POLL_INSNS: u64 = 64;
+
+/// Most instructions of a loop that is followed.
+const LOOP_INSNS: usize = 16;
+
+impl Plan<'_> {
+    /// What alone the firmware did; `pc` is where it ended, `tree` the machine's memory tree.
+    pub(in crate::run) fn only(&self, records: &Records, pc: Option<u64>, tree: &str) -> Only {
+        if records.control.get(Word::WindowOpen) == 0 {
+            return Only::default();
+        }
+        let handler = self.only_handler(records, tree).filter(|handler| {
+            // Any handler may be what runs as a window ends, and many a fault is mended by its handler.
+            handler.is_fault || pc.is_some_and(|pc| self.only_loops(handler.since_insns, pc, records))
+        });
+        Only { handler, poll: only_poll(records, tree), standstill: None }
+    }
+
+    /// The registers that were read over and over; `tree` is the machine's memory tree.
+    pub(in crate::run) fn polls(&self, records: &Records, tree: &str) -> Vec<OnlyPoll> {
+        let polls = records.polls.iter().map(|&Poll { pc, address, value, since_insns, times }| OnlyPoll {
+            pc,
+            address,
+            value,
+            times,
+            since_insns,
+            device: memory::device_at(tree, address),
+        });
+        polls.collect()
+    }
+
+    fn only_handler(&self, records: &Records, tree: &str) -> Option<OnlyHandler> {
+        let word = |word| records.control.get(word);
+        let times = Some(word(Word::ExceptionTimes)).filter(|&times| times > 0)?;
+        let number = word(Word::ExceptionNumber);
+        let is_riscv = self.choice.machine.isa.parse().is_ok_and(decode::Isa::is_riscv);
+        let is_fault = word(Word::Fault) == 1;
+        let cfsr = word(Word::FaultCfsr);
+        let (fault, address) = if !is_fault {
+            (None, None)
+        } else if is_riscv {
+            riscv_fault(number, word(Word::FaultValue))
+        } else {
+            let fault = describe_fault(cfsr, word(Word::FaultHfsr), word(Word::FaultMmfar), word(Word::FaultBfar));
+            (fault, fault_address(cfsr, word(Word::FaultMmfar), word(Word::FaultBfar)))
+        };
+        Some(OnlyHandler {
+            number,
+            handler: word(Word::ExceptionHandler),
+            pc: word(Word::ExceptionPc),
+            since_insns: word(Word::ExceptionSince),
+            times,
+            fault,
+            device: address.and_then(|address| memory::device_at(tree, address)),
+            is_fault,
+            yields: word(Word::ExceptionYields) == 1,
+        })
+    }
+
+    /// Whether nearly all that has executed since is the loop at `pc`, which goes round for ever whatever happens, but for
+    /// interrupts. A handler may have said something first; what it has started may be an application.
+    fn only_loops(&self, since_insns: u64, pc: u64, records: &Records) -> bool {
+        let Some(of_loop) = self.endless_loop(pc) else { return false };
+        let Some(counts) = alone(records) else { return false };
+        let insns = counts.clock_insns.saturating_sub(since_insns);
+        let looped: u64 = counts.insns.iter().filter(|insn| of_loop.contains(&insn.pc)).map(|insn| insn.count).sum();
+        insns.saturating_sub(looped) <= insns / 100
+    }
+
+    /// The instructions at `pc`, where they go round for ever.
+    fn endless_loop(&self, mut pc: u64) -> Option<BTreeSet<u64>> {
+        let isa = self.choice.machine.isa.parse().ok()?;
+        let mut passed = BTreeSet::new();
+        while passed.len() < LOOP_INSNS {
+            if !passed.insert(pc) {
+                return Some(passed);
+            }
+            let code = self.image.code_at(pc.wrapping_sub(self.choice.load_bias))?;
+            let insn = decode(isa, pc, code);
+            pc = match insn.flow {
+                Flow::Next => pc.wrapping_add(insn.len_bytes.into()),
+                Flow::Jump { target } => target,
+                _ => return None,
+            };
+        }
+        None
+    }
+}
+
+/// The only CPU that has executed anything.
+fn alone(records: &Records) -> Option<&VcpuCounts> {
+    let mut busy = records.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0);
+    busy.next().filter(|_| busy.next().is_none())
+}
+
+fn only_poll(records: &Records, tree: &str) -> Option<OnlyPoll> {
+    let word = |word| records.control.get(word);
+    let times = Some(word(Word::PollTimes)).filter(|&times| times > 0)?;
+    let counts = alone(records)?;
+    let (since_insns, address) = (word(Word::PollSince), word(Word::PollAddress));
+    let insns = counts.clock_insns.saturating_sub(since_insns);
+    (is_long(since_insns, counts.clock_insns) && insns / times <= POLL_INSNS).then(|| OnlyPoll {
+        pc: word(Word::PollPc),
+        address,
+        value: word(Word::PollValue),
+        times,
+        since_insns,
+        device: memory::device_at(tree, address),
+    })
+}
