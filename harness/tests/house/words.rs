@@ -34,14 +34,7 @@ fn complaints(file: &str, text: &str) -> Vec<String> {
 fn doc_comments_begin_with_a_noun_or_a_verb() {
     let sources = all_sources();
     let found: Vec<String> = sources.iter().flat_map(|(file, text)| complaints(file, text)).collect();
-    assert!(
-        found.is_empty(),
-        "{}",
-        found.join(
-            "
-"
-        )
-    );
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 #[test]
