@@ -296,7 +296,7 @@ impl<'a> Finder<'a> {
         let mut length = (last - from).div_ceil(of_window.div_ceil(self.max_hits).max(1)).max(1);
         let mut counting =
             Counting { turns: &turns, entries: &entries, nth, open: Vec::new(), calls: 0, found: None };
-        // As long a part at once as there is room for its hits.
+        // Searches in parts, each short enough that its hits can all be kept.
         while from < last && counting.found.is_none() {
             let until = last.min(from + length);
             let (hits, count) = travel.hits(&addresses, Some(until + 1), self.max_hits as usize)?;

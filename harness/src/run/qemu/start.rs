@@ -84,7 +84,7 @@ impl Start {
     /// Writes the file that the plugin reads.
     fn write(&self, workspace: &Workspace) -> io::Result<()> {
         if self.unread.is_some() {
-            // The plugin keeps the table's memory from the request.
+            // The plugin then uses the machine table's memory, which the request has.
             return Ok(());
         }
         let mut bytes = Vec::new();

@@ -382,7 +382,7 @@ impl Timekeeper {
     fn wait(&self) {
         let poll = |&fd: &RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polls: Vec<libc::pollfd> = self.events.iter().map(poll).collect();
-        // SAFETY: as many as there are.
+        // SAFETY: the array has that many elements.
         unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, GLANCE_MS) };
         for poll in polls.iter().filter(|poll| poll.revents & libc::POLLIN != 0) {
             let mut count = [0u8; 8];
