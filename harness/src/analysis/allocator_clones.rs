@@ -50,7 +50,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Whether there are none.
+    /// Whether there are no copies.
     pub fn is_empty(&self) -> bool {
         self.clones.is_empty() && self.inlined.is_empty()
     }

@@ -292,7 +292,7 @@ impl CallGraph {
                     nodes.entry(member).or_default().add(sum);
                 }
             } else if tree.members[member as usize].frame.role == FrameRole::Inlined {
-                // An inlined function is no party: its calls are those of the function around it.
+                // An inlined function has no calls of its own: they belong to the function around it.
                 level.caller = outer.map_or(member, |outer| outer.caller);
             }
             levels.push(level);

@@ -12,8 +12,7 @@ const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
 /// Opens a file with the command that BROWSER names, or as the desktop does.
 ///
-/// # Errors
-/// When there is no such command: the file is written all the same.
+/// # Errors When there is no such command. The file exists anyway.
 pub(super) fn open(file: &Path) -> Result<(), InputError> {
     let named = env::var_os("BROWSER").filter(|name| !name.is_empty());
     let commands: Vec<OsString> = match named {

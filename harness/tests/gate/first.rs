@@ -1,5 +1,5 @@
-//! The promises of `harness init`: what it writes passes `harness test` at once, wherever that is run; an image that fails is
-//! left out with the reason; what is there already stays as it is.
+//! The promises of `harness init`: the written suite passes `harness test` at once, from any directory; a failing
+//! image is left out, with the reason; existing files stay unchanged.
 
 use std::fs;
 use std::path::Path;

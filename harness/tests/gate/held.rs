@@ -1,5 +1,6 @@
 //! The promise: no gate is dead. A limit or assertion on a name that is neither in the run nor in the baseline is
-//! reported, whatever its kind and wherever it is written. A name that only one of them has is a verdict of its own.
+//! reported, for every kind of name and every place in the suite. A name that only one of them has gets a verdict of
+//! its own.
 
 use std::collections::BTreeMap;
 use std::fs;

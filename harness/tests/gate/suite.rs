@@ -184,7 +184,7 @@ fn one_core_and_a_cache_give_the_same_bytes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn where_jobs_are_as_many_as_cores_each_has_one() {
-    // Count the cores that this process may use; what it starts inherits them.
+    // Count the cores that this process may use; child processes inherit them.
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:\t")).unwrap();
     let cores: usize =
@@ -628,7 +628,7 @@ fn assertions_hold_the_profile_against_arithmetic() {
         "riscv64-tiles",
         &["calls(\"draw_8x8_tile\") == 442367", "calls(\"draw_8x8_tlie\") == 0", "coverage(\"tiels.c\") > 0%"],
     )
-    // Two of the assertions name what the image lacks: a mistake of the suite, exit code 2.
+    // Two of the assertions have names that the image lacks: an error in the suite, exit code 2.
     .expect_code(2);
     let failures = wrong.failures("riscv64-tiles");
     assert!(failures[0].ends_with(": 442,368"), "{failures:?}");

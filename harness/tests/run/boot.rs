@@ -26,7 +26,8 @@ void reset(void) {
 }
 "#;
 
-/// Builds that image and writes the exception's vector, which is empty in the table of all images here.
+/// Builds [`BY_EXCEPTION`] and sets its exception's vector, which is empty in the vector table that all these images
+/// share.
 fn by_exception(target: &built::Target, dir: &Path, name: &str) -> PathBuf {
     let elf = target.build_source(dir, name, BY_EXCEPTION);
     let mut bytes = fs::read(&elf).unwrap();

@@ -410,7 +410,7 @@ fn no_emulator_survives_a_killed_harness() {
 
 #[test]
 fn what_asks_whether_a_register_is_there_has_not_faulted_for_ever() {
-    // The trap goes on in the same function, at an address that is no handler's after that.
+    // After the trap the same function continues, at an address that no longer is a handler's.
     let source = "volatile unsigned sum;\n\
         void reset(void) { __asm__ volatile(\"la t0,1f\\n csrrw t0,mtvec,t0\\n csrwi 0x747,2\\n .balign 4\\n\\\n\
         1: csrw mtvec,t0\" ::: \"t0\"); for (;;) sum += 3; }";

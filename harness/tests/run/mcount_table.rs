@@ -63,7 +63,7 @@ const CHIPS: [Chip; 4] = [
         // QEMU mirrors the memory behind 0x203fffff.
         edge: "0x207ffff0",
     },
-    // The processor sees its memory at another address than the board.
+    // The memory's address for the processor differs from its address on the board.
     Chip {
         name: "cortex-m33",
         target: || cortex_m("-mcpu=cortex-m33 -mfloat-abi=soft", 0x1000_0000, 0x3800_0000, 0x3840_0000),

@@ -1,5 +1,5 @@
-//! The promise: firmware that only waits, or has given up, is told from firmware that works or idles although a tick
-//! goes on, in the first line and by `--strict`.
+//! The promise: firmware that only waits or has given up is distinguished from firmware that works or idles, even
+//! with a periodic tick: in the first line, and by `--strict`.
 
 use std::path::{Path, PathBuf};
 
@@ -137,7 +137,7 @@ const HONEST: [(&str, &str); 10] = [
          NOIPA void stop(int status) { for (;;) {} }\n\
          NOIPA int main(void) { start(); work(); return 0; }\n#define AFTER stop(",
     ),
-    // `main` never ends; behind it, start-up code would go on.
+    // `main` never ends; if it did, start-up code would continue.
     (
         "interrupts-below-start-up-code",
         "void on_tick(void) { work(); }\n\

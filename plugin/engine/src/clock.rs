@@ -403,7 +403,7 @@ impl Clock {
     /// Next event that fell into the suspected block, now that the clock tells its progress. None: there is none, or
     /// none yet, since the block may not be over.
     pub fn due(&mut self, vcpu: u32, ledger: &Ledger<impl Counters>) -> Option<Due> {
-        // Nearly always there is none, and nothing else need be checked.
+        // Nearly always there is no event, and no other check is needed.
         let &Suspect { block, index, insns: before, .. } = self.vcpus[vcpu as usize].suspect.as_ref()?;
         let insns = ledger.insns(vcpu);
         let at_insns = self.next_event(vcpu);

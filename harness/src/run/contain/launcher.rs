@@ -174,7 +174,7 @@ mod host {
             }
             ruleset.restrict_self().map_err(io::Error::other)?;
         }
-        // There is none for this architecture, which has been reported.
+        // An architecture without a filter has been reported already.
         let filter = if walls.no_network { filter().ok() } else { None };
         match filter.map(|filter| apply_filter(&filter)) {
             Some(Err(error)) if !is_unfiltered(&error) => Err(io::Error::other(error)),

@@ -65,8 +65,8 @@ pub struct Walls {
     pub(in crate::run) limits: Vec<(Limit, u64)>,
 }
 
-/// Largest file, larger than any record of a run that somebody waits for, and small enough for a disk: `--period 1`
-/// writes at most three bytes per instruction, and this is seven minutes of it.
+/// Largest file. Larger than any record of a run of reasonable length, and small enough for a disk: `--period 1`
+/// writes at most three bytes per instruction, which takes seven minutes for this size.
 const FILE_BYTES: u64 = 64 << 30;
 
 /// Most open files: QEMU has about 20 open, and firmware opens files in its scratch directory.

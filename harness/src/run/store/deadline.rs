@@ -324,7 +324,7 @@ mod tests {
         assert!(!making.exists());
         assert_eq!((deadline.run_begins(), deadline.keep(), deadline.check()), (Err(why), Err(why), Err(why)));
         assert!(!deadline.has_profile());
-        // A run that begins before the check goes on.
+        // A run that begins before the check continues.
         let kept = Deadline::new(Some(Duration::ZERO));
         assert_eq!((kept.run_begins(), kept.look()), (Ok(()), None));
         kept.run_ended(0);

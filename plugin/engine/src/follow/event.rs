@@ -1,6 +1,6 @@
 //! Events that a `wfe` waits for (Armv7-M ARM B1.5.18).
 //!
-//! QEMU before 11.0 goes on at once after a `wfe`. A processor whose event register is clear would sleep until an
+//! QEMU before 11.0 continues at once after a `wfe`. A processor whose event register is clear would sleep until an
 //! interrupt or a `sev` comes. So firmware that idles in this way repeats its idle loop, and executes instructions
 //! that no chip would. The event register is tracked here, and those instructions are counted: from the `wfe` to the
 //! event that would have woken the processor.

@@ -205,7 +205,7 @@ impl Spans {
         self.moments[vcpu as usize].changing = Some(pc);
     }
 
-    /// Checks the mask after such an instruction.
+    /// Checks the mask after an instruction that may have changed it.
     pub fn check_mask(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         let moment = &mut self.moments[vcpu as usize];
         let at = match (moment.changing.take(), moment.masked) {

@@ -451,8 +451,8 @@ impl<V: Vcpu> Guest<V> {
         true
     }
 
-    /// Length of the text at an address up to its NUL; slightly more than `most` if there is none by then. None: it
-    /// runs out of memory.
+    /// Length of the text at an address up to its NUL; slightly more than `most` if there is none by then. None: the
+    /// memory ends before it.
     pub fn text_bytes(&mut self, address: u64, most: u64) -> Option<u64> {
         let mut seen = 0;
         while seen < most {
@@ -533,7 +533,7 @@ impl<V: Vcpu> Guest<V> {
 
     /// Begins another epoch, since traps will have another target.
     pub fn vector_moves(&mut self) {
-        // Zero is final: firmware that moves the vector so often gets no more epochs.
+        // Zero is final: after 2^64 - 1 changes of the vector there are no more epochs.
         self.epoch = if self.epoch == 0 { 0 } else { self.epoch.wrapping_add(1) };
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn on_translate<T: TranslateHook>(id: u64) {
 
 /// Names the function called at translation.
 pub(crate) trait TranslateHook {
-    /// The function.
+    /// Function that QEMU calls for each translated block.
     const CALL: TranslateCallback;
 }
 
