@@ -62,7 +62,7 @@ const ARCHITECTURES: [Architecture; 3] = [
     },
 ];
 
-/// More instructions than QEMU's boot ROM, which runs first on RISC-V, has.
+/// Number of instructions to run: more than QEMU's boot ROM has, which comes first on RISC-V.
 const INSNS: u64 = 16;
 
 /// Prefix of the directory that the tests run in.

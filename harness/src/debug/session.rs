@@ -142,8 +142,8 @@ impl Session {
         started.context(Refused("another run cannot be started".to_owned()))
     }
 
-    /// Switches to a run whose accesses can be watched, or back, at the same instruction. If that is not reached, the
-    /// debugger stays where it is; then returns the stop on the way.
+    /// Switches to a run whose accesses can be watched, or back, at the same instruction. If the instruction is not
+    /// reached, the debugger stays where it is, and the stop on the way is returned.
     fn watch(&mut self, watching: bool) -> Result<Option<Stop>> {
         if watching == self.is_watching {
             return Ok(None);

@@ -197,7 +197,7 @@ const ARM_PORTS: [(u64, usize, Option<usize>); 5] = [
     (9, 0, Some(8)),
     // Ports for Armv8-M without TrustZone: the stack's limit, lr.
     (10, 2, Some(1)),
-    // Ports with TrustZone: the secure context before those.
+    // Ports with TrustZone: the secure context, the stack's limit, lr.
     (11, 3, Some(2)),
     // ARM_CM0 since V11.
     (9, 1, Some(0)),

@@ -220,7 +220,7 @@ fn a_run_that_the_host_ends_says_that_it_only_faulted() {
         assert!(first.starts_with("warning: since instruction "), "{name}: {first}");
         assert!(first.contains("in SystemClock_Config ("), "{name}: {first}");
     }
-    // Firmware that goes on after its faults.
+    // Firmware that continues after its faults.
     for name in ["cortex-m3-probing", "riscv64-probing"] {
         let run = run_file(&image(name), &["--for", "1000G", "--timeout", "2"]).expect_code(4);
         assert!(!run.stdout.lines().next().unwrap().contains("since instruction"), "{name}: {}", run.stdout);

@@ -230,7 +230,7 @@ impl Heap {
         self.calls.is_ambiguous(pc, sp)
     }
 
-    /// Handles an address that such a function may have returned to, before it is counted.
+    /// Handles an address that an allocation function may have returned to, before it is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         let ended = self.calls.leave(pc, guest.stack_pointer(), core, ledger);
         // Tail-called functions return with the first call. Calls within it returned unnoticed.

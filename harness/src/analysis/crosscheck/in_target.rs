@@ -493,8 +493,8 @@ impl Witness<'_> {
         let opened = self.profile.facts.before_window_insns > 0;
         let landed = if opened { reported.saturating_sub(entries) } else { 0 };
         let mut flights = Flights {
-            // Calls on the way to the function, and in it on the way to the runtime; calls in the runtime are known
-            // for all functions together.
+            // Calls under way to the function, plus calls inside it that have not reached the runtime. Calls inside
+            // the runtime are known only for all functions together.
             started: called.saturating_sub(entries) + entries.saturating_sub(reported),
             landed,
             misnamed: 0,

@@ -533,7 +533,7 @@ impl<V: Vcpu> Guest<V> {
 
     /// Begins another epoch, since traps will have another target.
     pub fn vector_moves(&mut self) {
-        // Zero is final: after 2^64 - 1 changes of the vector there are no more epochs.
+        // Zero is final: after 65,535 changes of the vector there are no more epochs.
         self.epoch = if self.epoch == 0 { 0 } else { self.epoch.wrapping_add(1) };
     }
 
