@@ -45,7 +45,7 @@ const MAX_BACKOFF: u32 = 8;
 /// for them (`cmsdk-apb-uart.c` writes CTRL).
 const OFFERS: u32 = 12;
 
-/// The same at wait instructions, which may come often, and after which there may be no instruction.
+/// Repeated offers at wait instructions, which may come often, and after which there may be no instruction.
 const OFFERS_AT_WAITS: u32 = 1000;
 
 /// Ctrl-A, which begins the multiplexer's commands; sent twice, it types itself.

@@ -19,7 +19,7 @@ use wire::request::Request;
 /// Interval of checks of devices' output: long enough to cost nothing, short enough for a disk.
 const LOOK_INSNS: u64 = 1 << 20;
 
-/// The same for a small limit.
+/// Interval of these checks for a small limit.
 const LEAST_LOOK_INSNS: u64 = 1 << 12;
 
 /// Bytes that each file counts for at least, so that the number of files is bounded, too.

@@ -24,13 +24,13 @@ pub enum Level {
 /// Kind of disagreement between an unwound stack and the followed calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
-    /// It names the reason why it ends, and is the inner end of the true stack.
+    /// The stack names the reason why it ends, and is the inner end of the true stack.
     Cut(Unknown),
-    /// It names the reason why it ends, but is not the inner end of the true stack.
+    /// The stack names the reason why it ends, but is not the inner end of the true stack.
     Stray(Unknown),
-    /// It is the inner end of the true stack, presented as the whole.
+    /// The stack is the inner end of the true stack, presented as the whole.
     Short,
-    /// It shows calls that never happened.
+    /// The stack shows calls that never happened.
     False,
 }
 

@@ -59,7 +59,7 @@ struct State {
     stage: Stage,
     /// Directory of the incomplete profile.
     making: Option<PathBuf>,
-    /// The same directory while the complete profile is put in its place, and the old one is removed.
+    /// Directory of the complete profile while it is put in its place and the old one is removed.
     placing: Option<PathBuf>,
     given_up: Option<GivenUp>,
 }

@@ -9,14 +9,14 @@ use crate::run::records::read::Progress;
 /// ready) confirms it, so this does not depend on speed.
 const STILLNESS: Duration = Duration::from_millis(200);
 
-/// The same without the host's accounting.
+/// Time as [`STILLNESS`], on a host without such accounting.
 const STILLNESS_UNSEEN: Duration = Duration::from_secs(5);
 
 /// Host CPU time that QEMU must have used without any counted instruction. No instruction takes that long, and since
 /// nothing is counted meanwhile, the profile has the same bytes in every run.
 const STUCK: Duration = Duration::from_secs(3);
 
-/// The same before the first instruction, when the machine may still be in preparation.
+/// Host CPU time as [`STUCK`], before the first instruction, when the machine may still be in preparation.
 const STUCK_AT_START: Duration = Duration::from_secs(20);
 
 /// Unit of Linux's accounting of processes: USER_HZ, which has this value on every processor that QEMU is built for
