@@ -28,7 +28,8 @@ const HARNESS: &[&str] = &[
     "commands",
 ];
 
-/// Modules of the plugin, whose own tests cannot be linked: data, then the state made of them, then QEMU's callbacks.
+/// Modules of the plugin, which has no unit tests because it cannot be linked by itself: data, then the state made of
+/// them, then QEMU's callbacks.
 const PLUGIN: &[&str] = &[
     "qemu",
     "records",
@@ -47,7 +48,7 @@ const PLUGIN: &[&str] = &[
     "translate",
 ];
 
-/// The library's that the plugin is made of, which knows nothing of QEMU.
+/// Modules of the engine, the plugin's library that is independent of QEMU.
 const ENGINE: &[&str] = &[
     "block",
     "ledger",
@@ -236,7 +237,7 @@ fn nothing_of_qemus_is_looked_up_past_the_table_of_tricks() {
     for path in sources(&qemu) {
         let text = fs::read_to_string(qemu.join(&path)).unwrap();
         let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        // The API's own are those that later versions have; the others come by their row.
+        // Functions of later API versions are looked up in `later.rs`; all others by their row of the table.
         let (is_door, is_api) = (path == Path::new("symbols.rs"), path == Path::new("api/later.rs"));
         let looks_up = code.contains("symbols::symbol");
         assert!(!code.contains("dlsym") || is_door, "{}: dlsym", path.display());

@@ -48,15 +48,15 @@ use crate::show;
 pub trait Listener {
     /// Receives a warning or other message for the user.
     fn say(&mut self, line: &str);
-    /// Receives a line about the machine that was chosen.
+    /// Receives the line about the chosen machine.
     fn choice(&mut self, line: &str) {
         self.say(line);
     }
-    /// Receives another machine that would have done, with the reason against it.
+    /// Receives the line about a machine that was not chosen, with the reason.
     fn runner_up(&mut self, line: &str) {
         self.choice(line);
     }
-    /// Receives a feature that this host lacks; it concerns the host, not the firmware.
+    /// Receives a feature that this host lacks. The firmware is not concerned.
     fn host(&mut self, line: &str) {
         self.say(line);
     }
@@ -305,7 +305,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     Ok(Measured { profile, console: workspace.console() })
 }
 
-/// The chips that may help firmware which waits for what QEMU's machine has not, or faults there.
+/// Suggests the chips whose description may help firmware that ends in a fault, or polls a device that QEMU's machine
+/// lacks.
 fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<String> {
     let only = &profile.facts.only;
     let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
@@ -319,7 +320,7 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
     ))
 }
 
-/// Collects what a profile says of its chip.
+/// Collects the profile's facts about the chip.
 fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<profile::Chip> {
     let table =
         fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
@@ -348,7 +349,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
     })
 }
 
-/// Describes what is not promised where QEMU does not say which memory the machine has.
+/// Describes the limits of the memory check when QEMU does not report the machine's memory.
 fn describe_unread(why: &Unread, choice: &Choice) -> String {
     let known = if choice.machine.memory.is_empty() {
         "where the image itself lies"
@@ -362,7 +363,7 @@ fn describe_unread(why: &Unread, choice: &Choice) -> String {
     )
 }
 
-/// Spans that begin or end at several functions. The plugin names spans by their first addresses.
+/// Spans with several start or end functions. The plugin names spans by their first addresses.
 ///
 /// # Errors
 /// When two different spans have the same first addresses.
@@ -394,7 +395,7 @@ fn explain_choice(choice: &Choice, listener: &mut dyn Listener) {
     }
 }
 
-/// Whether the image says that its RISC-V has 16-bit instructions.
+/// Whether the image's RISC-V attributes name 16-bit instructions.
 fn has_compressed(image: &Image) -> bool {
     let extensions = image.needs.riscv.as_deref().map(machine::riscv_extensions).unwrap_or_default();
     extensions.iter().any(|extension| extension == "c" || extension == "zca")
@@ -408,7 +409,7 @@ fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
     image.symbols_from.as_ref().map(read).transpose()
 }
 
-/// Executions of the instruction that waits for an interrupt, and sleeps of the one that waits for an event.
+/// Number of executed `wfi` instructions, and of sleeps at `wfe`.
 fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
     let Ok(isa) = plan.choice.machine.isa.parse() else { return 0 };
     let is_wait = |pc: u64| {

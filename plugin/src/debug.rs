@@ -1,9 +1,9 @@
-//! A debugger's view of the run: the vCPU held in the callback of an instruction, and what the harness asks meanwhile
-//! ([`wire::debug`]).
+//! A debugger's view of the run: the vCPU held in the callback of an instruction, and the harness's commands
+//! meanwhile ([`wire::debug`]).
 //!
-//! The state of the processor is that before the instruction; virtual time stands still, for it is counted in
-//! instructions. Nothing that is answered changes the run: peripherals, which reading may change, are read by a copy of
-//! the process that ends with it. What is changed makes another run of it, which the harness keeps in mind.
+//! The processor's state is that before the instruction. Virtual time stands still, since it is counted in
+//! instructions. No answer changes the run: a peripheral, which a read may change, is read in a copy of the process
+//! that exits afterwards. A write makes another run of it; the harness keeps track of that.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{self, Read};
@@ -22,64 +22,64 @@ use crate::qemu::{self, Copier, Edition, Editions, Side, Socket};
 use crate::records::Ledger;
 use crate::wait::MainThread;
 
-/// How often a run that executes looks whether it is to be held.
+/// Instructions between two checks for a request to hold the run.
 const SLICE_INSNS: u64 = 1 << 20;
 
-/// All watched memory lies between these.
+/// Bounds of all watched memory.
 static WATCHED_START: AtomicU64 = AtomicU64::new(u64::MAX);
 static WATCHED_END: AtomicU64 = AtomicU64::new(0);
 
-/// Most bytes of devices' registers that are read at once.
+/// Largest read of device registers, in bytes.
 const MAX_DEVICE_BYTES: u64 = 256;
 
 /// Longest access, in bytes.
 const MAX_ACCESS_BYTES: u64 = 16;
 
-/// Whether an access to an address may be one of watched memory: for callbacks that come often.
+/// Whether an access may touch watched memory; cheap, for callbacks that come often.
 pub(crate) fn may_be_watched(address: u64) -> bool {
     address < WATCHED_END.load(Ordering::Relaxed)
         && address.saturating_add(MAX_ACCESS_BYTES) > WATCHED_START.load(Ordering::Relaxed)
 }
 
-/// The harness, and what it wants.
+/// Connection to the harness, and the stops that it asked for.
 pub(crate) struct Debugger {
     socket: Socket,
-    /// Accesses are watched for in this run.
+    /// Whether the run was translated with callbacks for memory accesses.
     watches_memory: bool,
-    /// The instruction to be held at.
+    /// Instruction to hold at.
     until: Option<u64>,
     at_stops: AtStops,
     breakpoints: BTreeSet<u64>,
     watches: Vec<Watch>,
-    /// Flags that generated code asks, by the address of the instruction.
+    /// Flags that generated code tests, by the address of the instruction.
     flags: HashMap<u64, Vec<u32>>,
     /// The vCPU that executes.
     vcpu: u32,
-    /// The instruction that the run was last held at.
+    /// Instruction that the run was last held at.
     held_at: u64,
     hits: u64,
     last_hits: VecDeque<Hit>,
-    /// Watched memory was accessed: the next instruction is to be held at.
+    /// Last access of watched memory: hold at the next instruction.
     accessed: Option<Accessed>,
-    /// None: this QEMU has not what it takes.
+    /// None: this QEMU lacks a function that copies need.
     copier: Option<Copier>,
     main_thread: MainThread,
-    /// None: this QEMU has no two that are apart.
+    /// None: this QEMU cannot keep two editions apart.
     editions: Option<Editions>,
     console: String,
     records: String,
 }
 
-/// What a command has the run do.
+/// Effect of a command on the run.
 enum Next {
-    /// It goes on.
+    /// The run goes on.
     Go,
-    /// It stays held.
+    /// The run stays held.
     Stay,
 }
 
 impl Debugger {
-    /// The harness on its socket, where the run is to be debugged.
+    /// Connects to the harness, where the run is to be debugged.
     pub(crate) fn open(
         request: &Request,
         records: &str,
@@ -103,18 +103,18 @@ impl Debugger {
             hits: 0,
             last_hits: VecDeque::new(),
             accessed: None,
-            // What is typed takes QEMU's main thread.
+            // Typing needs QEMU's main thread, which a copy lacks.
             copier: Copier::find()
                 .filter(|_| main_thread.can_be_seen() && request.is_copied && request.input.is_empty()),
             main_thread: main_thread.clone(),
-            // Leaving blocks ends the turn of one of several vCPUs.
+            // Leaving a block would end the turn of one of several vCPUs.
             editions: Editions::find().filter(|_| is_single).inspect(|editions| editions.choose(Edition::Single)),
             console: printed(request),
             records: records.to_owned(),
         }))
     }
 
-    /// One of several vCPUs executes.
+    /// Notes which of several vCPUs executes.
     pub(crate) fn turn_to(&mut self, vcpu: u32) {
         self.vcpu = vcpu;
     }
@@ -129,7 +129,7 @@ impl Debugger {
         self.watches_memory
     }
 
-    /// An instruction has been translated, whose generated code asks a flag.
+    /// Notes the flag that an instruction's generated code tests.
     pub(crate) fn translated(&mut self, pc: u64, flag: u32, ledger: &Ledger) {
         let flags = self.flags.entry(pc).or_default();
         if !flags.contains(&flag) {
@@ -138,29 +138,30 @@ impl Debugger {
         ledger.set(flag, TIMEKEEPER, self.breakpoints.contains(&pc).into());
     }
 
-    /// The instruction at which to ask again.
+    /// Instruction of the next check.
     fn next(&self, insns: u64) -> Option<u64> {
         Some(self.until.unwrap_or(MAX_INSNS).min(insns + SLICE_INSNS))
     }
 
-    /// Whether the run is held nowhere but at an instruction whose number is known.
+    /// Whether the run can only be held at an instruction whose number is known.
     pub(crate) fn may_be_far(&self) -> bool {
         let is_known = match self.at_stops {
             AtStops::Pass => true,
-            // Which instruction accesses memory is known of any.
+            // Any instruction that accesses memory could be logged.
             AtStops::Log(_) => self.breakpoints.is_empty(),
             AtStops::Hold => false,
         };
         is_known && self.editions.is_some()
     }
 
-    /// The instruction at which to ask again, unless there is one to be held at within so many.
+    /// Instruction of the next check; None: a stop may lie within `near` instructions.
     pub(crate) fn glance(&self, insns: u64, near: u64) -> Option<u64> {
         let is_near = self.until.is_some_and(|until| until <= insns + near);
         if is_near || self.socket.is_readable() { None } else { self.next(insns) }
     }
 
-    /// Has the run go on in blocks that can be held at no instruction, or in those that can at each.
+    /// Selects the edition of the code: fast blocks that cannot be held, or blocks that can be held at each
+    /// instruction.
     pub(crate) fn go_far(&mut self, is_far: bool) {
         let Some(editions) = &self.editions else { return };
         editions.choose(if is_far { Edition::Chained } else { Edition::Single });
@@ -169,7 +170,7 @@ impl Debugger {
         }
     }
 
-    /// The run has come to the instruction at which to ask. Returns the next one.
+    /// Handles an instruction that a check is due at. Returns the instruction of the next one.
     pub(crate) fn arrived(&mut self, insns: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) -> Option<u64> {
         let is_first = self.held_at == 0;
         if let Some(editions) = self.editions.take_if(|editions| is_first && !editions.are_apart()) {
@@ -180,20 +181,20 @@ impl Debugger {
         } else if self.until.is_some_and(|until| until <= insns) {
             self.serve(Why::Reached, insns, pc, guest, ledger);
         } else if self.socket.is_readable() {
-            // Anything that comes while the run executes asks for it to be held.
+            // Any message that arrives while the run executes asks to hold it.
             self.serve(Why::Interrupted, insns, pc, guest, ledger);
         }
         self.next(insns)
     }
 
-    /// The run has come to a breakpoint. Returns the instruction at which to ask again.
+    /// Handles a breakpoint. Returns the instruction of the next check.
     pub(crate) fn breakpoint(&mut self, insns: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) -> Option<u64> {
         match self.at_stops {
-            // It has been held here already, for another reason.
+            // The run was held here already, for another reason.
             AtStops::Hold if self.held_at == insns => {}
             AtStops::Hold => {
                 self.serve(Why::Breakpoint, insns, pc, guest, ledger);
-                // Whoever goes on from here and counts counts what is here.
+                // A run that goes on from here and counts stops must count this one.
                 self.log(insns, pc, None, guest);
             }
             AtStops::Log(_) => self.log(insns, pc, None, guest),
@@ -202,7 +203,7 @@ impl Debugger {
         self.next(insns)
     }
 
-    /// Memory was accessed. Whether the run is to be held at the next instruction for it.
+    /// Notes an access of memory. Returns whether to hold at the next instruction.
     pub(crate) fn accessed(&mut self, accessed: Accessed, bytes: u64, pc: u64, guest: &mut Guest) -> bool {
         let Accessed { address, is_store, by } = accessed;
         let is_watched = self.watches.iter().any(|watch| {
@@ -231,7 +232,7 @@ impl Debugger {
         }
     }
 
-    /// The run is over. It is held until the harness has seen enough.
+    /// Holds the ended run until the harness has seen enough.
     pub(crate) fn ended(
         &mut self,
         end: End,
@@ -246,13 +247,13 @@ impl Debugger {
         }
     }
 
-    /// QEMU aborts.
+    /// Reports that QEMU aborts.
     pub(crate) fn aborts(&mut self, insns: u64) {
-        // There is nothing better to do if this fails.
+        // Nothing can be done if this fails.
         let _ = debug::send(self.socket.stream(), &Reply::Aborts { insns }.bytes());
     }
 
-    /// Holds the run, and answers until it is to go on.
+    /// Holds the run and answers commands until one lets it go on.
     fn serve(&mut self, why: Why, insn: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) {
         self.held_at = insn;
         qemu::executes(false);
@@ -284,7 +285,7 @@ impl Debugger {
         self.say(&held);
     }
 
-    /// Makes a copy of this process, which is held here, too, and says so over a socket of its own.
+    /// Forks a copy of this process, held at the same instruction, which reports over a socket of its own.
     fn fork(&mut self, socket: Socket, ledger: &Ledger, held: impl Fn() -> (Why, u64, u64)) {
         let Debugger { copier, main_thread, console, records, .. } = self;
         let Some(copier) = copier else {
@@ -307,12 +308,12 @@ impl Debugger {
 
     fn say(&mut self, reply: &Reply) {
         if debug::send(self.socket.stream(), &reply.bytes()).is_err() {
-            // The harness has gone.
+            // The harness has ended.
             qemu::exit(0);
         }
     }
 
-    /// The next command, and the socket that came with it.
+    /// Receives the next command, and the socket that came with it.
     fn hear(&mut self) -> (Command, Option<Socket>) {
         let mut length = [0; 4];
         let received = self.socket.receive_first(&mut length).and_then(|socket| {
@@ -321,7 +322,7 @@ impl Debugger {
             Ok((command, socket))
         });
         received.unwrap_or_else(|error| {
-            // Its end is how the harness ends this, too.
+            // The harness ends this process by closing the socket, too.
             if error.kind() != io::ErrorKind::UnexpectedEof {
                 qemu::say(&error.to_string());
             }
@@ -335,7 +336,7 @@ impl Debugger {
                 (self.until, self.at_stops) = (until, at_stops);
                 return (Next::Go, None);
             }
-            // It is held already.
+            // The run is held already.
             Command::Interrupt => return (Next::Stay, None),
             Command::Quit => qemu::exit(0),
             Command::SetStops { breakpoints, watches } => {
@@ -356,7 +357,7 @@ impl Debugger {
         (Next::Stay, Some(reply))
     }
 
-    /// What is no memory: read by a copy of the process that ends with it, so that no device of this one notices.
+    /// Reads device registers in a copy of the process that exits afterwards, so that no device of this one changes.
     fn read_aside(&mut self, address: u64, bytes: u64, guest: &mut Guest) -> Vec<u8> {
         let length = bytes.min(MAX_DEVICE_BYTES) as usize;
         let Debugger { copier: Some(copier), main_thread, console, records, .. } = self else { return Vec::new() };
@@ -378,14 +379,14 @@ impl Debugger {
     }
 }
 
-/// Registers that QEMU computes from its clock: it ends where that is asked for from here.
+/// Registers that QEMU computes from its clock; reading them here would end QEMU.
 const CLOCKED: [&str; 9] =
     ["cycle", "time", "instret", "hpmcounter", "mcycle", "minstret", "mhpmcounter", "seed", "htime"];
 
-/// Whether reading a register leaves the run as it is.
+/// Whether a register can be read without changing the run.
 fn is_readable(name: &str) -> bool {
     !CLOCKED.iter().any(|clocked| {
-        // And their upper halves, and those that are numbered.
+        // Upper halves, and numbered ones.
         name.strip_prefix(clocked).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'h'))
     })
 }
@@ -399,7 +400,7 @@ fn registers(pc: u64, guest: &mut Guest) -> Vec<Register> {
         } else {
             Vec::new()
         };
-        // QEMU's own is that of the block's start.
+        // QEMU's own pc is that of the block's start.
         if name == "pc" && bytes.len() <= 8 {
             let length = bytes.len();
             bytes.copy_from_slice(&pc.to_le_bytes()[..length]);
@@ -409,7 +410,7 @@ fn registers(pc: u64, guest: &mut Guest) -> Vec<Register> {
     read.collect()
 }
 
-/// Writes memory; devices would notice.
+/// Writes memory; refuses device registers, which would react.
 fn write(address: u64, bytes: &[u8], guest: &Guest) -> Reply {
     let is_memory = guest.memory_from(address).is_some_and(|there| bytes.len() as u64 <= there);
     if !is_memory {
@@ -428,7 +429,7 @@ fn write_register(name: &str, bytes: &[u8], guest: &mut Guest) -> Reply {
     let Some(handle) = found.filter(|_| name != "pc") else {
         return refused("that register cannot be written: the instruction is about to execute");
     };
-    // Elsewhere than at an instruction QEMU lets nothing be written, and says nothing.
+    // QEMU ignores a write at any other point than an instruction's callback, without an error.
     if qemu::write_register(handle, bytes) && registers.read_bytes(handle) == Some(bytes) {
         Reply::Done
     } else {
@@ -436,7 +437,7 @@ fn write_register(name: &str, bytes: &[u8], guest: &mut Guest) -> Reply {
     }
 }
 
-/// Memory from an address on, as much of it as can be read.
+/// Reads memory from an address on, up to the first byte that cannot be read.
 fn read(mut address: u64, bytes: u64, guest: &mut Guest) -> Vec<u8> {
     let mut read = Vec::new();
     let mut left = bytes.min(MAX_FRAME_BYTES as u64 / 2);

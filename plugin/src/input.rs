@@ -1,19 +1,19 @@
-//! The console's input: typed at exact instructions, whatever the host is doing.
+//! The console's input: typed at exact instructions, whatever the host's load.
 //!
-//! QEMU's main thread reads the console's pipe (`chardev/char-fd.c`) and hands each byte through the
-//! multiplexer (`char-mux.c`), which holds 32 while the device takes none, to the device. By itself it would do so
-//! at any time. So the pipe is empty while the guest runs: where a block begins, or a wait instruction is about to
-//! execute, one byte is written while the vCPU is held here, and the guest goes on when the main thread waits for
-//! file descriptors again. It has then taken the byte, and an interrupt that came of it is pending; or it did
-//! not read, since multiplexer and device are full, and the byte is taken back.
+//! QEMU's main thread reads the console's pipe (`chardev/char-fd.c`) and hands each byte to the device through the
+//! multiplexer (`char-mux.c`), which holds 32 while the device takes none. The host's scheduler would decide when. So
+//! the pipe is empty while the guest runs: where a block begins, or a wait instruction is about to execute, one byte
+//! is written while the vCPU is held here, and the guest goes on when the main thread waits for file descriptors
+//! again. Then it has taken the byte, and its interrupt, if any, is pending. Or multiplexer and device were full and
+//! it did not read; then the byte is taken back.
 //!
 //! Whether the main thread watches the pipe was decided when it last began to wait, and a device may have become
 //! ready since then without telling it. So it is interrupted first, and decides again.
 //!
 //! Semihosting's console is a device with a pipe of its own and room for 1024 bytes, without a multiplexer.
 //!
-//! What the firmware prints, QEMU writes to the console's file at once and on the vCPU's thread: at a given
-//! instruction the file always holds the same.
+//! QEMU writes the firmware's output to the console's file at once, on the vCPU's thread: at a given instruction the
+//! file always holds the same.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -29,38 +29,37 @@ use crate::qemu;
 use crate::records::Ledger;
 use crate::wait::MainThread;
 
-/// Instructions from one byte to the next, and from one look for a prompt to the next.
+/// Instructions between two bytes, and between two searches for a prompt.
 ///
-/// What the firmware does about a byte repeats with this interval, and a sample is taken every 10,007 instructions unless
-/// something else is asked for. With 5,000 two bytes took 10,000, so that for hundreds of samples each fell at nearly the
-/// same place after a byte, and shares of samples were far from the exact ones. 10,007 / 4,201 is near 3 - 0.618…, whose
-/// fraction is the golden ratio's, of all the one farthest from fractions with small terms: the places at which samples
-/// fall spread evenly after any few of them. Those of 2, 4, … 256 intervals, after which a byte that was not taken is
-/// tried again, do, too.
+/// The firmware's work on a byte repeats with this interval, and the default sampling period is 10,007 instructions.
+/// With an interval of 5,000, two bytes took 10,000: hundreds of samples in a row fell at nearly the same distance
+/// from a byte, and shares of samples were far from the exact ones. 10,007 / 4,201 is near 3 - 0.618…. Its fraction
+/// is the golden ratio's, the farthest from fractions with small terms, so that even a few samples spread evenly. The
+/// same holds for 2, 4, … 256 intervals, after which a refused byte is tried again.
 const PACE_INSNS: u64 = 4_201;
 
-/// A byte that was not taken is tried again after a pace, two, four, up to 2^this.
+/// Greatest exponent n of the 2^n intervals after which a refused byte is tried again.
 const MAX_BACKOFF: u32 = 8;
 
-/// A device that is switched on when bytes already wait for it does not look whether there are any
-/// (`cmsdk-apb-uart.c` writes CTRL). So often they are offered again after the last one.
+/// Repeated offers of waiting bytes to the device. A device that is switched on when bytes already wait does not look
+/// for them (`cmsdk-apb-uart.c` writes CTRL).
 const OFFERS: u32 = 12;
 
-/// The same at wait instructions, which may come often and after which no instruction may come.
+/// Repeated offers at wait instructions, which may come often, and after which there may be no instruction.
 const OFFERS_AT_WAITS: u32 = 1000;
 
-/// Ctrl-A, with which the multiplexer's commands begin; twice, it is itself.
+/// Ctrl-A, which begins the multiplexer's commands; sent twice, it types itself.
 const ESCAPE: u8 = 1;
 
-/// No command: has the multiplexer do nothing but to offer the device what it holds.
+/// An unknown command: the multiplexer only offers the device the bytes that it holds.
 const OFFER: [u8; 2] = [ESCAPE, 0];
 
-/// What is typed, and how far that is.
+/// The console's input, and its progress.
 pub(crate) struct Input {
     steps: std::vec::IntoIter<Step>,
-    /// The step whose turn it is.
+    /// The current step.
     step: Option<Step>,
-    /// Bytes of it that were taken; None: it has not begun.
+    /// Bytes of the step that were taken; None: it has not begun.
     typed: Option<usize>,
     taken_bytes: u64,
     /// Steps that have begun.
@@ -69,25 +68,25 @@ pub(crate) struct Input {
     offers: u32,
     offers_at_waits: u32,
     console: Console,
-    /// Of the device that has the input.
+    /// Pipe of the device that gets the input.
     pipe: Pipe,
-    /// The semihosting console's, until it has the input.
+    /// Pipe of the semihosting console, until that gets the input.
     semihosting: Option<Pipe>,
-    /// What the serial port was given before.
+    /// Bytes that the serial port has got.
     serial: Vec<u8>,
-    /// The same, as far as the semihosting console has yet to be given it.
+    /// Bytes of `serial` that the semihosting console has yet to get.
     again: VecDeque<u8>,
 }
 
-/// What the firmware has printed.
+/// The firmware's output, searched for prompts.
 struct Console {
     file: File,
-    /// What was read after the last prompt that was found, as far as the next one can begin in it.
+    /// Output after the last prompt found, as far as the next prompt can begin in it.
     unread: Vec<u8>,
 }
 
 impl Console {
-    /// Whether the prompt has been printed; what comes before its end is then done with.
+    /// Whether the prompt has been printed; discards the output up to its end.
     fn find(&mut self, prompt: &[u8]) -> io::Result<bool> {
         self.file.read_to_end(&mut self.unread)?;
         let found = self.unread.windows(prompt.len()).position(|window| window == prompt);
@@ -96,7 +95,7 @@ impl Console {
         Ok(found.is_some())
     }
 
-    /// Takes note that nothing printed so far is a prompt.
+    /// Skips all output so far.
     fn skip(&mut self) -> io::Result<()> {
         self.unread.clear();
         self.file.seek(SeekFrom::End(0)).map(drop)
@@ -109,7 +108,7 @@ struct Pipe {
     main_thread: MainThread,
 }
 
-/// What became of bytes.
+/// Result of an attempt to type.
 enum Answer {
     Taken,
     Refused,
@@ -172,12 +171,12 @@ impl Input {
         Ok(Some(input))
     }
 
-    /// Whether there is nothing left to do.
+    /// Whether all steps are done.
     pub(crate) fn is_over(&self) -> bool {
         self.step.is_none() && self.offers == 0 && self.again.is_empty()
     }
 
-    /// Types a byte, if it is time for one. `waits`: the firmware is about to wait.
+    /// Types a byte, if one is due. `waits`: the firmware is about to wait.
     fn type_next(&mut self, now: u64, waits: bool) -> io::Result<()> {
         if let Some(&byte) = self.again.front() {
             return self.type_again(byte);
@@ -200,7 +199,7 @@ impl Input {
         Ok(())
     }
 
-    /// Looks whether it is time to type at this instruction of the run, and returns the one at which to look again.
+    /// Types what is due at this instruction; returns the instruction of the next check.
     pub(crate) fn look(&mut self, now: u64, waits: bool, ledger: &Ledger) -> Option<u64> {
         let typed = self.type_next(now, waits);
         ledger.say(Word::InputBytes, self.taken_bytes);
@@ -209,20 +208,20 @@ impl Input {
         self.next_look(now)
     }
 
-    /// The firmware is about to read a byte from the semihosting console. The serial port has the input until then.
-    /// What it has been given, the semihosting console is given again: which of the two the firmware would read could
-    /// not be known, and whether it has read the one cannot.
+    /// Gives the input to the semihosting console, from which the firmware is about to read a byte. Until then the
+    /// serial port has it. All bytes of the serial port are given again: which console the firmware would read was
+    /// not known, and whether it read the serial port is not visible.
     pub(crate) fn semihosting_reads(&mut self) {
         if let Some(pipe) = self.semihosting.take() {
             self.pipe = pipe;
             self.again = std::mem::take(&mut self.serial).into();
-            // There is no multiplexer any more that could be told to.
+            // The semihosting console has no multiplexer to offer bytes again.
             (self.refusals, self.offers, self.offers_at_waits) = (0, 0, 0);
         }
     }
 
-    /// Types a byte on the device that has the input: for the multiplexer's own key the same two, which it takes or
-    /// refuses together, for the first takes no room.
+    /// Types a byte on the device that has the input. The multiplexer's own key is doubled; both are taken or refused
+    /// together, since the first takes no room.
     fn put(&mut self, byte: u8) -> io::Result<Answer> {
         let is_key = self.semihosting.is_some() && byte == ESCAPE;
         self.pipe.put(if is_key { &[ESCAPE, ESCAPE] } else { std::slice::from_ref(&byte) })
@@ -276,7 +275,7 @@ impl Input {
         self.again.clear();
     }
 
-    /// The instruction of the run at which to look again.
+    /// Instruction of the next check.
     pub(crate) fn next_look(&self, now: u64) -> Option<u64> {
         let pace = |doublings: u32| Some(now + (PACE_INSNS << doublings.min(MAX_BACKOFF)));
         if !self.again.is_empty() {

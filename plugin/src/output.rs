@@ -1,12 +1,12 @@
-//! How much the firmware has written: what it printed and its files in the scratch directory, together. Beyond a limit
-//! the run ends, before the disk is full.
+//! Amount of the firmware's output: console and files in the scratch directory together. Beyond a limit the run ends,
+//! before the disk is full.
 //!
-//! QEMU writes both on the thread that executes the guest, so that their sizes at an instruction are the guest's doing
-//! alone, and a run that ends by them ends there each time. They are asked for before each call that writes, whose
-//! length is known, and every so many instructions for devices, which print a byte at a time.
+//! QEMU writes both on the thread that executes the guest, so that their sizes at an instruction depend on the guest
+//! alone, and a run that ends by them ends there each time. They are checked before each call that writes, whose
+//! length is known, and at an interval for devices, which print a byte at a time.
 //!
-//! The firmware may hold all descriptors that there are. One is kept from it, so that a directory can be read all the
-//! same, and what cannot be read is over the limit.
+//! The firmware may use up all file descriptors. One is reserved, so that a directory can still be read; a directory
+//! that cannot be read counts as over the limit.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -16,37 +16,37 @@ use std::os::unix::fs::MetadataExt;
 use engine::marks::printed;
 use wire::request::Request;
 
-/// Distance of looks at what devices have printed: far enough to cost nothing, near enough for a disk.
+/// Interval of checks of devices' output: long enough to cost nothing, short enough for a disk.
 const LOOK_INSNS: u64 = 1 << 20;
 
-/// The same where little is allowed.
+/// Interval of these checks for a small limit.
 const LEAST_LOOK_INSNS: u64 = 1 << 12;
 
-/// What a file takes at least, however short: they cannot be made without end.
+/// Bytes that each file counts for at least, so that the number of files is bounded, too.
 const FILE_BYTES: u64 = 1 << 12;
 
-/// What the firmware has written, held against a limit.
+/// The firmware's output, compared with a limit.
 pub(crate) struct Output {
     limit_bytes: u64,
-    /// What is printed: QEMU writes to the same file.
+    /// The console's output; QEMU writes to the same file.
     console: File,
-    /// The descriptor that directories are read by. None: it was lost, and nothing can be read.
+    /// Reserved descriptor for reading directories. None: it was lost, and nothing can be read.
     spare: Option<File>,
     /// Bytes of the files that were there before the firmware ran.
     given_bytes: u64,
-    /// Bytes of the scratch directory when it was last looked at.
+    /// Bytes of the scratch directory at the last check.
     scratch_bytes: u64,
-    /// What may have been added since.
+    /// Bytes that may have been added since.
     since_bytes: u64,
-    /// The furthest that a file was told to go on at, which may have left a hole before it.
+    /// Greatest offset that a file was positioned at, which may have left a hole before it.
     sought_bytes: u64,
-    /// A file may have lost its name, and be open.
+    /// Whether a file may have lost its name while open.
     has_removed: bool,
 }
 
 impl Output {
-    /// Nothing written yet, where a limit is asked for. The working directory is the scratch directory; the console's file
-    /// is there.
+    /// No output yet; None: no limit is asked for. The working directory is the scratch directory; the console's file
+    /// exists.
     pub(crate) fn new(request: &Request) -> io::Result<Option<Output>> {
         let Some(limit_bytes) = request.max_output_bytes else { return Ok(None) };
         Ok(Some(Output {
@@ -61,49 +61,49 @@ impl Output {
         }))
     }
 
-    /// The limit.
+    /// The limit, in bytes.
     pub(crate) fn limit_bytes(&self) -> u64 {
         self.limit_bytes
     }
 
-    /// Instructions from one look to the next.
+    /// Instructions between two checks.
     pub(crate) fn look_insns(&self) -> u64 {
         (self.limit_bytes / 16).clamp(LEAST_LOOK_INSNS, LOOK_INSNS)
     }
 
-    /// Whether more has been written than is allowed.
+    /// Whether the output exceeds the limit.
     pub(crate) fn is_over(&mut self) -> bool {
         self.would_be_over(0)
     }
 
-    /// Whether more will have been written than is allowed after a call that writes at most so much.
+    /// Whether the output exceeds the limit after a call that writes at most `bytes`.
     pub(crate) fn writes(&mut self, bytes: u64) -> bool {
         if self.would_be_over(bytes) {
             return true;
         }
-        // To which file is for the next look to say.
+        // The next check finds out which file grew.
         self.since_bytes = self.since_bytes.saturating_add(bytes);
         false
     }
 
-    /// A call that writes what cannot be told beforehand. Whether more than is allowed has been written before it.
+    /// Notes a call that writes an unknown amount. Returns whether the output exceeds the limit before it.
     pub(crate) fn writes_some(&mut self) -> bool {
         let is_over = self.would_be_over(0);
         self.since_bytes = u64::MAX;
         is_over
     }
 
-    /// A call after which a file is written to from there on.
+    /// Notes a call that positions a file.
     pub(crate) fn seeks(&mut self, offset: u64) {
         self.sought_bytes = self.sought_bytes.max(offset);
     }
 
-    /// A call that opens a file, which it may make. Whether that is one too many.
+    /// Notes a call that opens a file and may create it. Returns whether the output exceeds the limit then.
     pub(crate) fn opens(&mut self) -> bool {
         self.writes(FILE_BYTES)
     }
 
-    /// A call by which a file may lose its name. Whether that is one too many.
+    /// Notes a call by which a file may lose its name. Returns whether the output exceeds the limit.
     pub(crate) fn removes(&mut self) -> bool {
         self.has_removed = true;
         self.would_be_over(0)
@@ -123,9 +123,10 @@ impl Output {
         is_over(self.scratch_bytes)
     }
 
-    /// Bytes of the firmware's files. More than any limit where they cannot be found out.
+    /// Bytes of the firmware's files; more than any limit where they cannot be determined.
     fn written_bytes(&mut self) -> u64 {
-        // Its place is the directory's meanwhile. This thread executes the firmware: no call of that comes between.
+        // The directory takes the reserved descriptor meanwhile. This thread executes the firmware, which makes no
+        // call in between.
         self.spare = None;
         let bytes = scratch_bytes(self.has_removed);
         self.spare = spare().ok();
@@ -137,12 +138,12 @@ impl Output {
     }
 }
 
-/// A descriptor for later.
+/// A reserved descriptor.
 fn spare() -> io::Result<File> {
     File::open(".")
 }
 
-/// Bytes of the files in the working directory, and of those open ones that have no name any more.
+/// Bytes of the files in the working directory, and of open files that have no name any more.
 fn scratch_bytes(has_removed: bool) -> io::Result<u64> {
     let size = |metadata: &Metadata| metadata.len().max(FILE_BYTES);
     let mut bytes = 0_u64;
@@ -151,11 +152,11 @@ fn scratch_bytes(has_removed: bool) -> io::Result<u64> {
     }
     if has_removed {
         let disk = fs::metadata(".")?.dev();
-        // It may be open many times.
+        // A file may be open several times.
         let mut nameless = BTreeSet::new();
         for entry in fs::read_dir("/proc/self/fd")? {
             let file = match fs::metadata(entry?.path()) {
-                // The directory's own, or of another thread's that has closed it.
+                // The descriptor of the directory itself, or one that another thread has closed.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 file => file?,
             };

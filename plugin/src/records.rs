@@ -1,5 +1,5 @@
-//! The files of the wire format as shared maps: what has been written survives QEMU's death.
-//! The one file with `unsafe` outside of [`crate::qemu`].
+//! Files of the wire format as shared maps: data written survives QEMU's death. The only file with `unsafe` outside
+//! of [`crate::qemu`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,10 +13,10 @@ use wire::counters::{self, CHUNK_BYTES, SLOTS_PER_CHUNK};
 
 use crate::qemu;
 
-/// The books of a run, in these files.
+/// The run's ledger, kept in these files.
 pub(crate) type Ledger = engine::ledger::Ledger<Records>;
 
-/// Bytes that a growing stream is extended by and mapped at a time: memory stays flat.
+/// Bytes by which a growing stream is extended and mapped at a time, so that memory use is constant.
 const WINDOW_BYTES: usize = 1 << 20;
 
 /// Name of the counters' file.
@@ -26,7 +26,7 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// A shared map of a file, unmapped when dropped.
+/// A shared mapping of a file, unmapped when dropped.
 struct Map {
     start: *mut u8,
     bytes: usize,
@@ -38,22 +38,22 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Extends `file` by really allocated bytes and maps them: a full disk is an error here, while
-    /// touching an unallocated page of a map would be SIGBUS.
+    /// Extends `file` by allocated bytes and maps them. A full disk is an error here, while touching an unallocated
+    /// page of a mapping would be SIGBUS.
     fn extend(file: &File, start: u64, bytes: usize) -> io::Result<Map> {
         // SAFETY: the descriptor is open for writing; no memory is involved.
         let errno = unsafe { libc::posix_fallocate(file.as_raw_fd(), start as libc::off_t, bytes as libc::off_t) };
         if errno != 0 {
             return Err(io::Error::from_raw_os_error(errno));
         }
-        // Below 2 GiB where the host can: an address that fits an instruction's immediate makes each
-        // inline counter two host instructions shorter.
+        // Below 2 GiB where the host can: an address that fits an instruction's immediate saves two host instructions
+        // for each inline counter.
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         const PLACE: [libc::c_int; 2] = [libc::MAP_32BIT, 0];
         #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
         const PLACE: [libc::c_int; 1] = [0];
         for place in PLACE {
-            // SAFETY: a new map at a place of the kernel's choice; the file is as long as the map.
+            // SAFETY: a new mapping at a place of the kernel's choice; the file is as long as the mapping.
             let address = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -71,11 +71,11 @@ impl Map {
         Err(io::Error::last_os_error())
     }
 
-    /// Makes the memory this process' own, in a copy of the process that it was shared with.
+    /// Makes the memory private to this process, a copy of the one that shared it.
     fn keep(&self) -> io::Result<()> {
-        // SAFETY: inside the map, which nothing writes meanwhile: the run is held.
+        // SAFETY: inside the mapping, which nothing writes meanwhile: the run is held.
         let bytes = unsafe { std::slice::from_raw_parts(self.start, self.bytes) }.to_vec();
-        // SAFETY: takes the place of exactly what was mapped; what refers to it finds the same there.
+        // SAFETY: replaces exactly the old mapping; references to it find the same content.
         unsafe {
             let address = libc::mmap(
                 self.start.cast(),
@@ -109,7 +109,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped; no reference into it outlives `self`.
+        // SAFETY: exactly the mapped range; no reference into it outlives `self`.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }
@@ -118,23 +118,23 @@ impl Drop for Map {
 pub(crate) struct Control(Map);
 
 impl Control {
-    /// Sets a word. Released: a reader that sees it sees what was written before it.
+    /// Sets a word, with release ordering: a reader that sees it sees all earlier writes.
     pub(crate) fn set(&self, word: Word, value: u64) {
         self.0.u64_at(word as usize * 8).store(value, Ordering::Release);
     }
 }
 
-/// The file of accesses that nothing models: rows of fixed size.
+/// The file of unmodelled accesses: rows of fixed size.
 pub(crate) struct Table(Map);
 
 impl Table {
-    /// Creates it in `directory`, empty.
+    /// Creates an empty file in `directory`.
     pub(crate) fn create(directory: &str) -> io::Result<Table> {
         let file = create(&Path::new(directory).join(wire::chip::FILE_NAME))?;
         Ok(Table(Map::extend(&file, 0, wire::chip::TABLE_BYTES)?))
     }
 
-    /// Counts an access in a row, which is the address' from the first on.
+    /// Counts an access in the row of its address; the first access sets the row's pc.
     pub(crate) fn count(&self, row: usize, address: u64, pc: u64, is_write: bool) {
         let word = |word: usize| self.0.u64_at((row * wire::chip::ROW_WORDS + word) * 8);
         if word(0).load(Ordering::Relaxed) == 0 {
@@ -184,11 +184,11 @@ pub(crate) struct Records {
     pub(crate) control: &'static Control,
     definitions: Stream,
     samples: Stream,
-    /// None: the heap is not followed.
+    /// Heap events; None: the heap is not followed.
     heap: Option<Stream>,
-    /// None: there is no timeline.
+    /// Timeline events; None: there is no timeline.
     timeline: Option<Stream>,
-    /// Most runs have none.
+    /// Slices of the run; most runs have none.
     slices: Option<Stream>,
     directory: PathBuf,
     counters: File,
@@ -198,7 +198,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Creates the files in `directory`, which must hold none of them.
+    /// Creates the files in `directory`, where none of them may exist.
     pub(crate) fn create(directory: &str, vcpus: u32, has_heap: bool, has_timeline: bool) -> io::Result<Records> {
         let path = |name: &str| -> PathBuf { Path::new(directory).join(name) };
         let control_file = create(&path("control"))?;
@@ -223,7 +223,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Makes all of it this process' own, in a copy of the one that writes the files.
+    /// Makes all mappings private to this process, a copy of the one that writes the files.
     pub(crate) fn keep(&self) -> io::Result<()> {
         let maps = [&self.control.0, &self.definitions.window, &self.samples.window];
         let heap = self.heap.as_ref().map(|heap| &heap.window);
@@ -232,7 +232,7 @@ impl Records {
         maps.into_iter().chain(heap).chain(timeline).chain(slices).chain(&self.chunks).try_for_each(Map::keep)
     }
 
-    /// Copies the counters, as they are now, into a file of that name.
+    /// Copies the current counters into a file of that name.
     pub(crate) fn keep_counters(&self, name: &str) -> io::Result<()> {
         fs::copy(self.directory.join(COUNTERS), self.directory.join(name)).map(drop)
     }

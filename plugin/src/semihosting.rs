@@ -1,4 +1,4 @@
-//! Semihosting: how firmware exits, and how it reaches out of the emulated machine.
+//! Semihosting: the firmware's calls by which it exits, and by which it uses the host.
 //!
 //! Specification: <https://github.com/ARM-software/abi-aa/blob/main/semihosting/semihosting.rst>; the
 //! RISC-V one refers to it.
@@ -43,35 +43,36 @@ const SYS_TICKFREQ: u32 = 0x31;
 /// The reason code of a normal exit.
 const APPLICATION_EXIT: u64 = 0x20026;
 
-/// What a call means for the run.
+/// Effect of a call on the run.
 pub(crate) enum Call {
-    /// It ends the run, with this value.
+    /// Ends the run, with this value.
     Ends(End, u64),
-    /// It reads a byte from the console. (The file `:tt` is QEMU's own standard input instead, see [`qemu::give_to_firmware`].)
+    /// Reads a byte from the console. (The file `:tt` is QEMU's own standard input instead, see
+    /// [`qemu::give_to_firmware`].)
     ReadsConsole,
-    /// It adds to what the firmware has written.
+    /// Adds to the firmware's output.
     Writes(Written),
 }
 
-/// What a call adds to what the firmware has written.
+/// Amount that a call adds to the firmware's output.
 pub(crate) enum Written {
     /// One byte.
     Byte,
-    /// The text at an address.
+    /// Text at an address.
     Text(u64),
-    /// Memory.
+    /// Memory, written to an open file.
     Buffer(Buffer),
-    /// What only QEMU can read.
+    /// Amount that only QEMU can read.
     Unread,
-    /// Nothing yet: what is written to a file next begins there, which may be beyond its end.
+    /// Nothing yet: the next write to a file begins there, perhaps beyond its end.
     Sought(u64),
-    /// A file, if that was not there.
+    /// A file, if it did not exist.
     File,
-    /// Nothing, but a file may lose its name, and be open.
+    /// Nothing, but a file may lose its name while open.
     Nameless,
 }
 
-/// Memory that is to be written to a file that is open.
+/// Memory to be written to an open file.
 #[derive(Clone, Copy)]
 pub(crate) struct Buffer {
     address: u64,
@@ -80,17 +81,17 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Whether it goes to standard error, and will be written.
+    /// Whether it goes to standard error and can be read, so that QEMU will write it.
     pub(crate) fn is_error(self, guest: &mut Guest) -> bool {
         self.is_error && guest.is_translated(self.address, self.bytes)
     }
 }
 
-/// QEMU writes at most so much by one call (`semihost_sys_write_gf`).
+/// Most bytes that QEMU writes by one call (`semihost_sys_write_gf`).
 const MAX_WRITE_BYTES: u64 = i32::MAX as u64;
 
 impl Written {
-    /// Whether it may not be written any more.
+    /// Whether it exceeds the limit of the output.
     pub(crate) fn is_too_much(&self, output: &mut Output, guest: &mut Guest) -> bool {
         match *self {
             Written::Byte => output.writes(1),
@@ -99,7 +100,8 @@ impl Written {
                 None => output.writes_some(),
             },
             Written::Buffer(Buffer { address, bytes, .. }) => {
-                // QEMU writes nothing of what it cannot read as a whole. It may read what is not known here.
+                // QEMU writes nothing from a buffer that it can only read in part. It may read memory that is unknown
+                // here.
                 output.writes(bytes) && (guest.is_translated(address, bytes) || output.writes_some())
             }
             Written::Unread => output.writes_some(),
@@ -113,24 +115,24 @@ impl Written {
     }
 }
 
-/// Semihosting's clocks. They are virtual where QEMU lets the plugin answer for them, which is known once it has or has
-/// not.
+/// Semihosting's clocks. They are virtual if QEMU lets the plugin answer in its place; after a call it is known
+/// whether it did.
 #[derive(Default)]
 struct Clocks {
-    /// Answers that there should be.
+    /// Number of answers expected.
     asked: u64,
-    /// The call that was asked last: operation and address.
+    /// Operation and address of the last call.
     last: Option<(u32, u64)>,
 }
 
 impl Clocks {
-    /// Has them answered for.
+    /// Takes over the answers.
     fn new() -> Clocks {
         qemu::answer_clocks();
         Clocks::default()
     }
 
-    /// Notes the last call where it was the host's clock that answered.
+    /// Notes the last call if the host's clock answered it.
     fn check(&mut self, ledger: &mut Ledger) {
         let Some((operation, pc)) = self.last.take() else { return };
         let answers = qemu::clock_answers();
@@ -141,25 +143,25 @@ impl Clocks {
     }
 }
 
-/// Commands for the host, of which none runs: QEMU's way to run one is closed, and where that cannot be done the run ends
-/// before it is taken.
+/// Commands for the host, none of which may run. QEMU's function for them is replaced; where that fails, the run ends
+/// before the call.
 struct Commands {
-    /// QEMU's way is closed.
+    /// Whether QEMU's function is replaced.
     is_closed: bool,
-    /// Commands that should have been refused.
+    /// Number of refusals expected.
     asked: u64,
-    /// The call that was made last: its address, and the command.
+    /// Address and command of the last call.
     last: Option<(u64, String)>,
 }
 
 impl Commands {
-    /// Closes QEMU's way, unless tests want what is behind it tried.
+    /// Replaces QEMU's function, except where tests want the layers behind it tried.
     fn new(served: Semihosting) -> Commands {
         let is_closed = served != Semihosting::Unchecked && qemu::refuse_commands();
         Commands { is_closed, asked: 0, last: None }
     }
 
-    /// Notes the last call: that it was denied, where the command was refused.
+    /// Notes the last call as denied, if the command was refused.
     fn check(&mut self, ledger: &mut Ledger) {
         let Some((pc, text)) = self.last.take() else { return };
         let refused = qemu::refused_commands();
@@ -168,7 +170,7 @@ impl Commands {
         ledger.note_once(Definition::Note { kind, operation: SYS_SYSTEM, pc, text });
     }
 
-    /// Notes that a command is about to be asked for. Some: the run has to end first, with a note of this kind.
+    /// Notes a command that is about to be called. Some: the run must end before, with a note of this kind.
     fn ask(&mut self, pc: u64, command: &Text) -> Option<NoteKind> {
         if !command.is_whole {
             return Some(NoteKind::Unread);
@@ -189,7 +191,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Nothing yet.
+    /// No calls so far.
     pub(crate) fn new(served: Semihosting) -> Asked {
         Asked { clocks: Clocks::new(), commands: Commands::new(served) }
     }
@@ -201,7 +203,7 @@ impl Asked {
     }
 }
 
-/// The semihosting call at `pc`, which is about to be made. Notes what leaves the emulated machine.
+/// Examines the semihosting call at `pc`, which is about to be made. Notes effects outside of the emulated machine.
 pub(crate) fn look(
     pc: u64,
     served: Semihosting,
@@ -265,7 +267,7 @@ pub(crate) fn look(
         }
         SYS_SYSTEM => {
             let command = text(argument, 0, guest);
-            // Where it is refused, the firmware is told that there is no shell, and runs on.
+            // A refused command tells the firmware that there is no shell, and the run goes on.
             let kind = commands.ask(pc, &command)?;
             note(kind, command.shown());
             Some(Call::Ends(End::Denied, operation.into()))
@@ -273,8 +275,8 @@ pub(crate) fn look(
         SYS_OPEN | SYS_REMOVE | SYS_RENAME if served != Semihosting::Unchecked => {
             let second = (operation == SYS_RENAME).then(|| text(argument, 2, guest));
             let paths = [Some(text(argument, 0, guest)), second];
-            // QEMU has no switch that would refuse it, so the run ends before it happens. What
-            // cannot be read as a whole cannot be known to be harmless.
+            // QEMU has no switch to refuse it, so the run ends before the call. A path that cannot be read as a whole
+            // may be harmful.
             let is_served = |path: &Text| {
                 let is_ours = operation == SYS_OPEN && is_no_file(&path.bytes);
                 path.is_whole && (is_ours || served == Semihosting::Scratch && stays_inside(&path.bytes))
@@ -303,7 +305,7 @@ pub(crate) fn look(
         SYS_READ | SYS_ISERROR | SYS_ISTTY | SYS_FLEN | SYS_REMOVE | SYS_RENAME | SYS_ERRNO | SYS_GET_CMDLINE
         | SYS_HEAPINFO | SYS_TICKFREQ => None,
         SYS_SYNCCACHE if guest.isa.is_riscv() => None,
-        // QEMU aborts there.
+        // QEMU would abort at an unknown call.
         _ => Some(Call::Ends(End::UnknownCall, operation.into())),
     }
 }
@@ -317,8 +319,8 @@ fn field(block: u64, index: u64, guest: &mut Guest) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
-/// The NUL-terminated string whose address is the argument block's `index`-th word. QEMU ignores
-/// the length that the block gives, too (semihosting/uaccess.c, `lock_user_string`).
+/// The NUL-terminated string at the address in the argument block's `index`-th word. QEMU ignores the length in the
+/// block, too (semihosting/uaccess.c, `lock_user_string`).
 fn text(block: u64, index: u64, guest: &mut Guest) -> Text {
     let mut text = Text { bytes: Vec::new(), is_whole: false };
     let Some(address) = field(block, index, guest) else { return text };
@@ -335,34 +337,34 @@ fn text(block: u64, index: u64, guest: &mut Guest) -> Text {
     text
 }
 
-/// Longest path that a host takes.
+/// Longest path of a host, in bytes.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// A string in the guest's memory.
 struct Text {
     bytes: Vec<u8>,
-    /// Its end was seen.
+    /// Whether its end was found.
     is_whole: bool,
 }
 
 impl Text {
-    /// As much of it as a note takes.
+    /// Its text, cut to the length of a note.
     fn shown(&self) -> String {
         // A replaced byte takes up to three.
         String::from_utf8_lossy(&self.bytes[..self.bytes.len().min(MAX_TEXT_BYTES / 3)]).into_owned()
     }
 }
 
-/// The console's name, and that of the list of features.
+/// Names of the console and of the list of features.
 const CONSOLE: &[u8] = b":tt";
 const FEATURES: &[u8] = b":semihosting-features";
 
-/// Whether a path names something in the run's own scratch directory.
+/// Whether a path leads to the run's own scratch directory.
 fn stays_inside(path: &[u8]) -> bool {
     !path.starts_with(b"/") && path.split(|&byte| byte == b'/').all(|part| part != b"..")
 }
 
-/// Whether semihosting has something else than a file of that name: the console, its list of features.
+/// Whether the name is not a file to semihosting: the console, or its list of features.
 fn is_no_file(path: &[u8]) -> bool {
     path == CONSOLE || path == FEATURES
 }

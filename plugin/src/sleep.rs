@@ -1,43 +1,43 @@
-//! How long the machine sleeps: how far its clock goes on while no instruction executes.
+//! Time that the machine sleeps: the progress of its clock while no instruction executes.
 //!
-//! Virtual time is that of the instructions, 2^shift ns each, until all CPUs wait for an interrupt: then QEMU moves it
-//! to the next timer. So when a vCPU goes on after a wait, what its clock is ahead of its instructions is how long it
-//! has slept. Where the wait did not sleep, QEMU may not have accounted for all instructions yet: its clock is behind.
+//! Virtual time advances by 2^shift ns for each instruction. When all CPUs wait for an interrupt, QEMU moves it to
+//! the next timer. So after a wait, the clock's lead over the instructions is the time slept. After a wait without
+//! sleep the clock may lag, since QEMU has not accounted for all instructions yet.
 
 use wire::timeline::What;
 
 use crate::qemu::AccountedTime;
 use crate::records::Ledger;
 
-/// The sleep of the only vCPU.
+/// Sleep of the only vCPU.
 pub(crate) struct Sleep {
     time: AccountedTime,
-    /// An instruction takes 2^shift ns.
+    /// Binary logarithm of an instruction's time in ns.
     shift: u8,
-    /// Slept since reset.
+    /// Time slept since reset.
     slept_ns: i128,
-    /// A wait was about to execute, and nothing has been seen after it.
+    /// Whether a wait was about to execute, with nothing handled after it so far.
     waits: bool,
 }
 
 impl Sleep {
-    /// Of a run whose instructions take 2^shift ns. None: this QEMU does not show its clock.
+    /// Starts for a run whose instructions take 2^shift ns. None: this QEMU does not export its clock.
     pub(crate) fn new(shift: u8) -> Option<Sleep> {
         Some(Sleep { time: AccountedTime::find()?, shift, slept_ns: 0, waits: false })
     }
 
-    /// A wait is about to execute.
+    /// Notes that a wait is about to execute.
     pub(crate) fn begin(&mut self) {
         self.waits = true;
     }
 
-    /// Whether a wait has not been looked at that was about to execute.
+    /// Whether [`Sleep::end`] has yet to handle a wait.
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
 
-    /// After a wait something is about to execute, so many instructions after reset, all of which have been settled.
-    /// Tells the timeline how long the machine has slept, if it has.
+    /// Handles the end of a wait, `insns_of_run` instructions after reset, all of them settled. Tells the timeline
+    /// the time slept, if any.
     pub(crate) fn end(&mut self, vcpu: u32, insns_of_run: u64, ledger: &mut Ledger) {
         self.waits = false;
         let Some(now_ns) = self.time.ns() else { return };

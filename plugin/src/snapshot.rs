@@ -1,5 +1,5 @@
-//! A copy of guest memory at a moment that only the plugin can catch: the in-target table as the window
-//! opens, and as the run ends.
+//! Copy of guest memory at a moment that only the plugin can catch: the in-target table as the window opens, and as
+//! the run ends.
 
 use std::fs;
 use std::io;
@@ -11,26 +11,25 @@ use wire::request::Request;
 
 use crate::qemu::Guest;
 
-/// Memory is read in pieces that do not cross a multiple of this, so that two neighbouring memories of
-/// the machine do as well as one, and every piece lies in one page of a guest that has pages.
+/// Pieces of memory are read that do not cross a multiple of this. So the range may span two neighbouring memories,
+/// and each piece lies in one page of a guest that has pages.
 const PIECE_BYTES: u64 = 4096;
 const _: () = assert!(PIECE_BYTES as usize <= MAX_READ_BYTES);
 
-/// The memory that the harness asked for.
+/// Range of memory that the harness asked for.
 pub(crate) struct Snapshot {
     range: Range<u64>,
     directory: PathBuf,
 }
 
 impl Snapshot {
-    /// What is to be copied into files of this directory, if anything is.
+    /// The range to be copied into files of this directory; None: no range.
     pub(crate) fn new(request: &Request, directory: &str) -> Option<Snapshot> {
         let range = request.snapshot.clone()?;
         Some(Snapshot { range, directory: directory.into() })
     }
 
-    /// Copies the memory into a file of that name. None is left where some of it cannot be read without side
-    /// effects.
+    /// Copies the memory into a file of that name; writes no file if some of it cannot be read without side effects.
     pub(crate) fn take(&self, name: &str, guest: &mut Guest) -> io::Result<()> {
         let Some(bytes) = self.read(guest) else { return Ok(()) };
         fs::write(self.directory.join(name), bytes)

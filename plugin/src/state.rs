@@ -1,6 +1,6 @@
-//! The parts put together, and what takes several of them: acting on what is due, the window, the end.
+//! The parts put together, and tasks that need several of them: handling due events, the window, the end.
 //!
-//! Parts know what stands below them and never this. Only callbacks ([`crate::hooks`]) and translation
+//! Parts know the layers below them and never this one. Only callbacks ([`crate::hooks`]) and translation
 //! ([`crate::translate`]) lock it. `-icount` makes QEMU run all vCPUs on one thread, so the lock is never contended;
 //! it costs two atomic operations per callback, and callbacks are rare.
 
@@ -52,80 +52,80 @@ pub(crate) struct State {
     pub(crate) ledger: Ledger,
     pub(crate) blocks: Blocks,
     pub(crate) clock: Clock,
-    /// What tells several vCPUs apart; None: there is one, or the processor says it.
+    /// Index of the executing vCPU; None: there is one only, or the processor itself tells.
     vcpus: Option<Vcpus>,
-    /// What keeps the turns of several vCPUs, until it has done so.
+    /// Protection of the turns of several vCPUs, until it is in force.
     turns: Option<qemu::Turns>,
-    /// None: no vCPU has appeared, or the timers of this QEMU are not found.
+    /// None: no vCPU has appeared, or this QEMU's timers were not found.
     pub(crate) timers: Option<qemu::Timers>,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
-    /// None: no call stacks are taken.
+    /// None: no call stacks are recorded.
     pub(crate) stacks: Option<Stacks>,
     /// None: the heap is not followed.
     pub(crate) heap: Option<Heap>,
     /// None: there is no timeline.
     pub(crate) timeline: Option<Timeline>,
-    /// None: how long the machine sleeps is not asked for, or cannot be told.
+    /// None: the time slept is not asked for, or cannot be determined.
     pub(crate) sleep: Option<Sleep>,
     pub(crate) transfers: Transfers,
     pub(crate) predictions: Predictions,
     marks: Option<Marks>,
-    /// None: the firmware may write as much as it likes.
+    /// None: the firmware's output has no limit.
     pub(crate) output: Option<Output>,
-    /// None: it is all the same to the harness what is standard error.
+    /// None: the harness does not tell standard error apart.
     pub(crate) errors: Option<Errors>,
     snapshot: Option<Snapshot>,
     /// None: the run is not cut.
     slices: Option<Slices>,
-    /// What is typed, where something is.
+    /// Input to be typed; None: no input.
     pub(crate) input: Option<Input>,
     pub(crate) guard: Guard,
-    /// Which calls of the host are let through.
+    /// Calls of the host that are allowed.
     pub(crate) semihosting: Semihosting,
     pub(crate) handles: Handles,
     pub(crate) asked: Asked,
     /// None: the run is not debugged.
     pub(crate) debugger: Option<Debugger>,
-    /// None: the machine is as QEMU has it, or it is not asked for.
+    /// None: the machine is QEMU's own, or the accesses are not asked for.
     pub(crate) unmodelled: Option<Unmodelled>,
-    /// Of several vCPUs, the instruction at which it is to be asked: the clocks are those of each.
+    /// With several vCPUs, the instruction of the next check of the debugger: each clock counts one vCPU only.
     hold_at: Option<u64>,
 }
 
-/// Distance from what is due at which blocks that can be held at no instruction are left: longer than three of QEMU's,
-/// which have at most 512 instructions.
+/// Distance from an event at which blocks that cannot be held are left: longer than three of QEMU's, which have at
+/// most 512 instructions.
 const NEAR_INSNS: u64 = 1 << 11;
 
-/// How generated code counts.
+/// Generated code's way of counting.
 pub(crate) struct Counting {
     pub(crate) scoreboard: Scoreboard,
-    /// Addresses inside Thumb IT blocks, and how many more instructions there are conditional:
-    /// for blocks that QEMU starts in the middle of one.
+    /// Addresses inside Thumb IT blocks, with the number of further conditional instructions: for blocks that QEMU
+    /// starts in the middle of one.
     pub(crate) it_blocks: HashMap<u64, u8>,
-    /// Generated code can count. With several vCPUs that share translations it cannot: under icount QEMU 10.0 makes
-    /// the number of the vCPU that a block was translated for a constant of that block, though other
-    /// vCPUs run it too (`gen_cpu_index` in accel/tcg/plugin-gen.c). Those in clusters of their own share none
+    /// Whether generated code can count. With several vCPUs that share translations it cannot: under icount QEMU 10.0
+    /// makes the number of the vCPU that a block was translated for a constant of that block, though other vCPUs run
+    /// it too (`gen_cpu_index` in accel/tcg/plugin-gen.c). vCPUs in clusters of their own share none
     /// (`CF_CLUSTER_MASK`).
     pub(crate) is_inline: bool,
     /// The vCPU that a block is being translated for.
     pub(crate) translating: u32,
-    /// One callback per instruction instead, for the tests.
+    /// Whether there is one callback per instruction instead, for the tests.
     pub(crate) is_oracle: bool,
-    /// The run may be held at any instruction, and nothing but the clock is counted.
+    /// Whether the run may be held at any instruction, and only the clock is counted.
     pub(crate) is_debugged: bool,
-    /// It is held at none of those that are translated now: no event is near.
+    /// Whether no event is near, so that the blocks translated now need not be held.
     pub(crate) is_far: bool,
 }
 
 impl Counting {
-    /// Whether events are looked for where blocks start.
+    /// Whether events are checked where blocks start.
     pub(crate) fn by_blocks(&self) -> bool {
         self.is_inline && !self.is_oracle && !self.is_debugged
     }
 }
 
-/// Why the plugin does not start: for the harness, and for the reader of QEMU's error output.
+/// Reason why the plugin does not start: for the harness, and for the reader of QEMU's error output.
 pub(crate) struct Refused(pub(crate) Refusal, pub(crate) String);
 
 impl From<io::Error> for Refused {
@@ -135,8 +135,8 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Sets the plugin up as the request in a directory asks; called once, before any vCPU exists. `refuse` says in that
-/// directory what turns out later not to work.
+/// Sets up the plugin as the request in a directory asks; called once, before any vCPU exists. `refuse` writes a
+/// later failure into that directory.
 pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
@@ -144,13 +144,13 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
     let is_shared = vcpus > request.unshared_vcpus.max(1);
-    // Several are debugged by one callback per instruction.
+    // Several vCPUs are debugged by one callback per instruction.
     let is_inline = !is_shared && (vcpus == 1 || !request.is_debugged);
     if is_shared && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }
     let told = if vcpus > 1 { Vcpus::find(vcpus) } else { None };
-    // Where each may be of a kind of its own, and what it is called depends on that.
+    // Each vCPU's instruction set and names may differ, so it must be known.
     if vcpus > 1 && request.unshared_vcpus > 1 && told.is_none() {
         return Err(Refused(Refusal::UntoldVcpus, "this QEMU does not say which vCPU executes".into()));
     }
@@ -199,7 +199,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         stacks: Stacks::new(&request),
         heap: Heap::new(&request),
         timeline: Timeline::new(&request),
-        // Of several it is not known which one's instructions the time is that of.
+        // With several vCPUs the time cannot be compared with the instructions of one.
         sleep: request.timeline.as_ref().filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
@@ -218,7 +218,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         hold_at: None,
     };
     if state.debugger.is_some() {
-        // Before the first instruction.
+        // Hold before the first instruction.
         state.set_hold(Some(1));
     }
     if let Some(output) = &state.output {
@@ -233,9 +233,9 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     STATE.set(Mutex::new(state)).map_err(|_| io::Error::other("installed twice").into())
 }
 
-/// The state, for one callback.
+/// Locks the state for one callback.
 pub(crate) fn lock() -> MutexGuard<'static, State> {
-    // QEMU calls back only after `install` has returned.
+    // QEMU makes no callback before `install` has returned.
     let Some(state) = STATE.get() else { qemu::exit(1) };
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(vcpu) = state.vcpus.as_mut().and_then(Vcpus::executing) {
@@ -244,13 +244,13 @@ pub(crate) fn lock() -> MutexGuard<'static, State> {
     state
 }
 
-/// The state, unless a callback has it already.
+/// Locks the state, unless a callback has locked it already.
 pub(crate) fn try_lock() -> Option<MutexGuard<'static, State>> {
     STATE.get()?.try_lock().ok()
 }
 
 impl State {
-    /// A vCPU appears on the thread that executes all of them, before any does.
+    /// Handles the first vCPU that appears, on the thread that executes all of them.
     pub(crate) fn appear(&mut self) {
         self.guest.appear();
         self.timers = self.timers.or_else(qemu::Timers::find);
@@ -259,12 +259,12 @@ impl State {
         }
     }
 
-    /// The vCPU that executes, where QEMU says it.
+    /// Index of the executing vCPU, if QEMU tells.
     pub(crate) fn executing_vcpu(&mut self) -> Option<u32> {
         self.vcpus.as_mut().and_then(Vcpus::executing)
     }
 
-    /// The vCPU that runs a callback, whichever QEMU reports, see [`Counting::is_inline`].
+    /// Index of the vCPU that runs a callback; QEMU may report another one, see [`Counting::is_inline`].
     pub(crate) fn running_vcpu(&mut self, reported: u32) -> u32 {
         let vcpus = self.clock.vcpus();
         if vcpus == 1 {
@@ -272,19 +272,19 @@ impl State {
         }
         let vcpu = self.executing_vcpu().or_else(|| self.guest.vcpu()).unwrap_or(reported).min(vcpus - 1);
         if self.counting.is_inline && vcpu != reported {
-            // What generated code has counted may be another one's.
+            // Generated code may have counted for another vCPU.
             qemu::say("vCPUs share translations that were taken to be apart");
             qemu::exit(1);
         }
         vcpu
     }
 
-    /// Where the block before was counted as a whole and left early, takes back what has not started.
+    /// Takes back the part of the last block that has not started, if that was counted as a whole and left early.
     fn amend(&mut self, vcpu: u32) {
         clock::amend(vcpu, &self.blocks, &mut self.ledger);
     }
 
-    /// Handles the events that fell into the suspected block, now that the clock says how far it came; first what is left
+    /// Handles the events that fell into the suspected block, now that the clock tells how far it came; first those
     /// of the other vCPUs' turns.
     pub(crate) fn settle(&mut self, vcpu: u32) {
         if self.counting.is_inline {
@@ -309,7 +309,7 @@ impl State {
                 }
                 Event::Input => self.ledger.set(INPUT, vcpu, 1),
                 Event::Output if self.has_written_enough() => self.end_at(vcpu, End::Output, pc, due),
-                // A run that is held counts by instructions, see `settle_here`.
+                // A debugged run counts by instructions, see `settle_here`.
                 Event::Output | Event::Hold => {}
                 Event::Slice => self.cut_at(vcpu, due),
                 Event::Half => self.keep_half(vcpu, due),
@@ -318,8 +318,8 @@ impl State {
         }
     }
 
-    /// Handles what is due at an instruction, the last one that has started, which has these callers. It is the block's
-    /// `index`-th.
+    /// Handles events that are due at an instruction, the last one that has started. It is the block's `index`-th;
+    /// `stack` is its callers.
     pub(crate) fn settle_here(&mut self, vcpu: u32, block: usize, index: u64, stack: &Stack) {
         let at_insns = self.ledger.insns(vcpu);
         let pc = self.blocks.get(block).pc_of(index);
@@ -354,7 +354,7 @@ impl State {
         }
     }
 
-    /// Says at which instruction the run is held.
+    /// Sets the instruction of the debugger's next check.
     fn set_hold(&mut self, at_insns: Option<u64>) {
         if self.counting.is_inline {
             self.clock.set_hold(at_insns);
@@ -363,7 +363,7 @@ impl State {
         }
     }
 
-    /// One of several vCPUs of a run that is debugged is about to execute an instruction.
+    /// Counts an instruction that one of several vCPUs of a debugged run is about to execute.
     pub(crate) fn step_to(&mut self, vcpu: u32, block: usize, index: u64) {
         let is_due = clock::advance(vcpu, 1, &self.ledger);
         if let Some(debugger) = &mut self.debugger {
@@ -383,7 +383,7 @@ impl State {
         }
     }
 
-    /// The run has come to an instruction at which a debugger wants to be asked.
+    /// Runs the debugger's check at an instruction.
     fn ask(&mut self, insns: u64, pc: u64) {
         let Some(mut debugger) = self.debugger.take() else { return };
         let next = debugger.arrived(insns, pc, &mut self.guest, &self.ledger);
@@ -391,20 +391,20 @@ impl State {
         self.debugger = Some(debugger);
     }
 
-    /// Something is due in a block of a run that is debugged, or near.
+    /// Handles a block of a debugged run in which an event is due, or near.
     pub(crate) fn await_in_block(&mut self, vcpu: u32, block: usize) {
         self.keep_distance(vcpu);
         self.await_event(vcpu, block, 0);
     }
 
-    /// Goes over to blocks that can be held at no instruction where nothing is near that needs it, and back.
+    /// Changes to blocks that cannot be held while no event is near, and back.
     fn keep_distance(&mut self, vcpu: u32) {
         let Some(debugger) = &mut self.debugger else { return };
         let insns = self.ledger.insns(vcpu);
         let near = if self.counting.is_far { NEAR_INSNS } else { 2 * NEAR_INSNS };
         let mut is_far = debugger.may_be_far();
         while is_far && self.clock.insns_to_event(vcpu, &self.ledger) <= near {
-            // A look whether the run is to be held needs no certain instruction.
+            // A check for a request to hold the run can come at any instruction.
             match debugger.glance(insns, near).filter(|_| self.clock.holds_next(vcpu)) {
                 Some(next) => self.clock.set_hold(Some(next)),
                 None => is_far = false,
@@ -417,8 +417,8 @@ impl State {
         }
     }
 
-    /// Sets the clock anew, in the middle of a block of a run that is debugged, from whose `index`-th instruction on
-    /// none has started. Where the next event falls into what is left of the block, its instruction asks.
+    /// Sets the clock anew in the middle of a block of a debugged run; no instruction from the `index`-th on has
+    /// started. If the next event falls into the rest of the block, its instruction's callback is armed.
     pub(crate) fn await_event(&mut self, vcpu: u32, block: usize, index: u64) {
         self.clock.set(vcpu, &self.ledger);
         let index = index + self.clock.insns_to_event(vcpu, &self.ledger).max(1) - 1;
@@ -429,8 +429,8 @@ impl State {
         }
     }
 
-    /// A breakpoint is at the instruction that is about to execute, or something is due there, or was thought to be
-    /// when the block was left before it.
+    /// Handles an instruction that is about to execute and has a breakpoint or a due event. An event may also have
+    /// been expected there when the block was left before.
     pub(crate) fn stop_at(&mut self, vcpu: u32, block: usize, index: u64) {
         let pc = self.blocks.get(block).pc_of(index);
         if self.clock.is_due(vcpu, &self.ledger) {
@@ -438,19 +438,19 @@ impl State {
             self.settle_here(vcpu, block, index, &stack);
         }
         let flag = self.blocks.get(block).segments[index as usize].0;
-        // The breakpoints may be others now.
+        // The breakpoints may have changed.
         let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(pc));
         if is_breakpoint {
             self.break_at(pc);
         }
-        // The same.
+        // They may have changed again.
         let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(pc));
         self.ledger.set(flag, vcpu, is_breakpoint.into());
         self.keep_distance(vcpu);
         self.await_event(vcpu, block, index + 1);
     }
 
-    /// A breakpoint is at the instruction that is about to execute.
+    /// Handles a breakpoint at the instruction that is about to execute.
     fn break_at(&mut self, pc: u64) {
         let Some(mut debugger) = self.debugger.take() else { return };
         let next = debugger.breakpoint(self.ledger.insns_of_all(), pc, &mut self.guest, &self.ledger);
@@ -458,7 +458,7 @@ impl State {
         self.debugger = Some(debugger);
     }
 
-    /// QEMU aborts, on whatever thread.
+    /// Tells the debugger that QEMU aborts, on any thread.
     pub(crate) fn aborts(&mut self) {
         let insns = self.ledger.insns_of_all();
         if let Some(debugger) = &mut self.debugger {
@@ -466,9 +466,9 @@ impl State {
         }
     }
 
-    /// Memory was accessed by a block's `index`-th instruction, by a store or a load of so many bytes.
+    /// Handles an access of memory by a block's `index`-th instruction.
     pub(crate) fn accessed(&mut self, vcpu: u32, block: usize, index: u64, access: Access, is_store: bool) {
-        // A segment has been counted as a whole.
+        // A segment is counted as a whole, so later instructions are subtracted.
         let insns = self.ledger.insns_of_all() - self.blocks.get(block).after_in_segment(index);
         let pc = self.blocks.get(block).pc_of(index);
         let Some(debugger) = &mut self.debugger else { return };
@@ -481,7 +481,7 @@ impl State {
         }
     }
 
-    /// Handles what the clocks say is due on every vCPU: nothing will execute any more.
+    /// Handles the due events of every vCPU at the end of execution.
     pub(crate) fn settle_all(&mut self) {
         self.asked.check(&mut self.ledger);
         (0..self.clock.vcpus()).for_each(|vcpu| self.settle(vcpu));
@@ -489,7 +489,7 @@ impl State {
         self.look_at_console(TIMEKEEPER);
     }
 
-    /// Puts a call of the host on the timeline, and has the next block look whether it has printed.
+    /// Puts a call of the host on the timeline, and has the next block check for output.
     pub(crate) fn note_host_call(&mut self, vcpu: u32) {
         if self.timeline.is_some() {
             let [operation, _] = self.guest.arguments();
@@ -498,7 +498,7 @@ impl State {
         }
     }
 
-    /// Puts what the firmware has printed on the timeline. The vCPU's events have been settled.
+    /// Puts the firmware's output on the timeline. The vCPU's events have been settled.
     pub(crate) fn look_at_console(&mut self, vcpu: u32) {
         if let Some(timeline) = &mut self.timeline {
             timeline.look(vcpu, &mut self.ledger);
@@ -513,7 +513,7 @@ impl State {
         }
     }
 
-    /// A slice is over at an instruction, which may have been passed meanwhile: what came after it is the next one's.
+    /// Ends a slice at an instruction that may have been passed meanwhile; later instructions count for the next one.
     fn cut_at(&mut self, vcpu: u32, due: Due) {
         let Due { at_insns, block, index, overrun_insns, .. } = due;
         let Some(mut slices) = self.slices.take() else { return };
@@ -526,13 +526,14 @@ impl State {
         self.slices = Some(slices);
     }
 
-    /// Half of the window is over: keeps the counters as they are at that instruction, which may have been passed meanwhile.
+    /// Keeps the counters of the first half of the window, as they were at an instruction that may have been passed
+    /// meanwhile.
     fn keep_half(&mut self, vcpu: u32, due: Due) {
         let Due { at_insns, block, index, overrun_insns, .. } = due;
         self.ledger.uncount(vcpu, self.blocks.get(block), index, overrun_insns);
         let clock = clock::turn_back(vcpu, at_insns, &self.ledger);
         let kept = self.ledger.records().keep_counters(wire::COUNTERS_HALF);
-        // Firmware that holds all descriptors leaves none for the copy: whether it stands still is not judged then.
+        // Firmware that uses up all descriptors leaves none for the copy: then a standstill is not judged.
         if !kept.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EMFILE)) {
             self.ledger.written(kept);
         }
@@ -540,7 +541,7 @@ impl State {
         self.ledger.recount(vcpu, self.blocks.get(block), index, overrun_insns);
     }
 
-    /// The firmware's next phase begins here. The vCPU's events have been settled.
+    /// Begins the firmware's next phase here. The vCPU's events have been settled.
     pub(crate) fn enter_phase(&mut self, phase: u32) {
         self.follow.advance(&mut self.ledger);
         if let Some(slices) = &mut self.slices {
@@ -548,7 +549,7 @@ impl State {
         }
     }
 
-    /// Ends the run at an instruction, which may have been passed meanwhile.
+    /// Ends the run at an instruction that may have been passed meanwhile.
     fn end_at(&mut self, vcpu: u32, end: End, pc: u64, due: Due) -> ! {
         self.ledger.uncount(vcpu, self.blocks.get(due.block), due.index, due.overrun_insns);
         clock::set_back(vcpu, due.at_insns, &self.ledger);
@@ -559,7 +560,7 @@ impl State {
         self.output.as_mut().is_some_and(Output::is_over)
     }
 
-    /// The firmware exits here. What it has written by its last calls may be more than it may.
+    /// Ends the run by the firmware's exit, unless its last output exceeds the limit.
     pub(crate) fn exit(&mut self, status: u64, pc: u64) -> ! {
         if self.has_written_enough() { self.end(End::Output, 0, pc) } else { self.end(End::Exit, status, pc) }
     }
@@ -569,7 +570,7 @@ impl State {
         if let Some(mut debugger) = self.debugger.take() {
             debugger.ended(end, value, self.ledger.insns_of_all(), pc, &mut self.guest, &self.ledger)
         }
-        // It may have come in another one's turn.
+        // The end may have come in another vCPU's turn.
         (0..self.clock.vcpus()).for_each(|vcpu| self.amend(vcpu));
         self.follow.advance(&mut self.ledger);
         if let Some(tasks) = &self.follow.tasks {
@@ -589,9 +590,9 @@ impl State {
         self.ledger.close(end, value, pc)
     }
 
-    /// Notes what alone the firmware has done up to here, where that is one exception's handler or asking one device.
+    /// Notes a run without progress up to here: in one exception's handler, or polling one device.
     fn note_only(&mut self, pc: u64) {
-        // Of several vCPUs that do something another one may do more.
+        // With several vCPUs, another one may make progress.
         let mut busy = (0..self.clock.vcpus()).filter(|&vcpu| self.ledger.insns(vcpu) > 0);
         let (Some(vcpu), None) = (busy.next(), busy.next()) else { return };
         if !self.counting.is_inline {
@@ -604,7 +605,7 @@ impl State {
         self.follow.cores[vcpu as usize].fault.note(vcpu, has_left, &mut self.guest, &self.ledger);
     }
 
-    /// Notes the fault whose handler alone has executed, where the host ends the run.
+    /// Notes the fault in whose handler the run has stayed, where the host ends the run.
     pub(crate) fn note_fault(&self) {
         if self.counting.is_inline {
             let by_jump = self.guest.facts.returns_by_jump;
@@ -612,8 +613,8 @@ impl State {
         }
     }
 
-    /// Whether the handler that started last was left by a jump to code that was under way before: none of its frames
-    /// is on the stack, which is no deeper than it was.
+    /// Whether the handler that started last was left by a jump to interrupted code: none of its frames is on the
+    /// stack, which is no deeper than before.
     fn has_left_handler(&mut self, vcpu: u32, pc: u64) -> bool {
         let State { guest, code, ledger, follow, stacks, transfers, .. } = self;
         let core = &follow.cores[vcpu as usize];
@@ -623,7 +624,7 @@ impl State {
         if guest.stack_pointer() < entry_sp || is_handlers(code, pc) {
             return false;
         }
-        // Without stacks that is all there is: no call of the handler's has a frame.
+        // Without stacks this is the only evidence: no frame of the handler exists.
         let Some(stacks) = stacks.as_mut() else { return true };
         let frames = stacks.take(core, pc, transfers.has_led_to(pc), guest, code, ledger);
         let shows_handler = frames.iter().any(|frame| match *frame {
@@ -639,7 +640,7 @@ impl State {
         self.snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.take(name, &mut self.guest))
     }
 
-    /// A vCPU's next block has begun, for which a callback was asked: looks what has changed.
+    /// Checks for changes at the start of a vCPU's next block, for which a callback was requested.
     pub(crate) fn look_again(&mut self, vcpu: u32) {
         let State { guest, ledger, follow, timeline, .. } = self;
         if follow.tree.is_some() || follow.has_contexts {
@@ -654,7 +655,7 @@ impl State {
         }
     }
 
-    /// Looks at a block that is about to run its `index`-th instruction: is the next event in reach?
+    /// Checks whether the next event may fall into a block that is about to run its `index`-th instruction.
     pub(crate) fn suspect(&mut self, vcpu: u32, block: usize, index: u64) {
         let reach = self.blocks.get(block).insns() - index;
         let suspect = self.clock.is_in_reach(vcpu, reach, &self.ledger).then(|| {
@@ -663,14 +664,14 @@ impl State {
         });
         let is_suspected = suspect.is_some();
         self.clock.suspect(vcpu, suspect, &self.ledger);
-        // The next block may be another vCPU's, before which it is settled, too.
+        // The next block may be another vCPU's; this block is settled before it, too.
         if is_suspected {
             let others = (0..self.clock.vcpus()).filter(|&other| other != vcpu);
             others.for_each(|other| clock::recheck(other, &self.ledger));
         }
     }
 
-    /// Takes the stack at an instruction that is about to execute, once it is certain which task's and exception's it is.
+    /// Takes the stack at an instruction that is about to execute, once its task and exception are certain.
     pub(crate) fn take_stack(&mut self, vcpu: u32, pc: u64) -> Stack {
         let State { guest, code, ledger, follow, stacks, transfers, .. } = self;
         let Some(stacks) = stacks else { return Stack::new() };
@@ -679,7 +680,7 @@ impl State {
         stacks.take(&follow.cores[vcpu as usize], pc, transfers.has_led_to(pc), guest, code, ledger)
     }
 
-    /// Opens the window at this instruction: all that is counted starts again.
+    /// Opens the window at this instruction: all counts start again.
     pub(crate) fn open_window(&mut self) {
         if self.clock.opens_late()
             && let Some(snapshot) = &self.snapshot
@@ -706,7 +707,7 @@ impl State {
         }
     }
 
-    /// An instruction is about to execute after which the machine may sleep: the next block is to tell.
+    /// Notes an instruction after which the machine may sleep; the next block tells whether it did.
     pub(crate) fn sleeps(&mut self, vcpu: u32) {
         if let Some(sleep) = &mut self.sleep {
             sleep.begin();
@@ -714,26 +715,26 @@ impl State {
         }
     }
 
-    /// Something is about to execute, and all before it has been settled: a wait is over, if there was one.
+    /// Ends a wait, if there was one, before an instruction executes. All instructions before are settled.
     pub(crate) fn wake(&mut self, vcpu: u32) {
         if let Some(sleep) = self.sleep.as_mut().filter(|sleep| sleep.waits()) {
             sleep.end(vcpu, self.clock.insns_of_run(vcpu, &self.ledger), &mut self.ledger);
         }
     }
 
-    /// Writes what has happened to the heap, by a vCPU. Whatever else wants to know of it is told here.
+    /// Writes a vCPU's heap events, and passes them to the parts that use them.
     pub(crate) fn report_heap(&mut self, vcpu: u32) {
         let has_vcpus = self.clock.vcpus() > 1;
         for event in self.heap.iter_mut().flat_map(Heap::take_events) {
             self.ledger.heap(&event);
-            // The heap's clock is that of all of them.
+            // The heap's clock counts all vCPUs.
             if has_vcpus {
                 self.ledger.happened(vcpu, What::Heap);
             }
         }
     }
 
-    /// Looks after the console's input. `waits`: the firmware is about to wait.
+    /// Types console input that is due. `waits`: the firmware is about to wait.
     pub(crate) fn look(&mut self, waits: bool) {
         let now = self.clock.insns_of_run(TIMEKEEPER, &self.ledger);
         if let Some(input) = &mut self.input {
@@ -741,27 +742,27 @@ impl State {
         }
     }
 
-    /// Looks after the input in the middle of a block, because the firmware is about to wait.
+    /// Types console input that is due in the middle of a block, because the firmware is about to wait.
     pub(crate) fn look_in_block(&mut self) {
         if self.input.as_ref().is_none_or(Input::is_over) {
             return;
         }
         self.look(true);
-        // The next look may now be at another instruction, and a look that was due has been.
+        // The next check may now be at another instruction, and a due one is done.
         self.ledger.set(INPUT, TIMEKEEPER, 0);
         if self.counting.by_blocks() {
             clock::recheck(TIMEKEEPER, &self.ledger);
         } else {
             let called = clock::called(TIMEKEEPER, &self.ledger);
             self.clock.set(TIMEKEEPER, &self.ledger);
-            // Somebody else has asked for that.
+            // Another part has asked for that callback.
             if called.by_recheck {
                 clock::recheck(TIMEKEEPER, &self.ledger);
             }
         }
     }
 
-    /// The firmware is about to read a byte from the semihosting console.
+    /// Notes that the firmware is about to read a byte from the semihosting console.
     pub(crate) fn semihosting_reads(&mut self) {
         if let Some(input) = &mut self.input {
             input.semihosting_reads();

@@ -1,8 +1,8 @@
-//! Translation: which inline counters and which callbacks go where. Runs once per translated block; what it
-//! leaves in the generated code is all that runs per instruction.
+//! Translation: places inline counters and callbacks. Runs once per translated block; only the generated code that it
+//! leaves runs per instruction.
 //!
-//! QEMU runs what is registered at an instruction in the order of registration, so the order is part of what a
-//! profile means. It is said in one place: [`AT_BLOCK`] and [`AT_INSN`].
+//! QEMU runs what is registered at an instruction in the order of registration, so the order affects a profile's
+//! content. It is defined in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, decode};
 use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress, wait_id};
@@ -28,7 +28,7 @@ use crate::hooks::{
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
 
-/// What is done where a block starts, before anything at its first instruction.
+/// Actions at a block's start, before any at its first instruction.
 #[derive(Clone, Copy, Debug)]
 enum AtBlock {
     Exception,
@@ -46,29 +46,29 @@ enum AtBlock {
 
 /// The order at the start of a block.
 const AT_BLOCK: [AtBlock; 11] = [
-    // A handler is known to have started before a sample in this block is thought of.
+    // A handler that has started must be known before a sample in this block.
     AtBlock::Exception,
-    // So is the first task, and none of it.
+    // The first task must be known before a sample in its first block, too.
     AtBlock::FirstTask,
-    // And which task is polled.
+    // The polled task must be known before a sample, too.
     AtBlock::Polled,
     AtBlock::Poll,
-    // Before an exception's return or another call is thought of.
+    // Before an exception's return or another call is handled.
     AtBlock::Allocated,
     AtBlock::Returned,
     AtBlock::Events,
     // After a limit that ends the run before the transfer has arrived.
     AtBlock::Arrival,
-    // Exceptions that have returned are known to. The function is entered or left before an instruction of it is
+    // Returned exceptions are handled by now. The function is entered or left before its first instruction is
     // counted.
     AtBlock::Function,
-    // One of the events may have asked for it.
+    // One of the events may have asked for input.
     AtBlock::Input,
-    // All that may set the clock has.
+    // All actions that may set the clock are done.
     AtBlock::Hold,
 ];
 
-/// What is done at an instruction.
+/// Actions at an instruction.
 #[derive(Clone, Copy, Debug)]
 enum AtInsn {
     StackMove,
@@ -103,107 +103,107 @@ enum AtInsn {
 
 /// The order at an instruction.
 const AT_INSN: [AtInsn; 28] = [
-    // What the instruction before it in the block has done.
+    // Effects of the instruction before it in the block.
     AtInsn::StackMove,
     AtInsn::FirstTask,
     AtInsn::Masked,
-    // Which function this instruction is in, where a block runs into another one; before it is counted for one.
+    // Function of this instruction, where a block runs into another function; before the instruction is counted.
     AtInsn::Function,
-    // Where this instruction may lead: the next block will tell.
+    // Possible targets of this instruction: the next block tells.
     AtInsn::Crossing,
     AtInsn::Leave,
     AtInsn::ExceptionReturn,
-    // What must be read while the function's arguments and return address are in their registers.
+    // Actions that read the function's arguments and return address while they are in their registers.
     AtInsn::Forgetful,
     AtInsn::Idle,
     AtInsn::Delete,
     // After the instruction's stores, and so before `Store` in any case.
     AtInsn::Switch,
-    // Bounds come before the count, so that what they clear or read does not include this instruction. A span that
-    // ends here ends in the window that ends here; one that begins here begins in the window that begins here.
+    // Bounds come before the count, so that counters cleared or read there exclude this instruction. A span that ends
+    // here ends in the window that ends here; one that begins here begins in the window that begins here.
     AtInsn::Until,
     AtInsn::Bound,
     AtInsn::From,
-    // In the window that opens here.
+    // In the window that may open here.
     AtInsn::Traced,
     AtInsn::Allocator,
     // A zone that begins here includes this instruction, and one that ends here does not.
     AtInsn::Zone,
-    // What wakes the processor ends a sleep that does not include it.
+    // An event that wakes the processor ends a sleep that excludes this instruction.
     AtInsn::Event,
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
     // where that is counted as a whole.
     AtInsn::Count,
-    // The next segment, or block, looks what has changed.
+    // The next segment, or block, checks for changes.
     AtInsn::Mask,
-    // The alarm is added to a clock that has been counted up.
+    // The alarm is added to the increased clock.
     AtInsn::Transfer,
-    // From the next block on.
+    // Effective from the next block on.
     AtInsn::Vector,
-    // What ends the run or waits does so at an instruction that has started.
+    // Actions that end the run or wait come at an instruction that has started.
     AtInsn::Semihosting,
     AtInsn::TrapReturn,
     AtInsn::Wait,
     AtInsn::EventWait,
-    // After the instruction's accesses; one that ends the run is seen before.
+    // After the instruction's accesses; an access that ends the run is handled before.
     AtInsn::Watch,
     AtInsn::Store,
 ];
 
-/// What is known of one instruction of a block before anything is registered.
+/// Properties of an instruction, determined before anything is registered.
 struct Planned {
     pc: u64,
     size: u8,
-    /// Nothing after this instruction is certain to start.
+    /// Whether the following instruction may not start.
     ends_segment: bool,
-    /// A new segment must start here: the window opens or closes before this instruction.
+    /// Whether a new segment must start here: the window opens or closes before this instruction.
     bound: bool,
     transfer: Option<Transfer>,
     site: Option<Site>,
-    /// QEMU has made a semihosting call of it.
+    /// Whether QEMU has made a semihosting call of it.
     calls_host: bool,
     wait: bool,
-    /// A `wfe`, and a `sev`.
+    /// Whether it is a `wfe`, and whether it is a `sev`.
     event_wait: bool,
     event: bool,
     trap_return: bool,
-    /// [`here`] of the function that it is in.
+    /// [`here`] of its function.
     here: u64,
-    /// Control may go elsewhere than to the next instruction, and not by a call.
+    /// Whether control may go elsewhere than to the next instruction, other than by a call.
     leaves_function: bool,
-    /// It may end or start an activation of the very function that it is in.
+    /// Whether it may end or start an activation of its own function.
     leaves_activation: bool,
-    /// It may go over to another stack.
+    /// Whether it may switch to another stack.
     sets_sp: bool,
-    /// What [`LINK`] holds after it, when it is a call.
+    /// Value of [`LINK`] after it, if it is a call.
     link: Option<u64>,
-    /// The address in another function's middle that it may jump to.
+    /// Address in another function's middle that it may jump to.
     crossing: Option<u64>,
     moves_sp: bool,
     changes_mask: bool,
-    /// A `--span` begins here; one ends here.
+    /// Whether a `--span` begins here, and whether one ends here.
     between: (bool, bool),
-    /// A function starts here that gives memory out or takes it back.
+    /// Whether a function that allocates or frees memory starts here.
     allocator: bool,
-    /// A function starts here whose calls are traced.
+    /// Whether a traced function starts here.
     traced: bool,
-    /// It names something.
+    /// Whether it begins or ends a zone.
     zone: bool,
-    /// It may be a store; branches, which end most blocks, are not.
+    /// Whether it may be a store; branches, which end most blocks, are not.
     may_store: bool,
-    /// After it traps may lead elsewhere.
+    /// Whether traps may have another target after it.
     moves_vector: bool,
-    /// A jump that an exception may return by.
+    /// Whether it is a jump that an exception may return by.
     may_return_from_exception: bool,
-    /// It is translated for exceptions.
+    /// Whether it is translated for exceptions.
     in_exception: bool,
-    /// A block ends here wherever it began, and whatever cuts others short.
+    /// Whether a block ends here for any start of the block and any cause that cuts others short.
     ends_block: bool,
-    /// A callback at it looks at the clock.
+    /// Whether a callback at it reads the clock.
     looks_at_clock: bool,
 }
 
-/// QEMU has translated a block.
+/// Hook for each block that QEMU translates.
 pub(crate) struct Translate;
 
 impl TranslateHook for Translate {
@@ -214,13 +214,14 @@ impl TranslateHook for Translate {
 struct At<'a> {
     insn: Insn<'a>,
     planned: &'a Planned,
-    /// The one before it in the block.
+    /// The previous instruction of the block.
     before: Option<&'a Planned>,
     count: Option<Count>,
     /// See [`insn_id`].
     id: usize,
     is_last: bool,
-    /// The block as it ends leaves a site's number in the LAST cell, and cannot be left before.
+    /// Whether the block always leaves a site's number in the LAST cell: it is written as the block ends, and the
+    /// block cannot be left before.
     overwrites_last: bool,
 }
 
@@ -279,9 +280,9 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     }
 }
 
-/// Whether one counter counts a block that can be left early, which [`crate::state::State::settle`] then amends: nothing
-/// may look at the clock in its middle. Blocks that were cut short are not, for there would be a counter for each length
-/// that one can have; those at their natural end are as few as the places where they can begin.
+/// Whether one counter counts a block that can be left early, which [`crate::state::State::settle`] then amends; no
+/// callback in its middle may read the clock. Blocks that were cut short are counted by segments, since each of their
+/// many lengths would need a counter. Blocks at their natural end are as few as their possible starts.
 fn is_counted_whole(state: &State, plan: &[Planned], parts: usize) -> bool {
     state.counting.by_blocks()
         && state.follow.tree.is_none()
@@ -292,13 +293,13 @@ fn is_counted_whole(state: &State, plan: &[Planned], parts: usize) -> bool {
         && progress(state.blocks.count(), parts).is_some()
 }
 
-/// The cell of a counter, for this translation.
+/// Cell of a counter, valid for this translation.
 fn cell(state: &State, slot: u32) -> Cell {
     let vcpu = state.counting.translating;
     state.counting.scoreboard.cell(state.ledger.address(slot, vcpu), vcpu)
 }
 
-/// What a block predicts of how control comes to it, where that spares callbacks: the prediction's number.
+/// Predicts how control arrives at a block, where that spares callbacks. Returns the prediction's number.
 fn predict(state: &mut State, block: usize, pc: u64) -> Option<usize> {
     let State { guest, code, ledger, counting, follow, transfers, predictions, .. } = state;
     if !counting.by_blocks() || follow.tree.is_some() || !code.is_pointed(pc) {
@@ -318,7 +319,7 @@ fn register_at_block(
     prediction: Option<usize>,
 ) {
     match what {
-        // What goes on is the profile's matter.
+        // The profile, which exists already, has the exceptions.
         AtBlock::Exception if state.counting.is_debugged => {}
         AtBlock::Exception => {
             let pc = plan[0].pc;
@@ -326,7 +327,7 @@ fn register_at_block(
                 qemu_block.call::<OnException>(insn_id(block, 0));
             }
         }
-        // The block that the first task's stack is taken into use before is translated before that, too.
+        // The block that runs before the first task's stack is used is also translated before that.
         AtBlock::FirstTask => {
             if waits_for_first_task(state) {
                 qemu_block.call_when_at_least::<OnFirstTask>(cell(state, FIRST_TASK), 1, insn_id(block, 0));
@@ -378,7 +379,7 @@ fn register_at_block(
                 let checks = state.predictions.get(number).at_arrival(moves);
                 checks.into_iter().for_each(|check| register_check(state, check, qemu_block, number));
             } else if state.counting.is_oracle && state.counting.is_inline {
-                // The oracle asks at every block, and relies on nothing that is known of where exceptions can start.
+                // The oracle asks at every block, and does not rely on knowledge of handlers' addresses.
                 qemu_block.call_when_at_least::<OnArrival>(cell(state, LAST), FIRST_SITE, arrival_id(block, None));
             } else if state.counting.by_blocks() && (state.code.is_entry(pc) || state.guest.may_be_handler(pc, true))
             {
@@ -405,7 +406,7 @@ fn register_at_block(
     }
 }
 
-/// Registers what a block does that predicts.
+/// Registers the actions of a block with a prediction.
 fn register_check(state: &State, check: Check, qemu_block: &QemuBlock, number: usize) {
     match check {
         Check::Does(Step::Add { slot, amount }) => qemu_block.add(cell(state, slot), amount),
@@ -514,7 +515,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(wait_id(id, planned.event_wait)),
         AtInsn::Event | AtInsn::EventWait if state.counting.is_debugged => {}
         AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
-        // Where it would sleep already, the turns of its loop cost no callback.
+        // While it would sleep anyway, the turns of its loop cost no callback.
         AtInsn::EventWait if planned.event_wait => insn.call_unless::<OnEventWait>(cell(state, ASLEEP), 1, id),
         // Under icount QEMU executes a device access as its block's last instruction, so a store
         // that ends the run (test finisher, reset request) is never anywhere else.
@@ -530,7 +531,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
     }
 }
 
-/// Whether a task is still to start, so that this must be seen.
+/// Whether the first task has yet to start, so that its start must be noticed.
 fn waits_for_first_task(state: &State) -> bool {
     state.counting.is_inline && state.follow.tasks.as_ref().is_some_and(|tasks| tasks.waits_for_first())
 }
@@ -541,7 +542,7 @@ fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_la
         Count::Segment { .. } if state.counting.is_debugged && !state.counting.is_inline => insn.hold::<OnStep>(id),
         Count::Segment { .. } if !state.counting.is_inline => insn.call::<OnSegment>(id),
         Count::Segment { insns, .. } if state.counting.is_far => insn.add(clock, insns.into()),
-        // Its counter is a flag: the debugger stops here, or something is due. One condition costs half of two: where
+        // The counter is a flag: a breakpoint is here, or an event is due. One condition costs half of two: where
         // code branches, QEMU writes all registers back.
         Count::Segment { slot, .. } if state.counting.is_debugged => {
             insn.add(clock, 1);
@@ -658,7 +659,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
             zone,
             may_store,
             moves_vector: decode::moves_trap_vector(isa, bytes),
-            // QEMU translates for exceptions and outside of them apart.
+            // QEMU translates the same code separately for exceptions and outside of them.
             may_return_from_exception: decode::is_exchange(isa, bytes) && guest.is_in_exception(),
             in_exception: follow.has_contexts && guest.is_in_exception(),
             ends_block: !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
@@ -680,8 +681,8 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
     plan
 }
 
-/// Sorts a transfer of control: its executions are all it takes (Transfer), or the next block
-/// must say where it went (Site), or it enters no function.
+/// Classifies a transfer of control: counting its executions suffices (Transfer), or the next block must tell its
+/// target (Site), or it enters no function.
 fn transfer(pc: u64, next: u64, flow: Flow, conditional: bool, code: &Code) -> (Option<Transfer>, Option<Site>) {
     let fixed = |kind, target| (Some(Transfer { kind, target }), None);
     let site = |kind| (None, Some(Site { pc, next, function: code.function_of(pc), kind }));

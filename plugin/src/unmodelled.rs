@@ -1,4 +1,4 @@
-//! Accesses of a chip's registers that nothing in its file models: which, from where, how often.
+//! Accesses of a chip's registers that its file does not model: address, pc, and number.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Unmodelled {
         Ok(Unmodelled { table: Arc::new(Table::create(directory)?), rows: FxHashMap::default() })
     }
 
-    /// Takes note of the access that the instruction at `pc` has just made, where it was such a one.
+    /// Notes the access that the instruction at `pc` has just made, if it was unmodelled.
     pub(crate) fn note(&mut self, pc: u64) {
         let Some((address, is_write)) = qemu::take_unmodelled() else { return };
         let next = self.rows.len();
@@ -36,7 +36,7 @@ impl Unmodelled {
         self.table.count(row, address, pc, is_write);
     }
 
-    /// Takes note of a watchdog, by its address, that has run out: whatever thread and lock it happens on.
+    /// Callback that notes a watchdog that has run out, by its address; callable on any thread and under any lock.
     pub(crate) fn on_bite(&self) -> impl Fn(u64) + Send + 'static + use<> {
         let table = Arc::clone(&self.table);
         move |watchdog| table.count(ROWS - 2, BITES, watchdog, true)

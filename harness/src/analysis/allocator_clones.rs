@@ -1,8 +1,8 @@
-//! Copies that the compiler has made of the heap's functions: clones, whose arguments may be in other registers, and what is
-//! inlined into callers. Calls are followed at a function's first instruction, so that these are not.
+//! Copies of the heap's functions that the compiler made: clones, whose arguments may be in other registers, and
+//! inlined code. Calls are followed at a function's first instruction, so that calls of copies are missed.
 //!
-//! What executes within a function that is followed is no call of its own, and what only passes a call on to one is
-//! followed there: neither is missed.
+//! A copy within a followed function is no separate call, and a copy that only calls a followed function is followed
+//! there: neither is missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,44 +15,44 @@ use crate::profile::{Arc, Function, Profile};
 use crate::text::symbol_name::file_name;
 use crate::text::symbol_name::original_name;
 
-/// A clone that is called and not followed.
+/// A called clone that is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cloned {
-    /// Its name in the symbol table, by which it can be named.
+    /// Its name in the symbol table, as for the options that name functions.
     pub linkage_name: String,
-    /// What the function does that it is a clone of.
+    /// Kind of the original function.
     pub kind: Kind,
-    /// Calls of it from what is not followed.
+    /// Calls of it from functions that are not followed.
     pub calls: u64,
 }
 
-/// A function whose code executed in functions that it is inlined into.
+/// A function whose code executed inlined into others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
     /// Its demangled name.
     pub name: String,
-    /// What it does.
+    /// Kind of the function.
     pub kind: Kind,
-    /// The functions, demangled, by address.
+    /// Demangled names of the functions around it, by address.
     pub into: Vec<String>,
 }
 
 /// Copies that executed and were not followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copies {
-    /// By address.
+    /// Clones by address.
     pub clones: Vec<Cloned>,
-    /// By name.
+    /// Inlined functions by name.
     pub inlined: Vec<Inlined>,
 }
 
 impl Copies {
-    /// Whether there are none.
+    /// Whether there are no copies.
     pub fn is_empty(&self) -> bool {
         self.clones.is_empty() && self.inlined.is_empty()
     }
 
-    /// Events that the heap lacks where the copies are not followed.
+    /// Events that the heap lacks because of these copies.
     pub fn lost(&self) -> Lost {
         let kinds = self.clones.iter().map(|clone| clone.kind).chain(self.inlined.iter().map(|one| one.kind));
         kinds.map(Lost::of).fold(Lost::default(), Lost::or)
@@ -68,7 +68,7 @@ impl Copies {
     }
 }
 
-/// First addresses of functions, and of those that only these call, or only those.
+/// First addresses of these functions, and of functions that only they call, directly or indirectly.
 pub(crate) fn enclosed(profile: &Profile, mut inside: BTreeSet<u64>) -> BTreeSet<u64> {
     let start = |address: u64| profile.names.function_at(address).map(|function| function.start);
     let mut callers: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
@@ -90,33 +90,33 @@ pub(crate) fn enclosed(profile: &Profile, mut inside: BTreeSet<u64>) -> BTreeSet
     }
 }
 
-/// A function that is followed, or would be if the image had it as it was written.
+/// A followed function, or one that would be if the image had it in its original form.
 #[derive(Default)]
 struct Original {
-    /// Names of the files that define it, as far as they are known: functions of one name may be in several.
+    /// Names of the files that define it, if known: several files may have functions of one name.
     files: BTreeSet<String>,
 }
 
 impl Original {
-    /// Whether what is in a file may be of it.
+    /// Whether code in a file may belong to it.
     fn may_be_in(&self, file: Option<&str>) -> bool {
         let Some(file) = file else { return true };
         self.files.is_empty() || self.files.contains(file_name(file))
     }
 }
 
-/// What is followed, and who calls whom.
+/// The followed functions, and the calls between all functions.
 struct Search<'p> {
     profile: &'p Profile,
     heap: &'p Heap,
-    /// By its name in the symbol table.
+    /// Originals by their name in the symbol table.
     originals: BTreeMap<String, Original>,
     followed_names: BTreeSet<&'p str>,
-    /// First addresses of functions that are followed, and of those that only these call.
+    /// First addresses of followed functions, and of functions that only these call.
     inside: BTreeSet<u64>,
 }
 
-/// The copies that executed and were not followed; none where the heap was not.
+/// Copies that executed and were not followed; none if the heap was not followed.
 pub fn unfollowed(profile: &Profile) -> Copies {
     let Some(heap) = &profile.heap else { return Copies::default() };
     let search = Search::new(profile, heap);
@@ -155,7 +155,7 @@ impl<'p> Search<'p> {
         self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs)
     }
 
-    /// The first address of the function around an address.
+    /// First address of the function around an address.
     fn start(&self, address: u64) -> Option<u64> {
         self.profile.names.function_at(address).map(|function| function.start)
     }
@@ -167,7 +167,7 @@ impl<'p> Search<'p> {
         std::iter::once(function.linkage_name.as_str()).chain(aliases).collect()
     }
 
-    /// What a function does: as the option says that names it, or as it is known.
+    /// Kind of a function: by the option that names it, or by its known name.
     fn kind(&self, linkage_name: &str) -> Kind {
         let original = original_name(linkage_name);
         let demangled = demangle(original);
@@ -177,12 +177,13 @@ impl<'p> Search<'p> {
         by_rule.or_else(|| allocators::known_kind(original)).unwrap_or(Kind::Alloc)
     }
 
-    /// Functions that are not followed and were made from what is, by first address, with that and their own name.
+    /// Functions that are not followed and were made from a followed one, by first address; with the original's and
+    /// their own name.
     fn candidates(&self) -> BTreeMap<u64, (&'p str, &'p str)> {
         let mut candidates = BTreeMap::new();
         for function in self.profile.names.functions.iter().filter(|function| !self.is_followed(function.start)) {
             let copy = self.names(function).into_iter().find(|name| {
-                // What has the very name of one that is followed is another function, of another file.
+                // A function with the very name of a followed one is another function, in another file.
                 let is_copy = !self.followed_names.contains(name);
                 is_copy
                     && match self.originals.get(original_name(name)) {
@@ -199,7 +200,7 @@ impl<'p> Search<'p> {
 
     fn clones(&self, candidates: &BTreeMap<u64, (&'p str, &'p str)>) -> Vec<Cloned> {
         let mut calls: BTreeMap<u64, u64> = BTreeMap::new();
-        // Calls that a candidate makes of what is followed.
+        // Calls of followed functions by each candidate.
         let mut passed_on: BTreeMap<u64, u64> = BTreeMap::new();
         for arc in self.arcs() {
             let (site, target) = (self.start(arc.site), self.start(arc.target));
@@ -231,7 +232,7 @@ impl<'p> Search<'p> {
         let by_name: BTreeMap<String, (&str, &Original)> =
             self.originals.iter().map(|(name, of)| (demangle(name).into_owned(), (name.as_str(), of))).collect();
         let names = &self.profile.names;
-        // Executed instructions of the copies, by name and the function that they are in.
+        // Executed instructions of inlined copies, by name and surrounding function.
         let mut copies: BTreeMap<(&str, u64), BTreeSet<u64>> = BTreeMap::new();
         let executed = self.profile.insns().into_iter().filter(|&(_, count)| count > 0);
         for (pc, _) in executed {
@@ -239,7 +240,7 @@ impl<'p> Search<'p> {
             if self.inside.contains(&container) || candidates.contains_key(&container) {
                 continue;
             }
-            // The outermost of those within each other is the one that would have been called.
+            // Of nested inlined copies, the outermost would have been called.
             let copy = names.frames_at(pc).iter().filter(|frame| frame.inlined).find_map(|frame| {
                 let name = names.strings.get(frame.function as usize)?.as_str();
                 let file = frame.file.and_then(|file| names.strings.get(file as usize)).map(String::as_str);
@@ -255,7 +256,7 @@ impl<'p> Search<'p> {
         }
         let passing: BTreeSet<u64> =
             self.arcs().filter(|arc| self.is_followed(arc.target)).map(|arc| arc.site).collect();
-        // What passes calls on somewhere does so everywhere, also where it had none to pass on.
+        // An inlined function that calls a followed one anywhere does so everywhere, even where it never had to.
         let passing = copies.iter().filter(|(_, pcs)| !passing.is_disjoint(pcs)).map(|((name, _), _)| *name);
         let passing: BTreeSet<&str> = passing.collect();
         let mut inlined: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -305,11 +306,11 @@ mod tests {
         assert!(unfollowed(&profile()).is_empty(), "none was called");
         let called = call(call(profile(), 0x44, 0x200, 60), 0x48, 0x100, 7);
         assert_eq!(clones(&called), [("pool_get.constprop.0".to_owned(), 60)]);
-        // By what is followed, by what only that calls, and by other parts.
+        // Called by a followed function, by a function that only that calls, and by other parts.
         let inside = call(call(call(profile(), 0x44, 0x100, 5), 0x104, 0x210, 5), 0x108, 0x300, 5);
         let inside = call(call(inside, 0x304, 0x210, 5), 0x214, 0x220, 5);
         assert_eq!(clones(&inside), []);
-        // As soon as something else calls the helper, too, it is outside.
+        // A further caller of the helper makes it count.
         assert_eq!(clones(&call(inside, 0x4c, 0x300, 1)), [("pool_get.part.0".to_owned(), 5)]);
         let mut unasked = called;
         unasked.heap = None;

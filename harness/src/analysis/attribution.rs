@@ -1,13 +1,11 @@
-//! Exact instructions divided over the call stacks in which they ran.
+//! Division of exact instructions over the call stacks in which they ran.
 //!
-//! Counts per instruction are exact, and know no caller; samples know their callers, and are few. So the
-//! exact count of a piece of code (a leaf: all instructions that the reader of a format tells apart no
-//! further) is divided over its callers as its samples are, into whole numbers that add up to it. With the
-//! exact call tree, each place in the tree has an exact count, which is divided over the leaves of its
-//! function, whose own sums stay exact, too.
+//! Counts per instruction are exact, but have no callers; samples have callers, but are few. So the exact count of a
+//! piece of code (a leaf: instructions that a format does not distinguish) is divided over its callers in proportion
+//! to its samples, into whole numbers with the same sum. With the exact call tree, each node has an exact count. It
+//! is divided over the leaves of its function, whose sums stay exact, too.
 //!
-//! Nothing here has a name: contexts are numbers of the profile, and leaves are told apart by the
-//! format that asks for them.
+//! This module has no names: contexts are numbers of the profile, and each format has its own keys for leaves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -22,9 +20,9 @@ use crate::profile::Profile;
 /// The call stack that code ran in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Context {
-    /// No stacks were taken.
+    /// No stacks were recorded.
     Alone,
-    /// Neither this code nor anything else of its function was sampled.
+    /// Neither this code nor the rest of its function was sampled.
     NotSampled,
     /// The callers of a sample.
     Stack {
@@ -33,7 +31,7 @@ pub enum Context {
         /// Number of the stack, as in a sample.
         stack: u32,
     },
-    /// A place in the exact call tree, by its number.
+    /// Number of a node of the exact call tree.
     Node(u32),
 }
 
@@ -47,12 +45,12 @@ impl Context {
     }
 }
 
-/// What a leaf executed in one context.
+/// Instructions of a leaf in one context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share {
-    /// The leaf; None: instructions in a place of the exact tree that is no function.
+    /// The leaf; None: instructions of a node that is no function.
     pub leaf: Option<u32>,
-    /// The stack that it ran in.
+    /// The context that it ran in.
     pub context: Context,
     /// Instructions. All shares add up to those of the profile.
     pub insns: u64,
@@ -60,18 +58,18 @@ pub struct Share {
     pub samples: u64,
 }
 
-/// The code that a profile knows, in pieces that one format tells apart no further (by instruction, line, function).
+/// Executed code of a profile in pieces that one format does not divide further (instructions, lines or functions).
 #[derive(Clone, Debug)]
 pub struct Leaves<K> {
-    /// The format's key of each, in the order of their first addresses.
+    /// The format's key of each leaf, in the order of their first addresses.
     pub keys: Vec<K>,
-    /// Where samples were taken: each leaf and context once, with the number of its samples.
+    /// Sampled pairs of leaf and context, with the number of samples.
     pub sampled: Vec<(u32, Context, u64)>,
-    /// Which of these each sample is of, in the profile's order.
+    /// Index of each sample's pair, in the profile's order.
     pub of_samples: Vec<u32>,
-    /// The place that each belongs to.
+    /// Place that each leaf belongs to.
     places: Vec<PlaceKey>,
-    /// Exact instructions of each.
+    /// Exact instructions of each leaf.
     insns: Vec<u64>,
 }
 
@@ -83,7 +81,7 @@ fn place(profile: &Profile, pc: u64) -> PlaceKey {
 }
 
 impl<K: Clone + Eq + Hash> Leaves<K> {
-    /// Addresses with equal keys are one leaf. They have to be in one function.
+    /// Makes one leaf of addresses with equal keys, which must be in one function.
     pub fn new(profile: &Profile, mut key: impl FnMut(u64) -> K) -> Leaves<K> {
         let mut insns = profile.insns();
         for pc in profile.samples_by_pc().into_keys() {
@@ -109,7 +107,7 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
             of_pc.insert(pc, number);
             leaves.insns[number as usize] += insns;
         }
-        // There may be millions of samples, at a few thousand places.
+        // There may be millions of samples, but only a few thousand pairs.
         let mut found: FxHashMap<(u32, Context), u32> = FxHashMap::default();
         for sample in &profile.samples {
             let (leaf, context) = (of_pc[&sample.pc], Context::of(profile, sample));
@@ -170,12 +168,13 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
             of_place.entry(*place).or_default().push(leaf as u32);
         }
         let mut sums: BTreeMap<(Option<u32>, Context), (u64, u64)> = BTreeMap::new();
-        // What each leaf has executed in no place yet: dividing that leaves leaves and places with their exact sums.
+        // Instructions of each leaf that are not in a node yet: dividing them keeps the sums of leaves and nodes
+        // exact.
         let mut rest = self.insns.clone();
         for (number, node) in (1..).zip(&profile.tree).filter(|(_, node)| node.insns > 0) {
             let place = match node.kind {
                 NodeKind::Function { entry } => Some(place(profile, entry)),
-                // What runs before the first call is the boot ROM, where there is one.
+                // Instructions before the first call are the boot ROM's, if there is one.
                 _ => (number == 1).then_some(None),
             };
             let context = Context::Node(number);
@@ -186,12 +185,12 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
             let of = |insns: &[u64]| -> Vec<u64> { leaves.iter().map(|&leaf| insns[leaf as usize]).collect() };
             let weights = match of(&rest) {
                 rest if rest.iter().sum::<u64>() >= node.insns => rest,
-                // A tree that is not exact.
+                // The tree is not exact.
                 _ => of(&self.insns),
             };
             let mut insns_there = node.insns;
             if place.is_some_and(|place| place.is_none()) {
-                // Code without a name may run there, too.
+                // Code without a name may have run there, too.
                 insns_there = insns_there.min(weights.iter().sum());
                 if insns_there < node.insns {
                     sums.entry((None, context)).or_default().0 += node.insns - insns_there;
@@ -210,8 +209,8 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
     }
 }
 
-/// Divides a number in proportion to weights, into whole numbers that add up to it: what is left goes to
-/// the largest remainders, the first of equal ones.
+/// Divides a number in proportion to weights, into whole numbers with that sum: the remainder goes to the largest
+/// fractions, the first of equal ones.
 pub(crate) fn divide(whole: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum::<u128>().max(1);
     let exact = |&weight: &u64| u128::from(whole) * u128::from(weight);

@@ -1,11 +1,11 @@
-//! The call paths of two profiles as one tree, with what each frame executed on both sides, and how far a difference can
-//! be trusted.
+//! The call paths of two profiles as one tree, with each frame's instructions on both sides, and the error of their
+//! difference.
 //!
-//! A function's own count is exact; its callers share it as its samples fell. So two runs that are the same to the
-//! instruction have other numbers in every path to a function with several callers, and frames that only one of them
-//! has. None of that is a difference. Code that executed equally often, called as often by the same callers, which were
-//! called so themselves, is divided alike on both sides, as the samples of both together are. Of other code each
-//! difference has an error: that of so many samples.
+//! A function's own count is exact; its callers share it in proportion to the samples. So two identical runs with
+//! different samples have different numbers in each path to a function with several callers, and frames that only one
+//! of them has. None of that is a difference. Code with equal counts, and equal calls on all paths to it, is divided
+//! in the same proportion on both sides, that of all samples together. For other code each difference has an error,
+//! from the number of samples.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,18 +14,18 @@ use crate::analysis::functions;
 use crate::analysis::stacks::{self, Frame, FrameRole};
 use crate::profile::Profile;
 
-/// Error in standard deviations: chance exceeds it 3 times in 1,000.
+/// Width of the error in standard deviations; chance exceeds it 3 times in 1,000.
 const DEVIATIONS: f64 = 3.0;
 
-/// A bound on variances, so that sums of them do not overflow: their root is more than a profile can count.
+/// Upper bound of variances, so that their sums do not overflow; its root exceeds any count.
 const MOST_VARIANCE: f64 = 1e30;
 
 /// One of the two profiles, as an index of a frame's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// The one before.
+    /// The earlier profile.
     Before,
-    /// The one after.
+    /// The later profile.
     After,
 }
 
@@ -47,22 +47,22 @@ impl At {
     }
 }
 
-/// Code that call paths end in: a function and what is inlined there.
+/// Code at the end of call paths: a function, and inlined functions within.
 type Leaf = Vec<Frame>;
 
-/// Knowledge of two profiles beside their call paths: which numbers in these are divided as samples are.
+/// Sampling data of two profiles: tells which numbers of their call paths are divided by samples.
 #[derive(Clone, Debug, Default)]
 pub struct Sampling {
     /// Whether the paths are sampled; otherwise each number is exact.
     is_sampled: bool,
     /// Samples by which each leaf is divided, before and after.
     samples: HashMap<Leaf, [u64; 2]>,
-    /// Functions that were called otherwise, by other callers or another number of times, and all that they called.
+    /// Functions whose callers or numbers of calls differ, and all functions that they call.
     called_otherwise: BTreeSet<String>,
 }
 
 impl Sampling {
-    /// Reads it off two profiles.
+    /// Sampling data of two profiles.
     pub fn of(before: &Profile, after: &Profile) -> Sampling {
         let sides = [before, after];
         let has_samples = |profile: &&Profile| profile.tree.is_empty() && profile.facts.max_depth.is_some();
@@ -77,7 +77,7 @@ impl Sampling {
                 *of_function.entry(leaf[0].clone()).or_default() += count;
                 samples.entry(leaf).or_default()[at] += count;
             }
-            // What has no sample of its own is divided as the function is.
+            // Code without a sample of its own is divided as its function is.
             for pc in profile.insns().into_keys() {
                 let leaf = stacks::at(profile, pc);
                 let function = of_function.get(&leaf[0]).copied().unwrap_or(0);
@@ -90,20 +90,21 @@ impl Sampling {
         Sampling { is_sampled: true, samples, called_otherwise: called_otherwise(before, after) }
     }
 
-    /// Whether code is the same on both sides, having executed so much there.
+    /// Whether code is the same on both sides, with these instructions.
     fn is_same(&self, leaf: &Leaf, [before, after]: [u64; 2]) -> bool {
         self.is_sampled
             && before == after
             && leaf.first().is_some_and(|frame| !self.called_otherwise.contains(&frame.name))
     }
 
-    /// Samples by which code is divided on both sides.
+    /// Samples by which a leaf is divided on both sides.
     fn samples(&self, leaf: &Leaf) -> [u64; 2] {
         self.samples.get(leaf).copied().unwrap_or_default()
     }
 
-    /// The variance of the difference between what one frame has of a leaf, before and after; `of` are the leaf's own
-    /// numbers. It is that of a draw, and at least that of one sample, unless all of it is in the frame on both sides.
+    /// Variance of the difference in one frame's part of a leaf, before and after; `of` are the leaf's own numbers.
+    /// It is that of a random draw, and at least that of one sample, unless the frame has all of the leaf on both
+    /// sides.
     fn variance(&self, samples: [u64; 2], here: [u64; 2], of: [u64; 2]) -> i128 {
         if !self.is_sampled || here == of || here == [0; 2] {
             return 0;
@@ -113,12 +114,12 @@ impl Sampling {
         let expected: f64 = sides().map(|at| count(at) * here[at] as f64 / of[at] as f64).sum();
         let share = expected / sides().map(count).sum::<f64>();
         let of_side = |at: usize| (of[at] as f64 / count(at)).powi(2) * (count(at) * share * (1.0 - share)).max(1.0);
-        // Whole numbers, so that sums of them come back to nothing.
+        // Whole numbers, so that sums can be taken back exactly.
         sides().map(of_side).sum::<f64>().min(MOST_VARIANCE) as i128
     }
 }
 
-/// The functions whose calls differ, by caller and number, and all that they call.
+/// Functions whose calls differ by caller and number, and all functions that they call.
 fn called_otherwise(before: &Profile, after: &Profile) -> BTreeSet<String> {
     let mut calls: BTreeMap<String, BTreeMap<(String, bool), [u64; 2]>> = BTreeMap::new();
     let mut callees: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -142,8 +143,8 @@ fn called_otherwise(before: &Profile, after: &Profile) -> BTreeSet<String> {
     found
 }
 
-/// Key of a frame among its siblings, first of all the name, by which they are sorted. Inlined or called, a function
-/// is the same one.
+/// Key of a frame among its siblings, which are sorted by name first. An inlined function and a called one have the
+/// same key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
     name: String,
@@ -151,23 +152,23 @@ pub struct Step {
 }
 
 impl Step {
-    /// The step that a frame is.
+    /// Key of a frame.
     pub fn of(frame: &Frame, name: impl Fn(&str) -> String) -> Step {
         let role = if frame.role == FrameRole::Inlined { FrameRole::Function } else { frame.role };
         Step { name: name(&frame.name), role }
     }
 }
 
-/// Kind of a frame's presence on one side.
+/// Form of a frame's presence on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// It is not there.
+    /// It is absent.
     None,
     /// It was called.
     Called,
     /// It is inlined.
     Inlined,
-    /// It is inlined in some places.
+    /// It is called in some places and inlined in others.
     Partly,
 }
 
@@ -176,36 +177,36 @@ pub enum Call {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// Frames around it.
+    /// Number of frames around it.
     pub depth: usize,
     /// Instructions in it and below, before and after.
     pub insns: [u64; 2],
-    /// Whether they are divided as samples are, so that another run of the same has others.
+    /// Whether they are divided by samples, so that a repeated run may have others.
     pub is_sampled: bool,
     /// Error bound of the difference of the two; 0: the difference is exact.
     pub error_insns: u64,
-    /// The first number that is not below it.
+    /// Index after its last descendant.
     pub end: usize,
-    /// The frames right below it.
+    /// The frame's direct children.
     pub children: BTreeMap<Step, usize>,
-    /// Instructions as each side alone has them, and those of them that it executes as an inlined function.
+    /// Instructions as each side alone has them, and of these, the inlined ones.
     alone: [[u64; 2]; 2],
     parent: usize,
 }
 
 impl Node {
-    /// A frame that has so many instructions, exactly.
+    /// A frame with exact instructions.
     pub fn exact(insns: [u64; 2]) -> Node {
         Node { insns, ..Node::default() }
     }
 
-    /// The difference of the two sides is no more than chance makes of so many samples.
+    /// Whether the difference of the two sides is within the error.
     pub fn is_within_error(&self) -> bool {
         let [before, after] = self.insns;
         self.error_insns > 0 && before.abs_diff(after) <= self.error_insns
     }
 
-    /// Kind of its presence on one side.
+    /// Form of its presence on one side.
     pub fn call(&self, at: At) -> Call {
         match self.alone[at as usize] {
             [0, _] => Call::None,
@@ -216,7 +217,7 @@ impl Node {
     }
 }
 
-/// Two profiles' call paths on the way to one tree.
+/// Two profiles' call paths, while their tree is built.
 #[derive(Debug)]
 pub struct Both<'a> {
     sampling: &'a Sampling,
@@ -227,13 +228,13 @@ pub struct Both<'a> {
 }
 
 impl<'a> Both<'a> {
-    /// No call path.
+    /// A tree without call paths.
     pub fn new(sampling: &'a Sampling) -> Both<'a> {
         let all = Node { name: "all".to_owned(), ..Node::default() };
         Both { sampling, nodes: vec![all], leaves: HashMap::new(), ends: BTreeMap::new() }
     }
 
-    /// Adds what one side executed at the end of a call path; `name` is what frames are called.
+    /// Adds one side's instructions at the end of a call path; `name` maps frames to their names.
     pub fn add(&mut self, at: At, frames: &[Frame], insns: u64, name: impl Fn(&str) -> String) {
         let mut here = 0;
         let side = at as usize;
@@ -261,7 +262,7 @@ impl<'a> Both<'a> {
         add(&mut self.ends.entry((leaf, here)).or_default()[side], insns);
     }
 
-    /// All frames of both sides, depth first, siblings by name; the first is below all others.
+    /// All frames of both sides, depth first, siblings sorted by name; the first frame contains all others.
     pub fn tree(mut self) -> Vec<Node> {
         let mut of_leaves: Vec<[u64; 2]> = vec![[0; 2]; self.leaves.len()];
         for (&(leaf, _), insns) in &self.ends {
@@ -280,7 +281,7 @@ impl<'a> Both<'a> {
         sorted(self.nodes)
     }
 
-    /// Divides a leaf over its paths as the samples of both sides together are.
+    /// Divides a leaf over its paths in proportion to the samples of both sides together.
     fn divide_alike(&mut self, leaf: usize, insns: u64, [before, after]: [u64; 2]) {
         let all = u128::from(before) + u128::from(after);
         let weight = |[one, other]: &[u64; 2]| {
@@ -300,9 +301,9 @@ impl<'a> Both<'a> {
         }
     }
 
-    /// Sums up what is within each frame, with the error of the difference.
+    /// Sums up each frame with its descendants, and the error of the difference.
     fn sum_up(&mut self, of_leaves: &[[u64; 2]], samples: &[[u64; 2]], is_same: &[bool]) {
-        // What each frame has of each leaf. A frame takes over what the largest of those below it has.
+        // Each frame's part of each leaf. A frame reuses the map of its largest child.
         let mut within: Vec<Within> = Vec::with_capacity(self.nodes.len());
         within.resize_with(self.nodes.len(), Within::default);
         let put = |within: &mut Within, leaf: usize, insns: [u64; 2]| {
@@ -347,18 +348,18 @@ impl<'a> Both<'a> {
     }
 }
 
-/// Instructions and differences below a frame.
+/// Instructions and differences within a frame.
 #[derive(Debug, Default)]
 struct Within {
     /// Instructions by leaf, before and after.
     leaves: HashMap<usize, [u64; 2]>,
     /// The variance of their difference.
     variance: i128,
-    /// Leaves that are partly somewhere else.
+    /// Number of leaves that are partly in other frames.
     parts: u64,
 }
 
-/// Numbered by name instead of by arrival. Without recursion: exact stacks can be very deep.
+/// Numbers the frames by name instead of by arrival. Iterative, since exact stacks can be very deep.
 fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
     let mut sorted: Vec<Node> = Vec::with_capacity(nodes.len());
     let mut numbers = vec![0; nodes.len()];
@@ -399,7 +400,7 @@ mod tests {
     use crate::analysis::stacks::View;
     use crate::profile::testing::empty;
 
-    /// `one` and `other` call `shared`, of which so many samples were taken in either; `own` is called by `one` only.
+    /// `one` and `other` call `shared`, with these numbers of samples; only `one` calls `own`.
     fn profile(samples: [u64; 2], own_insns: u64, calls: u64) -> Profile {
         empty()
             .function("one", 0x40, 0x10)
@@ -441,7 +442,7 @@ mod tests {
 
     #[test]
     fn what_executed_and_was_called_equally_often_is_no_difference_whatever_the_samples_say() {
-        // Once only in one of the callers, as if the other were new.
+        // In the last case only one of the callers has samples, as if the other were new.
         for samples in [[40, 60], [47, 53], [100, 0]] {
             let tree = tree(&profile([50, 50], 400, 100), &profile(samples, 400, 100));
             for (path, node) in &tree {
@@ -463,12 +464,12 @@ mod tests {
 
     #[test]
     fn what_was_called_otherwise_is_divided_by_each_sides_samples_with_their_error() {
-        // So many calls more, and no instruction: what each caller has is known by samples only.
+        // More calls with the same instructions: each caller's part is only known by samples.
         let near = tree(&profile([50, 50], 400, 100), &profile([45, 55], 400, 101));
         let far = tree(&profile([50, 50], 400, 100), &profile([10, 90], 400, 101));
         let (near, far) = (&near["one;shared"], &far["one;shared"]);
         assert_eq!((near.insns, far.insns), ([5000, 4500], [5000, 1000]));
-        // Of 100 samples 47.5 are expected in each: 3 * 100 * sqrt(2 * 100 * 0.475 * 0.525).
+        // 47.5 of 100 samples are expected on each side: 3 * 100 * sqrt(2 * 100 * 0.475 * 0.525).
         assert_eq!(near.error_insns, 2119);
         assert!(near.is_within_error() && near.is_sampled && !far.is_within_error() && far.error_insns > 1000);
         let all = tree(&profile([50, 50], 400, 100), &profile([10, 90], 400, 101));

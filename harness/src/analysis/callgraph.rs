@@ -1,16 +1,16 @@
-//! The call graph of a profile: functions, the calls between them, and what those cost.
+//! The call graph of a profile: functions, the calls between them, and their cost.
 //!
-//! Calls are the exact arcs. A caller is the function that the callee returns to, as on its stack: after a tail
-//! call that is not the function that jumped, which is kept besides. So arcs and stacks speak of the same callers.
+//! Calls are the exact arcs. A caller is the function that the callee returns to, as on its stack. After a tail call
+//! that is not the function that jumped, which is recorded separately. So arcs and stacks have the same callers.
 //!
-//! Inclusive instructions come from the call paths: exact where the profile has the exact call tree; else
-//! exact by function and divided over the callers as the samples are (see [`crate::analysis::attribution`]). Rules:
+//! Inclusive instructions come from the call paths: exact where the profile has the exact call tree; else exact by
+//! function and divided over the callers by samples (see [`crate::analysis::attribution`]). Rules:
 //!
-//! - A path counts once for each function on it, however often that is there (recursion), and once for each
-//!   pair of caller and callee. So it never exceeds the total, and what a recursive function spends in
-//!   itself is not added up level by level.
-//! - An interrupt or trap has no caller: its instructions are not those of what it interrupted.
-//! - What no sample was taken in, in a profile without the exact tree, has no known caller.
+//! - A path counts once for each function on it, also for a recursive one, and once for each pair of caller and
+//!   callee. So an inclusive count never exceeds the total, and a recursive function's instructions are not added up
+//!   level by level.
+//! - An interrupt or trap has no caller: its instructions do not count for the interrupted code.
+//! - Code without a sample, in a profile without the exact tree, has no known caller.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -51,7 +51,7 @@ impl Party {
         Party::Outside(NO_CALLER.to_owned())
     }
 
-    /// The party that a frame stands for; None for frames that call nothing (tasks, interrupts, inlined functions).
+    /// Party that a frame stands for; None: the frame calls nothing (tasks, interrupts, inlined functions).
     fn of_member(member: &Member) -> Option<Party> {
         match (member.frame.role, member.start) {
             (FrameRole::Function, Some(start)) | (FrameRole::Other, Some(start)) => Some(Party::Code(start)),
@@ -70,17 +70,17 @@ impl Party {
     }
 }
 
-/// Functions that are looked at as one: the instances of a generic. Calls among them are its recursion.
+/// Functions that are treated as one: the instances of a generic. Calls among them count as recursion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Together(BTreeSet<u64>);
 
 impl Together {
-    /// Functions by their first addresses.
+    /// Set of the functions with these first addresses.
     pub fn new(starts: impl IntoIterator<Item = u64>) -> Together {
         Together(starts.into_iter().collect())
     }
 
-    /// The party that stands for one: of those together, the one at the lowest address.
+    /// Party that stands for one: the one at the lowest address for functions of the set.
     fn party(&self, party: Party) -> Party {
         match (party, self.0.first()) {
             (Party::Code(start), Some(&first)) if self.0.contains(&start) => Party::Code(first),
@@ -88,12 +88,12 @@ impl Together {
         }
     }
 
-    /// The party of each member of a tree.
+    /// Party of each member of a tree.
     fn parties(&self, tree: &CallTree) -> Vec<Option<Party>> {
         tree.members.iter().map(|member| Party::of_member(member).map(|party| self.party(party))).collect()
     }
 
-    /// The member that stands for each: the first of those together.
+    /// Member that stands for each member: the first one for those of the set.
     fn numbers(&self, parties: &[Option<Party>]) -> Vec<u32> {
         let common = self.0.first().map(|&first| Party::Code(first));
         let is_common = |party: &Option<Party>| common.is_some() && *party == common;
@@ -103,10 +103,10 @@ impl Together {
     }
 }
 
-/// A count that includes the functions called.
+/// A count that includes called functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inclusive {
-    /// Instructions executed, called functions included.
+    /// Instructions, including those of called functions.
     pub insns: u64,
     /// Samples taken of them.
     pub samples: u64,
@@ -119,7 +119,7 @@ impl Inclusive {
     }
 }
 
-/// Counts of a function, or of what stands for one.
+/// Counts of a party.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartyTotals {
     /// Instructions executed in it. Exact.
@@ -128,45 +128,45 @@ pub struct PartyTotals {
     pub calls: u64,
     /// Samples taken in it.
     pub samples: u64,
-    /// What was executed while it was on the stack.
+    /// Counts while it was on the stack.
     pub inclusive: Inclusive,
 }
 
 /// The calls from one party to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edge {
-    /// Number of calls. Exact. For [`NO_CALLER`]: entries of the callee that no arc accounts for. 0 where stacks show
-    /// a call that was made before the window opened, or through code that was not followed.
+    /// Number of calls. Exact. For [`NO_CALLER`]: entries of the callee without an arc. 0 if stacks show a call from
+    /// before the window, or one through code that was not followed.
     pub calls: u64,
-    /// Those among them that were tail calls, by the function that jumped.
+    /// Tail calls among them, by the function that jumped.
     pub tail_calls: BTreeMap<Party, u64>,
-    /// What was executed between such a call and its return.
+    /// Counts between such a call and its return.
     pub inclusive: Inclusive,
 }
 
 /// The call graph of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallGraph {
-    /// All that executed or is on a stack.
+    /// All parties that executed or are on a stack.
     pub nodes: BTreeMap<Party, PartyTotals>,
     /// The calls, by caller and callee.
     pub edges: BTreeMap<(Party, Party), Edge>,
     /// Instructions of the window.
     pub total_insns: u64,
-    /// Whether inclusive counts are known at all: there are stacks or the exact call tree.
+    /// Whether inclusive counts are known: there are stacks or the exact call tree.
     pub has_inclusive: bool,
-    /// Whether inclusive counts are exact; otherwise they are divided over the callers as the samples are.
+    /// Whether inclusive counts are exact; otherwise they are divided over the callers by samples.
     pub is_exact: bool,
 }
 
 impl CallGraph {
-    /// The graph of a profile and its call paths. Either view of these will do: an interrupt has no caller, wherever
-    /// it is shown.
+    /// Call graph of a profile and its call paths. Both views of the paths give the same graph, since an interrupt
+    /// never has a caller.
     pub fn new(profile: &Profile, tree: &CallTree) -> CallGraph {
         CallGraph::with(profile, tree, &Together::default())
     }
 
-    /// The same with some functions as one.
+    /// Call graph as of [`CallGraph::new`], with some functions treated as one.
     pub fn with(profile: &Profile, tree: &CallTree, together: &Together) -> CallGraph {
         let table = functions::table(profile);
         let mut graph = CallGraph {
@@ -205,14 +205,14 @@ impl CallGraph {
     ) -> Vec<(&Party, &Edge)> {
         let meant = self.edges.iter().filter(|(pair, _)| is_meant(pair));
         let mut edges: Vec<(&Party, &Edge)> = meant.map(|(pair, edge)| (other(pair), edge)).collect();
-        // Stable: equal ones stay in the order of addresses.
+        // A stable sort: equal ones stay in the order of addresses.
         edges.sort_by_key(|(_, edge)| std::cmp::Reverse((edge.inclusive.insns, edge.calls)));
         edges
     }
 
     fn count_calls(&mut self, profile: &Profile, table: &Table, together: &Together) {
-        // Where code without a name begins no symbol says, but the exact tree: a range of addresses that calls is not
-        // always the one that its function begins in.
+        // The start of code without a name is only known to the exact tree: an unnamed range that makes calls may be
+        // a later part of its function.
         let has_name = |party: &Party| match party {
             Party::Code(start) => matches!(Place::of(profile, *start), Place::Function(_)),
             Party::BootRom | Party::Outside(_) => true,
@@ -252,13 +252,13 @@ impl CallGraph {
         let numbers = together.numbers(&parties);
         let starts_anew = |member: u32| starts_anew(&tree.members[member as usize]);
         let sums = sums(tree);
-        // The functions on the path to where the loop is, since the last interrupt.
+        // Functions on the path to the current one, since the last interrupt.
         let mut levels: Vec<Level> = Vec::new();
         let mut depths: Vec<u32> = Vec::with_capacity(tree.paths.len());
         let mut on_path: HashSet<(u32, u32)> = HashSet::new();
         let mut pairs_on_path: HashSet<(u32, u32, u32)> = HashSet::new();
         let mut nodes: HashMap<u32, Inclusive> = HashMap::new();
-        // There may be as many as paths: sorted later, instead of in a map from the start.
+        // There may be as many as paths: they are sorted later, instead of put in a map from the start.
         let mut edges: Vec<((u32, u32), Inclusive)> = Vec::new();
         let mut segments = 0;
         for (path, &sum) in tree.paths.iter().zip(&sums) {
@@ -292,7 +292,7 @@ impl CallGraph {
                     nodes.entry(member).or_default().add(sum);
                 }
             } else if tree.members[member as usize].frame.role == FrameRole::Inlined {
-                // An inlined function is no party: its calls are those of the function that it is inlined into.
+                // An inlined function has no calls of its own: they belong to the function around it.
                 level.caller = outer.map_or(member, |outer| outer.caller);
             }
             levels.push(level);
@@ -328,8 +328,8 @@ impl CallGraph {
     }
 }
 
-/// Whether calls begin anew at a frame: at an interrupt, a task, or what ran before the scheduler. It is not called,
-/// and what comes after it has no caller.
+/// Whether a new chain of calls begins at a frame: an interrupt, a task, or code before the scheduler. It has no
+/// caller, and neither has the frame after it.
 fn starts_anew(member: &Member) -> bool {
     match member.frame.role {
         FrameRole::Irq | FrameRole::Task => true,
@@ -338,7 +338,7 @@ fn starts_anew(member: &Member) -> bool {
     }
 }
 
-/// What ran at the end of each path and of all that begin with it, interrupts of it left out; by number less one.
+/// Counts of each path with all paths that continue it, without interrupts; by number less one.
 fn sums(tree: &CallTree) -> Vec<Inclusive> {
     let own = tree.paths.iter().map(|path| Inclusive { insns: path.insns, samples: path.samples });
     let mut sums: Vec<Inclusive> = own.collect();
@@ -353,25 +353,26 @@ fn sums(tree: &CallTree) -> Vec<Inclusive> {
     sums
 }
 
-/// How one function is reached, and what it reaches, over several calls. A path counts once, at the outermost
-/// occurrence of the function.
+/// Callers and callees of a function over several levels of calls. A path counts once, at the outermost occurrence of
+/// the function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// By callers, the nearest first.
+    /// Counts by chain of callers, the nearest first.
     pub callers: BTreeMap<Vec<Party>, Inclusive>,
-    /// By callees, in the order of the calls.
+    /// Counts by chain of callees, in the order of the calls.
     pub callees: BTreeMap<Vec<Party>, Inclusive>,
-    /// By what it ran in: the name of a task or interrupt, or why the stack ends; empty where there is none.
+    /// Counts by context: the name of a task or interrupt, or the reason why the stack ends; empty if there is none.
     pub contexts: BTreeMap<String, Inclusive>,
 }
 
 impl Surroundings {
-    /// The surroundings of a function in a profile's call paths, up to so many calls away, with some functions as one.
+    /// Surroundings of a function in a profile's call paths, up to `depth` calls away, with some functions treated as
+    /// one.
     pub fn new(tree: &CallTree, function: &Party, depth: usize, together: &Together) -> Surroundings {
         let parties = together.parties(tree);
         let function = &together.party(function.clone());
         let mut around = Surroundings::default();
-        // What was called since the function, where it is on the path; by number less one.
+        // Functions called since the given one, if it is on the path; by number less one.
         let mut since: Vec<Option<Vec<Party>>> = Vec::with_capacity(tree.paths.len());
         for (path, sum) in tree.paths.iter().zip(sums(tree)) {
             let party = parties[path.member as usize].as_ref();
@@ -379,7 +380,7 @@ impl Surroundings {
             let called = match (outer, party) {
                 _ if starts_anew(&tree.members[path.member as usize]) => None,
                 (Some(mut called), Some(party)) => {
-                    // One more than is shown, so that what is called beyond it is not taken for its own.
+                    // One level more than is shown, so that deeper calls do not count for the last level.
                     if called.len() <= depth {
                         called.push(party.clone());
                     }
@@ -433,20 +434,20 @@ impl Surroundings {
     }
 }
 
-/// One frame of the path to where a walk through the tree is.
+/// One frame of the path to the current position in the tree.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
-    /// Which interrupt, or none, it runs in: numbered as they come.
+    /// Number of the interrupt that it runs in, or of none, in the order of their occurrence.
     segment: u32,
-    /// The member that calls what comes next.
+    /// The member that calls the next one.
     caller: u32,
-    /// Whether it is the outermost frame of its function in this segment, which alone is counted.
+    /// Whether it is the outermost frame of its function in this segment; only that one counts.
     is_first: bool,
-    /// Its segment, its caller and itself, where it is the outermost such pair, which alone is counted.
+    /// Its segment, its caller and itself, if this is the outermost such pair; only that one counts.
     pair: Option<(u32, u32, u32)>,
 }
 
-/// Caller and callee of an arc; the caller is the function that the callee returns to. None where it is no call.
+/// Caller and callee of an arc; the caller is the function that the callee returns to. None: it is no call.
 pub fn parties(profile: &Profile, arc: &Arc) -> Option<(Party, Party)> {
     if !functions::is_call(profile, arc) {
         return None;
@@ -535,7 +536,7 @@ mod tests {
         let roots = || graph.edges.iter().filter(|((caller, _), _)| matches!(caller, Party::Outside(_)));
         assert_eq!(roots().map(|(_, edge)| edge.inclusive.insns).sum::<u64>(), profile.total_insns());
         assert_eq!(roots().map(|(_, edge)| edge.inclusive.samples).sum::<u64>(), profile.samples.len() as u64);
-        // Itself and what it calls is what a function costs, and what its callers cost of it.
+        // A function's cost is its own with its callees'; it equals the sum over its callers.
         for (party, node) in graph.nodes.iter().filter(|(party, _)| !matches!(party, Party::Outside(_))) {
             let callees: u64 = graph.callees(party).iter().map(|(_, edge)| edge.inclusive.insns).sum();
             let callers: u64 = graph.callers(party).iter().map(|(_, edge)| edge.inclusive.insns).sum();
@@ -559,7 +560,7 @@ mod tests {
         let back = &graph.edges[&(Party::Code(0x40), Party::Code(0x60))];
         assert_eq!((back.calls, &back.tail_calls), (5, &[(Party::Code(0x50), 5)].into()));
         assert!(!graph.edges.contains_key(&(Party::Code(0x50), Party::Code(0x60))));
-        // Two of its seven entries came without a call.
+        // Two of its seven entries are no calls.
         assert_eq!(edge(&graph, Party::no_caller(), 0x60), (2, 0));
     }
 

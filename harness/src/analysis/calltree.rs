@@ -1,8 +1,7 @@
-//! All call paths of a profile as one tree of frames, each with what ran at its end: what flamegraphs draw,
-//! and what every format that knows stacks is written from.
+//! All call paths of a profile as one tree of frames, with the counts at each path's end. Flamegraphs and all formats
+//! with stacks are written from it.
 //!
-//! Frames are numbers here and are named once, however many of the paths they are on: a profile with a
-//! million different stacks has a few thousand functions.
+//! Frames are numbers here, each named once: a profile with a million different stacks has a few thousand functions.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,30 +15,30 @@ use crate::analysis::stacks::{
 };
 use crate::profile::Profile;
 
-/// Most levels of the stacks that are written out in full: pictures of more cannot be looked at, and what nests for
-/// ever would make them grow as the square of its depth.
+/// Most levels of stacks that are written in full. Deeper pictures are unreadable, and would grow with the square of
+/// the depth.
 pub const MAX_LEVELS: usize = 1000;
 
-/// A frame, and where its function is.
+/// A frame, with its function's address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// Its name and role.
     pub frame: Frame,
-    /// First address of the function or range, which tells namesakes apart; None for all else.
+    /// First address of the function or range, which distinguishes namesakes; None for all other frames.
     pub start: Option<u64>,
 }
 
-/// One path: that of its parent, and one more frame.
+/// A path: its parent's, and one more frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Number of the path without the last frame; 0: none.
     pub parent: u32,
     /// The last frame, an index into [`CallTree::members`].
     pub member: u32,
-    /// Instructions in this frame and not in one that it called. Exact by function; see
-    /// [`crate::analysis::attribution`] for how they are divided over its callers.
+    /// Instructions in this frame, without called ones. Exact by function; see [`crate::analysis::attribution`] for
+    /// their division over callers.
     pub insns: u64,
-    /// Samples taken there.
+    /// Samples in this frame.
     pub samples: u64,
 }
 
@@ -48,25 +47,25 @@ pub struct Path {
 pub struct CallTree {
     /// Frames, sorted.
     pub members: Vec<Member>,
-    /// Paths; number n is `paths[n - 1]`. Parents come before their children, each path right before all
-    /// that begin with it, and siblings in the order of their frames.
+    /// Paths; number n is `paths[n - 1]`. Parents come before their children, each path directly before its
+    /// continuations, and siblings in the order of their frames.
     pub paths: Vec<Path>,
-    /// Number of the path of each sample, in the profile's order.
+    /// Number of each sample's path, in the profile's order.
     pub samples: Vec<u32>,
 }
 
 impl CallTree {
-    /// The call paths of a profile, with interrupts where the view wants them.
+    /// Call paths of a profile, with interrupts placed by the view.
     pub fn new(profile: &Profile, view: View) -> CallTree {
         CallTree::build(profile, Builder::new(profile, view, false))
     }
 
-    /// The same as the calls are: a task that is polled does not begin with its function, but goes on to what polls it.
+    /// Call paths by calls: a polled task does not begin with its function, but has the callers that poll it.
     pub fn of_calls(profile: &Profile) -> CallTree {
         CallTree::build(profile, Builder::new(profile, View::default(), true))
     }
 
-    /// The paths to functions that were called in a task with these callers; each is one of `samples`, in their order.
+    /// Paths to functions called in a task with these callers, each listed in `samples`, in their order.
     pub fn of_places(profile: &Profile, view: View, places: impl Iterator<Item = (u32, u32, u64)>) -> CallTree {
         let mut builder = Builder::new(profile, view, false);
         for (task, stack, entry) in places {
@@ -98,7 +97,7 @@ impl CallTree {
         builder.finish()
     }
 
-    /// The members of a path, outermost first.
+    /// Members of a path, outermost first.
     pub fn frames(&self, number: u32) -> Vec<&Member> {
         let path = |number: u32| self.paths.get(number.checked_sub(1)? as usize);
         let inwards = std::iter::successors(path(number), |inner| path(inner.parent));
@@ -107,8 +106,8 @@ impl CallTree {
         frames
     }
 
-    /// Visits each path at whose end something ran, outermost frame first, in the tree's order: paths in full are
-    /// never kept, since there may be millions.
+    /// Visits each path with counts at its end, outermost frame first, in the tree's order. Full paths are never
+    /// stored, since there may be millions.
     ///
     /// # Errors
     /// Those of `visit`.
@@ -127,13 +126,14 @@ impl CallTree {
         Ok(())
     }
 
-    /// Instructions by stack of names. Namesakes become one frame; what is deeper than [`MAX_LEVELS`] is that level's.
+    /// Instructions by stack of names. Namesakes become one frame; levels beyond [`MAX_LEVELS`] count for the last
+    /// one.
     pub fn stacks(&self) -> BTreeMap<Vec<Frame>, u64> {
         self.stacks_of_least(0)
     }
 
-    /// The same without what is within a frame of fewer than so many instructions, which becomes that frame's: where a
-    /// picture does not show a frame, it shows nothing within it.
+    /// Stacks as of [`CallTree::stacks`], where frames within one of fewer than `least_insns` instructions count for
+    /// that one: a picture shows nothing within a frame that it does not show.
     pub fn stacks_of_least(&self, least_insns: u64) -> BTreeMap<Vec<Frame>, u64> {
         let mut insns = vec![0; self.paths.len()];
         for (path, kept) in self.paths.iter().zip(self.kept(least_insns)) {
@@ -147,8 +147,8 @@ impl CallTree {
         stacks
     }
 
-    /// The path that stands for each one, by number less one: itself, or the innermost around it that neither is deeper
-    /// than [`MAX_LEVELS`] nor lies within one of fewer than so many instructions.
+    /// Path that stands for each one, by number less one: itself, or the innermost around it that is neither deeper
+    /// than [`MAX_LEVELS`] nor within one of fewer than `least_insns` instructions.
     pub fn kept(&self, least_insns: u64) -> Vec<u32> {
         let inclusive_insns = self.inclusive_insns();
         let mut levels: Vec<usize> = Vec::with_capacity(self.paths.len());
@@ -165,7 +165,7 @@ impl CallTree {
         kept
     }
 
-    /// Instructions of each path and of all that begin with it, by number less one.
+    /// Instructions of each path with all of its continuations, by number less one.
     pub fn inclusive_insns(&self) -> Vec<u64> {
         let mut sums: Vec<u64> = self.paths.iter().map(|path| path.insns).collect();
         for (index, path) in self.paths.iter().enumerate().rev() {
@@ -177,7 +177,7 @@ impl CallTree {
     }
 }
 
-/// What executes at an address, with the places of the functions.
+/// Members that execute at an address, with the function's address.
 fn at(profile: &Profile, pc: u64) -> Vec<Member> {
     let start = Place::of(profile, pc).start();
     let with_start = |(depth, frame)| Member { frame, start: if depth == 0 { start } else { None } };
@@ -187,25 +187,25 @@ fn at(profile: &Profile, pc: u64) -> Vec<Member> {
 struct Builder<'a> {
     profile: &'a Profile,
     view: View,
-    /// Polled tasks have the callers of their functions.
+    /// Whether polled tasks have their functions' callers.
     is_of_calls: bool,
     tasks: Vec<String>,
     exceptions: Exceptions<'a>,
     members: HashMap<Member, u32>,
-    /// Where the function of each member is.
+    /// Function's address of each member.
     starts: Vec<Option<u64>>,
-    /// Whether each is code without a name.
+    /// Whether each member is code without a name.
     unnamed: Vec<bool>,
-    /// Members at an address.
+    /// Members by address.
     at: HashMap<u64, Vec<u32>>,
     children: HashMap<(u32, u32), u32>,
     paths: Vec<Path>,
     samples: Vec<u32>,
-    /// Whether an interrupt is on the path, by number less one.
+    /// Whether an interrupt is on each path, by number less one.
     interrupted: Vec<bool>,
-    /// The path to each context seen; 0: it is empty.
+    /// Path to each known context; 0: the empty path.
     of_stack: HashMap<(u32, u32), u32>,
-    /// The path to each place in the exact tree.
+    /// Path to each node of the exact tree.
     of_node: Vec<u32>,
 }
 
@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
         self.member(&Member { frame: Frame { name: name.to_owned(), role }, start: None })
     }
 
-    /// The members that execute at an address, the function first, then what is inlined there.
+    /// Members that execute at an address: the function first, then functions inlined there.
     fn at(&mut self, pc: u64) -> Vec<u32> {
         if let Some(known) = self.at.get(&pc) {
             return known.clone();
@@ -331,14 +331,14 @@ impl<'a> Builder<'a> {
         self.child(0, member)
     }
 
-    /// The path that code belongs to which is on another one: where a polled task's function begins, that of the task.
+    /// Path in which code called on another path belongs: for a polled task's function, that of the task.
     fn polled(&mut self, task: u32, path: u32, code: &[u32]) -> u32 {
         let start = code.first().and_then(|&member| self.starts[member as usize]);
         let poll = self.profile.task(task).and_then(|task| task.poll);
         if !self.is_of_calls && poll.is_some() && poll == start { self.task(task) } else { path }
     }
 
-    /// The members of a path, outermost first, without its task.
+    /// Members of a path, outermost first, without its task.
     fn below_task(&self, path: u32) -> Vec<u32> {
         let path_of = |number: u32| self.paths.get(number.checked_sub(1)? as usize);
         let outwards = std::iter::successors(path_of(path), |inner| path_of(inner.parent));
@@ -347,14 +347,14 @@ impl<'a> Builder<'a> {
         members
     }
 
-    /// The path to a place in the exact tree.
+    /// Path to a node of the exact tree.
     fn node(&self, number: u32) -> u32 {
         number.checked_sub(1).and_then(|index| self.of_node.get(index as usize)).copied().unwrap_or(0)
     }
 
-    /// The path to what a sample's stack says, that is without the function that executes.
+    /// Path to the callers of a sample's stack, without the executing function.
     fn callers(&mut self, task: u32, stack: u32) -> u32 {
-        // Outwards to what is known, and back.
+        // Go outwards to a known stack, and back.
         let mut unknown = Vec::new();
         let mut number = stack;
         let mut path = loop {
@@ -397,7 +397,7 @@ impl<'a> Builder<'a> {
         path
     }
 
-    /// The path to a leaf in a context. Without a leaf it is a place in the exact tree.
+    /// Path to a leaf in a context. Without a leaf, to a node of the exact tree.
     fn path(&mut self, context: Context, leaf: Option<&[u32]>) -> u32 {
         let around = match context {
             Context::Alone => 0,
@@ -419,7 +419,7 @@ impl<'a> Builder<'a> {
             _ => false,
         };
         match leaf {
-            // The place in the tree is the function that the leaf begins with.
+            // The node is the function that the leaf begins with.
             Some([function, inlined @ ..]) if is_function && self.is_of_last(around, *function) => {
                 self.with(around, inlined)
             }
@@ -436,8 +436,8 @@ impl<'a> Builder<'a> {
         self.paths.get_mut(path.checked_sub(1)? as usize)
     }
 
-    /// Whether code is that of a path's last function. Of one without a name it is not known where it ends: it may go on in
-    /// the next range of addresses.
+    /// Whether code belongs to a path's last function. A function without a name has no known end, and may continue
+    /// in the next range of addresses.
     fn is_of_last(&self, path: u32, function: u32) -> bool {
         let Some(last) = path.checked_sub(1).map(|index| self.paths[index as usize].member) else { return false };
         last == function || self.unnamed[last as usize] && self.unnamed[function as usize]
@@ -516,7 +516,7 @@ mod tests {
         let stacks = tree.stacks();
         assert_eq!((stacks.len(), stacks.values().sum::<u64>()), (MAX_LEVELS, levels.into()));
         assert_eq!(stacks.iter().map(|(frames, &insns)| (frames.len(), insns)).max(), Some((MAX_LEVELS, 6)));
-        // The innermost that has as many instructions keeps a frame within it, and that all the rest.
+        // The innermost path with as many instructions keeps one frame within it, which gets all the rest.
         let kept = tree.kept(levels.into());
         assert_eq!((kept[1], kept[2], kept[100]), (2, 2, 2));
         assert_eq!(
@@ -540,7 +540,7 @@ mod tests {
         line(tree.frames(tree.samples[0]).into_iter().map(|member| &member.frame))
     }
 
-    /// What is around the function that executes.
+    /// Frames around the executing function.
     fn callers(profile: &Profile, view: View, task: u32, stack: u32) -> String {
         let stack = sampled(&profile.clone().taken(1, 0x900, stack, task), view);
         stack.strip_suffix("[0x00000900..0x000009ff]").unwrap().trim_end_matches(';').to_owned()
@@ -580,7 +580,7 @@ mod tests {
         assert_eq!(sampled(0x50, 1, 1), "task blink;poll_blink");
         assert_eq!(sampled(0x62, 2, 1), "task blink;poll_blink;work");
         assert_eq!(sampled(0x82, 3, 1), "task blink;poll_blink;[irq UART0];UART0_Handler");
-        // What another function polls has nothing to do with it.
+        // Code polled by another function is not affected.
         assert_eq!(sampled(0x62, 2, 0), "[no task];main;poll_blink;work");
 
         let function = |entry| NodeKind::Function { entry };
@@ -598,7 +598,7 @@ mod tests {
         insns.sort();
         assert_eq!(insns, expected.map(|(stack, insns)| (stack.to_owned(), insns)));
 
-        // As the calls are it has a caller, sampled or followed.
+        // By calls it has a caller, sampled or followed.
         let mut insns = insns_of(&CallTree::of_calls(&profile));
         insns.sort();
         let task = "task blink;main;poll_blink";
@@ -634,7 +634,7 @@ mod tests {
             .taken(1, 0x60, 2, 0);
         let expected = [
             ("[not sampled];rare", 5),
-            // Not sampled, but what it is inlined into is; 4 2/3 and 2 1/3.
+            // Not sampled itself, but its host is; 4 2/3 and 2 1/3.
             ("one;crc", 667),
             ("one;crc;rotate+", 5),
             ("other;crc", 333),
@@ -667,7 +667,7 @@ mod tests {
         assert_eq!(insns(&profile), [("main".to_owned(), 30)]);
     }
 
-    /// `main` calls `crc`, where an interrupt is taken.
+    /// `main` calls `crc`, which is interrupted.
     fn followed() -> Profile {
         empty()
             .function("main", 0x40, 0x10)
@@ -689,7 +689,7 @@ mod tests {
 
     #[test]
     fn the_exact_tree_is_taken_where_there_is_one() {
-        // Samples that say something else.
+        // Samples that contradict the tree.
         let mut profile = followed().caller(0, 0x64).taken(5, 0x50, 1, 0);
         let expected = [
             ("task blink;crc", 7),

@@ -1,5 +1,5 @@
-//! Columns that the table of functions has when it is sorted by them: they are not in every profile, and take the call
-//! paths to make.
+//! Columns of the table of functions when it is sorted by them. Not every profile has them, and they need the call
+//! paths.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::analysis::calltree::CallTree;
 use crate::error::InputError;
 use crate::profile::{Profile, SpanKind};
 
-/// What is known of a function beside what it executes itself.
+/// A number of a function besides its own counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Instructions, called functions included.
+    /// Instructions, including those of called functions.
     Inclusive,
     /// Instructions of the shortest call.
     Min,
@@ -23,7 +23,7 @@ pub enum Column {
 pub type Values = BTreeMap<Option<u64>, u64>;
 
 impl Column {
-    /// What stands above it.
+    /// Its heading.
     pub fn title(self) -> &'static str {
         match self {
             Column::Inclusive => "Inclusive",
@@ -35,7 +35,7 @@ impl Column {
     /// Its values.
     ///
     /// # Errors
-    /// When the profile has none, with the option that makes one that has.
+    /// When the profile has none; the message names the option that records them.
     pub fn values(self, profile: &Profile) -> Result<Values, InputError> {
         if self == Column::Inclusive {
             let graph = CallGraph::new(profile, &CallTree::of_calls(profile));

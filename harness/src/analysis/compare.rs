@@ -1,4 +1,4 @@
-//! Two runs' numbers side by side: which functions account for the change, adding up to the whole.
+//! Comparison of two runs: the functions that account for the change, adding up to the whole.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use crate::analysis::metrics::{ByMetric, Key, Metric, Metrics, Numbers, Role, Su
 use crate::text::number::signed_percent;
 use crate::text::printable::printable;
 
-/// What changed from one run to another.
+/// Changes from one run to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Numbers of the runs as a whole.
@@ -26,9 +26,9 @@ pub struct Comparison {
 /// A number before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
-    /// Before; None: there was none.
+    /// Number before; None: there was none.
     pub before: Option<u64>,
-    /// After; None: there is none.
+    /// Number after; None: there is none.
     pub after: Option<u64>,
 }
 
@@ -38,20 +38,20 @@ pub type Pairs = ByMetric<Pair>;
 /// One function's change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its name, with its file where there are namesakes.
+    /// Its name, with its file if there are namesakes.
     pub name: String,
-    /// Its name alone, which patterns are matched with.
+    /// Its name alone, which patterns are compared with.
     pub plain_name: String,
     /// Its numbers.
     pub numbers: Pairs,
-    /// What happened to it as a whole.
+    /// Fate of the function as a whole.
     pub fate: Fate,
 }
 
-/// What became of a function.
+/// Fate of a function, task or zone between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Fate {
-    /// It is there on both sides.
+    /// It is in both runs.
     Stays,
     /// It did not run before.
     New,
@@ -64,7 +64,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// The fate in words; empty for what stays.
+    /// The fate in words; empty if it stays.
     pub fn describe(self) -> &'static str {
         match self {
             Fate::Stays => "",
@@ -97,20 +97,20 @@ impl Pairs {
 }
 
 impl Pair {
-    /// Adds another number's; what is on one side only counts there.
+    /// Adds another pair; a number on one side only counts there.
     pub fn add(&mut self, other: Pair) {
         let sum = |one: Option<u64>, other: Option<u64>| other.map_or(one, |number| Some(one.unwrap_or(0) + number));
         (self.before, self.after) = (sum(self.before, other.before), sum(self.after, other.after));
     }
 
-    /// After minus before; what is not there is 0.
+    /// After minus before, where a missing number is 0.
     pub fn difference(self) -> i128 {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
     }
 }
 
-/// Compares two runs. The result does not depend on the order in which anything was found. Without a run before,
-/// everything is as it is.
+/// Compares two runs. The result does not depend on the order of discovery. Without an earlier run, nothing has
+/// changed.
 pub fn compare(before: Option<&Metrics>, after: &Metrics) -> Comparison {
     let nothing = Metrics::default();
     let run = Pairs::of(before.map(|before| &before.run), Some(&after.run));
@@ -135,8 +135,8 @@ fn by_name(before: &BTreeMap<String, Numbers>, after: &BTreeMap<String, Numbers>
     names.into_iter().map(change).collect()
 }
 
-/// Which function of one side is which of the other: by name and file, else by a name that is left over once
-/// on each side (its file was renamed).
+/// Pairs the functions of both sides: by name and file, or else by a name that is left once on each side (its file
+/// was renamed).
 fn pairs<'a>(before: &'a Metrics, after: &'a Metrics) -> Vec<(Option<&'a Key>, Option<&'a Key>)> {
     let mut pairs: Vec<_> = after
         .functions
@@ -191,11 +191,11 @@ fn change(
     Change { name, plain_name: key.name, numbers: Pairs::of(old, new), fate }
 }
 
-/// How many functions an explanation names.
+/// Most functions that an explanation names.
 const NAMED: usize = 5;
 
 impl Change {
-    /// Whether anything is different.
+    /// Whether any number or the fate differs.
     pub fn is_one(&self) -> bool {
         self.fate != Fate::Stays
             || Metric::compared(Subject::Function).any(|metric| self.numbers[metric].difference() != 0)
@@ -206,8 +206,7 @@ impl Change {
         self.numbers[Metric::SelfInsns]
     }
 
-    /// Instructions of its code with what is inlined into it, where that is known of either side and is another number
-    /// there.
+    /// Instructions of its code with inlined functions, if known and different from its own on either side.
     pub fn code_insns(&self) -> Option<Pair> {
         let (code, own) = (self.numbers[Metric::Code], self.self_insns());
         let is_other = |code: Option<u64>, own: Option<u64>| code.is_some() && code != own;
@@ -216,7 +215,7 @@ impl Change {
 }
 
 impl NamedChange {
-    /// Whether it is on one side only: of what is there some number is known.
+    /// Whether it is on one side only: each existing subject has some known number.
     pub fn fate(&self) -> Fate {
         let is_known =
             |side: fn(&Pair) -> Option<u64>| Metric::ALL.iter().any(|&metric| side(&self.numbers[metric]).is_some());
@@ -227,7 +226,7 @@ impl NamedChange {
         }
     }
 
-    /// Whether anything is different.
+    /// Whether any number differs.
     pub fn is_one(&self) -> bool {
         let is_compared = |metric: &&Metric| metric.descriptor().role == Role::Compared;
         let is_other = |metric: &Metric| self.numbers[*metric].before != self.numbers[*metric].after;
@@ -236,12 +235,12 @@ impl NamedChange {
 }
 
 impl Comparison {
-    /// Instructions of all.
+    /// Instructions of the whole run.
     pub fn total_insns(&self) -> Pair {
         self.run[Metric::Total]
     }
 
-    /// The change of the whole and of the functions that account for it by their own lines, in percent of the whole
+    /// Explains the change of the whole by the functions whose own lines account for it, in percent of the whole
     /// before, in order, adding up to the whole.
     pub fn explain(&self) -> String {
         let whole = self.total_insns().before.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Instructions of a run that are worth a look with a debugger, as `harness debug --at` takes them.
+//! Instructions of a run that deserve a look with a debugger, as arguments of `harness debug --at`.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use crate::profile::{Profile, SpanKind};
 use crate::text::shell::quoted;
 use crate::text::symbol_name::key_name;
 
-/// Stands for the profile in a command where its path is not known.
+/// Placeholder for a profile's path in a command.
 pub const PROFILE: &str = "PROFILE";
 
-/// An instruction that is worth a visit.
+/// An instruction that deserves a visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// What it is.
+    /// Description of the place.
     pub what: &'static str,
-    /// How `--at` takes it.
+    /// The place as an argument of `--at`.
     pub place: String,
 }
 
-/// The command that lands there.
+/// Command that opens the debugger there.
 pub fn command(profile: &str, place: &str) -> String {
     format!("harness debug {} --at {}", quoted(profile), quoted(place))
 }
 
-/// The hottest sample, the call that was longest beyond others, the deepest stack: what there is of them. A debugger
-/// can be put into runs of one CPU.
+/// Places to visit, as far as they exist: the hottest sample, the call that exceeded others most, the deepest stack.
+/// Empty if several CPUs executed.
 pub fn worth(profile: &Profile) -> Vec<Visit> {
     if profile.vcpus.len() > 1 {
         return Vec::new();
@@ -37,7 +37,7 @@ pub fn worth(profile: &Profile) -> Vec<Visit> {
     [hottest, longest(profile), peak].into_iter().flatten().collect()
 }
 
-/// The same in one sentence with the command for the first; None: there is nothing to visit.
+/// These places in one sentence, with the command for the first; None: there are none.
 pub fn sentence(profile: &Profile, path: &str) -> Option<String> {
     let visits = worth(profile);
     let (first, rest) = visits.split_first()?;
@@ -46,7 +46,7 @@ pub fn sentence(profile: &Profile, path: &str) -> Option<String> {
     Some(format!("{} puts GDB at {}{or}", command(path, &first.place), first.what))
 }
 
-/// The same of functions: their hottest sample, else their first call.
+/// Place to visit for functions: their hottest sample, or else their first call.
 pub fn of_functions(profile: &Profile, places: &[Place<'_>]) -> Option<Visit> {
     if profile.vcpus.len() > 1 {
         return None;
@@ -62,14 +62,14 @@ pub fn of_functions(profile: &Profile, places: &[Place<'_>]) -> Option<Visit> {
     })
 }
 
-/// The same in one sentence with the command.
+/// The place to visit in one sentence, with the command.
 pub fn sentence_of(profile: &Profile, places: &[Place<'_>], path: &str) -> Option<String> {
     let visit = of_functions(profile, places)?;
     Some(format!("{} puts GDB at {}", command(path, &visit.place), visit.what))
 }
 
-/// Of a function by the name that [`key_name`] makes of it, the first sample that a run with so many of its instructions
-/// had not; else the last one.
+/// For a function with this key ([`key_name`]), the first sample that a run with `before_insns` of its instructions
+/// did not have; or else the last one.
 pub fn first_new_sample(profile: &Profile, key: &str, before_insns: u64) -> Option<String> {
     if profile.vcpus.len() > 1 {
         return None;
@@ -89,7 +89,7 @@ pub fn first_new_sample(profile: &Profile, key: &str, before_insns: u64) -> Opti
     last.map(|number: u64| format!("sample:{number}"))
 }
 
-/// The first sample at the instruction that has most of them.
+/// First sample at the instruction with the most samples.
 fn hottest(profile: &Profile, is_meant: impl Fn(u64) -> bool) -> Option<String> {
     let counts = profile.samples_by_pc();
     let meant = counts.into_iter().filter(|&(pc, _)| is_meant(pc));
@@ -98,7 +98,7 @@ fn hottest(profile: &Profile, is_meant: impl Fn(u64) -> bool) -> Option<String> 
     Some(format!("sample:{}", index + 1))
 }
 
-/// The call that took most longer than others of the same function.
+/// The call that exceeded other calls of the same function most.
 fn longest(profile: &Profile) -> Option<Visit> {
     let calls = profile.spans.iter().filter_map(|span| match span.kind {
         SpanKind::Call { entry } if span.count > 1 => Some((span.max_insns.saturating_sub(span.mean_insns()), entry)),
@@ -108,7 +108,7 @@ fn longest(profile: &Profile) -> Option<Visit> {
     (beyond > 0).then(|| Visit { what: "the longest call", place: format!("max:{}", named(profile, entry)) })
 }
 
-/// How a function is typed: by its name, where that means no other.
+/// Text that names a function: its name, if that is unambiguous, or its address.
 fn named(profile: &Profile, entry: u64) -> String {
     let name = Place::of(profile, entry).to_string();
     let found = lookup::places(profile, &name).unwrap_or_default();
@@ -135,12 +135,12 @@ mod tests {
             sentence(&profile, "x.profile").unwrap(),
             "harness debug x.profile --at sample:2 puts GDB at the hottest sample"
         );
-        // The outermost call is the longest of all, and only one.
+        // The outermost call is the longest, but the only one of its function.
         profile.spans = vec![call(0x40, 1, 900, 900), call(0x50, 4, 100, 70)];
         let places: Vec<String> = worth(&profile).into_iter().map(|visit| visit.place).collect();
         assert_eq!(places, ["sample:2", "max:f(int)"]);
         assert_eq!(command("my profile", "max:f(int)"), "harness debug 'my profile' --at 'max:f(int)'");
-        // A namesake is told by its address.
+        // A namesake is given by its address.
         profile = profile.function("f(int)", 0x60, 0x10);
         assert_eq!(worth(&profile)[1].place, "max:0x50");
         profile.vcpus.push(profile.vcpus[0].clone());
@@ -167,7 +167,7 @@ mod tests {
         let profile = empty().function("main", 0x40, 0x10).function("f", 0x50, 0x10);
         let profile = profile.taken(2, 0x54, 0, 0).taken(1, 0x42, 0, 0).taken(2, 0x54, 0, 0);
         let first = |before_insns| first_new_sample(&profile, "f", before_insns);
-        // A sample every 10 instructions.
+        // One sample every 10 instructions.
         assert_eq!(
             [0, 9, 20, 30, 900].map(first).map(Option::unwrap),
             ["sample:1", "sample:1", "sample:4", "sample:5", "sample:5"]

@@ -1,4 +1,4 @@
-//! What happened in a run, in a sentence each.
+//! Descriptions of a run's events, in a sentence each.
 
 use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
@@ -9,17 +9,18 @@ use crate::text::number::{Hex, group, plural, share_at_least};
 use crate::text::printable::printable;
 use crate::text::shell::quoted;
 
-/// Which functions returned at once instead of what they are; None: none did.
+/// Describes the functions replaced by stubs; None: there are none.
 pub fn describe_stubs(facts: &Facts) -> Option<String> {
     let stubs: Vec<String> = facts.stubs.iter().map(ToString::to_string).collect();
     let functions = plural(stubs.len() as u64, "function");
     (!stubs.is_empty()).then(|| format!("{functions} returned at once (--stub): {}", stubs.join(", ")))
 }
 
-/// Accesses shown of those that nothing models.
+/// Most unmodelled accesses that are shown.
 const MOST_UNMODELLED: usize = 10;
 
-/// The chip that the machine was completed to: what differs from it, and what of it nothing models.
+/// Describes the chip that the machine was completed to: its differences from the chip, and the accesses that its
+/// file does not model.
 pub fn describe_chip(profile: &Profile) -> Vec<String> {
     let Some(chip) = &profile.facts.chip else { return Vec::new() };
     let mut lines = Vec::new();
@@ -62,14 +63,14 @@ pub fn describe_chip(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// `0x80000abc in main (main.c:12)`.
+/// Text for an address, as in `0x80000abc in main (main.c:12)`.
 pub fn place(names: &Names, pc: u64) -> String {
     let Some(function) = names.function_at(pc) else { return Hex(pc).to_string() };
     let line = names.line_at(pc).map(|(file, line)| format!(" ({}:{line})", printable(file)));
     format!("{} in {}{}", Hex(pc), printable(&function.name), line.unwrap_or_default())
 }
 
-/// How the run ended, in a sentence or two.
+/// Describes the end of the run, in a sentence or two.
 pub fn describe_end(profile: &Profile) -> String {
     let Profile { facts, names, .. } = profile;
     let at = |pc: u64| place(names, pc);
@@ -117,7 +118,7 @@ pub fn describe_end(profile: &Profile) -> String {
     }
 }
 
-/// What is to be said before all else: that the firmware did nothing that it was built to do.
+/// Describes the most important trouble, to be printed first: the firmware did no useful work.
 pub fn describe_trouble(profile: &Profile) -> Option<String> {
     let Facts { end, only, .. } = &profile.facts;
     if matches!(end, End::Faulting { .. } | End::Stuck { .. }) {
@@ -131,7 +132,7 @@ pub fn describe_trouble(profile: &Profile) -> Option<String> {
     line.map(|line| format!("warning: {line}"))
 }
 
-/// The loop at which the firmware stood still, and what helps. None: it did not.
+/// Describes the loop at which the firmware stood still, and a remedy. None: it made progress.
 pub fn describe_standstill(profile: &Profile) -> Option<String> {
     let Standstill { pc, insns, register, call } = profile.facts.only.standstill.as_ref()?;
     let names = &profile.names;
@@ -155,8 +156,8 @@ pub fn describe_standstill(profile: &Profile) -> Option<String> {
     }
 }
 
-/// The functions by which a suite may allow that the firmware stands still: the one that goes round, the one that reads the
-/// register, and what is inlined there.
+/// Functions by which a suite may allow the standstill: the one with the loop, the one that reads the register, and
+/// functions inlined there.
 pub fn standing_functions(profile: &Profile) -> Vec<&str> {
     let Some(Standstill { pc, register, .. }) = &profile.facts.only.standstill else { return Vec::new() };
     let names = &profile.names;
@@ -171,10 +172,10 @@ pub fn standing_functions(profile: &Profile) -> Vec<&str> {
     functions
 }
 
-/// The function that nothing can be put in place of: what the firmware is built to do.
+/// The function that cannot be replaced by a stub, since it is the firmware's purpose.
 const MAIN: &str = "main";
 
-/// Words of the names of devices that firmware reads its console by.
+/// Words in the names of devices that firmware reads its console from.
 const SERIAL: [&str; 4] = ["uart", "usart", "serial", "pl011"];
 
 /// Describes the option that helps firmware which waits for a register.
@@ -189,13 +190,13 @@ fn describe_help(profile: &Profile, register: &OnlyPoll) -> String {
     function.map(|function| format!("; {}", describe_stubbing(&function.name))).unwrap_or_default()
 }
 
-/// Describes the option that leaves a function out.
+/// Describes the option that replaces a function.
 fn describe_stubbing(name: &str) -> String {
     let (plain, with_value) = (quoted(name), quoted(&format!("{name}=VALUE")));
     format!("--stub {plain} has it return at once, --stub {with_value} with a value")
 }
 
-/// A fault that came so late that nothing can be said of what follows it.
+/// Describes a fault that came too late to judge its consequences.
 pub fn describe_late_fault(profile: &Profile) -> Option<String> {
     let handler = profile.facts.only.handler.as_ref()?;
     let is_late = handler.is_fault && !is_long(handler.since_insns, profile.total_insns());
@@ -203,7 +204,7 @@ pub fn describe_late_fault(profile: &Profile) -> Option<String> {
     Some(format!("the run ended in a fault's handler: {line}"))
 }
 
-/// The handler that alone has run.
+/// Describes the only handler that has run since it was entered.
 fn describe_handler(profile: &Profile) -> Option<String> {
     let only = profile.facts.only.handler.as_ref()?;
     let name = Exceptions::new(profile).name(only.number, only.handler);
@@ -224,12 +225,12 @@ fn describe_handler(profile: &Profile) -> Option<String> {
     Some(format!("{since}{times}: {fault}pc {}{}", place(&profile.names, only.pc), device.unwrap_or_default()))
 }
 
-/// The register that alone was read.
+/// Describes the only register that was read.
 fn describe_poll(profile: &Profile) -> Option<String> {
     let Only { poll, standstill, .. } = &profile.facts.only;
     let only = poll.as_ref()?;
-    // Firmware that asks a device each time round may do a lot besides, and to no device. Where half of the window was
-    // looked at, that is known.
+    // Firmware that polls a device in each turn of a loop may do other work, without accessing a device. The second
+    // half of the window tells, if it was examined.
     let is_looked_at = matches!(profile.facts.end, End::For | End::MaxInsns);
     if is_looked_at && standstill.is_none() && only.since_insns <= profile.total_insns() / 2 {
         return None;
@@ -239,7 +240,7 @@ fn describe_poll(profile: &Profile) -> Option<String> {
     Some(format!("since instruction {since} nothing was done but to poll {register}{help}"))
 }
 
-/// A register that was read over and over, and what was found.
+/// Describes a register that was read over and over, and its value.
 fn describe_register(profile: &Profile, register: &OnlyPoll) -> String {
     let device = register.device.as_ref().map(|device| match device {
         Device::None => " (this machine has no device there)".to_owned(),
@@ -262,16 +263,16 @@ fn describe_typing(facts: &Facts) -> Option<&'static str> {
     is_given.then_some(TYPING)
 }
 
-/// How input is given.
+/// Hint about the option that types input.
 const TYPING: &str = "where it waits for input, --input-after 'PROMPT:TEXT' types some";
 
-/// Says that nothing was measured because the window never opened, where it is so.
+/// Describes a window that never opened, so that nothing was measured. None: it opened.
 pub fn describe_unopened(profile: &Profile) -> Option<String> {
     let from = profile.facts.window.from.as_ref()?;
     (profile.total_insns() == 0).then(|| format!("the window never opened: --from {from} was not reached"))
 }
 
-/// The option that ends another run at the instruction where the host ended this one.
+/// Describes the option that ends another run at the instruction where the host ended this one.
 fn reproduce(profile: &Profile) -> String {
     let insns = profile.total_insns();
     if insns == 0 {
@@ -287,7 +288,7 @@ fn reproduce(profile: &Profile) -> String {
     }
 }
 
-/// What the run asked of the host, and whether that matters, one line each.
+/// Describes the run's requests to the host, and their effect on the result, one line each.
 pub fn describe_notes(profile: &Profile) -> Vec<String> {
     let mut lines = Vec::new();
     for note in &profile.notes {
@@ -310,7 +311,7 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
                 0x12 => "no command runs on the host",
                 _ if note.unread && note.text.is_empty() => "its name cannot be read",
                 _ if note.unread => "its name cannot be read to its end",
-                // As far as it could be read.
+                // The path may be incomplete.
                 _ if stays_inside(&note.text) => "it is no file that --semihosting serves",
                 _ => "it leads out of the run's scratch directory",
             };
@@ -327,12 +328,12 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// Whether a path leads nowhere outside of the scratch directory.
+/// Whether a path stays within the scratch directory.
 fn stays_inside(path: &str) -> bool {
     !path.starts_with('/') && path.split('/').all(|part| part != "..")
 }
 
-/// Which input was not given, and why, one line.
+/// Describes the input that was not typed, and the reason, in one line. None: all was typed.
 pub fn describe_input(facts: &Facts) -> Option<String> {
     let mut taken = facts.input_bytes;
     for (index, input) in facts.input.iter().enumerate() {
@@ -360,7 +361,7 @@ pub fn describe_input(facts: &Facts) -> Option<String> {
     None
 }
 
-/// The facts that a result depends on, one line.
+/// Describes the facts that a result depends on, in one line.
 pub fn describe_run(facts: &Facts) -> String {
     let cpu = facts.cpu.as_deref().map(|cpu| format!(", CPU {cpu}")).unwrap_or_default();
     let jitter = facts.jitter_seed.map(|seed| format!(", jitter seed {seed}")).unwrap_or_default();
@@ -374,7 +375,7 @@ pub fn describe_run(facts: &Facts) -> String {
     )
 }
 
-/// Whether QEMU was used by its plugin API alone, one line.
+/// Describes the reason why QEMU was used by its plugin API alone, in one line. None: it was not.
 pub fn describe_tricks(facts: &Facts) -> Option<String> {
     let why = match facts.tricks {
         Tricks::Used => return None,
@@ -384,10 +385,10 @@ pub fn describe_tricks(facts: &Facts) -> Option<String> {
     Some(format!("QEMU {} was used by its plugin API alone: {why} (docs/qemu.md)", facts.qemu_version))
 }
 
-/// The address bins with the most samples, one line.
+/// Describes the address bins with the most samples, in one line.
 pub fn describe_bins(profile: &Profile) -> Option<String> {
     let mut bins: Vec<(u64, u64)> = profile.bins().into_iter().collect();
-    // Stable: equals stay in the order of their addresses.
+    // A stable sort: equal ones stay in the order of their addresses.
     bins.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
     let hottest = bins.iter().take(3).map(|&(bin, samples)| {
         let function =
@@ -400,7 +401,7 @@ pub fn describe_bins(profile: &Profile) -> Option<String> {
         .then(|| format!("hottest of {} bins of {bytes} bytes, by samples: {list}", group(bins.len() as u64)))
 }
 
-/// Lost arcs are never silent: how many transfers could not be attributed.
+/// Describes transfers that could not be attributed, so that lost arcs are always reported.
 pub fn describe_unresolved(facts: &Facts) -> Option<String> {
     (facts.unresolved_transfers > 0).then(|| {
         let jumps = plural(facts.unresolved_transfers, "jump");
@@ -408,7 +409,7 @@ pub fn describe_unresolved(facts: &Facts) -> Option<String> {
     })
 }
 
-/// How the call stacks of a profile were taken. Those of two kinds do not compare path by path.
+/// Names the kind of a profile's call stacks. Those of two kinds cannot be compared path by path.
 pub fn kind_of_stacks(profile: &Profile) -> &'static str {
     match (profile.tree.is_empty(), profile.facts.max_depth) {
         (false, _) => "an exact call tree",

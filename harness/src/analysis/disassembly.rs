@@ -1,30 +1,30 @@
-//! Instructions as text: capstone says what they are, [`decode`] how long they are and where they go.
+//! Instructions as text: capstone gives the text, [`decode`] the length and the target.
 //!
-//! The lengths are those with which the profiler counts, so that every count finds its instruction. What
-//! capstone does not know (it lags behind the instruction sets) is shown as `.2byte` or `.4byte`, and the next
-//! instruction is as good as any. Compressed RISC-V instructions are shown as the ones that they stand for, as GNU
-//! objdump does; the addresses tell how long they are.
+//! The lengths are those that the profiler counts by, so that every count matches an instruction. Instructions that
+//! capstone does not know (it lags behind the instruction sets) are shown as `.2byte` or `.4byte`, without effect on
+//! the next one. Compressed RISC-V instructions are shown in their full form, as by GNU objdump; the addresses show
+//! their length.
 
 use anyhow::{Result, anyhow};
 use capstone::Capstone;
 use capstone::arch::{BuildsCapstone as _, BuildsCapstoneExtraMode as _, arm, riscv};
 use decode::{Flow, Isa};
 
-/// Reads the machine code of one instruction set.
+/// Decodes the machine code of one instruction set.
 #[derive(Debug)]
 pub struct Disassembler {
     isa: Isa,
     capstone: Capstone,
 }
 
-/// One instruction, or bytes that are none.
+/// One instruction, or bytes that form none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// Its address.
     pub address: u64,
     /// Its size in bytes.
     pub size_bytes: u8,
-    /// The instruction, its operands 8 columns behind its beginning.
+    /// Text of the instruction, with operands from column 8 on.
     pub text: String,
 }
 
@@ -32,7 +32,7 @@ impl Disassembler {
     /// A disassembler for one instruction set.
     ///
     /// # Errors
-    /// When capstone cannot be had, for lack of memory.
+    /// When there is no memory for capstone.
     pub fn new(isa: Isa) -> Result<Disassembler> {
         let thumb = || Capstone::new().arm().mode(arm::ArchMode::Thumb);
         let riscv = |mode| Capstone::new().riscv().mode(mode).extra_mode([riscv::ArchExtraMode::RiscVC].into_iter());
@@ -49,8 +49,8 @@ impl Disassembler {
         Ok(Disassembler { isa, capstone })
     }
 
-    /// Reads a piece of code, all of it. An instruction starts at every address that `starts_at` knows, whatever
-    /// the bytes before look like; `name` says what is at the target of a branch.
+    /// Decodes all of a piece of code. An instruction starts at every address for which `starts_at` is true, even
+    /// inside of a longer one; `name` names the target of a branch.
     pub fn read(
         &self,
         start: u64,
@@ -60,11 +60,11 @@ impl Disassembler {
     ) -> Vec<Unit> {
         let mut units = Vec::new();
         let mut at = 0;
-        // The upper part of an address, which the next instruction may complete.
+        // Upper part of an address, which the next instruction may complete.
         let mut upper = None;
         while at < code.len() {
             let before = at;
-            // All that follows at once, since Thumb's IT is about the instructions after it.
+            // All of the rest at once, since Thumb's IT affects the instructions after it.
             if let Ok(known) = self.capstone.disasm_all(&code[at..], start.wrapping_add(at as u64)) {
                 for insn in known.iter() {
                     let address = start.wrapping_add(at as u64);
@@ -97,17 +97,17 @@ impl Disassembler {
         units
     }
 
-    /// Size of what is at an address, and whether that is all of an instruction.
+    /// Size of the unit at an address, and whether that is a whole instruction.
     fn size_at(&self, address: u64, code: &[u8], starts_at: &impl Fn(u64) -> bool) -> (usize, bool) {
         let size_bytes = usize::from(decode::decode(self.isa, address, code).len_bytes);
         let limit = size_bytes.min(code.len());
         let cut = (1..limit).find(|&offset| starts_at(address.wrapping_add(offset as u64))).unwrap_or(limit);
-        // Instructions have 2 or 4 bytes: of three, the last is left over.
+        // Instructions have 2 or 4 bytes, so of three bytes the last one is left over.
         let cut = if cut == 3 { 2 } else { cut };
         (cut, cut == size_bytes)
     }
 
-    /// An instruction with the address, instead of the distance, that it goes to.
+    /// Text of an instruction with its target's address instead of the distance.
     fn text(
         &self,
         address: u64,
@@ -139,8 +139,8 @@ impl Disassembler {
     }
 }
 
-/// What a compressed RISC-V instruction stands for ("The RISC-V Instruction Set Manual", volume 1, chapter 16), and
-/// the names that assemblers have for what is common.
+/// Full form of a compressed RISC-V instruction ("The RISC-V Instruction Set Manual", volume 1, chapter 16), with the
+/// assemblers' names for common forms.
 fn uncompressed(mnemonic: &str, operands: String) -> (String, String) {
     let Some(name) = mnemonic.strip_prefix("c.") else {
         return match (mnemonic, operands.split_once(", zero, ")) {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_is_no_instruction_is_shown_as_bytes_and_the_next_one_is_read() {
-        // udf would be an instruction; 0xf7f0a000 and half of a 32-bit one are none.
+        // udf would be an instruction; 0xf7f0a000 and half of a 32-bit one are not.
         let thumb = [0x00, 0xbf, 0xff, 0xff, 0xff, 0xff, 0x01, 0x20, 0x00, 0xf0];
         let expected = [
             unit(0x100, 2, "nop"),
@@ -199,11 +199,11 @@ mod tests {
 
     #[test]
     fn targets_have_names_and_it_blocks_conditions() {
-        // ite eq; moveq r0, #1; movne r0, #2; b 0x10a
+        // Code: ite eq; moveq r0, #1; movne r0, #2; b 0x10a
         let code = [0x0c, 0xbf, 0x01, 0x20, 0x02, 0x20, 0x00, 0xe0];
         let shown: Vec<String> = texts(Isa::ThumbV7m, &code, 0).into_iter().map(|(.., text)| text).collect();
         assert_eq!(shown, ["ite     eq", "moveq   r0, #1", "movne   r0, #2", "b       0x10a <end>"]);
-        // auipc ra, 0; jalr 10(ra)
+        // Code: auipc ra, 0; jalr 10(ra)
         let code = [0x97, 0x00, 0x00, 0x00, 0xe7, 0x80, 0xa0, 0x00];
         let shown = texts(Isa::Riscv32, &code, 0);
         assert!(shown[1].2.starts_with("jalr ") && shown[1].2.ends_with("# 0x10a <end>"), "{shown:?}");

@@ -1,5 +1,5 @@
-//! The timeline's events in words, one after the other: what formats with a line for each event are written from, and
-//! how often each thing happened, which is what two timelines are compared by.
+//! The timeline's events as rows of text, for formats with a line for each event; and the number of events of each
+//! kind, by which two timelines are compared.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::analysis::event_tracks::{Cursor, Recorded, Words, free_stack, of_heap
 use crate::profile::Profile;
 use crate::profile::zone::Context;
 
-/// One event in words.
+/// One event as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// The vCPU.
     pub vcpu: u32,
-    /// Instructions of the window that it had started.
+    /// Instructions of the window that the vCPU had started.
     pub at_insns: u64,
-    /// How long the machine had slept in the window.
+    /// Time that the machine had slept in the window.
     pub slept_ns: u64,
-    /// The task or interrupt that executed as it happened.
+    /// Task or interrupt that executed at the time.
     pub context: String,
-    /// What happened.
+    /// Kind of the event.
     pub event: &'static str,
-    /// To what, where it has a name.
+    /// Name of the event's object, if it has one.
     pub name: String,
-    /// A number that belongs to it.
+    /// A number of the event.
     pub value: Option<i128>,
-    /// Of a switch: why the task before does not go on.
+    /// For a switch, the reason why the previous task stops.
     pub why: String,
-    /// Of a switch: the task before, where there was one.
+    /// For a switch, the previous task, if there was one.
     pub stopped: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub fn rows(profile: &Profile) -> Option<impl Iterator<Item = Row> + '_> {
                 cursor.pass(event);
             }
         }
-        // What only names something is no event.
+        // A record that only defines a name is no event.
         (!row.event.is_empty()).then(|| {
             row.context = words.context(context);
             row
@@ -113,17 +113,17 @@ impl Row {
     }
 }
 
-/// How often each thing happened.
+/// Numbers of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Events, by what happened.
+    /// Events by kind.
     pub events: BTreeMap<&'static str, u64>,
-    /// Switches, by the task that did not go on and why.
+    /// Switches by the task that stopped and the reason.
     pub switches: BTreeMap<(String, String), u64>,
 }
 
 impl Tally {
-    /// That of a profile. None: there is no timeline.
+    /// Numbers of a profile's events. None: there is no timeline.
     pub fn of(profile: &Profile) -> Option<Tally> {
         let mut tally = Tally::default();
         for row in rows(profile)? {

@@ -1,8 +1,8 @@
-//! The timeline's events as what they mean: on which track something begins, ends, happens, or has another value.
+//! The timeline's events as moments on tracks: beginnings, ends, single events, and values of counters.
 //!
-//! Each task, each interrupt and each CPU has a track of what executes; zones and traced calls of a task or interrupt have
-//! one each below it, since they go on while others execute. What is still under way as the run ends ends with it.
-//! Events are handed on one by one: there may be ten million.
+//! Each task, interrupt and CPU has a track of its execution. Zones and traced calls of a task or interrupt have
+//! tracks below it, since they continue while others execute. All stretches end with the run at the latest. Moments
+//! are passed on one by one, since there may be ten million.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -16,17 +16,17 @@ use crate::profile::Profile;
 use crate::profile::zone::Context;
 use crate::text::number::{Hex, plural};
 
-/// What a format of the timeline says of a run without one.
+/// Message of a timeline's format for a run without one.
 pub const NOT_RECORDED: &str = "the run has no timeline: ask for it with --timeline";
 
-/// What a track is of.
+/// Kind of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// What executes on a CPU.
+    /// Task or interrupt that executes on a CPU.
     Cpu,
-    /// When a task is the running one, interrupts among it included.
+    /// Times when a task is running, including interrupts of it.
     Task,
-    /// An interrupt's or exception's handlers.
+    /// Handlers of an interrupt or exception.
     Interrupt,
     /// Zones of a task or interrupt.
     Zones,
@@ -36,25 +36,25 @@ pub enum Kind {
     Phases,
     /// Stretches with interrupts masked.
     Masked,
-    /// Values that the firmware names, each name apart.
+    /// Values that the firmware names, with a track for each name.
     Mark,
-    /// What the firmware prints.
+    /// Output of the firmware.
     Console,
-    /// Its calls of the host.
+    /// Calls of the host.
     Host,
-    /// Where the processor waits.
+    /// Waits of the processor.
     Waits,
     /// Allocations and frees.
     Allocations,
-    /// Bytes that are held.
+    /// Bytes held.
     Heap,
-    /// Blocks that are held.
+    /// Blocks held.
     HeapBlocks,
     /// Bytes of the largest free block.
     HeapFree,
-    /// Bytes of a task's stack that are free below its saved registers, as it is switched out.
+    /// Free bytes of a task's stack below its saved registers, at each switch.
     Stack,
-    /// 1 while an idle task is the running one.
+    /// Value 1 while an idle task is running.
     Idle,
 }
 
@@ -73,47 +73,47 @@ impl Kind {
 /// A track.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// What it is of.
+    /// Kind of the track.
     pub kind: Kind,
-    /// The vCPU on which it was first seen.
+    /// The first vCPU that it was used by.
     pub vcpu: u32,
     /// Its name.
     pub name: String,
-    /// The track that it belongs to, by its number.
+    /// Number of the track that it belongs to.
     pub parent: Option<u32>,
-    /// The task, where it is of one.
+    /// The task, if it belongs to one.
     pub task: Option<u32>,
 }
 
-/// Something on a track.
+/// A moment on a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The vCPU.
     pub vcpu: u32,
     /// Instructions of the window that the vCPU has started.
     pub at_insns: u64,
-    /// How long the machine had slept in the window, where that is known.
+    /// Time that the machine had slept in the window, if known.
     pub slept_ns: u64,
     /// Number of the track.
     pub track: u32,
-    /// What happens there.
+    /// Content of the moment.
     pub what: Happens,
 }
 
-/// What happens on a track. Names are numbers of [`Tables::names`].
+/// Content of a moment. Names are numbers of [`Tables::names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happens {
-    /// A stretch begins within those that have.
+    /// A stretch begins within the open ones.
     Begins(u32),
-    /// The innermost one ends, for this reason if there is something to say.
+    /// The innermost stretch ends, with a reason if there is one.
     Ends(Option<u32>),
-    /// Something takes no time, with a number if it has one.
+    /// An event without duration, with a number if it has one.
     Is(u32, Option<i64>),
-    /// A counter has another value.
+    /// A counter changes its value.
     Counts(i64),
 }
 
-/// Tracks and names so far.
+/// Tracks and names known so far.
 #[derive(Debug, Default)]
 pub struct Tables {
     /// Tracks, by number.
@@ -124,7 +124,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// A track's name behind that of the one that it belongs to: of zones and calls that tells them apart.
+    /// Name of a track, after its parent's, which distinguishes zones and calls.
     pub fn title(&self, track: &Track) -> String {
         match track.parent {
             Some(parent) => format!("{}: {}", self.tracks[parent as usize].name, track.name),
@@ -143,7 +143,7 @@ impl Tables {
     }
 }
 
-/// How many events there are and what they take, in a sentence; None: there is no timeline.
+/// Number and size of the events, in a sentence; None: there is no timeline.
 pub fn sentence(profile: &Profile) -> Option<String> {
     let timeline = profile.timeline.as_ref()?;
     let events = timeline.events().count() as u64;
@@ -152,24 +152,24 @@ pub fn sentence(profile: &Profile) -> Option<String> {
     Some(format!("timeline: {} in {}; {how}", plural(events, "event"), plural(bytes, "byte")))
 }
 
-/// One event as it was recorded.
+/// A recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// Of the timeline.
+    /// An event of the timeline stream.
     Event(Event),
-    /// Of the heap.
+    /// An event of the heap stream.
     Heap {
         /// The vCPU that it happened on.
         vcpu: u32,
         /// Instructions of the window that that vCPU had started.
         at_insns: u64,
-        /// What happened, by the time of all vCPUs.
+        /// The event, timed by all vCPUs' instructions.
         event: heap::Event,
     },
 }
 
 impl Recorded {
-    /// The vCPU, and the instructions that it had started.
+    /// The vCPU, and its instructions so far.
     pub fn at(&self) -> (u32, u64) {
         match self {
             Recorded::Event(event) => (event.vcpu, event.at_insns),
@@ -178,8 +178,8 @@ impl Recorded {
     }
 }
 
-/// All events of the window in order; of equal instructions the timeline's first. Of several CPUs the order is that of
-/// their turns. None: there is no timeline.
+/// All events of the window in order; at equal instructions the timeline's come first. With several CPUs the order is
+/// that of their turns. None: there is no timeline.
 pub fn recorded(profile: &Profile) -> Option<impl Iterator<Item = Recorded> + '_> {
     let timeline = profile.timeline.as_ref()?;
     let mut allocations: Vec<heap::Event> = Vec::new();
@@ -189,7 +189,7 @@ pub fn recorded(profile: &Profile) -> Option<impl Iterator<Item = Recorded> + '_
     }
     let is_one = profile.vcpus.len() <= 1;
     if is_one {
-        // What never returned is noticed late.
+        // A call that never returned is noticed late.
         allocations.sort_by_key(|event| event.at_insns);
     }
     let mut allocations = allocations.into_iter().peekable();
@@ -211,17 +211,17 @@ pub fn recorded(profile: &Profile) -> Option<impl Iterator<Item = Recorded> + '_
     }))
 }
 
-/// What executes on each vCPU, event by event.
+/// Execution state of each vCPU, event by event.
 #[derive(Debug, Default)]
 pub struct Cursor {
     cpus: Vec<Executes>,
 }
 
-/// What executes on one.
+/// Execution state of one vCPU.
 #[derive(Clone, Debug, Default)]
 struct Executes {
     task: u32,
-    /// The outermost first.
+    /// Active exceptions, the outermost first.
     exceptions: Vec<u64>,
 }
 
@@ -239,13 +239,13 @@ impl Cursor {
         self.at(vcpu).task
     }
 
-    /// What executes.
+    /// Executing context.
     pub fn context(&mut self, vcpu: u32) -> Context {
         let cpu = self.at(vcpu);
         cpu.exceptions.last().map_or(Context::Task(cpu.task), |&number| Context::Exception(number))
     }
 
-    /// Goes on over an event.
+    /// Advances by an event.
     pub fn pass(&mut self, event: &Event) {
         let cpu = self.at(event.vcpu);
         match event.what {
@@ -259,22 +259,22 @@ impl Cursor {
     }
 }
 
-/// The words for what is recorded.
+/// Texts for recorded events.
 #[derive(Debug)]
 pub struct Words<'a> {
     profile: &'a Profile,
     contexts: ContextNames,
-    /// Of each object, by its number less one.
+    /// Name of each object, by its number less one.
     objects: Vec<String>,
 }
 
 impl<'a> Words<'a> {
-    /// Those of a profile, before its first event.
+    /// Texts of a profile, before its first event.
     pub fn new(profile: &'a Profile) -> Words<'a> {
         Words { profile, contexts: ContextNames::new(profile), objects: Vec::new() }
     }
 
-    /// Learns what tasks wait for.
+    /// Learns the object that tasks wait for.
     pub fn learn(&mut self, event: &Event) {
         let What::Object { address, kind, whole, ref name } = event.what else { return };
         let objects = self.profile.timeline.iter().flat_map(|timeline| &timeline.objects);
@@ -292,17 +292,17 @@ impl<'a> Words<'a> {
         self.objects.push(format!("{kind} {name}"));
     }
 
-    /// What a task or interrupt is called.
+    /// Name of a task or interrupt.
     pub fn context(&self, context: Context) -> String {
         self.contexts.name(context)
     }
 
-    /// What a task is called; 0: what runs while there is none.
+    /// Name of a task; 0: code without a task.
     pub fn task(&self, task: u32) -> String {
         self.contexts.name(Context::Task(task))
     }
 
-    /// Why a task does not go on.
+    /// Reason why a task stops.
     pub fn why(&self, why: Why) -> String {
         let text = match why {
             Why::Unknown => "unknown",
@@ -322,7 +322,7 @@ impl<'a> Words<'a> {
         text.to_owned()
     }
 
-    /// What a traced function is called.
+    /// Name of a traced function.
     pub fn function(&self, number: u32) -> String {
         let functions = self.profile.timeline.as_ref().map(|timeline| &timeline.functions);
         match functions.and_then(|functions| functions.get(number as usize)) {
@@ -333,7 +333,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// What a call of the host is called (the specification's names).
+    /// Name of a call of the host, as in the specification.
     pub fn operation(operation: u32) -> String {
         let name = match operation {
             0x01 => "SYS_OPEN",
@@ -366,13 +366,14 @@ impl<'a> Words<'a> {
     }
 }
 
-/// What tells tracks apart: their kind, the vCPU where each has one, and whose they are.
+/// Identity of a track: its kind, the vCPU if each has one, its context, and its name.
 type Key = (Kind, u32, Option<Context>, u32);
 
-/// Walks over the events, and hands each moment to `take` with what it refers to. False: there is no timeline.
+/// Walks over the events, and passes each moment to `take` with the tables that it refers to. False: there is no
+/// timeline.
 ///
 /// # Errors
-/// What `take` reports.
+/// Those of `take`.
 pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Result<(), E>) -> Result<bool, E> {
     let Some(recorded) = recorded(profile) else { return Ok(false) };
     let mut walk = Walk {
@@ -410,20 +411,20 @@ struct Walk<'a> {
     cursor: Cursor,
     tables: Tables,
     numbers: HashMap<Key, u32>,
-    /// Stretches that have begun, by track: their names.
+    /// Names of the open stretches, by track.
     open: BTreeMap<u32, Vec<u32>>,
-    /// Blocks of the heap.
+    /// Sizes of the heap's blocks.
     sizes: HashMap<u64, u64>,
-    /// Sizes are as they were asked for, and a rule of the user's may take anything for one.
+    /// Requested sizes, which a wrong rule of the user may make huge.
     held_bytes: u128,
     pieces: Option<Pieces>,
     phase: Option<u32>,
-    /// How far each CPU has come.
+    /// Clock of each CPU.
     clocks: Vec<u64>,
     slept_ns: u64,
-    /// The last values of counters that are only said where they change, by track.
+    /// Last values of counters that are only written when they change, by track.
     counts: HashMap<u32, i64>,
-    /// More than one CPU has executed.
+    /// Whether more than one CPU has executed.
     has_cpus: bool,
     out: Vec<Moment>,
 }
@@ -433,7 +434,7 @@ impl Walk<'_> {
         self.out.drain(..).try_for_each(|moment| take(&self.tables, moment))
     }
 
-    /// What executes before anything happens; blocks that were given out before the window.
+    /// Begins with the initial contexts, and the blocks from before the window.
     fn begin(&mut self, profile: &Profile) {
         for vcpu in 0..profile.vcpus.len() as u32 {
             if profile.vcpus[vcpu as usize].clock_insns > 0 {
@@ -463,8 +464,8 @@ impl Walk<'_> {
         }
         let number = self.tables.tracks.len() as u32;
         let mut name = name(&self.words);
-        // What each CPU has of its own is told apart by it, and so is what has the time of each. A task goes on on
-        // another one, and the track that zones and calls belong to says whose they are.
+        // Tracks that exist for each CPU, or use its time, are named after it. A task may continue on another CPU,
+        // and a parent track identifies zones and calls.
         let has_one =
             matches!(key.0, Kind::Cpu | Kind::Zones | Kind::Calls) || (key.0 == Kind::Task && task != Some(0));
         if self.has_cpus && !has_one {
@@ -475,10 +476,10 @@ impl Walk<'_> {
         number
     }
 
-    /// The track of a task or interrupt.
+    /// Track of a task or interrupt.
     fn context_track(&mut self, vcpu: u32, context: Context) -> u32 {
         match context {
-            // What is no task's is each vCPU's own.
+            // Code without a task has a track for each vCPU.
             Context::Task(task) => {
                 let key = (Kind::Task, if task == 0 { vcpu } else { 0 }, Some(context), 0);
                 self.track(key, Some(task), None, |words| words.task(task))
@@ -489,7 +490,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A track of what belongs to the task or interrupt that executes.
+    /// Track below that of the executing task or interrupt.
     fn track_within(&mut self, kind: Kind, vcpu: u32, name: &str) -> u32 {
         let context = self.cursor.context(vcpu);
         let parent = self.context_track(vcpu, context);
@@ -501,8 +502,7 @@ impl Walk<'_> {
         self.track((kind, vcpu, None, 0), None, None, |_| name.to_owned())
     }
 
-    /// The CPU by whose time something is shown that is of the whole firmware: where several have executed, whichever it
-    /// happened on.
+    /// CPU whose time is used for events of the whole firmware: with several CPUs, the one of the event.
     fn timekeeper(&self, vcpu: u32) -> u32 {
         if self.has_cpus { vcpu } else { 0 }
     }
@@ -524,7 +524,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The innermost stretch of a name ends, and those within it were left before.
+    /// Ends the innermost stretch of a name; stretches within it were left before.
     fn ends_named(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str, why: Option<&str>) {
         let name = self.tables.name(name);
         let Some(index) = self.open.get(&track).and_then(|open| open.iter().rposition(|&open| open == name)) else {
@@ -536,8 +536,8 @@ impl Walk<'_> {
         self.ends(vcpu, at_insns, track, why);
     }
 
-    /// The innermost stretch of a name was left before. Those that began after it and are not left, too, go on: as none
-    /// can end before one within it, they begin anew.
+    /// Ends the innermost stretch of a name that was left. Later stretches that continue are ended and begun again,
+    /// since none can outlast one around it.
     fn left_named(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str) {
         let name = self.tables.name(name);
         let open = self.open.get(&track).cloned().unwrap_or_default();
@@ -557,7 +557,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What executes on a CPU from here on.
+    /// Notes the context that executes on a CPU from here on.
     fn runs(&mut self, vcpu: u32, at_insns: u64) {
         let track = self.plain_track(Kind::Cpu, vcpu, &format!("CPU {vcpu}"));
         self.ends(vcpu, at_insns, track, None);
@@ -566,7 +566,7 @@ impl Walk<'_> {
         self.begins(vcpu, at_insns, track, &name);
     }
 
-    /// Zones and calls of a task or interrupt that is over.
+    /// Ends the zones and calls of a task or interrupt that is over.
     fn close_within(&mut self, vcpu: u32, at_insns: u64, context: Context, why: &str) {
         for kind in [Kind::Zones, Kind::Calls] {
             let of = if matches!(context, Context::Task(task) if task != 0) { 0 } else { vcpu };
@@ -712,7 +712,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Bytes that are held after an event of the heap.
+    /// Updates the bytes held after an event of the heap.
     fn account(&mut self, event: &heap::Event) {
         if let Some(pieces) = &mut self.pieces {
             pieces.pass(event);
@@ -747,7 +747,7 @@ impl Walk<'_> {
         ];
         for (kind, name, count) in counts {
             let track = self.plain_track(kind, self.timekeeper(vcpu), name);
-            // Most events leave the largest as it is.
+            // Most events leave the largest block unchanged.
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             if self.counts.insert(track, count) != Some(count) {
                 self.push(vcpu, at_insns, track, Happens::Counts(count));
@@ -755,7 +755,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The run ends.
+    /// Ends the open stretches with the run.
     fn end(&mut self, profile: &Profile) {
         let tracks: Vec<u32> = self.open.keys().copied().collect();
         for track in tracks {
@@ -769,17 +769,17 @@ impl Walk<'_> {
 /// Name of the track of waits.
 const WAITS: &str = "waits for an interrupt";
 
-/// What is said of a stretch that was left without its end.
+/// Reason for a stretch that was left without its end.
 const LEFT: &str = "left";
 
-/// Bytes of a task's stack below this stack pointer, negative where it is below the stack; None: where that is is not
-/// known.
+/// Bytes of a task's stack below this stack pointer, negative if that is outside of the stack; None: its bounds are
+/// unknown.
 pub fn free_stack(profile: &Profile, task: u32, sp: u64) -> Option<i64> {
     let start = profile.task(task)?.stack_start?;
     i64::try_from(i128::from(sp) - i128::from(start)).ok()
 }
 
-/// The word for an event of the heap, and its bytes if it says some.
+/// Word for an event of the heap, and its bytes, if it has any.
 pub fn of_heap(what: &heap::What) -> (&'static str, Option<u64>) {
     match *what {
         heap::What::Opened => ("opened", None),
@@ -806,7 +806,7 @@ mod tests {
             allocated(0x200, u64::MAX),
             heap::What::Moved { old: 0x100, address: 0x300, size_bytes: 8 },
             heap::What::Freed { address: 0x200 },
-            // The same block once more: it was given back unseen.
+            // The same block again: it was freed unnoticed.
             allocated(0x300, 5),
         ];
         let mut encoder = heap::Encoder::default();

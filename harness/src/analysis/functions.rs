@@ -1,17 +1,17 @@
-//! The per-function view of a profile: how much each function executed, how often it was called, by which callers.
+//! The per-function view of a profile: each function's instructions, calls and callers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::place::Place;
 use crate::profile::{Arc, Profile};
 
-/// Name of the caller where the return address is an EXC_RETURN value: an interrupt, not a call.
+/// Caller's name if the return address is an EXC_RETURN value: an interrupt, not a call.
 pub const EXCEPTION: &str = "[exception]";
 
-/// Name of the caller of what runs first on a Cortex-M: the return address is the one at reset.
+/// Caller's name of the first code on a Cortex-M: the return address is the one at reset.
 pub const RESET: &str = "[reset]";
 
-/// Name of a caller that left no return address.
+/// Caller's name if there is no return address.
 pub const UNKNOWN: &str = "[unknown]";
 
 /// A profile by function.
@@ -23,11 +23,11 @@ pub struct Table {
     pub total_insns: u64,
     /// Samples taken of them.
     pub total_samples: u64,
-    /// Instructions in no function and not in the boot ROM.
+    /// Instructions outside of functions and of the boot ROM.
     pub unnamed_insns: u64,
 }
 
-/// What kind of code a [`Row`] is about.
+/// Kind of code of a [`Row`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
     /// A function.
@@ -38,14 +38,14 @@ pub enum RowKind {
     Unnamed,
 }
 
-/// One function, or what stands for one.
+/// One function, or other code with a row of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What kind of code it is.
+    /// Kind of the code.
     pub kind: RowKind,
-    /// Demangled name, or a name in square brackets where there is no function.
+    /// Demangled name, or a name in square brackets for other code.
     pub name: String,
-    /// Name in the symbol table; equal to `name` where there is no function.
+    /// Name in the symbol table; equal to `name` for other code.
     pub linkage_name: String,
     /// First address of the function or range.
     pub start: Option<u64>,
@@ -53,21 +53,21 @@ pub struct Row {
     pub file: Option<String>,
     /// Line in that file.
     pub line: Option<u32>,
-    /// Instructions executed in it, inlined ones included, called ones not.
+    /// Instructions executed in it, including inlined functions, without called ones.
     pub self_insns: u64,
-    /// Entries from outside: executions of its first instruction that did not come from within. 0 where
-    /// there is no function.
+    /// Entries: executions of its first instruction that came from outside of the function, or by a call. 0 for other
+    /// code.
     pub calls: u64,
     /// Samples taken in it.
     pub samples: u64,
-    /// Samples that its share of the instructions lets expect.
+    /// Number of samples expected from its share of the instructions.
     pub expected_samples: f64,
-    /// How far `samples` is from `expected_samples`, in standard deviations; see [`z_score`].
+    /// Deviation of `samples` from `expected_samples`, in standard deviations; see [`z_score`].
     pub z: f64,
 }
 
 impl Row {
-    /// A place in which nothing has executed.
+    /// A row without counts.
     pub fn of(place: Place<'_>) -> Row {
         let (kind, function) = match place {
             Place::Function(function) => (RowKind::Function, Some(function)),
@@ -90,16 +90,15 @@ impl Row {
     }
 }
 
-/// How far a number of samples is from the expected one, in standard deviations of a random draw: with
-/// `expected = n·p` of `n` samples, `(samples - expected) / sqrt(expected·(1 - p))`.
+/// Deviation of a number of samples from the expected one, in standard deviations of a random draw: with `expected =
+/// n·p` of `n` samples, `(samples - expected) / sqrt(expected·(1 - p))`.
 ///
-/// The samples are every period-th instruction, not random ones. Code that does not keep step with the
-/// period comes out closer to its share than chance would have it, so a large score means that it does.
-/// One sample more or less is no evidence of anything: the variance is taken as 1 where it would be
-/// less (rarely executed functions, and those that are nearly everything), so that a difference of 5
-/// samples is the least that can be suspicious.
+/// The samples are every period-th instruction, not random ones. Code that does not keep step with the period comes
+/// closer to its share than by chance, so a large score means that it does. One sample more or less proves nothing:
+/// the variance is at least 1 (it would be less for rarely executed functions, and for those with nearly all
+/// samples), so that at least 5 samples must differ.
 pub fn z_score(samples: u64, total_samples: u64, self_insns: u64, total_insns: u64) -> f64 {
-    // As many samples as instructions: both are counts of the same thing.
+    // With a sample for each instruction both are the same count.
     if total_insns == 0 || (samples == self_insns && total_samples == total_insns) {
         return 0.0;
     }
@@ -109,7 +108,7 @@ pub fn z_score(samples: u64, total_samples: u64, self_insns: u64, total_insns: u
     (samples as f64 - expected) / variance.max(1.0).sqrt()
 }
 
-/// The profile by function.
+/// Table of a profile by function.
 pub fn table(profile: &Profile) -> Table {
     #[derive(Default)]
     struct Sums {
@@ -119,7 +118,7 @@ pub fn table(profile: &Profile) -> Table {
         samples: u64,
     }
     let mut sums: BTreeMap<(u8, u64), (Place<'_>, Sums)> = BTreeMap::new();
-    // Instructions come in order of addresses: most are in the place of the one before.
+    // Instructions are sorted by address: most are in the place of the one before.
     for vcpu in &profile.vcpus {
         for insn in &vcpu.insns {
             let place = Place::of(profile, insn.pc);
@@ -148,8 +147,8 @@ pub fn table(profile: &Profile) -> Table {
     let total_samples = profile.samples.len() as u64;
     let mut table = Table { rows: Vec::new(), total_insns, total_samples, unnamed_insns: 0 };
     for (place, Sums { self_insns, entry_insns, inside, samples }) in sums.into_values() {
-        // Where the host ended the run, a jump to the start may be counted that has not arrived. In a window that
-        // opens at reset, a function whose first instruction executed has been called at least once.
+        // If the host ended the run, a counted jump to the start may not have arrived. In a window that opens at
+        // reset, a function whose first instruction executed has been called at least once.
         let at_least = u64::from(entry_insns > 0 && profile.facts.before_window_insns == 0);
         let row = Row::of(place);
         let kind = row.kind;
@@ -172,7 +171,7 @@ pub fn table(profile: &Profile) -> Table {
     table
 }
 
-/// Rows of the functions that are not in the table since they never executed, by address.
+/// Rows of functions that never executed and so are not in the table, by address.
 pub fn never_executed<'p>(profile: &'p Profile, table: &Table) -> impl Iterator<Item = Row> + use<'p> {
     let rows = table.rows.iter().filter(|row| row.kind == RowKind::Function);
     let executed: BTreeSet<u64> = rows.filter_map(|row| row.start).collect();
@@ -180,17 +179,17 @@ pub fn never_executed<'p>(profile: &'p Profile, table: &Table) -> impl Iterator<
     functions.map(|function| Row::of(Place::Function(function)))
 }
 
-/// Entries of a function at its first instruction, by where they came from.
+/// Entries of a function at its first instruction, by origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
-    /// Calls and tail calls by the return address that the function saw. The one in which the run ended may not
-    /// have arrived.
+    /// Calls and tail calls by the return address that the function received. The last one may not have arrived at
+    /// the end of the run.
     pub calls: BTreeMap<Option<u64>, u64>,
-    /// Entries without one: by an interrupt, where the machine or the window began, by running into it.
+    /// Entries without a call: by an interrupt, at the start of the machine or window, or by falling through.
     pub others: u64,
 }
 
-/// The entries of all functions of the table, by first address: together its calls.
+/// Entries of all functions of the table, by first address; they add up to the functions' calls.
 pub fn entries(profile: &Profile, table: &Table) -> BTreeMap<u64, Entries> {
     let mut entries: BTreeMap<u64, Entries> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
@@ -210,18 +209,17 @@ pub fn entries(profile: &Profile, table: &Table) -> BTreeMap<u64, Entries> {
 /// Calls from one function to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArcRow {
-    /// Name of the function to which the callee returns, as `_mcount` sees it; or a name in square
-    /// brackets.
+    /// Name of the function that the callee returns to, as `_mcount` sees it; or a name in square brackets.
     pub caller: String,
     /// First address of that function or range.
     pub caller_start: Option<u64>,
-    /// Name of the function that was entered.
+    /// Name of the entered function.
     pub callee: String,
     /// Its first address.
     pub callee_start: Option<u64>,
-    /// The jump that was a tail call: what entered the callee without being what it returns to.
+    /// Jump of a tail call, which entered the callee from another function than it returns to.
     pub tail_call: Option<TailCall>,
-    /// How often the call was made.
+    /// Number of calls.
     pub count: u64,
 }
 
@@ -230,7 +228,7 @@ pub struct ArcRow {
 pub struct TailCall {
     /// Address of the jump.
     pub site: u64,
-    /// Name of the function it is in.
+    /// Name of the function with the jump.
     pub function: String,
 }
 
@@ -258,24 +256,23 @@ pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
             count,
         })
         .collect();
-    // Stable: equal counts stay in the order of names.
+    // A stable sort: equal counts stay in the order of names.
     rows.sort_by_key(|row| std::cmp::Reverse(row.count));
     rows
 }
 
-/// Whether a transfer of control is a call or a tail call: a jump is one where it enters another function at
-/// its start.
+/// Whether a transfer of control is a call or a tail call; a jump is one if it enters another function at its start.
 pub(crate) fn is_call(profile: &Profile, arc: &Arc) -> bool {
     let callee = Place::of(profile, arc.target);
     let enters = matches!(callee, Place::Function(_)) && callee.start() == Some(arc.target);
     arc.links || enters && Place::of(profile, arc.site) != callee
 }
 
-/// The caller that a return address lies in: its name, and its first address where it is code. No return address
-/// is [`UNKNOWN`], a Cortex-M's special ones are [`EXCEPTION`] and [`RESET`].
+/// Caller that a return address lies in: its name, and the first address of its code. Without a return address it is
+/// [`UNKNOWN`]; a Cortex-M's special ones are [`EXCEPTION`] and [`RESET`].
 pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Option<u64>) {
     let Some(return_addr) = return_addr else { return (UNKNOWN.to_owned(), None) };
-    // Without Thumb's bit 0; no return address is odd elsewhere.
+    // Clear Thumb's bit 0; other return addresses are never odd.
     let return_addr = return_addr & !1;
     if return_addr == 0 {
         return (UNKNOWN.to_owned(), None);
@@ -285,17 +282,17 @@ pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Op
         let name = if return_addr == 0xffff_fffe { RESET } else { EXCEPTION };
         return (name.to_owned(), None);
     }
-    // A task is to return to a function's start, where no call was made.
+    // A task's return address may be a function's start, where no call was made.
     if Place::of(profile, return_addr).start() == Some(return_addr) && !follows_call(profile, return_addr) {
         return (UNKNOWN.to_owned(), None);
     }
-    // The call is before the address it returns to, which may already be another function's when the
-    // callee never returns.
+    // The call ends before the return address, which may already belong to the next function if the callee never
+    // returns.
     let place = Place::of(profile, return_addr - 1);
     (place.to_string(), place.start())
 }
 
-/// Whether the instruction before an address is a call, or no code is known that could say.
+/// Whether the instruction before an address is a call; true if the code is not known.
 fn follows_call(profile: &Profile, address: u64) -> bool {
     let Some(isa) = profile.facts.isa().filter(|_| !profile.code.is_empty()) else { return true };
     [4, 2].into_iter().any(|size| {
@@ -408,7 +405,7 @@ mod tests {
             .function("main", 0x40, 0x10)
             .function("die", 0x50, 0x10)
             .function("handler", 0x60, 0x10)
-            // The last instruction of `main` calls; bit 0 says Thumb.
+            // The last instruction of `main` is a call; bit 0 marks Thumb.
             .arc((0x4e, 0x50), Some(0x51), true, 1)
             .arc((0x70, 0x60), Some(0xffff_fff9), true, 2)
             .arc((0x70, 0x40), Some(0xffff_ffff), false, 3)
@@ -426,7 +423,7 @@ mod tests {
             .function("back", 0x60, 0x10)
             .arc((0x44, 0x50), Some(0x48), true, 5)
             .arc((0x58, 0x60), Some(0x48), false, 5)
-            // Into the middle of a function is no call.
+            // A jump into the middle of a function is no call.
             .arc((0x58, 0x64), None, false, 9);
         let rows = arcs(&profile);
         assert_eq!(rows.len(), 2, "{rows:?}");
@@ -437,16 +434,16 @@ mod tests {
 
     #[test]
     fn a_score_is_large_only_where_chance_is_ruled_out() {
-        // Its share: 100 of 1000 samples.
+        // Exactly its share: 100 of 1000 samples.
         assert_eq!(z_score(100, 1000, 1_000_000, 10_000_000), 0.0);
         assert!(z_score(160, 1000, 1_000_000, 10_000_000) > 5.0);
         assert!(z_score(40, 1000, 1_000_000, 10_000_000) < -5.0);
         assert!(z_score(130, 1000, 1_000_000, 10_000_000) < 5.0);
-        // A sample in a function that is hardly ever executed.
+        // One sample in a rarely executed function.
         assert!(z_score(1, 1000, 1, 10_000_000) < 5.0);
-        // One that is nearly everything and lacks two samples.
+        // A function with nearly all samples that lacks two.
         assert!(z_score(998, 1000, 9_999_999, 10_000_000).abs() < 5.0);
-        // Period 1, and nothing at all.
+        // Period 1, and no samples at all.
         assert_eq!(z_score(7, 1000, 7, 1000), 0.0);
         assert_eq!(z_score(0, 0, 0, 0), 0.0);
         assert_eq!(z_score(1000, 1000, 1000, 1000), 0.0);

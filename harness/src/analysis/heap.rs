@@ -1,11 +1,10 @@
-//! The heap, played back: which call paths held memory at the peak and at the end, what was freed that was not there,
-//! how much of it was in pieces.
+//! Replay of the heap: memory by call path at the peak and at the end, invalid frees, and fragmentation.
 //!
-//! Bytes are those that were asked for; what an allocator adds for itself is not among them. A block that gets another
-//! size is one that is freed and one that is allocated, where that succeeds.
+//! Bytes are those requested, without an allocator's overhead. A successful resize counts as a free and an
+//! allocation.
 //!
-//! Everything is in the order of the events. What was allocated before the window opened is known, and counts as held
-//! from the start; it is no leak of the window's.
+//! Everything is in the order of the events. Blocks from before the window are known, and count as held from the
+//! start, but not as leaks of the window.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,24 +19,24 @@ use crate::profile::Profile;
 use crate::profile::heap::Heap;
 use crate::text::symbol_name::stable_name;
 
-/// What is said where the heap was not followed.
+/// Message for a run that did not follow the heap.
 pub const NOT_FOLLOWED: &str = "the heap was not followed in this run: profile the firmware with --heap";
 
-/// Points of the history over the run.
+/// Number of points of the history over the run.
 pub const POINTS: u64 = 400;
 
-/// Most wrong frees that are kept one by one; all are counted.
+/// Most invalid frees that are kept one by one; all are counted.
 const MAX_MISUSES: usize = 1000;
 
-/// Larger than any block: what a damaged or badly named argument says is no more than that.
+/// Upper bound of a block's size, for damaged or misdeclared arguments.
 const MAX_BLOCK_BYTES: u64 = 1 << 40;
 
-/// Bytes and blocks that are held.
+/// Bytes and blocks held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub bytes: u64,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
@@ -52,37 +51,37 @@ impl Held {
         self.blocks = self.blocks.saturating_sub(1);
     }
 
-    /// Both together.
+    /// Sum of both.
     pub fn plus(self, other: Held) -> Held {
         Held { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks + other.blocks }
     }
 }
 
-/// What was asked for in one place, or in all, in the window.
+/// Use of the heap in the window, by one site or by all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// What was allocated, all together.
+    /// All allocations.
     pub allocated: Held,
-    /// What was freed, wherever that was, of what was allocated here.
+    /// Freed blocks among those allocated here, freed anywhere.
     pub freed: Held,
-    /// What was held here as most was held in all.
+    /// Blocks of this site held when the total was at its peak.
     pub at_peak: Held,
-    /// What was allocated and is held at the end.
+    /// Allocated blocks that are held at the end.
     pub leaked: Held,
-    /// Blocks that were freed before anything else was allocated.
+    /// Blocks freed before any other allocation.
     pub temporary: u64,
-    /// Allocations that there was no memory for.
+    /// Failed allocations.
     pub failed: Held,
-    /// Calls that were left by an exception or a longjmp.
+    /// Calls left by an exception or a longjmp.
     pub left: Held,
-    /// Instructions for which what was freed had been held, all together.
+    /// Sum of the freed blocks' lifetimes, in instructions.
     pub lifetime_insns: u64,
-    /// Instructions for which the block was held that was held longest of those that were freed.
+    /// Longest lifetime of a freed block, in instructions.
     pub longest_insns: u64,
 }
 
 impl Use {
-    /// Both together.
+    /// Both uses together.
     pub fn plus(self, other: Use) -> Use {
         Use {
             allocated: self.allocated.plus(other.allocated),
@@ -98,60 +97,60 @@ impl Use {
     }
 }
 
-/// What is wrong with a free.
+/// Fault of an invalid free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wrong {
-    /// The block had been freed before, there.
+    /// The block had been freed before.
     Double {
-        /// Where it was freed first: a number of a site.
+        /// Site of the first free.
         first: u32,
-        /// Instructions of the window then.
+        /// Instruction of the window of the first free.
         first_at_insns: u64,
     },
-    /// Nothing was ever allocated there.
+    /// No block was ever allocated at the address.
     Never,
 }
 
-/// A free of what was not held.
+/// A free of an address without a held block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misuse {
     /// Instructions of the window.
     pub at_insns: u64,
     /// The address that was freed.
     pub address: u64,
-    /// Where: the number of a site.
+    /// Site of the free.
     pub site: u32,
-    /// Where the block was allocated, if it was: the number of a site.
+    /// Site of the block's allocation, if there was one.
     pub allocated: Option<u32>,
-    /// What is wrong with it.
+    /// Fault of the free.
     pub wrong: Wrong,
 }
 
-/// The heap at one time.
+/// State of the heap at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     /// Instructions of the window.
     pub at_insns: u64,
-    /// Most bytes held since the point before.
+    /// Most bytes held since the previous point.
     pub most_bytes: u64,
     /// Bytes held.
     pub held_bytes: u64,
     /// Blocks held.
     pub held_blocks: u64,
-    /// Bytes from the arena's start to the end of the last block that was ever held.
+    /// Bytes from the arena's start to the end of the highest block so far.
     pub high_water_bytes: u64,
-    /// The largest stretch of the arena between blocks, up to its end.
+    /// Largest gap of the arena between blocks, or up to its end.
     pub largest_free_bytes: u64,
 }
 
-/// The memory that blocks were given out of.
+/// Memory that contains the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The image's name of it; None: it is from the first to the last block that was ever given out.
+    /// Name in the image; None: the range from the lowest to the highest block.
     pub name: Option<String>,
     /// Its first address.
     pub start: u64,
-    /// The address after it.
+    /// End address, exclusive.
     pub end: u64,
 }
 
@@ -161,68 +160,68 @@ impl Extent {
     }
 }
 
-/// What the firmware did with its heap.
+/// The firmware's use of its heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeapUse {
-    /// All together.
+    /// Use by all sites.
     pub total: Use,
-    /// By site, in the order of their numbers.
+    /// Use by site, in the order of their numbers.
     pub sites: Vec<Use>,
     /// Most bytes held at once.
     pub peak: Held,
-    /// Instructions of the window as that was reached first.
+    /// Instruction of the window at which the peak was first reached.
     pub peak_at_insns: u64,
-    /// What was held as the window opened.
+    /// Blocks held as the window opened.
     pub before: Held,
-    /// What of that is held at the end.
+    /// Blocks of these held at the end.
     pub still_before: Held,
-    /// What is held at the end: what leaked, and that.
+    /// All blocks held at the end: leaks, and blocks from before.
     pub at_end: Held,
-    /// Wrong frees, in their order, the first of them.
+    /// The first invalid frees, in order.
     pub misuses: Vec<Misuse>,
-    /// Frees of what had been freed.
+    /// Number of frees of blocks that had been freed.
     pub double_frees: u64,
-    /// Frees of what never was allocated.
+    /// Number of frees of addresses that were never allocated.
     pub bad_frees: u64,
-    /// Blocks that were given out again although they were held: something freed them that was not followed.
+    /// Number of blocks allocated again while held: a function that was not followed freed them.
     pub reissued: u64,
-    /// Where the blocks were.
+    /// Memory of the blocks.
     pub extent: Option<Extent>,
-    /// The heap over time.
+    /// History of the heap.
     pub history: Vec<Point>,
 }
 
-/// A block that is held.
+/// A held block.
 #[derive(Clone, Copy)]
 struct Block {
     bytes: u64,
     site: u32,
     at_insns: u64,
-    /// How many had been allocated with it.
+    /// Number of allocations up to it.
     ordinal: u64,
     is_of_window: bool,
 }
 
-/// What was freed, at its address.
+/// A freed block, by its address.
 struct Freed {
     site: u32,
     at_insns: u64,
     allocated: u32,
 }
 
-/// The blocks that are held, as the events go by.
+/// Held blocks at the current event.
 #[derive(Default)]
 struct Live {
     blocks: BTreeMap<u64, Block>,
     held: Held,
     allocations: u64,
     is_window: bool,
-    /// Blocks that were given out again while a call was to free them.
+    /// Blocks that were allocated again while a call was about to free them.
     displaced: HashMap<u64, Vec<Block>>,
 }
 
 impl Live {
-    /// Takes a block of that size in.
+    /// Adds a block of this size.
     fn allocate(&mut self, address: u64, bytes: u64, event: &Event) -> Option<Block> {
         self.allocations += 1;
         let (site, at_insns) = (event.site, event.at_insns);
@@ -242,47 +241,47 @@ impl Live {
     }
 }
 
-/// What the firmware did with its heap; None: it was not followed.
+/// Replays a profile's heap events; None: the heap was not followed.
 pub fn replay(profile: &Profile) -> Option<HeapUse> {
     let heap = profile.heap.as_ref()?;
     let first = survey(heap);
     Some(Replay::new(profile, heap, &first).run(heap))
 }
 
-/// In how many pieces the heap is, event by event.
+/// Fragmentation of the heap, event by event.
 pub struct Pieces(Replay);
 
 impl Pieces {
-    /// Those of a profile, before its first event; None: the heap was not followed.
+    /// State of a profile before its first event; None: the heap was not followed.
     pub fn new(profile: &Profile) -> Option<Pieces> {
         let heap = profile.heap.as_ref()?;
         Some(Pieces(Replay::new(profile, heap, &survey(heap))))
     }
 
-    /// Goes on over an event.
+    /// Advances by an event.
     pub fn pass(&mut self, event: &Event) {
         self.0.event(event);
     }
 
-    /// Blocks that are held.
+    /// Number of held blocks.
     pub fn blocks(&self) -> u64 {
         self.0.live.held.blocks
     }
 
-    /// The largest stretch of the arena between blocks, up to its end.
+    /// Largest gap of the arena between blocks, or up to its end.
     pub fn largest_free_bytes(&self) -> u64 {
         self.0.largest_free_bytes()
     }
 }
 
-/// What a first look at the events finds.
+/// Results of a first pass over the events.
 #[derive(Default)]
 struct Survey {
-    /// Of the event after which most is held.
+    /// Index of the event after which most is held.
     peak_index: Option<usize>,
-    /// First and last address, and that of all blocks.
+    /// Lowest and highest address of all blocks.
     range: Option<(u64, u64)>,
-    /// Some block was in the memory that the image names.
+    /// Whether a block was in the memory that the image names.
     is_arena_used: bool,
 }
 
@@ -326,7 +325,7 @@ struct Replay {
     found: HeapUse,
     live: Live,
     freed: HashMap<u64, Freed>,
-    /// Stretches between blocks by their size, and how many.
+    /// Gaps between blocks: number by size.
     gaps: BTreeMap<u64, u32>,
     peak_index: Option<usize>,
     last_end: u64,
@@ -336,7 +335,7 @@ struct Replay {
 impl Replay {
     fn new(profile: &Profile, heap: &Heap, survey: &Survey) -> Replay {
         let named = heap.arena.as_ref().map(|arena| (Some(arena.name.clone()), arena.start, arena.end));
-        // Blocks elsewhere are of another allocator; where all are, this one is of something else.
+        // Blocks elsewhere belong to another allocator; if all do, the named memory is something else.
         let named = named.filter(|_| survey.is_arena_used);
         let extent = named.or_else(|| survey.range.map(|(first, last)| (None, first, last)));
         let extent = extent.map(|(name, start, end)| Extent { name, start, end });
@@ -442,7 +441,7 @@ impl Replay {
     }
 
     fn free(&mut self, address: u64, event: &Event) {
-        // One that was given out again before the call that freed it was over.
+        // A block that was allocated again before the call that freed it was over.
         let displaced = match event.what {
             What::Moved { .. } => self.live.displaced.get_mut(&address).and_then(Vec::pop),
             _ => None,
@@ -460,7 +459,7 @@ impl Replay {
         if !self.live.is_window || !block.is_of_window {
             return;
         }
-        // What grows is no such.
+        // A resize does not count as temporary.
         let is_freed = matches!(event.what, What::Freed { .. });
         let is_temporary = is_freed && block.ordinal == self.live.allocations;
         if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
@@ -494,7 +493,7 @@ impl Replay {
 
     fn peak(&mut self, at_insns: u64) {
         self.found.peak = self.live.held;
-        // What was held as the window opened was reached then.
+        // A peak at the window's opening was reached then.
         self.found.peak_at_insns = if self.live.held == self.found.before { 0 } else { at_insns };
         for block in self.live.blocks.values() {
             if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
@@ -503,7 +502,7 @@ impl Replay {
         }
     }
 
-    /// Ends of the free stretch around an address: those of the blocks beside it, or of the arena.
+    /// Bounds of the gap around an address: the neighbouring blocks', or the arena's.
     fn around(&self, address: u64) -> Option<(u64, u64)> {
         let extent = self.found.extent.as_ref().filter(|extent| extent.holds(address))?;
         let Extent { start, end, .. } = extent;
@@ -529,7 +528,7 @@ impl Replay {
         }
     }
 
-    /// A block is about to be there.
+    /// Updates the gaps for a new block.
     fn fill_gap(&mut self, address: u64, bytes: u64) {
         let Some((before, after)) = self.around(address) else { return };
         self.count_gap(before, after, false);
@@ -537,7 +536,7 @@ impl Replay {
         self.count_gap(address.saturating_add(bytes), after, true);
     }
 
-    /// A block is no more there.
+    /// Updates the gaps for a removed block.
     fn leave_gap(&mut self, address: u64, bytes: u64) {
         let Some((before, after)) = self.around(address) else { return };
         self.count_gap(before, address, false);
@@ -571,21 +570,21 @@ impl Replay {
 /// A number of each call path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Bytes held as most were held.
+    /// Bytes held at the peak.
     Peak,
     /// Bytes still held at the end.
     Leaked,
     /// Bytes allocated.
     Allocated,
-    /// Allocations.
+    /// Number of allocations.
     Calls,
 }
 
 impl Quantity {
-    /// All of them.
+    /// All quantities.
     pub const ALL: [Quantity; 4] = [Quantity::Peak, Quantity::Leaked, Quantity::Allocated, Quantity::Calls];
 
-    /// Of one use.
+    /// Quantity of one use.
     pub fn of(self, site: &Use) -> u64 {
         match self {
             Quantity::Peak => site.at_peak.bytes,
@@ -596,7 +595,7 @@ impl Quantity {
     }
 }
 
-/// The call paths with that number, in the place of instructions.
+/// Call paths with this quantity in place of instructions.
 pub fn tree(profile: &Profile, found: &HeapUse, view: View, quantity: Quantity) -> CallTree {
     let mut tree = paths(profile, view);
     for path in &mut tree.paths {
@@ -610,15 +609,14 @@ pub fn tree(profile: &Profile, found: &HeapUse, view: View, quantity: Quantity) 
     tree
 }
 
-/// The call path of each site, in the order of their numbers, with the function that was called last; and the names of
-/// all.
+/// Call path of each site, in the order of their numbers, ending with the called function; and the names of all
+/// frames.
 pub fn paths(profile: &Profile, view: View) -> CallTree {
     let sites = profile.heap.as_ref().map_or(&[][..], |heap| &heap.sites);
     CallTree::of_places(profile, view, sites.iter().map(|site| (site.task, site.stack, site.entry)))
 }
 
-/// An instruction of the function that asked, the innermost caller's; where there is none, of what was called. None: it
-/// is not known.
+/// Address in the function that made the request: the innermost caller, or else the called function. None: unknown.
 pub fn asker(profile: &Profile, site: u32) -> Option<u64> {
     let site = profile.heap.as_ref()?.sites.get((site as usize).checked_sub(1)?)?;
     match profile.stack(site.stack).last().map(|frame| frame.kind) {
@@ -629,22 +627,23 @@ pub fn asker(profile: &Profile, site: u32) -> Option<u64> {
     }
 }
 
-/// Methods of Rust's allocators, which `__rust_alloc` and its like call, as far as the compiler has not inlined these.
+/// Methods of Rust's allocators, called by `__rust_alloc` and its like unless the compiler inlined them.
 const METHODS: [&str; 4] = ["alloc", "alloc_zeroed", "dealloc", "realloc"];
 
-/// Calls of a Rust allocator's methods that did not come by a function that was followed. What they did is not known.
+/// Calls of a Rust allocator's methods that bypassed the followed functions. Their effect is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unfollowed {
-    /// How many there were of each method, by its name.
+    /// Number of calls by method's name.
     pub calls: BTreeMap<String, u64>,
-    /// What they would have done.
+    /// Events that the heap lacks because of them.
     pub lost: Lost,
 }
 
-/// Calls around the functions that were followed; none where all came by them.
+/// Calls that bypassed the followed functions.
 ///
-/// A method that is not written for an allocator is the trait's own, which passes on: `realloc` and `alloc_zeroed` call
-/// `alloc`. What only functions call that are followed is part of them.
+/// A method that an allocator does not define is the trait's own, which calls others: `realloc` and `alloc_zeroed`
+/// call
+/// `alloc`. Functions called only by followed ones are part of them.
 pub fn unfollowed(profile: &Profile) -> Unfollowed {
     let mut unfollowed = Unfollowed::default();
     let Some(heap) = &profile.heap else { return unfollowed };
@@ -652,7 +651,7 @@ pub fn unfollowed(profile: &Profile) -> Unfollowed {
     let method = |address: u64| {
         let function = profile.names.function_at(address)?;
         let name = &function.name;
-        // Mangled as before Rust 1.96, the trait's own has no type.
+        // In the mangling before Rust 1.96, the trait's own method has no type.
         let (_, method) = name.split_once("GlobalAlloc>::").or_else(|| name.split_once("GlobalAlloc::"))?;
         let method = METHODS.into_iter().find(|known| *known == stable_name(method))?;
         (!heap.functions.contains(&function.start)).then_some((method, function))
@@ -670,13 +669,13 @@ pub fn unfollowed(profile: &Profile) -> Unfollowed {
     unfollowed
 }
 
-/// What the heap of a profile lacks, of all kinds. A block that is given out again while it is held was freed unseen.
+/// All kinds of events that a profile's heap lacks. A block allocated again while held was freed unnoticed.
 pub fn lost(profile: &Profile, found: &HeapUse) -> Lost {
     let is_reissued = Lost { allocations: false, frees: found.reissued > 0 };
     is_reissued.or(unfollowed(profile).lost).or(allocator_clones::unfollowed(profile).lost())
 }
 
-/// The use by something that sites have, in the order of that.
+/// Use by a property of sites, in the order of that property.
 pub fn by<K: Ord>(heap: &HeapUse, key: impl Fn(u32) -> K) -> BTreeMap<K, Use> {
     let mut rows: BTreeMap<K, Use> = BTreeMap::new();
     for (number, site) in (1..).zip(&heap.sites) {
@@ -770,7 +769,7 @@ mod tests {
     fn a_block_that_is_given_out_again_was_freed_unseen_or_is_about_to_be_moved() {
         let unseen = found(&[(1, allocated(A, 10)), (2, allocated(A, 30))]);
         assert_eq!((unseen.reissued, unseen.at_end), (1, held(30, 1)));
-        // Another task is given what a realloc has freed that has not returned yet.
+        // Another task gets the block that an unfinished realloc has freed.
         let moved = What::Moved { old: A, address: A + 0x40, size_bytes: 20 };
         let found = found(&[(1, allocated(A, 10)), (2, allocated(A, 30)), (3, moved)]);
         assert_eq!((found.reissued, found.double_frees, found.at_end), (0, 0, held(50, 2)));
@@ -802,13 +801,13 @@ mod tests {
         let found = replay(&profile).unwrap();
         let extent = found.extent.clone().unwrap();
         assert_eq!((extent.name.as_deref(), extent.start, extent.end), (Some("ucHeap"), A, A + 0x100));
-        // The run is 1000 instructions long, and has 400 points.
+        // The run has 1000 instructions and 400 points.
         let points: Vec<_> = found.history.iter().map(|point| (point.at_insns, point.largest_free_bytes)).collect();
         assert_eq!(points, [(2, 0xd0), (4, 0x70), (5, 0x70)]);
         assert_eq!(found.history[1].high_water_bytes, 0x90);
     }
 
-    /// `main` calls `grow`, which is Rust's allocator or was inlined into it; where 0x100 is followed, that is.
+    /// `main` calls `grow`, Rust's allocator or code with it inlined; the function at 0x100 is followed.
     fn rust(names: [&str; 3], arcs: &[(u64, u64)]) -> Profile {
         let mut profile = empty().function("main", 0x40, 0x20).insn(0x40, 10);
         for (name, start) in names.into_iter().zip([0x100, 0x200, 0x300]) {
@@ -834,7 +833,7 @@ mod tests {
                 "<app::Heap as core::alloc::global::GlobalAlloc>::realloc",
                 "<app::Heap as core::alloc::global::GlobalAlloc>::alloc",
             ],
-            // Without optimisation there is a function between them.
+            // Without optimisation there is a function in between.
             ["app::with_lock::{closure#0}", "<app::Heap as core::alloc::global::GlobalAlloc>::alloc"],
         ] {
             let passes = rust(["__rust_realloc", realloc, alloc], &calls);

@@ -1,9 +1,8 @@
-//! One function, instruction by instruction, with the source lines that it was made from: what `harness annotate`
-//! and the HTML report show.
+//! One function, instruction by instruction, with its source lines, for `harness annotate` and the HTML report.
 //!
-//! Instructions stay in the order of addresses, in runs of one source line each, since that is the order in which
-//! they execute; a line that the compiler has spread over the function heads several runs. [`Listing::lines`] sums
-//! them up, in the order of the source.
+//! Instructions stay in the order of addresses, in which they execute, in runs of one source line each. A line that
+//! the compiler has spread over the function has several runs. [`Listing::lines`] sums them up, in the order of the
+//! source.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,39 +18,39 @@ use crate::analysis::source::Sources;
 use crate::image::symbols;
 use crate::profile::{Frame, Profile};
 
-/// Most characters of a function's name behind an address.
+/// Most characters of the function's name at a branch target.
 const MAX_TARGET_CHARS: usize = 60;
 
-/// A function and what it executed.
+/// A function with its executed instructions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
-    /// Its row of the table; without a share in the run where it never executed. Of a part, with the numbers of that.
+    /// Its row of the table, with zeros if it never executed. For an inlined function, with that part's numbers.
     pub row: Row,
-    /// Instructions of its own lines, wherever they are inlined: what comparisons show; of a part, those in it.
+    /// Instructions of its own lines, including inlined copies, as comparisons show them; for an inlined function,
+    /// those in this place.
     pub own_insns: u64,
-    /// The function that is inlined here, of which this is all: a part of the row's.
+    /// The inlined function, if the listing is only of its copy in the row's function.
     pub inlined: Option<String>,
-    /// Its size in bytes; None where it is none, but the boot ROM or a range of addresses.
+    /// Its size in bytes; None: it is the boot ROM or a range of addresses.
     pub size_bytes: Option<u64>,
     /// Instructions of the window, in all functions.
     pub total_insns: u64,
     /// Samples taken of them.
     pub total_samples: u64,
-    /// Its source lines: first those of the file that it is defined in, then those inlined from others, each by
-    /// file and line.
+    /// Its source lines: first those of its own file, then those inlined from others, each by file and line.
     pub lines: Vec<SourceLine>,
     /// All of its instructions, executed or not, by address.
     pub runs: Vec<Run>,
 }
 
-/// A source line, as far as the function is made from it.
+/// A source line, as far as it is part of the function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
-    /// Source file, as DWARF has it.
+    /// Source file, as in DWARF.
     pub file: String,
     /// Line in it, from 1.
     pub line: u32,
-    /// Its text, where the file is found.
+    /// Its text, if the file is found.
     pub text: Option<String>,
     /// Instructions executed for it in this function.
     pub insns: u64,
@@ -59,26 +58,25 @@ pub struct SourceLine {
     pub samples: u64,
 }
 
-/// Instructions one after the other that were made from one source line.
+/// Consecutive instructions of one source line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Index into [`Listing::lines`]; None: not known.
+    /// Index into [`Listing::lines`]; None: unknown.
     pub line: Option<usize>,
-    /// Functions that are inlined here, outermost first, as far as is known: of what never executed it is not.
+    /// Functions inlined here, outermost first; empty if unknown, as for code that never executed.
     pub inlined: Vec<String>,
     /// Its instructions, at least one.
     pub instructions: Vec<Instruction>,
 }
 
-/// One instruction and how often it executed.
+/// One instruction with its executions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// Its address.
     pub address: u64,
     /// Its size in bytes.
     pub size_bytes: u8,
-    /// Mnemonic and operands; empty where the image does not have the code (the boot ROM, what was written to
-    /// memory at run time).
+    /// Mnemonic and operands; empty if the image does not have the code (the boot ROM, code written at run time).
     pub text: String,
     /// Executions, exact.
     pub count: u64,
@@ -86,14 +84,14 @@ pub struct Instruction {
     pub samples: u64,
 }
 
-/// Key of a source line, in the order of [`Listing::lines`]: whether it is of another file than the function, its
-/// file, its number.
+/// Key of a source line, in the order of [`Listing::lines`]: whether its file differs from the function's, its file,
+/// its number.
 type LineKey<'n> = (bool, &'n str, u32);
 
-/// A [`Run`] that may go on.
+/// A [`Run`] that may continue.
 struct OpenRun<'n> {
     line: Option<LineKey<'n>>,
-    /// Functions inlined here; None: not known.
+    /// Functions inlined here; None: unknown.
     inlined: Option<Vec<String>>,
     instructions: Vec<Instruction>,
 }
@@ -102,10 +100,10 @@ struct OpenRun<'n> {
 #[derive(Debug)]
 pub struct Lister<'a> {
     profile: &'a Profile,
-    /// None: the profile is of an instruction set that this version does not know.
+    /// None: this version does not know the profile's instruction set.
     disassembler: Option<Disassembler>,
     table: Table,
-    /// Index of the row of a place, by its first address.
+    /// Index of a place's row, by its first address.
     row_of: HashMap<Option<u64>, usize>,
     /// Instructions of own lines by first address.
     own_insns: Values,
@@ -115,7 +113,7 @@ pub struct Lister<'a> {
 }
 
 impl<'a> Lister<'a> {
-    /// Prepares the listings of a profile: what all functions need is summed up once.
+    /// Prepares the listings of a profile: computes data common to all functions once.
     ///
     /// # Errors
     /// When there is no disassembler.
@@ -133,12 +131,12 @@ impl<'a> Lister<'a> {
         Ok(Lister { profile, disassembler, table, row_of, own_insns, insns, samples })
     }
 
-    /// Rows of the functions that executed, most instructions first.
+    /// Rows of the executed functions, most instructions first.
     pub fn rows(&self) -> &[Row] {
         &self.table.rows
     }
 
-    /// The listing of a place, of which any address will do.
+    /// Listing of a place.
     pub fn list(&self, place: Place<'_>, sources: &mut Sources) -> Listing {
         let row = self.row(place);
         let own_insns = self.own_insns.get(&row.start).copied().unwrap_or(row.self_insns);
@@ -146,7 +144,7 @@ impl<'a> Lister<'a> {
         Listing { own_insns, row, ..listing }
     }
 
-    /// The listing of what is inlined of a function into a place.
+    /// Listing of an inlined function's copy in a place.
     pub fn list_inlined(&self, place: Place<'_>, inlined: &Inlined, sources: &mut Sources) -> Listing {
         let profile = self.profile;
         let frames = |address: u64| profile.names.frames_at(address);
@@ -163,7 +161,7 @@ impl<'a> Lister<'a> {
         Listing { row, own_insns, inlined, size_bytes: Some(size_bytes), ..listing }
     }
 
-    /// The listing of those instructions of a place.
+    /// Listing of selected instructions of a place.
     fn list_those(&self, place: Place<'_>, is_listed: impl Fn(u64) -> bool, sources: &mut Sources) -> Listing {
         let row = self.row(place);
         let mut lines: BTreeMap<LineKey<'_>, (u64, u64)> = BTreeMap::new();
@@ -223,7 +221,7 @@ impl<'a> Lister<'a> {
         row.cloned().unwrap_or_else(|| Row::of(place))
     }
 
-    /// The instructions of a place: those that the image has there, and those that executed or were sampled.
+    /// Instructions of a place: those in the image, and those that executed or were sampled.
     fn instructions(&self, place: Place<'_>) -> Vec<Instruction> {
         let (start, last) = match place {
             Place::Function(function) => match function.size_bytes.checked_sub(1) {
@@ -259,7 +257,7 @@ impl<'a> Lister<'a> {
         instructions.collect()
     }
 
-    /// What the disassembler reads between two addresses.
+    /// Disassembled units between two addresses.
     fn units(&self, start: u64, last: u64) -> Vec<Unit> {
         let Some(disassembler) = &self.disassembler else { return Vec::new() };
         let code = &self.profile.code;
@@ -267,12 +265,12 @@ impl<'a> Lister<'a> {
         let mut units = Vec::new();
         for piece in code[first..].iter().take_while(|piece| piece.start <= last) {
             let skipped = start.saturating_sub(piece.start) as usize;
-            // An instruction that begins here may end behind the last address of a range.
+            // An instruction that begins here may end after the last address of a range.
             let reach = last.saturating_sub(piece.start).saturating_add(4);
             let end = piece.bytes.len().min(usize::try_from(reach).unwrap_or(usize::MAX));
             let begins = piece.start.saturating_add(skipped as u64);
             let starts_at = |address| self.insns.contains_key(&address);
-            // Pieces in no order may end before the start.
+            // Unsorted pieces may end before the start.
             let Some(bytes) = piece.bytes.get(skipped..end) else { continue };
             let read = disassembler.read(begins, bytes, starts_at, |target| self.target(target));
             units.extend(read.into_iter().filter(|unit| unit.address <= last));
@@ -280,7 +278,7 @@ impl<'a> Lister<'a> {
         units
     }
 
-    /// `function+0x12`, as a disassembly has it.
+    /// Text for a branch target, as in `function+0x12`.
     fn target(&self, address: u64) -> Option<String> {
         let function = self.profile.names.function_at(address)?;
         let mut name = function.name.clone();
@@ -311,7 +309,7 @@ impl Listing {
     /// Lines by instructions, most first.
     pub fn hottest(&self) -> Vec<&SourceLine> {
         let mut lines: Vec<&SourceLine> = self.lines.iter().filter(|line| line.insns > 0).collect();
-        // Stable: equal ones stay in the order of the source.
+        // A stable sort: equal ones stay in the order of the source.
         lines.sort_by_key(|line| std::cmp::Reverse(line.insns));
         lines
     }
@@ -325,7 +323,7 @@ mod tests {
     use crate::profile::testing::empty;
     use crate::profile::{Code, LineCode};
 
-    /// `main` is `movs r0, #1; bl 0x50 <helper>; nop`, of two lines; `helper` is `bx lr`.
+    /// `main` is `movs r0, #1; bl 0x50 <helper>; nop`, from two lines; `helper` is `bx lr`.
     fn profile() -> Profile {
         let mut profile = empty().function("main", 0x40, 8).function("helper", 0x50, 2).insn(0x40, 3).insn(0x46, 3);
         profile.vcpus[0].insns.push(crate::profile::InsnCount { pc: 0x42, size_bytes: 4, count: 3 });

@@ -1,4 +1,4 @@
-//! The function that a person means, in a saved profile: for every command that is about one.
+//! Lookup of functions by a user's words, in a saved profile; for all commands about one function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +11,28 @@ use crate::profile::{Frame, Function, Profile};
 use crate::text::number::Hex;
 use crate::text::symbol_name::{file_name, key_name};
 
-/// Most candidates that a message lists.
+/// Most candidates listed in a message.
 const MAX_LISTED: usize = 10;
 
-/// A function that has no code of its own, for it is inlined wherever it is called.
+/// A function without code of its own, inlined wherever it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
     /// Its name.
     pub name: String,
-    /// Its names in the profile, as frames have them, and the last part of its file's path where only that tells it from
-    /// others.
+    /// Its names in the profile's frames, and the last part of its file's path if that is needed to identify it.
     functions: BTreeSet<u32>,
     file: Option<String>,
 }
 
 impl Inlined {
-    /// Whether a frame is it.
+    /// Whether a frame is of this function.
     pub fn is(&self, profile: &Profile, frame: &Frame) -> bool {
         let text = |index: u32| profile.names.strings.get(index as usize).map_or("", String::as_str);
         let is_file = |file: &String| frame.file.is_some_and(|index| file_name(text(index)) == file);
         frame.inlined && self.functions.contains(&frame.function) && self.file.as_ref().is_none_or(is_file)
     }
 
-    /// The functions into which it is inlined, by address.
+    /// Functions that contain a copy of it, by address.
     pub fn hosts<'p>(&self, profile: &'p Profile) -> Vec<Place<'p>> {
         let names = &profile.names;
         let is_it: Vec<bool> =
@@ -46,7 +45,7 @@ impl Inlined {
     }
 }
 
-/// What a person means by a name: places, as [`places`] finds them, or else a function that only exists inlined.
+/// Places for a user's words, as [`places`] finds them, or else a function that only exists inlined.
 ///
 /// # Errors
 /// Those of [`places`].
@@ -64,7 +63,7 @@ pub fn places_or_inlined<'p>(
     }
 }
 
-/// The function of that name that is inlined somewhere.
+/// Inlined function with this name.
 fn inlined(profile: &Profile, wanted: &str) -> Option<Inlined> {
     let wanted = wanted.trim();
     let strings = &profile.names.strings;
@@ -81,17 +80,17 @@ fn inlined(profile: &Profile, wanted: &str) -> Option<Inlined> {
     of(wanted, None).or_else(|| name_and_file(wanted).and_then(|(name, file)| of(name, Some(file))))
 }
 
-/// The parts of `init (uart.c)`, as verdicts name a function that has namesakes.
+/// Parts of `init (uart.c)`, the form in which verdicts name a function with namesakes.
 fn name_and_file(wanted: &str) -> Option<(&str, &str)> {
     wanted.strip_suffix(')')?.rsplit_once(" (")
 }
 
-/// What a person means: a function by name, `FILE:NAME`, `NAME (FILE)`, an address in code, or a place of the table of
-/// functions as it is called there. Several places are the instances of one generic, by address, or what comparisons
+/// Places for a user's words: a function's name, `FILE:NAME`, `NAME (FILE)`, an address in code, or a name of the
+/// table of functions. Several places are the instances of one generic, by address, or functions that comparisons
 /// take together.
 ///
 /// # Errors
-/// When there is none, or different functions are called so; the message says what to type instead.
+/// When there is none, or different functions have the name; the message tells what to type instead.
 pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, InputError> {
     let wanted = wanted.trim();
     let rows = functions::table(profile).rows;
@@ -146,8 +145,8 @@ pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, 
     }
 }
 
-/// The functions that comparisons and verdicts call so: with the file where there are namesakes, without the numbers of
-/// closures.
+/// Functions that have this name in comparisons and verdicts: with the file if there are namesakes, without the
+/// numbers of closures.
 fn compared_as<'p>(profile: &'p Profile, wanted: &str) -> Vec<Place<'p>> {
     let named = |name: &str, file: Option<&str>| -> Vec<Place<'p>> {
         let functions = profile.names.functions.iter();
@@ -164,19 +163,19 @@ fn compared_as<'p>(profile: &'p Profile, wanted: &str) -> Vec<Place<'p>> {
     }
 }
 
-/// The functions that a suite means by a name, by what [`Metrics`] call them: all of that name, in whichever files
-/// and inlined or not; else those that [`places`] would find. Several are the instances of one generic; none is what
-/// the image has not.
+/// Functions that a suite's name refers to, by their keys in [`Metrics`]: all functions of that name, in any file,
+/// inlined or not; or else those that [`places`] would find. Several are the instances of one generic; an empty set
+/// is not in the image.
 ///
 /// # Errors
-/// When different functions are called so; the message lists them.
+/// When different functions have the name; the message lists them.
 pub fn keys(profile: &Profile, metrics: &Metrics, wanted: &str) -> Result<BTreeSet<String>, String> {
     let wanted = wanted.trim();
     let own = key_name(wanted);
     if metrics.functions.keys().any(|key| key.name == own) {
         return Ok(BTreeSet::from([own]));
     }
-    // Linkage name, name to look for, key.
+    // Candidates: linkage name, name to search in, key.
     let mut candidates: Vec<(&str, String, String)> = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
     for function in &profile.names.functions {
@@ -190,7 +189,7 @@ pub fn keys(profile: &Profile, metrics: &Metrics, wanted: &str) -> Result<BTreeS
             candidates.push((&alias.linkage_name, name, key_name(&function.name)));
         }
     }
-    // What is only inlined has no symbol.
+    // A function that is only inlined has no symbol.
     let inlined = metrics.functions.keys().filter(|key| !known.contains(&key.name));
     candidates.extend(inlined.map(|key| ("", key.name.clone(), key.name.clone())));
 

@@ -2,22 +2,22 @@
 
 use crate::image::heap::rule::Kind;
 
-/// What a run's heap lacks.
+/// Kinds of events that a run's heap lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Calls that allocate: what was asked for and held is more.
+    /// Whether allocations are missing, so that the true numbers are higher.
     pub allocations: bool,
-    /// Calls that free: what was held is less.
+    /// Whether frees are missing, so that less was held.
     pub frees: bool,
 }
 
 impl Lost {
-    /// What a function's calls lack where they are lost.
+    /// Events that are missing if a function's calls are.
     pub fn of(kind: Kind) -> Lost {
         Lost { allocations: kind == Kind::Alloc, frees: kind == Kind::Free }
     }
 
-    /// Both together.
+    /// Events missing in either.
     #[must_use]
     pub fn or(self, other: Lost) -> Lost {
         Lost { allocations: self.allocations || other.allocations, frees: self.frees || other.frees }

@@ -1,8 +1,8 @@
-//! A profile as numbers with names that stay: what baselines keep, thresholds judge and assertions ask for.
+//! A profile as numbers with stable names: baselines keep them, thresholds and assertions check them.
 //!
-//! Instructions belong to the function that wrote them in the source, wherever the compiler has inlined it,
-//! so that a change of inlining moves no instruction from one function to another. Names lose what compilers
-//! add to clones (`.constprop.0`, Rust's hashes), and namesakes in different files are told apart.
+//! Instructions belong to the function with their source line, even where the compiler has inlined it, so that a
+//! change of inlining moves no instructions. Names lack the suffixes of clones (`.constprop.0`, Rust's hashes), and
+//! the file distinguishes namesakes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
@@ -17,10 +17,11 @@ use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, Profile};
 use crate::text::symbol_name::{file_name, key_name};
 
-/// The table of metrics: one entry here is all that baselines, comparison, thresholds and assertions know of it.
+/// The table of metrics: baselines, comparison, thresholds and assertions take all their knowledge of a metric from
+/// its entry here.
 macro_rules! metrics {
     ($($(#[doc = $doc:literal])* $name:ident => $descriptor:expr;)*) => {
-        /// A number of a run, of each function or of each task. Baselines' columns, judgements and messages are in
+        /// A number of a run, of each function or of each task. Columns of baselines, judgements and messages are in
         /// this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Metric {
@@ -28,10 +29,10 @@ macro_rules! metrics {
         }
 
         impl Metric {
-            /// All of them.
+            /// All metrics.
             pub const ALL: &[Metric] = &[$(Metric::$name),*];
 
-            /// What is known of it.
+            /// Properties of the metric.
             pub const fn descriptor(self) -> Descriptor {
                 match self {
                     $(Metric::$name => $descriptor,)*
@@ -53,7 +54,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Instructions of a function's own source, not of what it calls.
+    /// Instructions of a function's own source lines, without called functions.
     SelfInsns => Descriptor {
         word: "self",
         phrase: "own-line instructions of",
@@ -66,7 +67,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: Some(of_total),
     };
-    /// Those of them that run inlined into other functions.
+    /// The part of these that runs inlined into other functions.
     Inlined => Descriptor {
         word: "inlined",
         phrase: "inlined instructions of",
@@ -83,7 +84,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: Some(of_total),
     };
-    /// Instructions of a function's code, with what is inlined into it. Unknown where it only exists inlined.
+    /// Instructions of a function's code, with inlined functions. Unknown if it only exists inlined.
     Code => Descriptor {
         word: "code",
         phrase: "instructions of the code of",
@@ -112,7 +113,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: Some(of_total),
     };
-    /// Entries of a function. Unknown where it only exists inlined.
+    /// Entries of a function. Unknown if it only exists inlined.
     Calls => Descriptor {
         word: "calls",
         phrase: "calls of",
@@ -125,7 +126,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Instructions while a task was the running one.
+    /// Instructions while a task was running.
     TaskInsns => Descriptor {
         word: "task",
         phrase: "instructions of task",
@@ -136,7 +137,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: Some(of_total),
     };
-    /// How often a task was switched in.
+    /// Number of switches to a task.
     Switches => Descriptor {
         word: "switches",
         phrase: "switches to task",
@@ -147,7 +148,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Lines on the console in a window of a fixed length, where whoever measures it knows the console.
+    /// Lines on the console in a window of a fixed length; unknown without the console's output.
     Lines => Descriptor {
         word: "lines",
         phrase: "lines printed",
@@ -158,7 +159,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Most bytes of stack that a task used: exact with the exact tree, else at least that.
+    /// Most bytes of stack that a task used: exact with the exact tree, otherwise a lower bound.
     Stack => Descriptor {
         word: "stack",
         phrase: "stack bytes of task",
@@ -174,7 +175,7 @@ metrics! {
             task.stack_end?.checked_sub(task.stack_start?)
         }),
     };
-    /// Instructions of a zone that the firmware names, those within it included.
+    /// Instructions of a zone, including zones within it.
     Zone => Descriptor {
         word: "zone",
         phrase: "instructions of zone",
@@ -185,7 +186,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: Some(of_total),
     };
-    /// How often it was there from its beginning to its end.
+    /// Number of a zone's complete occurrences.
     ZoneCalls => Descriptor {
         word: "zone_calls",
         phrase: "calls of zone",
@@ -196,7 +197,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Instructions of the shortest time.
+    /// Instructions of the zone's shortest occurrence.
     ZoneMin => Descriptor {
         word: "zone_min",
         phrase: "least instructions of zone",
@@ -207,7 +208,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Of the mean.
+    /// Instructions of the mean occurrence.
     ZoneMean => Descriptor {
         word: "zone_mean",
         phrase: "mean instructions of zone",
@@ -218,7 +219,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Of the longest.
+    /// Instructions of the longest occurrence.
     ZoneMax => Descriptor {
         word: "zone_max",
         phrase: "most instructions of zone",
@@ -229,7 +230,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Most bytes of heap that were held at once.
+    /// Most bytes of heap held at once.
     HeapPeak => Descriptor {
         word: "heap_peak",
         phrase: "bytes of heap at the peak",
@@ -240,7 +241,7 @@ metrics! {
         unknown: NO_HEAP,
         whole: None,
     };
-    /// Bytes that were allocated in the window and are held at its end.
+    /// Bytes allocated in the window and held at its end.
     HeapLeaked => Descriptor {
         word: "heap_leaked",
         phrase: "bytes of heap still held at the end",
@@ -251,7 +252,7 @@ metrics! {
         unknown: NO_HEAP,
         whole: None,
     };
-    /// Allocations that a function asked for.
+    /// Allocations requested by a function.
     HeapAllocs => Descriptor {
         word: "heap_allocs",
         phrase: "allocations by",
@@ -259,7 +260,7 @@ metrics! {
         needs_exact: false,
         read: Read::Functions(|profile, add| {
             let Some(found) = heap::replay(profile) else { return };
-            // Of a run that follows the heap, what asks for none is known.
+            // In a run that follows the heap, other functions are known to request none.
             for pc in profile.insns().into_keys() {
                 add(Key::of(Place::of(profile, pc)), 0);
             }
@@ -275,55 +276,55 @@ metrics! {
     };
 }
 
-/// What is known of a metric.
+/// Properties of a metric.
 #[derive(Clone, Copy)]
 pub struct Descriptor {
-    /// The word for it in suites, baselines and reports.
+    /// Its word in suites, baselines and reports.
     pub word: &'static str,
-    /// What it counts, as a sentence says it; a function's or task's name comes after it.
+    /// Its description in sentences; a function's or task's name follows.
     pub phrase: &'static str,
-    /// What it is used for.
+    /// Uses of the metric.
     pub role: Role,
-    /// Whether it is only known with the exact call tree.
+    /// Whether it needs the exact call tree.
     pub needs_exact: bool,
-    /// How it is read from a profile, and with that what has such a number.
+    /// Reader of the metric, which also tells its subject.
     pub read: Read,
-    /// The number of a function or task that has others: 0 for what is counted, None for what may be unknown.
+    /// Value for a function or task without counts: 0 for counted metrics, None for metrics that may be unknown.
     pub where_uncounted: Option<u64>,
-    /// Why a run or a task may have no such number, and what to do about it.
+    /// Reason why a run or a task may lack the number, and a remedy.
     pub unknown: &'static str,
-    /// What it is a share of, by its subject's name; None: it is never written as a share.
+    /// The whole that it is a share of, by its subject's name; None: it is never written as a share.
     pub whole: Option<Whole>,
 }
 
-/// The same where nothing followed the heap.
+/// Reason for heap metrics of a run that did not follow the heap.
 const NO_HEAP: &str = "the run did not follow the heap: ask for it with --heap, or with heap = true in a suite";
 
-/// What is said of a number that is not known, where nothing more can be said.
+/// Reason for an unknown number without a known cause.
 const UNKNOWN: &str = "it is not known of this run";
 
-/// What a number is a share of: that of the run, or of the function or task of this name.
+/// The whole that a number is a share of: the run's, or that of the function or task with this name.
 pub type Whole = fn(&Profile, &Metrics, &str) -> Option<u64>;
 
-/// What a metric is used for; each use includes those before it.
+/// Uses of a metric; each one includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Two profiles that are compared show it.
+    /// Shown in comparisons of two profiles.
     Shown,
-    /// Baselines keep it.
+    /// Kept in baselines.
     Kept,
-    /// Assertions ask for it.
+    /// Available to assertions.
     Asserted,
-    /// Two runs are compared by it: thresholds limit it, and reports show its change.
+    /// Compared between two runs: thresholds can limit it, and reports show its change.
     Compared,
 }
 
-/// How a metric is read from a profile.
+/// Reader of a metric.
 #[derive(Clone, Copy)]
 pub enum Read {
     /// One number of the run.
     Run(fn(&Profile) -> Option<u64>),
-    /// A number of each function: parts of it, added up.
+    /// A number of each function: parts to be added up.
     Functions(fn(&Profile, &mut dyn FnMut(Key, u64))),
     /// A number of each task.
     Tasks(fn(&profile::Task) -> Option<u64>),
@@ -331,31 +332,31 @@ pub enum Read {
     Zones(fn(&ZoneCounts) -> u64),
 }
 
-/// What has a number of a metric.
+/// Kind of subject that a metric belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The run.
+    /// The whole run.
     Run,
     /// Each function.
     Function,
     /// Each task.
     Task,
-    /// Each zone that the firmware names.
+    /// Each zone of the firmware.
     Zone,
 }
 
 impl Subject {
-    /// All of them.
+    /// All subjects.
     pub const ALL: [Subject; 4] = [Subject::Run, Subject::Function, Subject::Task, Subject::Zone];
 }
 
 impl Metric {
-    /// The word for it in suites, baselines and reports.
+    /// Its word in suites, baselines and reports.
     pub fn word(self) -> &'static str {
         self.descriptor().word
     }
 
-    /// What has such a number.
+    /// Its kind of subject.
     pub fn subject(self) -> Subject {
         match self.descriptor().read {
             Read::Run(_) => Subject::Run,
@@ -365,23 +366,23 @@ impl Metric {
         }
     }
 
-    /// Those that a subject has.
+    /// Metrics of a subject.
     pub fn of(subject: Subject) -> impl Iterator<Item = Metric> {
         Metric::ALL.iter().copied().filter(move |metric| metric.subject() == subject)
     }
 
-    /// Those of them that baselines keep.
+    /// Metrics of a subject that baselines keep.
     pub fn kept(subject: Subject) -> impl Iterator<Item = Metric> {
         Metric::of(subject).filter(|metric| metric.descriptor().role >= Role::Kept)
     }
 
-    /// Those by which two runs' subjects are compared.
+    /// Metrics of a subject that are compared between runs.
     pub fn compared(subject: Subject) -> impl Iterator<Item = Metric> {
         Metric::of(subject).filter(|metric| metric.descriptor().role >= Role::Compared)
     }
 }
 
-/// Something for each metric; what a subject does not have stays as it is by default.
+/// A value for each metric; the default for metrics of other subjects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByMetric<T>([T; Metric::ALL.len()]);
 
@@ -399,11 +400,11 @@ impl<T> IndexMut<Metric> for ByMetric<T> {
     }
 }
 
-/// The numbers of a run, a function or a task; None where one is unknown.
+/// Numbers of a run, a function or a task; None: unknown.
 pub type Numbers = ByMetric<Option<u64>>;
 
 impl Numbers {
-    /// Those of a subject of which nothing has been counted yet.
+    /// Numbers of a subject without counts.
     pub fn uncounted(subject: Subject) -> Numbers {
         let mut numbers = Numbers::default();
         for metric in Metric::of(subject) {
@@ -416,27 +417,27 @@ impl Numbers {
 /// The numbers of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Of the run as a whole.
+    /// Numbers of the run as a whole.
     pub run: Numbers,
-    /// By function.
+    /// Numbers by function.
     pub functions: BTreeMap<Key, Numbers>,
-    /// By task, in the names that tell namesakes apart.
+    /// Numbers by task, with names that distinguish namesakes.
     pub tasks: BTreeMap<String, Numbers>,
-    /// By zone.
+    /// Numbers by zone.
     pub zones: BTreeMap<String, Numbers>,
 }
 
-/// A function, as it is known from run to run.
+/// A function's identity across runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Its name without what compilers add.
+    /// Its name without compilers' suffixes.
     pub name: String,
     /// Last part of its file's path; empty when unknown.
     pub file: String,
 }
 
 impl Metrics {
-    /// Adds the numbers of a function of this key.
+    /// Adds the numbers of a function with this key.
     pub fn add_function(&mut self, key: Key, numbers: &Numbers) {
         let sum = self.functions.entry(key).or_default();
         for metric in Metric::of(Subject::Function) {
@@ -480,19 +481,19 @@ impl Metrics {
         self.run[Metric::Total].unwrap_or(0)
     }
 
-    /// The numbers of the functions of these names, of all files.
+    /// Numbers of the functions with these names, in all files.
     pub fn named<'a>(&'a self, names: &'a BTreeSet<String>) -> impl Iterator<Item = &'a Numbers> {
         self.functions.iter().filter(|(key, _)| names.contains(&key.name)).map(|(_, numbers)| numbers)
     }
 }
 
-/// All instructions of the run, as what others are a share of.
+/// The run's instructions, as the whole of a share.
 fn of_total(_: &Profile, metrics: &Metrics, _: &str) -> Option<u64> {
     Some(metrics.total_insns())
 }
 
-/// Instructions of functions' own lines, wherever they are inlined, by the functions that the compiler has made code
-/// of, each by its first address: what comparisons hold against each other.
+/// Instructions of functions' own lines, including inlined copies, for the functions with code of their own, by first
+/// address, as in comparisons.
 pub fn own_lines(profile: &Profile) -> Values {
     let mut own: BTreeMap<Key, u64> = BTreeMap::new();
     for (pc, insns) in profile.insns() {
@@ -506,7 +507,7 @@ pub fn own_lines(profile: &Profile) -> Values {
     rows.map(of_row).collect()
 }
 
-/// The functions that the compiler has made code of.
+/// Functions with code of their own.
 fn called(profile: &Profile) -> Vec<functions::Row> {
     let rows = functions::table(profile).rows.into_iter();
     rows.filter(|row| row.kind == functions::RowKind::Function).collect()
@@ -518,7 +519,7 @@ impl Key {
         Key { name: key_name(name), file: file.to_owned() }
     }
 
-    /// The function whose source an instruction was made from, and whether it was inlined into another one.
+    /// Function with the source line of an instruction, and whether it was inlined into another one.
     fn written_at(profile: &Profile, pc: u64) -> (Key, bool) {
         let names = &profile.names;
         let text = |index: u32| names.strings.get(index as usize).map_or("?", String::as_str);
@@ -531,30 +532,29 @@ impl Key {
     fn of(place: Place<'_>) -> Key {
         match place {
             Place::Function(function) => Key::new(&function.name, function.file.as_deref()),
-            // Where code without a name lies changes with every build.
+            // Addresses of code without a name change with every build.
             Place::Range { .. } => Key { name: "[unnamed]".to_owned(), file: String::new() },
             Place::BootRom => Key { name: place.to_string(), file: String::new() },
         }
     }
 }
 
-/// The keys of those functions, by first address.
+/// Keys of the functions, by first address; empty without an exact tree.
 fn keys(profile: &Profile) -> BTreeMap<u64, Key> {
-    // Instructions from entry to return are only known by the tree.
+    // Instructions from entry to return are only known from the tree.
     let rows = if profile.tree.is_empty() { Vec::new() } else { called(profile) };
     rows.iter().filter_map(|row| Some((row.start?, Key::new(&row.name, row.file.as_deref())))).collect()
 }
 
-/// Instructions from entry to return of all functions of these names together: what one of them calls of the others is
-/// counted once. None: there is no exact tree, or none of them in it.
+/// Instructions from entry to return of all functions with these names together; calls among them count once. None:
+/// there is no exact tree, or none of them is in it.
 pub fn inclusive_together(profile: &Profile, names: &BTreeSet<String>) -> Option<u64> {
     let keys = keys(profile);
     let is_one = |entry: u64| keys.get(&entry).is_some_and(|key| names.contains(&key.name));
     inclusive(profile, |entry| is_one(entry).then_some(())).remove(&())
 }
 
-/// Instructions from entry to return by what a function that starts there is counted as, recursion counted once,
-/// interrupts not at all.
+/// Instructions from entry to return by party of a function; recursion counts once, interrupts do not count.
 fn inclusive<P: Ord + Copy>(profile: &Profile, party: impl Fn(u64) -> Option<P>) -> BTreeMap<P, u64> {
     let parties = profile.tree.iter().map(|node| match node.kind {
         NodeKind::Function { entry } => party(entry),
@@ -564,7 +564,7 @@ fn inclusive<P: Ord + Copy>(profile: &Profile, party: impl Fn(u64) -> Option<P>)
     // A node's number is higher than its parent's.
     let mut subtotals: Vec<u64> = profile.tree.iter().map(|node| node.insns).collect();
     for (index, node) in profile.tree.iter().enumerate().rev() {
-        // A polled task is called by what polls it.
+        // A polled task is called by its poller.
         if let (Some(parent), NodeKind::Function { .. } | NodeKind::Root { .. }) =
             (node.parent.checked_sub(1), node.kind)
         {
@@ -578,7 +578,7 @@ fn inclusive<P: Ord + Copy>(profile: &Profile, party: impl Fn(u64) -> Option<P>)
         let mut is_recursive = false;
         while let Some(index) = outer.checked_sub(1).filter(|_| !is_recursive) {
             let parent = &profile.tree[index as usize];
-            // What it interrupted is no caller.
+            // The interrupted code is no caller.
             if matches!(parent.kind, NodeKind::Exception { .. }) {
                 break;
             }
@@ -592,7 +592,7 @@ fn inclusive<P: Ord + Copy>(profile: &Profile, party: impl Fn(u64) -> Option<P>)
     inclusive
 }
 
-/// Names of which there is one in several files.
+/// Names that several files define.
 pub fn ambiguous<'a>(keys: impl Iterator<Item = &'a Key>) -> BTreeSet<&'a str> {
     let mut files: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for key in keys {
@@ -663,7 +663,7 @@ mod tests {
             node(5, function(0x80), 3),
         ];
         assert_eq!(inclusive(&profile, Some), BTreeMap::from([(0x40, 12), (0x80, 9)]));
-        // A polled task that begins between two of them changes nothing.
+        // A polled task's root between two of them changes nothing.
         profile.tree.insert(2, node(2, NodeKind::Root { task: 1 }, 0));
         for (index, parent) in [(3, 3), (4, 4), (5, 5), (6, 6)] {
             profile.tree[index].parent = parent;

@@ -1,4 +1,4 @@
-//! What a profile says: views of the saved model, none of which changes it.
+//! Views of the saved profile, none of which changes it.
 
 pub mod allocator_clones;
 pub mod attribution;

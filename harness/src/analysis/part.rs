@@ -1,5 +1,5 @@
-//! A part of a run as a profile of its own: what was counted and sampled in a phase or a slice, for whatever shows a
-//! profile. Its call stacks are the samples'; the exact call tree and spans are of the whole run only.
+//! A part of a run as a profile of its own: the counts and samples of a phase or a slice. Its call stacks are the
+//! samples'; the exact call tree and spans only exist for the whole run.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::profile::part::Part;
 use crate::profile::zone::Exception;
 use crate::profile::{Parts, Profile, VcpuCounts, Zones};
 
-/// Name of what was executed before the first phase.
+/// Name of the time before the first phase.
 pub const NO_PHASE: &str = "[no phase]";
 
-/// What a user asks of a profile that it does not have, in words.
+/// Message for a profile without phases.
 pub const NO_PHASES: &str = "the firmware has named no phase in this run: PHASE(\"name\") of zone.h does";
 
-/// Phases in the order in which they first began: number and name.
+/// Phases in the order of their first beginnings: number and name.
 pub fn phases(profile: &Profile) -> Vec<(u32, String)> {
     let mut phases: Vec<(u32, String)> = Vec::new();
     if !profile.parts.has_phases() {
@@ -30,12 +30,12 @@ pub fn phases(profile: &Profile) -> Vec<(u32, String)> {
     phases
 }
 
-/// The frame that stands for a phase.
+/// Name of the frame for a phase.
 pub fn phase_frame(name: &str) -> String {
     if name == NO_PHASE { name.to_owned() } else { format!("[phase {name}]") }
 }
 
-/// What a profile is without the parts that are not meant.
+/// The profile restricted to the selected parts.
 pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
     let meant: Vec<bool> = profile.parts.list.iter().map(is_meant).collect();
     let parts = || profile.parts.list.iter().zip(&meant).filter(|&(_, &is)| is).map(|(part, _)| part);
@@ -97,10 +97,10 @@ pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
     }
 }
 
-/// A profile for each phase with its name, in the order in which they began.
+/// A profile for each phase with its name, in the order of their beginnings.
 ///
 /// # Errors
-/// When the firmware has named none, in words.
+/// When the firmware has no phases, with the message.
 pub fn by_phase(profile: &Profile) -> Result<Vec<(String, Profile)>, &'static str> {
     let phases = phases(profile);
     if phases.is_empty() {
@@ -109,17 +109,17 @@ pub fn by_phase(profile: &Profile) -> Result<Vec<(String, Profile)>, &'static st
     Ok(phases.into_iter().map(|(phase, name)| (name, of(profile, |part| part.phase == phase))).collect())
 }
 
-/// Instructions by function of each part, for all parts at once.
+/// Instructions by function for each part, computed for all parts at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByFunction {
-    /// Functions, or what stands for one, that executed: names, and first addresses, which tell namesakes apart.
+    /// Executed functions and other places: names, and first addresses, which distinguish namesakes.
     pub functions: Vec<(String, Option<u64>)>,
-    /// Of each part in the profile's list: functions by their index, with their instructions.
+    /// Instructions by index of the function, for each part of the profile's list.
     pub parts: Vec<BTreeMap<u32, u64>>,
 }
 
 impl ByFunction {
-    /// Those of a profile.
+    /// Table of a profile.
     pub fn new(profile: &Profile) -> ByFunction {
         let mut by_function = ByFunction::default();
         let mut numbers: BTreeMap<(Option<u64>, String), u32> = BTreeMap::new();
@@ -153,7 +153,7 @@ impl ByFunction {
     }
 }
 
-/// Instructions that were idle's: the kernel's idle tasks'.
+/// Instructions of the kernel's idle tasks.
 pub fn idle_insns(profile: &Profile, part: &Part) -> u64 {
     let is_idle = |task: u32| profile.task(task).is_some_and(|task| task.is_idle);
     part.tasks.iter().filter(|&&(task, _)| is_idle(task)).map(|&(_, insns)| insns).sum()

@@ -1,4 +1,4 @@
-//! What an address belongs to: a function, the boot ROM, or a range of code without a name.
+//! Places of addresses: a function, the boot ROM, or a range of code without a name.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,31 +7,30 @@ use crate::machine;
 use crate::profile::{Function, Profile};
 use crate::text::number::Hex;
 
-/// Name of the instructions of RISC-V `virt`'s boot ROM, which runs before the firmware.
+/// Name of RISC-V `virt`'s boot ROM, which runs before the firmware.
 pub const BOOT_ROM: &str = "[boot rom]";
 
-/// Addresses of the boot ROM of the machine that a profile is of, where it has one that executes.
+/// Addresses of the boot ROM of a profile's machine, if it has one that executes.
 pub fn boot_rom(profile: &Profile) -> Option<RangeInclusive<u64>> {
     machine::find(&profile.facts.machine, &profile.facts.isa)?.boot_rom.clone()
 }
 
-/// An address of a row of the table of functions; the boot ROM's row has none of its own.
+/// Address of a row of the table of functions; the boot ROM's row has none of its own.
 pub fn address_of(profile: &Profile, start: Option<u64>) -> u64 {
     start.or_else(|| Some(*boot_rom(profile)?.start())).unwrap_or(0)
 }
 
-/// Least width of the address ranges that stand for code without a name, so that a page of it is a few
-/// rows of a table.
+/// Least width of the ranges for code without a name, so that a page of it makes only a few rows.
 const MIN_RANGE_BYTES: u64 = 256;
 
-/// The function, or what stands for one, that an instruction belongs to.
+/// Function or other code that an instruction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// A function that has a name.
+    /// A function with a name.
     Function(&'a Function),
     /// The machine's boot ROM.
     BootRom,
-    /// Code without a name: what lies between functions of an aligned range of addresses.
+    /// Code without a name: the part of an aligned range of addresses between functions.
     Range {
         /// First address.
         start: u64,
@@ -41,7 +40,7 @@ pub enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The place of an address.
+    /// Place of an address.
     pub fn of(profile: &'a Profile, address: u64) -> Place<'a> {
         if let Some(function) = profile.names.function_at(address) {
             return Place::Function(function);
@@ -52,7 +51,7 @@ impl<'a> Place<'a> {
         let range_bytes = profile.facts.bin_bytes.max(MIN_RANGE_BYTES);
         let start = address & !(range_bytes - 1);
         let last = start + (range_bytes - 1);
-        // No place begins in another one: each is known by its first address.
+        // No place begins in another one: each is identified by its first address.
         let functions = &profile.names.functions;
         let after = functions.partition_point(|function| function.start <= address);
         let end_before = after.checked_sub(1).map(|index| &functions[index]);
@@ -61,7 +60,7 @@ impl<'a> Place<'a> {
         Place::Range { start: start.max(end_before), last: last.min(next) }
     }
 
-    /// Its first address, where it is a place of the firmware's.
+    /// First address, unless it is the boot ROM.
     pub fn start(self) -> Option<u64> {
         match self {
             Place::Function(function) => Some(function.start),
@@ -70,7 +69,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What tells one place from another, in the order of [`Place`] and then of addresses.
+    /// Key of the place, in the order of [`Place`] and then of addresses.
     pub(crate) fn key(self) -> (u8, u64) {
         match self {
             Place::Function(function) => (0, function.start),
@@ -80,14 +79,14 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The name of a span between two functions, or between the instances of generics.
+/// Name of a span between two functions, or between the instances of generics.
 pub fn between(profile: &Profile, from: u64, until: u64) -> String {
     let generic = profile.facts.generic_spans.iter().find(|span| (span.from, span.until) == (from, until));
     let plain = || format!("{}..{}", Place::of(profile, from), Place::of(profile, until));
     generic.map_or_else(plain, |span| span.name.clone())
 }
 
-/// Its name as reports show it: the function's name, or something in square brackets.
+/// Displays its name: the function's, or a name in square brackets.
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

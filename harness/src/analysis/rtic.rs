@@ -1,27 +1,26 @@
-//! RTIC's tasks: which of the app's functions an interrupt's handler runs.
+//! RTIC's tasks: functions of the app that an interrupt's handler runs.
 //!
-//! `#[rtic::app]` writes each handler: it has `rtic::export::run` run a function or closure of its own, which calls a
-//! hardware task, or polls the software tasks of its priority where the interrupt is a dispatcher. What the symbols
-//! and DWARF say is in that one, inlined or called, and is the app's, are its tasks; where they do not say it, none
-//! is named.
+//! `#[rtic::app]` generates each handler: it calls `rtic::export::run` with a function or closure of its own. That
+//! calls a hardware task or, for a dispatcher interrupt, polls the software tasks of its priority. Functions of the
+//! app that symbols and DWARF show in it, inlined or called, are its tasks; without that data, no task is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::profile::Profile;
 
-/// What handlers are made with. Firmware without it has no such tasks.
+/// Module of RTIC's runner. Firmware without it has no such tasks.
 const RUN: &str = "rtic::export::";
 
-/// What the function or closure is called that a handler has run; a closure by how its name was mangled.
+/// Suffixes of the function or closure that a handler runs; a closure's depends on its mangling.
 const BODIES: [&str; 3] = ["::exec", "::{closure#0}", "::{{closure}}"];
 
-/// What polls a software task; its type has the task's name.
+/// Type that polls a software task, whose type parameter has the task's name.
 const EXECUTOR: &str = "AsyncTaskExecutor<";
 
 /// Parts of the app's module that are no tasks.
 const NO_TASKS: [&str; 3] = ["__rtic_internal", "shared_resources", "local_resources"];
 
-/// The tasks that the handlers run, by the name of the handler.
+/// Tasks by the name of the handler that runs them.
 pub(super) fn tasks(profile: &Profile) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let names = &profile.names;
@@ -50,12 +49,12 @@ pub(super) fn tasks(profile: &Profile) -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// The app's module and the handler that this is run by.
+/// The app's module and the handler that a function is the body of.
 fn body(name: &str) -> Option<(&str, &str)> {
     BODIES.iter().find_map(|suffix| name.strip_suffix(suffix))?.rsplit_once("::")
 }
 
-/// The task of an app that a function belongs to which is in a handler's.
+/// Task of an app that a function in a handler belongs to.
 fn task<'n>(app: &str, handler: &str, name: &'n str) -> Option<&'n str> {
     let own = name.find(EXECUTOR).map_or(name, |at| &name[at + EXECUTOR.len()..]);
     let rest = own.strip_prefix(app)?.strip_prefix("::")?;
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
     use crate::profile::testing::empty;
 
-    /// What the handlers of a profile run, in one line.
+    /// Tasks of a profile's handlers, in one line.
     fn line(profile: &Profile) -> String {
         let line = |(handler, tasks): (String, BTreeSet<String>)| {
             format!("{handler}: {}", tasks.into_iter().collect::<Vec<_>>().join(" "))
@@ -101,7 +100,7 @@ mod tests {
             .frames(0x50, &["GPIOA", run, "demo::app::GPIOA::{closure#0}", &one, "demo::app::blink::{closure#0}"])
             .frames(0x52, &["GPIOA", run, "demo::app::GPIOA::{closure#0}", &two]);
         assert_eq!(line(&profile), "GPIOA: blink log; UART0: rx");
-        // Without RTIC such a name is anybody's.
+        // Without RTIC such a name has no special meaning.
         assert_eq!(line(&empty().frames(0x42, &["UART0", closure, "demo::app::rx"])), "");
     }
 

@@ -1,8 +1,7 @@
-//! The samples in the order of time, by the task that they were taken in: what exports that show time are written
-//! from.
+//! Samples in the order of time, by task, for exports that show time.
 //!
-//! The clock is that of the window: instructions since it opened. A sample stands for those since the one before it
-//! on its vCPU; what ran after the last one is in no sample and left out.
+//! The clock is that of the window: instructions since it opened. A sample stands for the instructions since the
+//! previous one on its vCPU; those after the last sample are left out.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,16 +10,16 @@ use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::stacks::{FrameRole, NO_TASK, NOT_SAMPLED};
 use crate::profile::Profile;
 
-/// The paths of a profile by what people look at apart: each task, and what is in none.
+/// Groups of a profile's paths: each task, and code outside of tasks.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// The name of each group, in the order of the tree; None: all code of an image that is not divided.
+    /// Name of each group, in the order of the tree; None: all code of an image without tasks.
     pub(crate) names: Vec<Option<String>>,
-    /// The group of each path, by number less one.
+    /// Group of each path, by number less one.
     pub(crate) of_path: Vec<u32>,
 }
 
-/// Interrupts that are roots of their own.
+/// Name of the group for interrupts with roots of their own.
 const INTERRUPTS: &str = "interrupts";
 
 impl Groups {
@@ -47,7 +46,7 @@ impl Groups {
     }
 }
 
-/// The name of the group that a root is in.
+/// Name of a root's group.
 fn name(profile: &Profile, root: &Member) -> Option<String> {
     if profile.tasks.is_empty() {
         return None;
@@ -55,38 +54,38 @@ fn name(profile: &Profile, root: &Member) -> Option<String> {
     match (root.frame.role, root.frame.name.as_str()) {
         (FrameRole::Task, name) | (FrameRole::Other, name @ (NO_TASK | NOT_SAMPLED)) => Some(name.to_owned()),
         (FrameRole::Irq, _) => Some(INTERRUPTS.to_owned()),
-        // Without stacks the task is not known.
+        // Without stacks the task is unknown.
         (FrameRole::Function | FrameRole::Inlined | FrameRole::Other, _) => None,
     }
 }
 
-/// Samples in a row with the same path.
+/// Consecutive samples with the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Number of the path.
     pub(crate) path: u32,
-    /// Instructions of the vCPU before it.
+    /// Instructions of the vCPU before the run.
     pub(crate) start_insns: u64,
     /// Instructions of the vCPU at its end; more than at its start.
     pub(crate) end_insns: u64,
 }
 
-/// The samples of one vCPU in one group.
+/// Samples of one vCPU in one group.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) vcpu: u32,
-    /// Index into [`Groups::names`], or what [`Timeline::grouped`] was given.
+    /// Index into [`Groups::names`], or the number returned to [`Timeline::grouped`].
     pub(crate) group: u32,
-    /// Its samples in the order of time. Between them the vCPU did something else.
+    /// Runs in the order of time. Between them the vCPU executed other groups.
     pub(crate) runs: Vec<Run>,
 }
 
-/// The samples of a profile, by vCPU and group.
+/// Samples of a profile, by vCPU and group.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    /// The tracks that have samples, sorted by vCPU and group.
+    /// Tracks with samples, sorted by vCPU and group.
     pub(crate) tracks: Vec<Track>,
-    /// Where the last sample of each vCPU is, in instructions.
+    /// Instruction of each vCPU's last sample.
     pub(crate) end_insns: BTreeMap<u32, u64>,
 }
 
@@ -96,7 +95,7 @@ impl Timeline {
         Timeline::grouped(profile, tree, |_, path| of_path(path))
     }
 
-    /// With groups of another kind: that of each sample, by its index and its path; None: it is in no track.
+    /// Timeline with another grouping: `group` maps a sample's index and path to its group; None: it is in no track.
     pub(crate) fn grouped(profile: &Profile, tree: &CallTree, group: impl Fn(usize, u32) -> Option<u32>) -> Timeline {
         let mut tracks: BTreeMap<(u32, u32), Vec<Run>> = BTreeMap::new();
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
@@ -119,7 +118,7 @@ impl Timeline {
     }
 }
 
-/// The numbers of a path and of those that it begins with, outermost first; replaces what is in `into`.
+/// Writes the numbers of a path and its ancestors, outermost first, replacing the content of `into`.
 pub(crate) fn outwards(tree: &CallTree, path: u32, into: &mut Vec<u32>) {
     into.clear();
     let mut number = path;
@@ -136,7 +135,7 @@ mod tests {
     use crate::analysis::stacks::View;
     use crate::profile::testing::{empty, freertos, interrupted};
 
-    /// The tracks as lines: name, then where each run begins and how long it is.
+    /// Tracks as text: name, then start and length of each run.
     fn tracks(profile: &Profile, view: View) -> Vec<(String, Vec<(u64, u64)>)> {
         let tree = CallTree::new(profile, view);
         let groups = Groups::new(profile, &tree);

@@ -1,4 +1,4 @@
-//! Source files, found by the paths that DWARF has for them, which are those of the machine that compiled.
+//! Source files, found by their paths in DWARF, which are those of the machine that compiled.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use crate::error::InputError;
 use crate::image::bounded_read;
 use crate::profile::Names;
 
-/// Largest file that is taken for source text.
+/// Largest file accepted as source text, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Replacements of the first part of source paths: what `--source-map FROM=TO` was given, all together.
+/// Replacements of the beginnings of source paths, from all `--source-map FROM=TO` options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceMap {
     replacements: Vec<(String, String)>,
@@ -22,7 +22,7 @@ impl SourceMap {
     /// Reads texts of the form `FROM=TO`. An empty FROM stands for the directory of relative paths.
     ///
     /// # Errors
-    /// When one has no `=`.
+    /// When a text has no `=`.
     pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<SourceMap, InputError> {
         let mut replacements = Vec::new();
         for text in texts {
@@ -36,8 +36,8 @@ impl SourceMap {
         Ok(SourceMap { replacements })
     }
 
-    /// The path with its longest known first part replaced: whole directories only, and of two equal ones
-    /// the last that was given.
+    /// Path with its longest known beginning replaced: whole directories only, and of two equal ones the last one
+    /// given.
     pub fn apply<'p>(&self, path: &'p str) -> Cow<'p, str> {
         let rests = self.replacements.iter().filter_map(|(from, to)| Some((from, to, rest(path, from)?)));
         let Some((_, to, rest)) = rests.max_by_key(|(from, _, _)| from.len()) else { return Cow::Borrowed(path) };
@@ -52,7 +52,7 @@ impl SourceMap {
         if self.replacements.is_empty() {
             return;
         }
-        // Strings are names of functions, too, which stay: paths become new strings.
+        // Strings also name functions, which must stay: paths become new strings.
         let mut moved: BTreeMap<u32, u32> = BTreeMap::new();
         let mut strings = std::mem::take(&mut names.strings);
         let mut relocate = |file: &mut u32| {
@@ -71,7 +71,7 @@ impl SourceMap {
     }
 }
 
-/// The rest of a path behind a directory; None where it does not begin with that.
+/// Rest of a path after a directory; None: it does not begin with that.
 fn rest<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(directory)?;
     let is_whole = match directory {
@@ -85,29 +85,29 @@ fn is_separator(character: char) -> bool {
     matches!(character, '/' | '\\')
 }
 
-/// Whether a path is absolute on the system that it was written on, Unix or Windows.
+/// Whether a path is absolute on its original system, Unix or Windows.
 fn is_absolute(path: &str) -> bool {
     path.starts_with(is_separator) || path.get(1..2) == Some(":")
 }
 
 /// Source files, each read once.
 ///
-/// A path is looked for as the [`SourceMap`] has it; where that is relative, in the current directory and then
-/// in the directories around it up to the repository's, the nearest first. Nothing is guessed beyond that: the wrong
-/// file of a name would show the wrong lines.
+/// A path is looked up as mapped by the [`SourceMap`]. A relative one is searched in the current directory and then
+/// in its parents up to the repository's root. There is no further guessing, since a wrong file of the same name
+/// would show wrong lines.
 ///
-/// Whoever made the image chose the paths, and what is read is shown to others: only files within [`Roots`] are.
+/// The image's author chose the paths, and the content is shown to others: so only files within [`Roots`] are read.
 #[derive(Debug, Default)]
 pub struct Sources {
     map: SourceMap,
     roots: Roots,
-    /// What was found by DWARF's path.
+    /// Results by DWARF's path.
     files: BTreeMap<String, Found>,
-    /// Files that lack a line that was asked for.
+    /// Files that lack a requested line.
     short: Vec<String>,
 }
 
-/// Whether a path is of a compiler's own libraries or of a package: sources that few have at hand.
+/// Whether a path belongs to a compiler's libraries or to a package, whose sources are often missing.
 fn is_third_party(path: &str) -> bool {
     const FOLDERS: [&str; 9] =
         ["rustc", "rustlib", ".rustup", ".cargo", "registry", "newlib", "picolibc", "libgcc", "libstdc++-v3"];
@@ -117,37 +117,37 @@ fn is_third_party(path: &str) -> bool {
         || folders.any(|folder| FOLDERS.contains(&folder) || BEGINNINGS.iter().any(|begin| folder.starts_with(begin)))
 }
 
-/// What there is of a file.
+/// Result of looking up a file.
 #[derive(Debug)]
 enum Found {
     /// Its lines.
     Lines(Vec<String>),
-    /// There is none.
+    /// The file does not exist.
     Missing,
-    /// There is one, where none is read.
+    /// The file exists outside of the roots.
     Outside,
 }
 
-/// The directories that sources are read from, whole and without links: the current one, the repository that it lies
-/// in, and those that `--source-map` leads to.
+/// Directories that sources may be read from, as absolute paths without links: the current one, its repository, and
+/// those of `--source-map`.
 #[derive(Debug, Default)]
 struct Roots {
-    /// Where relative paths are looked for, the nearest first.
+    /// Directories for relative paths, the nearest first.
     around: Vec<PathBuf>,
-    /// The repository, or the current directory; None: it is all of the system, and no bound.
+    /// The repository, or the current directory; None: that is the whole file system.
     own: Option<PathBuf>,
     mapped: Vec<PathBuf>,
 }
 
-/// What the names of source files end in: nothing else is read where no `--source-map` leads. A project's folder holds
-/// keys and settings, too.
+/// File name extensions of sources. Other files are only read where `--source-map` leads, since a project's folder
+/// also holds keys and settings.
 const ENDINGS: [&str; 41] = [
     "c", "h", "cc", "hh", "cpp", "hpp", "cxx", "hxx", "c++", "h++", "cppm", "ixx", "inl", "inc", "ipp", "tcc", "tpp",
     "def", "s", "asm", "sx", "ld", "lds", "x", "y", "l", "ino", "rs", "zig", "adb", "ads", "go", "swift", "d", "nim",
     "f", "f90", "pas", "v", "m", "mm",
 ];
 
-/// Directories whose files are no files but the system's state, secrets of processes among it.
+/// Directories of the system's state, which includes processes' secrets.
 const NEVER: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 impl Roots {
@@ -163,8 +163,8 @@ impl Roots {
         Roots { own, mapped: mapped.collect(), around }
     }
 
-    /// Whether a file may be read, whose path is whole and without links. Hidden directories hold tools' state and
-    /// secrets (`.git/config`, `.ssh`), no sources; `--source-map` can lead into one.
+    /// Whether a file may be read; its path is absolute and without links. Hidden directories hold tools' state and
+    /// secrets (`.git/config`, `.ssh`) and no sources; `--source-map` can lead into one.
     fn hold(&self, file: &Path) -> bool {
         let is_plain = |below: &Path| !below.components().any(|part| part.as_os_str().as_encoded_bytes()[0] == b'.');
         let is_below = |root: &Path| file.strip_prefix(root).is_ok_and(is_plain);
@@ -190,13 +190,13 @@ impl Roots {
     }
 }
 
-/// Whether a file is named as sources are.
+/// Whether a file's name is that of a source.
 fn is_source(file: &Path) -> bool {
     let ending = file.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     ending.is_some_and(|ending| ENDINGS.contains(&&*ending))
 }
 
-/// The text of a file; what is no UTF-8 in it is replaced.
+/// Text of a file, with invalid UTF-8 replaced.
 fn read(path: &Path) -> Option<String> {
     let is_text = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE_BYTES);
     let bytes = is_text.then(|| bounded_read::read(path).ok()).flatten()?;
@@ -204,12 +204,12 @@ fn read(path: &Path) -> Option<String> {
 }
 
 impl Sources {
-    /// The source files of a profile, of which none is read yet.
+    /// Sources of a profile, none of them read yet.
     pub fn new(map: SourceMap) -> Sources {
         Sources { roots: Roots::new(&map), map, ..Sources::default() }
     }
 
-    /// A line (the first is 1), without its end, where its file is found.
+    /// A line (the first is 1) without its end, if the file is found.
     pub fn line(&mut self, file: &str, line: u32) -> Option<&str> {
         if !self.files.contains_key(file) {
             let found = self.roots.find(Path::new(&*self.map.apply(file)));
@@ -223,7 +223,7 @@ impl Sources {
         text.map(String::as_str)
     }
 
-    /// What the user should know of files that were asked for, one sentence per cause.
+    /// Remarks for the user on missing files, one sentence per cause.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let unread = |found: &Found| !matches!(found, Found::Lines(_));
@@ -250,7 +250,7 @@ impl Sources {
         notes
     }
 
-    /// The first of the files of which this holds, and how many others there are.
+    /// First file that fulfils a condition, with the number of others.
     fn first(&self, holds: impl Fn(&str, &Found) -> bool) -> Option<String> {
         let mut paths = self.files.iter().filter(|(path, found)| holds(path, found)).map(|(path, _)| path);
         let first = paths.next()?;
@@ -373,7 +373,7 @@ mod tests {
         let notes = sources.notes();
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].contains(" and 7 other files: left out; "), "{notes:?}");
-        // In a project's own folder only what is named as a source.
+        // In a project's own folder only files with a source's name are read.
         let own = Roots { own: Some(at("repository").canonicalize().unwrap()), ..Roots::default() };
         for name in ["key.pem", "gha-creds-1.json", "settings", ".env", "secrets.toml"] {
             fs::write(at("repository").join(name), "text\n").unwrap();
@@ -383,7 +383,7 @@ mod tests {
         assert!(
             !["key.pem", "gha-creds-1.json", "settings", ".env", "secrets.toml", ".git/x.c"].into_iter().any(held)
         );
-        // Never, even where it is named.
+        // Never read, even if a map leads there.
         let mut named = Sources::new(SourceMap::parse(["/x=/proc/self"]).unwrap());
         assert_eq!(named.line("/x/status", 1), None);
     }

@@ -1,12 +1,12 @@
-//! Evidence: what the exact counts prove of call stacks and of the exact call tree.
+//! Proof of call stacks and of the exact call tree by the exact counts.
 //!
-//! A stack is *verified* where each of its calls was made at that very place, and where its outermost function started
-//! without a call: the firmware's first, a task's, a handler. A call that a stack shows and that was never made proves
-//! the stack wrong: what lies beyond it is cut off, and says so. No profile shows it as what happened.
+//! A stack is *verified* if each of its calls was counted at that very place, and its outermost function started
+//! without a call: the firmware's first, a task's, a handler. A call on a stack that was never made proves the stack
+//! wrong: its outer part is cut off and marked, and no profile shows it.
 //!
-//! Tail calls and jumps between parts of a function leave no return address, so whatever a function can jump to
-//! stands for it. What had been called before the window opened was not counted: it is what the first stack of its task
-//! shows.
+//! Tail calls and jumps between parts of a function leave no return address, so a function may stand for any that can
+//! have jumped to it. Calls from before the window were not counted: they are taken from the first stack of each
+//! task.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -20,7 +20,7 @@ use crate::analysis::place::Place;
 use crate::profile::{Profile, StackFrame};
 use crate::text::number::group;
 
-/// A profile's stacks after what is disproved was cut off.
+/// A profile's stacks, with disproved parts cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// All frames: those of the profile, and new ones.
@@ -29,9 +29,9 @@ pub struct Cut {
     pub samples: Vec<u32>,
 }
 
-/// The stacks of a profile without what is disproved; None: nothing is.
+/// Cuts off the disproved parts of a profile's stacks; None: there are none.
 pub fn cut(profile: &Profile) -> Option<Cut> {
-    // Without stacks there is nothing to be disproved. A stack without a frame is one: it says that it is whole.
+    // Without recorded stacks there is nothing to cut. A recorded stack without frames claims to be complete.
     profile.facts.max_depth?;
     let evidence = Evidence::new(profile);
     let mut cutter = Cutter {
@@ -44,11 +44,11 @@ pub fn cut(profile: &Profile) -> Option<Cut> {
     is_changed.then_some(Cut { stacks: cutter.stacks, samples })
 }
 
-/// Functions at which stacks were cut off, because what they show as the caller never called them: samples by function,
-/// the most first.
+/// Functions at which stacks were cut off, because the shown caller never called them: samples by function, most
+/// first.
 pub fn disproved(profile: &Profile) -> Vec<(String, u64)> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    // Nearly always, and each sample's stack need not be looked at.
+    // Nearly always true, so that the samples' stacks need not be checked.
     if !profile.stacks.iter().any(|frame| frame.kind == FrameKind::Unknown(Unknown::Disproved)) {
         return Vec::new();
     }
@@ -64,28 +64,28 @@ pub fn disproved(profile: &Profile) -> Vec<(String, u64)> {
         }
     }
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
-    // Stable: equal ones stay in the order of names.
+    // A stable sort: equal ones stay in the order of names.
     counts.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
     counts
 }
 
-/// Calls that the exact call tree shows otherwise than the exact arcs.
+/// A difference in calls between the exact call tree and the exact arcs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongCalls {
-    /// First address of the calling function; None: it was not called.
+    /// First address of the calling function; None: an entry without a call.
     pub caller: Option<u64>,
     /// First address of the called function.
     pub callee: u64,
-    /// Calls by the tree.
+    /// Calls in the tree.
     pub in_tree: u64,
-    /// Calls by the arcs.
+    /// Calls in the arcs.
     pub exact: u64,
 }
 
-/// Calls that may have been made and not arrived where the window opens and where it closes.
+/// Calls that may be under way when the window opens and when it closes.
 const IN_FLIGHT: u64 = 2;
 
-/// What of the exact call tree the arcs disprove; nothing where there is no tree.
+/// Calls of the exact call tree that the arcs disprove; empty without a tree.
 pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
     let deepest = profile.facts.max_depth.map_or(1, |depth| depth.max(1)) as usize;
     let mut in_tree: BTreeMap<(Option<u64>, u64), u64> = BTreeMap::new();
@@ -94,7 +94,7 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
         let outer = node.parent.checked_sub(1).and_then(|index| depths.get(index as usize)).copied().unwrap_or(0);
         depths.push(match node.kind {
             NodeKind::Function { .. } => outer + 1,
-            // A polled task begins in the middle.
+            // A polled task's root lies between two functions.
             NodeKind::Root { .. } => outer,
             NodeKind::Exception { .. } => 0,
         });
@@ -111,8 +111,8 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
         return Vec::new();
     }
     let mut exact: BTreeMap<(Option<u64>, u64), u64> = BTreeMap::new();
-    // Entries of which the return address does not say by what: from code without a name, which has no place of its
-    // own in the tree; without a call; by a jump, which may leave any there.
+    // Entries whose caller the return address does not tell: from code without a name, which has no node of its own;
+    // without a call; by a jump, after which the return address may be any.
     let mut others: BTreeMap<u64, u64> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| functions::is_call(profile, arc)) {
         let caller = functions::caller(profile, arc.return_addr).1.and_then(|caller| start_of(profile, caller));
@@ -126,7 +126,7 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
     }
     let pairs: BTreeSet<(Option<u64>, u64)> = in_tree.keys().chain(exact.keys()).copied().collect();
     let wrong = pairs.into_iter().filter_map(|(caller, callee)| {
-        // What is called in its middle, or has no name, is counted nowhere else.
+        // Code called in its middle, or without a name, is not counted elsewhere.
         start_of(profile, callee).filter(|&start| start == callee)?;
         let calls = |of: &BTreeMap<(Option<u64>, u64), u64>| of.get(&(caller, callee)).copied().unwrap_or(0);
         let (in_tree, exact) = (calls(&in_tree), calls(&exact));
@@ -140,8 +140,7 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
 /// Most functions that a sentence names.
 const MAX_NAMED: usize = 3;
 
-/// What is wrong with a profile's stacks and its exact call tree, a sentence each; nothing: both are what the exact
-/// counts say.
+/// Faults of a profile's stacks and exact call tree, a sentence each; empty: both agree with the exact counts.
 pub fn faults(profile: &Profile) -> Vec<String> {
     let mut faults = Vec::new();
     let mut say = |what: String, mut named: Vec<String>| {
@@ -183,7 +182,7 @@ pub fn faults(profile: &Profile) -> Vec<String> {
     faults
 }
 
-/// Whether the exact call tree is what the exact counts say.
+/// Whether the exact call tree agrees with the exact counts.
 pub fn has_exact_tree(profile: &Profile) -> bool {
     !profile.tree.is_empty() && profile.facts.resynchronised == 0 && wrong_calls(profile).is_empty()
 }
@@ -196,29 +195,29 @@ fn start_of(profile: &Profile, address: u64) -> Option<u64> {
     }
 }
 
-/// What the exact counts say of calls.
+/// Calls and starts that the exact counts prove.
 struct Evidence {
-    /// Return addresses and the functions that were called with them.
+    /// Pairs of return address and called function.
     calls: HashSet<(u64, u64)>,
     /// Functions that were called or jumped to.
     entered: HashSet<u64>,
     /// Functions that started without a call.
     starts: HashSet<u64>,
-    /// By function: those that can have jumped to it, itself included.
+    /// Functions that can have jumped to a function, itself included.
     origins: HashMap<u64, HashSet<u64>>,
-    /// Calls that had been made before the window opened, and outermost functions that had started.
+    /// Calls made before the window opened, and outermost functions started before.
     earlier: HashSet<Claim>,
-    /// What arcs that could not be told may have been; None: each was told.
+    /// Possible arcs behind the undetermined ones; None: all were determined.
     untold: Option<Untold>,
 }
 
-/// What arcs that could not be told may have been: what was executed, and what that can have led to.
+/// Possible targets of undetermined arcs: from the executed instructions.
 struct Untold {
-    /// Return addresses of calls to anywhere.
+    /// Return addresses of calls to unknown targets.
     calls: HashSet<u64>,
-    /// Return addresses of calls to one place, and the functions called.
+    /// Return addresses of calls to fixed targets, and the functions called.
     direct_calls: HashSet<(u64, u64)>,
-    /// Functions with jumps to anywhere, and those that can have jumped to them.
+    /// Functions with jumps to unknown targets, and functions that can have jumped to those.
     jumps: HashSet<u64>,
 }
 
@@ -245,12 +244,12 @@ impl Untold {
     }
 }
 
-/// What a stack says.
+/// A claim of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Claim {
     /// This function was called with that return address.
     Call { return_addr: u64, callee: u64 },
-    /// This function was started by no call.
+    /// This function was started without a call.
     Start { function: u64 },
     /// The handler of an exception has led to this function.
     Handler { handler: u64, function: u64 },
@@ -274,11 +273,11 @@ impl Evidence {
             calls.extend(arc.return_addr.map(|return_addr| (return_addr & !1, callee)));
             if !arc.links {
                 jump(arc.site, arc.target);
-                // Jumped to with a return address that is none.
+                // A jump without a valid return address.
                 starts.extend(functions::caller(profile, arc.return_addr).1.is_none().then_some(callee));
             }
         }
-        // Functions that the one before runs into: no arc shows how they are entered.
+        // Functions that the one before falls through to: no arc shows their entry.
         let mut run_into = HashSet::new();
         for Crossing { from, to, is_next } in crossings(profile) {
             jump(from, to);
@@ -312,7 +311,7 @@ impl Evidence {
         };
         let can_be = match claim {
             Claim::Call { return_addr, callee } => {
-                // No call and no jump shows how a part of a function is reached in which exceptions land.
+                // Neither a call nor a jump shows the entry of code that exceptions land in.
                 come_from(callee, &|origin| {
                     self.is_called(return_addr, origin)
                         || !(self.entered.contains(&origin) || self.starts.contains(&origin))
@@ -326,7 +325,7 @@ impl Evidence {
         can_be || self.earlier.contains(&claim)
     }
 
-    /// Whether that function can have been called with that return address.
+    /// Whether a function can have been called with a return address.
     fn is_called(&self, return_addr: u64, callee: u64) -> bool {
         let can_be_untold = |untold: &Untold| {
             untold.calls.contains(&return_addr) || untold.direct_calls.contains(&(return_addr, callee))
@@ -335,7 +334,7 @@ impl Evidence {
     }
 }
 
-/// The functions from which jumps can have led to one, itself included.
+/// Functions from which jumps can have led to one, itself included.
 fn origins(function: u64, jumps: &HashMap<u64, HashSet<u64>>) -> HashSet<u64> {
     let (mut found, mut open) = (HashSet::from([function]), vec![function]);
     while let Some(next) = open.pop() {
@@ -348,14 +347,14 @@ fn origins(function: u64, jumps: &HashMap<u64, HashSet<u64>>) -> HashSet<u64> {
     found
 }
 
-/// Executed instructions: address, that of the next, and where control goes.
+/// Executed instructions: address, that of the next, and flow of control.
 fn executed(profile: &Profile) -> Vec<(u64, u64, Flow)> {
     let Some(isa) = profile.facts.isa() else { return Vec::new() };
     let executed = profile.insns();
     let mut found = Vec::new();
     for code in &profile.code {
         let end = code.start.saturating_add(code.bytes.len() as u64);
-        // RISC-V calls and jumps far by two instructions, of which the first has the place.
+        // RISC-V calls and jumps far by two instructions; the first one has the upper part of the target.
         let mut upper = None;
         for (&pc, _) in executed.range(code.start..end) {
             let bytes = &code.bytes[(pc - code.start) as usize..];
@@ -369,12 +368,12 @@ fn executed(profile: &Profile) -> Vec<(u64, u64, Flow)> {
     found
 }
 
-/// An executed instruction that leads into another function without a call: a jump or branch to any place in it, or what
-/// runs into it.
+/// An executed instruction that leads into another function without a call: a jump or branch to any place in it, or
+/// falling through.
 struct Crossing {
     from: u64,
     to: u64,
-    /// `to` is the address of the next instruction.
+    /// Whether `to` is the address of the next instruction.
     is_next: bool,
 }
 
@@ -392,11 +391,11 @@ fn crossings(profile: &Profile) -> Vec<Crossing> {
     found
 }
 
-/// What a sample's stack claims, by frame from the outside in, and of the function that was sampled. A claim at an index
-/// is what the frames before it are right by. None: nothing can be said of it.
+/// Claims of a sample's stack, by frame from the outside in, and for the sampled function. The frames before an index
+/// depend on its claim. None: it cannot be checked.
 fn claims(profile: &Profile, sample: &Sample) -> Vec<Option<Claim>> {
     let frames = profile.stack(sample.stack);
-    // The function that each frame leads to: that of the next one, or the one that was sampled.
+    // Function that each frame leads to: the next frame's, or the sampled one.
     let function_at = |index: usize| match frames.get(index).map(|frame| frame.kind) {
         Some(FrameKind::Caller { return_addr }) => start_of(profile, return_addr.wrapping_sub(1)),
         Some(FrameKind::Exception { pc, .. }) => start_of(profile, pc),
@@ -412,7 +411,7 @@ fn claims(profile: &Profile, sample: &Sample) -> Vec<Option<Claim>> {
                 Some(Claim::Call { return_addr, callee: function })
             }
             Some(FrameKind::Exception { handler, .. }) => {
-                // 0: its start was not seen.
+                // 0: its start was not noticed.
                 Some(handler).filter(|&handler| handler != 0)?;
                 start_of(profile, handler).map(|handler| Claim::Handler { handler, function })
             }
@@ -425,12 +424,12 @@ fn claims(profile: &Profile, sample: &Sample) -> Vec<Option<Claim>> {
 struct Cutter {
     numbers: HashMap<(u32, FrameKind), u32>,
     stacks: Vec<StackFrame>,
-    /// By stack and sampled instruction, of which there may be millions of samples.
+    /// By stack and sampled instruction, since there may be millions of samples.
     known: FxHashMap<(u32, u64), u32>,
 }
 
 impl Cutter {
-    /// The number of a sample's stack without what is disproved.
+    /// Number of a sample's stack without disproved parts.
     fn stack(&mut self, profile: &Profile, evidence: &Evidence, sample: &Sample) -> u32 {
         let key = (sample.stack, sample.pc);
         if let Some(&stack) = self.known.get(&key) {
@@ -469,7 +468,7 @@ mod tests {
     const LEAF: u64 = 0x80;
     const OTHER: u64 = 0xa0;
 
-    /// main calls step at 0x44, which calls leaf at 0x64; nothing has called other, which started by itself.
+    /// main calls step at 0x44, which calls leaf at 0x64; other started by itself, without a call.
     fn profile() -> Profile {
         let mut profile = empty()
             .function("main", MAIN, 0x20)
@@ -486,7 +485,7 @@ mod tests {
         profile
     }
 
-    /// What is left of the only sample's stack, as return addresses outermost first; None: the reason why it ends.
+    /// Rest of the only sample's stack, as return addresses outermost first; None: the reason why it ends.
     fn left(profile: &Profile) -> Vec<Option<u64>> {
         let mut profile = profile.clone();
         if let Some(Cut { stacks, samples }) = cut(&profile) {
@@ -512,7 +511,7 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_a_call_that_was_never_made_is_cut_off() {
-        // step is said to have been called by other; and, one level further in, leaf by main.
+        // The stack claims that other called step; and, one level further in, that main called leaf.
         let profile_of = |outer, inner| profile().caller(0, outer).caller(1, inner).taken(1, LEAF + 4, 2, 0);
         assert_eq!(left(&profile_of(0xa8, 0x68)), [None, Some(0x68)]);
         assert_eq!(left(&profile_of(0x48, 0x4c)), [None]);
@@ -526,7 +525,7 @@ mod tests {
     #[test]
     fn an_outermost_function_that_was_called_is_not_the_end() {
         assert_eq!(left(&profile().caller(0, 0x68).taken(1, LEAF + 4, 1, 0)), [None, Some(0x68)]);
-        // It started by itself, or by a jump that left no return address.
+        // Started by itself, or by a jump without a return address.
         let started = profile().arc((0xa4, LEAF), Some(0xa8), true, 1).caller(0, 0xa8).taken(1, LEAF + 4, 1, 0);
         assert_eq!(cut(&started), None);
         let jumped = profile().taken(1, STEP + 4, 0, 0).arc((0x4e, STEP), Some(0), false, 1);
@@ -544,7 +543,7 @@ mod tests {
     fn a_part_of_a_function_that_a_branch_leads_to_stands_for_it() {
         let mut profile = profile().insn(STEP + 8, 3).insn(OTHER + 8, 3).caller(0, 0x48).taken(1, OTHER + 8, 1, 0);
         assert_eq!(left(&profile), [None]);
-        // b 0xa8
+        // Code: b 0xa8
         profile.code.push(Code { start: STEP + 8, bytes: vec![0x1e, 0xe0] });
         assert_eq!(cut(&profile), None);
     }
@@ -554,7 +553,7 @@ mod tests {
         let mut profile = profile().function("behind", 0xc0, 0x20).insn(0xbe, 3).insn(0xc0, 3);
         profile = profile.caller(0, 0x48).taken(2, 0xc4, 0, 0);
         assert_eq!(cut(&profile), None);
-        // nop
+        // Code: nop
         profile.code.push(Code { start: 0xbe, bytes: vec![0x00, 0xbf] });
         assert_eq!(cut(&profile), None, "other, which runs into it, has started");
         profile.vcpus[0].insns.retain(|insn| insn.pc != OTHER);
@@ -573,7 +572,7 @@ mod tests {
 
     #[test]
     fn an_arc_that_could_not_be_told_excuses_only_what_it_can_have_been() {
-        // other is said to call leaf at 0xa4, and main at 0x4c, by `code`.
+        // The stack claims calls of leaf by other at 0xa4, and by main at 0x4c, with `code`.
         let cut = |return_addr: u64, unresolved: u64, code: [u8; 2]| {
             let site = return_addr - 2;
             let mut profile = profile().insn(site, 1).caller(0, return_addr).taken(1, LEAF + 4, 1, 0);
@@ -584,7 +583,7 @@ mod tests {
         let (blx_r3, bx_r3, nop) = ([0x98, 0x47], [0x18, 0x47], [0x00, 0xbf]);
         assert!(!cut(0xa6, 1, blx_r3));
         assert!(cut(0xa6, 0, blx_r3) && cut(0xa6, 1, nop) && cut(0xa6, 1, bx_r3));
-        // step, which main calls at 0x44, jumps through a register.
+        // step, called by main at 0x44, jumps through a register.
         let jumped = |unresolved: u64| {
             let mut profile = profile().insn(STEP + 8, 1).caller(0, 0x48).taken(1, OTHER + 4, 1, 0);
             profile.code.push(Code { start: STEP + 8, bytes: bx_r3.to_vec() });
@@ -620,7 +619,7 @@ mod tests {
             profile
         };
         assert!(has_exact_tree(&tree(STEP, 20)));
-        // The last call may not have arrived.
+        // The last call may still be under way.
         assert!(has_exact_tree(&tree(STEP, 19)));
         assert_eq!(
             wrong_calls(&tree(STEP, 12)),
@@ -631,7 +630,7 @@ mod tests {
             wrong.iter().map(|calls| (calls.caller, calls.in_tree)).collect::<Vec<_>>(),
             [(Some(MAIN), 20), (Some(STEP), 0)]
         );
-        // A polled task begins in the middle, and is still called.
+        // A polled task's root lies in between; the function is still called.
         let mut profile = tree(STEP, 20);
         profile.tree.insert(
             3,

@@ -1,5 +1,5 @@
-//! Sampled stacks against the call tree of the same run: at each sample the functions that were unwound, and those
-//! that every call and return, followed one by one, left there.
+//! Comparison of sampled stacks with the call tree of the same run: at each sample the unwound functions, and those
+//! in which the exactly followed calls and returns had left the program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,32 +10,32 @@ use wire::sample::Sample;
 use crate::analysis::place::Place;
 use crate::profile::{Profile, StackFrame};
 
-/// One level of a stack, in a form that both kinds have.
+/// One level of a stack, in a form common to both kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// A function, by its first address; 1: what is in none.
+    /// A function, by its first address; 1: code outside of functions.
     Function(u64),
     /// An exception, by its number.
     Exception(u64),
-    /// Why the rest is not known.
+    /// The reason why the rest is not known.
     Unknown(Unknown),
 }
 
-/// How an unwound stack differs from what calls and returns left.
+/// Kind of disagreement between an unwound stack and the followed calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
-    /// It says why it ends, and what it shows is the inner end of the truth.
+    /// The stack names the reason why it ends, and is the inner end of the true stack.
     Cut(Unknown),
-    /// It says why it ends, but what it shows is not the inner end of the truth.
+    /// The stack names the reason why it ends, but is not the inner end of the true stack.
     Stray(Unknown),
-    /// It shows the inner end of the truth as if that were all.
+    /// The stack is the inner end of the true stack, presented as the whole.
     Short,
-    /// It shows what never was.
+    /// The stack shows calls that never happened.
     False,
 }
 
 impl How {
-    /// Whether what is shown is not the truth, or not said to be a part of it.
+    /// Whether the stack is wrong, or presents a part as the whole.
     pub fn is_wrong(self) -> bool {
         !matches!(self, How::Cut(_))
     }
@@ -52,25 +52,25 @@ impl fmt::Display for How {
     }
 }
 
-/// A sample's stack that differs.
+/// A sample's pair of differing stacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
-    /// How.
+    /// Kind of disagreement.
     pub how: How,
-    /// The functions that were unwound, outermost first, with `;` between them.
+    /// The unwound functions, outermost first, separated by `;`.
     pub unwound: String,
-    /// Those that were followed.
+    /// The followed functions, in the same form.
     pub followed: String,
-    /// The sample's instruction.
+    /// Address of the sampled instruction.
     pub pc: u64,
 }
 
-/// A profile's samples whose stacks differ. It must have been made with `--exact`.
+/// Samples whose stacks differ, of a profile made with `--exact`.
 #[derive(Clone, Debug, Default)]
 pub struct Differences {
-    /// How many samples, and how.
+    /// Samples by kind of disagreement.
     pub counts: BTreeMap<How, u64>,
-    /// The same by the stacks themselves.
+    /// Samples by pair of stacks.
     pub pairs: BTreeMap<Pair, u64>,
 }
 
@@ -88,12 +88,12 @@ impl Differences {
         differences
     }
 
-    /// Samples whose stack is not the truth, or not said to be a part of it.
+    /// Samples whose stack is wrong, or presents a part as the whole.
     pub fn wrong(&self) -> u64 {
         self.counts.iter().filter(|(how, _)| how.is_wrong()).map(|(_, count)| count).sum()
     }
 
-    /// Samples whose stack says that it is not all.
+    /// Samples whose stack ends with a reason.
     pub fn cut(&self) -> u64 {
         self.counts.iter().filter(|(how, _)| !how.is_wrong()).map(|(_, count)| count).sum()
     }
@@ -130,7 +130,7 @@ pub fn unwound(profile: &Profile, sample: &Sample) -> Vec<Level> {
     levels
 }
 
-/// A sample's place in the call tree, outermost first.
+/// A sample's node in the call tree, outermost level first.
 pub fn followed(profile: &Profile, sample: &Sample) -> Vec<Level> {
     let nodes = profile.path(sample.node);
     let levels = nodes.iter().filter_map(|node| match node.kind {
@@ -141,7 +141,7 @@ pub fn followed(profile: &Profile, sample: &Sample) -> Vec<Level> {
     levels.collect()
 }
 
-/// A stack in words.
+/// A stack as text.
 pub fn shown(profile: &Profile, levels: &[Level]) -> String {
     let names = levels.iter().map(|level| match *level {
         Level::Function(start) => Place::of(profile, start).to_string(),

@@ -1,7 +1,7 @@
-//! Call stacks with names: from a sample or a place in the exact tree to the frames that people read.
+//! Call stacks with names: turns a sample or a node of the exact tree into readable frames.
 //!
-//! A stack is, from the outside in: the task (where there are tasks), the callers with what the compiler
-//! inlined into them, interrupts on top of what they interrupted, and the function that executes.
+//! A stack is, from the outside in: the task (if there are tasks), the callers with inlined functions, interrupts
+//! above the interrupted code, and the executing function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,23 @@ use crate::analysis::place::Place;
 use crate::analysis::rtic;
 use crate::profile::{Profile, SpanKind, StackFrame, Task};
 
-/// How stacks are shown.
+/// Settings for showing stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// Interrupts have roots of their own.
+    /// Whether interrupts have roots of their own.
     pub fold_irqs: bool,
 }
 
-/// One frame of a stack as it is shown.
+/// One frame of a shown stack.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frame {
     /// Its name.
     pub name: String,
-    /// What it stands for.
+    /// Role of the frame.
     pub role: FrameRole,
 }
 
-/// What a frame stands for.
+/// Role of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameRole {
     /// A task.
@@ -37,9 +37,9 @@ pub enum FrameRole {
     Irq,
     /// A function as the linker placed it.
     Function,
-    /// A function that the compiler inlined into the frame before.
+    /// A function inlined into the frame before.
     Inlined,
-    /// Something without a name, or why the rest is not known.
+    /// Code without a name, or the reason why the rest is not known.
     Other,
 }
 
@@ -49,19 +49,19 @@ impl Frame {
     }
 }
 
-/// Root of the functions that no sample was taken in.
+/// Root of functions without a sample.
 pub const NOT_SAMPLED: &str = "[not sampled]";
 
-/// Level of what ran before the scheduler, where there are tasks.
+/// Level of code before the scheduler, if there are tasks.
 pub const NO_TASK: &str = "[no task]";
 
-/// Between two functions of the exact call tree, where the exact calls say otherwise.
+/// Frame between two functions of the exact call tree whose call the exact counts contradict.
 pub const CONTRADICTED: &str = "[contradicted by the calls]";
 
-/// Instructions outside every function that was called.
+/// Instructions outside of all called functions.
 pub const NO_FUNCTION: &str = "[no function]";
 
-/// The reason why the rest of a stack is not known, in words.
+/// Reason why the rest of a stack is not known, as text.
 pub fn why(unknown: Unknown) -> &'static str {
     match unknown {
         Unknown::NoUnwindInfo => "[no unwind info]",
@@ -72,37 +72,37 @@ pub fn why(unknown: Unknown) -> &'static str {
     }
 }
 
-/// What interrupt handlers are called beyond what they handle.
+/// Suffixes of interrupt handlers' names.
 const HANDLER_SUFFIXES: [&str; 7] = ["_IRQHandler", "IRQHandler", "_Handler", "_handler", "_ISR", "_isr", "ISR"];
 
-/// First number of the interrupts that each chip has of its own (Cortex-M).
+/// First number of the chip's own interrupts (Cortex-M).
 const FIRST_EXTERNAL: u64 = 16;
 
-/// The bit of RISC-V's mcause, widened to 64 bits, that tells interrupts from traps.
+/// Bit of RISC-V's mcause, widened to 64 bits, that marks interrupts.
 const INTERRUPT: u64 = 1 << 63;
 
 /// Names of a profile's exceptions.
 #[derive(Debug)]
 pub struct Exceptions<'a> {
     profile: &'a Profile,
-    /// Handlers by the exception's place in the tree.
+    /// Handlers by the exception's node in the tree.
     handlers: BTreeMap<u32, u64>,
-    /// Handlers of several interrupts: their names say of none what it is.
+    /// Handlers of several interrupts, whose names identify none of them.
     shared: BTreeSet<u64>,
-    /// The tasks that handlers run, by the handlers' names.
+    /// Tasks that handlers run, by the handlers' names.
     tasks: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Between an interrupt and the tasks that it runs, and between these.
+/// Separator between an interrupt and the tasks that it runs, and between those.
 const RUNS: &str = ": ";
 const AND: &str = ", ";
 
-/// Whether an interrupt is meant by a name: as it is shown, without brackets, without its tasks, or by one of these.
+/// Whether a name refers to an interrupt: as shown, without brackets, without its tasks, or by one of its tasks.
 pub fn is_interrupt(shown: &str, name: &str) -> bool {
     shown == name || words_of(shown).contains(&name)
 }
 
-/// The names by which an interrupt is meant: without brackets, without its tasks, and these.
+/// Names that refer to an interrupt: without brackets, without its tasks, and its tasks.
 pub fn words_of(shown: &str) -> Vec<&str> {
     let bare = shown.strip_prefix("[irq ").or_else(|| shown.strip_prefix("[trap "));
     let bare = bare.and_then(|bare| bare.strip_suffix(']'));
@@ -112,7 +112,7 @@ pub fn words_of(shown: &str) -> Vec<&str> {
 }
 
 impl<'a> Exceptions<'a> {
-    /// The names of the exceptions of a profile.
+    /// Names for a profile's exceptions.
     pub fn new(profile: &'a Profile) -> Exceptions<'a> {
         let mut handlers = BTreeMap::new();
         let mut numbers: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
@@ -136,8 +136,8 @@ impl<'a> Exceptions<'a> {
         Exceptions { profile, handlers, shared: shared.collect(), tasks: rtic::tasks(profile) }
     }
 
-    /// The name of an exception: from the architecture, or from its handler for what each chip has of its own; and
-    /// the tasks that the handler runs, where it is one of RTIC's.
+    /// Name of an exception: the architecture's, or the handler's for the chip's own interrupts; with the tasks of an
+    /// RTIC handler.
     pub fn name(&self, number: u64, handler: u64) -> String {
         let name = self.bare_name(number, handler);
         let own = Some(handler & !1).filter(|handler| !self.shared.contains(handler));
@@ -151,8 +151,7 @@ impl<'a> Exceptions<'a> {
         }
     }
 
-    /// The names of all exceptions that came, that the architecture has, or that a function of the image handles by
-    /// its name.
+    /// Names of all exceptions that came, that the architecture has, or that have a handler by name.
     pub fn names(&self) -> BTreeSet<String> {
         let profile = self.profile;
         let mut names = BTreeSet::new();
@@ -215,19 +214,19 @@ impl<'a> Exceptions<'a> {
         });
         match bare.filter(|name| !name.is_empty() && !name.to_ascii_lowercase().contains("default")) {
             Some(name) => format!("[irq {name}]"),
-            // Less than that are exceptions that the architecture reserves.
+            // Lower numbers are exceptions that the architecture reserves.
             None if number < FIRST_EXTERNAL => format!("[exception {number}]"),
             None => format!("[irq {}]", number - FIRST_EXTERNAL),
         }
     }
 
-    /// The name of an exception in the exact tree.
+    /// Name of an exception in the exact tree.
     pub(crate) fn at(&self, node: u32, number: u64) -> String {
         self.name(number, self.handlers.get(&node).copied().unwrap_or(0))
     }
 }
 
-/// The name of a RISC-V trap by mcause: RISC-V Privileged Architecture, "Machine Cause (mcause) Register".
+/// Name of a RISC-V trap by mcause: RISC-V Privileged Architecture, "Machine Cause (mcause) Register".
 fn riscv_trap(number: u64) -> String {
     if number & INTERRUPT != 0 {
         return match number & !INTERRUPT {
@@ -258,7 +257,7 @@ fn riscv_trap(number: u64) -> String {
     format!("[trap {name}]")
 }
 
-/// The names of the tasks in their order, each different.
+/// Distinct names of the tasks, in their order.
 pub fn task_names(profile: &Profile) -> Vec<String> {
     let bare = |task: &Task| if task.name.is_empty() { format!("{:#x}", task.tcb) } else { task.name.clone() };
     let mut taken: BTreeSet<String> = BTreeSet::new();
@@ -276,7 +275,7 @@ pub fn task_names(profile: &Profile) -> Vec<String> {
     names.collect()
 }
 
-/// The frames that execute at an address: the function, then what was inlined into it there.
+/// Frames that execute at an address: the function, then functions inlined there.
 pub fn at(profile: &Profile, pc: u64) -> Vec<Frame> {
     let place = Place::of(profile, pc);
     let role = if matches!(place, Place::Function(_)) { FrameRole::Function } else { FrameRole::Other };
@@ -287,7 +286,7 @@ pub fn at(profile: &Profile, pc: u64) -> Vec<Frame> {
     frames
 }
 
-/// Samples whose stack is not known to its end, by the reason.
+/// Samples with an incomplete stack, by reason.
 pub fn unknown(profile: &Profile) -> BTreeMap<Unknown, u64> {
     let mut counts = BTreeMap::new();
     for (stack, samples) in by_stack(profile) {
@@ -298,7 +297,7 @@ pub fn unknown(profile: &Profile) -> BTreeMap<Unknown, u64> {
     counts
 }
 
-/// Samples by the innermost interrupt that they were taken in.
+/// Samples by innermost interrupt.
 pub fn interrupts(profile: &Profile) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     let exceptions = Exceptions::new(profile);

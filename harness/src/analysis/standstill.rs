@@ -1,15 +1,16 @@
-//! Firmware that stands still: a window in whose second half no instruction executed for the first time, and more than half
-//! of which went to one loop. The loop waits for a register of a device that reads the same each time, or it has no end and
-//! lies in a function that its caller expects back. Interrupts may go on besides: a tick makes such firmware look busy.
+//! Detects firmware at a standstill: no instruction executed for the first time in the window's second half, and one
+//! loop took more than half of that. The loop waits for a register of a device that reads the same each time, or it
+//! has no end and lies in a function that should return. Interrupts may continue: a tick makes such firmware look
+//! busy.
 //!
-//! What only idles does not stand still. Of firmware that works nothing of this is found, for in the second half
+//! Idle firmware is at no standstill, and neither is firmware that works, since in the second half
 //!
-//! - tasks other than the idle one execute: several functions go on that were called before, one in each task;
-//! - a loop that waits for work does some: it does not go the same way each time round;
+//! - tasks other than the idle one execute: several functions continue that were called before, one in each task;
+//! - a loop that waits for work does some: its turns differ;
 //! - a processor that has nothing to do waits for an interrupt (`wfi`, `wfe`);
-//! - an idle loop without that is the end of `main`, or of a task, and nothing was to follow it.
+//! - an idle loop without that is the end of `main`, or of a task, with no code to follow it.
 //!
-//! All of it is told from exact counts, so that it is the same in every run.
+//! All of this uses exact counts, so that the result is the same in every run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,21 +22,21 @@ use crate::analysis::place::Place;
 use crate::profile::no_progress::{OnlyPoll, Standstill};
 use crate::profile::{Arc, End, Function, Names, Profile, VcpuCounts};
 
-/// By how much counts of instructions may differ that a loop executes equally often: it may be cut anywhere where the
-/// second half begins and where it ends.
+/// Permitted difference between the counts of instructions in one loop: both ends of the second half may fall into a
+/// turn.
 const CUT: u64 = 2;
 
-/// Most instructions between two reads of a register by code without names that nothing but waits for it.
+/// Most instructions between two reads of a register by unnamed code that only waits for it.
 const POLL_INSNS: u64 = 64;
 
-/// Most instructions of a function that are looked at behind a call.
+/// Most instructions examined after a call.
 const MAX_FOLLOWING: usize = 4096;
 
-/// The function at whose call start-up code ends.
+/// Function whose call ends start-up code.
 const MAIN: &str = "main";
 
-/// The loop at which a profile's firmware stands still. `half` is what had been counted of each vCPU when half of the window
-/// was over, `polls` are the registers that were read over and over up to the end.
+/// Finds the loop of a standstill. `half` has each vCPU's counts in the middle of the window, `polls` the registers
+/// that were read over and over up to the end.
 pub fn find(profile: &Profile, half: &[VcpuCounts], polls: &[OnlyPoll]) -> Option<Standstill> {
     if !matches!(profile.facts.end, End::For | End::MaxInsns) || half.len() != profile.vcpus.len() {
         return None;
@@ -67,7 +68,7 @@ fn function_range(function: &Function) -> Range<u64> {
     function.start..function.start.saturating_add(function.size_bytes)
 }
 
-/// How often a function was entered at its first instruction, by calls, by jumps from elsewhere and as a handler.
+/// Entries of functions at their first instruction: by calls, by jumps from elsewhere and as handlers.
 fn entries(names: &Names, counts: &VcpuCounts) -> BTreeMap<u64, u64> {
     let mut entries: BTreeMap<u64, u64> = BTreeMap::new();
     for insn in &counts.insns {
@@ -87,7 +88,7 @@ fn entries(names: &Names, counts: &VcpuCounts) -> BTreeMap<u64, u64> {
     entries
 }
 
-/// The second half of a window in which nothing new executed.
+/// The second half of a window without new instructions.
 struct Search<'p> {
     profile: &'p Profile,
     isa: Isa,
@@ -95,16 +96,16 @@ struct Search<'p> {
     whole: BTreeMap<u64, u64>,
     /// Executions in the second half, by address.
     grown: BTreeMap<u64, u64>,
-    /// Calls and jumps in the second half, by function: where they led.
+    /// Targets of calls and jumps in the second half, by function.
     called: BTreeMap<u64, BTreeSet<u64>>,
     /// Entries of functions in the second half.
     entered: BTreeMap<u64, u64>,
-    /// Some code that executed then has no name.
+    /// Whether some executed code has no name.
     is_unnamed: bool,
 }
 
 impl<'p> Search<'p> {
-    /// None: something executed for the first time.
+    /// None: some instruction executed for the first time.
     fn new(profile: &'p Profile, counts: &'p VcpuCounts, half: &'p VcpuCounts) -> Option<Search<'p>> {
         let sums = |counts: &VcpuCounts| {
             let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
@@ -148,8 +149,8 @@ impl<'p> Search<'p> {
         Some(decode(self.isa, pc, self.profile.code_at(pc)?))
     }
 
-    /// Without names no function can be told from another: what is left is that a register alone was read, by code that
-    /// does hardly anything between two reads.
+    /// Standstill of code without names, where functions cannot be distinguished: only one register was read, with
+    /// few instructions between two reads.
     fn unnamed(&self, polls: &[&OnlyPoll]) -> Option<Standstill> {
         let alone = self.profile.facts.only.poll.as_ref()?;
         let poll = polls.iter().find(|poll| (poll.pc, poll.address) == (alone.pc, alone.address))?;
@@ -159,8 +160,8 @@ impl<'p> Search<'p> {
         (is_all && is_most).then(|| Standstill { pc: poll.pc, insns, register: Some((*poll).clone()), call: None })
     }
 
-    /// The only function that went on in the second half without having been entered in it: that, and what it calls, is all
-    /// that executed but for handlers.
+    /// The only function that continued in the second half without being entered: only it, its callees and handlers
+    /// executed.
     fn place(&self) -> Option<&'p Function> {
         let functions: BTreeSet<u64> =
             self.grown.keys().filter_map(|&pc| Some(self.profile.names.function_at(pc)?.start)).collect();
@@ -170,8 +171,7 @@ impl<'p> Search<'p> {
         self.profile.names.function_at(start)
     }
 
-    /// The instructions of a function, and of all that it calls, where they go the same way each time round; how often each
-    /// executed.
+    /// Instructions of a function and its callees with their executions, if all turns of the loop are the same.
     fn cycle(&self, function: &Function) -> Option<BTreeMap<u64, u64>> {
         let own = self.grown.range(function_range(function));
         let turns = own.clone().map(|(_, &count)| count).max()?;
@@ -187,7 +187,7 @@ impl<'p> Search<'p> {
                     open.push(callee);
                     let callee = self.profile.names.function_at(callee)?;
                     let within = self.grown.range(function_range(callee));
-                    // What is rarer than a turn is a way that is not always taken.
+                    // An instruction that is rarer than the turns is on a path that is not always taken.
                     if within.clone().any(|(_, &count)| count + CUT < turns) {
                         return None;
                     }
@@ -204,7 +204,8 @@ impl<'p> Search<'p> {
         executed.keys().any(|&pc| self.profile.code_at(pc).is_some_and(is_wait))
     }
 
-    /// Where the call is that led to an endless loop and never returned, of a function that was to go on behind it.
+    /// Return address of the call that led to an endless loop and never returned, in a function that should have
+    /// continued after it.
     fn call_of_endless(&self, function: &Function, executed: &BTreeMap<u64, u64>) -> Option<u64> {
         let stays = |(&pc, _): (&u64, &u64)| {
             let Some(insn) = self.insn(pc) else { return false };
@@ -225,10 +226,10 @@ impl<'p> Search<'p> {
         callers.iter().any(is_expected).then(|| calls.clone().next()).flatten()
     }
 
-    /// Where the calls return to that are under way, the innermost first, up to those of `main`. The outermost function
-    /// returns nowhere.
+    /// Return addresses of the calls under way, the innermost first, up to those in `main`. The outermost function
+    /// has none.
     fn callers(&self, function: &Function) -> Vec<u64> {
-        // What start-up code does behind `main` is nothing that the firmware was built to do.
+        // Start-up code after `main` is not the firmware's purpose.
         if function.name == MAIN {
             return Vec::new();
         }
@@ -248,7 +249,7 @@ impl<'p> Search<'p> {
         callers
     }
 
-    /// Whether code behind a call makes another one, and never came to it.
+    /// Whether the code after a call makes another call, which it never reached.
     fn was_to_go_on(&self, return_addr: u64) -> bool {
         let Place::Function(function) = Place::of(self.profile, return_addr.wrapping_sub(1)) else { return false };
         let (mut seen, mut open) = (BTreeSet::new(), vec![return_addr]);

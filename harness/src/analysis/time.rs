@@ -1,20 +1,20 @@
-//! How long a run took by the firmware's own clock, and how busy the processor was: instructions are what is counted, and
-//! how long each takes is an assumption that has to be said with every time.
+//! Time of a run by the firmware's own clock, and load of the processor. Only instructions are counted; the time of
+//! each is an assumption, which must be stated with every time.
 
 use crate::profile::Profile;
 use crate::profile::timeline::Timeline;
 use crate::text::number::{group, plural, share};
 
-/// Instructions spent doing nothing: in the kernel's idle tasks, and where a processor would have slept in a `wfe`.
+/// Idle instructions: of the kernel's idle tasks, and where a processor would have slept in a `wfe`.
 pub fn idle_insns(profile: &Profile) -> u64 {
     let tasks: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
     tasks.saturating_add(profile.facts.slept_insns)
 }
 
-/// The time of the window's instructions and the load, in a sentence; None: nothing was executed, or by several CPUs,
-/// which take turns.
+/// Time of the window's instructions and the load, in a sentence; None: no instruction executed, or several CPUs took
+/// turns.
 ///
-/// How long a `wfi` slept is known with a timeline; without one the load is known from above only.
+/// The time asleep in `wfi` is only known with a timeline; without one the load is an upper bound.
 pub fn sentence(profile: &Profile) -> Option<String> {
     let total = profile.total_insns();
     if total == 0 || profile.vcpus.len() > 1 {
@@ -27,7 +27,7 @@ pub fn sentence(profile: &Profile) -> Option<String> {
         let awake_ns = u128::from(total) << shift;
         let busy_ns = u128::from(total.saturating_sub(idle_insns(profile))) << shift;
         let all_ns = awake_ns + u128::from(slept_ns);
-        // A share of instructions that last as long: numbers that a share can have.
+        // Scaled to numbers that the share function accepts.
         let parts = |ns: u128| u64::try_from(ns >> shift).unwrap_or(u64::MAX);
         let busy = share(parts(busy_ns), parts(all_ns));
         let slept = millis_of(u128::from(slept_ns));
@@ -50,7 +50,7 @@ pub fn sentence(profile: &Profile) -> Option<String> {
     Some(format!("time: {millis} for the instructions, if {one_ns}; {load}"))
 }
 
-/// Milliseconds, to the microsecond.
+/// Milliseconds with three decimals.
 fn millis_of(ns: u128) -> String {
     let micros = ns / 1000;
     format!("{}.{:03} ms", group(u64::try_from(micros / 1000).unwrap_or(u64::MAX)), micros % 1000)
@@ -74,7 +74,7 @@ mod tests {
         profile.facts.waits = 3;
         let slept = "at most 75.00%, less by what it slept in 3 waits for an interrupt, which takes none";
         assert_eq!(sentence(&profile), Some(format!("{start}{slept}")));
-        // Slept twice as long as it was awake, and idle for a quarter of the instructions.
+        // Asleep for twice as long as awake, and idle for a quarter of the instructions.
         let mut events = Vec::new();
         let mut encoder = Encoder::default();
         for (at_insns, ns) in [(10, 14_000_000), (10, 50_000_000)] {

@@ -1,5 +1,5 @@
-//! The table of zones: how often each was there and how long, in all and by task and interrupt; and what is to be said
-//! of those that are not balanced.
+//! Table of zones: numbers and lengths of their occurrences, in all and by task and interrupt; and remarks on
+//! unbalanced ones.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,13 +15,13 @@ use crate::text::number::{group, plural};
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// All of it.
+    /// Counts of all contexts.
     pub all: ZoneCounts,
-    /// The same by task and interrupt, with the most instructions first.
+    /// Counts by task and interrupt, most instructions first.
     pub contexts: Vec<(String, ZoneCounts)>,
 }
 
-/// What a profile's contexts are called.
+/// Names of a profile's contexts.
 #[derive(Debug)]
 pub struct ContextNames {
     tasks: Vec<String>,
@@ -43,7 +43,7 @@ impl ContextNames {
         }
     }
 
-    /// The name of one.
+    /// Name of a context.
     pub fn name(&self, context: Context) -> String {
         match context {
             Context::Task(task) => {
@@ -58,7 +58,7 @@ impl ContextNames {
     }
 }
 
-/// The zones of a profile, with the most instructions first.
+/// Zones of a profile, most instructions first.
 pub fn table(profile: &Profile) -> Vec<Row> {
     let contexts = ContextNames::new(profile);
     let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
@@ -72,7 +72,7 @@ pub fn table(profile: &Profile) -> Vec<Row> {
         row.contexts.push((contexts.name(zone.context), zone.counts));
     }
     let mut rows: Vec<Row> = rows.into_values().collect();
-    // Stable: equal ones stay in the order of their names.
+    // A stable sort: equal ones stay in the order of their names.
     rows.sort_by_key(|row| std::cmp::Reverse(row.all.total_insns));
     for row in &mut rows {
         row.contexts.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total_insns));
@@ -80,7 +80,7 @@ pub fn table(profile: &Profile) -> Vec<Row> {
     rows
 }
 
-/// What is to be said of zones that are not balanced, or in themselves, a sentence each.
+/// Remarks on unbalanced and recursive zones, a sentence each.
 pub fn remarks(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
     for Row { name, all, .. } in rows {
@@ -109,14 +109,14 @@ pub fn remarks(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// Where the functions are that stand for zones: no code is there.
+/// Start of the artificial functions that stand for zones, in a range without code.
 const FRAMES_START: u64 = u64::MAX - (1 << 24);
 
 /// Bytes of each.
 const FRAME_BYTES: u64 = 4;
 
-/// The profile with a frame for each zone that a sample was taken in, around the function in which it began. Such stacks
-/// are the samples'; the exact call tree has no zones.
+/// The profile with a frame for each zone of a sample, around the function in which the zone began. The stacks are
+/// the samples'; the exact call tree has no zones.
 pub fn framed(profile: &Profile) -> Profile {
     let mut framed = profile.clone();
     framed.tree.clear();
@@ -163,7 +163,7 @@ pub fn framed(profile: &Profile) -> Profile {
                 }
                 push(outer.kind, &mut innermost);
             }
-            // Those of the function that executes, and of what the stack does not show.
+            // Zones of the executing function, and those whose function the stack does not show.
             zones.for_each(|zone| push(frame(zone.name), &mut innermost));
             innermost
         });

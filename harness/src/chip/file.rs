@@ -1,4 +1,4 @@
-//! A chip file as it is written. `docs/chips.md` describes it for its authors.
+//! The format of a chip file. `docs/chips.md` describes it for authors.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct File {
     pub(super) clocks: BTreeMap<String, Spanned<ClockSource>>,
     #[serde(default)]
     pub(super) peripherals: BTreeMap<String, Spanned<PeripheralTable>>,
-    /// Stretches where there are peripherals that nobody has described.
+    /// Address ranges of peripherals that the chip file does not describe.
     #[serde(default)]
     pub(super) undescribed: Vec<Spanned<UndescribedTable>>,
     #[serde(default)]
@@ -30,17 +30,17 @@ pub(super) struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ChipTable {
-    /// The chip that this one is like: what is not said here is as there.
+    /// A similar chip, whose values apply where this file gives none.
     pub(super) like: Option<Text>,
     /// The processor, as `cortex-m4`.
     pub(super) cpu: Option<Text>,
-    /// Frequency that instructions are taken to execute at.
+    /// Frequency at which instructions execute, in Hz.
     pub(super) hz: Option<u64>,
     /// Interrupt lines.
     pub(super) interrupts: Option<Spanned<u32>>,
     /// Bits of an interrupt's priority.
     pub(super) priority_bits: Option<Spanned<u32>>,
-    /// The clock that the processor and SysTick count.
+    /// Clock of the processor and of SysTick.
     pub(super) cpu_clock: Option<Text>,
     /// SysTick's external clock.
     pub(super) systick_clock: Option<Text>,
@@ -49,7 +49,7 @@ pub(super) struct ChipTable {
     /// Differences from the chip, each one sentence.
     #[serde(default)]
     pub(super) differs: Vec<String>,
-    /// Peripherals of the chip that this one is like, and which it has not.
+    /// Peripherals of the similar chip that this chip lacks.
     #[serde(default)]
     pub(super) without: Vec<Text>,
 }
@@ -62,9 +62,9 @@ pub(super) struct MemoryTable {
     pub(super) bytes: u64,
     #[serde(default)]
     pub(super) kind: MemoryKind,
-    /// The memory that it is another view of, by name.
+    /// Name of the memory that it is an alias of.
     pub(super) alias: Option<Text>,
-    /// Words that lie in it as the chip leaves the factory, each with its offset.
+    /// Words that it holds when the chip leaves the factory, each with its offset.
     #[serde(default)]
     pub(super) words: Vec<(u64, u32)>,
 }
@@ -97,14 +97,14 @@ pub(super) enum ClockSource {
 pub(super) struct PeripheralTable {
     pub(super) at: u64,
     pub(super) kind: Text,
-    /// The line of the kind's only interrupt.
+    /// Line of the interrupt, for a kind with one interrupt.
     pub(super) interrupt: Option<u32>,
-    /// Lines by the names of the kind's interrupts.
+    /// Lines, by the names of the kind's interrupts.
     #[serde(default)]
     pub(super) interrupts: BTreeMap<String, u32>,
-    /// The clock of counters whose kind names none.
+    /// Clock of the counters for which the kind gives none.
     pub(super) clock: Option<Text>,
-    /// The flash that a controller is of.
+    /// Memory that a flash controller controls, by name.
     pub(super) flash: Option<Text>,
     /// Values at reset that differ from the kind's.
     #[serde(default)]
@@ -114,9 +114,9 @@ pub(super) struct PeripheralTable {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct KindTable {
-    /// The kind that this one is like; what is said here comes on top.
+    /// A similar kind, to which this one adds.
     pub(super) like: Option<Text>,
-    /// Size of the block.
+    /// Size of the register block.
     pub(super) bytes: Option<u64>,
     pub(super) atomic_aliases: bool,
     pub(super) registers: BTreeMap<String, Spanned<RegisterTable>>,
@@ -147,7 +147,7 @@ impl Default for Mask {
     }
 }
 
-/// A field: a bit, or the last and the first as `7:4`.
+/// A field: one bit, or its last and first bit as `7:4`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Bits {
@@ -158,7 +158,7 @@ pub(super) enum Bits {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct RegisterTable {
-    /// Offset; without one no instruction sees it.
+    /// Offset of the register; absent for an internal one, which instructions cannot access.
     pub(super) at: Option<u64>,
     pub(super) reset: u32,
     pub(super) fields: BTreeMap<String, Bits>,
@@ -174,9 +174,9 @@ pub(super) struct RegisterTable {
     pub(super) upper_clears: Option<Text>,
     pub(super) reads: Option<Text>,
     pub(super) all_of: Vec<Text>,
-    /// So many of them, whose names end in their numbers.
+    /// Number of registers of this shape; their names end in their numbers.
     pub(super) count: Option<u32>,
-    /// Bytes from one to the next.
+    /// Distance between two of them.
     pub(super) stride: Option<u64>,
 }
 
@@ -198,7 +198,7 @@ pub(super) struct TriggerTable {
     pub(super) write: Option<Text>,
     pub(super) read: Option<Text>,
     pub(super) value: Option<u32>,
-    /// Writing anything does it, 0 too.
+    /// Whether writing any value triggers it, even 0.
     #[serde(default)]
     pub(super) any: bool,
     #[serde(default)]
@@ -315,7 +315,7 @@ pub(super) enum Direction {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FlashTable {
-    /// The flash by its name; None: the peripheral says which.
+    /// Flash memory by name; None: the peripheral's `flash`.
     pub(super) memory: Option<Text>,
     #[serde(default)]
     pub(super) programs: Vec<Text>,
@@ -366,7 +366,7 @@ pub(super) struct WatchdogTable {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct InterruptTable {
-    /// Key by which a peripheral's `interrupts` gives its line; None: `interrupt` gives it.
+    /// Name of the interrupt in the peripheral's `interrupts`; None: its line is the peripheral's `interrupt`.
     pub(super) name: Option<String>,
     pub(super) causes: Vec<CauseTable>,
 }

@@ -1,8 +1,8 @@
-//! Real chips: what a chip file says, as the plugin takes it.
+//! Real chips: chip files, resolved into the plugin's format.
 //!
-//! A chip is a TOML file and no code: processor, memory, clocks, and peripherals by address and kind. A kind is a register
-//! block with its rules, described once and used by all chips that have it. Those in `harness/chips` are carried along and
-//! have names; anything else is a file.
+//! A chip is a TOML file and no code: processor, memory, clocks, and peripherals by address and kind. A kind is a
+//! register block with its rules, described once for all chips that have it. The chips in `harness/chips` are built
+//! in and have names; others are read from files.
 
 pub(crate) mod base;
 mod file;
@@ -16,16 +16,16 @@ use crate::image::sha256_hex;
 
 include!(concat!(env!("OUT_DIR"), "/chips.rs"));
 
-/// A chip, resolved.
+/// A resolved chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chip {
-    /// Its name, or its file's without the ending.
+    /// Name of a built-in chip, or the file's name without its extension.
     pub name: String,
-    /// The processor that QEMU has for it, as `cortex-m4`.
+    /// QEMU's name of the processor, as `cortex-m4`.
     pub cpu: String,
-    /// SHA-256 of all that the plugin is asked to do for it, in hex.
+    /// SHA-256 of the plugin's description of the chip, in hex.
     pub sha256: String,
-    /// Frequency that instructions are taken to execute at.
+    /// Frequency at which instructions execute, in Hz.
     pub hz: u64,
     /// Address where the processor looks for its vector table.
     pub vectors: u64,
@@ -33,33 +33,33 @@ pub struct Chip {
     pub differs: Vec<String>,
     /// Names of the registers by address, for reports.
     pub registers: Vec<(u64, String)>,
-    /// The chip as the plugin is asked for it.
+    /// Description of the chip for the plugin.
     pub wire: wire::chip::Chip,
 }
 
-/// Largest chip file.
+/// Largest size of a chip file.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// The names of the chips that are carried along, sorted.
+/// Names of the built-in chips, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CHIPS.iter().map(|(name, _)| *name)
 }
 
-/// Whether a chip is carried here by this name.
+/// Whether there is a built-in chip of this name.
 pub fn is_known(name: &str) -> bool {
     names().any(|known| known == name)
 }
 
-/// Name or file of a chip as profiles keep it: of a file the name alone, since a profile names no folder.
+/// Name or file of a chip as it stands in profiles: a file's name without its folder.
 pub fn shown(name_or_file: &str) -> String {
     let name = Path::new(name_or_file).file_name().unwrap_or_default();
     if is_known(name_or_file) { name_or_file.to_owned() } else { name.to_string_lossy().into_owned() }
 }
 
-/// Finds a chip by its name, or reads its file.
+/// Finds a built-in chip by its name, or reads a chip file.
 ///
 /// # Errors
-/// When there is neither, or something in it cannot be meant: file, line and reason.
+/// When there is neither, or the file is invalid: file, line and reason.
 pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
     if let Some((name, text)) = CHIPS.iter().find(|(name, _)| *name == name_or_file) {
         return resolve::chip(name, &format!("{name}.toml"), text);
@@ -87,8 +87,8 @@ pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
 }
 
 impl Chip {
-    /// The name of what lies at an address: `RCC.CR`, the peripheral's and the offset, as `DMA1+0x8`, or that of a stretch
-    /// that nobody has described and the address, as `APB2 at 0x40012008`.
+    /// Name of an address: a register's (`RCC.CR`), a peripheral's with the offset (`DMA1+0x8`), or an undescribed
+    /// range's with the address (`APB2 at 0x40012008`).
     pub fn name_of(&self, address: u64) -> Option<String> {
         let word = address & !3;
         if let Ok(index) = self.registers.binary_search_by_key(&word, |(address, _)| *address) {
@@ -101,7 +101,7 @@ impl Chip {
         Some(format!("{}+{:#x}", block.name, address - block.start))
     }
 
-    /// Processor, frequency and memory, in a line.
+    /// Describes processor, frequency and memory in one line.
     pub fn describe(&self) -> String {
         let own = self.wire.memory.iter().filter(|memory| memory.alias_of.is_none());
         let memory = own.map(|memory| format!("{} {} KiB at {:#x}", memory.name, memory.bytes / 1024, memory.start));
@@ -109,7 +109,7 @@ impl Chip {
         format!("{} at {} MHz; {}", self.cpu, self.hz / 1_000_000, memory.join(", "))
     }
 
-    /// The hash of what is asked for, whatever it is called.
+    /// Hash of the plugin's description, without the chip's name.
     fn hash(wire: &wire::chip::Chip) -> String {
         let nameless = wire::chip::Chip { name: String::new(), ..wire.clone() };
         sha256_hex(&nameless.to_bytes())

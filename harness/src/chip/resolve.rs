@@ -1,4 +1,4 @@
-//! A chip file's names become indices, its repetitions are written out, its kinds are filled in.
+//! Resolution of a chip file: names become indices, repetitions are expanded, kinds are filled in.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use super::{CHIPS, Chip, KINDS};
 use crate::error::InputError;
 use crate::text::number::Hex;
 
-/// Longest chain of files, or of kinds, that are like one another.
+/// Longest chain of `like` among files, or among kinds.
 const MAX_LIKE: usize = 8;
 
-/// Most repetitions of a register or rule.
+/// Largest number of repetitions of a register or rule.
 const MAX_REPEAT: u32 = 1024;
 
 /// A file with its text, for messages.
@@ -45,13 +45,13 @@ impl Origin<'_> {
     }
 }
 
-/// A kind and the file that it is of.
+/// A kind, and the file that defines it.
 struct Kind<'a> {
     source: &'a Origin<'a>,
     table: KindTable,
 }
 
-/// A peripheral, until all clocks are known.
+/// A peripheral whose clocks are not resolved yet.
 struct Draft<'a> {
     name: String,
     source: &'a Origin<'a>,
@@ -65,7 +65,7 @@ struct Draft<'a> {
 pub(super) fn chip(name: &str, path: &str, text: &str) -> Result<Chip, InputError> {
     let library: Vec<Origin<'_>> = KINDS.iter().map(|(path, text)| Origin { path, text }).collect();
     let own = Origin { path, text };
-    // The chip, and those that it is like, the nearest first.
+    // This chip's file, then the chain of its `like`.
     let mut files = vec![own.parse()?];
     let mut names = vec![(path.to_owned(), text)];
     while let Some(like) = files.last().and_then(|file| file.chip.as_ref()?.like.clone()) {
@@ -103,7 +103,7 @@ impl<'a> Resolver<'a> {
         &self.sources[0]
     }
 
-    /// Finds the nearest file that says something, and returns what it says with the file's origin.
+    /// Finds the nearest file that gives a value, and returns the value with the file.
     fn said<T>(&self, what: impl Fn(&super::file::ChipTable) -> Option<&T>) -> Option<(&T, &'a Origin<'a>)> {
         let said = self.files.iter().zip(self.sources);
         said.filter_map(|(file, source)| Some((what(file.chip.as_ref()?)?, source))).next()
@@ -188,11 +188,11 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// The memory of the nearest file that has any.
+    /// Memory of the nearest file that describes any.
     fn memory(&self) -> Result<Vec<Memory>, InputError> {
         let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.memory.is_empty());
         let Some((file, source)) = of else { return Err(self.own().error(0, "no [[memory]]")) };
-        // Aliases come after what they are of.
+        // Memories first, then their aliases.
         let mut tables: Vec<&Spanned<MemoryTable>> = file.memory.iter().collect();
         tables.sort_by_key(|table| (table.get_ref().alias.is_some(), table.get_ref().start));
         let mut memory: Vec<Memory> = Vec::new();
@@ -229,7 +229,7 @@ impl<'a> Resolver<'a> {
         Ok(memory)
     }
 
-    /// The peripherals of all files, each by the nearest that has it.
+    /// Peripherals of all files; the nearest file wins where several describe one.
     fn drafts(&self) -> Result<Vec<Draft<'a>>, InputError> {
         let mut peripherals: BTreeMap<&String, (&'a Origin<'a>, &Spanned<PeripheralTable>)> = BTreeMap::new();
         for (file, source) in self.files.iter().zip(self.sources).rev() {
@@ -266,7 +266,7 @@ impl<'a> Resolver<'a> {
         Ok(drafts)
     }
 
-    /// A kind with those that it is like.
+    /// Finds a kind, and completes it by the chain of its `like`.
     fn kind(&self, source: &Origin<'_>, name: &Text) -> Result<Kind<'a>, InputError> {
         let unknown = |source: &Origin<'_>, name: &Text| {
             let near = self.kinds.keys().map(|kind| (strsim::jaro_winkler(kind, name.get_ref()), kind));
@@ -286,7 +286,7 @@ impl<'a> Resolver<'a> {
         Err(of.error(0, format_args!("kinds are like one another in a circle: {}", name.get_ref())))
     }
 
-    /// Fills the undescribed stretches, and refuses what lies over something else.
+    /// Adds blocks for the undescribed ranges, and rejects overlaps.
     fn check_overlap(&self, memory: &[Memory], drafts: &mut Vec<Draft<'a>>) -> Result<(), InputError> {
         let mut taken: Vec<(u64, u64, String)> = memory
             .iter()
@@ -364,7 +364,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A kind with another one's additions.
+/// Adds a kind's own entries to the kind that it is like.
 fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.bytes = own.bytes.or(base.bytes);
     base.atomic_aliases |= own.atomic_aliases;
@@ -393,24 +393,24 @@ impl Mask {
     }
 }
 
-/// The mask of `7:4`, or of one bit.
+/// Mask of a range of bits as `7:4`, or of one bit.
 fn mask(text: &str) -> Option<u32> {
     let (last, first) = text.split_once(':').unwrap_or((text, text));
     let (last, first): (u32, u32) = (last.trim().parse().ok()?, first.trim().parse().ok()?);
     (first <= last && last < 32).then(|| (u32::MAX >> (31 - last)) & (u32::MAX << first))
 }
 
-/// `{n}` and `{n+1}` become the number of the repetition.
+/// Replaces `{n}` and `{n+1}` by the number of the repetition.
 fn numbered(text: &str, number: u32) -> String {
     text.replace("{n}", &number.to_string()).replace("{n+1}", &(number + 1).to_string())
 }
 
 impl Draft<'_> {
-    /// The registers and their fields; what they refer to is resolved later.
+    /// Adds the registers and their fields; references between registers are resolved later.
     fn registers(&mut self) -> Result<(), InputError> {
         let Some(kind) = &self.kind else { return Ok(()) };
         let mut resets = self.peripheral.reset.clone();
-        // By offset, so that reports and tables are in the chip's order.
+        // Sorted by offset, so that reports and tables have the chip's order.
         let mut tables: Vec<(&String, &Spanned<RegisterTable>)> = kind.table.registers.iter().collect();
         tables.sort_by_key(|(_, table)| table.get_ref().at.unwrap_or(u64::MAX));
         for (name, table) in tables {
@@ -463,7 +463,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// A field by its name: `CR.HSEON`, `CR[16]`, `CR[7:4]`, `CR`.
+    /// Finds a field by its name: `CR.HSEON`, `CR[16]`, `CR[7:4]`, `CR`.
     fn field(&self, text: &str) -> Option<Field> {
         if let Some(field) = self.fields.get(text) {
             return Some(field.clone());
@@ -474,16 +474,16 @@ impl Draft<'_> {
     }
 }
 
-/// The clocks of a chip, before they have indices.
+/// Clocks of a chip, before they have indices.
 struct Clocks<'a> {
-    /// By name: those of the file, and those of the peripherals as `RCC.pll`.
+    /// All clocks by name; those of peripherals are named as `RCC.pll`.
     all: BTreeMap<String, Wanted<'a>>,
 }
 
 enum Wanted<'a> {
-    /// Another one's name, or a frequency.
+    /// The name of another clock, or a frequency.
     Source(&'a Origin<'a>, Spanned<ClockSource>),
-    /// A peripheral's, by its index among the drafts.
+    /// A clock of a peripheral, by its index among the drafts.
     Made(usize, ClockTable),
 }
 
@@ -499,7 +499,7 @@ impl<'a> Clocks<'a> {
             for (name, table) in draft.kind.iter().flat_map(|kind| &kind.table.clock) {
                 all.insert(format!("{}.{name}", draft.name), Wanted::Made(index, table.get_ref().clone()));
             }
-            // A counter or watchdog whose clock is a number of Hz.
+            // Counters and watchdogs may give their clock in Hz.
             let counters =
                 draft.kind.iter().flat_map(|kind| kind.table.counter.iter().map(move |one| (kind, &one.clock)));
             let dogs =
@@ -598,7 +598,7 @@ impl Rules<'_, '_> {
         texts.iter().map(|text| self.field(text)).collect()
     }
 
-    /// `FIELD=VALUE`; a field alone is set to 1.
+    /// Parses settings: `FIELD=VALUE`, or a field alone, which is set to 1.
     fn settings(&self, texts: &[Text], number: u32) -> Result<Vec<Setting>, InputError> {
         let setting = |text: &Text| {
             let whole = numbered(text.get_ref(), number);
@@ -829,7 +829,7 @@ impl Rules<'_, '_> {
         Ok(())
     }
 
-    /// Adds the kind's interrupts that the chip has a line for.
+    /// Adds the kind's interrupts for which the chip has a line.
     fn interrupts(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
         let Draft { name, source, peripheral, .. } = self.draft;
         let mut lines = peripheral.interrupts.clone();

@@ -1,4 +1,4 @@
-//! A page in the user's browser. The browser is a program of the desktop's that goes on after harness has ended.
+//! Opens a page in the user's browser, which continues after harness has ended.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,13 +7,12 @@ use std::process::{Command, Stdio};
 
 use crate::error::InputError;
 
-/// The desktop's own ways to open a file, the first that is there.
+/// Commands of desktops that open a file; the first one installed is used.
 const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
 /// Opens a file with the command that BROWSER names, or as the desktop does.
 ///
-/// # Errors
-/// When there is no such command: the file is written all the same.
+/// # Errors When there is no such command. The file exists anyway.
 pub(super) fn open(file: &Path) -> Result<(), InputError> {
     let named = env::var_os("BROWSER").filter(|name| !name.is_empty());
     let commands: Vec<OsString> = match named {
@@ -22,7 +21,7 @@ pub(super) fn open(file: &Path) -> Result<(), InputError> {
     };
     for program in &commands {
         let mut command = Command::new(program);
-        // What it says is not about the profile.
+        // The opener's own messages are not about the profile.
         let command = command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if command.spawn().is_ok() {
             return Ok(());

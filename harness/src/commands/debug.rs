@@ -1,4 +1,4 @@
-//! `harness debug`: GDB at any instruction of a run, forwards and backwards.
+//! `harness debug`: connects GDB to any instruction of a run, forwards and backwards.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -37,7 +37,7 @@ use crate::run::watch::progress::Bar;
 use crate::text::number::plural;
 use crate::text::terminal;
 
-/// What runs say, on standard error, and how far they have come.
+/// Messages and progress of runs, on standard error.
 #[derive(Default)]
 struct Terminal {
     bar: Option<Bar>,
@@ -52,7 +52,7 @@ impl Listener for Terminal {
         }
     }
 
-    /// Which machine was chosen the profile has said.
+    /// The profile has named the machine already.
     fn choice(&mut self, _: &str) {}
 
     fn progress(&mut self, progress: Progress) {
@@ -74,7 +74,7 @@ fn say(line: &str) {
 /// As a profiling run; when the place never comes, the profile is not of this firmware, or a port is in use.
 pub fn run(args: DebugArgs) -> Result<ExitCode> {
     let place = args.at.as_deref().map(Place::parse).transpose()?;
-    // Else Ctrl-C, which is GDB's where it was started here, would end more than what executes.
+    // Without this, GDB's Ctrl-C would end more than the execution if GDB was started in this terminal.
     end_on_interrupt();
     let checkpoint_mib = args.checkpoint_mib;
     let (port, gdb) = (args.port, args.gdb);
@@ -159,11 +159,11 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// What is debugged.
+/// The firmware or profile to be debugged.
 struct Subject {
     options: Options,
     profile: Profile,
-    /// What the firmware printed.
+    /// Console output of the profiled run.
     console: Option<Vec<u8>>,
 }
 
@@ -221,7 +221,7 @@ fn search(directory: &Path, wanted: WantedFile<'_>) -> Search {
     Search::of(wanted, Path::new("."), &beside)
 }
 
-/// The profiled file, by its content; else one of its name, of which it is then said that it is another one.
+/// Finds the profiled file by its content. Otherwise returns a file of its name, which is then reported to differ.
 fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
     let (name, sha256) = (&profile.facts.image_name, &profile.facts.image_sha256);
     let Search { found, namesake, files, is_cut, .. } = search(directory, WantedFile { name: Some(name), sha256 });
@@ -236,7 +236,7 @@ fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
     })
 }
 
-/// Measures a run, and keeps nothing of it on the disk.
+/// Measures a run and leaves no files on the disk.
 fn profiled(options: &Options, position: &Arc<Position>) -> Result<(Profile, Option<Vec<u8>>)> {
     let place = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
     let place = place.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;

@@ -64,7 +64,8 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Refuses to draw call paths that are followed on one side and sampled on the other: nearly every path would be new.
+/// Refuses to compare call paths that were followed exactly on one side and sampled on the other: nearly every path
+/// would be new.
 fn one_kind_of_stacks(sides: [(&Path, &Profile); 2]) -> Result<(), InputError> {
     let [(before_path, before), (after_path, after)] = sides;
     if kind_of_stacks(before) == kind_of_stacks(after) || before.total_insns() == 0 || after.total_insns() == 0 {

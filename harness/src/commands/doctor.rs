@@ -1,4 +1,4 @@
-//! `harness doctor`: what is installed, whether it works, what is missing and how to get it.
+//! `harness doctor`: tests the installed emulators, and names missing parts with a remedy.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -25,15 +25,15 @@ use crate::text::terminal;
 
 /// An architecture, and a program for it: one instruction that jumps to itself.
 struct Architecture {
-    /// The emulator's.
+    /// Name of the emulator.
     program: &'static str,
-    /// What users call it.
+    /// Name of the architecture for users.
     runs: &'static str,
     /// `--machine` for a raw image.
     machine: &'static str,
     /// `--load-addr`.
     load_addr: &'static str,
-    /// What is loaded there.
+    /// The image.
     image: &'static [u8],
 }
 
@@ -43,7 +43,7 @@ const ARCHITECTURES: [Architecture; 3] = [
         runs: "Cortex-M",
         machine: "arm:mps2-an385",
         load_addr: "0",
-        // Stack pointer, reset vector, `b .`.
+        // Initial stack pointer, reset vector, `b .`.
         image: &[0, 0, 1, 0x20, 9, 0, 0, 0, 0xfe, 0xe7],
     },
     Architecture {
@@ -63,13 +63,13 @@ const ARCHITECTURES: [Architecture; 3] = [
     },
 ];
 
-/// More than QEMU's boot ROM has, which runs first on RISC-V.
+/// Number of instructions to run: more than QEMU's boot ROM has, which comes first on RISC-V.
 const INSNS: u64 = 16;
 
-/// What the name of the directory begins with in which they are run.
+/// Prefix of the directory that the tests run in.
 const PREFIX: &str = ".harness-doctor-";
 
-/// What was found of one emulator.
+/// Result for one emulator.
 #[derive(Debug, Serialize)]
 struct Found {
     program: &'static str,
@@ -78,30 +78,30 @@ struct Found {
     works: bool,
     path: Option<PathBuf>,
     version: Option<String>,
-    /// The version of QEMU's plugin API by which it took the plugin.
+    /// Version of QEMU's plugin API by which it loaded the plugin.
     plugin_api: Option<i32>,
-    /// What runs lack since it is used by its plugin API alone; empty: it is of a version that is known from inside.
+    /// Features that runs lack because this QEMU's version is unknown and only its plugin API is used; empty: none.
     lacks: Vec<&'static str>,
-    /// Why it does not work.
+    /// Reason why it does not work.
     problem: Option<String>,
-    /// What to do about it.
+    /// Remedy for the problem.
     remedy: Option<String>,
 }
 
-/// All that was found.
+/// All results.
 #[derive(Debug, Serialize)]
 struct Findings {
     harness: &'static str,
     commit: &'static str,
     emulators: Vec<Found>,
-    /// What is missing of the walls around QEMU, the kernel's and each emulator's; runs go on behind the others.
+    /// Missing parts of the sandbox, the kernel's and each emulator's; runs go on with the others.
     walls_missing: Option<String>,
-    /// Why a run in the current directory cannot have its profile there; None: it can.
+    /// Reason why a run in the current directory cannot write its profile there; None: it can.
     unwritable: Option<String>,
     works: bool,
 }
 
-/// Says nothing: what matters is how it ends.
+/// Discards all messages: only the run's end matters.
 struct Quiet;
 
 impl Listener for Quiet {
@@ -109,7 +109,7 @@ impl Listener for Quiet {
     fn progress(&mut self, _progress: Progress) {}
 }
 
-/// Runs an architecture's program, and wants it counted.
+/// Runs an architecture's program and checks that it was counted.
 fn run_one(architecture: &Architecture, directory: &Path) -> Result<()> {
     let firmware = directory.join(architecture.program).with_extension("bin");
     fs::write(&firmware, architecture.image).with_context(|| InputError::about(&firmware, "cannot be written"))?;
@@ -144,7 +144,7 @@ fn run_one(architecture: &Architecture, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Looks at one emulator.
+/// Tests one emulator.
 fn look(architecture: &Architecture, directory: &Path) -> Found {
     let &Architecture { program, runs, .. } = architecture;
     let mut found = Found {
@@ -175,13 +175,12 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
     found
 }
 
-/// Has each emulator run a program of its architecture under the plugin, and prints a line for each; where one does not
-/// work, what to do.
+/// Runs a program on each emulator under the plugin and prints a line for each; where one fails, prints a remedy.
 ///
 /// # Errors
 /// When nothing can be written.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
-    // Where a run has its files unless it is told otherwise.
+    // The default directory of a run's files.
     let here = Making::begin(Path::new("."), PREFIX, |_| ());
     let unwritable = here
         .as_ref()
@@ -203,7 +202,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     } else {
         print(&findings, &mut text)?;
     }
-    // A reader that has seen enough (`| head -1`) does not install anything.
+    // A reader that has seen enough (`| head -1`) is no error.
     match terminal::stdout().write_all(&text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}
@@ -226,19 +225,19 @@ fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
             write!(out, ", plugin API {api}")?;
         }
         write!(out, "):")?;
-        // Of what a directory is called, a line break would be another line.
+        // A line break in a directory's name would start another line.
         let path = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let problem = found.problem.as_deref().unwrap_or_default();
         if !path.is_empty() && !problem.contains(&path) {
             write!(out, " {}{}", printable(&path), if problem.is_empty() { "" } else { ":" })?;
         }
-        // What QEMU said goes on, below.
+        // QEMU's own message follows below.
         let gap = if problem.is_empty() { "" } else { " " };
         writeln!(out, "{gap}{}", problem.replace('\n', "\n         "))?;
     }
     let mut remedies: Vec<&str> = findings.emulators.iter().filter_map(|found| found.remedy.as_deref()).collect();
     remedies.dedup();
-    // As a rule they are all of one version.
+    // Usually all emulators have the same version.
     if let Some(found) = findings.emulators.iter().find(|found| !found.lacks.is_empty()) {
         let version = found.version.as_deref().unwrap_or_default();
         let why = if tricks::is_off() {

@@ -1,4 +1,4 @@
-//! `harness heap`: which call paths held the memory of a run, what leaked, and what was freed that was not there.
+//! `harness heap`: call paths that held a run's memory, leaks, and invalid frees.
 
 use std::io::{BufWriter, Write};
 

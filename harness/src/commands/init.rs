@@ -1,4 +1,4 @@
-//! `harness init`: a first suite, made of the firmware that is there, and the baseline of its numbers.
+//! `harness init`: writes a first suite for the firmware files found, and the baseline of its numbers.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -22,7 +22,7 @@ use crate::text::glossary::glossary;
 use crate::text::number::{parse_insns, plural};
 use crate::text::terminal;
 
-/// The directory of a suite's baselines, unless it says another.
+/// Default directory of a suite's baselines.
 const BASELINES: &str = "baselines";
 
 /// Runs the command.
@@ -44,7 +44,7 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     let images = images(&places)?;
     host::check_files(cores::jobs(args.jobs))?;
     let here = Path::new(".");
-    // In the directory itself: where that cannot be written, it is found before anything runs.
+    // In the directory itself, so that one that cannot be written is found before anything runs.
     let scratch = tempfile::Builder::new().prefix(".harness-init-").tempdir_in(here);
     let scratch = scratch.map_err(|error| InputError::about(file, format_args!("cannot be written: {error}")))?;
     // Before there is anything to tidy up.
@@ -85,7 +85,7 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// The firmware in these places, as a suite in the current directory names it.
+/// Firmware files in these places, with paths relative to the current directory, as the suite names them.
 fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
     let relative = |path: PathBuf| {
@@ -113,7 +113,7 @@ fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     Ok(images)
 }
 
-/// A line for each image: how it ran.
+/// Prints how each image ran, one line each.
 fn show(draft: &Draft) -> Result<()> {
     let lines: Vec<(&str, String)> =
         draft.images.iter().map(|image| (image.elf.as_str(), image.describe())).collect();
@@ -135,7 +135,7 @@ fn write(file: &Path, baseline: &Path, draft: &Draft, numbers: &[(String, Vec<u8
         .and_then(|()| numbers.iter().try_for_each(|(name, bytes)| fs::write(baseline.join(name), bytes)))
         .and_then(|()| suite.write_all(draft.text().as_bytes()));
     if written.is_err() {
-        // Half a suite would be in the way of the next attempt.
+        // An incomplete suite would block the next attempt.
         let _ = fs::remove_file(file);
         let _ = fs::remove_dir_all(baseline);
     }

@@ -1,4 +1,4 @@
-//! `harness list`: what there is to choose from, by the names that options take.
+//! `harness list`: lists the choices, by the names that options accept.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,13 +20,13 @@ use crate::text::glossary::glossary;
 use crate::text::shell::quoted;
 use crate::text::terminal;
 
-/// The formats and what each is for, in the width of the terminal; a pipe gets whole lines.
+/// Table of the formats and their uses, folded to the terminal's width; a pipe gets whole lines.
 pub fn formats() -> String {
     let rows: Vec<_> = FORMATS.iter().map(|format| (format.name(), format.help())).collect();
     glossary(&rows, terminal::width_columns().unwrap_or(usize::MAX))
 }
 
-/// The chips that are known by name, with their processor and memory.
+/// Table of the chips known by name, with their processor and memory.
 fn chips() -> Result<String, InputError> {
     let known = chip::names().map(chip::find).collect::<Result<Vec<_>, _>>()?;
     let rows: Vec<(&str, String)> = known.iter().map(|chip| (chip.name.as_str(), chip.describe())).collect();
@@ -95,7 +95,7 @@ fn of_tasks(of: &Path, text: &mut Vec<u8>) -> Result<()> {
     }
     let mut table = Vec::new();
     tasks::tasks(&profile, None, &mut table)?;
-    // Without the empty lines that set the table apart from others.
+    // Remove the empty lines that separate the table from others.
     text.extend_from_slice(table.trim_ascii());
     text.push(b'\n');
     Ok(())

@@ -1,4 +1,4 @@
-//! `harness man` and `harness completions`: what a package installs beside the program.
+//! `harness man` and `harness completions`: files that a package installs beside the program.
 
 use std::fs;
 use std::io::{Write, stdout};
@@ -42,10 +42,10 @@ pub fn man(directory: Option<&Path>) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Prints what a shell completes the command line by.
+/// Prints a shell's completion script.
 ///
 /// # Errors
-/// When standard output does not take it.
+/// When standard output cannot be written.
 pub fn completions(shell: Shell) -> Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);

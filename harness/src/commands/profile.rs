@@ -1,4 +1,4 @@
-//! `harness firmware.elf`: one image in, one profile directory and one table out.
+//! `harness firmware.elf`: profiles one image, writes a profile directory and prints a table.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,12 +27,12 @@ use crate::show::overview::{self, TableSize};
 use crate::text::fold::Folded;
 use crate::text::terminal;
 
-/// What a run says and how far it has come, on standard error.
+/// Messages and progress of a run, on standard error.
 struct Terminal {
     bar: Bar,
     is_quiet: bool,
     is_verbose: bool,
-    /// Machines that were not chosen, a line each, where they have not been said.
+    /// Lines about machines that were not chosen, until they are printed.
     runners_up: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
         show(&profile, &options, &directory, is_verbose, &mut code)
     };
     if code == ExitCode::Firmware && !terminal.runners_up.is_empty() && !is_quiet {
-        // Firmware that fails may have been built for another one.
+        // The failed firmware may have been built for another machine.
         let what = "note: other machines have memory for this image; `--machine NAME` takes one of them";
         for line in [what].into_iter().chain(terminal.runners_up.iter().map(String::as_str)) {
             let _ = writeln!(terminal::stderr(), "{line}");
@@ -109,7 +109,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     if let Err(error) = shown
         && !is_broken_pipe(&error)
     {
-        // All of it is in the profile: this is no bad input, after which there would be none.
+        // The profile is complete, so this is no bad input.
         let place = directory.display();
         let _ = writeln!(
             terminal::stderr(),
@@ -119,13 +119,13 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// The exit code, as far as the run alone says it.
+/// Exit code of the run alone.
 fn code(profile: &Profile) -> ExitCode {
     let code = ExitCode::of_end(&profile.facts.end);
     if describe::describe_unopened(profile).is_some() { code.min(ExitCode::Firmware) } else { code }
 }
 
-/// Why `--strict` makes the run a failure, where it does; settles the exit code.
+/// Reasons why `--strict` makes the run a failure; settles the exit code.
 fn strictly(profile: &Profile, check: &CrossCheck, options: &Options, code: &mut ExitCode) -> Vec<String> {
     let why = if check.faults.is_empty() { "the counts differ" } else { "the calls disprove what a warning names" };
     let counts = (!check.counts_agree()).then_some(why);
@@ -137,7 +137,7 @@ fn strictly(profile: &Profile, check: &CrossCheck, options: &Options, code: &mut
     whys.into_iter().map(|why| format!("{why}, and --strict makes that a failure")).collect()
 }
 
-/// Says on standard error what went wrong, if anything, and settles the exit code.
+/// Prints problems of the run on standard error, and settles the exit code.
 fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
     let check = crosscheck::check(profile, &functions::table(profile));
     let strictly = strictly(profile, &check, options, code);
@@ -148,7 +148,7 @@ fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
         lines.push(format!("end: {}", describe::describe_end(profile)));
     }
     for line in lines.into_iter().chain(strictly) {
-        // A closed standard error is no reason to fail: the status says the same.
+        // A closed standard error is no failure: the exit status has the result.
         let _ = writeln!(terminal::stderr(), "{line}");
     }
 }

@@ -31,7 +31,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let view = View { fold_irqs: args.fold_irqs };
-    // Only a directory has one; without it the page has none.
+    // Only a profile directory has the console's output; otherwise the page lacks it.
     let console = files::console(&args.profile)?;
     let old = args.before.as_deref().map(Profile::load).transpose()?;
     let label = args.before.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     write_to(&args.output, |out| report::write(&profile, view, &extras, &mut sources, out))?;
     drop(busy);
     if args.output.as_os_str() != STDOUT {
-        // A closed standard error is no reason to fail: the page is written.
+        // A closed standard error is no failure: the page is written.
         let _ = writeln!(terminal::stderr(), "{}: open it in a browser", args.output.display());
     }
     terminal::notes(&sources.notes());

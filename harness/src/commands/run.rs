@@ -1,5 +1,5 @@
-//! `harness run firmware.elf`: the firmware as a program among others, for cargo, scripts and CI. What it prints
-//! is stdout, its status is the exit status, and a profile is left besides.
+//! `harness run firmware.elf`: runs the firmware as an ordinary program, for cargo, scripts and CI. Its output is
+//! stdout, its status is the exit status, and it also leaves a profile.
 
 use std::io::{self, IsTerminal, Write, stdout};
 use std::path::Path;
@@ -25,11 +25,10 @@ use crate::text::number::group;
 use crate::text::screen::Screen;
 use crate::text::terminal::{self, Color};
 
-/// Passes on to standard output what the firmware prints: byte for byte, but to a terminal only what it may show. The
-/// machine that was chosen is said at the end, and
-/// progress is the firmware's to show.
+/// Passes the firmware's output on to standard output, byte for byte; for a terminal, without control sequences that
+/// may not be shown. The chosen machine is only named at the end, and there is no progress bar.
 struct Console {
-    /// Puts the firmware's log into words, where it is one of frames.
+    /// Decodes the firmware's log, if that consists of frames.
     decoder: Option<Decoder>,
     tail: Option<Tail>,
 }
@@ -62,7 +61,7 @@ impl Listener for Console {
     fn progress(&mut self, _progress: Progress) {}
 }
 
-/// Passes on what frames say.
+/// Passes on the text of frames.
 struct Words<W: Write> {
     decoder: Decoder,
     out: W,
@@ -85,7 +84,7 @@ impl<W: Write> Drop for Words<W> {
     fn drop(&mut self) {
         let mut words = Vec::new();
         self.decoder.finish(&mut words);
-        // What could not be written before cannot be written now, and has been said.
+        // The earlier write error has been reported; this write would fail, too.
         let _ = self.out.write_all(&words).and_then(|()| self.out.flush());
     }
 }
@@ -93,7 +92,7 @@ impl<W: Write> Drop for Words<W> {
 /// Runs the command and returns the process's exit status.
 ///
 /// # Errors
-/// When there is no profile, or stdout did not take what the firmware printed: [`runner::FAILURE`].
+/// When there is no profile, or stdout did not accept the firmware's output: [`runner::FAILURE`].
 pub fn run(args: RunArgs) -> Result<u8> {
     let misplaced = word::misplaced_option(&args.firmware_and_args);
     let json_file = args.json.clone();
@@ -134,7 +133,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     lines.extend(describe::describe_unresolved(facts));
     lines.extend(describe::describe_unopened(&profile));
     lines.extend(describe::describe_late_fault(&profile));
-    // What is no warning is how it ended, which is said below.
+    // Lines without "warning" are about the end, which is reported below.
     lines.extend(describe::describe_trouble(&profile).filter(|line| line.starts_with("warning: ")));
     lines.extend(describe::describe_stubs(facts));
     lines.extend(describe::describe_chip(&profile));
@@ -147,7 +146,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         directory.display()
     ));
     for line in lines {
-        // A closed standard error is no reason to fail: the status says the same.
+        // A closed standard error is no failure: the exit status has the result.
         let _ = writeln!(terminal::stderr(), "harness: {line}");
     }
     if let Some(error) = console_error {

@@ -1,4 +1,4 @@
-//! `harness test`: a suite of images, run over all cores, held against expectations and a baseline.
+//! `harness test`: runs a suite of images on all cores, and compares them with expectations and a baseline.
 
 use std::collections::BTreeSet;
 use std::io::{Write, stdout};
@@ -63,7 +63,8 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     if let Some(line) = Walls::warning(sandbox) {
         let _ = writeln!(terminal::stderr(), "warning: {line}");
     }
-    // The first ends the runs, the second what is made of them, and after that only a report or a pipe can be waited for.
+    // The first Ctrl-C ends the runs, the second one the writing of results; after that, only a report or a pipe
+    // could be waiting.
     deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
     if args.watch {
         return watch(round, &args, sandbox, command, &reports);
@@ -75,10 +76,10 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
 }
 
-/// Whether the kernel keeps QEMU in.
+/// Sandbox setting for the suite's runs.
 ///
 /// # Errors
-/// When it is not to, and the suite is a stranger's.
+/// When it is to be off for an untrusted suite.
 fn sandbox(args: &TestArgs) -> Result<Sandbox, InputError> {
     match (args.sandbox, args.untrusted) {
         (Some(Sandbox::Off), true) => {
@@ -90,13 +91,13 @@ fn sandbox(args: &TestArgs) -> Result<Sandbox, InputError> {
     }
 }
 
-/// A suite as it was read, and what of it is to be run. It stays in memory for ever, since an image that was given up may
-/// still be worked on; while a suite is watched, that is once for each change of it.
+/// A suite as it was read, and the part of it that runs. It stays in memory for ever, since a given-up image may
+/// still be worked on; while a suite is watched, each change of it leaves one such copy.
 struct Round {
     suite: &'static Suite,
-    /// The cases that filters choose.
+    /// Cases that the filters choose.
     chosen: Vec<&'static Case>,
-    /// Those of them that are this shard's.
+    /// The chosen cases of this shard.
     mine: Vec<&'static Case>,
     baseline: Option<String>,
 }
@@ -131,7 +132,7 @@ impl Round {
     fn settings(&self, args: &TestArgs, sandbox: Sandbox, command: &Command, reports: &Reports) -> Settings {
         Settings {
             directory: reports.directory().to_owned(),
-            // What a stranger ran is nobody else's result.
+            // Results of an untrusted suite are not stored in the shared cache.
             cache: if args.no_cache || args.untrusted { None } else { Cache::open(args.cache_dir.clone()) },
             baseline: self.baseline.clone(),
             save_baseline: args.save_baseline.clone(),
@@ -154,7 +155,7 @@ impl Round {
         SuiteResult::new(self.suite.name.clone(), self.baseline.clone(), (chosen, left_out), cases)
     }
 
-    /// Sees all files that the results depend on as they are now.
+    /// Records the current state of all files that the results depend on.
     fn watch(&self) -> Watch {
         let of_cases = self.mine.iter().flat_map(|case| self.files_of(case));
         Watch::new(of_cases.chain([self.suite.path.clone()]))
@@ -165,7 +166,7 @@ impl Round {
     }
 }
 
-/// Runs the suite, and again what changes, until Ctrl-C; the exit code is that of the last verdict.
+/// Runs the suite, and after each change its changed images, until Ctrl-C. The exit code is that of the last verdict.
 fn watch(
     mut round: Round,
     args: &TestArgs,
@@ -182,7 +183,7 @@ fn watch(
     loop {
         say(&format!("watching {}; Ctrl-C ends", plural(files.len() as u64, "file")));
         let Some(changed) = files.wait(&INTERRUPTED) else { return Ok(code) };
-        // Seen before they are read, so that what changes meanwhile is another change.
+        // Record their state before they are read, so that a change meanwhile is noticed as another one.
         let typed = |case: &Case| case.inputs.iter().any(|input| changed.contains(input));
         let is_other_suite = changed.contains(&round.suite.path) || round.mine.iter().any(|case| typed(case));
         let names = changed.iter().map(|path| rerun_command::shown_path(path)).collect::<Vec<_>>().join(", ");
@@ -205,7 +206,7 @@ fn watch(
         let which = again.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
         say(&format!("changed: {names}; running {which}"));
         let mut results = crew::run(round.suite, &again, &settings);
-        // In the order of the suite; what is not run again is as it was.
+        // In the order of the suite; results of images that were not run again stay.
         results.extend(cases.into_iter().filter(|known| again.iter().all(|case| case.name != known.name)));
         let place = |result: &CaseResult| round.mine.iter().position(|case| case.name == result.name);
         results.retain(|result| place(result).is_some());

@@ -1,4 +1,4 @@
-//! `harness top`: the table of functions of a saved profile, and what followed it after the run.
+//! `harness top`: prints the table of functions of a saved profile, and the notes that followed it after the run.
 
 use std::cmp::Reverse;
 use std::io::{BufWriter, Write};
@@ -47,10 +47,10 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         Sort::SelfInsns | Sort::Calls | Sort::Samples | Sort::Name => None,
     };
     let values = column.map(|column| column.values(&profile)).transpose()?.unwrap_or_default();
-    // Stable: equal ones stay in the order of the table, most instructions first.
+    // A stable sort: equal rows keep the table's order, most instructions first.
     match args.sort {
         Sort::SelfInsns => {}
-        // What is not known comes last.
+        // Unknown values come last.
         Sort::Inclusive | Sort::Min | Sort::Max => {
             table.rows.sort_by_key(|row| Reverse(values.get(&row.start).copied()))
         }

@@ -1,7 +1,7 @@
-//! The run of a saved profile, to be made again.
+//! Repeats the run of a saved profile.
 //!
-//! A profile may come from anybody. What it says of the firmware and of the machine's settings is taken from it; what
-//! could have QEMU reach a file, a program or the network is not: the user has to type that anew.
+//! A profile may come from an untrusted source. Facts on the firmware and on settings of the machine are taken from
+//! it. Options that could make QEMU access a file, a program or the network are not: the user has to type them again.
 
 use clap::ValueEnum as _;
 
@@ -15,14 +15,14 @@ use crate::run::request::options::Options;
 use crate::run::request::settings::{self, Other};
 use crate::text::shell::quoted;
 
-/// QEMU's own limit on a shift of virtual time.
+/// QEMU's limit on the shift of virtual time.
 const MAX_SHIFT: u8 = 10;
 
-/// Has options, as they were typed, describe the run that a profile is of.
+/// Completes options, as typed, to those of a profile's run.
 ///
 /// # Errors
-/// When the profile asks for something that has to be typed, when what was typed is not the profile's, and when the
-/// profile has what no run can have.
+/// When the profile has an option that must be typed, when a typed option differs from the profile's, and when the
+/// profile has facts that no run can have.
 pub fn repeat(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     check(facts)?;
     match (&facts.chip, options.chip.take()) {
@@ -54,7 +54,7 @@ pub fn repeat(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Refuses facts of which no run can be made.
+/// Refuses facts that no run can have.
 fn check(facts: &Facts) -> Result<(), InputError> {
     let damaged = |what: &str| Err(InputError::new(format!("the profile is damaged: {what}")));
     if facts.icount_shift > MAX_SHIFT {
@@ -73,7 +73,7 @@ fn check(facts: &Facts) -> Result<(), InputError> {
     Input::check(&facts.input)
 }
 
-/// The chip of a profile: one that is carried here, or the file that was typed. Its contents are those of the profile's.
+/// Chip of a profile: a built-in one, or the typed file, whose content must equal the profile's.
 fn chip_of(made: &Chip, typed: Option<String>) -> Result<String, InputError> {
     let chip = match typed {
         Some(typed) => typed,
@@ -91,7 +91,7 @@ fn chip_of(made: &Chip, typed: Option<String>) -> Result<String, InputError> {
     Ok(chip)
 }
 
-/// A machine or processor of the profile's: one that a file may name, or that was typed, too.
+/// Machine or processor of the profile, if it is safe to take from a file or was typed, too.
 fn named(
     option: &str,
     typed: Option<String>,
@@ -108,7 +108,7 @@ fn named(
     }
 }
 
-/// The profile's arguments of QEMU: settings are taken from it, others from what was typed.
+/// The profile's arguments of QEMU: settings are taken from it, all others must be typed.
 fn arguments(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     let (settings, others) = settings::read(&facts.qemu_args);
     let (typed_settings, typed) = settings::read(&options.qemu_args);
@@ -134,7 +134,7 @@ fn arguments(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     Ok(())
 }
 
-/// The semihosting calls that are served: the profile's, or fewer where fewer were typed.
+/// Semihosting calls that are served: the profile's, or fewer if fewer were typed.
 fn served(typed: Semihosting, own: Option<&str>) -> Result<Semihosting, InputError> {
     let own = match own {
         Some(word) => Semihosting::from_str(word, false)

@@ -1,7 +1,7 @@
-//! One run in several processes: the pioneer, which executes it once, checkpoints, which are copies of the pioneer that stay
-//! where they were made, and the explorer, a copy of one of them that is where the debugger is.
+//! One run in several processes. The pioneer executes it once. Checkpoints are copies of the pioneer that stay where
+//! they were made. The explorer is a copy of one of them at the debugger's position.
 //!
-//! Where no copies can be made, the pioneer is the explorer too, and what lies behind it takes another run.
+//! If no copies can be made, the pioneer is also the explorer, and going back takes another run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,33 +13,33 @@ use wire::debug::{AtStops, Hit, Watch, Why};
 use crate::debug::process::{Halt, Held, Vehicle};
 use crate::debug::travel::{At, Ended};
 
-/// Distance of checkpoints as a run begins, in instructions. It doubles as they become too many, and where it takes less
-/// time than is worth one.
+/// Initial distance of checkpoints, in instructions. It doubles when there are too many, and when executing it takes
+/// too little time.
 const FIRST_STRIDE_INSNS: u64 = 1 << 22;
 
-/// Executing from one checkpoint to the next takes so long at least, or a half of it.
+/// Time of execution between two checkpoints that makes one worthwhile; at least half of it.
 const WORTH_ONE: Duration = Duration::from_millis(25);
 
 /// Most checkpoints of the whole run.
 const MOST: usize = 128;
 
-/// Most checkpoints near where the debugger is, and how far before it they lie.
+/// Most checkpoints near the debugger's position; their distance from it follows.
 const MOST_NEAR: usize = 8;
 const NEAR_INSNS: u64 = 1 << 15;
 
-/// The last stop of a stretch of the run that was executed once more.
+/// Last stop of a repeated part of the run.
 #[derive(Debug)]
 pub(super) enum LastStop {
-    /// There is one.
+    /// A stop at this hit.
     At(Hit),
-    /// There is none.
+    /// No stop.
     None,
-    /// The stretch was not executed to its end, because that was asked for.
+    /// The part was not executed to its end, because of an interrupt.
     Interrupted,
 }
 
 impl LastStop {
-    /// The last stop that a process has logged up to where it was held.
+    /// Last stop that a process has logged up to where it was held.
     pub(super) fn of(held: &Held) -> LastStop {
         match held.last_hits.last() {
             _ if held.why == Halt::Held(Why::Interrupted) => LastStop::Interrupted,
@@ -49,43 +49,43 @@ impl LastStop {
     }
 }
 
-/// Has a process execute, to an instruction at most; it may be interrupted.
+/// Executes a process up to an instruction; it may be interrupted.
 pub(super) type Run<'a> = dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Result<Held> + 'a;
 
-/// A run, and the processes that execute it.
+/// A run, with the processes that execute it.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Executes the run for the first time. None: it has ended there by QEMU's end, or sleeps.
+    /// Executes the run for the first time. None: QEMU has ended there, or sleeps.
     pioneer: Option<Vehicle>,
-    /// That one then: as long as it is here, the copies of it live.
+    /// The pioneer after its end: its copies live as long as it is kept.
     gone: Option<Vehicle>,
-    /// How far the run was executed.
+    /// Furthest instruction that was executed.
     frontier: At,
-    /// How the run is over, at the frontier.
+    /// End of the run, at the frontier.
     pub(super) ended: Option<Ended>,
     checkpoints: BTreeMap<u64, Vehicle>,
-    /// Their memory, in bytes. What one has for itself does not change once the pioneer has left the next one, and the
-    /// kernel takes half a millisecond to say it.
+    /// Memory of each checkpoint alone, in bytes. It no longer changes once the pioneer has passed the next one, and
+    /// the kernel takes half a millisecond to compute it.
     weights: BTreeMap<u64, u64>,
-    /// Those near where the debugger was lately, the latest last.
+    /// Checkpoints near the debugger's latest positions, the latest last.
     near: Vec<Vehicle>,
     stride_insns: u64,
-    /// The run's last instruction and how it is over there, where another run has found that out.
+    /// Last instruction of the run, and its end there, if another run has found them.
     pub(super) known_end: Option<(u64, Ended)>,
-    /// None: the pioneer.
+    /// The explorer; None: the pioneer.
     explorer: Option<Vehicle>,
     can_copy: bool,
-    /// The run's first instruction, or the one at which it was written to.
+    /// First instruction of the run, or the one at which it was written to.
     pub(super) base: u64,
     most_bytes: u64,
 }
 
-/// What is said where there is no process to ask.
+/// Error for a request without a process.
 const NONE: &str = "no process executes the run";
 
 impl Pool {
-    /// A run that is held at its first instruction, or where it was written to. Its checkpoints may take so much memory;
-    /// with none there are none.
+    /// Pool for a run that is held at its first instruction, or where it was written to. `most_bytes` bounds the
+    /// memory of its checkpoints; 0: none are made.
     pub(super) fn new(pioneer: Vehicle, most_bytes: u64) -> Result<Pool> {
         let (base, frontier) = (pioneer.at.insn, pioneer.at);
         let mut pool = Pool {
@@ -107,35 +107,35 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Whether what lies behind the explorer can be come to without another run.
+    /// Whether going back needs no other run.
     pub(super) fn can_copy(&self) -> bool {
         self.can_copy
     }
 
-    /// How many checkpoints there are, and the memory that they alone have.
+    /// Number of checkpoints, and their own memory in bytes.
     pub(super) fn checkpoints(&self) -> (usize, u64) {
         (self.checkpoints.len(), self.checkpoints.values().map(Vehicle::bytes).sum())
     }
 
-    /// How far the run was executed.
+    /// Furthest instruction that was executed.
     pub(super) fn frontier(&self) -> At {
         self.frontier
     }
 
-    /// Where the debugger is.
+    /// Position of the debugger.
     pub(super) fn at(&self) -> At {
         self.explorer.as_ref().or(self.pioneer.as_ref()).map_or(self.frontier, |vehicle| vehicle.at)
     }
 
-    /// The process that is there.
+    /// Process at that position.
     pub(super) fn current(&mut self) -> Result<&mut Vehicle> {
         self.explorer.as_mut().or(self.pioneer.as_mut()).ok_or_else(|| anyhow::anyhow!(NONE))
     }
 
-    /// A copy of the pioneer where it is held; none where none can be made.
+    /// Copies the pioneer where it is held; None: copies cannot be made.
     fn copy_pioneer(&mut self) -> Result<Option<Vehicle>> {
         let Some(pioneer) = self.pioneer.as_mut().filter(|_| self.can_copy) else { return Ok(None) };
-        // What the firmware has in files, the copies would share.
+        // The firmware's open files would be shared by the copies.
         let shares = pioneer.original().is_some_and(|original| {
             fs::read_dir(original.workspace.scratch()).is_ok_and(|mut files| files.next().is_some())
         });
@@ -158,19 +158,19 @@ impl Pool {
             self.stride_insns *= 2;
             let (base, stride) = (self.base, self.stride_insns);
             self.checkpoints.retain(|&insn, _| insn == base || (insn - base).is_multiple_of(stride));
-            // What was shared with those that go, the others have for themselves when they are gone.
+            // Memory shared with the removed checkpoints now belongs to the others alone.
             self.weights.clear();
         }
         Ok(())
     }
 
-    /// The pioneer's next checkpoint.
+    /// Instruction of the pioneer's next checkpoint.
     fn next_checkpoint(&self) -> u64 {
         self.base + ((self.frontier.insn - self.base) / self.stride_insns + 1) * self.stride_insns
     }
 
-    /// Has the pioneer execute, to an instruction at most, leaving checkpoints. It takes `run`, which has a process
-    /// execute and may be interrupted.
+    /// Executes the pioneer up to an instruction, leaving checkpoints. `run` executes a process, and may be
+    /// interrupted.
     fn pioneer(
         &mut self,
         until: Option<u64>,
@@ -214,7 +214,7 @@ impl Pool {
         }
     }
 
-    /// A process of its own that is held at an instruction which was executed before, or at a checkpoint before it.
+    /// A new process, held at an executed instruction, or at a checkpoint before it.
     fn explorer_before(&mut self, insn: u64) -> Result<Option<Vehicle>> {
         let near = self.near.iter().enumerate().filter(|(_, near)| near.at.insn <= insn);
         let near = near.max_by_key(|(_, near)| near.at.insn).map(|(index, near)| (index, near.at.insn));
@@ -226,7 +226,7 @@ impl Pool {
         }
     }
 
-    /// Puts the debugger at an instruction, or the run's end. None: that takes another run.
+    /// Puts the debugger at an instruction, or at the run's end. None: that takes another run.
     pub(super) fn go(&mut self, insn: u64, run: &mut Run<'_>) -> Result<Option<Held>> {
         if insn > self.frontier.insn && self.ended.is_none() {
             let known = self.known_end.clone().filter(|&(last, _)| insn >= last);
@@ -238,7 +238,7 @@ impl Pool {
                 (held, _) => held,
             });
         }
-        // What is behind the end is at it.
+        // Positions beyond the end count as the end.
         let over = self.ended.clone().filter(|_| insn >= self.frontier.insn);
         let insn = insn.min(self.frontier.insn);
         if !self.can_copy {
@@ -258,7 +258,7 @@ impl Pool {
         if self.explorer.as_ref().is_none_or(|explorer| !is_on_the_way(explorer) || explorer.ended.is_some()) {
             let Some(mut explorer) = self.explorer_before(insn)? else { return Ok(None) };
             if insn - explorer.at.insn > 2 * NEAR_INSNS {
-                // Whoever looks at an instruction wants to see those before it.
+                // The user of an instruction often wants to see those before it.
                 explorer.go(Some(insn - NEAR_INSNS), AtStops::Pass)?;
                 if let Some(near) = explorer.fork()? {
                     self.near.push(near);
@@ -281,11 +281,11 @@ impl Pool {
         Ok(Some(held))
     }
 
-    /// Puts the debugger where the pioneer has been held.
+    /// Puts the debugger where the pioneer was held.
     fn follow(&mut self, held: Option<Held>, run: &mut Run<'_>) -> Result<Option<Held>> {
         let Some(held) = held else { return Ok(None) };
         if self.pioneer.is_none() {
-            // QEMU has gone, or sleeps: a copy is held at its last instruction, or another run has to be.
+            // QEMU has gone, or sleeps: a copy must reach its last instruction, or another run.
             let insn = held.at.insn;
             let there = self.go(insn, run)?;
             return Ok(there.map(|there| {
@@ -297,7 +297,7 @@ impl Pool {
         Ok(Some(held))
     }
 
-    /// Executes from where the debugger is to a stop, or an instruction. None: that takes another run.
+    /// Executes from the debugger's position up to a stop, or an instruction. None: that takes another run.
     pub(super) fn forward(
         &mut self,
         until: Option<u64>,
@@ -308,7 +308,7 @@ impl Pool {
             && self.frontier.insn > explorer.at.insn
         {
             explorer.set_stops(breakpoints, watches)?;
-            // What is held at a breakpoint does not come to it once more.
+            // A process held at a breakpoint does not stop there again.
             let frontier = self.frontier.insn + u64::from(self.ended.is_none());
             let limit = until.map_or(frontier, |until| until.min(frontier));
             let held = run(explorer, Some(limit), AtStops::Hold)?;
@@ -337,7 +337,7 @@ impl Pool {
         self.follow(held, run)
     }
 
-    /// The last stop from one instruction on, before another one that was executed.
+    /// Last stop from one instruction on, before another one that was executed.
     pub(super) fn last_stop(
         &mut self,
         from: u64,
@@ -363,7 +363,7 @@ impl Pool {
         Ok(LastStop::None)
     }
 
-    /// All stops from the start to an instruction or the run's end, and the last of them.
+    /// All stops from the start up to an instruction or the run's end, and the last of them.
     pub(super) fn hits(
         &mut self,
         addresses: &[u64],
@@ -372,7 +372,7 @@ impl Pool {
         run: &mut Run<'_>,
     ) -> Result<(Vec<Hit>, u64)> {
         let (mut hits, mut last) = (0, std::collections::VecDeque::new());
-        // A stop at the instruction that one is held at is counted by that which goes on from there, and not before.
+        // A stop at the instruction where a process is held counts when it goes on from there, and not before.
         let mut found = |held: &Held| {
             hits += held.hits;
             last.extend(held.last_hits.iter().copied());
@@ -386,7 +386,7 @@ impl Pool {
         {
             scout.set_stops(addresses, &[])?;
             let limit = until.map_or(self.frontier.insn, |until| until.min(self.frontier.insn));
-            // In parts: after each it is known how far it has come.
+            // In parts, so that progress is known after each.
             loop {
                 let next = limit.min(scout.at.insn + self.stride_insns);
                 let held = run(&mut scout, Some(next), at_stops)?.uninterrupted()?;
@@ -400,7 +400,7 @@ impl Pool {
             if let Some(pioneer) = &mut self.pioneer {
                 pioneer.set_stops(addresses, &[])?;
             }
-            // Where the debugger is, somebody must stay.
+            // Fork an explorer first, so that one process stays at the debugger's position.
             if self.explorer.is_none() {
                 self.explorer = self.copy_pioneer()?;
             }
@@ -410,7 +410,7 @@ impl Pool {
         Ok((last.into(), hits))
     }
 
-    /// Takes the process that was written to out of the run, to be one of its own.
+    /// Takes the written process out of the pool, to become a run of its own.
     pub(super) fn take_written(&mut self) -> Option<Vehicle> {
         self.explorer.take().or_else(|| self.pioneer.take())
     }

@@ -1,7 +1,8 @@
-//! The instruction that faulted, of a run that ends in the fault's handler: one that says so and exits, or resets.
+//! Finds the faulting instruction of a run that ends in the fault's handler, which prints a message and exits, or
+//! resets.
 //!
-//! A profile does not tell that end from others, but the processor does: a Cortex-M by the number of its active
-//! exception, RISC-V by its traps, of which those are active that no `mret` has left.
+//! A profile does not show that the end is in a handler, but the processor does: a Cortex-M by the number of its
+//! active exception, RISC-V by its traps without an `mret`.
 
 use std::collections::BTreeSet;
 
@@ -23,31 +24,32 @@ pub(super) struct Fault {
     pub(super) what: String,
 }
 
-/// Handlers' starts and ends that are looked at, the last ones of the run.
+/// Most starts and ends of handlers that are examined, the last ones of the run.
 const MAX_HITS: usize = 1 << 16;
 
-/// Starts of handlers at which the processor is asked, where a loop comes to its handler's start again and again.
+/// Most starts of handlers at which the processor's state is read, since a loop may pass its handler's start again
+/// and again.
 const MAX_LOOKS: usize = 1 << 10;
 
-/// Registers of a Cortex-M: where the vector table is (VTOR), and what a fault was (CFSR, HFSR, DFSR, MMFAR, BFAR).
+/// Registers of a Cortex-M: address of the vector table (VTOR), and kind of a fault (CFSR, HFSR, DFSR, MMFAR, BFAR).
 const VTOR: u64 = 0xe000_ed08;
 const CFSR: u64 = 0xe000_ed28;
 
-/// The exceptions of a Cortex-M that are faults: HardFault, MemManage, BusFault, UsageFault, SecureFault.
+/// Exceptions of a Cortex-M that are faults: HardFault, MemManage, BusFault, UsageFault, SecureFault.
 const ARM_FAULTS: std::ops::RangeInclusive<u64> = 3..=7;
 
-/// The causes of RISC-V's traps that are faults: fetches, illegal instructions, breakpoints, loads, stores, page faults;
-/// not the calls of an environment.
+/// Causes of RISC-V's traps that are faults: fetches, illegal instructions, breakpoints, loads, stores, page faults;
+/// environment calls are not.
 const RISCV_FAULTS: [u64; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 15];
 
-/// Those of them that come before the instruction starts that they are of: a jump has led to where there is none.
+/// Causes among them that come before the instruction starts: a jump has led to an address without code.
 const RISCV_FETCHES: [u64; 3] = [0, 1, 12];
 
-/// `mret`.
+/// Code of `mret`.
 const MRET: [u8; 4] = 0x3020_0073_u32.to_le_bytes();
 
-/// The fault in whose handler the run is at its last instruction, if it is in one. Of a fault in a fault's handler, the
-/// first. The run is moved.
+/// Finds the fault in whose handler the run ends, if it does; for a fault within a fault's handler, the first one.
+/// Moves the run.
 pub(super) fn at_end(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Option<Fault>> {
     go(travel, last)?;
     if profile.facts.is_arm() { of_arm(profile, travel, last) } else { of_riscv(profile, travel, last) }
@@ -58,7 +60,7 @@ fn word(travel: &mut dyn Travel, address: u64) -> Result<Option<u64>> {
     Ok((bytes.len() == 4).then(|| little_endian(&bytes)))
 }
 
-/// The active exception of a Cortex-M, where that is a fault.
+/// Number of the active exception of a Cortex-M, if that is a fault.
 fn active_fault(travel: &mut dyn Travel) -> Result<Option<u64>> {
     let number = register(travel, &["xpsr"])?.map(|xpsr| xpsr & 0x1ff);
     Ok(number.filter(|number| ARM_FAULTS.contains(number)))
@@ -75,7 +77,7 @@ fn of_arm(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Optio
     let table = word(travel, VTOR)?.or(profile.facts.vectors).unwrap_or(0);
     let mut until = last + 1;
     let mut found = None;
-    // Each handler is interrupted by a fault of higher priority at most.
+    // A handler is only interrupted by a fault of higher priority.
     for _ in ARM_FAULTS {
         let Some(handler) = word(travel, table + 4 * number)?.map(|handler| handler & !1) else { break };
         let (hits, _) = travel.hits(&[handler], Some(until), MAX_LOOKS)?;
@@ -102,7 +104,7 @@ fn of_riscv(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Opt
     let end_sp = register(travel, &["sp", "x2"])?.unwrap_or(0);
     let end_function = function_at(profile, travel.at().pc);
     let base = vector & !3;
-    // Where interrupts have handlers of their own those come behind that of exceptions.
+    // In vectored mode the interrupts' handlers follow that of exceptions.
     let slots = if vector & 3 == 1 { 64 } else { 1 };
     let handlers: BTreeSet<u64> = (0..slots).map(|slot| base + 4 * slot).collect();
     let insns = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
@@ -113,7 +115,7 @@ fn of_riscv(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Opt
     let all: Vec<u64> = handlers.union(&returns).copied().collect();
     let (hits, _) = travel.hits(&all, Some(last + 1), MAX_HITS)?;
     let mut found = None;
-    // Traps that have been left, and that began before what was looked at.
+    // Number of traps that have been left, and that began before the examined part.
     let mut left = 0_u64;
     let mut looks = 0;
     for &Hit { insn, pc, sp, .. } in hits.iter().rev().filter(|hit| hit.insn > 1) {
@@ -134,7 +136,7 @@ fn of_riscv(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Opt
             let (epc, value) = (register(travel, &["mepc"])?, register(travel, &["mtval"])?);
             go(travel, insn - 1)?;
             let handler = function_at(profile, pc);
-            // A loop may come to the handler's start, too, and a handler may be left by a jump.
+            // A loop may pass the handler's start, too, and a handler may be left by a jump.
             let is_entered = if RISCV_FETCHES.contains(&cause) {
                 handler.is_some() && function_at(profile, travel.at().pc) != handler
             } else {
@@ -151,12 +153,13 @@ fn of_riscv(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Opt
     Ok(found)
 }
 
-/// The first address of the function at an address.
+/// First address of the function at an address.
 fn function_at(profile: &Profile, pc: u64) -> Option<u64> {
     profile.names.function_at(pc).map(|function| function.start)
 }
 
-/// `[irq HardFault]: BusFault: data access at address 0x50000000; at 0x00000142 in main (main.c:12)`.
+/// Text of a fault: `[irq HardFault]: BusFault: data access at address 0x50000000; at 0x00000142 in main
+/// (main.c:12)`.
 fn at_place(profile: &Profile, travel: &dyn Travel, what: String, words: Option<&str>) -> String {
     let words = words.map(|words| format!("{words}; ")).unwrap_or_default();
     format!("{what}: {words}at {}", describe::place(&profile.names, travel.at().pc))
@@ -169,7 +172,7 @@ mod tests {
     use crate::profile::Code;
     use crate::profile::testing::empty;
 
-    /// A run of a Cortex-M: addresses, and the exception that each instruction is in.
+    /// A run of a Cortex-M: addresses, and the active exception at each instruction.
     fn arm(insns: &[(u64, u64)]) -> Fake {
         let pcs: Vec<u64> = insns.iter().map(|insn| insn.0).collect();
         // HardFault is at 0x50, BusFault at 0x60, SysTick at 0x70.
@@ -191,21 +194,21 @@ mod tests {
         let fault = |insn, name: &str| Some(Fault { insn, what: format!("{name}: at 0x00000042 in main") });
         let once = [(0x40, 0), (0x42, 0), (0x50, 3), (0x52, 3)];
         assert_eq!(found(&profile, arm(&once)), fault(2, "[irq HardFault]"));
-        // The last of several, whose handler loops to its start.
+        // The last of several faults, whose handler loops to its start.
         let again = [&once[..], &[(0x44, 0), (0x42, 0), (0x50, 3), (0x50, 3), (0x52, 3)]].concat();
         assert_eq!(found(&profile, arm(&again)), fault(6, "[irq HardFault]"));
-        // A fault in a fault's handler, and one in a tick's.
+        // A fault in a fault's handler, and one in a tick's handler.
         let nested = [(0x40, 0), (0x42, 0), (0x60, 5), (0x62, 5), (0x50, 3), (0x52, 3)];
         assert_eq!(found(&profile, arm(&nested)), fault(2, "[irq BusFault]"));
         let in_tick = [(0x40, 0), (0x70, 15), (0x42, 15), (0x50, 3), (0x52, 3)];
         assert_eq!(found(&profile, arm(&in_tick)), fault(3, "[irq HardFault]"));
-        // What has returned, and what is no fault.
+        // A fault whose handler has returned, and an exception that is no fault.
         assert_eq!(found(&profile, arm(&[&once[..], &[(0x44, 0)]].concat())), None);
         assert_eq!(found(&profile, arm(&[(0x40, 0), (0x70, 15)])), None);
         assert_eq!(found(&profile, arm(&[(0x50, 3), (0x52, 3)])), None, "it was there before the first instruction");
     }
 
-    /// A run of a RISC-V: addresses, with cause and address of the trap that leads to the next.
+    /// A run of a RISC-V: addresses, with cause and address of the trap that leads to the next one.
     fn riscv(insns: &[(u64, Option<(u64, u64)>)]) -> Fake {
         let pcs: Vec<u64> = insns.iter().map(|insn| insn.0).collect();
         let mut travel = Fake::of(&pcs);
@@ -227,19 +230,19 @@ mod tests {
         assert_eq!(found(&profile, riscv(&mended)), None);
         let again = [&mended[..], &[(0x48, Some((5, 0x48))), (0x80, None), (0x82, None)]].concat();
         assert_eq!(found(&profile, riscv(&again)), Some(Fault { insn: 6, what: what(0x48) }));
-        // In the handler another trap has come, and its handler has returned.
+        // Another trap has come in the handler, and its handler has returned.
         let nested = [&again[..], &[(0x80, None), (0x90, None), (0x84, None)]].concat();
         let mut travel = riscv(&nested);
         travel.insns[8].registers[1].1 = 11;
         assert_eq!(found(&profile, travel), Some(Fault { insn: 6, what: what(0x48) }));
-        // A fault in the handler: the first is the crash.
+        // A fault in the handler: the first fault is the crash.
         let twice = [&again[..], &[(0x84, Some((5, 0x84))), (0x80, None), (0x82, None)]].concat();
         assert_eq!(found(&profile, riscv(&twice)), Some(Fault { insn: 6, what: what(0x48) }));
-        // A jump to where there is nothing.
+        // A jump to an unmapped address.
         let jump = [(0x40, None), (0x44, Some((1, 0x5000_0000))), (0x80, None), (0x80, None), (0x82, None)];
         let found_jump = found(&profile, riscv(&jump)).unwrap();
         assert!(found_jump.insn == 2 && found_jump.what.starts_with("[trap instruction access fault]: "));
-        // A call of the environment is none, and a handler that was left by a jump is over.
+        // An environment call is no fault, and a handler that was left by a jump is over.
         let call = [(0x40, None), (0x42, Some((11, 0x42))), (0x80, None), (0x82, None)];
         assert_eq!(found(&profile, riscv(&call)), None);
         let mut left = riscv(&[(0x40, None), (0x42, Some((5, 0x42))), (0x80, None), (0x82, None), (0x50, None)]);

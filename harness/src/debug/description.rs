@@ -1,5 +1,5 @@
-//! The target description: which registers there are, for GDB, made of what QEMU says that the processor has. What GDB
-//! must know by name (`org.gnu.gdb.…`) keeps its feature; the rest is shown all the same.
+//! The target description: the processor's registers for GDB, from QEMU's list. Features that GDB requires by name
+//! (`org.gnu.gdb.…`) keep their names; other registers are shown as well.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,30 +8,30 @@ use decode::Isa;
 
 use crate::debug::travel::Register;
 
-/// A register as GDB is told of it.
+/// A register in the description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// Its name.
     pub name: String,
-    /// Its width.
+    /// Its width in bytes.
     pub bytes: usize,
 }
 
-/// All registers, in the order of their numbers in GDB's protocol, and the document that says so.
+/// All registers in the order of their numbers in GDB's protocol, and the XML document for GDB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// By number.
+    /// Registers by number.
     pub registers: Vec<Described>,
-    /// `target.xml`.
+    /// Content of `target.xml`.
     pub xml: String,
 }
 
-/// A processor's general registers are as wide as this.
+/// Width of a processor's general registers, in bytes.
 fn word_bytes(isa: Isa) -> usize {
     if isa == Isa::Riscv64 { 8 } else { 4 }
 }
 
-/// `target.xml`'s name of an architecture, and GDB's (`set architecture`).
+/// Name of an architecture in `target.xml` and in GDB's `set architecture`.
 fn architecture(isa: Isa) -> &'static str {
     match isa {
         Isa::Riscv32 => "riscv:rv32",
@@ -40,8 +40,8 @@ fn architecture(isa: Isa) -> &'static str {
     }
 }
 
-/// The register that holds the address of the next instruction, and those that a call needs: all that a debugger would
-/// have to write to make the firmware execute what it never did.
+/// Whether a register is the pc or one that a call needs. Writing them would make the firmware execute code that it
+/// never did.
 pub fn is_control(isa: Isa, name: &str) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => ["pc", "sp", "ra"].contains(&name),
@@ -49,7 +49,7 @@ pub fn is_control(isa: Isa, name: &str) -> bool {
     }
 }
 
-/// A register's width where it cannot be read: as others of its feature that begin alike, as a word otherwise.
+/// Width of a register that cannot be read: that of similarly named ones of its feature, or else a word.
 fn width(isa: Isa, register: &Register, all: &[Register]) -> usize {
     let kind = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
     let alike = |other: &&Register| {
@@ -64,7 +64,7 @@ fn width(isa: Isa, register: &Register, all: &[Register]) -> usize {
     }
 }
 
-/// A register's type in GDB's terms.
+/// Type of a register in GDB's terms.
 fn kind(feature: &str, name: &str, bytes: usize) -> String {
     let is_number = |prefix: char| {
         name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
@@ -90,7 +90,7 @@ fn kind(feature: &str, name: &str, bytes: usize) -> String {
     .to_owned()
 }
 
-/// The types that a feature's registers have and GDB does not know.
+/// Definitions of a feature's types that GDB does not know.
 fn types(feature: &str, registers: &[(&Register, usize)]) -> String {
     let mut text = String::new();
     let own = || registers.iter().filter(|(register, _)| register.feature == feature);
@@ -113,7 +113,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Description {
-    /// The description of a processor with these registers. Of several that share a name the first is shown.
+    /// Description of a processor with these registers. Of several with the same name, the first one is shown.
     pub fn of(isa: Isa, all: &[Register]) -> Description {
         let mut names = BTreeSet::new();
         let mut features: Vec<&str> = Vec::new();
@@ -122,7 +122,7 @@ impl Description {
                 features.push(&register.feature);
             }
         }
-        // A feature is one element: what QEMU has of it in several places comes together.
+        // A feature is one element: QEMU's registers of one feature may lie apart in its list.
         let registers: Vec<(&Register, usize)> = features
             .iter()
             .flat_map(|feature| all.iter().filter(move |register| register.feature == *feature))
@@ -131,8 +131,8 @@ impl Description {
             .collect();
         let mut xml =
             String::from("<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target>\n");
-        // Without it GDB takes firmware for what its own default is, as a rule Linux, whose RISC-V is stepped by a
-        // breakpoint at the instruction that GDB expects next: an `mret` would go on to the end of the run.
+        // Without it GDB assumes its default, usually Linux. It would step Linux on RISC-V by a breakpoint at the
+        // expected next instruction, so that an `mret` would go on to the end of the run.
         let _ = writeln!(xml, "<architecture>{}</architecture>\n<osabi>none</osabi>", architecture(isa));
         for feature in features {
             let _ = writeln!(xml, "<feature name=\"{}\">", escaped(feature));

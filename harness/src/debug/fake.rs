@@ -1,4 +1,4 @@
-//! A run made by hand, for the tests of what is built on [`Travel`]: a list of instructions and what each stores.
+//! A synthetic run for tests of code that uses [`Travel`]: a list of instructions with their stores.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,46 +17,46 @@ pub(crate) struct Insn {
     pub(crate) link: u64,
     /// Bytes that it stores, by address.
     pub(crate) stores: Vec<(u64, u8)>,
-    /// Registers before it, beside those above.
+    /// Values of further registers before it.
     pub(crate) registers: Vec<(&'static str, u64)>,
 }
 
-/// The run.
+/// The synthetic run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fake {
     pub(crate) insns: Vec<Insn>,
     /// Memory before the first instruction.
     pub(crate) memory: BTreeMap<u64, u8>,
-    /// Where it is held, from 1; 0: not yet anywhere, which is the first.
+    /// Instruction that it is held at, from 1; 0: not started, which counts as the first.
     pub(crate) insn: u64,
     pub(crate) breakpoints: Vec<u64>,
     pub(crate) watches: Vec<Watch>,
-    /// The vCPU of each instruction, where there are several.
+    /// The vCPU of each instruction, if there are several.
     pub(crate) turns: Vec<usize>,
-    /// Runs from the start, of lists of hits.
+    /// Number of runs from the start made for lists of hits.
     pub(crate) lists: u64,
-    /// It was written to there.
+    /// Instruction at which it was written to.
     pub(crate) written_at: Option<u64>,
-    /// It is held as soon as it goes anywhere.
+    /// Whether it is interrupted whenever it moves.
     pub(crate) is_interrupted: bool,
-    /// Nothing executes any more.
+    /// Whether nothing executes any more.
     pub(crate) is_gone: bool,
 }
 
 impl Fake {
-    /// A run of these addresses with one stack pointer.
+    /// A run of these addresses with a constant stack pointer.
     pub(crate) fn of(pcs: &[u64]) -> Fake {
         let insns = pcs.iter().map(|&pc| Insn { pc, sp: 0x2000_1000, ..Insn::default() });
         Fake { insns: insns.collect(), insn: 1, ..Fake::default() }
     }
 
-    /// The same with a word stored by an instruction, from 1.
+    /// Adds a word stored by an instruction, from 1.
     pub(crate) fn storing(mut self, insn: usize, address: u64, word: u32) -> Fake {
         self.insns[insn - 1].stores.extend((address..).zip(word.to_le_bytes()));
         self
     }
 
-    /// The same with a word in memory.
+    /// Adds a word in memory.
     pub(crate) fn holding(mut self, address: u64, word: u32) -> Fake {
         self.memory.extend((address..).zip(word.to_le_bytes()));
         self
@@ -71,7 +71,7 @@ impl Fake {
         self.stop(Why::End(Ended::At(control::End::Exit, self.insn)))
     }
 
-    /// The first watched store of an instruction.
+    /// Address of an instruction's first watched store.
     fn watched(&self, insn: u64) -> Option<u64> {
         let stores = &self.insns[insn as usize - 1].stores;
         let is_watched = |address: u64| self.watches.iter().any(|watch| watch.range.contains(&address));
@@ -206,7 +206,7 @@ impl Travel for Fake {
     }
 }
 
-/// A kernel of 32 bits whose variables begin at 0x20000000: the running task, and whether the scheduler runs. A control
+/// A 32-bit kernel whose variables begin at 0x20000000: the running task, and whether the scheduler runs. A control
 /// block begins with the saved stack pointer, and has a name.
 pub(crate) fn kernel() -> Kernel {
     Kernel {

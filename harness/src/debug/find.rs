@@ -1,7 +1,7 @@
-//! The search for places: from what a person names to the number of an instruction of the run.
+//! Search for places: turns a user's place into the number of an instruction of the run.
 //!
-//! The profile knows most of them. What it does not hold is found by one more run, which is said before it starts: the
-//! debugger's own, over breakpoints and watched memory, or one that is measured with more than the first.
+//! The profile has most of them. Others need one more run, announced before it starts: the debugger's own, with
+//! breakpoints and watched memory, or a repeated measurement that records more.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::image::symbols;
 use crate::profile::{End, Profile, Span, SpanKind, Task};
 use crate::text::number::{Hex, group, parse_number, plural};
 
-/// Calls that are counted by stopping at each; more are found in a list of all.
+/// Most calls that are counted by stopping at each; more are counted in a list of hits.
 const MAX_STOPS: u64 = 1_000;
 
 /// Most hits that are listed at once.
@@ -31,13 +31,13 @@ const MAX_HITS: u64 = 1 << 22;
 /// Most names that a message lists.
 const MAX_LISTED: usize = 10;
 
-/// Samples of the run that looks when a text was printed: it is found that exactly.
+/// Most samples of the run that searches for printed text, which set its precision.
 const MARKS: u64 = 1 << 20;
 
-/// Longest line of the console that is looked at as a text that may have been meant.
+/// Longest line of the console that is suggested as a similar text.
 const MAX_LINE_BYTES: usize = 200;
 
-/// How the run is to be measured once more.
+/// Setting of a repeated measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
     /// With `--exact`.
@@ -51,7 +51,7 @@ pub enum More {
     },
 }
 
-/// Measures the run once more.
+/// Callback that measures the run once more.
 pub type Again<'a> = dyn FnMut(More) -> Result<Profile> + 'a;
 
 /// A place that has been found.
@@ -59,19 +59,19 @@ pub type Again<'a> = dyn FnMut(More) -> Result<Profile> + 'a;
 pub struct Found {
     /// The instruction's number in the run, from 1 at reset.
     pub insn: u64,
-    /// What is to be said of it beyond where it is.
+    /// Remark besides the position.
     pub note: Option<String>,
 }
 
-/// What places are looked for in.
+/// Search for places in a profile's run.
 pub struct Finder<'a> {
     /// The run.
     pub profile: &'a Profile,
-    /// What the firmware printed, where it was kept.
+    /// Console output of the firmware, if it was kept.
     pub console: Option<Vec<u8>>,
     /// The file with the symbols.
     pub elf: Option<&'a [u8]>,
-    /// The firmware's kernel.
+    /// The firmware's kernel; None: not known.
     pub kernel: Option<Kernel>,
     /// Measures the run once more.
     pub again: Box<Again<'a>>,
@@ -83,13 +83,13 @@ pub struct Finder<'a> {
     before: Vec<u64>,
 }
 
-/// A place that never comes.
+/// Error for a place that never comes.
 fn never(message: impl Into<String>) -> anyhow::Error {
     InputError::new(message).into()
 }
 
 impl<'a> Finder<'a> {
-    /// A finder in a profile's run.
+    /// Finder for a profile's run.
     pub fn new(profile: &'a Profile, again: Box<Again<'a>>) -> Finder<'a> {
         Finder {
             profile,
@@ -103,12 +103,13 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Looks for a place. The run may be moved for it, and is put back where there is none; of what was watched for and
-    /// of breakpoints none is left.
+    /// Finds a place. Moves the run for that, and puts it back if there is no such place; clears all breakpoints and
+    /// watches.
     ///
     /// # Errors
-    /// [`InputError`] where the place never comes, with the nearest that does; [`Refused`] where it is of another run,
-    /// or the search was interrupted; what the run reports.
+    /// [`InputError`] if the place never comes, with the nearest one that does; [`Refused`] if it belongs to another
+    /// run,
+    /// or the search was interrupted; the run's own errors.
     pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         if let (Some(written), false) = (travel.written_at(), matches!(place, Place::Insn(_))) {
             return Err(Refused(format!(
@@ -138,7 +139,8 @@ impl<'a> Finder<'a> {
         (self.profile.facts.before_window_insns + self.profile.total_insns()).max(1)
     }
 
-    /// The number of the last instruction before the window, of each vCPU. Of several it is seen where the window opens.
+    /// Number of each vCPU's last instruction before the window. With several vCPUs it is read at the window's
+    /// opening.
     pub(crate) fn before(&mut self, travel: &mut dyn Travel) -> Result<Vec<u64>> {
         let (vcpus, before) = (self.profile.vcpus.len().max(1), self.profile.facts.before_window_insns);
         if self.before.is_empty() {
@@ -156,14 +158,14 @@ impl<'a> Finder<'a> {
         Ok(self.before.clone())
     }
 
-    /// The number in the run of a vCPU's instruction of the window.
+    /// Number in the run of a vCPU's instruction of the window.
     fn of_vcpu(&mut self, travel: &mut dyn Travel, vcpu: usize, at_insns: u64) -> Result<u64> {
         let before = self.before(travel)?;
         if before.len() == 1 {
             return Ok(before[0] + at_insns);
         }
         let wanted = before[vcpu] + at_insns;
-        // Of all vCPUs, at least as many have started by then.
+        // By then, at least as many instructions of all vCPUs have started.
         let (mut least, mut most) = (self.first() - 1 + at_insns, self.last());
         while least < most {
             let middle = least + (most - least) / 2;
@@ -237,7 +239,7 @@ impl<'a> Finder<'a> {
         Ok(Found { insn: self.last(), note: Some(end) })
     }
 
-    /// The first addresses of the functions that are meant.
+    /// First addresses of the functions that a name refers to.
     fn entries(&self, function: &str) -> Result<Vec<u64>> {
         let places = lookup::places(self.profile, function)?;
         Ok(places.iter().map(|place| code::address_of(self.profile, place.start())).collect())
@@ -283,7 +285,7 @@ impl<'a> Finder<'a> {
         let mut length = (last - from).div_ceil(of_window.div_ceil(self.max_hits).max(1)).max(1);
         let mut counting =
             Counting { turns: &turns, entries: &entries, nth, open: Vec::new(), calls: 0, found: None };
-        // As much at once as there is room for.
+        // Searches in parts, each short enough that its hits can all be kept.
         while from < last && counting.found.is_none() {
             let until = last.min(from + length);
             let (hits, count) = travel.hits(&addresses, Some(until + 1), self.max_hits as usize)?;
@@ -306,7 +308,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The profile with all spans: this one, or one of one more run.
+    /// The profile with all spans: this one, or that of one more run.
     fn spans(&mut self, what: &str, say: &mut dyn FnMut(&str)) -> Result<&Profile> {
         let is_followed = |span: &Span| !matches!(span.kind, SpanKind::Between { .. });
         if !self.profile.tree.is_empty() || self.profile.spans.iter().any(is_followed) {
@@ -364,7 +366,7 @@ impl<'a> Finder<'a> {
         longest.ok_or_else(|| never(format!("{place}: interrupts were never masked and let in again in the window")))
     }
 
-    /// The task that is meant by a name; a namesake by its number, as reports show it.
+    /// Task that a name refers to, with namesakes numbered as in reports.
     fn task(&self, place: &Place, name: &str) -> Result<(&'a Task, String)> {
         let names = task_names(self.profile);
         match names.iter().position(|shown| shown == name.trim()) {
@@ -417,7 +419,7 @@ impl<'a> Finder<'a> {
         let watch = |range: &Range<u64>| Watch { range: range.clone(), access: Access::Write };
         let watches: Vec<Watch> =
             [Some(&kernel.current), kernel.running.as_ref()].into_iter().flatten().map(watch).collect();
-        // The memory of a task that was deleted may be another's afterwards.
+        // The memory of a deleted task may be reused for another one.
         let earlier = self.profile.tasks.iter().take_while(|other| !std::ptr::eq(*other, task));
         let others: u64 = earlier.filter(|other| other.tcb == task.tcb).map(|other| other.switches).sum();
         let mut current = current_task(travel, kernel)?;
@@ -463,7 +465,7 @@ impl<'a> Finder<'a> {
         let word = if self.profile.facts.isa.starts_with("riscv64") { 8 } else { 4 };
         travel.set_watches(&[Watch { range: deepest..deepest + word, access: Access::Write }]);
         while let Why::Watch { .. } = self.forward(travel)?.why {
-            // Stores that clear or paint the stack come from another one. A kernel may save a task's registers below
+            // Stores that clear or paint the stack come from another task. A kernel may save a task's registers below
             // its stack pointer before it moves that.
             let near = |&sp: &u64| (deepest..=deepest + MAX_SAVED_BYTES).contains(&sp);
             if stack_pointers(travel)?.iter().any(near) && self.runs(travel, task)? {
@@ -475,9 +477,9 @@ impl<'a> Finder<'a> {
         Ok(Found { insn, note: Some(notes.join("\n")) })
     }
 
-    /// The instruction after which the stack was deepest that the firmware was started on, and that a Cortex-M's
-    /// interrupts use. Nothing has measured it: it is followed by its writes from the first call on, each of which is
-    /// deeper than those before.
+    /// Finds the instruction at which the firmware's first stack, which a Cortex-M's interrupts also use, was
+    /// deepest. The profile has no measurement: the search follows writes from the first call on, each deeper than
+    /// the ones before.
     fn main_stack(&self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
         let called: BTreeSet<u64> = arcs.filter(|arc| arc.links).map(|arc| arc.target).collect();
@@ -498,7 +500,7 @@ impl<'a> Finder<'a> {
                 Some(sp) if sp <= address.max(lowest) => {
                     (deepest, insn) = (sp.min(deepest - 1), travel.at().insn);
                 }
-                // Something else lies there, and the stack above it.
+                // Other data is there, and the stack lies above it.
                 _ => lowest = address.max(lowest) + 1,
             }
         }
@@ -506,7 +508,7 @@ impl<'a> Finder<'a> {
         Ok(Found { insn, note: Some(format!("the main stack, {depth} deeper than at the first call")) })
     }
 
-    /// Where the data ends that lies below a stack, as far as the file shows it.
+    /// End of the data below a stack, as far as the file shows it.
     fn end_of_data(&self, top: u64) -> u64 {
         let file = self.elf.and_then(|bytes| object::File::parse(bytes).ok());
         let segments = file.iter().flat_map(|file| file.segments());
@@ -519,14 +521,14 @@ impl<'a> Finder<'a> {
         ends.filter(|&end| end < top).max().unwrap_or(0).max(top.saturating_sub(MAX_STACK_BYTES))
     }
 
-    /// Whether a task runs, as far as the kernel shows it.
+    /// Whether a task is running; true if the kernel is not known.
     fn runs(&self, travel: &mut dyn Travel, task: &Task) -> Result<bool> {
         let Some(kernel) = &self.kernel else { return Ok(true) };
         Ok(current_task(travel, kernel)? == Some(task.tcb))
     }
 
-    /// The deepest place of a stack that no instruction wrote to: after one that makes room. What an interrupt saves is
-    /// not written by an instruction.
+    /// Finds the deepest point of a stack that no instruction wrote to: after one that makes room. Registers saved by
+    /// an interrupt are not written by an instruction.
     fn peak_by_moves(&self, travel: &mut dyn Travel, place: &Place, name: &str, deepest: u64) -> Result<Found> {
         let isa = self.profile.facts.isa();
         let insns = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
@@ -567,14 +569,14 @@ impl<'a> Finder<'a> {
         };
         let end = (start + wanted.len()) as u64;
         let (before, total) = (self.profile.facts.before_window_insns, self.profile.total_insns());
-        // What is printed by then, at the first mark that has it.
+        // The first mark that has all of the text.
         let marked = |profile: &Profile| profile.console_marks.iter().find(|mark| mark.1 >= end).map(|mark| mark.0);
         let bound = marked(self.profile).unwrap_or(total).max(1);
         let period_insns = bound.div_ceil(MARKS);
         say("looking for when that was printed: one more run");
         let marks = (self.again)(More::Marks { period_insns, for_insns: bound })?;
         let Some(insn) = marked(&marks) else {
-            // The run's last words come after its last sample.
+            // Output at the very end comes after the last sample.
             return Ok(Found { insn: before + bound, note: None });
         };
         let note = (period_insns > 1)
@@ -582,7 +584,7 @@ impl<'a> Finder<'a> {
         Ok(Found { insn: before + insn, note })
     }
 
-    /// The addresses of a variable, or of what is at one.
+    /// Addresses of a variable, or of the memory at an address.
     pub(crate) fn memory(&self, what: &str) -> Result<Range<u64>> {
         if what.starts_with("0x") {
             let address = parse_number("write", what)?;
@@ -612,7 +614,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// The last write of memory before where the run is held.
+    /// Finds the last write of memory before the current instruction.
     pub(crate) fn written_before(&self, travel: &mut dyn Travel, range: &Range<u64>) -> Result<Option<Found>> {
         travel.set_watches(&[Watch { range: range.clone(), access: Access::Write }]);
         let stop = uninterrupted(travel.backward(1)?)?;
@@ -623,20 +625,20 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Most moves of the stack pointer that are looked at.
+/// Most changes of the stack pointer that are examined.
 const MAX_MOVES: usize = 1 << 22;
 
-/// Largest main stack that is followed.
+/// Largest main stack that is searched, in bytes.
 const MAX_STACK_BYTES: u64 = 1 << 26;
 
-/// Most that a kernel saves of a task below its stack pointer.
+/// Most bytes that a kernel saves below a task's stack pointer.
 const MAX_SAVED_BYTES: u64 = 0x100;
 
-/// What a Cortex-M saves as an interrupt comes: with and without the FPU's registers, with and without a word that
-/// aligns it.
+/// Bytes that a Cortex-M saves for an interrupt: with and without the FPU's registers, with and without a word of
+/// padding.
 const ARM_FRAMES_BYTES: [u64; 4] = [32, 36, 104, 108];
 
-/// The jumps back to a function's own start, which are no calls: address, address after it, target.
+/// Jumps back to a function's own start, which are no calls: address, address after it, target.
 struct Turns(Vec<(u64, u64, u64)>);
 
 impl Turns {
@@ -651,22 +653,22 @@ impl Turns {
         Turns(turns)
     }
 
-    /// What is to be followed: the entries, the jumps, and what comes where they are not taken.
+    /// Addresses to follow: the entries, the jumps, and the instructions after them.
     fn addresses(&self, entries: &[u64]) -> Vec<u64> {
         let of_jumps = self.0.iter().flat_map(|&(site, after, _)| [site, after]);
         entries.iter().copied().chain(of_jumps).collect::<BTreeSet<u64>>().into_iter().collect()
     }
 }
 
-/// Entries from outside, as hits tell them in their order.
+/// Counts entries from outside, from hits in their order.
 struct Counting<'t> {
     turns: &'t Turns,
     entries: &'t [u64],
     nth: u64,
-    /// Jumps that are under way, the innermost last: an interrupt may come before what they lead to.
+    /// Jumps under way, the innermost last: an interrupt may come before their targets.
     open: Vec<(u64, u64)>,
     calls: u64,
-    /// The one that is looked for.
+    /// The entry that is searched for.
     found: Option<Hit>,
 }
 
@@ -687,14 +689,15 @@ impl Counting<'_> {
             let index = self.open.iter().rposition(|&(_, sp)| sp == hit.sp);
             index.into_iter().for_each(|index| self.open.truncate(index));
         }
-        // An instruction may be a jump and an entry: the function is one endless loop.
+        // An instruction may be both a jump and an entry: the function is one endless loop.
         if let Some(&(_, _, target)) = turns.iter().find(|&&(site, _, _)| site == hit.pc) {
             self.open.push((target, hit.sp));
         }
     }
 }
 
-/// `the stack of log at its deepest: 212 of 512 bytes used, 300 left`, as far as its ends are known.
+/// Text for a stack's depth, as far as its bounds are known: `the stack of log at its deepest: 212 of 512 bytes used,
+/// 300 left`.
 fn depth(task: &Task, name: &str, deepest: u64) -> String {
     let used = task.stack_end.and_then(|end| end.checked_sub(deepest));
     let left = task.stack_start.map(|start| deepest.saturating_sub(start));
@@ -714,21 +717,21 @@ fn longest<'s>(spans: impl Iterator<Item = &'s Span>) -> Option<&'s Span> {
     spans.min_by_key(|span| (std::cmp::Reverse(span.max_insns), span.longest_since_insns))
 }
 
-/// The first instruction of the longest span, and how long it is.
+/// First instruction of the longest span, with its length.
 fn found_span(profile: &Profile, span: &Span) -> Found {
     let insn = profile.facts.before_window_insns + span.longest_since_insns + 1;
     let [longest, mean] = [span.max_insns, span.mean_insns()].map(group);
     Found { insn, note: Some(format!("{longest} instructions, the longest of {}; mean {mean}", group(span.count))) }
 }
 
-/// The running task's control block, by the kernel's own variables; None: the scheduler does not run.
+/// Control block of the running task, from the kernel's variables; None: the scheduler does not run.
 pub(crate) fn current_task(travel: &mut dyn Travel, kernel: &Kernel) -> Result<Option<u64>> {
     if let Some(running) = &kernel.running
         && travel.read(running.start, (running.end - running.start) as usize)?.iter().all(|&byte| byte == 0)
     {
         return Ok(None);
     }
-    // One core's.
+    // Only one core's pointer.
     let bytes = (kernel.current.end - kernel.current.start).min(8) as usize;
     let read = travel.read(kernel.current.start, bytes)?;
     Ok((read.len() == bytes).then(|| little_endian(&read)).filter(|&tcb| tcb != 0))
@@ -739,7 +742,7 @@ fn argument(travel: &mut dyn Travel, is_arm: bool) -> Result<Option<u64>> {
     register(travel, if is_arm { &["r0"] } else { &["a0", "x10"] })
 }
 
-/// The pointer to the stack that the firmware was started on.
+/// Pointer to the stack that the firmware was started on.
 fn main_stack_pointer(travel: &mut dyn Travel) -> Result<Option<u64>> {
     match register(travel, &["msp"])? {
         None => register(travel, &["sp", "x2", "r13"]),
@@ -747,7 +750,7 @@ fn main_stack_pointer(travel: &mut dyn Travel) -> Result<Option<u64>> {
     }
 }
 
-/// The stack pointers that the processor has.
+/// All stack pointers of the processor.
 fn stack_pointers(travel: &mut dyn Travel) -> Result<Vec<u64>> {
     let names = ["sp", "x2", "r13", "psp", "msp"];
     let registers = travel.registers()?;
@@ -755,7 +758,7 @@ fn stack_pointers(travel: &mut dyn Travel) -> Result<Vec<u64>> {
     Ok(are.map(|register| little_endian(&register.bytes)).collect())
 }
 
-/// Addresses of a variable of the firmware's.
+/// Addresses of a variable of the firmware.
 fn variable(elf: Option<&[u8]>, load_bias: u64, name: &str) -> Result<Range<u64>> {
     let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else {
         return Err(never(format!("write:{name}: the image has no symbols; give an address (0x…)")));
@@ -794,7 +797,7 @@ fn variable(elf: Option<&[u8]>, load_bias: u64, name: &str) -> Result<Range<u64>
     }
 }
 
-/// The line of the console that is most like a text.
+/// Line of the console that is most similar to a text.
 fn nearest_line(console: &[u8], text: &str) -> Option<String> {
     let console = String::from_utf8_lossy(console);
     let lines: BTreeSet<&str> = console.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -817,12 +820,12 @@ fn times(count: u64) -> String {
     }
 }
 
-/// `7 samples were`, `1 sample was`.
+/// Count with its verb, as in `7 samples were` and `1 sample was`.
 fn were(count: u64, noun: &str) -> String {
     format!("{} {}", plural(count, noun), if count == 1 { "was" } else { "were" })
 }
 
-/// Names in their order, cut short.
+/// Names in their order, with the number of those left out.
 fn listed(names: &[String]) -> String {
     let mut text = names.iter().take(MAX_LISTED).cloned().collect::<Vec<_>>().join(", ");
     if let more @ 1.. = names.len().saturating_sub(MAX_LISTED) {
@@ -838,7 +841,7 @@ mod tests {
     use crate::profile::VcpuCounts;
     use crate::profile::testing::empty;
 
-    /// What `main` at 0x40 and `spin` at 0x50, whose loop begins at its first instruction, have executed.
+    /// Profile of executed addresses: `main` at 0x40, and `spin` at 0x50, whose loop begins at its first instruction.
     fn profile(pcs: &[u64]) -> Profile {
         let mut profile = empty().function("main", 0x40, 0x10).function("spin", 0x50, 0x10);
         for pc in pcs.iter().collect::<BTreeSet<_>>() {
@@ -870,7 +873,7 @@ mod tests {
         Tried { found, said, travel }
     }
 
-    /// The instruction, or the message.
+    /// Finds a place; the error is its message.
     fn find(profile: &Profile, travel: &Fake, place: &str) -> Result<u64, String> {
         let tried = try_with(&mut Finder::new(profile, Box::new(no_run)), travel, place);
         if tried.found.is_err() {
@@ -879,7 +882,7 @@ mod tests {
         tried.found.map(|found| found.insn)
     }
 
-    /// Two calls of `spin`: of two turns, and of one.
+    /// Two calls of `spin`: one with two turns, and one with one turn.
     const PCS: [u64; 11] = [0x40, 0x42, 0x50, 0x52, 0x50, 0x52, 0x54, 0x44, 0x42, 0x50, 0x52];
 
     #[test]
@@ -906,9 +909,9 @@ mod tests {
         profile.samples[0].at_insns = 3;
         profile.vcpus.push(VcpuCounts::default());
         let mut travel = Fake::of(&PCS);
-        // The other one executes the first four, and each second one after that.
+        // The other vCPU executes the first four, and every second one after that.
         travel.turns = (0..PCS.len()).map(|index| usize::from(index < 4 || index % 2 == 1)).collect();
-        // The third instruction of the first one is the fifth, seventh, ninth.
+        // The third instruction of the first vCPU is the ninth of the run.
         assert_eq!(find(&profile, &travel, "sample:1"), Ok(9));
     }
 
@@ -927,7 +930,7 @@ mod tests {
         let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &travel, "call:spin:2");
         assert_eq!(tried.said, ["looking for call 2 of spin: one more run"]);
         assert_eq!((tried.travel.lists, tried.found.unwrap().note), (1, None));
-        // Where there is room for fewer, it takes more runs.
+        // With room for fewer hits, it takes more runs.
         for max_hits in 1..7 {
             let mut finder = Finder::new(&profile, Box::new(no_run));
             finder.max_hits = max_hits;
@@ -939,7 +942,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_between_a_jump_and_the_loops_start_may_call_the_function_itself() {
-        // The handler calls `spin` deeper in the stack, whose loop it turns once.
+        // The handler calls `spin` deeper in the stack, with one turn of its loop.
         let pcs = [0x40, 0x42, 0x50, 0x52, 0x60, 0x50, 0x52, 0x50, 0x52, 0x54, 0x62, 0x50, 0x52, 0x54];
         let mut travel = Fake::of(&pcs);
         travel.insns[4..11].iter_mut().for_each(|insn| insn.sp -= 0x40);
@@ -954,7 +957,7 @@ mod tests {
         let mut profile = profile(&PCS[7..]);
         profile.facts.before_window_insns = 7;
         assert_eq!(find(&profile, &Fake::of(&PCS), "call:spin"), Ok(10));
-        // Without the loop's jump the run is stopped at each.
+        // Without the loop's jump, the run is stopped at each entry.
         let pcs = [0x42, 0x50, 0x54, 0x42, 0x50, 0x54, 0x42, 0x50, 0x54];
         let mut profile = self::profile(&pcs[3..]);
         profile.vcpus[0].arcs.pop();
@@ -1052,14 +1055,14 @@ mod tests {
         assert!(find(&profile, &travel, "write:counter").unwrap_err().contains("the image has no symbols"));
     }
 
-    /// Tasks at 0x20000000 and 0x20000100 by the profile, of which the second runs twice, from instructions 6 and 10 on.
+    /// Tasks at 0x20000000 and 0x20000100; the second one runs twice, from instructions 6 and 10 on.
     fn switching() -> (Profile, Fake) {
         let mut profile = profile(&PCS).task_called("blink").task_called("log");
         profile.tasks[1].switches = 2;
         let travel = Fake::of(&PCS)
             .holding(0x2000_0000, 0)
             .holding(0x2000_0004, 0)
-            // Before the scheduler runs nothing does.
+            // Before the scheduler runs, no task does.
             .storing(1, 0x2000_0000, 0x2000_0100)
             .storing(2, 0x2000_0000, 0x2000_0000)
             .storing(3, 0x2000_0004, 1)
@@ -1083,7 +1086,7 @@ mod tests {
             at("switch:log:3"),
             Err("switch:log:3: log was switched in 2 times; the last is switch:log:2".to_owned())
         );
-        // Another task at the address of one that was deleted.
+        // Another task at the address of a deleted one.
         let mut again = profile.clone();
         again.tasks[1].switches = 1;
         again = again.task_called("late");
@@ -1108,7 +1111,7 @@ mod tests {
         let mut finder = Finder::new(&profile, Box::new(no_run));
         finder.kernel = Some(kernel());
         assert_eq!(try_with(&mut finder, &travel, "peak-stack:log").found.unwrap().insn, 11);
-        // The task with least room.
+        // The task with the least room.
         let found = try_with(&mut finder, &travel, "peak-stack").found.unwrap();
         let note = Some("the stack of log at its deepest: 1,280 of 1,280 bytes used, 0 left".to_owned());
         assert_eq!(found, Found { insn: 11, note });
@@ -1141,7 +1144,7 @@ mod tests {
         let profile = profile(&PCS);
         let sps = [0x1000, 0x1000, 0x1000, 0x1000, 0xff0, 0xff0, 0xff0, 0xfd8, 0x1000, 0x1000, 0x1000];
         let mut travel = Fake::of(&PCS)
-            // As it is called, a heap, deeper, not as deep, something else again.
+            // In order: at the call, on a heap, deeper, less deep, other data.
             .storing(4, 0x2000_0ff0, 1)
             .storing(5, 0x2000_0100, 1)
             .storing(6, 0x2000_0104, 1)
@@ -1154,7 +1157,7 @@ mod tests {
         let tried = try_with(&mut Finder::new(&profile, Box::new(no_run)), &travel, "peak-stack");
         let note = Some("the main stack, 40 bytes deeper than at the first call".to_owned());
         assert_eq!(tried.found, Ok(Found { insn: 8, note }));
-        // With a stack for its tasks the processor has another pointer to it.
+        // With a separate stack for tasks the processor has another pointer to the main one.
         travel.insns.iter_mut().for_each(|insn| insn.registers.push(("msp", 0x2000_2000)));
         travel.insns[9].registers[0].1 = 0x2000_1fc0;
         travel.insns[8].stores = vec![(0x2000_1fc0, 1)];
@@ -1212,7 +1215,7 @@ mod tests {
         assert_eq!(at("console:boot"), Ok(5));
         assert_eq!(at("console:read"), Ok(9));
         assert_eq!(at("console:ready"), Ok(11));
-        // After the last mark it is the end.
+        // Output after the last mark is found at the end.
         assert_eq!(at("console:ok"), Ok(13));
         let error = at("console:raedy").unwrap_err();
         assert_eq!(error, "console:raedy: that was never printed; the nearest is console:ready");

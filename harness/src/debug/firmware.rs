@@ -1,7 +1,7 @@
-//! The files that a profile was made of, found by their content: a profile holds their hashes, and no paths.
+//! Finds the files of a profile's firmware by their content: a profile has their hashes, and no paths.
 //!
-//! Whoever made the profile chose hash and name, so neither leads anywhere: the search goes by folders of the user's, in
-//! bounds, and follows no symbolic link.
+//! The profile's author chose hash and name, so they must not lead to any path. The search covers folders of the
+//! user's, within bounds, and follows no symbolic link.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -12,47 +12,47 @@ use std::path::{Path, PathBuf};
 use crate::image::bounded_read;
 use crate::image::sha256_hex;
 
-/// Folders below the first that are gone into.
+/// Greatest depth of folders that are searched.
 const MAX_DEPTH: usize = 8;
 
-/// Most entries of folders that are looked at.
+/// Most entries of folders that are examined.
 const MAX_ENTRIES: usize = 50_000;
 
-/// Most bytes that are read to be hashed.
+/// Most bytes that are hashed.
 const MAX_HASHED_BYTES: u64 = 2 << 30;
 
-/// What an ELF file begins with.
+/// First bytes of an ELF file.
 const ELF: [u8; 4] = *b"\x7fELF";
 
-/// A file that is looked for.
+/// A file to be found.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// The name that it had; files of other names are looked at after those that have it. None: it is not known.
+    /// Its original name; files with other names are examined later. None: unknown.
     pub name: Option<&'a str>,
     /// SHA-256 of its bytes, in hex.
     pub sha256: &'a str,
 }
 
-/// What a search has come to.
+/// Result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The file.
+    /// The file, if found.
     pub found: Option<PathBuf>,
-    /// The first of its name with other bytes.
+    /// The first file of its name with other content.
     pub namesake: Option<PathBuf>,
-    /// Files that were hashed.
+    /// Number of files that were hashed.
     pub files: u64,
-    /// Not everything was looked at.
+    /// Whether the search was cut short by its bounds.
     pub is_cut: bool,
     entries: usize,
     hashed_bytes: u64,
 }
 
 impl Search {
-    /// Looks for a file below `here`, and in the folders `beside`, not below them.
+    /// Searches for a file below `here`, and directly in the folders `beside`.
     pub fn of(wanted: Wanted<'_>, here: &Path, beside: &[PathBuf]) -> Search {
         let mut search = Search::default();
-        // With how many levels below them are looked at; None: those beside.
+        // Folders with the number of levels to search below them; None: folders of `beside`.
         let mut folders = VecDeque::from([(here.to_owned(), Some(MAX_DEPTH))]);
         folders.extend(beside.iter().map(|folder| (folder.clone(), None)));
         while let Some((folder, depth)) = folders.pop_front() {
@@ -67,7 +67,7 @@ impl Search {
         search
     }
 
-    /// Looks at the files of a folder. Returns the folders in it.
+    /// Examines the files of a folder. Returns the folders in it.
     fn look(&mut self, wanted: Wanted<'_>, folder: &Path) -> Vec<PathBuf> {
         let is_namesake = |name: &OsString| wanted.name.is_some_and(|wanted| name == wanted);
         let (mut files, mut folders) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ impl Search {
         folders.into_iter().map(|name| folder.join(name)).collect()
     }
 
-    /// Whether a file has the bytes.
+    /// Whether a file has this hash.
     fn is(&mut self, path: &Path, sha256: &str) -> bool {
         let length = fs::symlink_metadata(path).map_or(0, |meta| meta.len());
         if length > bounded_read::MAX_BYTES || self.hashed_bytes + length > MAX_HASHED_BYTES {

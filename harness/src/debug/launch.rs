@@ -1,4 +1,4 @@
-//! QEMU started so that its run can be held at any instruction.
+//! Starts QEMU so that its run can be held at any instruction.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -28,10 +28,10 @@ use crate::run::request::plan::Plan;
 use crate::run::store::staging::Making;
 use crate::run::store::workspace::Workspace;
 
-/// How long QEMU may take to come to the first instruction.
+/// Longest time that QEMU may take to reach the first instruction.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everything that the run is started from, as often as it takes.
+/// Everything that the run is started from, for any number of starts.
 #[derive(Debug)]
 pub(crate) struct Launch {
     options: Options,
@@ -42,7 +42,7 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Reads what the options name.
+    /// Reads the files that the options name.
     ///
     /// # Errors
     /// As a profiling run.
@@ -59,12 +59,12 @@ impl Launch {
         &self.loaded
     }
 
-    /// Starts QEMU, held before the first instruction. `watches`: accesses of memory can be watched in it.
+    /// Starts QEMU, held before the first instruction. `watches`: accesses of memory can be watched.
     ///
     /// # Errors
-    /// [`EmulatorError`] when it does not come to that.
+    /// [`EmulatorError`] when it does not get there.
     pub(crate) fn start(&mut self, watches: bool, interrupted: &Interrupted) -> Result<Vehicle> {
-        // Each thing is refused once.
+        // Each feature is refused only once.
         for _ in 0..3 {
             if let Some(vehicle) = self.try_start(watches, interrupted)? {
                 return Ok(vehicle);
@@ -78,7 +78,7 @@ impl Launch {
         request.is_debugged = true;
         request.is_watched = watches;
         request.is_copied = is_copied;
-        // What a profile counts and follows is none of this run's matter, nor how much of the run it measures.
+        // This run neither counts nor follows, and has no window.
         request.period_insns = MAX_INSNS - 1;
         (request.jitter_seed, request.for_insns, request.max_insns, request.max_depth) = (None, None, None, None);
         (request.is_exact, request.has_marks, request.is_oracle) = (false, false, false);

@@ -20,6 +20,5 @@ pub mod thread;
 pub mod threads;
 pub mod travel;
 
-/// What the names of the directories begin with that runs of a debugger work in. What was left by debuggers that were
-/// killed is removed by the next.
+/// Prefix of the working directories of a debugger's runs. The next debugger removes those of killed ones.
 pub(crate) const WORKSHOP: &str = "harness-debug-";

@@ -1,4 +1,4 @@
-//! The commands that GDB's `monitor` passes on: where the run is, and to go to a place by its name.
+//! Commands of GDB's `monitor`: report the position, and go to a place by its name.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,13 +19,13 @@ use crate::text::number::{Hex, group, plural, share};
 /// Most rows of a list.
 const MAX_ROWS: usize = 10;
 
-/// Why something was refused: the server's, which knows what it refused.
+/// Command for the reason of a refusal; the server answers it itself.
 pub(super) const WHY: &str = "why";
 
-/// Before a step by which the debugger asks where the run is: the server's, which answers it.
+/// Command before a step that only asks for the position; the server answers it itself.
 pub(super) const STAY: &str = "stay";
 
-/// The commands, and what they say.
+/// The commands and their output.
 const COMMANDS: [(&str, &str); 11] = [
     ("where", "instruction, time, function, task, interrupt"),
     ("goto PLACE", "go to a place, forwards or backwards"),
@@ -42,21 +42,20 @@ const COMMANDS: [(&str, &str); 11] = [
 
 /// Answers the commands.
 pub struct Monitor<'a> {
-    /// What places are looked for in.
+    /// Search for places.
     pub finder: Finder<'a>,
-    /// The firmware's tasks, where its kernel is known.
+    /// The firmware's tasks; None: its kernel is not known.
     pub threads: Option<Threads>,
 }
 
 impl Monitor<'_> {
-    /// Answers one command; its errors are answers, too. Ends with a line's end. `say` is told what takes long before it
-    /// is done.
+    /// Answers one command, also with its errors; the answer ends with a line break. `say` announces slow operations.
     pub fn monitor(&mut self, travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String {
         let words = words.trim();
         let (command, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
         let answer = self.answer(travel, command, rest.trim(), say);
         let mut said = answer.unwrap_or_else(|error| format!("{error:#}"));
-        // What the profile says is not of the run that was written to.
+        // The profile's data do not belong to a run that was written to.
         let is_profiles = ["where", "goto", "profile", "bins", "stack"].contains(&command);
         if let (Some(written), true) = (travel.written_at(), is_profiles) {
             let line_end = if said.ends_with('\n') { "" } else { "\n" };
@@ -141,7 +140,7 @@ impl Monitor<'_> {
         }
     }
 
-    /// `instruction 17 of the window (insn:17)`.
+    /// Text for an instruction: `instruction 17 of the window (insn:17)`.
     fn counted(&self, insn: u64) -> String {
         let facts = &self.finder.profile.facts;
         match insn.checked_sub(facts.before_window_insns) {
@@ -171,7 +170,7 @@ impl Monitor<'_> {
         Ok(text)
     }
 
-    /// The samples of the profile up to here, with their numbers.
+    /// Samples of the profile up to here, with their numbers.
     fn samples(&mut self, travel: &mut dyn Travel) -> Result<Vec<(usize, &wire::sample::Sample)>> {
         let profile = self.finder.profile;
         let before = self.finder.before(travel)?;
@@ -198,7 +197,7 @@ impl Monitor<'_> {
         self.counts(travel, "address", bin)
     }
 
-    /// What the samples up to here were taken in, most first.
+    /// Counts the samples up to here by a property, most first.
     fn counts(
         &mut self,
         travel: &mut dyn Travel,
@@ -244,7 +243,7 @@ impl Monitor<'_> {
         let _ = writeln!(text, "  {}", describe::place(&profile.names, sample.pc));
         for frame in profile.stack(sample.stack).iter().rev() {
             let _ = match frame.kind {
-                // The call itself is before where it returns to.
+                // The call itself is before its return address.
                 FrameKind::Caller { return_addr } => {
                     let call = (return_addr & !1).saturating_sub(1);
                     writeln!(text, "  {}", describe::place(&profile.names, call))
@@ -283,7 +282,7 @@ impl Monitor<'_> {
             let [cause, pc] = [register(travel, &["mcause"])?, register(travel, &["mepc"])?];
             let (Some(cause), Some(pc)) = (cause, pc) else { return Ok("mcause cannot be read here".to_owned()) };
             let bits = if profile.facts.isa.starts_with("riscv64") { 64 } else { 32 };
-            // As the profile numbers them: the highest of 64 bits for interrupts.
+            // Numbered as in the profile: the highest of 64 bits marks interrupts.
             let number = (cause & !(1 << (bits - 1))) | (cause >> (bits - 1) & 1) << 63;
             let place = describe::place(&profile.names, pc);
             if number == 0 && pc == 0 {
@@ -303,7 +302,7 @@ fn is_command(word: &str) -> bool {
     COMMANDS.iter().any(|(form, _)| form.split(' ').next() == Some(word))
 }
 
-/// What can be asked, and what cannot be read.
+/// Help on commands and places, and on what cannot be read.
 fn help() -> String {
     let mut text = String::new();
     for (form, meaning) in COMMANDS {
@@ -320,7 +319,7 @@ fn help() -> String {
     text
 }
 
-/// The name of an exception, by the handler that the profile has seen of it.
+/// Name of an exception, by its handler in the profile.
 fn name(profile: &Profile, number: u64) -> String {
     let seen = profile.stacks.iter().find_map(|frame| match frame.kind {
         FrameKind::Exception { number: other, handler, .. } if other == number => Some(handler),
@@ -329,9 +328,9 @@ fn name(profile: &Profile, number: u64) -> String {
     Exceptions::new(profile).name(number, seen.unwrap_or(0))
 }
 
-/// The name of a task by its control block.
+/// Name of a task, by its control block.
 fn task_name(profile: &Profile, tcb: u64) -> String {
-    // A task that was deleted may have had the same: the last one is the likeliest.
+    // A deleted task may have had the same block: the last one is the likeliest.
     let index = profile.tasks.iter().rposition(|task| task.tcb == tcb);
     index.map_or_else(|| Hex(tcb).to_string(), |index| task_names(profile)[index].clone())
 }
@@ -340,7 +339,7 @@ fn shown(profile: &Profile, thread: &Thread) -> String {
     if thread.name.is_empty() { task_name(profile, thread.id) } else { thread.name.clone() }
 }
 
-/// Virtual time before an instruction. A processor that sleeps passes time without instructions.
+/// Text for the virtual time before an instruction. The time of a sleeping processor is not included.
 fn time(facts: &Facts, insn: u64) -> String {
     let ns = u128::from(insn.saturating_sub(1)) << facts.icount_shift;
     let (ms, rest) = (ns / 1_000_000, ns % 1_000_000);
@@ -394,7 +393,7 @@ mod tests {
         assert!(!monitor.monitor(&mut travel, "help", &mut |_| ()).contains("instruction 8"));
     }
 
-    /// What is said, and where the run is then.
+    /// Answers to commands, and the final position.
     fn answers(words: &[&str]) -> (Vec<String>, u64) {
         let profile = profile();
         let finder = Finder::new(&profile, Box::new(|_| panic!("it is in the profile")));

@@ -1,21 +1,21 @@
-//! Packets of GDB's protocol that are not `gdbstub`'s: what tells a debugger from other clients, and errors in words, one
-//! of which tells a second debugger that it is one.
+//! Packets of GDB's protocol that `gdbstub` does not handle: recognising a debugger among other clients, and errors
+//! with a text, such as the one for a second debugger.
 
-/// Longest first packet of a debugger.
+/// Longest first packet of a debugger, in bytes.
 const MAX_GREETING_BYTES: usize = 4096;
 
-/// What a client's first bytes are.
+/// Kind of a client's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::debug) enum Greeting {
     /// The beginning of a packet, or nothing.
     Begun,
-    /// A packet, after acknowledgements: a debugger.
+    /// A packet, after any acknowledgements: the client is a debugger.
     Packet,
     /// Anything else.
     Other,
 }
 
-/// Looks whether a client is a debugger.
+/// Classifies a client's first bytes.
 pub(in crate::debug) fn greeting(said: &[u8]) -> Greeting {
     let is_between = |byte: &u8| b"+-\x03".contains(byte);
     let start = said.iter().position(|byte| !is_between(byte)).unwrap_or(said.len());
@@ -45,7 +45,7 @@ pub(in crate::debug) fn packet(body: &str) -> String {
     format!("${body}#{:02x}", checksum_of(body.as_bytes()))
 }
 
-/// An error's packet in words, which GDB shows where it has none of its own.
+/// An error packet with a text, which GDB shows if it has none of its own.
 pub(in crate::debug) fn error_packet(reason: &str) -> String {
     let is_plain = |c: char| c.is_ascii_graphic() && !"#$*}".contains(c);
     let plain: String = reason.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();

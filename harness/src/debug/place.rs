@@ -1,14 +1,14 @@
-//! PLACE: an instruction of a run as people name it, and the words that `--at` and `monitor goto` read.
+//! PLACE: the user's notation for an instruction of a run, read by `--at` and `monitor goto`.
 //!
-//! Places are of the profile: instructions are counted from where its window opened, samples and calls as its reports
-//! count them. Which instruction of the run that is, [`crate::debug::find`] says.
+//! Places refer to the profile: instructions are counted from the window's opening, samples and calls as in its
+//! reports. [`crate::debug::find`] turns a place into an instruction of the run.
 
 use std::fmt;
 
 use crate::error::InputError;
 use crate::text::number::parse_number;
 
-/// An instruction of a run, as it is named.
+/// An instruction of a run, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// `sample:N`: the instruction of the N-th sample, from 1.
@@ -17,41 +17,41 @@ pub enum Place {
     Insn(u64),
     /// `call:FUNC[:K]`: the first instruction of the K-th call of a function, from 1.
     Call {
-        /// The function, as every command takes it.
+        /// The function, as for every command.
         function: String,
-        /// K.
+        /// The number K.
         nth: u64,
     },
-    /// `max:FUNC`: the first instruction of the call that took longest.
+    /// `max:FUNC`: the first instruction of the longest call.
     Max {
         /// The function.
         function: String,
     },
-    /// `max-irq:NAME`: the first instruction of the handler where it took longest.
+    /// `max-irq:NAME`: the first instruction of the handler's longest run.
     MaxIrq {
-        /// The interrupt, as reports name it, with or without brackets.
+        /// The interrupt, named as in reports, with or without brackets.
         name: String,
     },
-    /// `masked-max`: where interrupts begin to be masked for longest.
+    /// `masked-max`: the beginning of the longest time with interrupts masked.
     MaskedMax,
-    /// `peak-stack[:TASK]`: where the stack of a task was deepest.
+    /// `peak-stack[:TASK]`: the instruction at which a task's stack was deepest.
     PeakStack {
-        /// The task; None: the one that has least room left.
+        /// The task; None: the one with the least room left.
         task: Option<String>,
     },
-    /// `console:TEXT`: as this text has been printed for the first time.
+    /// `console:TEXT`: the instruction by which this text was first printed.
     Console {
         /// The text.
         text: String,
     },
-    /// `switch:TASK[:K]`: where a task is switched in for the K-th time, from 1.
+    /// `switch:TASK[:K]`: the K-th switch to a task, from 1.
     Switch {
         /// The task.
         task: String,
-        /// K.
+        /// The number K.
         nth: u64,
     },
-    /// `crash`: the fault, or whatever else ended the run in failure.
+    /// `crash`: the fault, or any other bad end of the run.
     Crash,
     /// `end`: the run's last instruction.
     End,
@@ -59,12 +59,12 @@ pub enum Place {
     Write {
         /// The address (`0x…`) or the variable.
         what: String,
-        /// The place before which it is looked for; None: the end.
+        /// The place before which it is searched for; None: the end.
         before: Option<Box<Place>>,
     },
 }
 
-/// What a place begins with, what follows it, and what it is: for messages and for help.
+/// Forms of places: beginning, arguments, and meaning, for messages and help.
 pub const FORMS: [(&str, &str, &str); 12] = [
     ("sample", ":N", "the N-th sample"),
     ("insn", ":N", "the N-th instruction of the window"),
@@ -84,7 +84,7 @@ impl Place {
     /// Reads a place.
     ///
     /// # Errors
-    /// Saying at which column what is wrong, and what can be written.
+    /// With the column of the mistake, and the valid forms.
     pub fn parse(typed: &str) -> Result<Place, InputError> {
         let wrong = |column: usize, what: String| {
             InputError::new(format!("{typed}: {what} (column {})", typed[..column].chars().count() + 1))
@@ -108,7 +108,7 @@ impl Place {
             Ok(number) => Ok(number),
             Err(_) => Err(wrong(at, format!("`{text}` is no number; write it as 2000000, 2M, 1.5G or 0x1000"))),
         };
-        // A name may have colons of its own: `FILE:NAME`, `Type::function`.
+        // A name may contain colons: `FILE:NAME`, `Type::function`.
         let counted = || -> Result<(String, u64), InputError> {
             let all = needed()?.trim_end();
             let split = all.rsplit_once(':').filter(|(name, nth)| !name.ends_with(':') && is_number(nth));
@@ -134,7 +134,7 @@ impl Place {
             "masked-max" => alone(Place::MaskedMax),
             "peak-stack" if rest.is_none() => Ok(Place::PeakStack { task: None }),
             "peak-stack" => Ok(Place::PeakStack { task: Some(named()?) }),
-            // Blanks may be what is looked for.
+            // Blanks may be part of the text.
             "console" => Ok(Place::Console { text: needed()?.to_owned() }),
             "switch" => counted().map(|(task, nth)| Place::Switch { task, nth }),
             "crash" => alone(Place::Crash),
@@ -158,7 +158,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What to write in place of a word that no place begins with.
+/// Message for an unknown form, with a suggestion.
 fn unknown(form: &str, rest: Option<&str>) -> String {
     if form.is_empty() {
         return format!("no place; there are {}", list());
@@ -180,7 +180,7 @@ fn list() -> String {
     FORMS.map(|(form, takes, _)| format!("{form}{takes}")).join(", ")
 }
 
-/// As it is written.
+/// Displays the place as it is typed.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -204,7 +204,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Whether the end of a name would be read as a count.
+/// Whether the end of a name would be read as a number.
 fn ends_in_number(name: &str) -> bool {
     name.rsplit_once(':').is_some_and(|(_, last)| is_number(last))
 }
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(Place::parse(" insn:1.5M "), Ok(Place::Insn(1_500_000)));
         assert_eq!(Place::parse(" end "), Ok(Place::End));
         assert_eq!(Place::parse("call:f:2 "), Ok(call("f", 2)));
-        // A count is written where the name's end would be taken for one.
+        // The number is written if the name's end would be taken for one.
         assert_eq!(call("f:2", 1).to_string(), "call:f:2:1");
         assert_eq!(Place::parse("call:f:2:1"), Ok(call("f:2", 1)));
     }

@@ -1,4 +1,4 @@
-//! One process that executes the run, held wherever it was sent: QEMU as it was started, or a copy of it.
+//! One process that executes the run, held at a position: the started QEMU, or a copy of it.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,65 +16,66 @@ use crate::error::EmulatorError;
 use crate::run::qemu::process::{CpuUse, Process};
 use crate::run::store::workspace::Workspace;
 
-/// How long an answer is waited for before it is looked whether the process still works.
+/// Wait for an answer before the process is checked.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// For so long a process must neither work nor be able to before it is taken to sleep for ever.
+/// Time without work or ability to work after which a process counts as asleep for ever.
 const STILL: Duration = Duration::from_millis(400);
 
-/// How long a run that was asked to be held may take: it looks every million instructions.
+/// Longest time for a run to stop after an interrupt; it checks every million instructions.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What is said where a copy has ended or sleeps that does not say where: QEMU itself counts where that can be read.
+/// Error for a copy that has ended or sleeps without reporting its position, unlike QEMU itself, whose counters can
+/// be read.
 const LOST: &str = "the process that executed the run has ended or sleeps for ever, and it is not known where; the run \
                     is where it was";
 
-/// What is said where QEMU is no longer there.
+/// Error for a QEMU that has ended.
 fn gone() -> anyhow::Error {
     EmulatorError::new("QEMU has gone".to_owned()).into()
 }
 
-/// QEMU itself, of which the others are copies.
+/// The started QEMU, of which the others are copies.
 #[derive(Debug)]
 pub(super) struct Original {
     pub(super) process: Process,
     pub(super) workspace: Workspace,
-    /// Kept open for as long as QEMU runs.
+    /// Pipes that are kept open as long as QEMU runs.
     pub(super) _input: Vec<std::fs::File>,
 }
 
-/// Where a vehicle was asked to be held, by whoever asks.
+/// Time of a request to hold a vehicle, shared with the requester.
 pub(super) type Interrupted = Arc<Mutex<Option<Instant>>>;
 
 /// A process that executes the run.
 #[derive(Debug)]
 pub(super) struct Vehicle {
     stream: UnixStream,
-    /// Its number.
+    /// Its process id.
     process: u32,
     original: Option<Original>,
-    /// Where it is held.
+    /// Its position.
     pub(super) at: At,
-    /// The run is over there.
+    /// End of the run at that position.
     pub(super) ended: Option<Ended>,
-    /// What this process is asked for from elsewhere.
+    /// Time of a request to hold it.
     interrupted: Interrupted,
-    /// QEMU has said that it aborts after so many instructions.
+    /// Instruction at which QEMU has reported that it aborts.
     aborts: Option<u64>,
 }
 
-/// How a vehicle was held.
+/// Result of holding a vehicle.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) at: At,
     pub(super) why: Halt,
-    /// Stops that were logged on the way, and the last of them.
+    /// Number of stops logged on the way, and the last of them.
     pub(super) hits: u64,
     pub(super) last_hits: Vec<Hit>,
 }
 
 impl Held {
-    /// The same, unless it was held because somebody asked for it: what was logged is then not all.
+    /// Passes on the result, unless it was interrupted, so that the log is incomplete.
     pub(super) fn uninterrupted(self) -> Result<Held> {
         if self.why == Halt::Held(Why::Interrupted) {
             bail!(Refused("interrupted before that was found".to_owned()));
@@ -83,17 +84,17 @@ impl Held {
     }
 }
 
-/// Why it was held.
+/// Reason of the stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// The plugin says why.
+    /// The plugin's reason.
     Held(Why),
     /// There is nothing more to execute.
     Ended(Ended),
 }
 
 impl Vehicle {
-    /// A QEMU that is starting. [`Vehicle::poll`] says when it is held before its first instruction.
+    /// A QEMU that is starting. [`Vehicle::poll`] returns once it is held before its first instruction.
     pub(super) fn starting(stream: UnixStream, original: Original, interrupted: Interrupted) -> Result<Vehicle> {
         stream.set_read_timeout(Some(GLANCE))?;
         Ok(Vehicle {
@@ -107,12 +108,12 @@ impl Vehicle {
         })
     }
 
-    /// QEMU itself, where this is it.
+    /// The started QEMU, if this is it.
     pub(super) fn original(&mut self) -> Option<&mut Original> {
         self.original.as_mut()
     }
 
-    /// A copy of the process as it is held.
+    /// Forks a copy of the held process.
     pub(super) fn fork(&mut self) -> Result<Option<Vehicle>> {
         let (ours, theirs) = UnixStream::pair()?;
         self.send_with(&Command::Fork, theirs.into())?;
@@ -135,13 +136,13 @@ impl Vehicle {
         Ok(Some(copy))
     }
 
-    /// Executes up to an instruction, or to what `at_stops` says.
+    /// Executes up to an instruction, or to a stop, as `at_stops` tells.
     pub(super) fn go(&mut self, until: Option<u64>, at_stops: AtStops) -> Result<Held> {
         self.send(&Command::Go { until, at_stops })?;
         self.await_held()
     }
 
-    /// Sets what it stops at.
+    /// Sets breakpoints and watches.
     pub(super) fn set_stops(&mut self, breakpoints: &[u64], watches: &[Watch]) -> Result<()> {
         let command = Command::SetStops { breakpoints: breakpoints.to_vec(), watches: watches.to_vec() };
         match self.ask(&command)? {
@@ -150,7 +151,7 @@ impl Vehicle {
         }
     }
 
-    /// One question about the run as it is held.
+    /// Asks one question about the held run.
     pub(super) fn ask(&mut self, command: &Command) -> Result<Reply> {
         self.send(command)?;
         self.answer()
@@ -171,7 +172,7 @@ impl Vehicle {
         Ok(())
     }
 
-    /// The answer to a question, which takes no time.
+    /// Answer to a question, which is immediate.
     fn answer(&mut self) -> Result<Reply> {
         loop {
             match self.receive() {
@@ -184,7 +185,7 @@ impl Vehicle {
 
     /// A frame, if one comes soon.
     fn receive(&mut self) -> io::Result<Option<Reply>> {
-        // A frame that has begun to come is whole soon.
+        // The rest of a frame follows its beginning soon.
         let mut first = [0];
         match io::Read::read(&mut self.stream, &mut first) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -199,7 +200,7 @@ impl Vehicle {
         Reply::read(&frame).map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Waits a little for it to be held, as it starts. None: it is not, yet. Its end is an error.
+    /// Waits a little for a starting process to be held. None: not yet. Its end is an error.
     pub(super) fn poll(&mut self) -> Result<Option<Held>> {
         match self.receive()? {
             Some(Reply::Held { process, insn, pc, why, hits, last_hits }) => {
@@ -254,7 +255,7 @@ impl Vehicle {
         }
     }
 
-    /// Nothing more executes, after so many instructions.
+    /// Handles the end of execution, after this many instructions.
     fn over(&mut self, ended: Ended, insns: Option<u64>) -> Result<Held> {
         let Some(insn) = insns else { bail!(Refused(LOST.to_owned())) };
         self.at = At { insn, pc: 0 };
@@ -262,7 +263,7 @@ impl Vehicle {
         Ok(Held { at: self.at, why: Halt::Ended(ended), hits: 0, last_hits: Vec::new() })
     }
 
-    /// Whether it was asked to be held, and executes no instruction at which it could be.
+    /// Whether it was asked to stop long ago, and executes no instruction at which it could.
     fn is_deaf(&self) -> bool {
         let asked = *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner);
         asked.is_some_and(|asked| asked.elapsed() > PATIENCE)
@@ -272,7 +273,7 @@ impl Vehicle {
         CpuUse::of(self.process)
     }
 
-    /// Memory that this process alone has.
+    /// Memory that only this process has, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         // proc(5): "Private_Dirty:      1234 kB".
         let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.process)).unwrap_or_default();
@@ -280,7 +281,7 @@ impl Vehicle {
         kib.filter_map(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok()).sum::<u64>() << 10
     }
 
-    /// How many instructions have started, by the counters that QEMU itself shares.
+    /// Number of started instructions, from the counters that QEMU itself shares.
     fn started(&self) -> Option<u64> {
         let original = self.original.as_ref()?;
         let file = std::fs::read(original.workspace.records().join("counters")).ok()?;
@@ -288,13 +289,13 @@ impl Vehicle {
         Some(counters::insns(word(counters::CLOCK)?, word(counters::ORIGIN)?))
     }
 
-    /// The socket, for whoever may want to have it held.
+    /// The socket, for interrupting it.
     pub(super) fn line(&self) -> io::Result<UnixStream> {
         self.stream.try_clone()
     }
 }
 
-/// A stream of which a part of a frame has come.
+/// A stream from which a part of a frame has been read.
 struct Patient<'a>(&'a mut UnixStream);
 
 impl io::Read for Patient<'_> {
@@ -310,7 +311,7 @@ impl io::Read for Patient<'_> {
 
 impl Drop for Vehicle {
     fn drop(&mut self) {
-        // A copy ends where nothing is at the other end; QEMU itself is killed.
+        // A copy ends when its socket is closed; QEMU itself is killed.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }

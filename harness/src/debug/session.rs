@@ -22,15 +22,15 @@ use crate::run::watch::interrupt::INTERRUPTED;
 #[derive(Debug)]
 pub struct Session {
     launch: Launch,
-    /// Where the debugger is.
+    /// Processes at the debugger's position.
     pool: Pool,
-    /// Whether accesses can be watched in it.
+    /// Whether the pool was started so that accesses can be watched.
     is_watching: bool,
-    /// The other one of the two, which is kept for when it is wanted.
+    /// The pool of the other kind, kept for later use.
     other: Option<Pool>,
-    /// That which was written to a copy of: the copy lives as long as it does.
+    /// The original of the pool that was written to, whose copies live as long as it is kept.
     former: Option<Pool>,
-    /// The pool has been written to: it is another run than that of the profile.
+    /// Whether the pool has been written to, and so is another run than the profile's.
     is_written: bool,
     breakpoints: Vec<u64>,
     watches: Vec<Watch>,
@@ -39,7 +39,7 @@ pub struct Session {
     checkpoint_bytes: u64,
 }
 
-/// The way to the process that executes, for whoever wants it held.
+/// Connection to the executing process, for interrupts.
 #[derive(Debug, Default)]
 struct Line {
     stream: Mutex<Option<UnixStream>>,
@@ -52,7 +52,7 @@ impl Line {
         *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = stream;
     }
 
-    /// Has a process execute, which can be interrupted meanwhile.
+    /// Executes a process, which can be interrupted meanwhile.
     fn run(&self, vehicle: &mut Vehicle, until: Option<u64>, at_stops: AtStops) -> Result<Held> {
         *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.lead_to(Some(vehicle.line()?));
@@ -70,25 +70,25 @@ impl Interrupt for Line {
     fn interrupt(&self) {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = stream.as_mut() {
-            // One that is held already does not mind.
+            // A held process ignores it.
             let _ = debug::send(stream, &Command::Interrupt.bytes());
             *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
     }
 
     fn abandon(&self) {
-        // What measures looks at this.
+        // A repeated measurement checks this.
         INTERRUPTED.store(true, Ordering::Relaxed);
     }
 }
 
-/// What is said where the run that was profiled is asked for after a write.
+/// Refusal to return to the profiled run after a write.
 const WRITTEN: &str = "the run was written to, and what was before that is another run: start the debugger again";
 
-/// What is said where accesses are to be watched after a write.
+/// Refusal to watch accesses after a write.
 const UNWATCHED: &str = "memory cannot be watched any more once the run was written to: start the debugger again";
 
-/// What is said where there is nothing to ask.
+/// Error for a request without a process.
 const NONE: &str = "no process executes the run any more";
 
 fn refused(why: &str) -> anyhow::Error {
@@ -96,7 +96,8 @@ fn refused(why: &str) -> anyhow::Error {
 }
 
 impl Session {
-    /// Starts the run that the options describe, held at its first instruction. Its checkpoints may take so much memory.
+    /// Starts the run that the options describe, held at its first instruction. `checkpoint_mib` bounds the memory of
+    /// its checkpoints.
     ///
     /// # Errors
     /// As a profiling run.
@@ -125,24 +126,24 @@ impl Session {
         self.launch.loaded()
     }
 
-    /// Whether places behind take no other run.
+    /// Whether going back needs no other run.
     pub fn has_checkpoints(&self) -> bool {
         self.pool.can_copy()
     }
 
-    /// How many checkpoints there are, and the memory that they alone have.
+    /// Number of checkpoints, and their own memory in bytes.
     pub fn checkpoints(&self) -> (usize, u64) {
         self.pool.checkpoints()
     }
 
-    /// One more run from the first instruction. Where none can be started (a full disk), what there is stays.
+    /// Starts one more run from the first instruction. If that fails (a full disk), the current one stays.
     fn start(&mut self) -> Result<Vehicle> {
         let started = self.launch.start(self.is_watching, &self.line.interrupted);
         started.context(Refused("another run cannot be started".to_owned()))
     }
 
-    /// Has the debugger in a run whose accesses can be watched, or not; at the same instruction. Where that is not come
-    /// to, it stays where it is; with what has held it on the way.
+    /// Switches to a run whose accesses can be watched, or back, at the same instruction. If the instruction is not
+    /// reached, the debugger stays where it is, and the stop on the way is returned.
     fn watch(&mut self, watching: bool) -> Result<Option<Stop>> {
         if watching == self.is_watching {
             return Ok(None);
@@ -170,7 +171,7 @@ impl Session {
         came.map(|_| Some(Stop { at, why: Why::Interrupted }))
     }
 
-    /// Puts the debugger at an instruction, or the run's end.
+    /// Puts the debugger at an instruction, or at the run's end.
     fn put(&mut self, insn: u64) -> Result<Held> {
         if insn < self.pool.base {
             return Err(refused(WRITTEN));
@@ -190,17 +191,17 @@ impl Session {
         Ok(held)
     }
 
-    /// Takes another copy of the run where one has been lost on its way from an instruction; it is at that one again.
+    /// Replaces a lost copy of the run, at the instruction where it had started.
     fn recover<T>(&mut self, at: u64, came: Result<T>) -> Result<T> {
         match came {
             Err(error) if error.is::<Refused>() => {
-                // That which was lost, or another one that is where it was.
+                // The lost process, or another one at its old position.
                 drop(self.pool.take_written());
                 let line = Arc::clone(&self.line);
                 let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
                 let base = self.pool.base;
                 if self.is_written && self.pool.can_copy() && self.pool.go(base, run)?.is_some() {
-                    // Nothing else leads on from there.
+                    // No other process leads on from there.
                     let first = self.pool.take_written().context(NONE)?;
                     self.pool = Pool::new(first, self.checkpoint_bytes)?;
                 }
@@ -211,7 +212,7 @@ impl Session {
         }
     }
 
-    /// Starts from the first instruction, where there are no checkpoints.
+    /// Starts again from the first instruction, if there are no checkpoints.
     fn run_again(&mut self) -> Result<()> {
         if self.is_written {
             return Err(refused(WRITTEN));
@@ -243,7 +244,7 @@ impl Session {
         self.watches.iter().map(wired).collect()
     }
 
-    /// The last stop from one instruction on and before another one.
+    /// Last stop from one instruction on and before another one.
     fn last_stop(&mut self, from: u64, before: u64) -> Result<LastStop> {
         let (breakpoints, watches) = (self.breakpoints.clone(), self.wired());
         let line = Arc::clone(&self.line);
@@ -272,7 +273,8 @@ impl Session {
         let written = self.pool.take_written().context("no process was written to")?;
         let pool = Pool::new(written, self.checkpoint_bytes)?;
         let former = std::mem::replace(&mut self.pool, pool);
-        // Of what was written to before, nothing is needed; but all are copies of the first.
+        // The state before an earlier write is not needed, but the first original is, since all others are its
+        // copies.
         self.former.get_or_insert(former);
         (self.is_written, self.other) = (true, None);
         Ok(Ok(()))
@@ -317,13 +319,13 @@ impl Travel for Session {
         let came = self.pool.forward(until, (&breakpoints, &watches), run);
         let held = match (self.recover(from, came)?, self.pool.ended.clone()) {
             (Some(held), _) => held,
-            // There is no other run like it: it is over, and nothing can be asked.
+            // There is no other run like it: it is over, and cannot be read.
             (None, Some(ended)) if self.is_written => {
                 let at = self.pool.frontier();
                 Held { at, why: Halt::Ended(ended), hits: 0, last_hits: Vec::new() }
             }
             (None, _) => {
-                // QEMU has gone, and where it was can only be come to by another run.
+                // QEMU has gone; its position can only be reached by another run.
                 let at = self.pool.frontier().insn;
                 self.run_again()?;
                 self.put(at)?
@@ -392,7 +394,7 @@ impl Travel for Session {
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<Result<(), Refused>> {
-        // GDB asks by such a write whether it can send others.
+        // GDB probes by an empty write whether it can send binary ones.
         if bytes.is_empty() {
             return Ok(Ok(()));
         }

@@ -1,5 +1,5 @@
-//! Where a debugger finds the server: a socket in a folder that is the user's alone, or a port of this machine; and GDB
-//! itself, which can be started there.
+//! Connections of a debugger to the server: a socket in a private folder of the user, or a port of this machine; and
+//! GDB itself, which can be started here.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,22 +23,22 @@ use crate::error::InputError;
 use crate::run::store::staging::Making;
 use crate::run::watch::interrupt::INTERRUPTS;
 
-/// The longest path of a socket; macOS's addresses are shorter than Linux's.
+/// Longest path of a socket; macOS allows less than Linux.
 const MAX_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
-/// How often is looked whether a debugger has come.
+/// Interval between two checks for a new debugger.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the first packet of a client is waited for. Meanwhile others can come.
+/// Longest wait for the first packet of a client; others can connect meanwhile.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// How long a client may take to read the last that it is told.
+/// Longest time for a client to read the last message.
 pub(in crate::debug) const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Most clients that have said nothing yet; of more, the first goes.
+/// Most silent clients; beyond that, the first one is disconnected.
 const MOST_SILENT: usize = 32;
 
-/// What a second debugger is told.
+/// Message for a second debugger.
 const SECOND: &str = "another debugger is connected; one at a time";
 
 /// A debugger's connection.
@@ -72,9 +72,9 @@ impl Client {
         }
     }
 
-    /// Ends the connection, or a direction of it, for all that have a clone of it.
+    /// Ends the connection, or a direction of it, for all its clones.
     pub(in crate::debug) fn shutdown(&self, how: Shutdown) {
-        // What has been ended already is what is wanted.
+        // An error means that it has ended already.
         let _ = match self {
             Client::Unix(stream) => stream.shutdown(how),
             Client::Tcp(stream) => stream.shutdown(how),
@@ -104,15 +104,14 @@ impl Write for Client {
     }
 }
 
-/// A debugger that has come, with what it has said already.
+/// A debugger that has connected, with its first bytes.
 #[derive(Debug)]
 pub struct Greeted {
     pub(in crate::debug) client: Client,
     pub(in crate::debug) said: Vec<u8>,
 }
 
-/// A client of which it is not known yet whether it is a debugger: others connect to a port, too, and wait, or speak
-/// HTTP.
+/// A client that may not be a debugger: other programs connect to a port, too, and wait, or speak HTTP.
 #[derive(Debug)]
 struct Stranger {
     client: Client,
@@ -120,17 +119,17 @@ struct Stranger {
     since: Instant,
 }
 
-/// What has become of a stranger.
+/// State of an unidentified client.
 enum Met {
-    /// It has not said enough.
+    /// It has not sent enough.
     Silent(Stranger),
     Debugger(Greeted),
-    /// It is no debugger, or has gone.
+    /// It is no debugger, or has disconnected.
     Gone,
 }
 
 impl Stranger {
-    /// Hears what it has said meanwhile.
+    /// Reads the bytes that have arrived.
     fn meet(mut self) -> Met {
         let mut bytes = [0; 4096];
         loop {
@@ -155,7 +154,7 @@ impl Stranger {
     }
 }
 
-/// Those who have come and have not said what they are.
+/// Clients that are not identified yet.
 #[derive(Debug, Default)]
 pub(in crate::debug) struct Strangers(Vec<Stranger>);
 
@@ -170,7 +169,7 @@ impl Strangers {
         self.0.push(Stranger { client, said: Vec::new(), since: Instant::now() });
     }
 
-    /// A debugger, if one of them is one.
+    /// Returns a debugger, if one of them is one.
     fn meet(&mut self) -> Option<Greeted> {
         let mut found = None;
         for stranger in std::mem::take(&mut self.0) {
@@ -194,11 +193,11 @@ enum Door {
     Tcp(TcpListener, u16),
 }
 
-/// Where debuggers are awaited.
+/// Socket or port at which debuggers are awaited.
 #[derive(Debug)]
 pub struct Listener {
     door: Door,
-    /// Has the socket, and GDB's hooks; goes with this.
+    /// Folder of the socket and of GDB's hooks, removed with this.
     folder: Making,
     /// GDB, if it was started here.
     gdb: Option<Child>,
@@ -207,14 +206,14 @@ pub struct Listener {
     ends: &'static AtomicU32,
 }
 
-/// What GDB with these hooks says of itself, by `monitor`.
+/// Words by which a GDB with these hooks identifies itself, by `monitor`.
 pub(in crate::debug) const FOLLOWS: &str = "client follows";
 
-/// How long GDB waits for an answer, in seconds: a busy machine may take long.
+/// GDB's timeout for an answer, in seconds, long enough for a busy machine.
 const REMOTE_TIMEOUT_SECONDS: u32 = 60;
 
-/// GDB's hooks. After each of our commands GDB does what [`Follow`] says; it waits long for answers, and it calls no
-/// functions of the firmware, which a run that repeats has no room for.
+/// GDB's hooks. After each `monitor` command GDB executes the file of [`Follow`]. It waits long for answers, and
+/// calls no functions of the firmware, which would change the run.
 fn hooks(follow: &Follow) -> String {
     format!(
         "define hookpost-monitor\nsource {}\nend\nset remotetimeout {REMOTE_TIMEOUT_SECONDS}\n\
@@ -223,11 +222,10 @@ fn hooks(follow: &Follow) -> String {
     )
 }
 
-/// What GDB does after a command of `monitor`: a file of GDB's commands, which the server writes before it answers.
+/// File of GDB commands that GDB executes after a `monitor` command; the server writes it before it answers.
 ///
-/// GDB learns only by a stop where the run is and which thread executes. So where a command has moved the run GDB
-/// forgets what it holds of registers and memory, and asks for a step, which the server answers by a stop without going
-/// anywhere.
+/// GDB learns position and executing thread only by a stop. So after a command that has moved the run, GDB drops its
+/// cached registers and memory, and asks for a step. The server answers that by a stop without moving.
 #[derive(Clone, Debug)]
 pub(in crate::debug) struct Follow(PathBuf);
 
@@ -236,7 +234,7 @@ impl Follow {
         Follow(folder.join("follow"))
     }
 
-    /// Has GDB follow a command that has moved the run, or not.
+    /// Makes GDB follow a command that has moved the run, or not.
     pub(in crate::debug) fn set(&self, has_moved: bool) -> io::Result<()> {
         let commands = if has_moved {
             format!("maintenance flush register-cache\nmaintenance flush dcache\nmonitor {STAY}\nstepi\n")
@@ -247,18 +245,18 @@ impl Follow {
     }
 }
 
-/// Folders for the socket's, in the order in which they are tried.
+/// Parents of the socket's folder, in the order of preference.
 fn parents() -> Vec<PathBuf> {
     let runtime =
         env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute() && path.is_dir());
     runtime.into_iter().chain([env::temp_dir(), PathBuf::from("/tmp")]).collect()
 }
 
-/// What the folder's name begins with.
+/// Prefix of the folder's name.
 const FOLDER: &str = "harness-gdb-";
 
-/// A folder that is the user's alone in the first of these whose path leaves room for a socket's. What debuggers have
-/// left there that were killed is removed.
+/// Makes a private folder in the first of these parents whose path leaves room for a socket's. Removes the folders of
+/// killed debuggers there.
 fn folder(parents: &[PathBuf]) -> Result<Making> {
     let mut error = None;
     for parent in parents {
@@ -280,10 +278,10 @@ fn socket(folder: &Making) -> PathBuf {
 }
 
 impl Listener {
-    /// A socket in a folder that is the user's alone.
+    /// Listens on a socket in a private folder of the user.
     ///
     /// # Errors
-    /// [`InputError`] where there is none for it.
+    /// [`InputError`] if no folder is possible.
     pub fn private() -> Result<Listener> {
         let folder = folder(&parents())?;
         let path = socket(&folder);
@@ -292,10 +290,10 @@ impl Listener {
         Listener::new(Door::Unix(listener, path), folder)
     }
 
-    /// A port of this machine, for this machine; 0 is any that is free.
+    /// Listens on a local port; 0: any free one.
     ///
     /// # Errors
-    /// [`InputError`] where it is in use.
+    /// [`InputError`] if it is in use.
     pub fn port(port: u16) -> Result<Listener> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
             InputError::new(format!("--port {port}: {error}; give another, or none for a socket"))
@@ -313,20 +311,20 @@ impl Listener {
         Ok(Listener { door, folder, gdb: None, strangers: Strangers::default(), ends: &INTERRUPTS })
     }
 
-    /// Has this end the server in place of [`INTERRUPTS`].
+    /// Makes this counter end the server in place of [`INTERRUPTS`].
     #[must_use]
     pub fn ending_by(mut self, ends: &'static AtomicU32) -> Listener {
         self.ends = ends;
         self
     }
 
-    /// What ends the server; of a GDB that was started here nothing but its own end does, for Ctrl-C in its terminal is
-    /// said to it.
+    /// Counter that ends the server; None: a GDB was started here, which handles Ctrl-C in its terminal, and only its
+    /// end counts.
     pub(in crate::debug) fn ends(&self) -> Option<&'static AtomicU32> {
         self.gdb.is_none().then_some(self.ends)
     }
 
-    /// What `target remote` takes.
+    /// Argument of `target remote`.
     pub fn address(&self) -> String {
         match &self.door {
             Door::Unix(_, path) => path.display().to_string(),
@@ -339,12 +337,12 @@ impl Listener {
         self.folder.path().join("hooks")
     }
 
-    /// What GDB with the hooks does after a command of `monitor`.
+    /// File that a GDB with the hooks executes after a `monitor` command.
     pub(in crate::debug) fn follow(&self) -> Follow {
         Follow::within(self.folder.path())
     }
 
-    /// The line that connects GDB, for a shell.
+    /// Command line that connects GDB, for a shell.
     pub fn line(&self, isa: Isa, firmware: &Path) -> String {
         let gdb = debugger(isa, env::var_os("PATH").as_deref());
         let gdb = gdb.as_deref().and_then(Path::file_name).unwrap_or(OsStr::new("gdb-multiarch")).to_string_lossy();
@@ -352,11 +350,10 @@ impl Listener {
         format!("{gdb} -ex \"target remote {}\" -x {hooks} {}", self.address(), word(firmware))
     }
 
-    /// Starts GDB at the server, with what `input` makes as its standard input: this terminal. The server ends when it
-    /// does.
+    /// Starts GDB at the server, with its standard input from `input`: this terminal. The server ends when GDB does.
     ///
     /// # Errors
-    /// [`InputError`] where there is none.
+    /// [`InputError`] if no GDB is installed.
     pub fn start_gdb(&mut self, isa: Isa, firmware: &Path, input: impl Fn() -> Stdio) -> Result<()> {
         let Some(gdb) = debugger(isa, env::var_os("PATH").as_deref()) else {
             return Err(InputError::new(format!("--gdb: none of {} is installed", debuggers(isa).join(", "))).into());
@@ -374,11 +371,10 @@ impl Listener {
         Ok(())
     }
 
-    /// Waits for a debugger. None: there will be none, for the user wants no more, or the GDB that was started here has
-    /// ended before it came.
+    /// Waits for a debugger. None: the user has ended the server, or the GDB that was started here has ended.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the system.
     pub fn accept(&mut self) -> Result<Option<Greeted>> {
         loop {
             if let Some(client) = self.come()? {
@@ -399,7 +395,7 @@ impl Listener {
         }
     }
 
-    /// A client that has come, if one has.
+    /// A client that has connected, if any.
     fn come(&self) -> io::Result<Option<Client>> {
         let come = match &self.door {
             Door::Unix(listener, _) => listener.accept().and_then(|(stream, _)| {
@@ -415,22 +411,22 @@ impl Listener {
         match come {
             Ok(client) => Ok(Some(client)),
             Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => Ok(None),
-            // One that has gone again meanwhile.
+            // It has disconnected already.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Those who had come before a debugger did, and have not said what they are.
+    /// Takes the unidentified clients that connected before a debugger did.
     pub(in crate::debug) fn take_strangers(&mut self) -> Strangers {
         std::mem::take(&mut self.strangers)
     }
 
-    /// Tells every further debugger that there is one already, until it is over.
+    /// Refuses every further debugger until the session is over.
     pub(in crate::debug) fn refuse_others(&self, mut strangers: Strangers, over: &AtomicBool) {
         let mut refused: Vec<Refused> = Vec::new();
         while !over.load(Ordering::SeqCst) {
-            // What fails is tried again.
+            // A failure is retried.
             if let Ok(Some(client)) = self.come() {
                 strangers.take(client);
             }
@@ -449,7 +445,7 @@ impl Listener {
     }
 }
 
-/// A GDB that outlives the server has nothing to talk to.
+/// A GDB that outlives the server is useless.
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(gdb) = &mut self.gdb {
@@ -459,14 +455,14 @@ impl Drop for Listener {
     }
 }
 
-/// A debugger whose first question was answered by an error in words, which GDB shows. It may read that to the end.
+/// A debugger whose first request was answered by an error text. It may read that to the end.
 struct Refused {
     client: Client,
     since: Instant,
 }
 
 impl Refused {
-    /// None: it has gone already.
+    /// None: it has disconnected already.
     fn new(Greeted { mut client, .. }: Greeted) -> Option<Refused> {
         client.set_nonblocking(true).ok()?;
         client.write_all(format!("+{}", error_packet(SECOND)).as_bytes()).ok()?;
@@ -502,7 +498,7 @@ fn debugger(isa: Isa, path: Option<&OsStr>) -> Option<PathBuf> {
     debuggers(isa).iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(is_program))
 }
 
-/// A path as one word for a shell.
+/// A path as one word of a shell command.
 fn word(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);

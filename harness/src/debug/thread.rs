@@ -1,5 +1,5 @@
-//! Threads, as a debugger lists them: a kernel's tasks, or the processor alone. The server shows them; where they come
-//! from is a kernel's matter and not its own.
+//! Threads, as a debugger lists them: a kernel's tasks, or the processor alone. The server only shows them; other
+//! modules know the kernel.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -11,36 +11,36 @@ use crate::debug::travel::{Refused, Travel, Vcpus};
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its number, the same wherever the run is held.
+    /// Its number, the same at every position of the run.
     pub id: NonZeroUsize,
     /// Its name.
     pub name: String,
-    /// What it does: `running`, `ready`, `blocked`.
+    /// Its state: `running`, `ready`, `blocked`.
     pub state: String,
-    /// Registers by QEMU's names, as they were saved when it was switched out; those that are not here cannot be known.
-    /// None: they are the processor's.
+    /// Registers by QEMU's names, as saved when it was switched out; missing ones are unknown. None: it has the
+    /// processor's.
     pub saved: Option<Vec<(String, Vec<u8>)>>,
 }
 
-/// What lists the threads of a run.
+/// Lists the threads of a run.
 pub trait Threads {
-    /// All of them where the run is held. The processor's is the first, and there is one at least.
+    /// All threads at the current position, at least one. The first one has the processor's registers.
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<Thread>>;
 
-    /// Memory that is written when another thread becomes the processor's. With it, steps within a thread pass over the
-    /// time that others take; without, they end in whichever thread comes next.
+    /// Memory that is written at each switch of threads. With it, steps within a thread skip the instructions of
+    /// others; without it, they end in any thread.
     fn current(&self) -> Option<Range<u64>> {
         None
     }
 }
 
-/// The processors as the only threads: firmware without a kernel, or with one that is not known. Those whose turn it is not
-/// have registers that cannot be read.
+/// The processors as the only threads, for firmware without a known kernel. Registers are only readable on the
+/// processor whose turn it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Processor;
 
 impl Processor {
-    /// It, as a thread.
+    /// The processor as a thread.
     pub fn thread() -> Thread {
         Thread { id: NonZeroUsize::MIN, name: "cpu 0".to_owned(), state: "running".to_owned(), saved: None }
     }
@@ -49,7 +49,7 @@ impl Processor {
 impl Threads for Processor {
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<Thread>> {
         let Vcpus { executing, insns } = match travel.vcpus() {
-            // Nothing executes any more that could be asked.
+            // Nothing executes any more that could be read.
             Err(error) if error.is::<Refused>() => return Ok(vec![Processor::thread()]),
             vcpus => vcpus?,
         };

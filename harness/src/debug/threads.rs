@@ -1,7 +1,7 @@
-//! The firmware's tasks at the instruction where the run is held: what a debugger shows as threads.
+//! The firmware's tasks at the current instruction, which a debugger shows as threads.
 //!
-//! All of it is read from the kernel's own variables and from the stacks of the tasks that wait. A kernel that is in the
-//! middle of changing a list may show a task in none, or in two: it is then shown once, or as ready.
+//! They are read from the kernel's own variables and from the stacks of waiting tasks. While the kernel changes a
+//! list, a task may be in none, or in two: it is then shown once, or as ready.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -16,21 +16,21 @@ use crate::debug::travel::{Register, Travel};
 use crate::image::kernel::freertos;
 pub use crate::image::kernel::freertos::lists::{Lists, State};
 
-/// A task of the firmware's.
+/// A task of the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Address of its control block.
     pub id: u64,
-    /// Its name; empty where none could be read.
+    /// Its name; empty if it could not be read.
     pub name: String,
     /// State of the task by its kernel's lists.
     pub state: State,
-    /// Where it goes on: registers by QEMU's names, as far as the kernel has saved them. Empty: it runs, or how the
-    /// kernel saves them is not known.
+    /// Registers with which it continues, by QEMU's names, as far as the kernel has saved them. Empty: it runs, or
+    /// the kernel's way of saving them is not known.
     pub registers: Vec<(String, u64)>,
 }
 
-/// What is known of a firmware's kernel.
+/// Layout of a firmware's kernel.
 #[derive(Clone, Debug)]
 pub struct Threads {
     kernel: Kernel,
@@ -38,30 +38,30 @@ pub struct Threads {
     is_arm: bool,
 }
 
-/// Most tasks that are believed.
+/// Most tasks that are listed.
 const MAX_TASKS: usize = 4096;
 
 /// Longest name of a task that is read.
 const MAX_NAME_BYTES: u64 = 256;
 
 impl Threads {
-    /// The tasks of an image's kernel; None: it has none whose lists are known.
+    /// Reader of the tasks of an image's kernel; None: its lists are not known.
     pub fn new(kernel: Option<&Kernel>, elf: Option<&[u8]>, load_bias: u64, is_arm: bool) -> Option<Threads> {
         let lists = freertos::find_lists(elf, load_bias, is_arm)?;
         Some(Threads { kernel: kernel?.clone(), lists, is_arm })
     }
 
-    /// All tasks that there are now: the running ones first, then as the lists have them.
+    /// All current tasks: the running ones first, then in the order of the lists.
     ///
     /// # Errors
-    /// What the run reports.
+    /// Those of the run.
     pub fn list(&self, travel: &mut dyn Travel) -> Result<Vec<Thread>> {
         let word = self.lists.pointer_bytes;
         let mut seen = BTreeSet::new();
         let mut threads = Vec::new();
         for core in 0..u64::from(self.lists.cores) {
             let tcb = self.pointer(travel, self.lists.current + core * word)?.unwrap_or(0);
-            // Before the scheduler runs none of them does, but is in its list already.
+            // Before the scheduler runs no task does, but each is in its list already.
             if tcb != 0 && self.is_scheduling(travel)? && seen.insert(tcb) {
                 let name = self.name(travel, tcb)?;
                 threads.push(Thread { id: tcb, name, state: State::Running, registers: Vec::new() });
@@ -70,7 +70,7 @@ impl Threads {
         for &(list, state) in &self.lists.lists {
             let end = list + self.lists.end;
             let mut item = self.pointer(travel, end + self.lists.next)?;
-            // A list that is not in order may lead round for ever.
+            // A damaged list may be circular.
             for _ in 0..MAX_TASKS {
                 let Some(at) = item.filter(|&at| at != end && at != 0) else { break };
                 let Some(tcb) = self.pointer(travel, at + self.lists.owner)?.filter(|&tcb| tcb != 0) else { break };
@@ -85,7 +85,7 @@ impl Threads {
         Ok(threads)
     }
 
-    /// The state of a task in a list. What waits without a time limit is kept with what was suspended.
+    /// State of a task in a list. A task that waits without a time limit is kept with the suspended ones.
     fn state(&self, travel: &mut dyn Travel, state: State, list: u64, (item, tcb): (u64, u64)) -> Result<State> {
         let is_own_item = self.pointer(travel, item + self.lists.container)? == Some(list);
         let event = item + self.lists.item_bytes;
@@ -113,9 +113,9 @@ impl Threads {
         Ok(String::from_utf8_lossy(&bytes[..length]).replace(char::is_control, "?"))
     }
 
-    /// The registers of a task that waits, with those that no task has for itself. A task has its saved registers on
-    /// the process stack, so that is the pointer to it then; the main stack is that of all handlers. GDB's unwinder for
-    /// Cortex-M asks for both before anything else.
+    /// Registers of a waiting task, completed by those that all tasks share. Its saved registers are on the process
+    /// stack, so that its stack pointer is the psp; the main stack belongs to the handlers. GDB's unwinder for
+    /// Cortex-M reads both first.
     fn with_shared(&self, mut saved: Vec<(String, Vec<u8>)>, now: &[Register]) -> Vec<(String, Vec<u8>)> {
         let value = |name: &str| now.iter().find(|register| register.name == name).map(|register| &register.bytes);
         let Some(sp) = saved.iter().find(|(name, _)| name == "sp").map(|(_, sp)| sp.clone()) else { return saved };
@@ -126,7 +126,7 @@ impl Threads {
             return saved;
         }
         for register in now {
-            // With TrustZone there are two of each, of which one goes by the name of both.
+            // With TrustZone there are two of each, one of which has the common name.
             let is_process = register.name.starts_with("psp") && Some(&register.bytes) == value("psp");
             if register.name.starts_with("msp") || register.name.starts_with("psp") {
                 let bytes = if is_process { sp.clone() } else { register.bytes.clone() };
@@ -136,10 +136,10 @@ impl Threads {
         saved
     }
 
-    /// The registers that the kernel has saved of a task that waits.
+    /// Registers that the kernel has saved for a waiting task.
     ///
     /// # Errors
-    /// What the run reports.
+    /// Those of the run.
     pub fn registers(&self, travel: &mut dyn Travel, tcb: u64) -> Result<Vec<(String, u64)>> {
         let Some(offset) = self.kernel.saved_sp else { return Ok(Vec::new()) };
         let Some(sp) = self.pointer(travel, tcb + offset)?.filter(|&sp| sp != 0) else { return Ok(Vec::new()) };
@@ -148,7 +148,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// Its saved registers in the guest's order, as wide as they are; `word_bytes` is a pointer's width.
+    /// Its saved registers in the guest's byte order, with their widths; `word_bytes` is a pointer's width.
     pub fn saved(&self, word_bytes: usize) -> Vec<(String, Vec<u8>)> {
         let wide = |name: &str| name.strip_prefix('d').is_some_and(|number| number.parse::<u32>().is_ok());
         let bytes = |name: &str| if wide(name) { 8 } else { word_bytes };
@@ -163,7 +163,7 @@ impl thread::Threads for Threads {
         let tasks = Threads::list(self, travel)?;
         let now = if tasks.iter().all(|task| task.registers.is_empty()) { Vec::new() } else { travel.registers()? };
         let tasks = tasks.into_iter().filter_map(|task| {
-            // GDB's numbers of threads have 31 bits.
+            // GDB's thread numbers have 31 bits.
             let id = NonZeroUsize::new((task.id & 0x7fff_ffff) as usize)?;
             let runs = task.state == State::Running;
             let state = state_name(task.state).to_owned();
@@ -171,7 +171,7 @@ impl thread::Threads for Threads {
             Some(thread::Thread { id, name: task.name, state, saved })
         });
         let mut tasks: Vec<thread::Thread> = tasks.collect();
-        // Before the scheduler runs, and in its own code.
+        // The scheduler does not run yet, or executes its own code.
         if tasks.first().is_none_or(|first| first.saved.is_some()) {
             tasks.insert(0, Processor::thread());
         }
@@ -189,26 +189,26 @@ fn words(travel: &mut dyn Travel, address: u64, word_bytes: u64, count: usize) -
     Ok(bytes.chunks_exact(word_bytes as usize).map(little_endian).collect())
 }
 
-/// What FreeRTOS's ports for Cortex-M save of a task along with r4 to r11: words in all, where r4 is, and where the
-/// handler's `lr` is.
+/// Registers that FreeRTOS's ports for Cortex-M save besides r4 to r11: number of words in all, index of r4, and
+/// index of the handler's `lr`.
 const ARM_PORTS: [(u64, usize, Option<usize>); 5] = [
     // ARM_CM4F, ARM_CM7.
     (9, 0, Some(8)),
-    // Those of Armv8-M without TrustZone: the stack's limit, lr.
+    // Ports for Armv8-M without TrustZone: the stack's limit, lr.
     (10, 2, Some(1)),
-    // With it: the secure context before those.
+    // Ports with TrustZone: the secure context, the stack's limit, lr.
     (11, 3, Some(2)),
     // ARM_CM0 since V11.
     (9, 1, Some(0)),
-    // ARM_CM3, and ARM_CM0 before.
+    // ARM_CM3, and ARM_CM0 before V11.
     (8, 0, None),
 ];
 
-/// What a Cortex-M's `lr` is in a handler that interrupted a task: with a secure stack or without one.
+/// Values of a Cortex-M's `lr` in a handler that interrupted a task: with a secure stack or without one.
 const EXC_RETURN: [u64; 4] = [0xffff_fffd, 0xffff_ffed, 0xffff_ffbc, 0xffff_ffac];
 
-/// The registers that FreeRTOS's ports for Cortex-M save, and above them the hardware's. Which port it is shows by
-/// where the handler's `lr` is.
+/// Registers saved by FreeRTOS's ports for Cortex-M, and above them the hardware's. The position of the handler's
+/// `lr` identifies the port.
 fn arm(travel: &mut dyn Travel, sp: u64) -> Result<Vec<(String, u64)>> {
     const WORD: u64 = 4;
     let saved = words(travel, sp, WORD, 11)?;
@@ -223,7 +223,7 @@ fn arm(travel: &mut dyn Travel, sp: u64) -> Result<Vec<(String, u64)>> {
         let at = sp + (count + high.len() as u64) * WORD;
         let frame = words(travel, at, WORD, if has_fpu { 26 } else { 8 })?;
         let &[r0, r1, r2, r3, r12, lr, pc, xpsr, ref low @ ..] = &frame[..] else { continue };
-        // Thumb, and in no exception.
+        // The Thumb bit is set, and no exception is active.
         if xpsr & 0x0100_01ff != 0x0100_0000 {
             continue;
         }
@@ -233,7 +233,7 @@ fn arm(travel: &mut dyn Travel, sp: u64) -> Result<Vec<(String, u64)>> {
             name(&format!("r{number}"), value);
         }
         name("r12", r12);
-        // Bit 9: a word was put in between to align the frame.
+        // Bit 9: a word of padding aligns the frame.
         name("sp", at + frame.len() as u64 * WORD + if xpsr & 0x200 == 0 { 0 } else { WORD });
         name("lr", lr);
         name("pc", pc & !1);
@@ -250,20 +250,21 @@ fn arm(travel: &mut dyn Travel, sp: u64) -> Result<Vec<(String, u64)>> {
     Ok(Vec::new())
 }
 
-/// Names of x5 to x31, as QEMU has them.
+/// Names of x5 to x31 in QEMU.
 const RISCV: [&str; 27] = [
     "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7",
     "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
 ];
 
-/// Machine mode before the trap, in mstatus.
+/// Field of mstatus for machine mode before the trap.
 const MPP_MACHINE: u64 = 0x1800;
 
-/// The registers that FreeRTOS's port for RISC-V saves: mepc, x1, x5 and on, the depth of critical sections, mstatus.
+/// Registers saved by FreeRTOS's port for RISC-V: mepc, x1, x5 and following, the depth of critical sections,
+/// mstatus.
 fn riscv(travel: &mut dyn Travel, sp: u64, word_bytes: u64) -> Result<Vec<(String, u64)>> {
     let saved = words(travel, sp, word_bytes, 31)?;
     let is_mstatus = |index: usize| saved.get(index).is_some_and(|word| word & 0x1fff == (word & 0x88) | MPP_MACHINE);
-    // All registers, and before V10.5 without the depth; RV32E's.
+    // All registers; before V10.5 without the depth; RV32E's.
     let (count, last) = if is_mstatus(30) {
         (31, 28)
     } else if is_mstatus(29) {
@@ -279,7 +280,7 @@ fn riscv(travel: &mut dyn Travel, sp: u64, word_bytes: u64) -> Result<Vec<(Strin
     Ok(registers)
 }
 
-/// A task's state as people read it.
+/// Word for a task's state.
 pub(super) fn state_name(state: State) -> &'static str {
     match state {
         State::Running => "running",
@@ -297,7 +298,7 @@ mod tests {
 
     const RAM: u64 = 0x2000_0000;
 
-    /// Ready, delayed and suspended tasks, as the kernel of 32 bits lays lists out.
+    /// Lists of ready, delayed and suspended tasks, in the layout of a 32-bit kernel.
     fn threads() -> Threads {
         let lists = vec![(RAM + 0x100, State::Ready), (RAM + 0x120, State::Blocked), (RAM + 0x140, State::Suspended)];
         let lists = Lists {
@@ -323,7 +324,7 @@ mod tests {
         }
         for &tcb in tcbs {
             run = run.holding(tcb + 4 + 12, tcb as u32).holding(tcb + 4 + 16, list as u32);
-            // Its other item, which waits for nothing.
+            // Its other item, for a task that waits for no event.
             run = run.holding(tcb + 24 + 12, tcb as u32).holding(tcb + 24 + 16, 0);
         }
         run
@@ -350,7 +351,7 @@ mod tests {
             run = named(run, tcb, name, 0);
         }
         run = list(list(run, RAM + 0x100, &[two, one]), RAM + 0x120, &[]);
-        // The last one waits without a limit for something.
+        // The last task waits for an event without a limit.
         list(run, RAM + 0x140, &[three, four]).holding(four + 24 + 16, 0x2000_0180)
     }
 
@@ -364,7 +365,7 @@ mod tests {
             [("one", State::Running), ("two", State::Ready), ("three", State::Suspended), ("four", State::Blocked)]
         );
         assert_eq!(list[1].id, RAM + 0x2000);
-        // Before the scheduler runs the first one is ready, too.
+        // Before the scheduler runs the first task is ready, too.
         let list = threads().list(&mut run.holding(RAM + 4, 0)).unwrap();
         assert!(list.len() == 4 && list.iter().all(|thread| thread.state != State::Running), "{list:?}");
     }
@@ -409,7 +410,7 @@ mod tests {
             assert_eq!(value(&registers, "sp"), Some(sp + 4 * all.len() as u64), "{what}");
             assert_eq!(registers.len(), 17, "{what}");
         }
-        // A frame that was aligned, and no frame at all.
+        // A frame with padding, and an invalid frame.
         let aligned = [&kept[..], &frame[..7], &[0x0100_0200]].concat();
         assert_eq!(value(&saved(words(Fake::of(&[0x40]), sp, &aligned), sp), "sp"), Some(sp + 68));
         assert_eq!(saved(words(Fake::of(&[0x40]), sp, &[0; 40]), sp), []);
@@ -457,7 +458,7 @@ mod tests {
             ("psp_ns", Some(top)),
             ("psp_s", Some(0)),
             ("msp", Some(0x2000_f000)),
-            // The one in use is not the task's.
+            // The control register in use is not the task's.
             ("control", None),
         ] {
             assert_eq!(value(&listed, 1, name), expected, "{name}");

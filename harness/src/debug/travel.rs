@@ -1,9 +1,9 @@
-//! A run that can be put at any of its instructions, forwards and backwards: what the debugger's server, the search for
-//! places and the monitor's commands know of how that is done.
+//! Interface of a run that can be put at any of its instructions, forwards and backwards, for the debugger's server,
+//! the search for places and the monitor's commands.
 //!
 //! Instructions are counted from 1 at reset, over the whole run: *at* instruction N means that N - 1 have started and
-//! the N-th is the next to execute, as a debugger has it. A profile counts from where its window opened:
-//! [`Facts::before_window_insns`](crate::profile::Facts::before_window_insns) lie between.
+//! the N-th is the next to execute, as in a debugger. A profile counts from the window's opening,
+//! [`Facts::before_window_insns`](crate::profile::Facts::before_window_insns) later.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,31 +14,31 @@ use anyhow::Result;
 use wire::control::End;
 pub use wire::debug::Register;
 
-/// Where the run is held.
+/// Position of a held run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    /// The instruction that is about to execute, from 1. Of a run that is over, the last one that has started.
+    /// The instruction's number in the run, from 1 at reset.
     pub insn: u64,
     /// Its address.
     pub pc: u64,
 }
 
-/// How far each vCPU has come. Several execute in turns, and their instructions are counted in the one order that this
-/// makes: [`At::insn`] is the sum.
+/// Progress of each vCPU. Several vCPUs execute in turns, and their instructions are counted in that order:
+/// [`At::insn`] is the sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vcpus {
-    /// That which executes the instruction.
+    /// Index of the vCPU that executes the instruction.
     pub executing: usize,
-    /// The number of the last instruction of each that has started; of the executing one, of this instruction.
+    /// Number of each vCPU's last started instruction; for the executing one, of this instruction.
     pub insns: Vec<u64>,
 }
 
-/// Which accesses of memory are watched for.
+/// Kind of watched memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Loads.
     Read,
-    /// Stores, of the same value, too.
+    /// Stores, even of an unchanged value.
     Write,
     /// Both.
     Any,
@@ -49,47 +49,47 @@ pub enum Access {
 pub struct Watch {
     /// Its addresses.
     pub range: Range<u64>,
-    /// Which accesses count.
+    /// Watched kind of accesses.
     pub access: Access,
 }
 
-/// Why the run is held.
+/// Reason of a stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is where it was sent.
+    /// The requested instruction is reached.
     Reached,
-    /// A breakpoint is at the next instruction.
+    /// The next instruction has a breakpoint.
     Breakpoint,
-    /// Watched memory has been accessed by instruction `by` (forwards the one that has just executed, backwards the one
-    /// that is about to).
+    /// Instruction `by` accesses watched memory (forwards the one that has just executed, backwards the one that is
+    /// about to).
     Watch {
         /// The access's address.
         address: u64,
-        /// What kind it was.
+        /// Kind of the access.
         access: Access,
         /// The accessing instruction's number.
         by: u64,
     },
-    /// Backwards: there is nothing before the first instruction.
+    /// Backwards: the first instruction is reached.
     Start,
     /// Forwards: the run is over.
     End(Ended),
-    /// [`Travel::interrupter`] has asked for it.
+    /// [`Travel::interrupter`] was used.
     Interrupted,
 }
 
-/// How the run is over.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The plugin ended it at this instruction: the firmware's exit (with its status), a reset, a limit.
     At(End, u64),
-    /// The processor sleeps and nothing will wake it.
+    /// The processor sleeps, and nothing will wake it.
     Asleep,
-    /// QEMU has ended by itself, as it does for a lock-up; in its words.
+    /// QEMU has ended by itself, as for a lock-up; with its message.
     Gone(String),
 }
 
-/// Where the run is held and why.
+/// Position and reason of a stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// The place.
@@ -98,8 +98,8 @@ pub struct Stop {
     pub why: Why,
 }
 
-/// What a run cannot do here: for the debugger's user, who is told why. As an error it leaves the run where it was, and
-/// the session goes on.
+/// A request that the run cannot fulfil here, with the reason for the debugger's user. As an error it leaves the run
+/// where it was, and the session goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -111,16 +111,16 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Asks a run that executes to be held; from any thread.
+/// Interrupts an executing run, from any thread.
 pub trait Interrupt: Send + Sync {
-    /// Asks.
+    /// Asks the run to stop.
     fn interrupt(&self);
 
-    /// Says that nobody waits for what is being done: whatever takes time beside the run is to end, too.
+    /// Ends any other slow work, whose result is no longer awaited.
     fn abandon(&self) {}
 }
 
-/// The instruction that a run has come to while it executes, for other threads.
+/// Current instruction of an executing run, for other threads.
 #[derive(Debug, Default)]
 pub struct Position(AtomicU64);
 
@@ -130,7 +130,7 @@ impl Position {
         self.0.store(insn, Ordering::Relaxed);
     }
 
-    /// The instruction that was noted last; None: none was.
+    /// The last noted instruction; None: none was.
     pub fn insn(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|&insn| insn > 0)
     }
@@ -139,7 +139,7 @@ impl Position {
 /// A hit of a breakpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// The instruction's number.
+    /// The instruction's number in the run, from 1 at reset.
     pub insn: u64,
     /// Its address.
     pub pc: u64,
@@ -151,86 +151,86 @@ pub struct Hit {
 
 /// A run that can be put at any of its instructions.
 pub trait Travel {
-    /// Where it is held.
+    /// Position of the run.
     fn at(&self) -> At;
 
-    /// How far each vCPU has come there.
+    /// Progress of each vCPU there.
     fn vcpus(&mut self) -> Result<Vcpus>;
 
-    /// Goes to an instruction, forwards or backwards, past all breakpoints. Where the run is over before, it is held at
-    /// its last instruction, with [`Why::End`].
+    /// Goes to an instruction, forwards or backwards, ignoring breakpoints. If the run ends before, stops at its last
+    /// instruction, with [`Why::End`].
     fn go(&mut self, insn: u64) -> Result<Stop>;
 
-    /// Goes on to the first instruction after this one that has a breakpoint, or has accessed watched memory, and to
-    /// `until` at most.
+    /// Goes forward to the next instruction with a breakpoint, or after an access of watched memory, and to `until`
+    /// at most.
     fn forward(&mut self, until: Option<u64>) -> Result<Stop>;
 
-    /// Goes back to the last instruction before this one that has a breakpoint or is about to access watched memory, and
-    /// to `until` at most; past the first instruction never ([`Why::Start`]).
+    /// Goes back to the previous instruction with a breakpoint, or about to access watched memory, and to `until` at
+    /// most; never past the first instruction ([`Why::Start`]).
     fn backward(&mut self, until: u64) -> Result<Stop>;
 
-    /// Sets the breakpoints, in place of those before.
+    /// Sets the breakpoints, replacing the former ones.
     fn set_breakpoints(&mut self, addresses: &[u64]);
 
-    /// Sets what is watched, in place of what was before.
+    /// Sets the watches, replacing the former ones.
     fn set_watches(&mut self, watches: &[Watch]);
 
     /// All hits of these addresses from the run's start to its end or `until`, in order, at most `most` of them (the
-    /// last ones); where the run is held does not change. With how many there were in all.
+    /// last ones), and their total number. The position does not change.
     fn hits(&mut self, addresses: &[u64], until: Option<u64>, most: usize) -> Result<(Vec<Hit>, u64)>;
 
     /// All registers of the processor, in QEMU's order.
     fn registers(&mut self) -> Result<Vec<Register>>;
 
-    /// Memory, as much of it from the start as can be read without disturbing the run. None: nothing.
+    /// Memory, from its start as far as it can be read without affecting the run; may be empty.
     fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>>;
 
-    /// Writes memory. What executes from here on is no longer the run that was profiled: back past here is refused.
+    /// Writes memory. From here on the run differs from the profiled one: going back past here is refused.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<Result<(), Refused>>;
 
-    /// Writes a register; as [`Travel::write`].
+    /// Writes a register; with the same effect as [`Travel::write`].
     fn write_register(&mut self, name: &str, bytes: &[u8]) -> Result<Result<(), Refused>>;
 
-    /// Whether accesses can be watched from here on.
+    /// Whether accesses can be watched from here on; otherwise the reason.
     fn can_watch(&self) -> Result<(), Refused> {
         Ok(())
     }
 
-    /// The instruction before which the run was written to last: from there on it is another one than was profiled.
+    /// Instruction before which the run was last written to: from there on it differs from the profiled one.
     fn written_at(&self) -> Option<u64> {
         None
     }
 
-    /// What asks the run to be held while it executes.
+    /// Handle for interrupting the run while it executes.
     fn interrupter(&self) -> Arc<dyn Interrupt>;
 
-    /// The instruction that the run has come to, noted as it goes.
+    /// Current instruction of the run, updated while it executes.
     fn position(&self) -> Arc<Position> {
         Arc::default()
     }
 
-    /// The last instruction of the run and how it is over, once that is known.
+    /// Last instruction of the run and its end, once known.
     fn end(&self) -> Option<(At, Ended)>;
 }
 
-/// Goes to an instruction, which is an error where it is not come to.
+/// Goes to an instruction; an error if the run does not reach it.
 pub(super) fn go(travel: &mut dyn Travel, insn: u64) -> Result<()> {
     uninterrupted(travel.go(insn)?).map(|_| ())
 }
 
-/// A number in the guest's order.
+/// A number in the guest's byte order.
 pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// The value of a register by one of its names.
+/// Value of a register by one of its names.
 pub(crate) fn register(travel: &mut dyn Travel, names: &[&str]) -> Result<Option<u64>> {
     let registers = travel.registers()?;
     let found = registers.iter().find(|register| names.contains(&&*register.name) && !register.bytes.is_empty());
     Ok(found.map(|register| little_endian(&register.bytes)))
 }
 
-/// A stop, unless the search was interrupted there: what comes after would be told of the wrong place.
+/// Passes on a stop, unless the search was interrupted: the results after it would be wrong.
 pub(super) fn uninterrupted(stop: Stop) -> Result<Stop> {
     match stop.why {
         Why::Interrupted => Err(Refused("interrupted before that was found".to_owned()).into()),

@@ -139,19 +139,19 @@ impl Clock {
         format!("microseconds of the vCPU, {} ns for each instruction {of}", self.ns_per_insn)
     }
 
-    /// Microseconds since the window opened, at an event that begins after so many instructions.
+    /// Microseconds since the window opened, at an event that begins after `insns` instructions.
     fn micros(&self, insns: u64) -> f64 {
         let slept = self.slept_ns.partition_point(|&(at_insns, _)| at_insns <= insns);
         self.micros_after(insns, slept.checked_sub(1).map_or(0, |last| self.slept_ns[last].1))
     }
 
-    /// Microseconds at an event that ends after so many instructions.
+    /// Microseconds at an event that ends after `insns` instructions.
     fn end_micros(&self, insns: u64) -> f64 {
         let slept = self.slept_ns.partition_point(|&(at_insns, _)| at_insns < insns);
         self.micros_after(insns, slept.checked_sub(1).map_or(0, |last| self.slept_ns[last].1))
     }
 
-    /// Microseconds after so many instructions and so much sleep.
+    /// Microseconds after a number of instructions and an amount of sleep.
     fn micros_after(&self, insns: u64, slept_ns: u64) -> f64 {
         let slept_ns = if self.is_awake { 0 } else { slept_ns };
         let ns = insns as f64 * self.ns_per_insn + slept_ns as f64;

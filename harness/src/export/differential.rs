@@ -33,7 +33,7 @@ const MOST_TIMES: u64 = 4;
 const ONE_SCALE: &str = "Width: instructions, in one scale for both panels.";
 const OWN_SCALES: &str = "Width: instructions, each panel in its own scale: the two do not compare.";
 
-/// Legend of the sign in front of numbers that may be others in another run of the same.
+/// Legend of the sign before numbers that follow from samples, and may differ in another run.
 const BY_SAMPLES: &str = " \u{2248}: by samples.";
 
 /// Most letters of a side's name in the picture; the whole name is in its hover text.
@@ -238,7 +238,7 @@ impl Picture<'_> {
     }
 
     fn shown(&self, node: &Node, at: At) -> String {
-        // What only the other side's samples have here is as it is there.
+        // A frame without samples on this side is marked as on the other side.
         let at = if node.call(at) == Call::None { at.other() } else { at };
         node.name.clone() + if node.call(at) == Call::Inlined { INLINED } else { "" }
     }
@@ -379,7 +379,7 @@ fn rgb(color: Color) -> String {
     format!("rgb({},{},{})", color.r, color.g, color.b)
 }
 
-/// The hover text of a frame. Without parentheses: the script takes them off to get the name.
+/// The hover text of a frame. It has no parentheses, since the script removes parentheses to get the name.
 fn hover(node: &Node) -> String {
     let about = if node.is_sampled { ABOUT } else { "" };
     let [before, after] = node.insns.map(|insns| format!("{about}{}", group(insns)));
@@ -396,10 +396,10 @@ fn hover(node: &Node) -> String {
     hover
 }
 
-/// In front of a number that is divided as samples are.
+/// Sign before a number that follows from samples.
 const ABOUT: &str = "\u{2248}";
 
-/// The difference in instructions and in percent, with its error where samples divide it.
+/// The difference in instructions and in percent, with its error if it follows from samples.
 fn difference(node: &Node) -> String {
     let [before, after] = node.insns;
     let sign = if after < before { "-" } else { "+" };
@@ -425,7 +425,7 @@ fn difference(node: &Node) -> String {
     }
 }
 
-/// The change in a few letters, to be read in the frame; nothing where there is next to none.
+/// The change as a few letters inside the frame; empty if it is below 0.05%.
 fn short_change(node: &Node) -> String {
     let [before, after] = node.insns;
     match Change::of(node) {

@@ -17,14 +17,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Nanoseconds since the window opened, after so many instructions and so much sleep. Sleep does not count if
-    /// `clock_hz` is set.
+    /// Nanoseconds since the window opened, after a number of instructions and an amount of sleep. Sleep does not
+    /// count if `clock_hz` is set.
     pub(super) fn at_ns(&self, profile: &Profile, insns: u64, slept_ns: u64) -> u64 {
         let slept_ns = if self.clock_hz.is_some() { 0 } else { slept_ns };
         self.ns(profile, insns).saturating_add(slept_ns)
     }
 
-    /// Nanoseconds that so many instructions of a profile take.
+    /// Nanoseconds that a number of instructions of a profile take.
     pub(super) fn ns(&self, profile: &Profile, insns: u64) -> u64 {
         let ns = match self.clock_hz {
             Some(hz) => u128::from(insns) * 1_000_000_000 / u128::from(hz.get()),

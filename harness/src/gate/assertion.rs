@@ -32,17 +32,17 @@ pub struct Assertion {
 /// A number or share of a profile that an assertion asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Measure {
-    /// A number that baselines keep, too; the name is that of the function, task or zone, empty for the run.
+    /// A number that baselines keep, too. The name is a function's, task's or zone's; empty for the run.
     Metric(Metric, String),
     Coverage(String),
     Irq(String),
     Depth(String),
     Waits,
-    /// A number of all spans of a kind.
+    /// A number of all spans of a kind together.
     Span(Of, Spans),
 }
 
-/// One number of many spans: the least, the mean, the most instructions.
+/// Statistic of many spans: least, mean or most instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Min,
@@ -50,7 +50,7 @@ enum Of {
     Max,
 }
 
-/// A kind of spans, which an assertion takes together.
+/// A kind of spans, taken together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Spans {
     Calls(String),
@@ -67,15 +67,15 @@ struct Word {
     make: Make,
 }
 
-/// How a measure is made, and with that whether it takes a name.
+/// Constructor of a measure, which also tells whether it takes a name.
 enum Make {
     Plain(fn() -> Measure),
     Named(fn(String) -> Measure),
-    /// Of the run without a name, of a function or a task with one.
+    /// A number of the run without a name, of a function or a task with one.
     Metric(Metric),
 }
 
-/// Whether a value is written with `%`.
+/// Use of `%` in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     Never,
@@ -83,29 +83,29 @@ enum Share {
     AsWritten,
 }
 
-/// The measures that no baseline keeps.
+/// Measures that no baseline keeps.
 const MEASURES: [Word; 11] = [
-    // Lines of a file that ran.
+    // Share of a file's lines that ran.
     Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
-    // Samples in an interrupt, of all.
+    // Share of samples in an interrupt.
     Word { word: "irq", share: Share::Always, make: Make::Named(Measure::Irq) },
-    // How often a recursive function was on the stack at once.
+    // Most activations of a recursive function on the stack at once.
     Word { word: "depth", share: Share::Never, make: Make::Named(Measure::Depth) },
     // Waits for an interrupt.
     Word { word: "waits", share: Share::Never, make: Make::Plain(|| Measure::Waits) },
-    // Instructions of the shortest call of a function, or between two: "from..until".
+    // Instructions of a function's shortest call, or of the shortest span "from..until".
     Word { word: "min", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Min, Spans::named(name))) },
-    // The same, mean of all.
+    // Mean of the same.
     Word { word: "mean", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Mean, Spans::named(name))) },
-    // The same, the longest.
+    // Longest of the same.
     Word { word: "max", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Max, Spans::named(name))) },
-    // Instructions of an interrupt's longest run, without those that interrupt it.
+    // Instructions of an interrupt's longest run, without those of interrupts above it.
     Word {
         word: "handler_max",
         share: Share::Never,
         make: Make::Named(|name| Measure::Span(Of::Max, Spans::Handler(name))),
     },
-    // The same, mean of all.
+    // Mean of the same.
     Word {
         word: "handler_mean",
         share: Share::Never,
@@ -117,7 +117,7 @@ const MEASURES: [Word; 11] = [
     Word { word: "pendsv_max", share: Share::Never, make: Make::Plain(|| Measure::Span(Of::Max, Spans::PendSv)) },
 ];
 
-/// All measures: those of the metrics, and the others.
+/// All measures: the metrics, and the others.
 fn words() -> impl Iterator<Item = Word> {
     let of_metric = |metric: &Metric| Word {
         word: metric.word(),
@@ -172,34 +172,34 @@ enum Value {
     Millionths(u64),
 }
 
-/// A measured number, and what it is a share of.
+/// A measured number, and the total that it is a share of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measured {
     part: u64,
     whole: Option<u64>,
 }
 
-/// What came of an assertion.
+/// Result of an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether it holds.
     pub holds: bool,
-    /// What was measured, or why nothing could be.
+    /// The measured number, or the reason why there is none.
     pub actual: String,
-    /// The name in it that nothing of the run and its image has.
+    /// A name in it that is in neither the run nor its image.
     pub unknown: Option<UnknownName>,
 }
 
-/// A name in an assertion that nothing has.
+/// An unknown name in an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What would have it; None: a source file or an interrupt, which no baseline keeps.
+    /// Kind of the named thing; None: a source file or an interrupt, which no baseline keeps.
     pub of: Option<Subject>,
     /// The name.
     pub name: String,
 }
 
-/// Why there is no number to hold an assertion against.
+/// Reason why there is no number for an assertion.
 struct Unmeasured {
     why: String,
     unknown: Option<UnknownName>,
@@ -227,7 +227,7 @@ impl Assertion {
     /// Reads an assertion.
     ///
     /// # Errors
-    /// [`InputError`] that says what was expected where.
+    /// [`InputError`] with what was expected at which place.
     pub fn parse(text: &str) -> Result<Assertion, InputError> {
         let error = |what: String| InputError::new(format!("assertion {text:?}: {what}"));
         let word_end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
@@ -281,12 +281,12 @@ impl Assertion {
         }
     }
 
-    /// Whether it can fail because firmware became slower in a window of a fixed length: by what a piece of work costs,
-    /// or by how often something has to be done.
+    /// Whether it can fail because firmware became slower in a window of a fixed length: it limits the cost of a
+    /// piece of work, or demands a number of occurrences.
     pub fn sees_slowdown(&self) -> bool {
         match &self.measure {
             Measure::Span(..) => true,
-            // Of one time: the sum of all is as long as the window.
+            // Numbers of one occurrence count; the sum of all only depends on the window.
             Measure::Metric(metric, _) if metric.subject() == Subject::Zone => *metric != Metric::Zone,
             Measure::Metric(Metric::Calls, _) => {
                 matches!(self.operator, Operator::Equal | Operator::More | Operator::AtLeast)
@@ -295,7 +295,7 @@ impl Assertion {
         }
     }
 
-    /// The function that it is about, as it is written.
+    /// Function that it is about, as written.
     pub fn function(&self) -> Option<&str> {
         match &self.measure {
             Measure::Metric(metric, name) if metric.subject() == Subject::Function => Some(name),
@@ -312,12 +312,12 @@ impl Assertion {
         }
     }
 
-    /// Why the name of a function in it is that of several different ones; None: it is not.
+    /// Reason why a function's name in it is ambiguous; None: it is not.
     pub fn unclear(&self, profile: &Profile, metrics: &Metrics) -> Option<String> {
         lookup::keys(profile, metrics, self.function()?).err()
     }
 
-    /// Checks a profile. `exists` says of a function's name why the image has none of that name.
+    /// Checks a profile. `exists` returns the reason why the image has no function of a name.
     pub fn check(
         &self,
         profile: &Profile,
@@ -360,7 +360,7 @@ impl Assertion {
         let is_function = |name: &str, keys: &BTreeSet<String>| function_exists(exists, name, keys);
         let function = |name: &str, metric: Metric| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
-            // `name (file.c)`, where there are namesakes.
+            // `name (file.c)`, if there are namesakes.
             let of_file = metrics.functions.iter().filter_map(|(key, numbers)| {
                 let shown = namesakes.contains(key.name.as_str()).then(|| format!("{} ({})", key.name, key.file));
                 (shown.as_deref() == Some(name)).then_some(numbers)
@@ -376,7 +376,7 @@ impl Assertion {
                 is_function(name, &names)?;
             }
             if metric == Metric::Inclusive {
-                // One of several may call another.
+                // One of several functions may call another.
                 return Ok(metrics::inclusive_together(profile, &names).unwrap_or(0));
             }
             Ok(sum(&found))
@@ -392,7 +392,7 @@ impl Assertion {
             if let Some(numbers) = metrics.zones.get(name) {
                 return Ok(*numbers);
             }
-            // Of a zone that is there and never came all numbers are 0.
+            // All numbers of a zone that exists and never began are 0.
             if profile.zones.names.iter().any(|known| known == name) {
                 return Ok(Numbers::uncounted(Subject::Zone));
             }
@@ -456,7 +456,7 @@ impl Spans {
         }
     }
 
-    /// Whether a span is one of these; `called` are the names of the functions that the calls are of.
+    /// Whether a span is of this kind; `called` are the names of the functions for calls.
     fn are(
         &self,
         span: &Span,
@@ -471,7 +471,7 @@ impl Spans {
             }
             (Spans::Masked, SpanKind::Masked) | (Spans::PendSv, SpanKind::PendSv) => true,
             (Spans::Between(from, until), SpanKind::Between { from: start, until: end }) => {
-                // As they were found when the run was planned, but in the profile's names.
+                // The functions' addresses as when the run was planned, from the profile's names.
                 let is_at = |address: u64, name: &str| {
                     let found = profile.names.find(name).unwrap_or_default();
                     found.iter().any(|found| found.address == address)
@@ -483,7 +483,7 @@ impl Spans {
     }
 }
 
-/// A number of the spans; 0 where there was none, so that a limit holds of what never happens.
+/// A statistic of the spans; 0 if there was none, so that a limit holds for spans that never occur.
 fn span(
     profile: &Profile,
     metrics: &Metrics,
@@ -525,7 +525,7 @@ fn span(
     })
 }
 
-/// Whether the image has a function of that name, of which nothing ran; `keys` are those that the profile knows by it.
+/// Whether the image has a function of that name that never ran; `keys` are the profile's functions for the name.
 fn function_exists(
     exists: &dyn Fn(&str) -> Result<(), String>,
     name: &str,
@@ -537,10 +537,10 @@ fn function_exists(
     })
 }
 
-/// Whether there can be an interrupt of that name: one that came, that the architecture has, or that has a handler.
+/// Whether an interrupt of that name can exist: one that came, that the architecture has, or that has a handler.
 fn interrupt_exists(profile: &Profile, name: &str) -> Result<(), Unmeasured> {
     let known = stacks::Exceptions::new(profile).names();
-    // Rust's handlers are called as their interrupts are; others have only a number.
+    // Rust's handlers are named like their interrupts; others have only a number.
     let can_come = || name.parse::<u64>().is_ok() || profile.names.find(name).is_ok();
     if known.iter().any(|known| stacks::is_interrupt(known, name)) || can_come() {
         return Ok(());
@@ -551,7 +551,7 @@ fn interrupt_exists(profile: &Profile, name: &str) -> Result<(), Unmeasured> {
     Err(Unmeasured::unknown(None, name, format!("no interrupt is called {name}{hint}")))
 }
 
-/// Lines of a file that have code, and those of them that ran.
+/// Number of a file's lines that have code, and of those that ran.
 fn coverage(profile: &Profile, file: &str) -> Result<Measured, Unmeasured> {
     let names = &profile.names;
     let is_it =
@@ -580,7 +580,7 @@ fn is_called(profile: &Profile, address: u64, names: &BTreeSet<String>) -> bool 
     }
 }
 
-/// How often functions of these names were on one path of the tree, at most.
+/// Most activations of functions with these names on one path of the tree.
 fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
     let is_it = |entry: u64| is_called(profile, entry, names);
     let mut depths: Vec<u64> = Vec::with_capacity(profile.tree.len());
@@ -595,10 +595,10 @@ fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
     depths.into_iter().max().unwrap_or(0)
 }
 
-/// Whether a profile's image has a function of that name; what to type instead.
+/// Lookup of a function name in a profile's image; the error suggests what to type instead.
 pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&str) -> Result<(), String> + 'a {
     |name| match symbols.find(name) {
-        // Namesakes are summed up.
+        // Numbers of namesakes are added up.
         Ok(_) | Err(crate::image::symbols::NotFound::Ambiguous { .. }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }

@@ -14,8 +14,8 @@
 //! function  crc32   crc.c   9000  0  9500  12   (name, file, self, of it inlined, inclusive, calls)
 //! ```
 //!
-//! A function's, a task's and a zone's columns are their metrics in the order of [`Metric::kept`], `-` where one is unknown.
-//! A metric that has joined since version 1 is a further column (or line, of the run) where it is known.
+//! The columns of a function, task or zone are its metrics in the order of [`Metric::kept`], `-` if unknown. A metric
+//! that was added since version 1 is a further column (for the run: a line), if it is known.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -31,25 +31,25 @@ use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
 use crate::text::symbol_name::key_name;
 
-/// The first line: what it is, and the version of the format.
+/// The first line: kind of file, and version of the format.
 const FIRST_LINE: &str = "harness baseline 1";
 
-/// Begins a task's line.
+/// First word of a task's line.
 const TASK: &str = "task";
 
-/// Begins a zone's line.
+/// First word of a zone's line.
 const ZONE: &str = "zone";
 
-/// Begins a function's line.
+/// First word of a function's line.
 const FUNCTION: &str = "function";
 
-/// A number that is not known.
+/// Column of an unknown number.
 const UNKNOWN: &str = "-";
 
-/// Refuses what is no name for a baseline: a name becomes a directory.
+/// Refuses a name that cannot be a baseline's: the name becomes a directory.
 ///
 /// # Errors
-/// Saying what a name has not.
+/// When the name has a forbidden character.
 pub fn check_name(name: &str) -> Result<(), InputError> {
     if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
         return Err(InputError::new(format!("baseline {name:?}: a name has no / and does not begin with .")));
@@ -57,17 +57,17 @@ pub fn check_name(name: &str) -> Result<(), InputError> {
     Ok(())
 }
 
-/// The numbers of a run and what they were made with.
+/// Numbers of a run, and the conditions that it was made under.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
-    /// What was run, with what: word and value, sorted. Different ones make numbers incomparable.
+    /// Conditions of the run: word and value, sorted. Numbers made under different ones are not comparable.
     pub made_with: BTreeSet<(String, String)>,
     /// The numbers.
     pub metrics: Metrics,
 }
 
 impl Baseline {
-    /// The baseline that a profile would be kept as.
+    /// Baseline of a profile.
     pub fn of(profile: &Profile) -> Baseline {
         Baseline { made_with: made_with(profile), metrics: Metrics::of(profile) }
     }
@@ -128,7 +128,7 @@ impl Baseline {
                 }
                 [FUNCTION, name, file, ref columns @ ..] => {
                     let numbers = numbers(Subject::Function, columns).with_context(error)?;
-                    // Older baselines have the numbers of closures in names.
+                    // Older baselines have the numbers of closures in function names.
                     metrics.add_function(Key { name: key_name(name), file: file.to_owned() }, &numbers);
                 }
                 [word @ ("compiler" | "image" | "qemu" | "run"), value] => {
@@ -148,7 +148,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Reads a baseline's file; None where there is none.
+    /// Reads a baseline's file; None: there is no such file.
     ///
     /// # Errors
     /// When it cannot be read or is damaged.
@@ -166,7 +166,7 @@ impl Baseline {
         }
     }
 
-    /// Writes the file, and the directories it is in.
+    /// Writes the file, and creates its directories.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -180,7 +180,7 @@ impl Baseline {
         write().map_err(|error| InputError::about(path, format_args!("cannot be written: {error}")))
     }
 
-    /// How the ways in which two baselines were made differ, a sentence each.
+    /// Differences between the conditions of two baselines, a sentence each.
     pub fn mismatches(&self, other: &Baseline) -> Vec<String> {
         let list = |these: &BTreeSet<(String, String)>, those: &BTreeSet<(String, String)>, word: &str| {
             let values = these.difference(those).filter(|(other, _)| other == word);
@@ -204,7 +204,7 @@ impl Baseline {
     }
 }
 
-/// The words of each text that the other has not; compilers' options are many, and most of them the same.
+/// Words of each text that the other one lacks; compilers have many options, most of them equal.
 fn differing_words(one: &str, other: &str) -> (String, String) {
     let without = |one: &str, other: &str| {
         let others: BTreeSet<&str> = other.split_whitespace().collect();
@@ -213,7 +213,7 @@ fn differing_words(one: &str, other: &str) -> (String, String) {
     (without(one, other), without(other, one))
 }
 
-/// What a profile was made with, as word and value.
+/// Conditions of a profile's run, as word and value.
 fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     let Facts { image_name, qemu_version, machine, cpu, icount_shift, window, .. } = &profile.facts;
     let mut run = format!("machine={machine}");
@@ -224,7 +224,7 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
         }
     };
     let chip = profile.facts.chip.as_ref();
-    // The file's contents, whatever it is called: numbers of one chip are not those of another.
+    // Identified by the file's content, since another chip's numbers are not comparable.
     add("chip", chip.map(|chip| format!("{}/{}", chip.name, &chip.sha256[..chip.sha256.len().min(12)])));
     add("cpu", cpu.clone());
     add("shift", Some(icount_shift.to_string()));
@@ -252,8 +252,8 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     made_with
 }
 
-/// A subject's numbers as a line has them. What joined since version 1 and is unknown leaves no column, so that a
-/// metric that is not measured changes no baseline.
+/// Columns of a subject's numbers. An unknown metric that was added since version 1 has no column, so that a metric
+/// that is not measured changes no baseline.
 fn columns(subject: Subject, numbers: &Numbers) -> Vec<String> {
     let known = |number: Option<u64>| number.map_or_else(|| UNKNOWN.to_owned(), |number| number.to_string());
     let mut columns: Vec<String> = Metric::kept(subject).map(|metric| known(numbers[metric])).collect();
@@ -262,7 +262,7 @@ fn columns(subject: Subject, numbers: &Numbers) -> Vec<String> {
     columns
 }
 
-/// Reads [`columns`]; None where they are not those of such a line.
+/// Reads [`columns`]; None: their number or content is wrong.
 fn numbers(subject: Subject, columns: &[&str]) -> Option<Numbers> {
     let metrics: Vec<Metric> = Metric::kept(subject).collect();
     if !(first_columns(subject)..=metrics.len()).contains(&columns.len()) {
@@ -271,7 +271,7 @@ fn numbers(subject: Subject, columns: &[&str]) -> Option<Numbers> {
     let mut numbers = Numbers::default();
     for (metric, column) in metrics.into_iter().zip(columns) {
         numbers[metric] = match *column {
-            // What is counted is always known.
+            // A counted metric is always known.
             UNKNOWN => metric.descriptor().where_uncounted.is_none().then_some(None)?,
             number => Some(number.parse().ok()?),
         };
@@ -279,7 +279,7 @@ fn numbers(subject: Subject, columns: &[&str]) -> Option<Numbers> {
     Some(numbers)
 }
 
-/// How many columns of numbers version 1 began with.
+/// Number of columns in version 1.
 fn first_columns(subject: Subject) -> usize {
     match subject {
         Subject::Run => 1,
@@ -289,7 +289,7 @@ fn first_columns(subject: Subject) -> usize {
     }
 }
 
-/// A field as a line can hold it: without tabs and ends of lines.
+/// Escapes tabs and ends of lines in a field.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// A run of `sorts`, which has closures, before and after another closure has come in front of them.
+    /// A run of `sorts`, which has closures, before and after another closure was inserted in front of them.
     fn with_closures(first: u32) -> Baseline {
         let mut profile = empty().function("app::sorts", 0x40, 0x10).insn(0x40, 5);
         for (closure, (start, insns)) in (first..).zip([(0x50, 70), (0x60, 900)]) {

@@ -1,5 +1,5 @@
-//! Results that are known already: a run is a pure function of the image, the options, the emulator and this
-//! tool, so an unchanged one is not run again.
+//! Cache of results: a run is a pure function of the image, the options, the emulator and this tool, so an unchanged
+//! one is not repeated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,21 @@ use crate::run::request::options::Options;
 use crate::run::request::options::Sandbox;
 use crate::run::store::staging::Making;
 
-/// A directory of finished runs, by the hash of what they depend on.
+/// A directory of finished runs, by the hash of their inputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cache {
     #[serde(with = "path_bytes")]
     directory: PathBuf,
-    /// Hash of this tool itself: another build may measure otherwise.
+    /// Hash of this tool: another build may measure differently.
     tool: [u8; 32],
 }
 
-/// A run that was measured before.
+/// A cached run.
 #[derive(Debug)]
 pub struct Hit {
     /// The profile.
     pub profile: Profile,
-    /// What the firmware printed.
+    /// Console output of the firmware.
     pub console: Vec<u8>,
     /// The warnings and remarks of the run.
     pub messages: Vec<String>,
@@ -42,7 +42,7 @@ const MESSAGES: &str = "messages.json";
 /// Name of the file with the hash of the others.
 const HASH: &str = "sha256";
 
-/// The hash of a run's files, whose lengths it has, too.
+/// Hash of a run's files and their lengths.
 fn hash_of(files: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for bytes in files {
@@ -56,11 +56,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The files that a run with these options reads.
+/// Files that a run with these options reads.
 pub fn files(options: &Options) -> Vec<PathBuf> {
     let contents = [Some(&options.firmware), options.symbols.as_ref()];
     let contents = contents.into_iter().flatten().chain(options.files.iter().map(|(_, file)| file));
-    // QEMU's are those with absolute paths: it works in a directory in which there are no others.
+    // QEMU's files have absolute paths, since its working directory is empty.
     let words = options.qemu_args.iter().flat_map(|argument| argument.split([',', '=']));
     let of_qemu = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
     let chip = options.chip.iter().map(PathBuf::from).filter(|path| path.exists());
@@ -68,7 +68,7 @@ pub fn files(options: &Options) -> Vec<PathBuf> {
 }
 
 impl Cache {
-    /// The cache in this directory, or where the user's caches are; None where there is no such place.
+    /// Cache in this directory, or in the user's cache directory; None: there is no such place.
     pub fn open(directory: Option<PathBuf>) -> Option<Cache> {
         let of = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
         let directory = directory.or_else(|| {
@@ -79,7 +79,7 @@ impl Cache {
         Some(Cache { directory, tool: Sha256::digest(tool).into() })
     }
 
-    /// The key of a run: everything that its result depends on. None when a file cannot be read.
+    /// Key of a run: the hash of everything that its result depends on. None: a file cannot be read.
     pub fn key(&self, options: &Options, emulator_versions: &str) -> Option<String> {
         let mut hash = Sha256::new();
         let mut add = |bytes: &[u8]| {
@@ -88,13 +88,13 @@ impl Cache {
         };
         add(&self.tool);
         add(emulator_versions.as_bytes());
-        // The name is in the profile.
+        // The profile contains the name.
         add(options.firmware.file_name()?.as_encoded_bytes());
         for file in files(options) {
             add(&bounded_read::read(&file).ok()?);
         }
         let names: Vec<&String> = options.files.iter().map(|(name, _)| name).collect();
-        // What the files are called here matters as little as where the output goes.
+        // Neither the names of the files nor the place of the output matter.
         let rest = Options {
             firmware: PathBuf::new(),
             symbols: options.symbols.as_ref().map(|_| PathBuf::new()),
@@ -108,7 +108,7 @@ impl Cache {
         Some(hex(&hash.finalize()))
     }
 
-    /// The run with this key. A damaged one is as good as none: it is run again.
+    /// The run with this key. A damaged one counts as missing, and is run again.
     pub fn get(&self, key: &str) -> Option<Hit> {
         let directory = self.directory.join(key);
         let read = |name| fs::read(directory.join(name)).ok();
@@ -120,7 +120,7 @@ impl Cache {
         Some(Hit { profile, console, messages: serde_json::from_slice(&messages).ok()? })
     }
 
-    /// Keeps a run, unless the host had a hand in it; `directory` is its profile directory.
+    /// Stores a run, unless the host affected it; `directory` is its profile directory.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -129,7 +129,7 @@ impl Cache {
             return Ok(());
         }
         fs::create_dir_all(&self.directory)?;
-        // Complete or not there at all: another process may look.
+        // Another process may read at any time, so the run appears complete or not at all.
         let making = Making::begin(&self.directory, ".partial-", |_| ())?;
         let made = making.path().join("run");
         fs::create_dir(&made)?;
@@ -143,7 +143,7 @@ impl Cache {
         if fs::rename(&made, &place).is_ok() {
             return Ok(());
         }
-        // Another process's, which is as good, or a damaged one.
+        // The existing one is another process's, which is equally good, or a damaged one.
         if self.get(key).is_none() {
             fs::remove_dir_all(&place)?;
             fs::rename(&made, &place)?;

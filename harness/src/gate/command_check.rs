@@ -2,12 +2,13 @@
 
 use crate::text::shell;
 
-/// The program and its command, and the options that a remedy has.
+/// The program with its command, and the options of remedies.
 const PROGRAM: [&str; 2] = ["harness", "test"];
 
 const OPTIONS: [&str; 5] = ["--untrusted", "-f", "--baseline", "--save-baseline", "--ratchet"];
 
-/// Whether a text, which may come from elsewhere, is a command as they are written here: who pastes it runs nothing else.
+/// Whether a text, which may come from another machine, has the form of the commands made here, so that pasting it
+/// runs nothing else.
 pub fn is_command(text: &str) -> bool {
     let Some(words) = shell::words(text) else { return false };
     let is_known = |word: &String| !word.starts_with('-') || OPTIONS.contains(&word.as_str());

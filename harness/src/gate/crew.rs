@@ -1,4 +1,4 @@
-//! One run of a suite: its images over all cores, each in a worker, which may end in any way without the others.
+//! One run of a suite: its images over all cores, each in a worker, whose failure does not affect the others.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -25,23 +25,24 @@ use crate::run::watch::progress::{Bar, Bars};
 use crate::text::printable::printable;
 use crate::text::terminal;
 
-/// A suite being run: what all of its cases share.
+/// A running suite: data that all of its cases share.
 struct Crew<'a> {
     setup: Setup,
     settings: &'a Settings,
-    /// The suite's file as failures name it.
+    /// Path of the suite's file, as in failures.
     suite_file: String,
-    /// How a case is run again from the project's root.
+    /// Command for repeating a case from the project's root.
     command: Command,
     bars: Bars,
-    /// Whether the suite is a stranger's, which may only have so much.
+    /// Whether the suite is untrusted, with bounds on its resources.
     is_untrusted: bool,
     started: Instant,
-    /// Bytes of all profiles.
+    /// Bytes of all profiles so far.
     kept_bytes: AtomicU64,
 }
 
-/// Runs cases of a suite; results come, and are printed, in the order of the suite. A run that fails is a result.
+/// Runs cases of a suite; results are returned, and printed, in the order of the suite. A failed run is a result,
+/// too.
 pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResult> {
     let emulator_versions = settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions());
     let root = Root::of(&suite.path);
@@ -58,7 +59,7 @@ pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResul
     crew.run_all(cases, settings.jobs)
 }
 
-/// Versions of all emulators that are installed, and whether they are used beyond their plugin API.
+/// Versions of all installed emulators, and whether they are used beyond their plugin API.
 fn emulator_versions() -> String {
     let version = |program| Some(format!("{program} {};", emulator::version(&emulator::locate(program).ok()?).ok()?));
     let mut versions: String = thread::scope(|scope| {
@@ -73,7 +74,8 @@ fn emulator_versions() -> String {
 }
 
 impl Crew<'_> {
-    /// Runs the cases on so many threads, each with a worker; results come, and are printed, in the order of the suite.
+    /// Runs the cases on `jobs` threads, each with a worker; results are returned, and printed, in the order of the
+    /// suite.
     fn run_all(&self, cases: &[&Case], jobs: usize) -> Vec<CaseResult> {
         let next = AtomicUsize::new(0);
         let finished: Mutex<BTreeMap<usize, CaseResult>> = Mutex::default();
@@ -114,7 +116,7 @@ impl Crew<'_> {
                         };
                         let _ = lines::case(result, view, &mut text);
                     }
-                    // A reader that has seen enough does not stop the suite; the exit code still counts.
+                    // A reader that has seen enough does not stop the suite; its exit code still counts.
                     self.bars.above(|| drop(terminal::stdout().write_all(&text)));
                     *printed += 1;
                 }
@@ -135,7 +137,7 @@ impl Crew<'_> {
         finished.into_values().collect()
     }
 
-    /// Why no other case is run of a stranger's suite; None: it has not had all that it may have.
+    /// Reason why no further case of an untrusted suite is run; None: it is within its bounds.
     fn is_over(&self) -> Option<&'static str> {
         if !self.is_untrusted {
             return None;
@@ -147,7 +149,7 @@ impl Crew<'_> {
         is_full.then_some("it was not run: the profiles are larger than --untrusted lets them be together")
     }
 
-    /// Adds the bytes of a result's profile to those of all.
+    /// Adds the bytes of a result's profile to the total.
     fn keep(&self, result: &CaseResult) {
         let directory = result.profile.as_ref().map(|name| self.settings.directory.join(name));
         let entries = directory.and_then(|directory| fs::read_dir(directory).ok()).into_iter().flatten().flatten();
@@ -155,7 +157,7 @@ impl Crew<'_> {
         self.kept_bytes.fetch_add(sizes.sum(), Ordering::Relaxed);
     }
 
-    /// Runs a case in a worker, a new one where there is none any more.
+    /// Runs a case in a worker, starting one if necessary.
     fn run(&self, case: &Case, idle: &mut Option<Worker>) -> CaseResult {
         let started = idle.take().map_or_else(|| Worker::start(&self.setup), Ok);
         let mut worker = match started {
@@ -185,7 +187,7 @@ impl Crew<'_> {
             Outcome::Died(death) => {
                 self.pass_on(&death.said);
                 drop(worker);
-                // Nothing works in there any more.
+                // The worker is gone, so nothing is using the directory.
                 directory::remove_leftovers(&self.settings.directory.join(profile_directory(case)));
                 let why = format!("harness itself failed on this image: {death}; please report it, with the image");
                 failed(case, ExitCode::Usage, &why)
@@ -193,7 +195,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Writes what a worker has written to standard error there, a line at a time.
+    /// Passes a worker's standard error on, line by line.
     fn pass_on(&self, said: &[u8]) {
         for line in String::from_utf8_lossy(said).lines() {
             // A closed standard error does not stop the suite.
@@ -201,7 +203,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Adds where the case is described, and what can be done about it.
+    /// Adds the case's place in the suite, and its remedies.
     fn with_remedies(&self, case: &Case, result: CaseResult) -> CaseResult {
         CaseResult {
             place: Some((self.suite_file.clone(), u32::try_from(case.line).unwrap_or(u32::MAX))),

@@ -1,4 +1,5 @@
-//! Where a debugger is to be put to see why a case failed: the crash, the missed deadline, the first sample of what grew.
+//! Places for a debugger that show why a case failed: the crash, the missed deadline, the first sample of a function
+//! that grew.
 
 use crate::analysis::compare::Comparison;
 use crate::analysis::debug_hints;
@@ -8,7 +9,7 @@ use crate::gate::expect::{Finding, FindingKind};
 use crate::gate::suite::Case;
 use crate::profile::{End, Profile};
 
-/// The place, as `harness debug --at` takes it, of what failed first. None: nothing failed that is at a place.
+/// Place of the first failure, as an argument of `harness debug --at`. None: no failure has a place.
 pub fn of_failure(case: &Case, profile: &Profile, findings: &[Finding]) -> Option<String> {
     if profile.vcpus.len() > 1 {
         return None;
@@ -17,7 +18,7 @@ pub fn of_failure(case: &Case, profile: &Profile, findings: &[Finding]) -> Optio
     if failed(FindingKind::Ending) {
         return Some(ending(profile).to_owned());
     }
-    // One finding for each expected line, in their order; then those that are not to be there.
+    // One finding for each expected line, in their order; then those of forbidden texts.
     let of_console = findings.iter().filter(|finding| finding.kind == FindingKind::Console);
     for (finding, line) in of_console.zip(&case.expect.console) {
         if let (false, Some(by)) = (finding.passed, line.by_insns) {
@@ -30,7 +31,7 @@ pub fn of_failure(case: &Case, profile: &Profile, findings: &[Finding]) -> Optio
     debug_hints::of_functions(profile, &places).map(|visit| visit.place)
 }
 
-/// Where a run ended that should not have so.
+/// Place of a bad end.
 fn ending(profile: &Profile) -> &'static str {
     let faulted = profile.facts.only.handler.as_ref().is_some_and(|handler| handler.is_fault);
     match &profile.facts.end {
@@ -40,7 +41,7 @@ fn ending(profile: &Profile) -> &'static str {
     }
 }
 
-/// The first new sample of a function that grew: of this one, else of the one that grew most.
+/// First new sample of a function that grew: of this function, or else of the one that grew most.
 pub fn of_growth(profile: &Profile, compared: &Comparison, function: Option<&str>) -> Option<String> {
     let grown = |change: &&crate::analysis::compare::Change| change.self_insns().difference() > 0;
     let named = compared.functions.iter().find(|change| function.is_some_and(|name| change.plain_name == name));
@@ -63,7 +64,7 @@ mod tests {
         let before = Metrics::of(&profile().executed(0x42, 40, 0, 0).executed(0x54, 20, 0, 0));
         let after = profile().executed(0x42, 60, 0, 0).executed(0x54, 70, 0, 0);
         let compared = compare(Some(&before), &Metrics::of(&after));
-        // A sample every 10 instructions.
+        // One sample every 10 instructions.
         assert_eq!(of_growth(&after, &compared, None).unwrap(), "sample:9");
         assert_eq!(of_growth(&after, &compared, Some("main")).unwrap(), "sample:5");
         assert_eq!(of_growth(&after, &compared, Some("nobody")).unwrap(), "sample:9");

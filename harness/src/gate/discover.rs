@@ -1,5 +1,5 @@
-//! The firmware that is there: ELF files for a processor that harness runs, below the folders in which builds leave them.
-//! This is where a first suite comes from.
+//! Firmware files found for a first suite: ELF files for a supported processor, below the folders in which builds
+//! leave them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,19 +12,19 @@ use sha2::{Digest, Sha256};
 use crate::error::InputError;
 use crate::image::bounded_read;
 
-/// Files and folders looked at before it is taken for a mistake: a home directory, say.
+/// Most files and folders examined; more are taken for a mistake, such as a home directory.
 const MOST_ENTRIES: usize = 100_000;
 
-/// Folders below folders that are looked into.
+/// Greatest depth of folders examined.
 const MOST_DEPTH: usize = 16;
 
-/// Folders in which tools keep what is no result of a build.
+/// Folders of tools that hold no results of a build.
 const NO_RESULTS: [&str; 3] = ["CMakeFiles", "node_modules", "harness-report"];
 
-/// The firmware in these files and below these folders, by path; what has the same contents counts once.
+/// Firmware in these files and below these folders, by path; files with equal contents count once.
 ///
 /// # Errors
-/// When a place is not there, or a folder holds too much to be a project's.
+/// When a place does not exist, or a folder holds too much to be a project's.
 pub fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     let mut search = Search::default();
     for place in places {
@@ -33,11 +33,11 @@ pub fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
         if metadata.is_dir() {
             search.folder(place, place, 0)?;
         } else {
-            // Named by the user: whether it can be run, the run says.
+            // A file named by the user is always taken; its run tells whether it is valid.
             search.named.push(place.clone());
         }
     }
-    // Of copies the one that lies highest, whose name is shortest: cargo and CMake keep others below it.
+    // Of copies, the highest one with the shortest name is kept: cargo and CMake keep others below it.
     search.found.sort_by_key(|path| (path.components().count(), path.as_os_str().len(), path.clone()));
     let mut known = BTreeSet::new();
     let all = search.named.into_iter().chain(search.found);
@@ -57,7 +57,7 @@ struct Search {
 
 impl Search {
     fn folder(&mut self, top: &Path, folder: &Path, depth: usize) -> Result<(), InputError> {
-        // One that may not be read holds nothing that could be run.
+        // A folder without read permission is skipped.
         let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
         let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.sort();
@@ -70,7 +70,7 @@ impl Search {
                 return Err(InputError::about(top, why));
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // Links lead to what is found elsewhere, or out of the project, or round in circles.
+            // Links lead to files found elsewhere, out of the project, or in circles.
             let Ok(metadata) = path.symlink_metadata() else { continue };
             if metadata.is_dir() {
                 let is_kept_by_cargo = is_cargos && matches!(&*name, "deps" | "build" | "incremental");
@@ -87,7 +87,7 @@ impl Search {
     }
 }
 
-/// Whether a file is an ELF program for a processor that harness runs, and not for an operating system.
+/// Whether a file is an ELF program for a supported processor, and not for an operating system.
 fn is_firmware(path: &Path) -> bool {
     let mut start = [0; 20];
     let begins_well = File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok();
@@ -99,11 +99,11 @@ fn is_firmware(path: &Path) -> bool {
     let is_known = matches!(elf.architecture(), Architecture::Arm | Architecture::Riscv32 | Architecture::Riscv64);
     let is_program = match elf.kind() {
         ObjectKind::Executable => true,
-        // Static PIE; a library has no entry.
+        // A static PIE; a library has no entry.
         ObjectKind::Dynamic => elf.entry() != 0,
         _ => false,
     };
-    // What an operating system loads names its loader.
+    // A program for an operating system names its loader.
     is_known && is_program && elf.section_by_name(".interp").is_none()
 }
 
@@ -111,7 +111,7 @@ fn is_firmware(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// An ELF header of a 32-bit program for this machine, and nothing else.
+    /// ELF header of a 32-bit program for this machine, without content.
     fn header(kind: u8, machine: u8) -> Vec<u8> {
         let mut bytes = vec![0; 52];
         bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 1, 1, 1]);
@@ -146,7 +146,7 @@ mod tests {
             images.into_iter().map(name).collect::<Vec<_>>()
         };
         assert_eq!(found(&[""]), ["build/app.elf", "deps/app", "target/thumb/release/app"]);
-        // What is named is taken, whatever it is.
+        // Named files are always taken.
         assert_eq!(found(&["build/notes.elf", "build"]), ["build/app.elf", "build/notes.elf"]);
         let missing = images(&[directory.path().join("missing")]).unwrap_err().to_string();
         assert!(missing.contains("missing: cannot be read"), "{missing}");

@@ -1,5 +1,5 @@
-//! A first suite as text: what `harness init` writes, for people to go on with. Each line that says how an image ran says
-//! why it is there; what cannot be run, or fails, stands there as a comment with the reason.
+//! Text of a first suite, which `harness init` writes for people to continue. Each line about an image's run has its
+//! reason beside it; an image that cannot run, or fails, is a comment with the reason.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use crate::text::fold::words;
 use crate::text::number::{group, plural};
 use crate::text::printable::printable;
 
-/// The baseline that a first suite has.
+/// Name of a first suite's baseline.
 pub const BASELINE: &str = "main";
 
 /// Columns of a line before its comment.
 const COMMENT_COLUMN: usize = 36;
 
-/// Columns of a comment that has lines of its own.
+/// Columns of a comment on lines of its own.
 const COMMENT_COLUMNS: usize = 98;
 
 /// A suite to be written.
@@ -22,57 +22,57 @@ const COMMENT_COLUMNS: usize = 98;
 pub struct Draft {
     /// Its images, in the order of the file.
     pub images: Vec<Image>,
-    /// Seconds of the host after which a run has failed.
+    /// Time limit of a run, in seconds of the host.
     pub timeout_seconds: f64,
-    /// It names a baseline, and thresholds by it.
+    /// Whether it names a baseline, and thresholds relative to it.
     pub has_baseline: bool,
 }
 
-/// One image of it.
+/// An image of the suite.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// Its file, as the suite names it.
     pub elf: String,
-    /// Its name, where that is not the file's stem.
+    /// Its name, if that is not the file's stem.
     pub name: Option<String>,
-    /// How it is run.
+    /// Run of the image in the suite.
     pub fate: Fate,
-    /// What is to be said of its run, a sentence each.
+    /// Remarks on its run, a sentence each.
     pub remarks: Vec<String>,
-    /// The last line that it printed, which may be a prompt: without an end.
+    /// The last line of its output; without an end it may be a prompt.
     pub last_line: Option<LastLine>,
 }
 
-/// How an image is run.
+/// Run of an image in a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It ends by itself, with status 0.
+    /// Ends by itself, with status 0.
     Ends {
-        /// After so many instructions.
+        /// Instructions up to the end.
         insns: u64,
     },
-    /// It is measured for so many instructions, as typed.
+    /// Is measured for this many instructions, as typed.
     Window(String),
-    /// It is not run.
+    /// Is not run.
     LeftOut {
-        /// Why.
+        /// Reason.
         why: String,
-        /// How it ended, where a suite can expect that.
+        /// End of its run, if a suite can expect that.
         ending: Option<Ending>,
     },
 }
 
-/// The last line that an image printed.
+/// The last line of an image's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastLine {
-    /// It was ended.
+    /// A line with an end.
     Whole(String),
-    /// It was not, and so may wait for an answer.
+    /// A line without an end, which may wait for an answer.
     Open(String),
 }
 
 impl LastLine {
-    /// The last line of a console; None: there is none that could be looked for.
+    /// The last line of a console; None: there is none that a suite can expect.
     pub fn of(console: &[u8]) -> Option<LastLine> {
         let text = String::from_utf8_lossy(console);
         let line = text.lines().rev().find(|line| !line.trim().is_empty())?.trim_start().to_owned();
@@ -81,26 +81,26 @@ impl LastLine {
     }
 }
 
-/// Text as TOML has it.
+/// Text as a TOML string.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// A line, and what it is for in a column of its own.
+/// Writes a line, with its purpose in a column of comments.
 fn line(text: &mut String, what: &str, comment: &str) {
     let gap = COMMENT_COLUMN.saturating_sub(what.chars().count()).max(1);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{what}{:gap$}# {comment}", "");
 }
 
-/// Lines of a comment.
+/// Writes a comment, folded to lines.
 fn comment(text: &mut String, sentence: &str) {
     for line in sentence.lines().flat_map(|line| words(&printable(line), COMMENT_COLUMNS)) {
         let _ = writeln!(text, "# {line}");
     }
 }
 
-/// A limit on instructions that a run of so many is well within: about four times as many, in two digits.
+/// A limit on instructions with a wide margin: about four times `insns`, rounded to two digits.
 fn limit(insns: u64) -> String {
     let wanted = insns.saturating_mul(4).max(1_000_000);
     let thousands = wanted.div_ceil(1_000);
@@ -110,12 +110,12 @@ fn limit(insns: u64) -> String {
 }
 
 impl Draft {
-    /// Images that are run.
+    /// Number of images that are run.
     pub fn runs(&self) -> usize {
         self.images.iter().filter(|image| !matches!(image.fate, Fate::LeftOut { .. })).count()
     }
 
-    /// The suite's file.
+    /// Content of the suite's file.
     pub fn text(&self) -> String {
         let mut text = String::new();
         comment(
@@ -181,7 +181,7 @@ impl Image {
                 }
             }
         }
-        // What has ended or crashed waits for nothing.
+        // A run that has ended or crashed does not wait for input.
         let may_wait = match fate {
             Fate::Window(_) => true,
             Fate::Ends { .. } => false,
@@ -204,7 +204,7 @@ impl Image {
             Fate::LeftOut { why, .. } => {
                 comment(text, &format!("Left out: {why}"));
                 for line in entry.lines() {
-                    // The column of the comments stays where it is.
+                    // Keep the column of the comments.
                     let _ = writeln!(text, "# {}", line.replacen("  #", "#", 1));
                 }
             }
@@ -212,7 +212,7 @@ impl Image {
         }
     }
 
-    /// One line for the terminal: how it ran.
+    /// Outcome of its run, in one line for the terminal.
     pub fn describe(&self) -> String {
         match &self.fate {
             Fate::Ends { insns } => format!("{} instructions, exit status 0", group(*insns)),
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(suite.cases[1].options.window.for_insns, Some(50_000_000));
         assert_eq!(suite.cases[2].options.window.max_insns, Some(1_000_000));
         assert!((suite.cases[1].work.len(), suite.cases[2].work.len()) == (1, 0), "{text}");
-        // What is a comment for people to take up is well written, too.
+        // The commented-out keys are valid, too.
         let taken_up = text.replace("\n# [[image]]\n# elf", "\n[[image]]\nelf").replace("\n# input", "\ninput");
         let taken_up = taken_up.replace("\n# console", "\nconsole").replace("\n# self", "\nself");
         let suite = Suite::parse(Path::new("harness.toml"), &taken_up);

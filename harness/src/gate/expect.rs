@@ -1,4 +1,4 @@
-//! What a suite expects of a run itself: how it ends and what it prints.
+//! Expectations of a suite on a run itself: its end and its output.
 
 use globset::Glob;
 use regex::Regex;
@@ -11,48 +11,48 @@ use crate::profile::{End, Profile};
 use crate::text::number::group;
 use crate::text::symbol_name::key_name;
 
-/// All that is expected of one run.
+/// Expectations on one run.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
-    /// How it ends; None: well, however that is.
+    /// Expected end; None: any good end.
     pub ending: Option<Ending>,
-    /// What it prints, in this order.
+    /// Lines that it must print, in this order.
     pub console: Vec<ExpectedLine>,
-    /// What it must not print.
+    /// Texts that it must not print.
     pub console_not: Vec<ExpectedText>,
-    /// The firmware's own counts must be the exact ones.
+    /// Whether the firmware's own counts must equal the exact ones.
     pub strict: bool,
     /// Functions in which the firmware may stand still.
     pub polls: Vec<Glob>,
 }
 
-/// How a run must end.
+/// Expected end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// With this exit status.
     Status(u32),
-    /// In any way, but not by the host.
+    /// Any end that the host did not cause.
     Any,
-    /// With the CPU locked up.
+    /// A CPU that is locked up.
     LockUp,
-    /// With a reset.
+    /// A reset.
     Reset,
-    /// Asleep for ever.
+    /// A CPU asleep for ever.
     Asleep,
-    /// With no instruction completing any more.
+    /// No instruction that completes any more.
     Stuck,
-    /// In the handler of a fault that is never left.
+    /// The handler of a fault, which is never left.
     Faulting,
-    /// At a semihosting call that QEMU does not have.
+    /// A semihosting call that QEMU does not have.
     UnknownCall,
-    /// By the limit on instructions.
+    /// The limit on instructions.
     Limit,
-    /// By the limit on what the firmware writes.
+    /// The limit on the firmware's output.
     Output,
 }
 
 impl Ending {
-    /// The words with which suites write the endings that are no status.
+    /// Words of suites for the endings that are no status.
     pub const WORDS: [(&'static str, Ending); 9] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
@@ -65,7 +65,7 @@ impl Ending {
         ("output", Ending::Output),
     ];
 
-    /// The expectation that a run's end meets; None: no suite can expect it, or it needs none.
+    /// Expectation that a run's end meets; None: no suite can expect it, or it needs none.
     pub fn of(end: &End) -> Option<Ending> {
         let mut ways = Ending::WORDS.into_iter().map(|(_, ending)| ending).filter(|ending| *ending != Ending::Any);
         match end {
@@ -77,7 +77,7 @@ impl Ending {
     fn is_met_by(self, end: &End) -> bool {
         match (self, end) {
             (Ending::Status(wanted), End::Exit { status, .. }) => *status == wanted,
-            // What the host did says nothing of the firmware.
+            // An end caused by the host tells nothing about the firmware.
             (Ending::Any, end) => !end.is_by_host(),
             (Ending::LockUp, End::LockUp { .. })
             | (Ending::Reset, End::Reset { .. })
@@ -107,26 +107,26 @@ impl Ending {
     }
 }
 
-/// A text that is looked for on the console.
+/// A text to be found on the console.
 #[derive(Clone, Debug)]
 pub enum ExpectedText {
     /// These very characters.
     Plain(String),
-    /// What the expression matches.
+    /// A match of this expression.
     Regex(Regex),
 }
 
-/// An expectation that a text is printed.
+/// A line that must be printed.
 #[derive(Clone, Debug)]
 pub struct ExpectedLine {
     /// The text.
     pub text: ExpectedText,
-    /// Instructions of the window by which it must be there; None: at any time.
+    /// Instruction of the window by which it must be printed; None: at any time.
     pub by_insns: Option<u64>,
 }
 
 impl ExpectedText {
-    /// The bytes of the console at which it is first found, from an offset on.
+    /// Byte range of its first occurrence on the console, from an offset on.
     fn find(&self, console: &str, from: usize) -> Option<std::ops::Range<usize>> {
         match self {
             ExpectedText::Plain(text) => console[from..].find(text).map(|at| from + at..from + at + text.len()),
@@ -145,28 +145,28 @@ impl ExpectedText {
 /// One expectation, assertion or threshold, and whether it was met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// What kind of thing was expected.
+    /// Kind of the expectation.
     pub kind: FindingKind,
     /// Whether it was met.
     pub passed: bool,
-    /// What was expected.
+    /// The expectation.
     pub expected: String,
-    /// What was found instead, or in detail.
+    /// The actual result, with details.
     pub actual: String,
-    /// Where it was not met: what is wrong, in one sentence that needs no other.
+    /// Description of the failure in one self-contained sentence; empty if it was met.
     pub message: String,
-    /// Source file and line that it is about.
+    /// Source file and line that it concerns.
     pub place: Option<(String, u32)>,
 }
 
 impl Finding {
-    /// Something that was expected and is so.
+    /// Finding for a met expectation.
     pub fn met(kind: FindingKind, expected: impl Into<String>, actual: impl Into<String>) -> Finding {
         let (expected, actual) = (expected.into(), actual.into());
         Finding { kind, passed: true, expected, actual, message: String::new(), place: None }
     }
 
-    /// Something that was expected and is not so; the message says it all.
+    /// Finding for a failed expectation, with its message.
     pub fn failed(
         kind: FindingKind,
         expected: impl Into<String>,
@@ -177,33 +177,33 @@ impl Finding {
         Finding { kind, passed: false, expected, actual, message, place: None }
     }
 
-    /// The same at a place in the sources.
+    /// The finding with a place in the sources.
     #[must_use]
     pub fn at(self, place: Option<(String, u32)>) -> Finding {
         Finding { place, ..self }
     }
 }
 
-/// What kind of thing was expected.
+/// Kind of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum FindingKind {
-    /// That the image can be run at all.
+    /// The image can be run at all.
     Run,
-    /// How the run ends.
+    /// The end of the run.
     Ending,
-    /// That the firmware does something to the end of its window.
+    /// The firmware makes progress up to the end of its window.
     Progress,
-    /// What is printed.
+    /// The firmware's output.
     Console,
-    /// That the firmware's own counts are the exact ones.
+    /// The firmware's own counts equal the exact ones.
     CrossCheck,
-    /// Something of the profile.
+    /// An assertion on the profile.
     Assertion,
-    /// That it is no worse than the baseline.
+    /// A limit relative to the baseline, or a ceiling.
     Threshold,
 }
 
-/// How the run ended, and the code of that where it was not expected.
+/// Finding on the run's end, and its exit code if it was not expected.
 pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
     let end = &profile.facts.end;
     let ended = describe::describe_end(profile);
@@ -217,7 +217,7 @@ pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
     };
     let code = match ExitCode::of_end(end) {
         _ if passed => ExitCode::Good,
-        // It ended well, but not as it should.
+        // A good end, but not the expected one.
         ExitCode::Good => ExitCode::Firmware,
         code => code,
     };
@@ -229,7 +229,7 @@ pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
     (finding.at(place), code)
 }
 
-/// That the firmware stood still, where it did, held against where it may.
+/// Finding on a standstill of the firmware, compared with the functions where it may wait; None: it made progress.
 pub fn progress(expect: &Expect, profile: &Profile) -> Option<Finding> {
     let stood = describe::describe_standstill(profile)?;
     let functions = describe::standing_functions(profile);
@@ -248,7 +248,7 @@ pub fn progress(expect: &Expect, profile: &Profile) -> Option<Finding> {
     Some(Finding::failed(FindingKind::Progress, expected, stood, message).at(place))
 }
 
-/// What was printed, held against what was expected.
+/// Findings on the output, compared with the expectations.
 pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Finding> {
     let text = String::from_utf8_lossy(console);
     let mut findings = Vec::new();
@@ -268,7 +268,7 @@ pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Findin
                 failed(&expected, instead, message)
             }
             Some(found) => {
-                // By whole samples: what was there at one was printed before it.
+                // Times are known by whole samples: text present at a sample was printed before it.
                 let printed_by = printed_by(profile, found.end);
                 let when = printed_by.map(|insns| format!("printed before instruction {}", group(insns)));
                 match by_insns.filter(|by| printed_by.is_none_or(|insns| insns > *by)) {
@@ -298,7 +298,7 @@ pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Findin
     findings
 }
 
-/// The instruction of the window before which so many bytes had been printed, as far as that is known.
+/// Instruction of the window before which this many bytes had been printed, if known.
 fn printed_by(profile: &Profile, bytes: usize) -> Option<u64> {
     let marks = &profile.console_marks;
     let after = marks.partition_point(|&(_, printed)| printed < bytes as u64);

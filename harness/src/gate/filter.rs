@@ -1,17 +1,17 @@
-//! Which cases to run: `-f 'tag(rtos) and not name(slow)'`, or a part of the name alone.
+//! Filters of the cases to run: `-f 'tag(rtos) and not name(slow)'`, or a part of the name alone.
 
 use globset::Glob;
 
 use crate::error::InputError;
 use crate::gate::suite::Case;
 
-/// One filter of cases.
+/// A filter of cases.
 #[derive(Clone, Debug)]
 pub struct Filter(Expression);
 
 #[derive(Clone, Debug)]
 enum Expression {
-    /// The name contains this.
+    /// Matches names that contain this.
     Contains(String),
     Name(globset::GlobMatcher),
     Tag(globset::GlobMatcher),
@@ -24,7 +24,7 @@ impl Filter {
     /// Reads a filter.
     ///
     /// # Errors
-    /// [`InputError`] that says what was expected.
+    /// [`InputError`] with what was expected.
     pub fn parse(text: &str) -> Result<Filter, InputError> {
         // A part of a name needs no syntax.
         if !text.contains(['(', ')', '!', '&', '|']) && !text.trim().contains(char::is_whitespace) {
@@ -42,13 +42,13 @@ impl Filter {
         })
     }
 
-    /// The cases of a suite that one of the filters means; without filters, all.
+    /// Cases of a suite that match one of the filters; without filters, all.
     pub fn choose<'a>(filters: &[Filter], cases: &'a [Case]) -> Vec<&'a Case> {
         let is_meant = |case: &&Case| filters.iter().any(|filter| filter.matches(&case.name, &case.tags));
         cases.iter().filter(|case| filters.is_empty() || is_meant(case)).collect()
     }
 
-    /// Whether a case is meant.
+    /// Whether a case matches.
     pub fn matches(&self, name: &str, tags: &[String]) -> bool {
         self.0.matches(name, tags)
     }

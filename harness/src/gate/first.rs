@@ -1,6 +1,6 @@
-//! A first suite from the firmware that is there: each image is run once to see how it ends, and what is written is run as
-//! `harness test` will run it, so that it passes. The gate's own reader, session and baselines do that; only the text is
-//! made here (`draft`).
+//! Makes a first suite from the firmware files found. Each image is run once to find its end. Then the text is run as
+//! `harness test` will run it, so that it passes. The gate's own reader, session and baselines do the runs; `draft`
+//! makes the text.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,41 +25,41 @@ use crate::profile::{End, Profile};
 use crate::run::request::options::Sandbox;
 use crate::run::watch::interrupt::INTERRUPTED;
 
-/// The suite's timeout is so many times what a run is given here: the next machine may be slower.
+/// Ratio of the suite's timeout to that of these runs, since the next machine may be slower.
 const SLOWER_MACHINES: f64 = 5.0;
 
-/// How the images are to be run.
+/// Settings for running the images.
 #[derive(Debug)]
 pub struct Wish {
-    /// Window of those that do not end before, as typed.
+    /// Window of images that do not end before, as typed.
     pub window: String,
-    /// Seconds of the host after which a run has failed.
+    /// Time limit of a run, in seconds of the host.
     pub timeout_seconds: f64,
-    /// Images at a time.
+    /// Number of images at a time.
     pub jobs: usize,
-    /// Whether the kernel keeps QEMU in.
+    /// Use of the kernel's sandbox around QEMU.
     pub sandbox: Sandbox,
-    /// Progress is shown.
+    /// Whether progress is shown.
     pub has_progress: bool,
 }
 
-/// What came of it.
+/// The first suite with its results.
 #[derive(Debug)]
 pub struct First {
     /// The suite.
     pub draft: Draft,
-    /// The exit code that each image would have had, in the order of the suite.
+    /// Exit code of each image's run, in the order of the suite.
     pub codes: Vec<ExitCode>,
-    /// Names of the baseline's files and what is in them.
+    /// Names and contents of the baseline's files.
     pub baseline: Vec<(String, Vec<u8>)>,
 }
 
 impl First {
-    /// Runs these images, whose paths are from the current directory on; `scratch` is a directory of its own. None: it
-    /// was interrupted.
+    /// Runs these images, whose paths are relative to the current directory; `scratch` is an empty directory. None:
+    /// it was interrupted.
     ///
     /// # Errors
-    /// When a path cannot stand in a suite, or what was written cannot be read back, which is a defect.
+    /// When a path cannot be written in a suite, or the written text cannot be read back, which is a defect.
     pub fn make(images: &[PathBuf], wish: &Wish, scratch: &Path) -> Result<Option<First>> {
         let names = names(images);
         let image = |(path, name): (&PathBuf, Option<String>)| Image {
@@ -73,7 +73,7 @@ impl First {
         let count = images.len();
         let draft = Draft { images, timeout_seconds: wish.timeout_seconds, has_baseline: false };
         let mut first = First { draft, codes: vec![ExitCode::Good; count], baseline: Vec::new() };
-        // Kept by nobody else: what was seen in one round is known in the next.
+        // A private cache: results of one round are known in the next.
         let cache = Cache::open(Some(scratch.join("cache")));
         let mut rounds = Rounds { wish, scratch, cache };
 
@@ -83,7 +83,8 @@ impl First {
         }
         first.draft.timeout_seconds = wish.timeout_seconds * SLOWER_MACHINES;
         first.draft.has_baseline = true;
-        // Its numbers are kept, and then compared with themselves: what a suite cannot judge is found here, not later.
+        // The numbers are saved and then compared with themselves, so that numbers that a suite cannot judge are
+        // found here.
         for (baseline, save_baseline) in [(None, Some(BASELINE)), (Some(BASELINE), None)] {
             if INTERRUPTED.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -110,7 +111,7 @@ impl First {
         !matches!(self.draft.images[index].fate, Fate::LeftOut { .. })
     }
 
-    /// Takes down how an image ran.
+    /// Notes the outcome of an image's run.
     fn see(&mut self, index: usize, result: &CaseResult, wish: &Wish, scratch: &Path) {
         self.codes[index] = result.code();
         let image = &mut self.draft.images[index];
@@ -142,7 +143,7 @@ impl First {
     }
 }
 
-/// What the runs of a suite's text have in common.
+/// Data common to the runs of a suite's text.
 struct Rounds<'a> {
     wish: &'a Wish,
     scratch: &'a Path,
@@ -150,7 +151,7 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Runs the suite as it is written so far.
+    /// Runs the suite's current text.
     fn run(
         &mut self,
         draft: &Draft,
@@ -177,8 +178,7 @@ impl Rounds<'_> {
     }
 }
 
-/// The images' names where their stems are not enough to tell them apart, or their baselines: with as many of the
-/// directories above them as that takes.
+/// Names for images whose stems, or baselines, would be equal: stems with as many parent directories as necessary.
 fn names(images: &[PathBuf]) -> Vec<Option<String>> {
     let with = |path: &PathBuf, directories: usize| {
         let above = path.parent().into_iter().flat_map(Path::components);
@@ -205,7 +205,7 @@ fn names(images: &[PathBuf]) -> Vec<Option<String>> {
             }
         }
     }
-    // Whatever is left differs in what file names cannot hold.
+    // The remaining names only differ in characters that file names cannot have.
     for index in 0..names.len() {
         if names[..index].iter().any(|name| file_stem(name) == file_stem(&names[index])) {
             names[index] = format!("{}-{}", names[index], index + 1);
@@ -230,7 +230,7 @@ mod tests {
             ["debug-app", "release-app", ""]
         );
         assert_eq!(named(&["m3/build/app", "m4/build/app"]), ["m3-build-app", "m4-build-app"]);
-        // Which the names of their baselines would be, too.
+        // Their baselines would have the same name.
         assert_eq!(named(&["a b.elf", "a_b.elf"]), ["", "a_b-2"]);
         assert_eq!(named(&["app.elf", "app.axf", "a/app.elf"]).iter().collect::<BTreeSet<_>>().len(), 3);
     }

@@ -1,5 +1,5 @@
-//! A case's limits held against its run and the baseline: a finding for each that is crossed, and one for each that
-//! limits nothing. A gate that a typo or a rename turns off would pass for ever.
+//! Compares a case's limits with its run and the baseline: a finding for each limit that is crossed, and one for each
+//! that limits nothing. A gate that a typo or a rename turns off would pass for ever.
 
 use std::collections::BTreeSet;
 
@@ -19,41 +19,41 @@ use crate::text::near::nearest;
 use crate::text::number::group;
 use crate::text::symbol_name::key_name;
 
-/// What a case is held against.
+/// Data that a case's limits are compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Against<'a> {
-    /// What has a name, in the run and in the baseline.
+    /// Names in the run and in the baseline.
     pub known: Known<'a>,
-    /// What changed from the baseline, or from nothing.
+    /// Changes from the baseline, or from nothing.
     pub compared: &'a Comparison,
-    /// Name of the baseline; None: none is named.
+    /// Name of the baseline; None: no baseline is named.
     pub baseline: Option<&'a str>,
     /// Whether the numbers of this run become a baseline.
     pub is_saved: bool,
-    /// Whether the run ended as it should: of one that did not, only what is too much already says something.
+    /// Whether the run ended as it should. Otherwise only limits that are exceeded count.
     pub ended_well: bool,
-    /// The suite's file, as failures name it.
+    /// Path of the suite's file, as in failures.
     pub suite_file: &'a str,
 }
 
-/// What came of a case's limits.
+/// Results of a case's limits.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// Crossed limits, or that none is.
+    /// Crossed limits, or one finding that none is.
     pub findings: Vec<Finding>,
-    /// Limits that cannot be judged, which is the suite's mistake.
+    /// Limits that cannot be judged, a mistake of the suite.
     pub mistakes: Vec<Finding>,
-    /// Limits that limit nothing, a sentence each, where that may be meant.
+    /// Limits that limit nothing, a sentence each, if that may be intended.
     pub warnings: Vec<String>,
     /// Limits of `[defaults]` that limit nothing in this image.
     pub idle: Vec<IdleLimit>,
-    /// Whether another baseline would let one pass.
+    /// Whether another baseline would let a crossed limit pass.
     pub is_by_baseline: bool,
-    /// The function whose limit is crossed first.
+    /// Function of the first crossed limit.
     pub crossed_function: Option<String>,
 }
 
-/// Holds a case's limits against its run.
+/// Compares a case's limits with its run.
 pub fn hold(case: &Case, against: &Against<'_>) -> Held {
     let Against { known, compared, ended_well, .. } = *against;
     let (meant, unclear) = meant(case, &known, compared);
@@ -95,7 +95,7 @@ pub fn hold(case: &Case, against: &Against<'_>) -> Held {
 }
 
 impl Held {
-    /// Notes a limit that limits nothing, and whether that is a mistake for sure.
+    /// Notes a limit that limits nothing, and whether that is certainly a mistake.
     fn is_idle(
         &mut self,
         limit: String,
@@ -116,7 +116,7 @@ impl Held {
     }
 }
 
-/// A finding at a limit's line.
+/// Finding at a limit's line.
 fn failed(limit: &str, origin: Origin, why: &str, against: &Against<'_>) -> Finding {
     let place = Some((against.suite_file.to_owned(), line(origin)));
     Finding::failed(FindingKind::Threshold, format!("{limit} limits something"), why, why).at(place)
@@ -126,7 +126,7 @@ fn line(origin: Origin) -> u32 {
     u32::try_from(origin.line).unwrap_or(u32::MAX)
 }
 
-/// Why a threshold limits nothing; None: it limits what is there and never ran, of which all numbers are 0.
+/// Reason why a threshold limits nothing; None: its subject exists and never ran, so that all its numbers are 0.
 fn idle(threshold: &Threshold, why: Why, against: &Against<'_>) -> Option<String> {
     let Threshold { metric, pattern, .. } = threshold;
     let (of, known) = (metric.subject(), &against.known);
@@ -155,8 +155,8 @@ fn idle(threshold: &Threshold, why: Why, against: &Against<'_>) -> Option<String
     })
 }
 
-/// The functions that limits' patterns stand for where those are names, those of before with them, and a finding for
-/// each that names different functions.
+/// Functions that patterns without wildcards refer to, with vanished ones of the baseline, and a finding for each
+/// ambiguous pattern.
 fn meant(case: &Case, known: &Known<'_>, compared: &Comparison) -> (Meant, Vec<Finding>) {
     let (mut meant, mut unclear) = (Meant::new(), Vec::new());
     let of_functions = case.thresholds.iter().filter(|threshold| threshold.metric.subject() == Subject::Function);
@@ -181,8 +181,9 @@ fn meant(case: &Case, known: &Known<'_>, compared: &Comparison) -> (Meant, Vec<F
     (meant, unclear)
 }
 
-/// Functions of before that a name means, and that ran only there: instances of the generic that it means now (what
-/// the others do instead is no growth), or all of that name where it means none now.
+/// Functions that a name refers to and that only ran in the baseline. If the name has instances of a generic now:
+/// further instances of that generic, whose work the others may do now. If the name refers to nothing now: all
+/// functions of that name.
 fn vanished(pattern: &str, names: &BTreeSet<String>, compared: &Comparison) -> Vec<String> {
     let gone = compared.functions.iter().filter(|change| change.fate == Fate::Vanished);
     let gone: Vec<&str> = gone.map(|change| &*change.plain_name).filter(|name| !names.contains(*name)).collect();
@@ -194,7 +195,7 @@ fn vanished(pattern: &str, names: &BTreeSet<String>, compared: &Comparison) -> V
     called.map(|index| gone[index]).filter(is_instance).map(str::to_owned).collect()
 }
 
-/// A finding for a threshold that was crossed, at the function that it is about.
+/// Finding for a crossed threshold, placed at its function.
 fn crossed_finding(case: &Case, judgement: &Judgement, meant: &Meant, against: &Against<'_>) -> Finding {
     let Judgement { subject, metric, .. } = judgement;
     let Against { known, compared, .. } = against;
@@ -203,7 +204,7 @@ fn crossed_finding(case: &Case, judgement: &Judgement, meant: &Meant, against: &
             let names = meant.get(subject).into_iter().flatten().map(String::as_str);
             names.chain([subject.as_str()]).find_map(|name| defined(known.profile, name))
         }
-        // What accounts for the most of it.
+        // The function that accounts for most of the growth.
         Subject::Run => {
             let grown = compared.functions.iter().filter(|change| change.self_insns().difference() > 0);
             let is_by_baseline = judgement.numbers.before.is_some();
@@ -222,7 +223,7 @@ fn crossed_finding(case: &Case, judgement: &Judgement, meant: &Meant, against: &
     Finding::failed(FindingKind::Threshold, expected, actual, message).at(place)
 }
 
-/// What may have become of what vanished: it is still there, or is called otherwise now.
+/// Hint on a vanished subject: it exists without running, or may have been renamed.
 fn whereabouts(judgement: &Judgement, meant: &Meant, against: &Against<'_>) -> String {
     let Judgement { subject, metric, fate, .. } = judgement;
     if *fate != Fate::Vanished {
@@ -251,7 +252,7 @@ fn whereabouts(judgement: &Judgement, meant: &Meant, against: &Against<'_>) -> S
     near.map(|near| format!("; is it `{near}` now, which is new?")).unwrap_or_default()
 }
 
-/// Adds a finding for each limit on work that was crossed, or one that says that none was.
+/// Adds a finding for each crossed limit on work, or one that none was crossed.
 fn hold_work(case: &Case, meant: &Meant, against: &Against<'_>, held: &mut Held) {
     let Against { known, compared, .. } = against;
     let mut judged = work_floor::judge(&case.work, meant, compared, known.before.is_some());
@@ -281,7 +282,7 @@ fn hold_work(case: &Case, meant: &Meant, against: &Against<'_>, held: &mut Held)
     held.findings.extend(crossed);
 }
 
-/// Says which limits are by a baseline where none is named.
+/// Adds findings for limits that need a baseline while none is named.
 fn lacks_baseline(case: &Case, against: &Against<'_>, held: &mut Held) {
     if against.baseline.is_some() || against.is_saved {
         return;
@@ -331,7 +332,7 @@ mod tests {
         let names = ["sort::<u16>", "sort::<i8>"].map(str::to_owned).into();
         assert_eq!(vanished("sort", &names, &compared), ["sort::<u8>"]);
         assert_eq!(vanished("main", &["main".to_owned()].into(), &compared), [""; 0]);
-        // A name that means nothing now means what it meant.
+        // A name without a function now keeps its former meaning.
         assert_eq!(vanished("resort", &BTreeSet::new(), &compared), ["resort::<u8>"]);
         assert_eq!(vanished("typo", &BTreeSet::new(), &compared), [""; 0]);
     }

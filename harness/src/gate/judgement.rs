@@ -1,8 +1,8 @@
-//! Numbers held against their thresholds: which limits were crossed, and which are held against nothing.
+//! Comparison of numbers with their thresholds: crossed limits, and limits without a number.
 //!
-//! A limit that is for nothing would hold for ever, whatever the firmware becomes. So each one says what came of it:
-//! what only this run has counts from 0, what only the baseline has is a verdict of its own, and a limit for which
-//! neither has anything is returned as [`Unheld`].
+//! A limit without a number would hold for ever. So each limit has a result: a number that only this run has counts
+//! from 0, one that only the baseline has is a verdict of its own, and a limit without either is returned as
+//! [`Unheld`].
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::gate::limit::Limit;
 use crate::gate::threshold::{Meant, Threshold};
 use crate::text::number::group;
 
-/// One number held against its threshold.
+/// Comparison of one number with its threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// Index of its threshold.
@@ -25,38 +25,38 @@ pub struct Judgement {
     pub numbers: Pair,
     /// The limit.
     pub limit: Limit,
-    /// What became of the function, task or zone: [`Fate::New`], [`Fate::Vanished`], or anything else.
+    /// Fate of the function, task or zone: [`Fate::New`], [`Fate::Vanished`], or anything else.
     pub fate: Fate,
     /// Whether the limit is crossed.
     pub crossed: bool,
 }
 
-/// What came of the thresholds of one run.
+/// Results of the thresholds of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Number by number.
+    /// Results for each number.
     pub judgements: Vec<Judgement>,
-    /// The thresholds that no number was held against.
+    /// Thresholds without a number.
     pub unheld: Vec<Unheld>,
 }
 
-/// A threshold that no number was held against.
+/// A threshold without a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unheld {
     /// Its index among the thresholds.
     pub index: usize,
-    /// Why.
+    /// Reason.
     pub why: Why,
 }
 
-/// Why a threshold is held against nothing.
+/// Reason why a threshold has no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Neither this run nor the baseline has what it is for.
+    /// Neither this run nor the baseline has its subject.
     Missing,
-    /// What it is for is there, and this run has no such number of it.
+    /// The subject exists, and this run lacks the number.
     UnknownNow,
-    /// The same of the baseline.
+    /// The subject exists, and the baseline lacks the number.
     UnknownBefore,
 }
 
@@ -69,16 +69,16 @@ struct Party<'a> {
     fate: Fate,
 }
 
-/// What is known of a threshold so far.
+/// Progress of a threshold's judgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// A number was held against it, or against a more specific one in its place.
+    /// Whether a number was compared with it, or with a more specific threshold in its place.
     is_held: bool,
-    /// Why a number was not.
+    /// Reason why a number was not.
     why: Option<Why>,
 }
 
-/// The instances of a generic that one threshold is for, added up.
+/// Sum of the instances of a generic that one threshold refers to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     numbers: Pair,
@@ -86,10 +86,10 @@ struct Sum {
     is_there: [bool; 2],
 }
 
-/// Judges all numbers that have a threshold. Of several that match a name the last one counts, and
-/// [`ALL`](crate::gate::threshold::ALL) only where no other matches; a ceiling and a limit of growth may stand side by
-/// side. Instances of a generic that a threshold names are judged together. Without a baseline (`has_baseline`) only
-/// ceilings are held.
+/// Judges all numbers that have a threshold. The last threshold that matches a name counts, and
+/// [`ALL`](crate::gate::threshold::ALL) only if no other matches. A ceiling and a limit of growth may both apply.
+/// Instances of a generic that a threshold names are judged together. Without a baseline (`has_baseline`) only
+/// ceilings apply.
 pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison, has_baseline: bool) -> Judged {
     let mut judgements = Vec::new();
     let mut sums: BTreeMap<(Metric, &str, bool), (usize, Sum)> = BTreeMap::new();
@@ -120,7 +120,7 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison, h
                 for &index in &matching {
                     match held {
                         Ok(_) => seen[index].is_held = true,
-                        // What this run knows of any of them, a baseline of it would know, too.
+                        // A new baseline would have every number that this run has.
                         Err(Why::UnknownBefore) => seen[index].why = Some(Why::UnknownBefore),
                         Err(why) => drop(seen[index].why.get_or_insert(why)),
                     }
@@ -149,7 +149,7 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison, h
     Judged { judgements, unheld: unheld.collect() }
 }
 
-/// All that has numbers. Without a baseline nothing is new.
+/// All subjects with numbers. Without a baseline, none is new.
 fn parties(comparison: &Comparison, has_baseline: bool) -> Vec<Party<'_>> {
     let fate = |fate: Fate| if has_baseline { fate } else { Fate::Stays };
     let run = Party { of: Subject::Run, subject: "", plain_name: "", numbers: &comparison.run, fate: Fate::Stays };
@@ -173,11 +173,11 @@ fn parties(comparison: &Comparison, has_baseline: bool) -> Vec<Party<'_>> {
     [run].into_iter().chain(functions).chain(named(Subject::Task)).chain(named(Subject::Zone)).collect()
 }
 
-/// Whether a number crosses a threshold; None: there is nothing to hold against it, and that is as it should be.
+/// Whether a number crosses a threshold; None: there rightly is nothing to compare.
 fn verdict(threshold: &Threshold, numbers: Pair, fate: Fate) -> Result<Option<bool>, Why> {
     let Threshold { limit, pattern, .. } = threshold;
     match fate {
-        // A ceiling for all is also one for what has taken its place.
+        // A ceiling for all also applies to the vanished function's replacement.
         Fate::Vanished if limit.is_absolute() && pattern.is_all() => Ok(None),
         Fate::Vanished if pattern.is_name() => Ok(Some(true)),
         Fate::Vanished => numbers.before.map(|before| Some(before > 0)).ok_or(Why::UnknownBefore),
@@ -192,14 +192,14 @@ fn verdict(threshold: &Threshold, numbers: Pair, fate: Fate) -> Result<Option<bo
 }
 
 impl Judgement {
-    /// What is there and did not run, so that nothing of it was counted: 0 in both runs.
+    /// Judgement of a subject that exists and did not run: its numbers are 0 in both runs.
     pub fn of_nothing(index: usize, threshold: &Threshold) -> Judgement {
         let (numbers, limit) = (Pair { before: Some(0), after: Some(0) }, threshold.limit);
         let (metric, subject) = (threshold.metric, threshold.pattern.text.clone());
         Judgement { index, metric, subject, numbers, limit, fate: Fate::Stays, crossed: limit.is_crossed(numbers) }
     }
 
-    /// One line: what, how much more than in the baseline, how much is allowed, from what to what.
+    /// Description in one line: subject, change from the baseline, limit, old and new number.
     pub fn describe(&self) -> String {
         let (what, numbers, allowed) = (self.what(), self.numbers, self.limit.describe());
         let now = group(numbers.after.unwrap_or(0));
@@ -214,7 +214,7 @@ impl Judgement {
         }
     }
 
-    /// What is limited: `own-line instructions of crc32`.
+    /// The limited number: `own-line instructions of crc32`.
     pub fn what(&self) -> String {
         let phrase = self.metric.descriptor().phrase;
         if self.subject.is_empty() { phrase.to_owned() } else { format!("{phrase} {}", self.subject) }
@@ -261,7 +261,7 @@ mod tests {
             judgements[0].describe(),
             "own-line instructions of crc_byte +3.00 %, allowed 0 % (100 \u{2192} 103)"
         );
-        // All that the pattern is for has a limit of its own: that is no pattern for nothing.
+        // All subjects of the pattern have limits of their own: then it does not count as a pattern for nothing.
         let thresholds = [threshold("crc_b*", "5%"), threshold("crc_byte", "9%")];
         assert_eq!(judge(&thresholds, &Meant::new(), &comparison, true).unheld, []);
     }
@@ -321,11 +321,11 @@ mod tests {
         assert_eq!(judged.judgements.iter().map(|judgement| judgement.metric).collect::<Vec<_>>(), metrics);
     }
 
-    /// What is expected of one limit: whether it is crossed; None: the limit is held against nothing, for this reason.
+    /// Expected result of one limit: whether it is crossed; None: it has nothing to compare. The error is the reason
+    /// why it has no number.
     type Expected = Result<Option<bool>, Why>;
 
-    /// The whole matrix: each kind of limit, by name, pattern and for all, held against what is on either side, both or
-    /// none.
+    /// The whole matrix: each kind of limit, by name, pattern and for all, for subjects on either side, both or none.
     #[test]
     fn no_limit_is_dead_of_any_kind_by_any_name_wherever_what_it_names_is() {
         let metrics = Subject::ALL.into_iter().skip(1).flat_map(Metric::compared);
@@ -333,7 +333,7 @@ mod tests {
         for metric in metrics {
             for (pattern, is_name, is_all) in [(name, true, false), ("crc_*", false, false), (ALL, false, true)] {
                 for (limit, is_ceiling) in [("5%", false), ("+500", false), ("10000", true)] {
-                    // Before, after, and what comes of it.
+                    // Before, after, and expected result.
                     let vanished: Expected = Ok(if is_all && is_ceiling { None } else { Some(true) });
                     let cases: [(&str, Option<u64>, Option<u64>, Expected); 7] = [
                         ("in both, the same", Some(1000), Some(1000), Ok(Some(false))),
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(why(Metric::Inclusive, "5%", true), Some(Why::UnknownBefore));
         assert_eq!(why(Metric::Inclusive, "5", true), None);
         assert_eq!(why(Metric::HeapPeak, "5", true), Some(Why::UnknownNow));
-        // Without a baseline only ceilings are held.
+        // Without a baseline only ceilings apply.
         assert_eq!([why(Metric::Calls, "5%", false), why(Metric::HeapPeak, "5%", false)], [None, None]);
         assert_eq!(why(Metric::Calls, "5", false), Some(Why::UnknownNow));
     }

@@ -1,5 +1,5 @@
-//! JUnit XML, as GitLab, Jenkins and GitHub's reporters read it (testdata/junit.xsd): a test case per image, times in the firmware's
-//! own time, so that the same result is the same bytes.
+//! JUnit XML for GitLab, Jenkins and GitHub's reporters (testdata/junit.xsd): a test case per image, with times in
+//! the firmware's own time, so that equal results give equal bytes.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::gate::rerun_command::remedies;
 use crate::gate::result::{CaseResult, RunResult, SuiteResult};
 use crate::text::markup::line;
 
-/// Writes a result; `profiles` is where a case's profile is, from the project's root on.
+/// Writes a result; `profiles` maps a case to its profile's path, relative to the project's root.
 ///
 /// # Errors
-/// What `out` reports.
+/// Those of `out`.
 pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut impl Write) -> Result<()> {
     let mut suite = TestSuite::new(line(&result.suite));
     suite.add_property(Property::new("harness", &result.harness_version));
@@ -30,12 +30,13 @@ pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut
     suite.add_test_cases(result.findings.iter().map(|finding| of_suite(&result.suite, finding)));
     let mut junit = quick_junit::Report::new(line(&result.suite));
     junit.add_test_suite(suite);
-    // What quick-junit writes for `testsuites` and Jenkins's schema does not know there; nothing is ever skipped.
+    // quick-junit writes this attribute of `testsuites`, which Jenkins's schema does not allow; no test is ever
+    // skipped.
     out.write_all(junit.to_string()?.replacen(" skipped=\"0\"", "", 1).as_bytes())?;
     Ok(())
 }
 
-/// What is wrong with the suite itself, as a test case of its own.
+/// Test case for a mistake in the suite itself.
 fn of_suite(suite: &str, finding: &Finding) -> TestCase {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     status.set_type(ExitCode::Usage.describe());
@@ -54,7 +55,7 @@ fn test_case(suite: &str, case: &CaseResult, directory: &Path) -> TestCase {
     let status = if case.passed() {
         TestCaseStatus::success()
     } else {
-        // An error is what says nothing about the firmware.
+        // An error is a result that tells nothing about the firmware.
         let kind = match case.code() {
             ExitCode::Usage | ExitCode::Emulator => NonSuccessKind::Error,
             _ => NonSuccessKind::Failure,
@@ -80,7 +81,7 @@ fn test_case(suite: &str, case: &CaseResult, directory: &Path) -> TestCase {
     let mut text = String::new();
     if let Some(run) = &case.run {
         test.set_time(Duration::from_nanos(run.virtual_ns));
-        // Jenkins's schema knows no properties of a test case.
+        // Jenkins's schema has no properties of a test case.
         let RunResult { image, qemu, machine, insns, .. } = run;
         text += &format!("{image} on QEMU {qemu} {machine}: {insns} instructions\nend: {}\n", case.end);
     }
@@ -96,7 +97,7 @@ fn test_case(suite: &str, case: &CaseResult, directory: &Path) -> TestCase {
     test
 }
 
-/// Text of several lines, without what is only for a machine.
+/// Text of several lines, without control characters.
 fn lines(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! The names that a suite can mean: those of the run, of its image and of the baseline, and the nearest of them.
+//! Names that a suite can use, those of the run, its image and the baseline, and the nearest ones to a typo.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use crate::profile::Profile;
 use crate::text::near::nearest;
 use crate::text::symbol_name::key_name;
 
-/// Most names that a message lists where none is near.
+/// Most names that a message lists if none is near.
 const MAX_LISTED: usize = 8;
 
-/// All that has a name in a run and in the baseline that it is held against.
+/// Names in a run and in the baseline that it is compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The run.
     pub profile: &'a Profile,
     /// Its numbers.
     pub now: &'a Metrics,
-    /// Those of the baseline; None: there is none.
+    /// The baseline's numbers; None: there is none.
     pub before: Option<&'a Metrics>,
 }
 
 impl Known<'_> {
-    /// Whether the image has something of that name, also where it never ran.
+    /// Whether the image has a subject of that name, even if it never ran.
     pub fn is_in_image(&self, of: Subject, pattern: &Pattern) -> bool {
         let names = &self.profile.names;
         let is_meant = |text: &str| lookup::keys(self.profile, self.now, text).map_or(true, |keys| !keys.is_empty());
@@ -38,7 +38,7 @@ impl Known<'_> {
         }
     }
 
-    /// Whether the baseline has something of that name.
+    /// Whether the baseline has a subject of that name.
     pub fn is_in_baseline(&self, of: Subject, name: &str) -> bool {
         self.before.is_some_and(|before| match of {
             Subject::Run => true,
@@ -51,12 +51,12 @@ impl Known<'_> {
         })
     }
 
-    /// Says that there is nothing of that name, and what may be meant.
+    /// Message that there is no such name, with the nearest ones.
     pub fn missing(&self, of: Subject, name: &str) -> String {
         let noun = noun(of);
         let names: BTreeSet<&str> = self.names(of);
         let found = match of {
-            // It also knows the parts of a path.
+            // This lookup also knows parts of a path.
             Subject::Function => match self.profile.names.find(name) {
                 Err(NotFound::Missing { nearest, .. }) => nearest,
                 _ => Vec::new(),
@@ -78,7 +78,7 @@ impl Known<'_> {
         }
     }
 
-    /// The names of all of a kind, of the run and of the baseline.
+    /// Names of one kind in the run and in the baseline.
     fn names(&self, of: Subject) -> BTreeSet<&str> {
         let sides = || self.before.into_iter().chain([self.now]);
         match of {
@@ -95,7 +95,7 @@ impl Known<'_> {
     }
 }
 
-/// What has such a name.
+/// Noun for a kind of subject.
 pub fn noun(of: Subject) -> &'static str {
     match of {
         Subject::Run => "run",

@@ -1,45 +1,45 @@
-//! A limit on a number, by the baseline or on its own, of which more is worse (thresholds) or less is (work).
+//! A limit on a number, relative to the baseline or absolute. For thresholds more is worse, for work less.
 //!
-//! Numbers are compared as integers: a limit of `0%` is crossed by one.
+//! Numbers are compared as integers: a change of one crosses a limit of `0%`.
 
 use crate::analysis::compare::Pair;
 use crate::error::InputError;
 use crate::text::number::{group, parse_millionths, parse_number, signed, signed_percent};
 
-/// Which way a number gets worse.
+/// Direction in which a number gets worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worse {
-    /// What is above the limit is too much.
+    /// Numbers above the limit are too much.
     More,
-    /// What is below the limit is too little.
+    /// Numbers below the limit are too little.
     Less,
 }
 
-/// How much worse a number may get.
+/// Permitted change of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// This share of the baseline's number, in millionths.
+    /// Share of the baseline's number, in millionths.
     Share(u64),
-    /// This amount more or less than the baseline's number.
+    /// Amount more or less than the baseline's number.
     Amount(u64),
-    /// To this number, whatever the baseline's is: a ceiling or a floor.
+    /// A ceiling or a floor, independent of the baseline.
     Absolute(u64),
 }
 
 /// A limit on a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Which way it gets worse.
+    /// Direction in which the number gets worse.
     pub worse: Worse,
-    /// How far it may.
+    /// Permitted change.
     pub bound: Bound,
 }
 
 impl Limit {
-    /// Reads `5%`, an amount with the sign of what is worse (`+2k`, `-500`), or a number of its own (`10k`).
+    /// Reads `5%`, an amount with the sign of a worse number (`+2k`, `-500`), or an absolute number (`10k`).
     ///
     /// # Errors
-    /// Anything else; the message says what to write.
+    /// For any other text; the message tells what to write.
     pub fn parse(worse: Worse, text: &str) -> Result<Limit, InputError> {
         let (sign, write) = match worse {
             Worse::More => ('+', "write 5% or +500 (more than the baseline), or 10k (in all)"),
@@ -63,7 +63,7 @@ impl Limit {
         matches!(self.bound, Bound::Absolute(_))
     }
 
-    /// Whether a number has got too bad. What is not known now is not too much, and as little as can be.
+    /// Whether a number crosses the limit. An unknown new number is not too much, and is too little.
     pub fn is_crossed(self, Pair { before, after }: Pair) -> bool {
         let after = match (self.worse, after) {
             (_, Some(after)) => after,
@@ -76,7 +76,7 @@ impl Limit {
         };
         match (self.bound, before) {
             (Bound::Absolute(number), _) => is_worse(number),
-            // What was not there before is said to be new, and counts in the total.
+            // A number without a predecessor is reported as new, and counts in the total.
             (_, None) => false,
             (Bound::Amount(most), Some(before)) => is_worse(match self.worse {
                 Worse::More => before.saturating_add(most),
@@ -92,7 +92,7 @@ impl Limit {
         }
     }
 
-    /// What is allowed.
+    /// The permitted change or value.
     pub fn describe(self) -> String {
         match (self.bound, self.worse) {
             (Bound::Share(millionths), worse) => {
@@ -108,7 +108,7 @@ impl Limit {
         }
     }
 
-    /// How a number has changed, in the limit's unit; None: it is held against no other number.
+    /// Change of a number, in the limit's unit; None: it is not compared with another number.
     pub fn describe_change(self, numbers: Pair) -> Option<String> {
         let before = numbers.before?;
         match self.bound {

@@ -1,7 +1,7 @@
-//! A suite's result on the terminal: a line per image as it is finished, details of what failed, the verdict.
+//! A suite's result on the terminal: a line per finished image, details of failures, the verdict.
 //!
-//! A failure is a line `file:line: error: message`, as compilers write them, which editors and CI find by themselves
-//! (VS Code's `$gcc`; ci/problem-matcher.json).
+//! A failure is a line `file:line: error: message`, as compilers write them, which editors and CI recognise (VS
+//! Code's `$gcc`; ci/problem-matcher.json).
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,35 +14,35 @@ use crate::text::github;
 use crate::text::number::group;
 use crate::text::printable::printable;
 
-/// Columns that details are further in than the line that they belong to.
+/// Indentation of details below their line.
 const INDENT: usize = 6;
 
-/// How a case is shown.
+/// Settings for showing a case.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// Columns for names.
     pub name_columns: usize,
-    /// Where the case's profile is.
+    /// Directory of the case's profile.
     pub directory: &'a Path,
-    /// How the suite is run from here; None: commands are as the report has them.
+    /// Command by which the suite is run from here; None: commands are shown as in the report.
     pub command: Option<&'a Command>,
-    /// Columns of the terminal, to which sentences are folded; None: lines are whole.
+    /// Columns of the terminal, to which sentences are folded; None: lines are not folded.
     pub width_columns: Option<usize>,
 }
 
 /// Writes one case.
 ///
 /// # Errors
-/// What `out` reports.
+/// Those of `out`.
 pub fn case(case: &CaseResult, view: View<'_>, out: &mut impl Write) -> io::Result<()> {
     let View { name_columns: width, directory, command, width_columns } = view;
     let word = if case.passed() { "PASS" } else { "FAIL" };
     let insns = case.run.as_ref().map_or_else(|| "-".to_owned(), |run| group(run.insns));
     let change = case.comparison.as_ref().map(|comparison| comparison.explanation.as_str());
     let name = printable(&case.name);
-    // What is wrong comes first, then what accounts for it.
+    // The failure comes first, then its cause.
     let first = case.failures().next().map(|finding| finding.message.lines().next().unwrap_or_default());
-    // A failure's own line, below, stays whole: it is one for editors, too.
+    // A failure's own line, below, is not folded, since editors read it, too.
     let mut sentence = |head: &str, text: &str| -> io::Result<()> {
         let lines = fold::behind(head, &printable(text), INDENT, width_columns);
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))
@@ -86,20 +86,20 @@ pub fn case(case: &CaseResult, view: View<'_>, out: &mut impl Write) -> io::Resu
     Ok(())
 }
 
-/// Whether a case is as it should be, and nothing is to be said of it.
+/// Whether a case passed without a warning.
 pub fn has_nothing_to_say(case: &CaseResult) -> bool {
     case.passed() && case.warnings.is_empty()
 }
 
-/// `file:line: `, where that is known.
+/// Prefix `file:line: `; empty if unknown.
 fn at(place: Option<&(String, u32)>) -> String {
     place.map(|(file, line)| format!("{}:{line}: ", printable(file))).unwrap_or_default()
 }
 
-/// Writes the verdict; `code` is what the command ends with.
+/// Writes the verdict; `code` is the command's exit code.
 ///
 /// # Errors
-/// What `out` reports.
+/// Those of `out`.
 pub fn verdict(result: &SuiteResult, code: ExitCode, out: &mut impl Write) -> io::Result<()> {
     let (passed, all) = (result.passed(), result.cases.len());
     let insns: u64 = result.cases.iter().filter_map(|case| Some(case.run.as_ref()?.insns)).sum();
@@ -125,11 +125,11 @@ pub fn verdict(result: &SuiteResult, code: ExitCode, out: &mut impl Write) -> io
     )
 }
 
-/// Writes what failed, and what would not be seen, as annotations of GitHub's
+/// Writes failures, and warnings that would not be seen, as annotations of GitHub's
 /// (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>).
 ///
 /// # Errors
-/// What `out` reports.
+/// Those of `out`.
 pub fn annotations(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
     let mut write = |kind: &str, title: &str, place: Option<&(String, u32)>, message: &str| {
         let place = place.map(|(file, line)| format!("file={},line={line},", github::property(github::path(file))));

@@ -1,5 +1,4 @@
-//! A summary in Markdown, for a pull request's comment: the verdict first, then what failed, then the rest folded
-//! away.
+//! A summary in Markdown for a pull request's comment: the verdict first, then failures, then the rest folded away.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,13 +8,13 @@ use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
 use crate::text::markdown::{block, cell, code};
 use crate::text::number::{group, signed, signed_percent};
 
-/// Rows of a table of changes.
+/// Most rows of a table of changes.
 const ROWS: usize = 10;
 
-/// Writes a result; `profiles` is where a case's profile is, from the project's root on.
+/// Writes a result; `profiles` maps a case to its profile's path, relative to the project's root.
 ///
 /// # Errors
-/// What `out` reports.
+/// Those of `out`.
 pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut impl Write) -> io::Result<()> {
     let (passed, all) = (result.passed(), result.cases.len());
     let (sign, verdict) = match passed == all {

@@ -1,4 +1,4 @@
-//! Suites of images: run, held against expectations, thresholds and a baseline.
+//! Suites of images: runs them, and compares the results with expectations, thresholds and a baseline.
 
 pub mod assertion;
 pub mod baseline;

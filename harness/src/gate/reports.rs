@@ -16,21 +16,21 @@ use crate::text::github;
 use crate::text::printable::printable;
 use crate::text::terminal;
 
-/// Where the reports of a suite go.
+/// Destinations of a suite's reports.
 #[derive(Debug)]
 pub struct Reports {
     directory: PathBuf,
-    /// The project's root, from which what they name is to be found.
+    /// The project's root, which paths in reports are relative to.
     root: Root,
-    /// The summary of a job's step, which is added to.
+    /// Summary file of a job's step, which is appended to.
     step_summary: Option<PathBuf>,
 }
 
 impl Reports {
-    /// Finds out whether they can be written, before anything is run for them: afterwards that is no bad input.
+    /// Checks that the reports can be written, before anything is run for them; afterwards a failure is no bad input.
     ///
     /// # Errors
-    /// When one of them cannot.
+    /// When one of them cannot be written.
     pub fn prepare(directory: PathBuf, root: &Root) -> Result<Reports, InputError> {
         fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
         for path in [REPORT, JUNIT, SUMMARY].map(|name| directory.join(name)) {
@@ -43,21 +43,21 @@ impl Reports {
         Ok(Reports { directory, root: root.clone(), step_summary })
     }
 
-    /// The directory that they are in.
+    /// Directory of the reports.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Writes the reports and the verdict. What cannot be written any more is said, and as any run without room for what
-    /// it found it is [`ExitCode::Limit`]; the others are written all the same.
+    /// Writes the reports and the verdict. A write that fails is reported and gives [`ExitCode::Limit`], as for any
+    /// run without room for its results; the other reports are still written.
     ///
     /// # Errors
-    /// When there is no text of them, which is a defect.
+    /// When their text cannot be made, which is a defect.
     pub fn finish(&self, result: &SuiteResult) -> Result<ExitCode> {
         self.finish_with_profiles(result, &|_| &self.directory)
     }
 
-    /// The same where the profiles are in other directories, by the cases' names.
+    /// Writes the reports for profiles in other directories, by the cases' names.
     ///
     /// # Errors
     /// As for [`Reports::finish`].
@@ -78,7 +78,7 @@ impl Reports {
         Ok(print(&out, code))
     }
 
-    /// The same with the JSON report on standard output instead of the verdict.
+    /// Writes the reports, and the JSON report instead of the verdict to standard output.
     ///
     /// # Errors
     /// As for [`Reports::finish`].
@@ -87,7 +87,7 @@ impl Reports {
         Ok(print(result.to_json()?.as_bytes(), code))
     }
 
-    /// Writes the reports; what the command ends with.
+    /// Writes the reports; returns the command's exit code.
     fn write<'a>(&'a self, result: &SuiteResult, profiles: &dyn Fn(&str) -> &'a Path) -> Result<ExitCode> {
         let (mut xml, mut summary) = (Vec::new(), Vec::new());
         let profiles = |case: &str| self.root.path(profiles(case));
@@ -112,13 +112,13 @@ impl Reports {
     }
 }
 
-/// Says that something got lost. A closed standard error is no reason to end otherwise.
+/// Reports a lost result. A closed standard error changes nothing.
 fn lost(error: InputError) {
     let _ = writeln!(terminal::stderr(), "error: {error}");
 }
 
-/// Prints what a suite's result says, and returns what the command ends with then. A reader that has seen enough (`| head`)
-/// does not make a failure a success, nor a full one bad input.
+/// Prints a suite's result, and returns the command's exit code. A reader that has seen enough (`| head`) does not
+/// make a failure a success, and a full disk is no bad input.
 fn print(text: &[u8], code: ExitCode) -> ExitCode {
     match io::stdout().lock().write_all(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -133,8 +133,7 @@ fn step_summary_error(path: &Path, error: &io::Error) -> InputError {
     InputError::about(path, format_args!("GITHUB_STEP_SUMMARY cannot be written: {error}"))
 }
 
-/// Opens a file as it will be, and leaves what is there as it is. A pipe or device is not opened: its reader would see
-/// that.
+/// Opens a file for writing without changing it. A pipe or device is not opened, since its reader would notice.
 fn check(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Ok(()),

@@ -1,5 +1,5 @@
-//! What can be done about an image that failed: the command that runs it again, and the one that takes its numbers for
-//! the baseline's. They are written so that they can be pasted into a shell.
+//! Remedies for a failed image: the command that runs it again, and the one that accepts its numbers as the
+//! baseline's. Both can be pasted into a shell.
 
 use std::path::{Path, PathBuf};
 
@@ -10,26 +10,27 @@ use crate::gate::result::CaseResult;
 use crate::gate::suite::FILE_NAME;
 use crate::text::shell::quoted;
 
-/// What the commands have in common: how the suite was named and what it was compared with.
+/// Common parts of the commands: the suite's name, and the baseline compared with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Command {
-    /// The suite's file, where it is not found by itself.
+    /// The suite's file, unless it is found by itself.
     pub suite: Option<String>,
-    /// The baseline, where the suite does not name it.
+    /// The baseline, unless the suite names it.
     pub baseline: Option<String>,
-    /// The baseline that is compared with, whoever names it.
+    /// The baseline that is compared with, from the suite or the command line.
     pub compared: Option<String>,
-    /// The suite is a stranger's, to whoever runs the commands, too.
+    /// Whether the suite is untrusted, also for the reader who runs the commands.
     pub is_untrusted: bool,
 }
 
 impl Command {
-    /// Runs this image alone.
+    /// Command that runs this image alone.
     pub fn repeat(&self, case: &str) -> String {
         self.compared_words(case).join(" ")
     }
 
-    /// Keeps its numbers as the baseline; None: it is compared with none, or the suite is a stranger's, which writes none.
+    /// Command that saves its numbers as the baseline; None: there is no baseline, or the suite is untrusted and may
+    /// not write one.
     pub fn accept(&self, case: &str) -> Option<String> {
         if self.is_untrusted {
             return None;
@@ -39,7 +40,7 @@ impl Command {
         Some(words.join(" "))
     }
 
-    /// Tightens the baseline to its numbers; None: the suite is a stranger's, which writes none.
+    /// Command that tightens the baseline to its numbers; None: the suite is untrusted and may not write one.
     pub fn tighten(&self, case: &str) -> Option<String> {
         let mut words = self.compared_words(case);
         words.push("--ratchet".to_owned());
@@ -63,8 +64,7 @@ impl Command {
     }
 }
 
-/// What can be done about a case, and where to look: a word, and the command or file. `directory` is where its profile
-/// is, as commands name it.
+/// Remedies for a case: a word, and the command or file. `directory` is that of its profile, as in commands.
 pub fn remedies(case: &CaseResult, directory: &Path) -> Vec<(&'static str, String)> {
     let path = |name: &String| directory.join(name).display().to_string();
     let mut remedies = Vec::new();
@@ -81,7 +81,7 @@ pub fn remedies(case: &CaseResult, directory: &Path) -> Vec<(&'static str, Strin
     remedies
 }
 
-/// The same as they are typed where this was started, `command` there being that of the suite.
+/// Remedies as those of [`remedies`], with commands for the current directory; `command` is the suite's there.
 pub fn remedies_here(case: &CaseResult, directory: &Path, command: &Command) -> Vec<(&'static str, String)> {
     let case = CaseResult {
         repeat: command.repeat(&case.name),
@@ -92,13 +92,13 @@ pub fn remedies_here(case: &CaseResult, directory: &Path, command: &Command) -> 
     remedies(&case, directory)
 }
 
-/// The project's root, where the commands of reports are to be pasted: the repository that the suite is in, else the
-/// current directory above it, else the suite's own.
+/// The project's root, in which the commands of reports are to be pasted: the repository of the suite, or else the
+/// current directory if the suite is below it, or else the suite's own directory.
 #[derive(Clone, Debug)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// The root of the project that a suite's file, or any other, is in.
+    /// Root of the project that contains a suite's file, or any other.
     pub fn of(file: &Path) -> Root {
         let absolute = absolute(file);
         let around = || absolute.ancestors().skip(1);
@@ -109,13 +109,13 @@ impl Root {
         Root(repository.or_else(here).or_else(own).unwrap_or_default())
     }
 
-    /// A path from the root on, or the whole path of what is not below it.
+    /// Path relative to the root; the absolute path of a file outside.
     pub fn path(&self, path: &Path) -> PathBuf {
         let absolute = absolute(path);
         absolute.strip_prefix(&self.0).map_or_else(|_| absolute.clone(), Path::to_owned)
     }
 
-    /// The commands of a suite's file as they are typed there.
+    /// The suite's command for the project's root.
     pub fn command(&self, suite: &Path, command: &Command) -> Command {
         let path = self.path(suite);
         let suite = (path != Path::new(FILE_NAME)).then(|| path.display().to_string());
@@ -123,7 +123,7 @@ impl Root {
     }
 }
 
-/// A whole path without links, also of what is not there yet.
+/// Absolute path without links, also for a file that does not exist yet.
 fn absolute(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there =
@@ -131,12 +131,12 @@ fn absolute(path: &Path) -> PathBuf {
     there.map_or_else(|| whole.clone(), |(above, rest)| above.join(rest))
 }
 
-/// A glob that means this name. What filters cannot hold is any character.
+/// Glob that matches this name. Characters that filters cannot contain become wildcards.
 fn exactly(name: &str) -> String {
     globset::escape(name).chars().map(|c| if matches!(c, ')' | '\\') || c.is_control() { '?' } else { c }).collect()
 }
 
-/// Shows a file from its project's root on, wherever the checkout lies.
+/// Path of a file for display, relative to its project's root.
 pub fn shown_path(path: &Path) -> String {
     Root::of(path).path(path).display().to_string()
 }

@@ -1,5 +1,5 @@
-//! The result of a suite: a plain model, the same whatever ran where, that every report is made from and that
-//! shards send each other. No host time and no path of this machine is in it.
+//! The result of a suite: a plain model that is independent of the machines that ran it. All reports are made from
+//! it, and shards exchange it. It contains no time of the host and no path of a machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +24,7 @@ pub const JUNIT: &str = "junit.xml";
 /// Name of the Markdown summary there.
 pub const SUMMARY: &str = "summary.md";
 
-/// Version of the JSON format; it grows when something is removed or changes its meaning.
+/// Version of the JSON format; it grows when a field is removed or changes its meaning.
 pub const VERSION: u32 = 2;
 
 /// The name of the JSON format.
@@ -34,35 +34,35 @@ pub const FORMAT: &str = "harness-report";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Report")]
 pub struct SuiteResult {
-    /// [`FORMAT`].
+    /// Always `harness-report`.
     pub format: String,
-    /// [`VERSION`].
+    /// Version of this format.
     pub version: u32,
     /// Version of this tool.
     pub harness_version: String,
     /// The suite's name.
     pub suite: String,
-    /// The baseline that was compared with.
+    /// The baseline compared with.
     pub baseline: Option<String>,
-    /// Names of all cases that were chosen, in the order of the suite, those of other shards included.
+    /// Names of all chosen cases, in the order of the suite, including those of other shards.
     pub chosen: Vec<String>,
     /// Images of the suite that were not chosen.
     #[serde(default)]
     pub left_out: usize,
-    /// What is wrong with the suite itself, as far as all of its images together say so.
+    /// Mistakes of the suite itself that only all of its images together show.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// What the suite as a whole does not see, with the place in its file.
+    /// Blind spots of the suite as a whole, with their places in its file.
     #[serde(default)]
     pub warnings: Vec<SuiteWarning>,
-    /// What came of them, in the same order.
+    /// Results of the cases that ran, in the same order.
     pub cases: Vec<CaseResult>,
 }
 
-/// What a suite as a whole does not see.
+/// A blind spot of a suite as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SuiteWarning {
-    /// What it is, in a sentence.
+    /// Description in a sentence.
     pub message: String,
     /// The suite's file and the line.
     pub place: (String, u32),
@@ -71,17 +71,17 @@ pub struct SuiteWarning {
 /// A limit of `[defaults]` that limits nothing in one image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleLimit {
-    /// Its key: `thresholds.self "crc32"`.
+    /// Key of the limit: `thresholds.self "crc32"`.
     pub limit: String,
-    /// Why it limits nothing.
+    /// Reason why it limits nothing.
     pub why: String,
-    /// The suite's file and the line at which it stands.
+    /// The suite's file and the limit's line.
     pub place: (String, u32),
-    /// Whether it is a mistake where no image of the suite has what it is for; a pattern may be meant for later.
+    /// Whether it is a mistake if no image of the suite has its subject; a pattern may be meant for later.
     pub is_mistake: bool,
 }
 
-/// What came of one case.
+/// Result of one case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CaseReport")]
 pub struct CaseResult {
@@ -89,39 +89,39 @@ pub struct CaseResult {
     pub name: String,
     /// Its tags.
     pub tags: Vec<String>,
-    /// The suite's file and the line at which it is described.
+    /// The suite's file and the case's line.
     pub place: Option<(String, u32)>,
-    /// Its part of the exit code.
+    /// Contribution to the exit code.
     pub exit_code: u8,
-    /// How the run ended, or why there was none.
+    /// End of the run, or the reason why there was none.
     pub end: String,
-    /// What was run; None: nothing could be.
+    /// The run; None: nothing could be run.
     pub run: Option<RunResult>,
-    /// Everything that was expected, met or not.
+    /// All expectations, met or not.
     pub findings: Vec<Finding>,
-    /// How it compares with the baseline.
+    /// Comparison with the baseline.
     pub comparison: Option<ComparisonResult>,
-    /// What the suite would not see, a sentence each.
+    /// Blind spots of the case, a sentence each.
     pub warnings: Vec<String>,
-    /// Limits of `[defaults]` that limit nothing here: a mistake where no image of the suite has what they are for.
+    /// Limits of `[defaults]` that limit nothing here: a mistake if no image of the suite has their subject.
     #[serde(default)]
     pub idle_limits: Vec<IdleLimit>,
     /// Remarks on the run.
     pub messages: Vec<String>,
-    /// The command that runs it again, alone; as all commands it is to be typed in the project's root.
+    /// Command that runs the case alone; all commands are for the project's root.
     pub repeat: String,
-    /// The command that takes its numbers for the baseline's, where that is what it fails by.
+    /// Command that accepts the numbers as the baseline's, if they are the reason of the failure.
     pub accept: Option<String>,
-    /// The command that tightens the baseline to its numbers, where it is much better.
+    /// Command that tightens the baseline to the numbers, if they are much better.
     #[serde(default)]
     pub tighten: Option<String>,
-    /// Where a debugger is to be put to see what failed, as `harness debug --at` takes it.
+    /// Place for a debugger that shows the failure, as an argument of `harness debug --at`.
     pub at: Option<String>,
-    /// Its profile, from the directory of the reports on.
+    /// Directory of its profile, relative to that of the reports.
     pub profile: Option<String>,
-    /// The picture of its stacks there.
+    /// The picture of its stacks, relative to that directory.
     pub picture: Option<String>,
-    /// The last lines that the firmware printed, where something failed.
+    /// Last lines of the firmware's output, if the case failed.
     pub console_tail: Vec<String>,
 }
 
@@ -139,9 +139,9 @@ pub struct RunResult {
     pub machine: String,
     /// Instructions of the window.
     pub insns: u64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// The firmware's own time, in nanoseconds: instructions by the time that one takes.
+    /// The firmware's own time in nanoseconds: instructions times the time of one.
     pub virtual_ns: u64,
 }
 
@@ -155,11 +155,11 @@ pub struct ComparisonResult {
     #[serde(flatten)]
     #[schemars(skip)]
     pub others: BTreeMap<String, Pair>,
-    /// What accounts for the change, in a sentence.
+    /// Main cause of the change, in a sentence.
     pub explanation: String,
-    /// What the baseline was made with that is different now.
+    /// Differences between the conditions of the baseline and this run.
     pub mismatches: Vec<String>,
-    /// Functions that changed, those with the largest change first.
+    /// Functions that changed, the largest change first.
     pub functions: Vec<FunctionResult>,
     /// Tasks that changed.
     pub tasks: Vec<TaskResult>,
@@ -172,21 +172,21 @@ pub struct ComparisonResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Change")]
 pub struct FunctionResult {
-    /// Its name, with its file where there are namesakes.
+    /// Its name, with its file if there are namesakes.
     pub name: String,
-    /// Its name alone, which patterns are matched with.
+    /// Its name alone, which patterns are compared with.
     pub plain_name: String,
     /// Self instructions.
     pub self_insns: Pair,
     /// Instructions from entry to return.
     pub inclusive_insns: Pair,
-    /// Entries.
+    /// Number of entries.
     pub calls: Pair,
     /// Its other numbers, by the word of their metric.
     #[serde(flatten)]
     #[schemars(skip)]
     pub others: BTreeMap<String, Pair>,
-    /// What happened to it as a whole.
+    /// Fate of the function as a whole.
     pub fate: Fate,
 }
 
@@ -207,7 +207,7 @@ pub struct ZoneResult {
 pub struct TaskResult {
     /// Its name.
     pub name: String,
-    /// Instructions while it was the running one.
+    /// Instructions while it was running.
     pub insns: Pair,
     /// Bytes of stack.
     pub stack_bytes: Pair,
@@ -217,7 +217,7 @@ pub struct TaskResult {
     pub others: BTreeMap<String, Pair>,
 }
 
-/// The compared numbers that have no field of their own in the JSON format: each metric that joined after it.
+/// Compared numbers without a field of their own in the JSON format: the metrics added since.
 fn others(subject: Subject, pairs: &Pairs, fields: &[Metric]) -> BTreeMap<String, Pair> {
     let others = Metric::compared(subject).filter(|metric| !fields.contains(metric));
     let known = others.filter(|&metric| pairs[metric] != Pair::default());
@@ -225,7 +225,7 @@ fn others(subject: Subject, pairs: &Pairs, fields: &[Metric]) -> BTreeMap<String
 }
 
 impl ComparisonResult {
-    /// What changed; `mismatches` is what the baseline was made with that is different now.
+    /// Result for a comparison; `mismatches` are the differences between the conditions of the baseline and this run.
     pub fn new(comparison: Comparison, mismatches: Vec<String>) -> ComparisonResult {
         ComparisonResult {
             total_insns: comparison.total_insns(),
@@ -271,27 +271,28 @@ impl From<NamedChange> for TaskResult {
 }
 
 impl CaseResult {
-    /// Its part of the exit code.
+    /// Contribution to the exit code.
     pub fn code(&self) -> ExitCode {
         ExitCode::of_status(self.exit_code).unwrap_or(ExitCode::Usage)
     }
 
-    /// Whether everything was as expected.
+    /// Whether all expectations were met.
     pub fn passed(&self) -> bool {
         self.code() == ExitCode::Good
     }
 
-    /// What was not.
+    /// Failed expectations.
     pub fn failures(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| !finding.passed)
     }
 
-    /// Where a failure is: in the sources, else in the suite.
+    /// Place of a failure: in the sources, or else in the suite.
     pub fn place_of<'a>(&'a self, finding: &'a Finding) -> Option<&'a (String, u32)> {
         finding.place.as_ref().or(self.place.as_ref())
     }
 
-    /// Refuses what is to be pasted into a shell, or opened, and is none of ours: reports come from other machines.
+    /// Refuses commands for a shell, and paths to be opened, that are not in harness's own form: reports come from
+    /// other machines.
     fn check(&self) -> Result<()> {
         for command in [Some(&self.repeat), self.accept.as_ref(), self.tighten.as_ref()].into_iter().flatten() {
             ensure!(command.is_empty() || is_command(command), "its command is none of harness's: {command:?}");
@@ -303,7 +304,7 @@ impl CaseResult {
         Ok(())
     }
 
-    /// Makes the exit code this one, unless it is a more urgent one already.
+    /// Sets the exit code, unless it is a more urgent one already.
     pub fn raise(&mut self, code: ExitCode) {
         self.exit_code = self.code().min(code).status();
     }
@@ -334,7 +335,7 @@ impl CaseResult {
 }
 
 impl SuiteResult {
-    /// The result of a suite of which these cases were chosen, so many were left out, and these were run.
+    /// Result of a suite with these chosen cases, the number left out, and the results of those that ran.
     pub fn new(
         suite: String,
         baseline: Option<String>,
@@ -356,8 +357,8 @@ impl SuiteResult {
         result.concluded()
     }
 
-    /// The same with what only all images of the suite together say: a limit of `[defaults]` that limits nothing in any
-    /// of them. A part of them says nothing.
+    /// Adds the findings that only all images of the suite together show: a limit of `[defaults]` that limits nothing
+    /// in any of them. An incomplete set of images adds none.
     fn concluded(mut self) -> SuiteResult {
         (self.findings, self.warnings) = (Vec::new(), Vec::new());
         let Some((first, others)) = self.cases.split_first() else { return self };
@@ -381,26 +382,26 @@ impl SuiteResult {
         self
     }
 
-    /// The exit code of it all: the most urgent of the cases' and of the suite's own.
+    /// Exit code of the suite: the most urgent one of its cases and its own findings.
     pub fn code(&self) -> ExitCode {
         let own = if self.findings.is_empty() { ExitCode::Good } else { ExitCode::Usage };
         self.cases.iter().map(CaseResult::code).chain([own]).min().unwrap_or(own)
     }
 
-    /// Cases that passed.
+    /// Number of cases that passed.
     pub fn passed(&self) -> usize {
         self.cases.iter().filter(|case| case.passed()).count()
     }
 
-    /// The JSON text, one line per value, for people and `git diff`.
+    /// JSON text with one value per line, for people and `git diff`.
     pub fn to_json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// The JSON Schema of [`SuiteResult::to_json`].
+    /// JSON Schema of [`SuiteResult::to_json`].
     ///
     /// # Errors
-    /// None that is known.
+    /// None is known.
     pub fn schema() -> Result<String> {
         Ok(serde_json::to_string_pretty(&schemars::schema_for!(SuiteResult))? + "\n")
     }
@@ -437,7 +438,7 @@ impl SuiteResult {
     /// Joins the parts of one suite.
     ///
     /// # Errors
-    /// When they are not parts of one, overlap, or one is missing.
+    /// When they are not parts of one suite, overlap, or one is missing.
     pub fn merge(parts: Vec<(String, SuiteResult)>) -> Result<SuiteResult> {
         let mut parts = parts.into_iter();
         let Some((first_name, mut merged)) = parts.next() else { bail!("there is nothing to merge") };
@@ -478,7 +479,8 @@ impl SuiteResult {
     }
 }
 
-/// Which cases a shard runs: `costs` are divided as evenly as greed can, the dearest first, and always alike.
+/// Cases that a shard runs: `costs` are divided greedily and as evenly as possible, largest first, always with the
+/// same result.
 pub fn shard(costs: &[u64], part: usize, parts: usize) -> BTreeSet<usize> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by_key(|&index| (std::cmp::Reverse(costs[index]), index));
@@ -488,7 +490,7 @@ pub fn shard(costs: &[u64], part: usize, parts: usize) -> BTreeSet<usize> {
         let Some((shard, load)) = loads.iter_mut().enumerate().min_by_key(|(shard, load)| (**load, *shard)) else {
             break;
         };
-        // Where nothing is known of costs, by number.
+        // Without known costs, divide by number.
         *load = (load.0 + u128::from(costs[index]), load.1 + 1);
         if shard + 1 == part {
             mine.insert(index);
@@ -554,7 +556,7 @@ mod tests {
         assert_eq!((all.code(), all.findings.len(), all.warnings.len()), (ExitCode::Usage, 1, 1));
         let message = "thresholds.self \"crc33\" limits nothing in any image: no function is called so";
         assert_eq!(all.findings[0].message, message);
-        // One image has it; one has not said; one was left out.
+        // One image has it; one has not reported; one was left out.
         for (chosen, cases) in [
             (chosen(), vec![a.clone(), with("b", &[])]),
             (chosen(), vec![a.clone()]),

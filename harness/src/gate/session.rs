@@ -1,4 +1,4 @@
-//! One image of a suite: run, and held against expectations and a baseline.
+//! One image of a suite: runs it, and compares it with expectations and a baseline.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,62 +42,62 @@ use crate::run::request::options::Sandbox;
 use crate::run::store::deadline::{Deadline, GLANCE, GivenUp};
 use crate::run::store::directory::Output;
 
-/// Lines of the console that a failure shows.
+/// Most console lines that a failure shows.
 const TAIL_LINES: usize = 10;
 
-/// Longest line of them.
+/// Most characters of such a line.
 const TAIL_CHARS: usize = 200;
 
-/// How a suite is to be run.
+/// Settings for running a suite.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Where reports and profiles go.
     #[serde(with = "path_bytes")]
     pub directory: PathBuf,
-    /// Results that are known already; None: everything is run.
+    /// Cached results; None: every case is run.
     pub cache: Option<Cache>,
     /// Name of the baseline to compare with.
     pub baseline: Option<String>,
-    /// Name of the baseline to keep the numbers as.
+    /// Name of the baseline to save the numbers as.
     pub save_baseline: Option<String>,
-    /// Tighten the baseline where a run is better.
+    /// Whether to tighten the baseline if a run is better.
     pub ratchet: bool,
-    /// Whether the kernel keeps QEMU in.
+    /// Use of the kernel's sandbox around QEMU.
     pub sandbox: Sandbox,
-    /// Images at a time.
+    /// Number of images at a time.
     pub jobs: usize,
-    /// Progress is shown.
+    /// Whether progress is shown.
     pub has_progress: bool,
-    /// Which images are shown as they are finished.
+    /// Images that are shown as they are finished.
     pub shown: Shown,
-    /// How one of them is run again from where this one is run.
+    /// Command for repeating a case from the current directory.
     pub command: Command,
 }
 
-/// Which images are shown as they are finished.
+/// Images that are shown as they are finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shown {
-    /// All.
+    /// All images.
     All,
-    /// Those that failed, or have a warning.
+    /// Images that failed or have a warning.
     Noteworthy,
-    /// None: the results speak elsewhere.
+    /// No images: the results are reported elsewhere.
     Nothing,
 }
 
-/// A suite whose cases are run here, in a process that is there for that (`gate/worker.rs`): what all of them share.
+/// Data that all cases of a suite share in the worker process that runs them (`gate/worker.rs`).
 pub(super) struct Session {
     suite: Suite,
     settings: Settings,
-    /// Part of the cache's key.
+    /// Versions of the emulators, a part of the cache's key.
     emulator_versions: String,
-    /// The suite's file as failures name it.
+    /// Path of the suite's file, as in failures.
     suite_file: String,
-    /// How a case is run again from the project's root.
+    /// Command for repeating a case from the project's root.
     command: Command,
 }
 
-/// The cases that are the `part`-th of so many parts, of about equal cost as far as the baseline knows it.
+/// Cases of the `part`-th of `parts` parts, of about equal cost as far as the baseline knows it.
 pub fn shard<'a>(
     suite: &Suite,
     chosen: &[&'a Case],
@@ -118,10 +118,10 @@ pub fn file_stem(name: &str) -> String {
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// Reads a case's numbers in a suite's baseline; None where there are none.
+/// Reads a case's numbers in a suite's baseline; None: there are none.
 ///
 /// # Errors
-/// When they cannot be read, or a stranger's suite has them elsewhere.
+/// When they cannot be read, or an untrusted suite has them outside of its folder.
 fn load_baseline(suite: &Suite, baseline: &str, case: &Case) -> Result<Option<Baseline>, InputError> {
     let path = baseline_file(suite, baseline, case);
     match &suite.folder {
@@ -133,12 +133,12 @@ fn load_baseline(suite: &Suite, baseline: &str, case: &Case) -> Result<Option<Ba
     }
 }
 
-/// The file in which a suite's baseline has a case's numbers.
+/// File of a case's numbers in a suite's baseline.
 pub fn baseline_file(suite: &Suite, baseline: &str, case: &Case) -> PathBuf {
     suite.baselines.join(baseline).join(format!("{}.baseline", file_stem(&case.name)))
 }
 
-/// Listens to one run: keeps its messages for the result, and passes on how far it has come.
+/// Listens to one run: keeps its messages for the result, and passes on its progress.
 struct Collector<'a> {
     messages: Vec<String>,
     progress: &'a (dyn Fn(Progress) + Sync),
@@ -149,13 +149,13 @@ impl Listener for Collector<'_> {
         self.messages.push(line.to_owned());
     }
 
-    // The machine is in the result already.
+    // The result has the machine already.
     fn choice(&mut self, _line: &str) {}
 
-    // The command says it once.
+    // The command reports it once.
     fn host(&mut self, _line: &str) {}
 
-    // It is no finding about the firmware.
+    // A slow host is no finding about the firmware.
     fn slow(&mut self, _line: &str) {}
 
     fn progress(&mut self, progress: Progress) {
@@ -163,16 +163,17 @@ impl Listener for Collector<'_> {
     }
 }
 
-/// What came of a case.
+/// Result of a case, and the state of its thread.
 pub(super) enum Ended {
-    /// Nothing works on it any more.
+    /// The thread has finished.
     Done(CaseResult),
-    /// It was given up: a thread may still work on it, and comes to nothing.
+    /// The case was given up: a thread may still work on it, without effect.
     GivenUp(CaseResult),
 }
 
 impl Session {
-    /// For the cases of a suite; `emulator_versions` are those of all emulators that are installed, where there is a cache.
+    /// Session for the cases of a suite; `emulator_versions` are those of all installed emulators, if there is a
+    /// cache.
     pub(super) fn new(suite: Suite, settings: Settings, emulator_versions: String) -> Session {
         let root = Root::of(&suite.path);
         let suite_file = root.path(&suite.path).display().to_string();
@@ -180,8 +181,8 @@ impl Session {
         Session { suite, settings, emulator_versions, suite_file, command }
     }
 
-    /// Runs the case of this name on a thread of its own. Nothing can end a thread: one that takes too long, or that the
-    /// user does not want to wait for, is left behind, comes to nothing, and ends with the process.
+    /// Runs the case of this name on a thread of its own. A thread cannot be ended: one that takes too long, or that
+    /// the user interrupts, is abandoned and ends with the process.
     pub(super) fn run(self: &Arc<Self>, name: &str, progress: fn(Progress)) -> Ended {
         let Some(index) = self.suite.cases.iter().position(|case| case.name == name) else {
             let why = "it was not run: the suite that came has no such image";
@@ -191,9 +192,9 @@ impl Session {
         let deadline = Deadline::new(case.options.timeout);
         let (send, receive) = mpsc::channel();
         let (session, until) = (Arc::clone(self), Arc::clone(&deadline));
-        // QEMU ends with the thread that starts it, and so may not be started by one that is kept for another case.
+        // QEMU ends with the thread that starts it, so a thread kept for the next case cannot start it.
         let started = thread::Builder::new().name(case.name.replace('\0', "")).spawn(move || {
-            // A case that was given up is not waited for.
+            // Nobody waits for a case that was given up.
             let _ = send.send(session.try_run(&session.suite.cases[index], &until, &progress));
         });
         let failed = |code, why: &str| CaseResult::without_run(&case.name, &case.tags, code, why);
@@ -256,7 +257,7 @@ impl Session {
         messages.extend(output.shortened());
         let directory = output.commit()?;
         if let (Some(cache), Some(key), false) = (&self.settings.cache, &key, is_known) {
-            // Where this fails it runs again next time; nothing else is lost.
+            // If this fails, the case runs again next time; nothing else is lost.
             let _ = cache.put(key, &profile, &directory, &messages);
         }
         match Decoder::of(options.symbol_file(), false) {
@@ -317,11 +318,11 @@ impl Session {
         let old = self.settings.baseline.as_ref().map(|name| load_baseline(&self.suite, name, case));
         let old = old.transpose()?.flatten();
         let known = Known { profile, now: &new.metrics, before: old.as_ref().map(|old| &old.metrics) };
-        // All at once, whatever else has failed: each says something of its own.
+        // All findings at once, even after a failure: each is independent.
         result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
         let (findings, is_mistaken) = assertions(case, &known);
         result.findings.extend(findings);
-        // A firmware that failed may not have come to what is named.
+        // A failed firmware may not have reached the named function.
         if is_mistaken && ended_well {
             result.raise(ExitCode::Usage);
         }
@@ -339,8 +340,8 @@ impl Session {
         Ok(result)
     }
 
-    /// Holds the numbers against thresholds and the baseline, and keeps them where that is asked for. Of a run that did
-    /// not end well, only what is too much already is said: that it did less says nothing.
+    /// Compares the numbers with thresholds and the baseline, and saves them if asked to. After a bad end only
+    /// exceeded limits count, since less work means nothing.
     fn compare(
         &self,
         case: &Case,
@@ -353,7 +354,7 @@ impl Session {
             deadline.check()?;
             Ok(new.save(&baseline_file(&self.suite, name, case))?)
         };
-        // Without a baseline, ceilings hold all the same.
+        // Ceilings apply without a baseline, too.
         let compared = compare(known.before, known.now);
         let against = Against {
             known: *known,
@@ -380,7 +381,7 @@ impl Session {
         let accept = || self.command.accept(&case.name);
         match (&self.settings.baseline, old) {
             (Some(name), Some(old)) => {
-                // Numbers of a run that failed otherwise are not saved.
+                // Numbers of a run that failed for another reason are not saved.
                 if is_by_baseline && result.code() == ExitCode::Regression {
                     result.accept = accept();
                 }
@@ -416,18 +417,18 @@ impl Session {
     }
 }
 
-/// What is to be said of a run that is no failure: that it did nothing but to poll, or faulted last.
+/// Remark on a run that did not fail but only polled, or faulted last.
 fn trouble(profile: &Profile) -> Option<String> {
     if profile.facts.only.standstill.is_some() {
-        // Said as what was expected, or was not.
+        // Reported as a finding instead.
         return None;
     }
     let line = describe::describe_trouble(profile)?;
-    // What is none has ended the run, and is said as its end.
+    // Only warnings: an error is already reported as the run's end.
     line.strip_prefix("warning: ").map(str::to_owned)
 }
 
-/// Where the profile of a case is, from the directory of the reports on.
+/// Directory of a case's profile, relative to that of the reports.
 pub fn profile_directory(case: &Case) -> String {
     format!("{}.profile", file_stem(&case.name))
 }
@@ -447,7 +448,7 @@ fn cross_check(profile: &Profile) -> Finding {
     }
 }
 
-/// A finding for each assertion; and whether one is on a name that neither the image nor the baseline has.
+/// Finding for each assertion, and whether one uses a name that neither the image nor the baseline has.
 fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
     let Known { profile, now, .. } = *known;
     if case.assertions.is_empty() {
@@ -474,23 +475,23 @@ fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
     (findings.collect(), is_mistaken)
 }
 
-/// Whether a run is better than its baseline and nowhere worse as a whole.
+/// Whether a run is better than its baseline, and nowhere worse as a whole.
 fn is_better(comparison: &Comparison) -> bool {
     let change = comparison.total_insns().difference();
     change < 0 || (change == 0 && comparison.tasks.iter().any(|task| task.numbers[Metric::Stack].difference() < 0))
 }
 
-/// From which share on a baseline that is too high is worth a word, in percent: it would let as much pass again.
+/// Least improvement, in percent, at which a looser baseline is worth a remark: it would let as much growth pass.
 const MUCH_PERCENT: i128 = 5;
 
-/// Whether the whole run is much less than its baseline.
+/// Whether the whole run takes much less than its baseline.
 fn is_much_better(comparison: &Comparison) -> bool {
     let total = comparison.total_insns();
     let before = i128::from(total.before.unwrap_or(0));
     -total.difference() * 100 >= before * MUCH_PERCENT && before > 0
 }
 
-/// What frames say. The marks then tell how much of that there was.
+/// Decoded text of a log of frames. Changes the marks to lengths of that text.
 fn words(mut decoder: Decoder, console: &[u8], marks: &mut [(u64, u64)]) -> Vec<u8> {
     let (mut words, mut decoded) = (Vec::new(), 0);
     for (_, printed) in marks {
@@ -504,7 +505,7 @@ fn words(mut decoder: Decoder, console: &[u8], marks: &mut [(u64, u64)]) -> Vec<
     words
 }
 
-/// The last lines of what was printed, without what a terminal would obey.
+/// Last lines of the output, without control characters.
 fn tail(console: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(console);
     let lines: Vec<&str> = text.lines().collect();

@@ -1,13 +1,13 @@
-//! Where the function of a failure is in the sources, also one that the compiler has only inlined: what editors and
-//! pull requests point to.
+//! Source locations of failing functions, also of functions that only exist inlined: the place that editors and pull
+//! requests show.
 
 use std::collections::BTreeSet;
 
 use crate::profile::{Names, Profile};
 use crate::text::symbol_name::{file_name, key_name};
 
-/// File and line of the function that comparisons call so (`init`, or `init (uart.c)` where there are namesakes). Of
-/// one that is only inlined, whose first line is not known, the first line that ran.
+/// File and line of a function, by its name in comparisons (`init`, or `init (uart.c)` if there are namesakes). For a
+/// function that is only inlined, whose first line is not known: the first line that ran.
 pub fn defined(profile: &Profile, subject: &str) -> Option<(String, u32)> {
     let names = &profile.names;
     let is_it = |name: &str, file: Option<&str>| {

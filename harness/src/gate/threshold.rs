@@ -1,4 +1,4 @@
-//! Thresholds: how much worse a number may get, or how large it may be at all, and what they are for.
+//! Thresholds: limits on the growth or on the size of numbers.
 //!
 //! A limit is a share of the baseline's number (`5%`), an amount more than it (`+500`), or a ceiling that
 //! needs no baseline (`10k`).
@@ -24,11 +24,11 @@ pub struct Threshold {
     pub pattern: Pattern,
     /// The limit.
     pub limit: Limit,
-    /// Where it stands in the suite.
+    /// Place of the threshold in the suite.
     pub origin: Origin,
 }
 
-/// Where a limit stands in a suite's file.
+/// Place of a limit in a suite's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// Line of the file, from 1.
@@ -40,13 +40,13 @@ pub struct Origin {
 /// The functions, tasks or zones that a limit is for: a name, a glob of names, or [`ALL`].
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// As it was written.
+    /// The pattern as written.
     pub text: String,
     matcher: Option<GlobMatcher>,
 }
 
 impl Threshold {
-    /// A limit on what the pattern matches.
+    /// Threshold on the subjects that the pattern matches.
     ///
     /// # Errors
     /// When the pattern is no glob, or an unknown word with `@`.
@@ -60,7 +60,7 @@ impl Threshold {
     }
 }
 
-/// The key in the suite, as messages name it: `thresholds.self "crc*"`.
+/// Displays the suite's key, as in messages: `thresholds.self "crc*"`.
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.pattern.key(self.metric.word()))
@@ -80,17 +80,17 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), matcher })
     }
 
-    /// The key in the suite of a limit on this: `thresholds.self "crc*"`, or `thresholds.self` where it is for all.
+    /// Key of a limit with this pattern: `thresholds.self "crc*"`, or `thresholds.self` if it is for all.
     pub fn key(&self, word: &str) -> String {
         if self.is_all() { format!("thresholds.{word}") } else { format!("thresholds.{word} {:?}", self.text) }
     }
 
-    /// Whether it is for everything that no other is for.
+    /// Whether it is for all subjects without another limit.
     pub fn is_all(&self) -> bool {
         self.text == ALL
     }
 
-    /// Whether it is one name and no glob. The brackets of Rust's names are none of a glob's: `<[u8]>::f`,
+    /// Whether it is one name and no glob. Brackets of Rust's names do not count as a glob's: `<[u8]>::f`,
     /// `f::{closure}`.
     pub fn is_name(&self) -> bool {
         let text = &self.text;
@@ -100,30 +100,30 @@ impl Pattern {
         };
         let has_class = text.match_indices('[').any(|(at, _)| is_class(at));
         let mut braces = text.split('{').skip(1).filter_map(|part| part.split('}').next());
-        // The commas of C++'s `{lambda(int, int)#1}` are those of arguments.
+        // Commas in C++'s `{lambda(int, int)#1}` separate arguments, not choices.
         let has_choice = braces.any(|inside| inside.contains(',') && !inside.contains('('));
         !text.starts_with('@') && !text.contains(['*', '?']) && !has_class && !has_choice
     }
 
-    /// Whether a name matches the pattern as it is. The brackets of `<[u8]>::f` and `f::{closure}` are wildcards, too.
+    /// Whether a name matches the pattern. The brackets of `<[u8]>::f` and `f::{closure}` are wildcards, too.
     pub fn matches(&self, name: &str) -> bool {
         self.text == name || self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
     }
 
-    /// Whether a function or task is named by it, not only meant with all others.
+    /// Whether the pattern names a function or task, other than as one of all.
     pub fn names(&self, plain_name: &str, subject: &str, meant: &Meant) -> bool {
         let is_meant = || meant.get(&self.text).is_some_and(|names| names.contains(plain_name));
         !self.is_all() && (self.matches(plain_name) || self.matches(subject) || is_meant())
     }
 
-    /// Whether it stands for several instances of a generic, which are judged together.
+    /// Whether it refers to several instances of a generic, which are judged together.
     pub fn is_generic(&self, meant: &Meant) -> bool {
         meant.get(&self.text).is_some_and(|names| names.len() > 1)
     }
 }
 
-/// The functions that patterns which are names stand for, where they are not called just so: several are the instances
-/// of a generic. A name that stands for none is that of no function.
+/// Functions that patterns without wildcards refer to, if their names differ: several functions are instances of a
+/// generic. A name without functions refers to none.
 pub type Meant = BTreeMap<String, BTreeSet<String>>;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The files that a suite's results depend on, looked at from time to time until one has changed.
+//! Polls the files that a suite's results depend on until one has changed.
 //!
-//! They are asked for by name each time instead of being watched by the kernel: there are few of them, linkers replace
-//! them by others of the same name, and neither network shares nor containers report changes reliably.
+//! Polling by name instead of the kernel's notifications: there are few files, linkers replace them by others of the
+//! same name, and neither network shares nor containers report changes reliably.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -14,13 +14,13 @@ use crate::gate::cache;
 use crate::gate::session::baseline_file;
 use crate::gate::suite::{Case, Suite};
 
-/// How often the files are looked at.
+/// Interval between two checks of the files.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A file that is gone for so many looks has not only made way for the next one of its name.
+/// Checks after which a missing file counts as gone, and not as about to be replaced.
 const GONE_LOOKS: u32 = 25;
 
-/// What tells one state of a file from another; None: there is no such file.
+/// State of a file, for comparison; None: there is no such file.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -28,20 +28,20 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
 }
 
-/// The files that a case's result depends on, besides the suite's own.
+/// Files that a case's result depends on, besides the suite's own.
 pub fn files_of(suite: &Suite, case: &Case, baseline: Option<&str>) -> BTreeSet<PathBuf> {
     let numbers = baseline.map(|name| baseline_file(suite, name, case));
     cache::files(&case.options).into_iter().chain(case.inputs.iter().cloned()).chain(numbers).collect()
 }
 
-/// Files and the state in which they were seen last.
+/// Files, with their last known states.
 #[derive(Debug)]
 pub struct Watch {
     seen: BTreeMap<PathBuf, Stamp>,
 }
 
 impl Watch {
-    /// Sees the files as they are. What is made of them is to be begun afterwards, so that no change is missed.
+    /// Records the current states. Work on the files must begin afterwards, so that no change is missed.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Watch {
         let see = |path: PathBuf| {
             let stamp = stamp(&path);
@@ -50,17 +50,17 @@ impl Watch {
         Watch { seen: files.into_iter().map(see).collect() }
     }
 
-    /// How many files there are.
+    /// Number of files.
     pub fn len(&self) -> usize {
         self.seen.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// Waits until files have changed and nobody is writing them any more; None: `stop` was set before.
+    /// Waits until files have changed and are no longer being written; None: `stop` was set before.
     pub fn wait(&self, stop: &AtomicBool) -> Option<BTreeSet<PathBuf>> {
         let mut last: BTreeMap<&PathBuf, Stamp> = BTreeMap::new();
         let mut gone_looks = 0;
@@ -103,7 +103,7 @@ mod tests {
         fs::write(&next, "33").unwrap();
         fs::rename(&next, &image).unwrap();
         assert_eq!(watch.wait(&go_on), Some([image.clone()].into()));
-        // What is gone and stays so has changed.
+        // A file that stays gone has changed.
         let watch = Watch::new([image, suite.clone()]);
         fs::remove_file(&suite).unwrap();
         assert_eq!(watch.wait(&go_on), Some([suite].into()));

@@ -1,5 +1,5 @@
-//! `work`: how much less than in the baseline may be done in a window of a fixed length. Its total is always the
-//! same, so that firmware which became slower is seen only by what it does not get done: calls, and lines printed.
+//! `work`: limits on a loss of work in a window of a fixed length. The window's total is always the same, so that
+//! slower firmware only shows by work that it does not get done: calls, and printed lines.
 //!
 //! A limit is a share of the baseline's number (`2%`), an amount less than it (`-500`), or a floor that needs no
 //! baseline (`100`).
@@ -14,27 +14,27 @@ use crate::gate::limit::Limit;
 use crate::gate::threshold::{ALL, Meant, Origin, Pattern};
 use crate::text::number::group;
 
-/// The word for it in suites.
+/// Word of these limits in suites.
 pub const WORD: &str = "work";
 
-/// The pattern that means the lines on the console.
+/// Pattern for the lines on the console.
 pub const CONSOLE: &str = "@console";
 
-/// How many functions stand for the work where none is named: those called most in the baseline.
+/// Number of functions that stand for the work if none is named: those called most in the baseline.
 const MOST_CALLED: usize = 5;
 
 /// One limit on the work of a window.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// The functions whose calls are the work, or [`CONSOLE`]; [`ALL`]: those called most, and the console.
+    /// Functions whose calls are the work, or [`CONSOLE`]; [`ALL`]: the functions called most, and the console.
     pub pattern: Pattern,
     /// The limit.
     pub limit: Limit,
-    /// Where it stands in the suite.
+    /// Place of the limit in the suite.
     pub origin: Origin,
 }
 
-/// One number held against its limit.
+/// Comparison of one number with its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The function; None: the lines on the console.
@@ -43,23 +43,23 @@ pub struct Judgement {
     pub numbers: Pair,
     /// The limit.
     pub limit: Limit,
-    /// What happened to the function as a whole.
+    /// Fate of the function as a whole.
     pub fate: Fate,
     /// Whether too little was done.
     pub crossed: bool,
 }
 
-/// What came of all limits on work.
+/// Results of all limits on work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Number by number.
+    /// Results for each number.
     pub judgements: Vec<Judgement>,
-    /// Limits that nothing can be held against: the index of each, and why, in a sentence.
+    /// Limits without a number: the index of each, and the reason in a sentence.
     pub blind: Vec<(usize, String)>,
 }
 
 impl Work {
-    /// A limit on what the pattern means.
+    /// Limit on the work that the pattern refers to.
     ///
     /// # Errors
     /// When the pattern is no glob.
@@ -84,19 +84,19 @@ impl Work {
     }
 }
 
-/// The key in the suite, as messages name it: `thresholds.work "frame_done"`.
+/// Displays the suite's key, as in messages: `thresholds.work "frame_done"`.
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.pattern.key(WORD))
     }
 }
 
-/// Holds the work of a window against its limits. Of several that name a function the last one counts; a floor and a
-/// limit by the baseline may stand side by side. Instances of a generic that are named are judged together.
-/// `has_baseline`: limits that need one have one.
+/// Compares the work of a window with its limits. The last limit that names a function counts; a floor and a limit
+/// relative to the baseline may both apply. Instances of a named generic are judged together. `has_baseline`: there
+/// is a baseline for limits that need one.
 pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseline: bool) -> Judged {
     let mut judged = Judged::default();
-    // By the limit's place in the file: what it is held against.
+    // Judgements by the limit's place in the file.
     let mut found: BTreeMap<usize, Vec<Judgement>> = BTreeMap::new();
     for is_floor in [false, true].into_iter().filter(|is_floor| *is_floor || has_baseline) {
         let mut of_kind = limits.iter().enumerate().filter(|(_, limit)| limit.is_floor() == is_floor);
@@ -125,7 +125,7 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
         }
         if let Some((index, limit)) = console.or(all) {
             let numbers = comparison.run[Metric::Lines];
-            // What printed nothing before prints no less now.
+            // A firmware that printed nothing before cannot print less now.
             if limit.is_floor() || numbers.before.is_some_and(|lines| lines > 0) {
                 let crossed = limit.limit.is_crossed(numbers);
                 let lines = Judgement { function: None, numbers, limit: limit.limit, fate: Fate::Stays, crossed };
@@ -150,12 +150,12 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
     judged
 }
 
-/// The calls of a function as work; None: there is no number that could have become less, or it is not known now.
+/// Calls of a function as work; None: there is no number that could have fallen, or it is not known now.
 fn of(change: &Change, limit: Limit) -> Option<Judgement> {
     let Pair { before, after } = change.numbers[Metric::Calls];
     let after = match change.fate {
         Fate::Vanished => Some(0),
-        // What is inlined is called all the same, as often as cannot be known.
+        // An inlined function is called, too, an unknown number of times.
         _ => Some(after?),
     };
     let numbers = Pair { before: if limit.is_absolute() { before } else { Some(before?) }, after };
@@ -164,7 +164,7 @@ fn of(change: &Change, limit: Limit) -> Option<Judgement> {
 }
 
 impl Work {
-    /// Why nothing can be held against the limit.
+    /// Reason why the limit has no number.
     fn blind(&self, comparison: &Comparison) -> String {
         let pattern = &self.pattern.text;
         if self.is_of_console() {
@@ -189,14 +189,14 @@ impl Work {
 }
 
 impl Judgement {
-    /// What is there and was never called, in either run.
+    /// Judgement of a function that exists and was never called in either run.
     pub fn of_nothing(work: &Work) -> Judgement {
         let numbers = Pair { before: Some(0), after: Some(0) };
         let (function, limit) = (Some(work.pattern.text.clone()), work.limit);
         Judgement { function, numbers, limit, fate: Fate::Stays, crossed: limit.is_crossed(numbers) }
     }
 
-    /// One line: what, how much less than in the baseline, how much is allowed, from what to what.
+    /// Description in one line: number, loss from the baseline, limit, old and new number.
     pub fn describe(&self) -> String {
         let what = self.what();
         let Pair { before, after } = self.numbers;
@@ -211,7 +211,7 @@ impl Judgement {
         format!("{what} in the window {change}, allowed {allowed} ({} \u{2192} {now}{fate})", group(before))
     }
 
-    /// What is limited: `calls of frame_done`.
+    /// The limited number: `calls of frame_done`.
     pub fn what(&self) -> String {
         match &self.function {
             Some(function) => format!("calls of {function}"),
@@ -224,7 +224,7 @@ impl Judgement {
         !self.limit.is_absolute()
     }
 
-    /// What is asked of it.
+    /// The limit, with the limited number.
     pub fn allowed(&self) -> String {
         format!("{}, allowed {}", self.what(), self.limit.describe())
     }
@@ -273,7 +273,7 @@ mod tests {
             let before = 1000 - index * 100;
             change(name, Some(before), Some(if index % 2 == 0 { before - 100 } else { before + 100 }), Fate::Stays)
         });
-        // Called most, and not by the numbers of before.
+        // The function called most now was not in the baseline.
         let mut functions: Vec<Change> = functions.collect();
         functions.push(change("new", None, Some(9_000), Fate::New));
         let slower = comparison(functions, (Some(10), Some(9)));
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(described(&[work(ALL, "0%")], &now).len(), 1);
         let nothing = comparison(Vec::new(), (None, None));
         assert!(described(&[work(ALL, "0%")], &nothing)[0].contains("no function was called"));
-        // Without a baseline only floors are held.
+        // Without a baseline only floors apply.
         let judged = judge(&[work(ALL, "0%"), work("main", "2")], &Meant::new(), &now, false);
         assert_eq!((judged.judgements.len(), judged.judgements[0].crossed, judged.blind.len()), (1, true, 0));
     }

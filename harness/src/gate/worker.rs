@@ -1,9 +1,9 @@
-//! A worker: harness started again as itself, to run images of a suite one after the other. Whatever an image does to the
-//! process that reads it (a stack that overflows, memory that runs out, a crash), the suite goes on in another.
+//! A worker: harness started again as itself, to run images of a suite one after the other. If an image ends the
+//! process that reads it (by a stack overflow, exhausted memory, a crash), the suite goes on in another one.
 //!
-//! Its command line: [`WORD`] and the parent's process id. It reads [`Setup`] and then [`Request`]s from standard input,
-//! one JSON value a line, and writes [`Report`]s to standard output in the same way. Signals are the parent's to hear,
-//! which says what they ask for.
+//! Its command line: [`WORD`] and the parent's process id. It reads [`Setup`] and then [`Request`]s from standard
+//! input, one JSON value a line, and writes [`Report`]s to standard output in the same way. The parent handles
+//! signals and passes on their effect.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read as _, Write};
@@ -31,28 +31,28 @@ use crate::run::store::deadline::GLANCE;
 use crate::run::watch::interrupt::{INTERRUPTS, ignore_signals, interrupt};
 use crate::text::printable::printable;
 
-/// The first argument of a worker, which is no command and no file's usual name.
+/// First argument of a worker, unlike any command and any usual file name.
 const WORD: &str = "--run-images";
 
-/// Longest line that is read: the result of an image with some hundred thousand functions has less.
+/// Longest line that is read, in bytes; the result of an image with some hundred thousand functions is shorter.
 const MOST_LINE_BYTES: u64 = 256 << 20;
 
-/// What a worker has written to standard error is kept up to here.
+/// Most bytes kept of a worker's standard error.
 const MOST_SAID_BYTES: usize = 64 << 10;
 
-/// As much of its last line as a message quotes.
+/// Most characters of its last line that a message quotes.
 const MOST_QUOTED_CHARS: usize = 200;
 
-/// How long the end of a worker's standard error is waited for once it has ended.
+/// Longest wait for the rest of a worker's standard error after its end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Everything that a worker has to know besides the image's name.
+/// Data that a worker needs besides the image's name.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     /// Where the suite was read.
     #[serde(with = "path_bytes")]
     suite: PathBuf,
-    /// The suite's text as it was read: it may have been changed since.
+    /// Text of the suite as it was read; the file may have changed since.
     text: String,
     is_untrusted: bool,
     is_strict: bool,
@@ -62,28 +62,28 @@ pub(super) struct Setup {
     emulator_versions: String,
 }
 
-/// A parent's word to its worker.
+/// A message from the parent to its worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
     /// Run the case of this name.
     Run(String),
-    /// The user wants it to end.
+    /// The user has interrupted.
     Interrupt,
 }
 
-/// A worker's word to its parent.
+/// A message from a worker to its parent.
 #[derive(Debug, Serialize, Deserialize)]
 enum Report {
-    /// How far the case has come.
+    /// Progress of the case.
     Progress(Progress),
     /// The case's result.
     Done(Box<CaseResult>),
-    /// The result of a case that was given up; the worker ends with what still works on it.
+    /// The result of a given-up case; the worker ends, with the thread that still works on it.
     GivenUp(Box<CaseResult>),
 }
 
 impl Setup {
-    /// For the cases of a suite.
+    /// Setup for the cases of a suite.
     pub(super) fn new(suite: &Suite, settings: &Settings, emulator_versions: String) -> Setup {
         Setup {
             suite: suite.path.clone(),
@@ -97,35 +97,35 @@ impl Setup {
     }
 }
 
-/// A worker that is running. Dropped, it is killed, and QEMU with it.
+/// A running worker. Dropping it kills it, and QEMU with it.
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
     requests: ChildStdin,
-    /// Closed where nothing more can be read.
+    /// Reports from the worker; closed when no more can be read.
     reports: Receiver<Report>,
-    /// What it has written to standard error, a piece at a time; closed at its end.
+    /// Pieces of its standard error; closed at the end.
     said: Receiver<Vec<u8>>,
-    /// How many interrupts it has been told of.
+    /// Number of interrupts it has been told of.
     told: u32,
 }
 
-/// What came of a case, or of its worker.
+/// Result of a case, or of its worker.
 pub(super) enum Outcome {
-    /// The worker can run another.
+    /// The worker can run another case.
     Done(CaseResult),
-    /// The worker has ended, as it does where a case was given up.
+    /// The case was given up, and the worker has ended.
     GivenUp(CaseResult),
-    /// The worker has ended before it had a result: how.
+    /// The worker has ended without a result.
     Died(Death),
 }
 
-/// How a worker has ended.
+/// End of a worker.
 #[derive(Debug)]
 pub(super) struct Death {
-    /// None: it had to be killed.
+    /// Its status; None: it had to be killed.
     status: Option<ExitStatus>,
-    /// What it has written to standard error.
+    /// Its standard error.
     pub(super) said: Vec<u8>,
 }
 
@@ -154,7 +154,7 @@ impl Worker {
         let mut child = launcher::again()?
             .arg(WORD)
             .arg(std::process::id().to_string())
-            // Ctrl-C is the parent's to hear.
+            // The parent handles Ctrl-C.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -174,7 +174,7 @@ impl Worker {
         write_line(&mut self.requests, message)
     }
 
-    /// Runs a case, showing how far it has come.
+    /// Runs a case and shows its progress.
     pub(super) fn run(&mut self, case: &str, mut progress: impl FnMut(Progress)) -> Outcome {
         // A worker that has ended is noticed below.
         let _ = self.tell(&Request::Run(case.to_owned()));
@@ -195,12 +195,12 @@ impl Worker {
         }
     }
 
-    /// What it has written to standard error since the last time.
+    /// Standard error since the last call.
     pub(super) fn said(&self) -> Vec<u8> {
         self.said.try_iter().flatten().collect()
     }
 
-    /// Its end: by itself, which takes a moment, or else by force.
+    /// Waits for its end, which takes a moment, or forces it.
     fn end(&mut self) -> Death {
         let mut said = Vec::new();
         while let Ok(piece) = self.said.recv_timeout(LAST_WORDS) {
@@ -218,20 +218,20 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It fails only where the worker has ended already.
+        // It fails only if the worker has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The last line of what was written to standard error, as much of it as fits into a message.
+/// Last line of standard error, cut to the length of a message.
 fn last_words(said: &[u8]) -> Option<String> {
     let said = String::from_utf8_lossy(said);
     let line = said.lines().rfind(|line| !line.trim().is_empty())?;
     Some(printable(line.trim()).chars().take(MOST_QUOTED_CHARS).collect())
 }
 
-/// Does a worker's work if this process is to be one. Returns if it is none, or when there is nothing more to do.
+/// Works as a worker if this process was started as one; returns when there is nothing more to do. None: it was not.
 pub fn serve() -> Option<ExitCode> {
     let mut words = env::args_os().skip(1);
     if words.next().is_none_or(|word| word != WORD) {
@@ -265,7 +265,7 @@ fn work(parent: Option<OsString>) -> Result<()> {
     let session = Arc::new(Session::new(suite, setup.settings, setup.emulator_versions));
     let (send, cases) = mpsc::channel();
     thread::spawn(move || {
-        // Where the parent is gone, this process is, too.
+        // This process ends when its parent has gone.
         while let Ok(Some(request)) = read_line(&mut input) {
             match request {
                 Request::Run(case) => drop(send.send(case)),
@@ -293,14 +293,14 @@ fn write_line(out: &mut impl Write, message: &impl Serialize) -> io::Result<()> 
     out.flush()
 }
 
-/// The next message; None: no more come.
+/// The next message; None: there are no more.
 fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     input.take(MOST_LINE_BYTES).read_until(b'\n', &mut line)?;
     if line.is_empty() { Ok(None) } else { Ok(serde_json::from_slice(&line)?) }
 }
 
-/// Receives reports on a thread of their own, up to the last one that is well-formed.
+/// Receives reports on a thread, up to the last well-formed one.
 fn received(reports: ChildStdout) -> Receiver<Report> {
     let (send, received) = mpsc::channel();
     thread::spawn(move || {
@@ -314,7 +314,7 @@ fn received(reports: ChildStdout) -> Receiver<Report> {
     received
 }
 
-/// Receives what is written to standard error, and lets go what is too much.
+/// Receives standard error on a thread, and drops what exceeds the bound.
 fn heard(mut stderr: ChildStderr) -> Receiver<Vec<u8>> {
     let (send, heard) = mpsc::channel();
     thread::spawn(move || {

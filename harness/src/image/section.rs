@@ -1,5 +1,5 @@
-//! Sections of an ELF file, decompressed. A compressed section says how long it is, and a few megabytes can say
-//! gigabytes: what all of them would take is bounded before any is decompressed.
+//! Sections of an ELF file, decompressed. A compressed section states its decompressed size, and a file of a few
+//! megabytes can state gigabytes. So the sum of the sizes is bounded before any section is decompressed.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use object::{CompressionFormat, File, Object as _, ObjectSection, Section};
 /// information shrinks to a third or a quarter; zlib makes nothing shorter than a thousandth.
 const MOST_TIMES: u64 = 32;
 
-/// Bytes that they may have in any case.
+/// Decompressed length that is always permitted.
 const ALWAYS_BYTES: u64 = 16 << 20;
 
 /// The bytes of a section, decompressed where they were compressed.

@@ -138,10 +138,10 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
     })
 }
 
-/// Places an image in a chip, on the machine that is its base.
+/// Places an image on a chip, using the chip's base machine.
 ///
 /// # Errors
-/// [`InputError`] when it does not fit: where, and what the chip has.
+/// [`InputError`] when it does not fit: the address, and the chip's memory.
 pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
     let base = BASES.iter().find(|(cpu, _)| *cpu == chip.cpu).map_or("", |(_, base)| base);
     let about = |reason: String| InputError::about(&image.path, format_args!("--chip {}: {reason}", chip.name));
@@ -171,7 +171,7 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
     let processor = processor(&machine, image, None).map_err(&about)?;
     let placement = place(&machine, image).map_err(&about)?;
     Ok(Choice {
-        // QEMU looks at 0 where it is not told another place.
+        // QEMU reads the vector table at 0 unless it gets another address.
         vectors: placement.vectors.or((chip.vectors != 0).then_some(chip.vectors)),
         machine,
         cpu: processor.cpu,
@@ -185,12 +185,12 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
     })
 }
 
-/// The chips that are known by name and have memory for an image: for one that waits for what a machine has not.
+/// Built-in chips whose memory fits an image. Suggested for an image that waits for a device that the machine lacks.
 pub fn chips_for(image: &Image) -> Vec<&'static str> {
     chip::names().filter(|name| chip::find(name).is_ok_and(|chip| choose_chip(image, &chip).is_ok())).collect()
 }
 
-/// The power of 2 nearest the nanoseconds of an instruction at a frequency.
+/// Nanoseconds per instruction at a frequency, as the nearest power of 2.
 fn chip_shift(hz: u64) -> u8 {
     let ns = 1e9 / hz.max(1) as f64;
     ns.log2().round().clamp(0.0, 10.0) as u8

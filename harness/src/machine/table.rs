@@ -130,7 +130,7 @@ pub struct Machine {
     pub finisher: Option<u64>,
     /// All memory of the machine, main RAM first; empty for a machine that is not in the table.
     pub memory: Cow<'static, [Region]>,
-    /// The chip that it is completed to, by its name in messages.
+    /// Chip to which the machine is completed, by its name for messages.
     pub chip: Option<String>,
 }
 
@@ -450,7 +450,7 @@ pub fn emulators() -> BTreeSet<&'static str> {
 }
 
 impl Machine {
-    /// Its processor, where it has only one that is known.
+    /// Processor of the machine, if it has a single known one.
     pub(super) fn cpu(&self) -> Option<&'static str> {
         match self.core {
             Core::Arm { cpu, .. } | Core::RiscvChip { cpu, .. } => Some(cpu),
@@ -458,7 +458,7 @@ impl Machine {
         }
     }
 
-    /// The name with what tells it apart: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
+    /// Name with the detail that tells it from others: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
     pub fn title(&self) -> String {
         if let (Some(chip), Core::Arm { cpu, .. }) = (&self.chip, self.core) {
             return format!("{chip} ({cpu} of QEMU's {})", self.name);

@@ -48,12 +48,12 @@ pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result
     Ok(())
 }
 
-/// Whether a text is the name of a file, and no path: it is looked for beside the profile.
+/// Whether a text is a plain file name without a path; the file is searched for beside the profile.
 fn is_name(text: &str) -> bool {
     !text.contains(['/', '\0']) && !matches!(text, "." | "..")
 }
 
-/// The same of zones; none is within one that comes after it.
+/// Checks the counts of zones, and that each path's parent comes before it.
 ///
 /// # Errors
 /// When a count is larger, or a path's parent comes after it.

@@ -25,7 +25,7 @@ pub struct Facts {
     pub tricks: Tricks,
     /// QEMU machine.
     pub machine: String,
-    /// The chip that it was completed to.
+    /// Chip to which the machine was completed.
     pub chip: Option<Chip>,
     /// QEMU CPU, when not the machine's own.
     pub cpu: Option<String>,
@@ -101,20 +101,20 @@ impl Facts {
     }
 }
 
-/// Whether QEMU was used beyond its plugin API, as `docs/qemu.md` has it.
+/// Whether QEMU was used beyond its plugin API, as `docs/qemu.md` describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tricks {
-    /// Used as far as it shows what is needed: its version is one that was looked at.
+    /// Used: this version of QEMU has been examined.
     Used,
-    /// It was not: its version is none that was looked at.
+    /// Not used: this version of QEMU has not been examined.
     UnknownVersion,
-    /// It was not: the user had said so.
+    /// Not used, by the user's choice.
     Off,
 }
 
 impl Tricks {
-    /// A word for it, for programs.
+    /// The value as a word, for programs.
     pub fn word(self) -> &'static str {
         match self {
             Tricks::Used => "used",
@@ -124,31 +124,31 @@ impl Tricks {
     }
 }
 
-/// The chip that a machine was completed to by a chip file.
+/// Chip to which a chip file completed the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chip {
-    /// Its name.
+    /// Name of the chip.
     pub name: String,
     /// Argument of `--chip`: a name, or a file.
     pub given: String,
-    /// SHA-256 of what its file comes to, in hex.
+    /// SHA-256 of the resolved chip description, in hex.
     pub sha256: String,
     /// Differences from the chip, each one sentence.
     pub differs: Vec<String>,
-    /// Accesses that nothing in the file models, those that were most first.
+    /// Accesses that the chip file does not model, most frequent first.
     pub unmodelled: Vec<Unmodelled>,
-    /// The watchdog that has run out first, and how often one has: the chip would have been reset.
+    /// First watchdog that ran out, and how often watchdogs did: each time the real chip would have reset.
     pub bitten: Option<(String, u64)>,
 }
 
-/// A register that was accessed, and that nothing in the chip file models: it reads as what was last written to it.
+/// An accessed register that the chip file does not model; it reads as its last written value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unmodelled {
-    /// Its name, as far as the file knows it.
+    /// Name of the register, as far as the chip file has it.
     pub name: String,
-    /// Its address.
+    /// Address of the register.
     pub address: u64,
-    /// The first instruction that accessed it.
+    /// First instruction that accessed it.
     pub pc: u64,
     /// Number of reads.
     pub reads: u64,

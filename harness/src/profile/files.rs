@@ -25,13 +25,13 @@ pub const CONSOLE: &str = "console.log";
 /// Names of all files of a profile directory. A new run may replace these in an earlier directory.
 pub const FILES: [&str; 4] = [FLAMEGRAPH, FILE_NAME, CONSOLE, FLAMECHART];
 
-/// Most bytes of a console that are read.
+/// Largest number of console bytes that are read.
 const MAX_CONSOLE_BYTES: u64 = 1 << 30;
 
 /// Reads what the firmware printed from a profile directory; None: there is no such file.
 ///
-/// Directories come from others, too. A link in one may lead to any file of the reader's, who shows what is read to
-/// others: none is followed.
+/// Links are not followed: a directory may come from a stranger, and a link in it could expose any file of the
+/// reader.
 ///
 /// # Errors
 /// When the file is a link, no regular file, or cannot be read.

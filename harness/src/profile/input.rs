@@ -17,7 +17,7 @@ pub struct Input {
 /// Start of a text; the texts before it come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
-    /// Start after so many instructions from reset.
+    /// Start after this number of instructions from reset.
     At(u64),
     /// Start once the firmware has printed this prompt, not empty, after the prompt of the text before.
     After(String),

@@ -428,7 +428,7 @@ impl Profile {
         let is_directory = path.is_dir();
         let file = if is_directory { path.join(FILE_NAME) } else { path.to_owned() };
         let failed = || format!("cannot read the profile {}", file.display());
-        // A pipe that the user names may be waited for; one that somebody has put into a directory may not.
+        // A pipe that the user names may be waited for; a pipe in a directory may not.
         if is_directory && fs::metadata(&file).is_ok_and(|metadata| !metadata.is_file()) {
             bail!("{}: it is not a regular file", failed());
         }

@@ -16,16 +16,16 @@ pub struct Only {
     pub standstill: Option<Standstill>,
 }
 
-/// A loop that waits for what does not come.
+/// A loop that waits without end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standstill {
-    /// Its first instruction, in the function that went on in the whole second half of the window.
+    /// First instruction of the loop, in the function that executed throughout the second half of the window.
     pub pc: u64,
-    /// Instructions of the window that it took, with what it calls.
+    /// Instructions of the window in the loop and in the functions that it calls.
     pub insns: u64,
-    /// The register of a device that it reads; None: it has no end.
+    /// Device register that the loop reads; None: the loop is an endless one.
     pub register: Option<OnlyPoll>,
-    /// Address of the call that led to an endless loop and was to return.
+    /// Address of the call that led to the endless loop.
     pub call: Option<u64>,
 }
 

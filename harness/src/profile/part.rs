@@ -1,5 +1,5 @@
-//! Parts of a run: the counts of each phase, and of each slice of so many instructions. All parts together are the
-//! whole run.
+//! Parts of a run: the counts of each phase, and of each slice of a fixed number of instructions. All parts together
+//! are the whole run.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::number::mean;
 
-/// Zones, phases and marks that the firmware names, and what came of them. A name n is `names[n - 1]`.
+/// Zones, phases and marks that the firmware names, and their counts. A name n is `names[n - 1]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
     /// Names of zones, phases and marks, sorted.

@@ -1,4 +1,4 @@
-//! One run of one image in the emulator, from its plan to what it left.
+//! One run of one image in the emulator, from its plan to its results.
 
 pub mod contain;
 pub mod qemu;

@@ -12,10 +12,10 @@ use crate::text::number::{Hex, group, percent, share};
 use crate::text::printable::{printable, source};
 use crate::text::symbol_name::file_name;
 
-/// Share of the function from which a line or instruction is hot, and coloured so.
+/// Share of the function from which a line or instruction is shown as hot.
 const HOT_PERCENT: f64 = 5.0;
 
-/// Share of the function from which it is warm.
+/// Share of the function from which it is shown as warm.
 const WARM_PERCENT: f64 = 0.5;
 
 /// Most rows of the table of lines.
@@ -89,7 +89,8 @@ pub fn write(listing: &Listing, screen: Screen, out: &mut dyn Write) -> io::Resu
     page.code()
 }
 
-/// Shows the instructions of the code's own lines, where they are not all of it. Comparisons show the same number.
+/// Shows the instructions of the function's own lines, if they differ from those of its code. Comparisons show the
+/// same number.
 fn own_lines(own_insns: u64, insns: u64) -> String {
     if own_insns == insns { String::new() } else { format!(", own lines: {}", group(own_insns)) }
 }

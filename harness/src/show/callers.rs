@@ -103,12 +103,12 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
     writeln!(out, "{rule}")
 }
 
-/// Writes where a function is inlined that has no code of its own, so that nothing calls it, and what it executes there.
+/// Writes where a function without code of its own is inlined, and its instructions there.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write_inlined(profile: &Profile, inlined: &Inlined, top: usize, out: &mut impl Write) -> io::Result<()> {
-    // By chain of functions from the one that has the code on: all, and own lines.
+    // Key: the functions from the one that has the code inwards. Values: all instructions, and those of own lines.
     let mut chains: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let (mut all_insns, mut own_insns) = (0, 0);
     for (pc, insns) in profile.insns() {
@@ -123,7 +123,7 @@ pub fn write_inlined(profile: &Profile, inlined: &Inlined, top: usize, out: &mut
         (all_insns, own_insns) = (all_insns + insns, own_insns + own);
     }
     let mut chains: Vec<(String, (u64, u64))> = chains.into_iter().collect();
-    // Stable: equal ones stay in the order of names.
+    // Stable: equal ones stay in order of name.
     chains.sort_by_key(|(_, (insns, _))| std::cmp::Reverse(*insns));
     let rest = chains.split_off(if top == 0 { chains.len() } else { top.min(chains.len()) });
     let line = |(insns, own): (u64, u64), name: String| [group(own), group(insns), share(insns, all_insns), name];

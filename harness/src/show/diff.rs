@@ -18,12 +18,13 @@ pub struct TableSize {
     pub width_columns: Option<usize>,
 }
 
-/// The columns of the table. Both numbers of a function are in it, each under its own heading, where they differ.
+/// Columns of the table. A function's two numbers have headings of their own, and the second is shown only if it
+/// differs.
 const HEADINGS: [&str; COLUMNS] =
     ["Function", "Own before", "Own after", "Change", "Of the total", "With inlined", "Calls"];
 const COLUMNS: usize = 7;
 
-/// Explains which instructions are which, where both are shown.
+/// Explains the two numbers, if both are shown.
 const LEGEND: &str = "own: instructions of a function's own lines, wherever they are inlined; with inlined: those of its code, with \
                       what is inlined into it, as harness top has them";
 
@@ -33,7 +34,7 @@ const MIN_NAME_COLUMNS: usize = 16;
 /// Writes the functions, tasks and zones that changed, largest share of the total change first.
 ///
 /// # Errors
-/// What `out` reports.
+/// Errors of `out`.
 pub fn write(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> io::Result<()> {
     let changed: Vec<&Change> = comparison.functions.iter().filter(|change| change.is_one()).collect();
     let whole = comparison.total_insns().before.unwrap_or(0);
@@ -65,7 +66,7 @@ pub fn write(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> 
     }
     lines.push(row("total".to_owned(), comparison.total_insns(), None, Pair::default()));
     fit(&mut lines, size.width_columns);
-    // A column in which nothing stands is none.
+    // A column without entries is left out.
     let is_empty = |column: usize| lines[1..].iter().all(|line| line[column].is_empty());
     if is_empty(5) {
         let lines: Vec<[String; COLUMNS - 1]> = lines
@@ -80,7 +81,7 @@ pub fn write(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> 
     write_zones(comparison, out)
 }
 
-/// A number before and after, once where it is the same.
+/// Formats a number before and after, or once if the two are equal.
 fn both(pair: Pair) -> String {
     match pair.before == pair.after {
         true => group_known(pair.after),
@@ -88,7 +89,8 @@ fn both(pair: Pair) -> String {
     }
 }
 
-/// Shows a number's change relative to its value before; empty where it is on one side only, or was 0.
+/// Formats a number's change relative to its value before; empty if one of the two is missing or the value before was
+/// 0.
 fn own_change(pair: Pair) -> String {
     match (pair.before, pair.after) {
         (Some(before @ 1..), Some(_)) => signed_percent(pair.difference(), before),
@@ -108,7 +110,7 @@ fn fit(lines: &mut [[String; COLUMNS]], width_columns: Option<usize>) {
     }
 }
 
-/// The zones that changed, in all and of one time.
+/// Writes the table of the zones that changed.
 fn write_zones(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
     let mut lines =
         vec![["Zone", "Instructions", "Of the total", "Calls", "Mean", "Max instructions"].map(str::to_owned)];

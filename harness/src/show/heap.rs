@@ -127,11 +127,11 @@ pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
     lines
 }
 
-/// Notes put behind numbers that cannot be trusted.
+/// Notes after numbers that may be wrong.
 struct Trust {
-    /// Behind how much was allocated and freed.
+    /// Note after the allocated and freed bytes.
     sums: &'static str,
-    /// Behind what was held.
+    /// Note after the held bytes.
     held: &'static str,
 }
 
@@ -146,7 +146,7 @@ fn trust(lost: Lost) -> Trust {
     }
 }
 
-/// Describes what missed calls do to the numbers.
+/// Describes the effect of missed calls on the numbers.
 fn describe_lost(kind: Kind) -> &'static str {
     match kind {
         Kind::Alloc => "what they allocate is missing from all numbers",
@@ -154,7 +154,7 @@ fn describe_lost(kind: Kind) -> &'static str {
     }
 }
 
-/// Describes what was not followed and is in no number, and what to do, a sentence each.
+/// Describes the calls that were not followed and are in no number, and the remedies, a sentence each.
 pub fn missed(profile: &Profile) -> Vec<String> {
     let around = heap::unfollowed(profile);
     let mut copies = allocator_clones::unfollowed(profile);
@@ -165,7 +165,7 @@ pub fn missed(profile: &Profile) -> Vec<String> {
     describe_around(&around).into_iter().chain(copies).collect()
 }
 
-/// Calls of Rust's allocator that were not followed. None: there are none.
+/// Describes the calls of Rust's allocator that were not followed; None if there are none.
 fn describe_around(around: &Unfollowed) -> Option<String> {
     let (name, _) = around.calls.iter().max_by_key(|&(name, calls)| (calls, std::cmp::Reverse(name)))?;
     let kinds = [(around.lost.allocations, Kind::Alloc), (around.lost.frees, Kind::Free)];
@@ -190,7 +190,7 @@ const MAX_COPIES: usize = 6;
 /// Largest part of a function's name that a warning shows.
 const MAX_NAME: usize = 60;
 
-/// Names the copies that the compiler has made of functions of one kind, and says what to do. None: there are none.
+/// Names the compiler's copies of functions of one kind, with the remedy; None if there are no copies.
 fn describe_copies(copies: &allocator_clones::Copies, kind: Kind) -> Option<String> {
     if copies.is_empty() {
         return None;

@@ -31,7 +31,7 @@ pub fn async_bodies(names: &Names, name: &str) -> String {
     symbols::with_async_bodies(name, is_body)
 }
 
-/// Shortens the names of a table's rows, each to at most so many columns. Different names give different cells.
+/// Shortens the names of a table's rows, each to at most a number of columns. Different names give different cells.
 pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
     let mut cells: Vec<String> = rows.iter().map(|&(name, width)| short(name, width)).collect();
     let mut alike: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -71,7 +71,7 @@ pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
     cells
 }
 
-/// Shortens a name to at most so many columns, cutting no more than needed.
+/// Shortens a name to at most a number of columns, cutting no more than needed.
 fn short(name: &str, width: usize) -> String {
     if columns(name) <= width {
         return name.to_owned();

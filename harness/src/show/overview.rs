@@ -16,7 +16,7 @@ use crate::text::fold::Folded;
 use crate::text::number::group;
 use crate::text::terminal;
 
-/// The hottest bins are shown without `-v` if more than one in so many instructions has no name.
+/// The hottest bins are shown without `-v` if more than one in this number of instructions has no name.
 const UNNAMED_PART: u64 = 10;
 
 /// Limits of the table of functions.

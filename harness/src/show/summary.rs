@@ -48,30 +48,29 @@ impl Default for SummarySize {
     }
 }
 
-/// The cells of one row of the table: name, instructions, share, own lines, the column that was asked for, calls, samples,
-/// location.
+/// Cells of one row: name, instructions, share, own lines, the additional column, calls, samples, location.
 type Cells = [String; 8];
 
-/// Index of the location among them.
+/// Index of the location in the cells.
 const LOCATION: usize = 7;
 
-/// On a terminal narrower than this the own lines have no column.
+/// Terminals narrower than this get no column of own lines.
 const OWN_LINES_FROM_COLUMNS: usize = 100;
 
-/// Explains which instructions are counted, where there is another number.
+/// Explains which instructions are counted, if the table has two numbers.
 const LEGEND: &str = "instructions are those of a function's code, with what is inlined into it; own lines are those of its \
                       source, wherever it is inlined: these are what harness diff and suites compare";
 
 /// Additional column: its heading and its values.
 pub type More<'a> = Option<(&'a str, &'a Values)>;
 
-/// Values that stand beside the table's own columns.
+/// Values for columns that the table itself lacks.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside<'a> {
-    /// Instructions of functions' own lines, by first address ([`crate::analysis::metrics::own_lines`]): a column where
-    /// they are others than those of the code.
+    /// Instructions of functions' own lines, by first address ([`crate::analysis::metrics::own_lines`]). They get a
+    /// column if they differ from those of the code.
     pub own_lines: &'a Values,
-    /// The column that was asked for.
+    /// Additional column that was asked for.
     pub more: More<'a>,
 }
 

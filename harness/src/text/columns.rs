@@ -9,13 +9,13 @@ pub fn columns(text: &str) -> usize {
     measure_text_width(text)
 }
 
-/// Pads text with spaces to so many columns.
+/// Pads text with spaces to a number of columns.
 pub fn pad(text: &str, width_columns: usize) -> String {
     let spaces = width_columns.saturating_sub(columns(text));
     format!("{text}{:spaces$}", "")
 }
 
-/// Cuts text to at most so many columns, keeping its beginning.
+/// Cuts text to at most this number of columns, keeping its beginning.
 pub fn clip(text: &str, width_columns: usize) -> Cow<'_, str> {
     if columns(text) <= width_columns {
         return Cow::Borrowed(text);
@@ -23,7 +23,8 @@ pub fn clip(text: &str, width_columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", first(text, width_columns.saturating_sub(1))))
 }
 
-/// Shortens text to at most so many columns by cutting its middle: names in the same namespace differ at the end.
+/// Shortens text to at most this number of columns by cutting its middle: names in the same namespace differ at the
+/// end.
 pub fn shorten(text: &str, width_columns: usize) -> Cow<'_, str> {
     if columns(text) <= width_columns {
         return Cow::Borrowed(text);
@@ -34,7 +35,7 @@ pub fn shorten(text: &str, width_columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…{tail}", first(text, kept / 3)))
 }
 
-/// Longest beginning of text that fits so many columns.
+/// Longest beginning of text that fits into this number of columns.
 fn first(text: &str, width_columns: usize) -> &str {
     let mut used = 0;
     let mut buffer = [0; 4];

@@ -5,17 +5,17 @@ use std::io::{self, Write};
 
 use crate::text::columns::columns;
 
-/// Narrower terminals are not folded for: there is no word that they hold.
+/// Narrowest terminal that text is folded for: on narrower ones most words do not fit.
 const MIN_COLUMNS: usize = 10;
 
-/// Least room for a sentence behind a head.
+/// Smallest width of a sentence after a head.
 const MIN_ROOM_COLUMNS: usize = 30;
 
 /// Extra indent, in spaces, of a folded line's continuations.
 const INDENT: usize = 2;
 
-/// Folds text into lines of at most so many columns; a longer word gets a longer line. Text in backticks counts as
-/// one word, since it will be copied.
+/// Folds text into lines of at most `width_columns` columns; a longer word gets a longer line. Text in backticks
+/// counts as one word, since it will be copied.
 pub fn words(text: &str, width_columns: usize) -> Vec<String> {
     fill(text, width_columns, width_columns)
 }
@@ -37,8 +37,8 @@ fn fill(text: &str, first_columns: usize, other_columns: usize) -> Vec<String> {
     lines
 }
 
-/// A sentence behind a head: it goes on below its own beginning, or, where there is too little room for that, begins in
-/// the next line, `indent` columns in.
+/// Folds a sentence after a head: its further lines begin below its first word. If too little room is left there, the
+/// whole sentence follows below the head, indented by `indent` columns.
 pub fn behind(head: &str, text: &str, indent: usize, width_columns: Option<usize>) -> Vec<String> {
     let line = format!("{head}{text}");
     let head_columns = columns(head);
@@ -60,7 +60,7 @@ pub fn behind(head: &str, text: &str, indent: usize, width_columns: Option<usize
     lines
 }
 
-/// The words of a text, what stands in backticks together. A number and its `%` are one.
+/// Words of a text. Text in backticks is one word, and so is a number with its `%`.
 fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -79,7 +79,7 @@ fn unbroken(text: &str) -> Vec<String> {
     if is_open { text.split_whitespace().map(str::to_owned).collect() } else { words }
 }
 
-/// Folds one line, without its line end, for a terminal of so many columns.
+/// Folds one line, without its line end, for a terminal of `width_columns` columns.
 fn folded(line: &str, width_columns: usize) -> Vec<String> {
     let text = line.trim_start_matches(' ');
     let indent = line.len() - text.len();
@@ -106,7 +106,7 @@ pub struct Folded<W: Write> {
 }
 
 impl<W: Write> Folded<W> {
-    /// Wraps `out`, folding to so many columns.
+    /// Wraps `out`, folding to `width_columns` columns.
     pub fn new(out: W, width_columns: Option<usize>) -> Folded<W> {
         Folded { out, width_columns, line: Vec::new() }
     }

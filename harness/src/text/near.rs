@@ -1,9 +1,9 @@
-//! The known word that was probably meant.
+//! Suggestion of a known word for a mistyped one.
 
-/// The known word that looks most like another one, if any does.
+/// Known word that is most similar to another one; None if no word is similar enough.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.map(|known| (strsim::damerau_levenshtein(word, known), known));
-    // A third of the letters may be wrong.
+    // At most a third of the letters may be wrong.
     scored.filter(|(distance, known)| *distance * 3 <= known.len().max(3)).min().map(|(_, known)| known)
 }
 

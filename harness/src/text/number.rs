@@ -21,14 +21,14 @@ pub fn group(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// The mean of so many numbers, by their sum, to the nearest whole one, halves up; None: there are none.
+/// Mean of `count` numbers, given their sum, rounded to the nearest integer, halves up; None if `count` is 0.
 pub fn mean(sum: u64, count: u64) -> Option<u64> {
     let mean = (2 * u128::from(sum) + u128::from(count)).checked_div(2 * u128::from(count))?;
-    // A half more than a sum is no number of 64 bits only where one number is the largest there is.
+    // Only a mean of nearly 2^64 can exceed 64 bits after rounding.
     Some(u64::try_from(mean).unwrap_or(u64::MAX))
 }
 
-/// A part of something as `12.34%`, never rounded up: all but a little is not `100.00%`.
+/// Formats a part of a whole as `12.34%`, rounded down, so that only the whole is `100.00%`.
 pub fn share_at_least(part: u64, whole: u64) -> String {
     let percent = (10_000 * u128::from(part) / u128::from(whole.max(1))) as f64 / 100.0;
     format!("{percent:.2}%")

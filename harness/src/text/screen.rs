@@ -26,11 +26,11 @@ pub struct Screen<W: Write> {
 
 /// First piece of some bytes.
 enum Piece {
-    /// So many bytes to show unchanged.
+    /// Number of bytes to show unchanged.
     Shown(usize),
-    /// So many bytes that set a colour.
+    /// Number of bytes that set a colour.
     Color(usize),
-    /// So many bytes to show as this text.
+    /// Number of bytes to show as this text.
     Escaped(usize, String),
     /// Incomplete beginning of a piece.
     Begun,
@@ -146,7 +146,7 @@ impl<W: Write> Drop for Screen<W> {
 mod tests {
     use super::*;
 
-    /// Output for these bytes, written so many at a time.
+    /// Output for these bytes, written in pieces of this size.
     fn shown(bytes: &[u8], at_a_time: usize) -> String {
         let mut out = Vec::new();
         let mut screen = Screen::new(&mut out);

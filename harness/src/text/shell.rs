@@ -5,8 +5,8 @@ fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || "-_./=:,+@".contains(c)
 }
 
-/// The words of a command that has been put together of [`quoted`] words and options. None: a shell might find something
-/// else in it, such as a second command.
+/// Splits a command of [`quoted`] words and options into its words. None if it has any other shell syntax, such as a
+/// second command.
 pub fn words(command: &str) -> Option<Vec<String>> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;
@@ -25,7 +25,7 @@ pub fn words(command: &str) -> Option<Vec<String>> {
     (!is_quoted).then_some(words)
 }
 
-/// A word as shells take it.
+/// Quotes a word for shells.
 pub fn quoted(word: &str) -> String {
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
         return word.to_owned();

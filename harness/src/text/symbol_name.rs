@@ -32,7 +32,7 @@ pub fn original_name(name: &str) -> &str {
     name
 }
 
-/// [`original_name`] without Rust's hash.
+/// A name without the suffixes that compilers give to clones.
 pub fn stable_name(name: &str) -> &str {
     let name = original_name(name);
     match name.rsplit_once("::h") {
@@ -47,14 +47,15 @@ pub fn is_piece(name: &str) -> bool {
     PIECE_ENDINGS.iter().any(|ending| endings.contains(ending))
 }
 
-/// The name by which a function is known from run to run: [`stable_name`], without the numbers that Rust gives to
-/// closures in the order of the source. What is then called alike is one, and its numbers are added up.
+/// A function's name across runs: [`stable_name`] without the numbers that Rust gives to closures in the order of the
+/// source. Functions with equal names count as one, and their numbers are added up.
 pub fn key_name(name: &str) -> String {
     let mut text = String::new();
     let mut rest = stable_name(name);
     while let Some((before, number)) = rest.split_once('#') {
         let digits = number.len() - number.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
-        // `{closure#0}`, `{shim:vtable#0}`; not C++'s `{lambda(int)#1}`, which baselines have always had.
+        // Rust's `{closure#0}` and `{shim:vtable#0}`; not C++'s `{lambda(int)#1}`, whose numbers have always been in
+        // baselines.
         let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b':'));
         let is_number = digits > 0 && number[digits..].starts_with('}');
         text += before;
@@ -68,7 +69,7 @@ pub fn key_name(name: &str) -> String {
     text + rest
 }
 
-/// The last part of a path, whichever way it is written.
+/// Last part of a path, with Unix's or Windows's separators.
 pub fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }

@@ -1,4 +1,5 @@
-//! Firmware for real chips, on QEMU's machine completed by a chip file: `targets/build/chips`. Families are `ci/chips`.
+//! Firmware for real chips, on QEMU's machines completed by chip files. The images are in `targets/build/chips`;
+//! `ci/chips` tests whole chip families.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -16,7 +17,7 @@ use harness::profile::{End, Profile};
 use harness::run::records::read::Progress;
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 
-/// Lines that the image with one peripheral of each kind prints, behind `right`, on a chip that has them all.
+/// Lines that the image with one peripheral of each kind prints after `right`, on a chip that has all kinds.
 const KINDS: [&str; 12] = [
     "10 ms of SysTick are 10 ms of TIM2",
     "5 updates of TIM5 are 5 ms of TIM2",
@@ -64,7 +65,7 @@ fn what_nothing_models_is_said_with_name_count_and_place() {
     let chip = run.profile().facts.chip.expect("the profile says which chip");
     assert_eq!((chip.name.as_str(), chip.sha256.len()), ("stm32f407", 64));
     assert_eq!(chip.bitten, Some(("IWDG".to_owned(), 1)), "fed for a while, and then not");
-    // The ADC.
+    // A register of the ADC.
     let adc = chip.unmodelled.iter().find(|row| row.address == 0x4001_2008).expect("nothing models it");
     assert_eq!((adc.name.as_str(), adc.reads, adc.writes), ("APB2 at 0x40012008", 1, 1));
     assert!(run.stdout.contains("APB2 at 0x40012008 (1 read, 1 written, first at 0x"), "{}", run.stdout);
@@ -106,7 +107,7 @@ impl Listener for Silent {
     fn progress(&mut self, _: Progress) {}
 }
 
-/// Backwards, too: a checkpoint is a copy of the process, with the chip's devices in it.
+/// Stepping backwards as well: a checkpoint copies the process, with the state of the chip's devices.
 #[test]
 fn the_debugger_finds_a_chip_as_it_was() {
     let elf = image("chips/stm32f407-kinds");
@@ -194,7 +195,7 @@ fn a_chip_and_a_machine_are_not_both_meant() {
     assert_eq!(json["facts"]["chip"]["name"], "stm32f407");
 }
 
-/// A build of QEMU that does not show one of the functions, by whatever name it has it.
+/// A copy of QEMU in which one of the required functions has another name.
 #[test]
 fn a_qemu_that_lacks_a_function_is_exit_5_with_its_name_and_the_way_out() {
     let temp = tempfile::tempdir().unwrap();

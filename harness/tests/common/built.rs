@@ -10,7 +10,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Start of every image: the way to `reset`, with a stack, and `host`, which makes semihosting calls.
+/// Common start of every image: `reset` sets a stack, and `host` makes semihosting calls.
 const PROLOGUE: &str = r#"
 #ifdef __riscv
 __asm__(".globl _start\n_start: la sp, stack_top\n j reset\n");
@@ -101,7 +101,7 @@ impl Target {
         self
     }
 
-    /// Reserves so many bytes of memory that starts as zero.
+    /// Reserves a number of bytes of memory that starts as zero.
     pub(crate) fn with_bss(mut self, bytes: u64) -> Self {
         self.bss_bytes = bytes;
         self
@@ -122,7 +122,7 @@ impl Target {
              .text {:#x} : {{ KEEP(*(.vec)) *(.text*) *(.rodata*) . = ALIGN(16); }}\n",
             self.code
         );
-        // One place for code and data means: one after the other, with nothing to copy.
+        // Code and data in one memory lie one after the other, with nothing to copy.
         if self.ram == self.code {
             text.push_str(".data : { data_start = .; *(.data* .sdata*) data_end = .; }\n");
         } else {
@@ -165,7 +165,8 @@ pub(crate) fn slow_to_read(dir: &Path) -> PathBuf {
     riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "slow", FUNCTIONS)
 }
 
-/// Debug information in which so many functions are inlined into each other, in assembly: gcc nests as deep as its input.
+/// Debug information with nested inlined functions, to a given depth, in assembly: gcc only nests as deep as its
+/// input.
 fn inlined(depth: usize) -> String {
     // DW_TAG_compile_unit, DW_TAG_subprogram and DW_TAG_inlined_subroutine (DWARF 4, 7.5), each with children.
     format!(
@@ -181,18 +182,18 @@ __asm__(".section .debug_abbrev,\"\",%progbits\n.Labbrev: .byte 1, 0x11\n.byte 1
     )
 }
 
-/// An image in whose debug information so many functions are inlined into each other.
+/// Builds an image whose debug information has inlined functions nested to a given depth.
 pub(crate) fn deeply_inlined(dir: &Path, depth: usize) -> PathBuf {
     let target = riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).with("-g0");
     target.build_source(dir, &format!("inlined{depth}"), &inlined(depth))
 }
 
-/// Has a compressed section of an ELF say that it holds so many bytes.
+/// Changes the stated size of a compressed ELF section.
 pub(crate) fn swell(elf: &mut [u8], name: &str, bytes: u64) {
     use object::{Object as _, ObjectSection as _};
     let file = object::File::parse(&*elf).unwrap();
     let (sections, is_64) = (file.sections(), file.is_64());
-    // As it is called in the file: the older kind has another name.
+    // Name of the section in the file: the older kind of compression has another one.
     let section = sections.into_iter().find(|section| section.name() == Ok(name)).unwrap();
     let start = section.file_range().unwrap().0 as usize;
     if name.starts_with(".z") {
@@ -205,7 +206,7 @@ pub(crate) fn swell(elf: &mut [u8], name: &str, bytes: u64) {
     }
 }
 
-/// Runs a tool and wants it to succeed.
+/// Runs a tool, which must succeed.
 pub(crate) fn run(command: &mut Command) {
     let output =
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; ci/setup --tests installs it"));
@@ -217,7 +218,7 @@ pub(crate) fn scratch() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Builds firmware that has the host make the file `pwned` in a directory, for both architectures.
+/// Builds firmware that makes the host create the file `pwned` in a directory, for both architectures.
 pub(crate) fn commanding(dir: &Path) -> [PathBuf; 2] {
     let command = format!("touch {}/pwned", dir.display());
     let source = format!(

@@ -85,7 +85,6 @@ pub fn say(text: &str) {
 }
 
 /// All ELF images by name: those that targets/Makefile builds, all of which must exist, and any others beside them.
-/// So whatever is built is tested.
 pub fn all_images() -> Vec<String> {
     static FOUND: OnceLock<Vec<String>> = OnceLock::new();
     let find = || {
@@ -173,7 +172,7 @@ pub fn has_several_cpus(name: &str) -> bool {
 pub fn image_args(name: &str) -> &'static [&'static str] {
     match name {
         name if name.starts_with("riscv64-smp") => &["--qemu-arg=-smp", "--qemu-arg=2"],
-        // RAM that the table of machines lacks.
+        // These images use RAM that the table of machines lacks.
         name if name.ends_with("-mirror") => &["--machine", "mps2-an385"],
         "cortex-m0-stacks-wide" => {
             &["--machine", "microbit", "--qemu-arg=-global", "--qemu-arg=nrf51-soc.sram-size=65536"]

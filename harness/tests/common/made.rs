@@ -1,4 +1,4 @@
-//! Profiles that come from no firmware: the basis of those in tests and benchmarks.
+//! Profiles made without firmware, the basis of profiles in tests and benchmarks.
 
 use harness::profile::no_progress::Only;
 use harness::profile::{Arc, End, Facts, InsnCount, Names, Parts, Profile, Task, Tricks, VcpuCounts, Window, Zones};

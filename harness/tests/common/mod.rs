@@ -71,8 +71,7 @@ impl Run {
     }
 }
 
-/// Command for harness. It ends with the calling thread, in whatever way that ends, and so does every process that it
-/// has started.
+/// Command for harness. The process and all its children end with the calling thread, in whatever way that ends.
 pub fn harness() -> Command {
     ends_with_us(env!("CARGO_BIN_EXE_harness"))
 }
@@ -158,7 +157,7 @@ pub fn measured(name: &str, args: &[&str]) -> &'static Measured {
     })
 }
 
-/// Starts a long run, calls `then` once it is under way, and waits for its end. Also returns QEMU's pid.
+/// Starts a long run, calls `then` while it executes, and waits for its end. Also returns QEMU's pid.
 pub fn run_and(firmware: &Path, args: &[&str], then: impl Fn(&mut Child)) -> (Run, u32) {
     let temp = tempfile::tempdir().unwrap();
     let mut command = command(firmware, args, temp.path());
@@ -189,7 +188,7 @@ pub fn child_of(pid: u32) -> Option<u32> {
     processes.filter_map(|name| name.parse().ok()).find(|&candidate: &u32| {
         let stat = fs::read_to_string(format!("/proc/{candidate}/stat")).unwrap_or_default();
         let parent = parent_of(candidate);
-        // One that only says its version or its machines executes nothing.
+        // A QEMU that only prints its version or its machines executes no firmware.
         let has_plugin =
             || fs::read(format!("/proc/{candidate}/cmdline")).is_ok_and(|line| has_word(&line, "-plugin"));
         stat.contains("(qemu-system") && has_plugin() && [parent, parent.and_then(parent_of)].contains(&Some(pid))
@@ -200,13 +199,13 @@ fn has_word(command_line: &[u8], word: &str) -> bool {
     command_line.split(|&byte| byte == 0).any(|one| one == word.as_bytes())
 }
 
-/// The process that has started another, or took it over.
+/// Parent of a process.
 pub fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a process exists and has not ended.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, fields)| !matches!(fields.trim_start().chars().next(), Some('Z' | 'X')))
@@ -243,8 +242,8 @@ pub fn emulator(name: &str) -> PathBuf {
 
 /// Writes an executable shell script.
 pub fn program(path: &Path, script: &str) {
-    // Written by another process. While this process has a file open for writing, so has any child that a parallel
-    // test forks at that moment, and a file that is open for writing cannot be executed.
+    // The file is written by another process. If this process had it open for writing, so would a child that a
+    // parallel test forks at that moment; a file that is open for writing cannot be executed.
     let write =
         ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" >"$2" && chmod 755 "$2""#, "sh", script, path.to_str().unwrap()];
     assert!(Command::new("sh").args(write).status().unwrap().success());

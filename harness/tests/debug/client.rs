@@ -6,26 +6,26 @@ use std::os::unix::net::UnixStream;
 /// A client that acknowledges nothing.
 pub(crate) struct Client {
     stream: UnixStream,
-    /// What the console has shown.
+    /// Console text received so far.
     pub(crate) shown: String,
 }
 
 impl Client {
     pub(crate) fn new(address: &str) -> Client {
         let stream = UnixStream::connect(address).unwrap();
-        // A server that says nothing fails the test and does not hold it up.
+        // A silent server fails the test instead of blocking it.
         stream.set_read_timeout(Some(std::time::Duration::from_secs(120))).unwrap();
         Client { stream, shown: String::new() }
     }
 
-    /// One that has done what GDB does first.
+    /// Connects and does GDB's opening exchange.
     pub(crate) fn greeted(address: &str) -> Client {
         let mut client = Client::new(address);
         let features = client.ask("qSupported:multiprocess+;swbreak+;hwbreak+;vContSupported+");
         for wanted in ["ReverseStep+", "ReverseContinue+", "swbreak+", "hwbreak+", "qXfer:features:read+"] {
             assert!(features.split(';').any(|feature| feature == wanted), "{features}");
         }
-        // Of what it has forgotten to wait for GDB drops only what comes before an acknowledgement.
+        // GDB discards stale answers only before an acknowledgement, so the server must not switch them off.
         assert!(!features.contains("QStartNoAckMode+"), "{features}");
         assert_eq!(client.ask("Hgp1.1"), "OK");
         assert_eq!(client.ask("Hc0"), "OK");
@@ -36,7 +36,7 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Sends what the server may not take to the end.
+    /// Sends bytes that the server may stop reading.
     pub(crate) fn try_raw(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -46,13 +46,13 @@ impl Client {
         self.raw(format!("${body}#{sum:02x}").as_bytes());
     }
 
-    /// A request's answer.
+    /// Sends a request and returns its answer.
     pub(crate) fn ask(&mut self, body: &str) -> String {
         self.send(body);
         self.answer()
     }
 
-    /// The next packet that is none for the console.
+    /// Receives the next packet that is not console output.
     pub(crate) fn answer(&mut self) -> String {
         loop {
             let packet = self.packet().expect("the server has gone");
@@ -63,26 +63,26 @@ impl Client {
         }
     }
 
-    /// Text that the console is shown.
+    /// Receives a packet of console output and returns its text.
     pub(crate) fn shows(&mut self) -> String {
         let packet = self.packet().expect("the server has gone");
         String::from_utf8(bytes(packet.strip_prefix('O').unwrap_or_else(|| panic!("{packet}")))).unwrap()
     }
 
-    /// The next byte of all; none: the server has ended.
+    /// Receives one byte; None: the server has closed the connection.
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let mut byte = [0];
         (self.stream.read(&mut byte).unwrap_or(0) == 1).then_some(byte[0])
     }
 
-    /// The next packet; none: the server has ended.
+    /// Receives one packet; None: the server has closed the connection.
     pub(crate) fn packet(&mut self) -> Option<String> {
         while self.byte()? != b'$' {}
         let mut body = Vec::new();
         loop {
             match self.byte()? {
                 b'#' => break,
-                // The last byte so many times more.
+                // Run-length encoding: repeat the last byte `count` more times.
                 b'*' => {
                     let count = self.byte()? - 29;
                     let last = *body.last().unwrap();
@@ -97,18 +97,18 @@ impl Client {
     }
 }
 
-/// Bytes from hexadecimal.
+/// Decodes hexadecimal.
 pub(crate) fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
 }
 
-/// Text in hexadecimal.
+/// Encodes text in hexadecimal.
 pub(crate) fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What GDB's interface for editors says to these commands, each given when the one before has been done and the run is
-/// held; but an interrupt is given while it executes.
+/// Runs commands by GDB's machine interface (MI) and returns its output. Each command is given once the one before is
+/// done and the run is held; an interrupt is given while the run executes.
 pub(crate) fn mi(program: &str, elf: &std::path::Path, commands: &str) -> String {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::{harness, image, run};
 
-/// What the command says that ends by itself.
+/// Returns the message of a command that is refused with exit code 2.
 fn refused(args: &[&str]) -> String {
     let output = harness().arg("debug").args(args).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -16,7 +16,7 @@ fn refused(args: &[&str]) -> String {
     said
 }
 
-/// A debugger's server, and the line that connects GDB.
+/// Starts a debugger's server; returns it with the line that connects GDB.
 pub(crate) fn serve(args: &[&str]) -> (Child, String) {
     let mut command = harness();
     let mut child = command.arg("debug").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -24,21 +24,21 @@ pub(crate) fn serve(args: &[&str]) -> (Child, String) {
     (child, line)
 }
 
-/// The first line that a server says: how to connect GDB.
+/// Reads the server's first line: the command that connects GDB.
 pub(crate) fn first_line(child: &mut Child) -> String {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     line.trim().to_owned()
 }
 
-/// Connects GDB by the line, and has it do these things.
+/// Connects GDB by the line and executes the commands.
 fn gdb(line: &str, commands: &[&str]) -> Output {
     let commands: String = commands.iter().map(|command| format!(" -ex '{command}'")).collect();
     let line = line.replacen("gdb-multiarch", "gdb-multiarch -nx -batch", 1);
     Command::new("sh").args(["-c", &format!("{line}{commands}")]).output().unwrap()
 }
 
-/// What the server has said, and how it has ended.
+/// Exit code and standard error of a server that has ended.
 pub(crate) fn end(mut child: Child) -> (Option<i32>, String) {
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -77,12 +77,12 @@ fn gdb_goes_both_ways_from_a_sample_of_a_profile() {
                 "printf \"again %#lx\\n\", (long)$pc",
             ],
         );
-        // What the commands of `monitor` say is an error output to GDB.
+        // GDB prints the output of `monitor` commands on its standard error.
         let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).join("\n");
         let (code, log) = end(child);
         assert_eq!(code, Some(0), "{name}: {said}\n{log}");
         assert!(!socket.exists(), "{name}: the socket is left behind");
-        // Of what a task that waits has not saved, GDB has what all tasks share.
+        // Registers that a waiting task has not saved are filled with those that all tasks share.
         assert!(!said.contains("is not available"), "{name}: {said}");
         let line_of = |word: &str| said.lines().find_map(|line| line.strip_prefix(word)).unwrap_or_default().trim();
         assert_eq!(line_of("at "), format!("{:#x}", sample.pc), "{name}: {said}");
@@ -139,7 +139,7 @@ fn nothing_stays_behind_a_server_that_is_killed() {
         let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
         all.filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()) && is_ours(pid)).collect::<Vec<_>>()
     };
-    // Those of this server: QEMU is its child, and leads their group.
+    // Processes of this server: QEMU is its child and leads the process group.
     let qemu = crate::common::child_of(child.id()).unwrap().to_string();
     let of_group = || {
         let is_in = |pid: &String| {
@@ -223,23 +223,23 @@ fn the_profiled_file_is_found_by_its_content_wherever_it_lies_below() {
         assert!(line.is_empty() && said.contains(expected) && said.contains("--elf"), "{from}: {line}: {said}");
     };
     found("project", "fw.profile", "fw.elf");
-    // Under another name, deeper down; another file has its name.
+    // The firmware is found under another name, deeper down, although another file has its name.
     fs::rename(at("project/fw.elf"), at("project/out/deep/renamed")).unwrap();
     fs::copy(image("cortex-m3-exit3"), at("project/out/fw.elf")).unwrap();
     found("project", "fw.profile", "out/deep/renamed");
-    // From elsewhere only what is beside the profile.
+    // From another directory only files beside the profile are found.
     said("elsewhere", "../project/fw.profile", "fw.elf, which was profiled, is neither below");
     fs::copy(at("project/out/deep/renamed"), at("project/other.elf")).unwrap();
     found("elsewhere", "../project/fw.profile", at("project/other.elf").canonicalize().unwrap().to_str().unwrap());
-    // Only one of its name that is another.
+    // The only file of its name has other content.
     fs::remove_file(at("project/other.elf")).unwrap();
     fs::remove_file(at("project/out/deep/renamed")).unwrap();
     said("project", "fw.profile", "out/fw.elf: not what was profiled: its SHA-256 is ");
-    // No link leads out.
+    // A symbolic link out of the project is not followed.
     fs::remove_file(at("project/out/fw.elf")).unwrap();
     std::os::unix::fs::symlink(image("cortex-m3-exit0"), at("project/fw.elf")).unwrap();
     said("project", "fw.profile", "fw.elf, which was profiled, is neither below");
-    // The profile says nothing of where it was.
+    // The profile does not contain the path of the firmware's directory.
     let bytes = fs::read(at("project/fw.profile/profile.fwp")).unwrap();
     let path = home.path().to_str().unwrap().as_bytes();
     assert!(!bytes.windows(path.len()).any(|part| part == path));

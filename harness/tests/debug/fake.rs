@@ -1,5 +1,5 @@
-//! A run that is made up: `main` of an image calls its leaf `timer_stop`, over and over, for 200 instructions. What
-//! each does is an array; the code and its names are the image's, so that GDB can show them.
+//! An artificial run: `main` of an image calls its leaf `timer_stop`, over and over, for 200 instructions. An array
+//! defines each instruction's effect; code and names are the image's, so that GDB can show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,27 +21,28 @@ use wire::control::End;
 
 use crate::common::image;
 
-/// How many instructions it has.
+/// Length of the run, in instructions.
 pub(crate) const INSNS: u64 = 200;
 
-/// Going there takes until somebody interrupts it.
+/// Target of a `go` that blocks until it is interrupted.
 const WAITS: u64 = u64::MAX;
 
-/// The stack pointer, always.
+/// The stack pointer, constant over the run.
 const SP: u64 = 0x100;
 
-/// An image, and where its parts are.
+/// An image, and the addresses of its parts.
 #[derive(Clone)]
 pub(crate) struct Code {
     pub(crate) isa: Isa,
     pub(crate) elf: PathBuf,
     /// One round: the end of what `main` does before the call, the leaf, and two instructions of `main` after it.
     pub(crate) round: Vec<u64>,
-    /// The call's place in the round.
+    /// Index of the call in the round.
     pub(crate) call: usize,
-    /// How many instructions the leaf has.
+    /// Length of the leaf, in instructions.
     pub(crate) leaf: usize,
-    /// The variable `ticks`, which the leaf's last but one instruction writes and the first after the call reads.
+    /// Address of the variable `ticks`, which the leaf's last but one instruction writes and the first after the call
+    /// reads.
     pub(crate) ticks: u64,
     segments: Vec<(u64, Vec<u8>)>,
 }
@@ -80,7 +81,7 @@ impl Code {
         let leaf_range = symbol("timer_stop");
         let leaf = addresses(leaf_range.clone());
         let main = addresses(symbol("main"));
-        // `bl` of Thumb, `jal` of RISC-V.
+        // Target of Thumb's `bl` or RISC-V's `jal`.
         let target = |at: u64| {
             let (low, high) = (half(at), half(at + 2));
             let offset = if is_arm {
@@ -119,7 +120,7 @@ impl Code {
         Code::of("riscv64-bare", Isa::Riscv64)
     }
 
-    /// The number of the first instruction that is so many places into a round.
+    /// Number of the instruction at index `place` of a round.
     pub(crate) fn nth(&self, place: usize, round: usize) -> u64 {
         (round * self.round.len() + place + 1) as u64
     }
@@ -128,26 +129,26 @@ impl Code {
         !matches!(self.isa, Isa::Riscv32 | Isa::Riscv64)
     }
 
-    /// The bytes of a register.
+    /// Size of a register, in bytes.
     fn word_bytes(&self) -> usize {
         if self.isa == Isa::Riscv64 { 8 } else { 4 }
     }
 }
 
-/// How the run behaves.
+/// Behaviour of the fake run.
 #[derive(Clone, Default)]
 pub(crate) struct Manners {
-    /// Memory and registers can be written.
+    /// Whether memory and registers can be written.
     pub(crate) is_writable: bool,
-    /// Without a hit it goes on for ever, until it is asked to be held.
+    /// Whether it runs for ever without a hit, until it is interrupted.
     pub(crate) is_endless: bool,
-    /// It is over by QEMU's end.
+    /// Whether it ends because QEMU ended.
     pub(crate) crashes: bool,
-    /// Where it was sent it says so and nothing else, even at a breakpoint and at the start.
+    /// Whether `go` reports only `Reached`, even at a breakpoint and at the start.
     pub(crate) is_terse: bool,
-    /// Asked to go on it fails.
+    /// Whether going on fails.
     pub(crate) fails: bool,
-    /// At this instruction it refuses everything.
+    /// Instruction at which it refuses every request.
     pub(crate) refuses_at: Option<u64>,
 }
 
@@ -200,7 +201,7 @@ impl Fake {
         (insn - 1) as usize % self.code.round.len()
     }
 
-    /// What an instruction accesses.
+    /// Access of `ticks` by an instruction.
     fn access(&self, insn: u64) -> Option<Access> {
         let ret = self.code.call + self.code.leaf;
         match self.place(insn) {
@@ -210,7 +211,7 @@ impl Fake {
         }
     }
 
-    /// How often `ticks` has been written before an instruction.
+    /// Number of writes to `ticks` before an instruction.
     fn ticks(&self, insn: u64) -> u64 {
         self.round(insn) + u64::from(self.place(insn) >= self.code.call + self.code.leaf)
     }
@@ -330,7 +331,7 @@ impl Travel for Fake {
         let word = self.code.word_bytes();
         let at = self.at();
         let place = self.place(self.insn);
-        // The leaf's return address from the call on.
+        // After the call, the link register has the leaf's return address.
         let mut link = if place > self.code.call { self.code.round[self.code.call] + 4 } else { 0 };
         link |= u64::from(self.code.is_arm());
         let mut all = Vec::new();
@@ -401,7 +402,7 @@ impl Travel for Fake {
             if (self.code.ticks..self.code.ticks + 4).contains(&address) {
                 return Some(ticks.to_le_bytes()[(address - self.code.ticks) as usize]);
             }
-            // The stack tells which instruction it is of.
+            // Bytes of the stack name the instruction that the run is held at.
             if (self.code.ticks + SP..self.code.ticks + SP + 0x400).contains(&address) {
                 return Some(if address.is_multiple_of(4) { self.insn as u8 } else { 0 });
             }
@@ -446,8 +447,8 @@ impl Travel for Fake {
     }
 }
 
-/// The monitor of these tests: `goto N`, `look`, `wait` until it is interrupted, `work` for longer than GDB waits for an
-/// answer, and what it does not know.
+/// The monitor of these tests: `goto N`, `look`, `wait` until it is interrupted, `work` for longer than GDB waits for
+/// an answer; other words are an error.
 fn monitor(travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String {
     match words.split_once(' ') {
         None if words == "wait" => {
@@ -466,7 +467,7 @@ fn monitor(travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> S
             std::thread::sleep(std::time::Duration::from_secs(3));
             "done".to_owned()
         }
-        // As one that looks for something does.
+        // Clears breakpoints and watches, as a search does.
         None if words == "look" => {
             travel.set_breakpoints(&[]);
             travel.set_watches(&[]);
@@ -476,7 +477,7 @@ fn monitor(travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> S
     }
 }
 
-/// A server at the fake.
+/// A server with the fake run.
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) line: String,
@@ -506,7 +507,7 @@ impl Server {
         Server { address, line, thread }
     }
 
-    /// What it has ended with, once its client has gone; its socket has gone, too.
+    /// Result of the server once its client has gone; asserts that its socket is removed.
     pub(crate) fn end(self) -> Result<()> {
         let ended = self.thread.join().unwrap();
         assert!(!std::path::Path::new(&self.address).exists(), "{} is left", self.address);

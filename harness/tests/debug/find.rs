@@ -1,4 +1,5 @@
-//! Places of real runs are where a sample at each instruction saw them, and tasks go on where they were said to.
+//! Places found in real runs are those that a sample at each instruction saw, and tasks resume where they were found
+//! to.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +26,10 @@ impl Listener for Silent {
     fn progress(&mut self, _: Progress) {}
 }
 
-/// Instructions that are compared.
+/// Window of the compared runs.
 const WINDOW: [&str; 2] = ["--for", "400k"];
 
-/// A run that can be travelled, and a sample at each of its instructions.
+/// A run to travel in, with a sample at each of its instructions.
 struct Trip {
     name: &'static str,
     profile: Profile,
@@ -61,7 +62,7 @@ impl Trip {
         }
     }
 
-    /// The place, or the message.
+    /// Finds a place; the error is its message.
     fn find(&mut self, place: &str) -> Result<Found, String> {
         let name = self.name;
         let again = |more: More| {
@@ -88,7 +89,7 @@ fn the_main_stack_is_deepest_where_no_instruction_has_seen_it_deeper() {
         let mut trip = Trip::new(name, &[]);
         let found = trip.find("peak-stack").unwrap();
         let isa = trip.profile.facts.isa().unwrap();
-        // Before and after each that moves the stack pointer.
+        // The samples before and after each instruction that moves the stack pointer.
         let moves = trip.profile.vcpus[0]
             .insns
             .iter()
@@ -98,11 +99,11 @@ fn the_main_stack_is_deepest_where_no_instruction_has_seen_it_deeper() {
         let last = trip.profile.facts.before_window_insns + trip.profile.total_insns();
         let (hits, total) = trip.session.hits(&all, Some(last + 1), 1 << 22).unwrap();
         assert_eq!(hits.len() as u64, total, "{name}");
-        // Before the stack pointer is set it is none.
+        // Before the stack pointer is first set, its value is no stack address.
         let top = hits.iter().map(|hit| hit.sp).max().unwrap();
         let lowest = hits.iter().map(|hit| hit.sp).filter(|&sp| sp > top - 0x10000).min().unwrap();
         let there = hits.iter().rfind(|hit| hit.insn <= found.insn).unwrap();
-        // A frame that is never written to is no use of it.
+        // A frame that is never written to does not count as used stack.
         assert!(there.sp - lowest <= 32, "{name}: {:#x} at {}, {lowest:#x}", there.sp, found.insn);
         assert!(top - there.sp >= 16, "{name}: {found:?}");
     }
@@ -121,7 +122,7 @@ fn the_kth_call_is_found_where_the_profile_counts_it() {
         let arcs = trip.profile.vcpus[0].arcs.clone();
         let mut rows = functions::table(&trip.profile).rows;
         rows.retain(|row| row.calls > 0 && row.start.is_some());
-        // Those whose loops begin at their first instruction come first.
+        // Functions whose loops begin at their first instruction come first.
         let turns = |start: Option<u64>| {
             let turns =
                 arcs.iter().filter(|arc| Some(arc.target) == start && !arc.links && arc.return_addr.is_none());
@@ -135,7 +136,7 @@ fn the_kth_call_is_found_where_the_profile_counts_it() {
                 let found = trip.find(&format!("call:{start:#x}:{nth}")).unwrap();
                 assert_eq!(found.note, None, "{name}: {} {nth}", row.name);
                 assert_eq!(trip.pc(found.insn), start, "{name}: {} {nth}", row.name);
-                // The samples in between that are at its start are calls, but for the turns of its loop.
+                // The samples at the function's start in between are calls, less the turns of its loop.
                 let until = found.insn - trip.profile.facts.before_window_insns;
                 let seen =
                     trip.every.samples[..until as usize].iter().filter(|sample| sample.pc == start).count() as u64;
@@ -190,7 +191,7 @@ fn a_task_is_found_where_it_is_switched_in_and_goes_on_where_its_registers_say()
                     found.insn - 1
                 );
 
-                // Before the switch it waits, with what it goes on with.
+                // One instruction before the switch the task waits, with the same pc to resume at.
                 trip.session.go(found.insn - 1).unwrap();
                 let list = threads.list(&mut trip.session).unwrap();
                 let tcb = trip.profile.tasks[index].tcb;
@@ -203,7 +204,7 @@ fn a_task_is_found_where_it_is_switched_in_and_goes_on_where_its_registers_say()
                 let (pc, sp) = (value("pc").unwrap(), value("sp").unwrap());
                 let after = trip.every.samples[found.insn as usize..].iter().take(200);
                 let Some(goes_on) = after.into_iter().position(|sample| sample.pc == pc) else {
-                    // The window ends, or another interrupt comes first.
+                    // The window ends here, or another interrupt comes first.
                     continue;
                 };
                 let insn = found.insn + 1 + goes_on as u64;
@@ -247,7 +248,7 @@ fn the_deepest_stack_of_each_task_is_found() {
     }
 }
 
-/// The place of a whole run's crash, or the message.
+/// Finds the crash of a whole run; the error is its message.
 fn crash(name: &str) -> Result<Found, String> {
     let profile = run(name, &[]).profile();
     let elf = std::fs::read(image(name)).unwrap();
@@ -267,7 +268,7 @@ fn a_crash_is_the_instruction_that_faulted_whose_handler_exits_or_resets() {
     ] {
         let every = run(name, &["--period", "1"]).profile();
         let is_in = |pc: u64, name: &str| every.names.function_at(pc).is_some_and(|function| function.name == name);
-        // A fault before that one is in another function.
+        // An earlier fault is in another function.
         let last = every.samples.iter().rposition(|sample| is_in(sample.pc, "SystemClock_Config")).unwrap();
         assert!(every.samples[..last].iter().any(|sample| is_in(sample.pc, "probe")), "{name}");
         let found = crash(name).unwrap();
@@ -276,7 +277,7 @@ fn a_crash_is_the_instruction_that_faulted_whose_handler_exits_or_resets() {
         assert!(note.starts_with(fault) && note.contains("in SystemClock_Config"), "{name}: {note}");
         assert!(note.contains("\nin its handler the firmware ") && note.contains(end), "{name}: {note}");
     }
-    // Faults that were mended are none.
+    // Faults that the firmware recovered from are no crash.
     for name in ["cortex-m3-fault", "riscv64-fault"] {
         let error = crash(name).unwrap_err();
         assert!(error.contains("did not crash: the firmware exited with status 0"), "{name}: {error}");

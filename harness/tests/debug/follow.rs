@@ -1,4 +1,4 @@
-//! GDB itself goes where `monitor goto` goes: registers, task and CPU are those of the place.
+//! GDB follows `monitor goto`: it shows the registers, the task and the CPU of the new place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use crate::command::{end, serve};
 use crate::common::{image, image_args, run};
 use crate::places::open;
 
-/// Places of each image.
+/// Number of places for each image.
 const PLACES: u64 = 200;
 
-/// An image, and the instructions that the places are among.
+/// An image, and the range of instructions that its places are drawn from.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
@@ -26,14 +26,14 @@ struct Case {
     until: u64,
 }
 
-/// By what GDB learns where the run is.
+/// Mechanism by which GDB learns of the new place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// By the printed line.
+    /// GDB's hooks, which the printed line asks for.
     Hooks,
-    /// It is told to forget what it knows.
+    /// Maintenance commands that flush GDB's caches.
     Flush,
-    /// It is told to ask.
+    /// The monitor command `stay`.
     Stay,
 }
 
@@ -42,16 +42,16 @@ const RISCV_TASKS: Case = Case { name: "riscv64-crew", is_arm: false, from: 1, u
 /// The second CPU executes from 6,250,000 to 7,000,000.
 const CPUS: Case = Case { name: "riscv64-smp", is_arm: false, from: 5_500_000, until: 7_500_000 };
 
-/// What GDB is to show at a place.
+/// State that GDB should show at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shown {
     insn: u64,
     registers: Vec<u64>,
-    /// `blinky: running`.
+    /// Name and state of the thread, as in `blinky: running`.
     thread: String,
 }
 
-/// Registers that GDB prints.
+/// Names of the registers that GDB prints.
 fn names(is_arm: bool) -> Vec<String> {
     if is_arm {
         return (0..13).map(|number| format!("r{number}")).chain(["sp", "lr", "pc"].map(str::to_owned)).collect();
@@ -61,14 +61,15 @@ fn names(is_arm: bool) -> Vec<String> {
 }
 
 impl Case {
-    /// Places all over these instructions, in no order; the first instruction of the run is one, where there is no task.
+    /// Scattered instructions of the range, unsorted; every fiftieth is one of the run's first, where there is no
+    /// task yet.
     fn places(self) -> Vec<u64> {
         let scattered = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (self.until - self.from) + self.from;
         (0..PLACES).map(|index| if index % 50 == 0 { 1 + index / 50 } else { scattered(index) }).collect()
     }
 }
 
-/// What there is, by a debugger of our own.
+/// Reads the expected states by a session of our own.
 fn told(case: Case) -> Vec<Shown> {
     let Case { name, is_arm, .. } = case;
     let mut session = open(name, 512);
@@ -89,14 +90,14 @@ fn told(case: Case) -> Vec<Shown> {
         let thread = format!("{}: {}", listed[0].name, listed[0].state);
         Shown { insn, registers: names(is_arm).iter().map(value).collect(), thread }
     };
-    // Forwards it takes less time.
+    // Going forwards takes less time.
     let mut sorted = case.places();
     sorted.sort_unstable();
     let seen: BTreeMap<u64, Shown> = sorted.into_iter().map(|insn| (insn, see(insn))).collect();
     case.places().iter().map(|place| seen[place].clone()).collect()
 }
 
-/// What GDB shows at each place, and after a step from it.
+/// States that GDB shows at each place, the instructions after a step from it, and all of GDB's output.
 fn shown(case: Case, way: Way) -> (Vec<Shown>, Vec<u64>, String) {
     let Case { name, is_arm, .. } = case;
     let elf = image(name);
@@ -142,7 +143,7 @@ fn shown(case: Case, way: Way) -> (Vec<Shown>, Vec<u64>, String) {
             shown.thread = name.to_owned();
         }
     }
-    // What the monitor says are errors to GDB.
+    // GDB prints the monitor's output on its standard error.
     for line in said.lines().filter(|line| line.starts_with("instruction ")) {
         let number: String = line.chars().take_while(|&c| c != ':').filter(char::is_ascii_digit).collect();
         stepped.push(number.parse().unwrap());
@@ -150,7 +151,7 @@ fn shown(case: Case, way: Way) -> (Vec<Shown>, Vec<u64>, String) {
     (seen, stepped, said)
 }
 
-/// Whether GDB shows what there is.
+/// Asserts that GDB shows the expected state at each place.
 fn compare(case: Case, way: Way) {
     let name = case.name;
     let (seen, stepped, said) = shown(case, way);
@@ -161,11 +162,11 @@ fn compare(case: Case, way: Way) {
     for (seen, told) in seen.iter().zip(&told) {
         assert_eq!(seen, told, "{name}");
     }
-    // Each place is said as it is come to, and after the step.
+    // Each place is reported on arrival and after the step.
     assert_eq!(stepped.len(), 2 * told.len(), "{name}: {said}");
     for (pair, told) in stepped.chunks(2).zip(&told) {
         assert_eq!(pair[0], told.insn, "{name}");
-        // A step within a task passes over the time of others, and a task may end in it.
+        // A step within a task skips the instructions of other tasks, and a task may end in it.
         assert!(pair[1] > told.insn, "{name}: {pair:?}");
     }
     let single = stepped.chunks(2).filter(|pair| pair[1] == pair[0] + 1).count();
@@ -215,7 +216,7 @@ fn gdb_steps_over_calls_in_the_task_that_it_was_led_to() {
         let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let (code, log) = end(child);
         assert_eq!(code, Some(0), "{said:?}\n{log}");
-        // What the monitor says are errors to GDB.
+        // GDB prints the monitor's output on its standard error.
         let [shown, monitor] = said;
         let monitor: Vec<&str> = monitor.lines().filter_map(|line| line.strip_prefix("task ")).collect();
         let executing = shown.lines().filter(|line| line.starts_with("* "));
@@ -223,7 +224,7 @@ fn gdb_steps_over_calls_in_the_task_that_it_was_led_to() {
         let stepped: Vec<&str> = monitor.into_iter().skip(1).step_by(2).collect();
         assert_eq!(stepped.len(), places.len(), "{shown}");
         for (task, thread) in stepped.iter().zip(&executing) {
-            // Of two of one name the profile says which.
+            // The profile tells two tasks of one name apart.
             assert!(task.starts_with(thread), "{task}: {thread}: {shown}");
         }
         assert_eq!(executing.len(), places.len(), "{shown}");

@@ -1,13 +1,13 @@
-//! GDB itself at the server, on both architectures.
+//! GDB itself connected to the server, on both architectures.
 
 use std::process::{Command, Stdio};
 
 use crate::client::{Client, mi};
 use crate::fake::{Code, INSNS, Manners, Server};
 
-/// What GDB prints for these commands after it has connected as the server says.
+/// Output of GDB for these commands, connected by the server's line.
 fn gdb(server: &Server, arguments: &[&str], commands: &[&str]) -> String {
-    // The line that the server gives, as a shell takes it, with what the test asks for behind.
+    // Run the server's line in a shell, followed by the test's commands.
     let (program, rest) = server.line.split_once(' ').unwrap();
     let mut script = format!("{program} -nx -batch \"$@\" {rest}");
     for command in commands {
@@ -18,7 +18,7 @@ fn gdb(server: &Server, arguments: &[&str], commands: &[&str]) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A session with a fake, from its start to its end.
+/// Runs one GDB session with a fake, from start to end.
 fn session(code: &Code, manners: Manners, commands: &[&str]) -> String {
     let server = Server::start(code, manners);
     let text = gdb(&server, &[], commands);
@@ -26,7 +26,7 @@ fn session(code: &Code, manners: Manners, commands: &[&str]) -> String {
     text
 }
 
-/// Lines that begin so, without that.
+/// Lines that begin with `start`, without it.
 fn said(text: &str, start: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_prefix(start)).map(str::to_owned).collect()
 }
@@ -107,7 +107,7 @@ fn breakpoints_steps_and_finish_go_both_ways() {
 
 #[test]
 fn lines_are_stepped_over_and_into_both_ways() {
-    // On RISC-V the first instruction is a call that this run does not follow.
+    // On RISC-V the first instruction is a call that the fake run does not follow.
     for code in [Code::arm(), Code::riscv()] {
         let at = format!("printf \"at %d\\n\", {}", counter(&code));
         let text = session(
@@ -117,10 +117,10 @@ fn lines_are_stepped_over_and_into_both_ways() {
         );
         let at: Vec<u64> = said(&text, "at ").iter().map(|insn| insn.parse().unwrap()).collect();
         let (call, back) = (code.nth(code.call, 0), code.nth(code.call + code.leaf + 1, 0));
-        // What GDB expects to be next never is: a step is the run's, and no breakpoint there.
+        // GDB's breakpoint for the expected next address is never hit: the run itself does the step.
         assert_eq!(at[0], call, "{text}");
         assert_eq!(at[1], back, "{text}");
-        // Where the line begins is the compiler's choice.
+        // The compiler decides which instruction a line begins with.
         assert!(at[2] <= call && at[4] <= call, "{text}");
         assert!((call + 1..back).contains(&at[3]), "{text}");
     }
@@ -183,10 +183,10 @@ fn a_command_that_goes_elsewhere_leaves_no_old_callers() {
             Manners::default(),
             &["set backtrace past-main on", "monitor goto 47", "bt 2", "monitor goto 81", "bt 2"],
         );
-        // The caller's address is on the stack.
+        // GDB finds the caller by the return address on the stack.
         let callers = said(&text, "#1  ");
         assert_eq!(callers.len(), 2, "{text}");
-        // The stack's words are the instruction's number; of a return address Thumb's bit is none.
+        // The stack's words hold the instruction's number; bit 0 of a return address is Thumb's.
         let word = |line: &String| {
             let address = line.split(' ').next().unwrap().trim_start_matches("0x");
             u64::from_str_radix(address, 16).unwrap() as u32
@@ -255,7 +255,7 @@ fn an_editors_interface_gets_its_records() {
                     -stack-list-frames\n-data-list-register-values x 15\n-exec-finish\n\
                     -exec-step-instruction --reverse\n-thread-info\n-interpreter-exec console \"monitor goto 3\"\n-gdb-exit\n"
         .replace("ADDRESS", &server.address);
-    // A record is awaited before the next command is given, as an editor does.
+    // Wait for the record before giving the next command, as an editor does.
     let text = mi(server.line.split(' ').next().unwrap(), &code.elf, &commands);
     server.end().unwrap();
     for wanted in [
@@ -278,7 +278,7 @@ fn an_editors_interface_gets_its_records() {
 fn an_editor_interrupts_a_run_that_executes_and_looks_at_it() {
     let code = Code::riscv();
     let server = Server::start(&code, Manners { is_endless: true, ..Manners::default() });
-    // As cortex-debug and cppdbg connect.
+    // Connect as cortex-debug and cppdbg do.
     let commands = "-gdb-set mi-async on\n-target-select extended-remote ADDRESS\n-exec-continue\n-exec-interrupt\n\
                     -data-evaluate-expression $pc\n-exec-step-instruction --reverse\n-target-detach\n-gdb-exit\n"
         .replace("ADDRESS", &server.address);
@@ -306,7 +306,7 @@ fn gdb_that_is_started_here_ends_the_server() {
     use harness::debug::thread::Processor;
     use harness::debug::travel::Travel;
 
-    // Its standard input is the test's, which is empty or none: it connects, and goes.
+    // GDB reads the test's standard input, which is empty: it connects and leaves.
     let code = Code::arm();
     let mut listener = Listener::private().unwrap();
     let socket = listener.address();

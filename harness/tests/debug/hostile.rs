@@ -1,5 +1,5 @@
-//! What goes wrong around a debugger: disks that are full, clients that vanish or talk nonsense, and what is killed.
-//! The server ends by itself or goes on, says why, and leaves nothing.
+//! Failures around a debugger: full disks, clients that vanish or send nonsense, killed processes. The server ends by
+//! itself or goes on, reports why, and leaves nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::common::{child_of, harness, image, signal};
 /// A server with directories of its own.
 struct Served {
     child: Child,
-    /// QEMU's number, which is that of all its copies' group.
+    /// QEMU's process id, which is the group id of all its copies.
     group: u32,
     socket: String,
     home: TempDir,
@@ -23,7 +23,7 @@ struct Served {
 
 const CONTINUE: &str = "vCont;c:p1.-1";
 
-/// The socket in the line that connects GDB.
+/// Address of the socket in the line that connects GDB.
 fn socket(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|&word| word == "remote").unwrap_or_else(|| panic!("no line: {line}"));
@@ -35,7 +35,7 @@ impl Served {
         Served::within(tempfile::tempdir().unwrap(), harness(), args)
     }
 
-    /// A server in a directory, by a command that starts the harness.
+    /// Starts a server in a directory, by a command that executes harness.
     fn within(home: TempDir, mut command: Command, args: &[&str]) -> Served {
         command.env("TMPDIR", home.path()).env_remove("XDG_RUNTIME_DIR").arg("debug").args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -48,7 +48,7 @@ impl Served {
         Client::greeted(&self.socket)
     }
 
-    /// Processes of the run that there are.
+    /// Number of living processes of the run.
     fn processes(&self) -> usize {
         let is_of_group = |stat: String| {
             let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -61,7 +61,7 @@ impl Served {
         all.filter(|stat| is_of_group(stat.clone())).count()
     }
 
-    /// Waits until it has ended with this code, and all of the run with it. What it has said.
+    /// Waits until the server ends with this code and all processes of the run are gone; returns its output.
     #[track_caller]
     fn ends(mut self, expected: i32) -> String {
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -80,7 +80,7 @@ impl Served {
     }
 }
 
-/// What there is in a directory.
+/// Names of the files in a directory, sorted.
 fn left(home: &Path) -> Vec<String> {
     let names = fs::read_dir(home).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.collect();
@@ -88,14 +88,14 @@ fn left(home: &Path) -> Vec<String> {
     names
 }
 
-/// What the monitor says to a command.
+/// Output of a monitor command.
 fn monitor(client: &mut Client, words: &str) -> String {
     client.shown.clear();
     assert_eq!(client.ask(&format!("qRcmd,{}", hex(words))), "OK");
     client.shown.clone()
 }
 
-/// The instruction that the run is held at.
+/// Output line that names the instruction where the run is held.
 fn at(client: &mut Client) -> String {
     monitor(client, "where").lines().next().unwrap().to_owned()
 }
@@ -106,7 +106,7 @@ fn elf(name: &str) -> String {
 
 #[test]
 fn a_gdb_that_is_killed_ends_the_server_whatever_it_does() {
-    // One that executes for ever, and one that is measured once more.
+    // A run without an end, and a run that must be measured first.
     let forever = elf("riscv64-spin");
     let freertos = elf("cortex-m3-freertos-pg-Os");
     for (args, asked) in [
@@ -133,7 +133,7 @@ fn nonsense_is_sent_away_and_that_of_a_debugger_ends_the_server_and_nothing_of_t
     let elf = elf("cortex-m3-bare");
     let args = [&*elf, "--at", "insn:100"];
     let long = [b"$m".to_vec(), vec![b'0'; 16 << 20], b"#00".to_vec()].concat();
-    // Half a packet.
+    // An incomplete packet.
     let served = Served::new(&args);
     for nonsense in [b"GET / HTTP/1.1\r\n\r\n", &long[..]] {
         Client::new(&served.socket).try_raw(nonsense);
@@ -172,7 +172,7 @@ fn what_a_killed_debugger_has_left_is_removed_by_the_next() {
     let elf = elf("cortex-m3-bare");
     let mut killed = Served::new(&[&elf, "--at", "insn:100"]);
     let held = Served::within(TempDir::new_in(killed.home.path()).unwrap(), harness(), &[&elf]);
-    // It is not one of them.
+    // Folder of the second server, which lives: no remnant of the killed one.
     let own = held.home.path().file_name().unwrap().to_str().unwrap().to_owned();
     signal(killed.child.id(), "KILL");
     killed.child.wait().unwrap();
@@ -193,7 +193,7 @@ fn what_a_killed_debugger_has_left_is_removed_by_the_next() {
     next.ends(0);
 }
 
-/// A disk of its own, as large as said, for what follows.
+/// Command that mounts a disk of this size and executes what follows.
 fn on_a_disk(disk: &Path, bytes: &str) -> Command {
     let mut command = crate::common::ends_with_us("unshare");
     let script = "mount -t tmpfs -o \"size=$2\" none \"$1\" && shift 2 && exec \"$@\"";
@@ -223,7 +223,7 @@ fn a_disk_that_fills_up_refuses_another_run_and_the_session_goes_on() {
     let command = on_a_disk(&disk, "64m");
     let args = [&*elf, "--at", "insn:1000", "--checkpoint-mib", "0"];
     let served = Served::within(home, command, &args);
-    // Its disk is only there for it.
+    // The disk is only visible in the server's mount namespace.
     let root = PathBuf::from(format!("/proc/{}/root", served.child.id()));
     let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap());
     let mut client = Client::greeted(inside(Path::new(&served.socket)).to_str().unwrap());
@@ -273,7 +273,7 @@ fn a_firmware_that_is_built_anew_meanwhile_is_not_measured_for_the_old_one() {
     fs::copy(image("cortex-m3-bare-pg"), &copy).unwrap();
     let said = monitor(&mut client, "goto max:timer_stop");
     assert!(said.contains("has changed since the debugger was started"), "{said}");
-    // What the debugger itself starts anew is what it began with.
+    // A run that the debugger starts anew still has the old firmware.
     let here = bytes(&client.ask("g").replace('x', "0"));
     assert_eq!(client.ask("bs"), "T05thread:p01.01;");
     assert_eq!(client.ask("vCont;s:p1.1;c:p1.-1"), "T05thread:p01.01;");

@@ -1,5 +1,5 @@
-//! Time travel: the run put at any of its instructions ([`places`]); and the debugger's server without a machine: a run of
-//! 200 instructions that is made up, packets as GDB sends them, and GDB itself; and what goes wrong around it
+//! Time travel: the run put at any of its instructions ([`places`]); the debugger's server without a machine, by an
+//! artificial run of 200 instructions, with packets as GDB sends them and with GDB itself; and failures around it
 //! ([`hostile`]).
 
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! What is at an instruction does not depend on how it was come to, and is what a profile found there.
+//! The state at an instruction does not depend on the way there, and equals what a profile recorded there.
 
 use clap::Parser;
 use harness::cli::Cli;
@@ -24,7 +24,7 @@ impl Listener for Silent {
 fn options(name: &str) -> Options {
     let elf = image(name);
     let own = image_args(name).iter().copied();
-    // Tests start QEMU without walls, and only who wants none has copies then.
+    // QEMU forks copies only without the sandbox.
     let words = ["harness", elf.to_str().unwrap(), "--sandbox", "off"].into_iter().chain(own);
     Options::resolve(Cli::parse_from(words).profile.unwrap()).unwrap()
 }
@@ -33,7 +33,7 @@ pub(crate) fn open(name: &str, checkpoint_mib: u64) -> Session {
     Session::open(&options(name), checkpoint_mib, &mut Silent).unwrap()
 }
 
-/// All that a debugger sees of the processor and the top of its stack.
+/// All that a debugger can read: registers and the top of the stack.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     stop: Stop,
@@ -46,7 +46,7 @@ fn look(session: &mut Session, insn: u64) -> Seen {
     see(session, stop)
 }
 
-/// The same come to as breakpoints would be, by one callback per instruction.
+/// Goes to an instruction by one callback per instruction, as breakpoints do.
 fn step_to(session: &mut Session, insn: u64) -> Seen {
     let stop = session.forward(Some(insn)).unwrap();
     see(session, stop)
@@ -63,7 +63,7 @@ fn see(session: &mut Session, stop: Stop) -> Seen {
     Seen { stop, registers, stack }
 }
 
-/// Names what differs, and not all that there is.
+/// Asserts that two states are equal; a failure names only the differences.
 fn assert_same(seen: &Seen, told: &Seen, what: &str) {
     assert_eq!(seen.stop, told.stop, "{what}");
     for (seen, told) in seen.registers.iter().zip(&told.registers) {
@@ -72,21 +72,21 @@ fn assert_same(seen: &Seen, told: &Seen, what: &str) {
     assert_eq!((seen.registers.len(), &seen.stack), (told.registers.len(), &told.stack), "{what}");
 }
 
-/// The address of a symbol of an image.
+/// Address of a symbol of an image.
 fn address(name: &str, symbol: &str) -> u64 {
     let bytes = std::fs::read(image(name)).unwrap();
     let elf = object::File::parse(&*bytes).unwrap();
     let found = elf.symbols().find(|found| found.name() == Ok(symbol)).unwrap();
-    // Bit 0 is Thumb's.
+    // Bit 0 marks Thumb code.
     found.address() & !u64::from(found.kind() == SymbolKind::Text)
 }
 
-/// How many places of each image are looked at: 20 by default, and what `ci/check-debug` says.
+/// Number of places for each image: 20, or `HARNESS_PLACES` (set by `ci/check-debug`).
 fn places() -> usize {
     std::env::var("HARNESS_PLACES").map_or(20, |places| places.parse().unwrap())
 }
 
-/// Numbers that are the same in every run, without a pattern.
+/// Next pseudo-random number; the sequence is the same in every run.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
@@ -112,16 +112,16 @@ fn an_instruction_is_the_same_whichever_way_it_is_come_to() {
         };
         insns.sort_unstable();
         insns.dedup();
-        // One process that goes through them once, with a callback at each instruction.
+        // One process passes through all places once, with a callback at each instruction.
         let mut witness = open(name, 0);
         let told: Vec<Seen> = insns.iter().map(|&insn| step_to(&mut witness, insn)).collect();
         assert!(!witness.has_checkpoints());
         for (insn, told) in insns.iter().zip(&told) {
             assert_eq!((told.stop.at.insn, &told.stop.why), (*insn, &Why::Reached), "{name}");
         }
-        // Copies, rising and in any order.
+        // With checkpoints: places in rising and in arbitrary order.
         let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
-        // What the profile has seen there. Of several CPUs it counts each by itself.
+        // The profile's sample at each place. It counts each CPU's instructions by itself.
         let mut finder = Finder::new(&profile, Box::new(|_| unreachable!("no run is to be measured")));
         for (number, sample) in (1..).zip(&profile.samples).take(if is_single { usize::MAX } else { 10 }) {
             let found = finder.find(&mut session, &Place::Sample(number), &mut |_| {}).unwrap();
@@ -141,7 +141,7 @@ fn an_instruction_is_the_same_whichever_way_it_is_come_to() {
     });
 }
 
-/// With checkpoints, and where none can be made.
+/// Memory for checkpoints, in MiB: the default, and none.
 const WAYS: [u64; 2] = [DEFAULT_CHECKPOINT_MIB, 0];
 
 #[test]
@@ -188,7 +188,7 @@ fn breakpoints_are_hit_backwards_as_forwards_in_reverse() {
             }
             assert_eq!(session.backward(1).unwrap().why, Why::Start, "{name}, {way} MiB");
             assert_eq!(session.at().insn, 1);
-            // An instruction that is gone to lies past all of them.
+            // The target instruction lies past all watched accesses.
             assert_eq!(session.go(forwards[1] + 5).unwrap().why, Why::Reached);
         }
     }
@@ -243,7 +243,7 @@ fn a_run_is_held_at_its_last_instruction_however_it_ends() {
             let last = look(&mut session, stop.at.insn);
             let before = look(&mut session, stop.at.insn - 3);
             assert_eq!(before.stop.why, Why::Reached, "{name}, {way} MiB");
-            // From there it comes to the same end.
+            // Going on from there reaches the same end.
             let again = session.forward(None).unwrap();
             assert_eq!((again.at, &again.why), (stop.at, &stop.why), "{name}, {way} MiB");
             assert_eq!(look(&mut session, stop.at.insn).registers, last.registers, "{name}, {way} MiB");
@@ -260,7 +260,7 @@ fn what_is_written_makes_a_run_of_its_own() {
     session.write(address, &0x1234_5678_u32.to_le_bytes()).unwrap().unwrap();
     assert_eq!(session.read(address, 4).unwrap(), 0x1234_5678_u32.to_le_bytes());
     assert_eq!(session.at(), there.stop.at, "writing executes nothing");
-    // What was before is another run's.
+    // Instructions before the write belong to another run.
     let refused = session.go(999_999).unwrap_err().to_string();
     assert!(refused.contains("written"), "{refused}");
     assert_eq!(session.backward(1).unwrap().why, Why::Start, "its history begins where it was written to");
@@ -274,7 +274,7 @@ fn what_is_written_makes_a_run_of_its_own() {
     assert_eq!(session.read(address, 4).unwrap(), 0x1234_5678_u32.to_le_bytes());
 }
 
-/// What an error says that leaves the session as it was.
+/// Message of a refused request, which leaves the session as it was.
 fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> String {
     let error = result.unwrap_err();
     assert!(error.is::<Refused>(), "{error:#}");
@@ -289,7 +289,7 @@ fn what_a_run_that_was_written_to_cannot_do_is_refused_and_it_goes_on() {
         let mut session = open(name, way);
         session.go(1_000_000).unwrap();
         assert_eq!(session.written_at(), None);
-        // Which writes nothing.
+        // An empty write changes nothing.
         session.write(address, &[]).unwrap().unwrap();
         assert_eq!(session.written_at(), None, "{way} MiB");
         session.write(address, &0x1234_5678_u32.to_le_bytes()).unwrap().unwrap();
@@ -308,10 +308,10 @@ fn what_a_run_that_was_written_to_cannot_do_is_refused_and_it_goes_on() {
         }
         assert_eq!(session.at().insn, 1_000_100);
         assert_eq!(session.read(address, 4).unwrap(), 0x1234_5678_u32.to_le_bytes(), "{way} MiB");
-        // With a watch set before the write it goes on being watched.
+        // A watch that was set before the write stays in force.
         let mut session = open(name, way);
         session.set_watches(&[Watch { range: address..address + 4, access: Access::Write }]);
-        // It is cleared first, and set as the scheduler starts.
+        // The variable is cleared first, and set as the scheduler starts.
         (0..4).for_each(|_| assert!(matches!(session.forward(None).unwrap().why, Why::Watch { .. })));
         session.write(address, &0x1234_5678_u32.to_le_bytes()).unwrap().unwrap();
         let by = |stop: Stop| if let Why::Watch { by, .. } = stop.why { by } else { panic!("{stop:?}") };
@@ -342,7 +342,7 @@ fn a_copy_that_sleeps_for_ever_is_replaced_by_another() {
     assert_eq!(session.go(end - 10).unwrap().why, Why::Reached);
 }
 
-/// The QEMU that executes an image.
+/// Version of the QEMU that executes an image.
 fn qemu_version(name: &str) -> (u32, u32) {
     let program = if name.starts_with("riscv64") { "qemu-system-riscv64" } else { "qemu-system-arm" };
     let said = std::process::Command::new(program).arg("--version").output().unwrap().stdout;
@@ -364,7 +364,7 @@ fn registers_are_written_where_qemu_can_and_the_run_differs_by_that_alone() {
         let mut session = open(name, DEFAULT_CHECKPOINT_MIB);
         let unwritten = look(&mut session, insn + 1);
         let before = look(&mut session, insn);
-        // Into RAM, wherever the next instruction uses it.
+        // Values that are RAM addresses, so that the next instruction may use any of them.
         let values: Vec<Vec<u8>> =
             (1..).map(|index| (ram + 0x40 * index).to_le_bytes()[..bytes].to_vec()).take(names.len()).collect();
         let first = session.write_register(&names[0], &values[0]).unwrap();
@@ -382,7 +382,7 @@ fn registers_are_written_where_qemu_can_and_the_run_differs_by_that_alone() {
         let value = |seen: &Seen, name: &str| {
             seen.registers.iter().find(|register| register.name == name).map(|register| register.bytes.clone())
         };
-        // Read by another copy than was written to, too.
+        // Read it by a different copy than it was written by, too.
         for times in 0..2 {
             let written = look(&mut session, insn);
             assert_eq!(written.stop.at, before.stop.at, "{name}: writing executes nothing");
@@ -391,19 +391,19 @@ fn registers_are_written_where_qemu_can_and_the_run_differs_by_that_alone() {
                     Some(index) => Some(values[index].clone()),
                     None => value(&before, &register.name),
                 };
-                // What shows another's value is another name of it.
+                // A register that shows another one's value is an alias of it.
                 let is_alias = ["r13", "x8", "s0"].contains(&register.name.as_str());
                 assert!(is_alias || Some(&register.bytes) == expected.as_ref(), "{name}, {times}: {register:?}");
             }
             let after = look(&mut session, insn + 1);
             let kept = names.iter().zip(&values).filter(|(name, kept)| value(&after, name).as_ref() == Some(*kept));
-            // One instruction changes a few at most.
+            // One instruction changes a few registers at most.
             assert!(kept.count() + 3 >= names.len(), "{name}, {times}: {:?}", after.registers);
             assert_ne!(after.registers, unwritten.registers, "{name}");
         }
         assert_eq!(session.written_at(), Some(insn));
         assert!(refusal(session.go(insn - 1)).contains("written"), "{name}");
-        // Of control it is the server that refuses all but this.
+        // The session refuses only pc; other control registers are refused by the server.
         let refused = session.write_register("pc", &vec![0; bytes]).unwrap();
         assert!(refused.is_err_and(|Refused(why)| why.contains("about to execute")), "{name}");
     }
@@ -411,7 +411,7 @@ fn registers_are_written_where_qemu_can_and_the_run_differs_by_that_alone() {
 
 #[test]
 fn devices_are_read_and_do_not_notice() {
-    // The UART's data and status, SysTick, CFSR; of RISC-V the UART, mtime and its comparator, and nothing at all.
+    // UART data and status, SysTick, CFSR; on RISC-V the UART, mtime and its comparator; an unmapped address on both.
     let arm = [0x4000_4000, 0x4000_4004, 0xe000_e018, 0xe000_ed28, 0x5000_0000];
     let riscv = [0x1000_0000, 0x1000_0005, 0x0200_bff8, 0x0200_4000, 0x5000_0000];
     for (name, devices) in [("cortex-m3-freertos-pg-Os", arm), ("riscv64-freertos", riscv)] {

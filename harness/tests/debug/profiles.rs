@@ -1,4 +1,4 @@
-//! A profile is data: whoever made it gets nothing of the computer that debugs it or makes a page of it.
+//! A profile is data: its author gets no access to the computer that debugs it or makes a page of it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +15,14 @@ use crate::command::first_line;
 use crate::common::built::commanding;
 use crate::common::{harness, image, measured, run};
 
-/// A profile's request in words, the change that makes it, and the part of it that the message names.
+/// A manipulation of a profile: its name, the change, and the text that the message must contain.
 type Evil = (&'static str, fn(&mut Facts, &str), &'static str);
 
 fn with(facts: &mut Facts, arguments: &[&str]) {
     facts.qemu_args = arguments.iter().map(|&argument| argument.to_owned()).collect();
 }
 
-/// Profiles that ask for files, programs and the network. `{}` is a folder of the reader's.
+/// Manipulated profiles that ask for files, programs and the network. `{}` is a folder of the reader's.
 const EVIL: &[Evil] = &[
     ("a program", |facts, at| with(facts, &["-plugin", &format!("{at}/evil.so")]), "-plugin"),
     ("a file written", |facts, at| with(facts, &["-chardev", &format!("file,id=x,path={at}/start-up")]), "-chardev"),
@@ -70,14 +70,14 @@ const EVIL: &[Evil] = &[
     ("nothing typed", |facts, _| facts.input = vec![Input { when: When::At(1), bytes: Vec::new() }], "damaged"),
 ];
 
-/// A folder with what is worth stealing, and a profile.
+/// A folder with files to steal, and a profile.
 struct Reader {
     home: TempDir,
     profile: PathBuf,
 }
 
 impl Reader {
-    /// One with a profile of an image, which was changed.
+    /// A folder with the profile of an image, after a change.
     fn new(name: &str, args: &[&str], change: impl FnOnce(&mut Profile, &str)) -> Reader {
         let home = tempfile::tempdir().unwrap();
         for (file, text) in [("secret", "top secret 4711"), ("start-up", "# mine\n"), ("evil.so", "")] {
@@ -106,7 +106,7 @@ impl Reader {
     }
 
     fn debug(&self, elf: &Path, args: &[&str]) -> Output {
-        // One that would start waits for GDB: nobody comes.
+        // Runs a command that should be refused; one that starts instead waits for GDB without end.
         self.command(elf, &[&["--at", "insn:10"], args].concat()).output().unwrap()
     }
 
@@ -152,7 +152,7 @@ fn what_a_profile_may_not_ask_for_its_reader_may() {
     let again = "--qemu-arg=-d --qemu-arg=unimp";
     assert!(refused.contains("\"-d unimp\"") && refused.trim_end().ends_with(again), "{refused}");
     reader.starts(&elf, &again.split(' ').collect::<Vec<_>>());
-    // What was not the profile's is another run.
+    // An option that the profile was not made with would be another run.
     for (typed, own) in [
         (&["--qemu-arg=-d", "--qemu-arg=unimp", "--qemu-arg=-s"][..], "\"-s\""),
         (&["--machine", "mps2-an500"], "--machine mps2-an385"),
@@ -168,11 +168,11 @@ fn what_a_profile_may_not_ask_for_its_reader_may() {
 #[test]
 fn settings_of_a_profile_are_those_of_its_run() {
     let elf = image("riscv64-smp");
-    // With two CPUs, as this image always runs.
+    // With two CPUs, as for every run of this image.
     let memory = ["--qemu-arg=-m", "--qemu-arg=64M"];
     let reader = Reader::new("riscv64-smp", &memory, |profile, _| assert_eq!(profile.facts.qemu_args.len(), 4));
     reader.starts(&elf, &[]);
-    // Typed as well they are the same.
+    // Typing the profile's own options changes nothing.
     reader.starts(&elf, &memory);
 }
 
@@ -190,7 +190,8 @@ fn arguments_of_the_firmware_are_one_each_whatever_is_in_them() {
 
 #[test]
 fn no_command_of_firmware_that_is_debugged_reaches_the_host() {
-    // QEMU's own sandbox is not whole there. The plugin alone; nothing, which shows that the command would run.
+    // QEMU's own sandbox is incomplete while debugging. First and second the plugin alone; third nothing, which shows
+    // that the command would run.
     for (args, runs) in [
         (&["--sandbox", "off"][..], false),
         (&["--sandbox", "auto"], false),

@@ -1,18 +1,18 @@
-//! The promises of each packet, held without GDB.
+//! The promises of each packet, tested without GDB.
 
 use harness::debug::socket::Listener;
 
 use crate::client::{Client, bytes, hex};
 use crate::fake::{Code, INSNS, Manners, Server};
 
-/// A client at a fake.
+/// Starts a fake's server and connects a client.
 fn served(code: &Code, manners: Manners) -> (Server, Client) {
     let server = Server::start(code, manners);
     let client = Client::greeted(&server.address);
     (server, client)
 }
 
-/// The instruction that the run is held at: r0 or a0 of all registers.
+/// Instruction at which the run is held: r0 or a0 of the `g` packet.
 fn insn(client: &mut Client, code: &Code) -> u64 {
     let word = if code.is_arm() { 8 } else { 16 };
     let at = if code.is_arm() { 0 } else { 10 * word };
@@ -90,7 +90,7 @@ fn a_watched_access_is_shown_with_the_instruction_that_is_about_to_make_it() {
     for (kind, word, places) in
         [(2, "watch", vec![write]), (3, "rwatch", vec![read]), (4, "awatch", vec![write, read])]
     {
-        // Bytes in the middle of what is accessed: GDB wants an address that it watches.
+        // Watched bytes in the middle of the access: the answer must name an address that GDB watches.
         let watched = code.ticks + 2;
         assert_eq!(client.ask(STEP), "T05thread:p01.01;");
         assert_eq!(client.ask("bc"), "T05thread:p01.01;replaylog:begin;");
@@ -99,12 +99,12 @@ fn a_watched_access_is_shown_with_the_instruction_that_is_about_to_make_it() {
             let held = client.ask(CONTINUE);
             assert_eq!(held, format!("T05thread:p01.01;{word}:{watched:x};"), "{place}");
             assert_eq!(insn(&mut client, &code), code.nth(*place, 0));
-            // As GDB steps over it.
+            // Remove and restore the watch, as GDB does to step over it.
             assert_eq!(client.ask(&format!("z{kind},{watched:x},2")), "OK");
             assert_eq!(client.ask(STEP), "T05thread:p01.01;");
             assert_eq!(client.ask(&format!("Z{kind},{watched:x},2")), "OK");
         }
-        // Backwards the instruction has been executed, and is undone by GDB's next step.
+        // Backwards, the stop is after the accessing instruction, and GDB's next step undoes it.
         for place in places.iter().rev() {
             assert_eq!(client.ask("bc"), format!("T05thread:p01.01;{word}:{watched:x};"));
             assert_eq!(insn(&mut client, &code), code.nth(*place, 0) + 1);
@@ -148,11 +148,11 @@ fn what_cannot_be_read_is_an_error_and_unknown_registers_are_said_to_be() {
     assert_eq!(client.ask("m40000000,4"), "E79");
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("why"))), "OK");
     assert_eq!(client.shown, "0x40000000 cannot be read without disturbing the run\n");
-    // As much as there is.
+    // A read across the end of memory returns the bytes that exist.
     let code_end = client.ask(&format!("m{:x},4", code.ticks + 0x100 + 0x3fe));
     assert_eq!(code_end, "0000");
     let registers = client.ask("g");
-    // r0 to r12, sp, lr, pc, xpsr; msp, psp, primask, control.
+    // Registers in order: r0 to r12, sp, lr, pc, xpsr; msp, psp, primask, control.
     assert_eq!(&registers[20 * 8..21 * 8], "xxxxxxxx");
     assert_eq!(&registers[19 * 8..20 * 8], "01000000");
     assert_eq!(client.ask("p13"), "01000000");
@@ -177,12 +177,12 @@ fn writes_are_done_or_refused_with_the_reason_and_control_is_never_moved() {
     assert_eq!(client.ask("p1"), "78563412");
     assert_eq!(client.ask(&format!("M{:x},2:abcd", code.ticks)), "OK");
     assert_eq!(client.ask(&format!("m{:x},2", code.ticks)), "abcd");
-    // sp, lr, pc.
+    // Numbers of sp, lr, pc.
     for number in ["d", "e", "f"] {
         let refused = client.ask(&format!("P{number}=00000000"));
         assert!(refused.starts_with("E.the registers pc, sp"), "{refused}");
     }
-    // All at once: only what differs is written.
+    // `G` has all registers: only those that differ are written.
     let registers = client.ask("g").replace('x', "0").replacen("02000000", "99000000", 1);
     assert_eq!(client.ask(&format!("G{registers}")), "OK");
     assert_eq!(client.ask("p2"), "99000000");
@@ -197,7 +197,7 @@ fn an_interrupt_holds_a_run_that_executes_and_a_late_one_is_nothing() {
     client.send(CONTINUE);
     client.raw(&[3]);
     assert_eq!(client.answer(), "T02thread:p01.01;");
-    // One that comes when the run is held already does not end the next command.
+    // An interrupt that arrives while the run is held does not end the next command.
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 5"))), "OK");
     client.raw(&[3]);
     assert_eq!(client.ask(STEP), "T05thread:p01.01;");
@@ -213,7 +213,7 @@ fn a_client_that_goes_away_while_the_run_executes_ends_the_server() {
     client.send(CONTINUE);
     drop(client);
     server.end().unwrap();
-    // In the middle of a packet, and before the first.
+    // The client leaves in the middle of a packet, and before the first.
     let (server, mut client) = served(&code, Manners::default());
     client.raw(b"$m400");
     drop(client);
@@ -224,7 +224,7 @@ fn a_client_that_goes_away_while_the_run_executes_ends_the_server() {
 fn whoever_is_no_debugger_is_no_matter_and_a_debugger_comes_after_it() {
     let code = Code::arm();
     let server = Server::start(&code, Manners::default());
-    // One that says nothing and stays, and what else comes to a port.
+    // A silent client that stays, and other traffic on the port.
     let silent = Client::new(&server.address);
     let mut half = Client::new(&server.address);
     half.raw(b"+$qSupp");
@@ -235,7 +235,7 @@ fn whoever_is_no_debugger_is_no_matter_and_a_debugger_comes_after_it() {
         assert_eq!(client.packet(), None, "{}", strange[..8.min(strange.len())].escape_ascii());
     }
     let mut client = Client::greeted(&server.address);
-    // Now there is one.
+    // Now the first packet is complete.
     half.raw(b"orted#37");
     assert_eq!(half.packet().unwrap(), "E.another debugger is connected; one at a time");
     Client::new(&server.address).try_raw(b"GET / HTTP/1.1\r\n\r\n");
@@ -252,7 +252,7 @@ fn a_command_that_takes_long_shows_what_it_is_at_and_nothing_is_sent_twice() {
     client.send(&format!("qRcmd,{}", hex("wait")));
     assert_eq!(client.shows(), "it waits\n");
     for _ in 0..3 {
-        // As GDB does when there is no answer.
+        // A negative acknowledgement, as GDB sends after its timeout.
         client.raw(b"-");
         let said = client.shows();
         assert!(said.starts_with("wait: ") && said.ends_with(" s, instruction 1,234\n"), "{said}");
@@ -288,17 +288,17 @@ fn a_client_that_waits_no_more_for_a_command_has_its_next_request_answered_once(
     let (server, mut client) = served(&code, Manners::default());
     client.send(&format!("qRcmd,{}", hex("wait")));
     assert_eq!(client.shows(), "it waits\n");
-    // Ctrl-C in GDB: it goes on with something else, and sends that again until it is acknowledged.
+    // Ctrl-C in GDB: it gives up the answer, and repeats its next request until that is acknowledged.
     for _ in 0..3 {
         client.send("p2");
     }
-    // All that GDB has forgotten to wait for comes before the acknowledgement.
+    // All stale answers arrive before the acknowledgement.
     assert_eq!(client.shows(), "it was interrupted\n");
     assert_eq!(client.packet().unwrap(), "OK");
     assert_eq!(client.byte(), Some(b'+'));
     assert_eq!(client.packet().unwrap(), "02000000");
     assert_eq!(client.ask("p0"), "01000000");
-    // The same again is another request.
+    // An identical request after the answer is answered again.
     assert_eq!((client.ask("p2"), client.ask("p2")), ("02000000".to_owned(), "02000000".to_owned()));
     drop(client);
     server.end().unwrap();
@@ -380,7 +380,7 @@ fn what_the_run_refuses_is_told_and_the_session_goes_on() {
     client.shown.clear();
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("why"))), "OK");
     assert_eq!(client.shown, "the fake will not\n".repeat(3));
-    // Elsewhere it does.
+    // At other instructions it stops.
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 6"))), "OK");
     assert_eq!(client.ask("bs"), "T05thread:p01.01;");
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 7"))), "OK");
@@ -409,7 +409,7 @@ fn a_crash_is_a_signal_once_and_then_the_end() {
     assert_eq!(client.ask(CONTINUE), "T0bthread:p01.01;");
     assert_eq!(client.shown, "harness: the run ends here, with QEMU: qemu: fatal: Lockup\n");
     assert_eq!(client.ask(CONTINUE), "T05thread:p01.01;replaylog:end;");
-    // Coming back to it shows it again.
+    // Arriving there again reports it again.
     assert_eq!(client.ask("bs"), "T05thread:p01.01;");
     assert_eq!(client.ask(CONTINUE), "T0bthread:p01.01;");
     assert_eq!(insn(&mut client, &code), INSNS);
@@ -427,7 +427,7 @@ fn a_command_that_goes_elsewhere_says_what_gdb_has_to_forget() {
         "gone to 77\nthe debugger still shows where it was before: monitor stay, then stepi, and it knows\n"
     );
     assert_eq!(insn(&mut client, &code), 77);
-    // With the hooks GDB forgets it by itself, and asks for a stop.
+    // With the hooks, GDB drops its caches and asks for a stop.
     let follow = std::path::Path::new(&server.address).with_file_name("follow");
     let followed = || std::fs::read_to_string(&follow).unwrap();
     client.shown.clear();

@@ -11,7 +11,8 @@ use harness::debug::travel::Travel;
 use crate::client::{Client, hex};
 use crate::fake::{Code, Manners, Server};
 
-/// Two tasks that take turns: which of them it is says whether `ticks` is odd. With a cell, or without.
+/// Two tasks that take turns: an odd `ticks` selects the second. The kernel may have a cell that names the running
+/// task, or none.
 struct Two {
     cell: Option<Range<u64>>,
     ticks: u64,
@@ -68,7 +69,7 @@ fn a_step_within_a_task_passes_over_the_time_of_others() {
     let code = Code::arm();
     let write = code.nth(code.call + code.leaf - 1, 0);
     for (has_cell, held, at) in [
-        // Two rounds on, after the write that gives the processor back.
+        // The stop is two rounds later, after the write that gives the processor back.
         (true, "T05thread:p01.01;", code.nth(code.call + code.leaf - 1, 1) + 1),
         (false, "T05thread:p01.02;", write + 1),
     ] {
@@ -94,7 +95,7 @@ fn a_breakpoint_in_another_task_ends_the_step() {
     server.end().unwrap();
 }
 
-/// The thread whose registers are read, by `r0`: that which executes has the instruction's number.
+/// `r0` of a thread: the executing thread has the instruction's number there.
 fn r0(client: &mut Client, thread: u32) -> String {
     assert_eq!(client.ask(&format!("Hgp1.{thread:x}")), "OK");
     client.ask("p0")
@@ -107,7 +108,7 @@ fn goto(client: &mut Client, insn: u64) {
 #[test]
 fn a_thread_that_gdb_takes_for_the_executing_one_is_it_until_gdb_is_told_of_another() {
     let code = Code::arm();
-    // The second task executes from there on, for a round.
+    // The second task executes for one round from there.
     let second = code.nth(code.call + code.leaf, 0) + 1;
     let (server, mut client) = served(&code, true);
     assert_eq!(client.ask("?"), "T05thread:p01.01;");
@@ -119,21 +120,21 @@ fn a_thread_that_gdb_takes_for_the_executing_one_is_it_until_gdb_is_told_of_anot
     assert_eq!(client.ask("qfThreadInfo"), "mp01.01,p01.02");
     assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("blinky: running"));
     assert_eq!(client.ask("qThreadExtraInfo,p1.2"), hex("idle: ready"));
-    // It steps that one, and the step is one of the task that executes.
+    // GDB steps that thread, and the step is one of the executing task.
     assert_eq!(client.ask("vCont;s:p1.1;c:p1.-1"), "T05thread:p01.01;");
     assert_eq!(r0(&mut client, 1), format!("{:02x}000000", second + 1));
-    // Back where the first executes, and there once more.
+    // Back to where the first task executes, and to the second's start again.
     goto(&mut client, 1);
     assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("idle: running"));
     goto(&mut client, second);
     assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("blinky: running"));
-    // A stop for that alone tells GDB which it is.
+    // A stop for this purpose only tells GDB the executing thread.
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("stay"))), "OK");
     assert_eq!(client.ask("vCont;s:p1.1;c:p1.-1"), "T00thread:p01.02;");
     assert_eq!(r0(&mut client, 2), told());
     assert_eq!(r0(&mut client, 1), "ee000000");
     assert_eq!(client.ask("qThreadExtraInfo,p1.1"), hex("idle: ready"));
-    // It is a thread of its own as long as there is none of that name.
+    // Thread 2 stands for the executing code while no task of that name exists.
     goto(&mut client, 1);
     assert_eq!(r0(&mut client, 2), "01000000");
     drop(client);

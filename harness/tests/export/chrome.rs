@@ -38,7 +38,7 @@ struct Trace {
     events: BTreeMap<Ids, Vec<Event>>,
 }
 
-/// Reads a trace with so many nanoseconds per instruction; fails on malformed events.
+/// Reads a trace with this number of nanoseconds per instruction; fails on malformed events.
 fn parse(bytes: &[u8], ns_per_insn: f64) -> Trace {
     let insns_at = |micros: f64| {
         let insns = (micros * 1000.0 / ns_per_insn).round();

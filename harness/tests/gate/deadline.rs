@@ -15,7 +15,7 @@ fn ends(report: &SuiteResult) -> Vec<(&str, u8, &str)> {
     report.cases.iter().map(|case| (case.name.as_str(), case.exit_code, case.end.as_str())).collect()
 }
 
-/// What a suite has written besides its reports.
+/// Lists the files that a suite's run has written besides its reports: profiles and their parts.
 fn profiles(suite: &Suite) -> Vec<String> {
     let entries = fs::read_dir(suite.path("harness-report")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -84,7 +84,7 @@ fn an_interrupt_ends_what_is_read_and_what_runs() {
 
 #[test]
 fn an_interrupt_ends_the_making_of_a_profile() {
-    // A sample at every instruction, so that there is much to make.
+    // A sample at every instruction, so that building the profile takes long.
     let suite = Suite::new(&target("riscv64-freertos", "name = \"much\"\nfor = \"3M\"\nperiod = 1"));
     let child = start(&suite, &["--no-cache"]);
     let pid = child.id();

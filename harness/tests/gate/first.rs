@@ -1,5 +1,5 @@
-//! The promises of `harness init`: what it writes passes `harness test` at once, wherever that is run; an image that fails is
-//! left out with the reason; what is there already stays as it is.
+//! The promises of `harness init`: the written suite passes `harness test` at once, from any directory; a failing
+//! image is left out, with the reason; existing files stay unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn what_is_written_passes_at_once_and_from_elsewhere_and_notices_a_change() {
         "# Left out: the firmware exited with status 3 ",
         "# [[image]]\n# elf = \"three.elf\"\n# exit = 3 ",
         "# exit = \"lock-up\" ",
-        // One of the two that are the same, the one that lies higher.
+        // Of two identical files, the one in the upper folder is taken.
         "elf = \"copy of uart.elf\"\n",
         "elf = \"my build/release/uart\"\n",
     ] {

@@ -1,5 +1,6 @@
-//! The promise: no gate is dead. A limit or assertion on what neither the run nor the baseline has is named, whatever its
-//! kind and wherever it stands; what only one of them has is a verdict of its own.
+//! The promise: no gate is dead. A limit or assertion on a name that is neither in the run nor in the baseline is
+//! reported, for every kind of name and every place in the suite. A name that only one of them has gets a verdict of
+//! its own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +10,7 @@ use crate::suite::{Suite, target};
 /// An image with tasks, zones and functions.
 const ZONES: &str = "cortex-m3-zones-tasks";
 
-/// One whose kernel keeps where stacks end.
+/// An image whose kernel stores the ends of stacks.
 const STACKS: &str = "cortex-m3-tasks-ends";
 
 fn of_image(image: &str, name: &str, lines: &str) -> String {
@@ -20,8 +21,8 @@ fn image(name: &str, lines: &str) -> String {
     of_image(ZONES, name, lines)
 }
 
-/// A kind of limit: its word, how its lines in a baseline begin, the image, the name of one that is in run and baseline, and
-/// that of one that is in neither.
+/// One kind of limit: its word, the beginning of its lines in a baseline, the image, a name that is in run and
+/// baseline, and a name that is in neither.
 const KINDS: [(&str, &str, &str, &str, &str); 9] = [
     ("self", "function", ZONES, "crunch", "crnuch"),
     ("inclusive", "function", ZONES, "crunch", "crnuch"),
@@ -34,7 +35,7 @@ const KINDS: [(&str, &str, &str, &str, &str); 9] = [
     ("zone_max", "zone", ZONES, "shuffle", "shulfle"),
 ];
 
-/// Where the name of a limit is.
+/// Presence of a limit's name in the run and in the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     Both,
@@ -43,11 +44,11 @@ enum Where {
     Neither,
 }
 
-/// How a limit is written for a name.
+/// Limit for a name, in one of its written forms.
 fn pattern(form: &str, name: &str) -> String {
     match form {
         "name" => name.to_owned(),
-        // Its first letters, which no other has.
+        // All letters but the last, which match no other name.
         "pattern" => format!("{}*", &name[..name.len() - 1]),
         _ => "@all".to_owned(),
     }
@@ -68,7 +69,7 @@ fn every_kind_of_limit_by_name_pattern_or_for_all_is_held_or_said_to_be_dead() {
             for limit in ["0%", "90000000"] {
                 for place in [Where::Both, Where::Run, Where::Baseline, Where::Neither] {
                     let is_relative = limit == "0%";
-                    // The baseline without it, or with another of its kind.
+                    // The baseline without this name, or with another name of its kind.
                     let is_it = |line: &&str| line.starts_with(&format!("{begins}\t{name}\t"));
                     let own = whole.lines().find(is_it).unwrap_or_else(|| panic!("no {begins} {name}:\n{whole}"));
                     let gone = own.replacen(name, "zz_gone", 1);
@@ -115,13 +116,13 @@ fn every_kind_of_limit_by_name_pattern_or_for_all_is_held_or_said_to_be_dead() {
         assert!(says.iter().all(|part| said.contains(part)), "{name}: {says:?} in {said:?}");
         assert_eq!(said.is_empty(), says.is_empty(), "{name}: {said}");
     }
-    // A pattern for nothing is a failure where that is asked for; by the images' own names, each at its line.
+    // A pattern that matches nothing fails under `--strict`; by the images' own names, each is reported at its line.
     let strict = suite.run(&["--strict", "-f", "name(self.pattern.*.Neither)"]).expect_code(2);
     let line = 1 + text.lines().position(|line| line.contains("crnuc*")).unwrap();
     let said =
         format!("harness.toml:{line}: error: self.pattern.0p.Neither: thresholds.self \"crnuc*\" limits nothing");
     assert!(strict.stdout.contains(&said), "{said}\n{}", strict.stdout);
-    // What crosses because it is new, or gone, is taken by a new baseline.
+    // A new baseline accepts a limit that is crossed because its name is new or gone.
     let crossed = ["-f", "name(*.0p.Run) or name(*.0p.Baseline)"];
     suite.run(&crossed).expect_code(3);
     suite.run(&[&crossed[..], &["--save-baseline", "b"]].concat()).expect_code(3);
@@ -139,7 +140,7 @@ fn a_limit_of_the_defaults_is_dead_only_where_no_image_of_the_suite_has_what_it_
         suite.write(&format!("baseline = \"main\"\n[defaults.thresholds]\n{limits}\n{all}"));
     };
     for (word, _, image, name, typo) in KINDS {
-        // One image has it.
+        // The name is in one of the suite's images.
         for pattern in [name, &pattern("pattern", name), "@all"] {
             defaults(&format!("{word} = {{ {pattern:?} = \"0%\" }}"));
             let held = suite.run(&[]).expect_code(0);
@@ -157,11 +158,11 @@ fn a_limit_of_the_defaults_is_dead_only_where_no_image_of_the_suite_has_what_it_
         let said = format!("harness.toml:3: warning: thresholds.{word} \"{typo}*\" limits nothing in any image: ");
         assert!(unused.stdout.contains(&said) && unused.stdout.contains(", 1 warning"), "{said}\n{}", unused.stdout);
         suite.run(&["--strict"]).expect_code(2);
-        // An image of several says nothing of the others.
+        // A filtered run of one image does not judge names of the others.
         defaults(&format!("{word} = {{ {typo:?} = \"0%\" }}"));
         suite.run(&["-f", image]).expect_code(0);
     }
-    // Nor does a part of the suite, but all parts together do.
+    // A shard does not judge them either; all shards merged do.
     let [first, second] = ["1/2", "2/2"].map(|shard| {
         let output = format!("part{}", &shard[..1]);
         suite.run(&["--shard", shard, "-o", &output]).expect_code(0);
@@ -194,7 +195,7 @@ fn a_number_that_was_not_measured_is_no_number_within_its_limit() {
     let run = suite.run(&[]).expect_code(2);
     let said = "thresholds.heap_peak limits nothing: the run did not follow the heap";
     assert!(run.stdout.contains(said), "{}", run.stdout);
-    // A baseline that was made without is one to be made anew.
+    // A baseline that was made without this count asks for a new one.
     let with = |limits: &str| {
         let lines = format!("for = \"200k\"\nthresholds = {{ {limits} }}");
         suite.write(&(String::from("baseline = \"main\"\n") + &target("cortex-m3-bare", &lines)));
@@ -211,7 +212,7 @@ fn a_number_that_was_not_measured_is_no_number_within_its_limit() {
         suite.run(&["--save-baseline", "main"]).expect_code(3);
         suite.run(&[]).expect_code(0);
     }
-    // What the image has and what never ran is held to its limit.
+    // A function that is in the image and never ran is held to its limit.
     with("self = { host = \"0%\", crc32_tabel = 0 }");
     let typo = suite.run(&[]).expect_code(2);
     assert!(typo.stdout.contains("`crc32_tabel`; did you mean `crc32_table`"), "{}", typo.stdout);
@@ -255,7 +256,7 @@ fn an_assertion_on_a_name_that_nothing_has_is_a_mistake_of_the_suite() {
             assert!(run.stdout.contains(&wanted) && run.stdout.contains(said), "{assertion}: {}", run.stdout);
         }
     }
-    // What the baseline has is no typo: the firmware does not do it any more.
+    // A name of the baseline is no typo: the firmware stopped having it.
     suite.write(&image("fw", ""));
     suite.run(&["--save-baseline", "main"]).expect_code(0);
     let path = suite.path("baselines/main/fw.baseline");
@@ -263,7 +264,7 @@ fn an_assertion_on_a_name_that_nothing_has_is_a_mistake_of_the_suite() {
     fs::write(&path, baseline.replace("task\tbusier\t", "task\tlogger\t")).unwrap();
     suite.write(&(String::from("baseline = \"main\"\n") + &image("fw", "assert = ['task(\"logger\") > 0%']")));
     suite.run(&[]).expect_code(1);
-    // An interrupt that never came, and one with a number, are none either.
+    // Neither is an interrupt that never came, nor one with a number.
     suite.write(&image("fw", "assert = ['irq(\"UsageFault\") <= 0%', 'irq(\"17\") <= 0%']"));
     suite.run(&[]).expect_code(0);
 }

@@ -1,4 +1,4 @@
-//! What `harness test` decides about a suite.
+//! Verdicts of `harness test` on suites.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! The promises of `harness test`: what a suite says is what is checked, every failure is named, and the same
-//! suite gives the same bytes, on however many cores and machines.
+//! The promises of `harness test`: a suite is checked as written, every failure is named, and the same suite gives
+//! the same bytes, on any number of cores and machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) struct Suite {
     pub(crate) dir: TempDir,
 }
 
-/// What came of a run of it.
+/// Outcome of one run of a suite.
 pub(crate) struct Result {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -153,7 +153,7 @@ fn shards_merge_into_the_very_bytes_of_the_whole() {
         parts.push(suite.path(&output));
     }
     assert_eq!(cases, 10);
-    // In whatever order they come back.
+    // The order of the parts makes no difference.
     parts.reverse();
     let merge = |parts: &[PathBuf]| {
         let mut merge = Command::new(env!("CARGO_BIN_EXE_harness"));
@@ -184,7 +184,7 @@ fn one_core_and_a_cache_give_the_same_bytes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn where_jobs_are_as_many_as_cores_each_has_one() {
-    // Of the threads of this process, as of all that it starts.
+    // Count the cores that this process may use; child processes inherit them.
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:\t")).unwrap();
     let cores: usize =
@@ -204,7 +204,7 @@ fn where_jobs_are_as_many_as_cores_each_has_one() {
     common::program(&suite.path("qemu-system-riscv64"), &script);
     let allowed = |jobs: &str| {
         let _ = fs::remove_file(&log);
-        // It writes where no emulator may.
+        // The script writes its log where the sandbox lets no emulator write.
         let mut run = suite.command(&["--no-cache", "-j", jobs, "--sandbox", "off"]);
         let run = run.env("PATH", suite.dir.path()).output().unwrap();
         finish(run, suite.path("harness-report")).expect_code(0);
@@ -233,7 +233,7 @@ fn what_is_cached_is_not_run_again_and_what_changed_is() {
     suite.run(&[]).expect_code(0);
     let held = fs::read_dir(suite.path("cache")).unwrap().count();
     assert_eq!(held, 1);
-    // Nothing is run where no emulator is.
+    // The emulators are gone from the PATH: the cache alone answers.
     let hit = suite.command(&[]).output().unwrap();
     assert!(hit.status.success());
     m3.build_source(suite.dir.path(), "fw", &source("two"));
@@ -291,7 +291,7 @@ fn a_cached_run_of_which_a_file_was_damaged_is_run_again() {
     for name in ["console.log", "messages.json", "profile.fwp"] {
         let whole = fs::read(run.join(name)).unwrap();
         let mut damaged = whole.clone();
-        // Still a text, and still JSON.
+        // Damaged, but still text and still JSON.
         if name == "messages.json" {
             damaged.push(b' ')
         } else {
@@ -302,7 +302,7 @@ fn a_cached_run_of_which_a_file_was_damaged_is_run_again() {
         assert_eq!(again.files(), first.files(), "{name}");
         assert_eq!(fs::read(run.join(name)).unwrap(), whole, "{name} is as it was");
     }
-    // What a killed one left there goes, too.
+    // The remains of a killed run are removed, too.
     fs::create_dir(suite.path("cache").join(".partial-Abc123")).unwrap();
     suite.write(&target("riscv64-exit3", "exit = 3\nperiod = 97"));
     suite.run(&[]).expect_code(0);
@@ -349,7 +349,7 @@ fn a_slower_function_is_a_regression_that_names_it() {
     assert_eq!(failures.len(), 2, "{failures:?}");
     assert!(failures[0].starts_with("total instructions +0.82 %, allowed 0.1 % ("), "{failures:?}");
     assert!(failures[1].starts_with("own-line instructions of crc32_table +18.00 %, allowed 5 % ("), "{failures:?}");
-    // The line of the verdict reads as the failure does; each is at the function that accounts for it.
+    // The verdict's line reads as the failure does; each failure is placed at the function that accounts for it.
     let stdout = &result.stdout;
     let verdict = stdout.lines().next().unwrap();
     assert!(verdict.starts_with("FAIL  riscv64-bare ") && verdict.ends_with(&failures[0]), "{stdout}");
@@ -371,13 +371,13 @@ fn a_slower_function_is_a_regression_that_names_it() {
     assert!(result.reports.join(report.cases[0].picture.as_ref().unwrap()).is_file());
     let comparison = report.cases[0].comparison.as_ref().unwrap();
     assert!(comparison.explanation.contains(": crc32_table +"), "{}", comparison.explanation);
-    // The parts are the whole.
+    // The functions' changes add up to the total's.
     let sum: i128 = comparison.functions.iter().map(|change| change.self_insns.difference()).sum();
     assert_eq!(sum, comparison.total_insns.difference());
     let place = report.cases[0].failures().nth(1).unwrap().place.clone().unwrap();
     assert!(place.0.ends_with("apps/work/crc.c") && place.1 == 29, "{place:?}");
 
-    // Within its limits it is none; and the same is an improvement the other way round.
+    // Within its limits there is no failure; in the other direction the same change is an improvement.
     suite.write(&(String::from("baseline = \"main\"\n") + &entry(&slow, "thresholds = { total = \"50%\" }")));
     suite.run(&["--save-baseline", "slow"]).expect_code(0);
     suite.write(&target("riscv64-bare", "thresholds = { total = \"0%\" }"));
@@ -389,7 +389,7 @@ fn a_slower_function_is_a_regression_that_names_it() {
     let worse = String::from("baseline = \"slow\"\n") + &entry(&slow, "thresholds = { total = \"0%\" }");
     suite.write(&worse);
     suite.run(&[]).expect_code(3);
-    // What is said to accept the numbers does.
+    // The printed command accepts the numbers.
     let filter = "name(riscv64-bare)";
     let again = suite.run(&["-f", filter]).expect_code(3);
     assert!(again.stdout.contains("--save-baseline slow"), "{}", again.stdout);
@@ -397,7 +397,7 @@ fn a_slower_function_is_a_regression_that_names_it() {
     suite.run(&["-f", filter]).expect_code(0);
 }
 
-/// A firmware that works for ever, with so many rounds of work for each step.
+/// Builds firmware that works for ever, `rounds` rounds of work for each step.
 fn endless(dir: &Path, rounds: u32) -> PathBuf {
     let source = format!(
         "volatile int sink;\n\
@@ -424,7 +424,7 @@ fn less_work_in_a_window_is_a_regression_and_a_suite_that_would_not_see_it_says_
     assert!(baseline.contains("\nlines\t"), "{baseline}");
 
     endless(suite.dir.path(), 115);
-    // Fifteen percent slower, and as many instructions: this is what the warning is about.
+    // 15 % slower at the same number of instructions: the case that the warning is for.
     let blind = suite.run(&[]).expect_code(0);
     assert!(blind.stdout.contains(warning) && blind.stdout.contains("1 warning"), "{}", blind.stdout);
     for text in blind.files() {
@@ -462,7 +462,7 @@ fn less_work_in_a_window_is_a_regression_and_a_suite_that_would_not_see_it_says_
     with("thresholds = { work = { stpe = \"2%\" } }");
     let typo = suite.run(&[]).expect_code(2);
     assert!(typo.stdout.contains("work of stpe: no such function was called"), "{}", typo.stdout);
-    // More work is none.
+    // More work gives no warning.
     endless(suite.dir.path(), 80);
     with("thresholds = { work = \"0%\" }");
     suite.run(&[]).expect_code(0);
@@ -530,7 +530,7 @@ fn every_kind_of_failure_is_seen_and_disturbs_no_other() {
             "calls(\"reset\") == 2 does not hold: 1"
         ]
     );
-    // All that is wrong at once, also where the end is: it ran up to there.
+    // All assertions that fail are named at once, the unexpected end included.
     let hangs = result.failures("hangs");
     assert_eq!(hangs.len(), 2, "{hangs:?}");
     assert!(hangs[1].starts_with("calls(\"reset\") == 2"), "{hangs:?}");
@@ -554,7 +554,7 @@ fn every_kind_of_failure_is_seen_and_disturbs_no_other() {
     let summary = fs::read_to_string(result.reports.join("summary.md")).unwrap();
     let debug = "harness debug harness-report/crashes.profile --at crash";
     assert!(summary.contains(&format!("debug: `{debug}`")), "{summary}");
-    // What the good one gives alone.
+    // The good image gives the same result alone.
     suite.write(&(String::from(defaults) + &entry(&good, "")));
     let alone = suite.run(&["--no-cache", "-o", "alone"]).expect_code(0).report();
     assert_eq!(alone.cases[0], report.cases[0]);
@@ -585,7 +585,7 @@ fn the_console_is_held_against_texts_in_order_and_deadlines() {
     assert!(swapped.stdout.contains("it is only on line 1"), "{}", swapped.stdout);
     let unwanted = expect("console-not = [{ regex = 'sort +[0-9a-f]{8}' }, \"panic\"]").expect_code(1);
     assert!(unwanted.stdout.contains("was printed, which console-not forbids; line"), "{}", unwanted.stdout);
-    // The end comes after 23 M instructions, and is known to a period.
+    // The end comes after 23 M instructions; its place is known to one sampling period.
     expect(&format!("console = [{{ text = {last:?}, by = \"25M\" }}]")).expect_code(0);
     let late = expect(&format!("console = [{{ text = {last:?}, by = \"20M\" }}]")).expect_code(1);
     assert!(late.stdout.contains("printed before instruction 24,"), "{}", late.stdout);
@@ -628,7 +628,7 @@ fn assertions_hold_the_profile_against_arithmetic() {
         "riscv64-tiles",
         &["calls(\"draw_8x8_tile\") == 442367", "calls(\"draw_8x8_tlie\") == 0", "coverage(\"tiels.c\") > 0%"],
     )
-    // Two of them are on what there is not, which is the suite's mistake.
+    // Two of the assertions have names that the image lacks: an error in the suite, exit code 2.
     .expect_code(2);
     let failures = wrong.failures("riscv64-tiles");
     assert!(failures[0].ends_with(": 442,368"), "{failures:?}");
@@ -654,10 +654,10 @@ fn what_is_typed_can_come_from_a_file_byte_for_byte() {
     let suite =
         Suite::new(&target("riscv64-echo", &format!("{input}\nconsole = [\"6: 5c 3a 6f 6c 65 68\", \"bye\"]")));
     fs::create_dir(suite.path("typed")).unwrap();
-    // What an option would take for an escape and a separator.
+    // Bytes that an option would read as an escape and as a separator.
     fs::write(suite.path("typed/boot.txt"), "helo:\\\n").unwrap();
     suite.run(&[]).expect_code(0);
-    // Another text is another run.
+    // Other typed text makes another run, which the cache does not answer.
     fs::write(suite.path("typed/boot.txt"), "hello\n").unwrap();
     suite.run(&[]).expect_code(1);
     fs::write(suite.path("typed/boot.txt"), "").unwrap();
@@ -815,7 +815,7 @@ fn two_profiles_are_compared_as_a_table_and_a_picture() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
-/// The words of a command of a summary, as a shell takes them.
+/// Splits a command of a summary into words, as a shell does.
 fn words(command: &str) -> Vec<String> {
     let script = format!("for word in {command}; do printf '%s\\n' \"$word\"; done");
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
@@ -842,14 +842,14 @@ fn the_commands_of_reports_are_pasted_into_the_projects_root_wherever_the_suite_
     let total = saved.lines().find(|line| line.starts_with("total\t")).unwrap();
     let with_total = |insns: u64| fs::write(&baseline, saved.replace(total, &format!("total\t{insns}"))).unwrap();
     let total_insns: u64 = total.split_once('\t').unwrap().1.parse().unwrap();
-    // A function that has grown since, so that there is something to debug.
+    // Lower a function's number in the baseline, so that there is a failure to debug.
     let grown = saved.lines().find(|line| line.starts_with("function\tcrc32_table\t")).unwrap();
     let insns = grown.split('\t').nth(3).unwrap();
     let less = format!("\t{}\t", insns.parse::<u64>().unwrap() - 10);
     let before = saved.replace(grown, &grown.replacen(&format!("\t{insns}\t"), &less, 1));
     fs::write(&baseline, before.replace(total, &format!("total\t{}", total_insns - 10))).unwrap();
     let crossed = run(here, &["../../ci/gates/a suite.toml", "-o", "../out"]).expect_code(3);
-    // On the terminal they are typed where it was run.
+    // On the terminal, commands are relative to the directory that the suite was run in.
     assert!(crossed.stdout.contains("harness test '../../ci/gates/a suite.toml' -f 'name(riscv64-bare)'"));
     assert!(crossed.stdout.contains("profile: ../out/riscv64-bare.profile\n"), "{}", crossed.stdout);
     let [_, junit, summary] = crossed.files();
@@ -874,7 +874,7 @@ fn the_commands_of_reports_are_pasted_into_the_projects_root_wherever_the_suite_
         pasted.current_dir(root).args(&words[1..]).env_remove("GITHUB_ACTIONS").output().unwrap()
     };
     let again = finish(paste(&of("again:")), root.join("harness-report")).expect_code(3);
-    // There, both are the same place.
+    // Run in the folder that the summary is written for, the command prints itself again.
     assert!(again.stdout.contains(&of("again:")) && again.report().cases.len() == 1, "{}", again.stdout);
     let debug = of("debug:").replace("harness debug ", "harness top ");
     assert!(paste(debug.split_once(" --at ").unwrap().0).status.success(), "{debug}");

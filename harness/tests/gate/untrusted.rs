@@ -1,4 +1,4 @@
-//! The promise: a stranger's suite has the rights of the firmware that it names, and no others.
+//! The promise: an untrusted suite has the rights of the firmware that it names, and no others.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,12 +13,12 @@ fn stranger(name: &str, keys: &str) -> Suite {
     suite
 }
 
-/// What comes of it where the kernel may lack walls.
+/// Runs it as untrusted, where the kernel may lack walls.
 fn untrusted(suite: &Suite, args: &[&str]) -> Result {
     suite.run(&[&["--untrusted", "--sandbox", "auto"], args].concat())
 }
 
-/// What it asks for is bad input; nothing is run or written.
+/// Asserts that its request is refused as bad input, and that nothing is run or written.
 #[track_caller]
 fn refused(suite: &Suite, args: &[&str], named: &str) {
     let result = untrusted(suite, args);
@@ -32,7 +32,7 @@ fn a_strangers_suite_runs_and_is_shown_as_one() {
     let suite = stranger("riscv64-smp", "qemu-args = [\"-smp\", \"2\", \"-m\", \"2G\"]\nexit = 9");
     let result = suite.run(&["--untrusted"]);
     if result.code == 5 && result.stdout.contains("--sandbox required") {
-        // This kernel has not all walls, and nothing runs then.
+        // This kernel lacks some of the walls: nothing may run.
         assert_eq!(untrusted(&suite, &[]).code, 1);
     } else {
         assert_eq!(result.code, 1, "{}{}", result.stdout, result.stderr);
@@ -41,7 +41,7 @@ fn a_strangers_suite_runs_and_is_shown_as_one() {
     let case = &result.report().cases[0];
     assert_eq!(case.repeat, "harness test --untrusted -f 'name(fw)'");
     assert_eq!(case.accept, None);
-    // Its result is nobody else's.
+    // Its result is not stored in the shared cache.
     assert!(!suite.path("cache").exists());
 }
 
@@ -88,13 +88,13 @@ fn no_file_is_a_strangers_but_those_of_its_folder() {
     }
     suite.write("[[image]]\nelf = \"fw.elf\"\nfiles = { x = \"data\" }\ninput = [{ at = 1, file = \"data\" }]\n");
     assert_eq!(untrusted(&suite, &[]).code, 0);
-    // A baseline that leads elsewhere is not read.
+    // A baseline that is a link to another file is not read.
     fs::create_dir_all(suite.path("baselines/main")).unwrap();
     symlink("/etc/hostname", suite.path("baselines/main/fw.baseline")).unwrap();
     let result = untrusted(&suite, &["--baseline", "main"]);
     assert_eq!(result.code, 2);
     assert!(result.stdout.contains("outside of the suite's folder"), "{}", result.stdout);
-    // The suite itself is no link.
+    // The suite file may not be a link itself.
     fs::rename(suite.path("harness.toml"), suite.path("other.toml")).unwrap();
     symlink("other.toml", suite.path("harness.toml")).unwrap();
     let result = untrusted(&suite, &["harness.toml"]);
@@ -133,7 +133,7 @@ fn a_stranger_writes_no_baseline_and_takes_no_wall_away() {
 
 #[test]
 fn a_strangers_suite_has_bounds() {
-    // More than it asks for it may not print.
+    // It may not print more than the bound for untrusted suites, even where it asks for more.
     let suite =
         stranger("riscv64-tt-endless", "max-output = \"1G\"\ntimeout = 100000\nfor = \"50M\"\nexit = \"output\"");
     let result = untrusted(&suite, &[]);

@@ -1,4 +1,5 @@
-//! The promise of `harness test --watch`: what changes is run again, and nothing else; Ctrl-C ends it with the last verdict.
+//! The promise of `harness test --watch`: changed images are run again, and nothing else; Ctrl-C ends it with the
+//! last verdict.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -47,7 +48,7 @@ fn what_changes_is_run_again_and_the_last_verdict_is_the_exit_code() {
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     assert_eq!(images(&round(&mut lines)), ["PASS first", "PASS second"]);
 
-    // As a linker does it: by another file.
+    // Replace the file as a linker does: rename another one over it.
     let replace = |with: &str| {
         fs::copy(image(with), suite.path("next")).unwrap();
         fs::rename(suite.path("next"), &first).unwrap();
@@ -55,7 +56,7 @@ fn what_changes_is_run_again_and_the_last_verdict_is_the_exit_code() {
     replace("riscv64-exit3");
     let failed = round(&mut lines);
     assert_eq!(images(&failed), ["FAIL first"], "{failed:?}");
-    // The verdict is on all.
+    // The verdict covers all images.
     assert!(failed.iter().any(|line| line.starts_with("1 of 2 passed, 1 failed")), "{failed:?}");
 
     suite.write(&text.replacen("second.elf\"\n", "second.elf\"\nname = \"other\"\n", 1));

@@ -1,5 +1,5 @@
-//! The promise: an image that ends the process that reads it fails alone. The suite's other images, and all its reports, are
-//! what they would have been.
+//! The promise: an image that ends the process that reads it fails alone. The results of the other images, and all
+//! reports, stay as they would be without it.
 
 use std::fs;
 use std::process::Stdio;
@@ -27,7 +27,7 @@ fn an_image_that_ends_its_process_fails_alone() {
         target("riscv64-exit3", "name = \"last\"\nexit = 3"),
     ];
     let suite = Suite::new(&text.concat());
-    // As a stack that overflows, a defect in unsafe code, and memory that runs out end it.
+    // The signals that a failed abort, a defect in unsafe code, and exhausted memory end a process by.
     for (by, jobs) in [(Signal::SIGABRT, "1"), (Signal::SIGSEGV, "2"), (Signal::SIGKILL, "1")] {
         let how = by.as_str();
         let mut command = suite.command(&["--no-cache", "-j", jobs]);
@@ -36,7 +36,7 @@ fn an_image_that_ends_its_process_fails_alone() {
         let qemu = child_of(child.id()).unwrap();
         let worker = parent_of(qemu).unwrap();
         while is_alive(worker) {
-            // Rust takes the first SIGSEGV that no access has caused for none.
+            // Rust's handler ignores the first SIGSEGV that no memory access caused.
             let _ = kill(Pid::from_raw(worker.cast_signed()), by);
             sleep(Duration::from_millis(50));
         }

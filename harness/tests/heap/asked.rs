@@ -44,6 +44,6 @@ fn an_address_in_an_image_without_symbols_is_one_where_it_has_code() {
         &["--heap-alloc", "0xf0000000(size=arg0)"],
         &["--heap-alloc: no function is at 0xf0000000: the image has no symbols, and no code there; give "],
     );
-    // With symbols, an address outside of all functions is a mistake.
+    // In an image with symbols, an address outside of all functions is an error.
     refused("cortex-m3-heap4", &["--heap-alloc", "0x4(size=arg0)"], &["--heap-alloc: no function is at 0x4"]);
 }

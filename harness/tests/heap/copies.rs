@@ -101,13 +101,13 @@ fn calls_of_clones_and_inlined_code_are_told_by_the_run_and_by_its_tables() {
 #[test]
 fn frees_that_are_missed_make_what_is_held_too_high_and_are_a_warning_of_their_own() {
     let (_folder, path) = firmware();
-    // All that allocates is followed.
+    // All allocating functions are followed, the clone included.
     let args = [&RULES[..], &["--heap-alloc", "pool_get.constprop.0(size=arg0)"]].concat();
     let run = run_file(&path, &args).expect_code(0);
     let output = harness().arg("heap").arg(&run.dir).output().unwrap();
     let tables = String::from_utf8(output.stdout).unwrap();
     let found = heap::replay(&run.profile()).unwrap();
-    // At most three blocks are held at once in truth, of 60 bytes.
+    // The true maximum is three blocks of 60 bytes at once.
     assert!(found.peak.bytes > 60 && found.total.leaked.blocks > 0, "{tables}");
     assert!(!run.stderr.contains("functions that allocate") && !run.stderr.contains("too low"), "{}", run.stderr);
     assert!(run.stderr.contains("the peak and what leaked are too high"), "{}", run.stderr);

@@ -31,7 +31,7 @@ pub(crate) fn followed(found: &HeapUse) -> BTreeMap<String, u64> {
         ("allocations", total.allocated.blocks),
         ("bytes", total.allocated.bytes),
         ("frees", total.freed.blocks),
-        // A call that throws has no memory, either.
+        // A call that throws returns no memory either.
         ("failures", total.failed.blocks + total.left.blocks),
         ("peak", found.peak.bytes),
         ("held", found.at_end.bytes),

@@ -1,4 +1,5 @@
-//! The promise: `cargo test` runs every test that is written. None is ignored, empty, or in a file that no program has.
+//! The promise: `cargo test` runs every test that is written. None is ignored, empty, or in a file that no program
+//! includes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The promise: every script in ci/ says what it does and how it is called, with --help and -h, and does nothing else.
+//! The promise: every script in ci/ prints its purpose and usage with --help and -h, and does nothing else then.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,7 +9,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Programs below a folder of the repository, each with its path from the root. What npm has installed is not ours.
+/// Programs below a folder of the repository, each with its path from the root. Packages installed by npm are left
+/// out.
 fn scripts(folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root().join(folder)).unwrap() {

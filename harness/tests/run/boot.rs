@@ -1,5 +1,5 @@
-//! Where a run begins: images that a bootloader starts on the chip, what a linker or a programmer puts beside the code,
-//! and a machine that starts where it pleases.
+//! Start of a run: images that a bootloader starts on the chip, data that a linker or a programmer puts beside the
+//! code, and a machine with a start address of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const M3: &str = "-mcpu=cortex-m3";
 const M4: &str = "-mcpu=cortex-m4 -mfloat-abi=soft";
 const M33: &str = "-mcpu=cortex-m33 -mfloat-abi=soft";
 
-/// Prints by way of an exception, whose vector is in the image's own table and which nothing told the processor of.
+/// Prints in an exception's handler. Its vector is in the image's own table, and the firmware does not set VTOR.
 const BY_EXCEPTION: &str = r#"
 void svcall(void) { host(4, "svc\n"); }
 __attribute__((used, aligned(128))) const char no_table[128] = {0};
@@ -26,7 +26,8 @@ void reset(void) {
 }
 "#;
 
-/// That image with the vector of the exception, which the table that all images here begin with leaves open.
+/// Builds [`BY_EXCEPTION`] and sets its exception's vector, which is empty in the vector table that all these images
+/// share.
 fn by_exception(target: &built::Target, dir: &Path, name: &str) -> PathBuf {
     let elf = target.build_source(dir, name, BY_EXCEPTION);
     let mut bytes = fs::read(&elf).unwrap();
@@ -63,7 +64,7 @@ fn what_a_bootloader_starts_runs_from_its_own_vector_table() {
         assert!(stacks::unknown(&profile).is_empty(), "{code:#x}: {:?}", stacks::unknown(&profile));
         let said = format!("it starts from the vector table at {code:#010x}");
         assert!(result.stderr.contains(&said), "{}", result.stderr);
-        // Without an ELF, too.
+        // The same from a HEX file.
         let hex = dir.path().join("fw.hex");
         built::run(Command::new("arm-none-eabi-objcopy").args(["-O", "ihex"]).arg(&elf).arg(&hex));
         let of_hex = run_file(&hex, &["--machine", machine]).expect_code(0).profile();
@@ -74,7 +75,7 @@ fn what_a_bootloader_starts_runs_from_its_own_vector_table() {
 #[test]
 fn the_vector_table_can_be_said_and_must_be_one() {
     let dir = scratch();
-    // A bootloader and what it starts, in one file.
+    // A bootloader and its application in one file.
     let app = by_exception(&cortex_m(M3, 0x8000, 0x2000_0000, 0x2000_4000), dir.path(), "app");
     let boot = cortex_m(M3, 0, 0x2000_0000, 0x2000_4000).build(dir.path(), "boot");
     let hex = |elf: &Path| {
@@ -90,7 +91,7 @@ fn the_vector_table_can_be_said_and_must_be_one() {
     assert_eq!((&*booted.console(), booted.profile().facts.vectors), ("ok\n", None));
     let said = run_file(&both, &["--vectors", "0x8000"]).expect_code(0);
     assert_eq!((&*said.console(), said.profile().facts.vectors), ("svc\n", Some(0x8000)));
-    // Where it looks by itself nothing need be told.
+    // The default address needs no option.
     let own = run_file(&both, &["--vectors", "0"]).expect_code(0);
     assert_eq!(own.profile().facts.vectors, None);
     assert_eq!(own.profile().insns(), booted.profile().insns());
@@ -119,11 +120,11 @@ fn elf_headers_below_the_memory_are_left_out() {
         (riscv(64, 0x8000_0000, 0x8000_4000, 0x8000_8000), "virt"),
         (riscv(32, 0x8000_0000, 0x8000_4000, 0x8000_8000), "virt"),
         (cortex_m(M3, 0x0800_0000, 0x2000_0000, 0x2000_4000), "netduinoplus2"),
-        // Below them there is memory: the table is where the code begins.
+        // Here there is memory below the code: the vector table is at the start of the code.
         (cortex_m(M3, 0x1_0000, 0x2000_0000, 0x2000_4000), "mps2-an385"),
     ] {
         let plain = run_file(&target.build(dir.path(), "plain"), &[]).expect_code(0);
-        // As ld lays a file out whose script leaves room for headers.
+        // Move the headers into the first segment, as ld does where its script leaves room for them.
         let elf = begin_with_headers(&target.build(dir.path(), "headers"));
         let result = run_file(&elf, &[]).expect_code(0);
         assert_eq!(result.console(), "ok\n");
@@ -132,7 +133,7 @@ fn elf_headers_below_the_memory_are_left_out() {
     }
 }
 
-/// The first segment of an ELF made to begin at the file's first byte, as far below its code as that is behind it.
+/// Extends the first segment of an ELF down to the file's first byte, so that the headers are loaded below the code.
 fn begin_with_headers(elf: &Path) -> PathBuf {
     let mut bytes = fs::read(elf).unwrap();
     let is_64 = bytes[4] == 2;
@@ -145,7 +146,7 @@ fn begin_with_headers(elf: &Path) -> PathBuf {
     };
     let (phoff, entry_bytes) = if is_64 { (word(&bytes, 32), 56) } else { (word(&bytes, 28), 32) };
     let count = u16::from_le_bytes(bytes[if is_64 { 56 } else { 44 }..][..2].try_into().unwrap());
-    // Offsets in a program header: offset, virtual, physical address, sizes in the file and in memory.
+    // Offsets of fields in a program header: offset, virtual and physical address, sizes in the file and in memory.
     let fields = if is_64 { [8, 16, 24, 32, 40] } else { [4, 8, 12, 16, 20] };
     let mut headers = (0..usize::from(count)).map(|index| phoff as usize + index * entry_bytes);
     let load = headers.find(|&at| bytes[at..at + 4] == 1_u32.to_le_bytes()).unwrap();
@@ -197,7 +198,7 @@ fn an_fe310s_image_runs_on_an_fe310() {
         let names: Vec<String> =
             harness::analysis::functions::table(&profile).rows.into_iter().map(|row| row.name).collect();
         assert!(names.contains(&"[boot rom]".to_owned()), "{names:?}");
-        // Elsewhere it is virt's, as before.
+        // At other addresses the machine is `virt`.
         let elf = riscv(bits, 0x2041_0000, 0x8000_0000, 0x8000_4000).build(dir.path(), "fw");
         assert_eq!(run_file(&elf, &[]).expect_code(0).profile().facts.machine, "virt");
     }

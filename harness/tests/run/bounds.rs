@@ -1,5 +1,5 @@
-//! The promise: firmware fills no disk. What it prints and writes to files has a bound, at which the run ends at the
-//! same instruction each time and keeps its profile; what a killed run left goes with the next.
+//! The promise: firmware fills no disk. Its output and its files have a bound, at which the run ends at the same
+//! instruction each time and keeps its profile; the next run removes the remains of a killed one.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use harness::profile::End;
 use crate::common::built::{cortex_m, riscv, scratch};
 use crate::common::{Run, command, image, run, run_file};
 
-/// Calls of the host with what they return.
+/// Semihosting calls and their results.
 const CALL: &str = r#"
 #ifdef __riscv
 static long call(int op, const void *arg) {
@@ -40,13 +40,14 @@ static void rewind_file(long file) { word b[2] = {file, 0}; call(10, b); }
 static void remove_file(const char *name) { word b[2] = {(word)name, length(name)}; call(14, b); }
 "#;
 
-/// Runs `reset`'s body twice on each architecture; both runs are the same bytes, and kept.
+/// Runs `reset` with this body twice on each architecture; asserts that both runs give the same bytes within the
+/// bound.
 #[track_caller]
 fn bounded(body: &str, args: &[&str], code: i32, check: impl Fn(&Run)) {
     bounded_by("1M", 1_000_000, body, args, code, check);
 }
 
-/// The same with another bound, in thousands.
+/// Runs it as [`bounded`] does, with another bound in thousands of bytes.
 #[track_caller]
 fn limited(bound: &str, body: &str, code: i32, check: impl Fn(&Run)) {
     let thousands: u64 = bound.trim_end_matches('k').parse().unwrap();
@@ -103,7 +104,7 @@ fn files_are_bounded_with_the_console_together() {
     bounded("long f = open_file(\"log\"); for (;;) write_file(f, 4096);", &[], 4, |run| {
         assert_eq!(run.console(), "");
     });
-    // Half of it each.
+    // Half of the bytes to each file.
     let body = "long out = open_file(\":tt\"), f = open_file(\"log\");
         for (int i = 0; i < 150; i++) write_file(out, 4000);
         for (int i = 0; i < 150; i++) write_file(f, 4000);
@@ -131,11 +132,11 @@ fn the_bound_holds_when_the_firmware_has_all_descriptors() {
         assert_eq!(runs[0].files(), runs[1].files());
         assert!(matches!(runs[0].profile().facts.end, End::Output { limit_bytes: 1_000_000, .. }));
         assert_eq!(runs[0].console(), "descriptors: none left\n");
-        // Where there is room, it may.
+        // Below the bound, the write succeeds.
         let whole = run(&format!("{board}-descriptors"), &[]).expect_code(0);
         assert_eq!(whole.console(), "descriptors: none left\nwritten\n");
     }
-    // What is printed, and a file without a name.
+    // Console output, and a file that has been removed while open.
     let hold = "long file = -1, next; while ((next = open_file(\"held\")) != -1) file = next;";
     bounded(&format!("{hold} for (;;) host(4, \"a line of text\\n\");"), &[], 4, |run| {
         assert!(run.console().len() <= 1_000_015, "{}", run.console().len());
@@ -150,7 +151,7 @@ fn the_bound_holds_when_the_firmware_has_all_descriptors() {
 fn a_file_that_is_written_again_and_again_is_no_flood() {
     let body = "long f = open_file(\"log\"); for (;;) { rewind_file(f); write_file(f, 4096); }";
     bounded(body, &["--for", "200k"], 0, |_| ());
-    // Nor one that comes and goes.
+    // A file that is written and removed over and over does not either.
     let body = "for (;;) { long f = open_file(\"log\"); write_file(f, 4096); close_file(f); remove_file(\"log\"); }";
     bounded(body, &["--for", "200k"], 0, |_| ());
 }
@@ -173,7 +174,7 @@ fn a_hole_in_a_file_counts_as_the_firmware_exits() {
 
 #[test]
 fn what_cannot_be_written_does_not_count() {
-    // No file; one that was never opened; memory that is none; a file that was closed.
+    // Four invalid writes: no file, a handle that was never opened, an unmapped address, a closed file.
     let body = "write_file(-1, 900000); write_file(77, 900000); long f = open_file(\":tt\");
         word b[3] = {f, NOWHERE, 900000}; call(5, b); close_file(f); write_file(f, 4000);
         host(4, \"ok\\n\"); host(0x18, STOPPED); for (;;) {}";
@@ -203,11 +204,11 @@ fn what_a_killed_run_left_goes_with_the_next_one_and_what_a_living_one_has_does_
         std::thread::yield_now();
     }
     let held = partial(dir.path());
-    // A second one beside it.
+    // A second run beside it.
     let quick = || command(&image("riscv64-exit0"), &[], dir.path()).output().unwrap();
     assert!(quick().status.success());
     assert_eq!(partial(dir.path()), held);
-    // Killed, it cleans up nothing.
+    // A killed run cannot clean up.
     living.kill().unwrap();
     living.wait().unwrap();
     assert_eq!(partial(dir.path()), held);

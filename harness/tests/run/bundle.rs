@@ -1,6 +1,6 @@
-//! A bundle's emulator runs by the bundle's own loader and libraries, wherever the bundle lies, and has none of the
-//! host's; what it measures is what the same QEMU measures that is installed. `ci/bundle-test` holds that of a real one,
-//! where nothing is installed; here it is made of what the host has.
+//! A bundle's emulator runs by the bundle's own loader and libraries, wherever the bundle lies, and uses none of the
+//! host's. It measures the same as the same QEMU installed. `ci/bundle-test` tests a real bundle where nothing is
+//! installed; here the bundle is made of the host's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::walls::can_run;
 
 struct Bundle(TempDir);
 
-/// A copy that another process makes, see [`program`].
+/// Copies a file by another process, see [`program`].
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-L").args([from, to]).status().unwrap().success(), "{}", from.display());
 }
@@ -26,10 +26,10 @@ impl Bundle {
         copy(Path::new(env!("CARGO_BIN_EXE_harness")), &bundle.harness());
         let installed = emulator("qemu-system-arm");
         copy(&installed, &bundle.folder().join("qemu-system-arm"));
-        // The plugin wants what harness does, which is Rust, too.
+        // The plugin needs the same libraries as harness, which is Rust, too.
         let listed = Command::new("ldd").arg(&installed).arg(bundle.harness()).output().unwrap();
         for line in String::from_utf8(listed.stdout).unwrap().lines() {
-            // `libc.so.6 => /lib/… (0x…)`, of the loader only its path.
+            // `libc.so.6 => /lib/… (0x…)`; the loader's line has only its path.
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
                 [name, "=>", path, _] => copy(Path::new(path), &bundle.libraries().join(name)),

@@ -6,7 +6,7 @@ use harness::analysis::functions;
 
 use crate::common::{image, measured, run_file};
 
-/// What the firmware counted itself and printed: `name count` lines, and `irq_direct 20117,` words.
+/// Counts that the firmware made itself and printed: `name count` lines, and `irq_direct 20117,` words.
 fn printed_counts(console: &str) -> BTreeMap<String, u64> {
     let words: Vec<&str> = console.split([' ', '\n', ',']).filter(|word| !word.is_empty()).collect();
     words
@@ -38,12 +38,12 @@ fn calls_under_a_storm_of_interrupts_are_what_arithmetic_says() {
         }
         assert!(compared >= 18, "{name}: only {compared} of {printed:?} compared with {counts:?}");
 
-        // And thousands of interrupts did come between a transfer and its target.
+        // Thousands of interrupts came between a transfer and its target.
         let interrupted = profile.facts.interrupted_transfers;
         assert!(interrupted > 1_000, "{name}: {interrupted} interrupted transfers");
         assert_eq!(profile.facts.unresolved_transfers, 0);
 
-        // Every arc into a function that only calls enter adds up to its calls, none is invented.
+        // The arcs into a function that is only entered by calls add up to its calls; none is invented.
         let mut into: BTreeMap<&str, u64> = BTreeMap::new();
         let arcs = functions::arcs(profile);
         for arc in &arcs {
@@ -72,7 +72,7 @@ fn jumps_that_land_elsewhere_and_faults_where_they_land_are_no_calls() {
         assert_eq!(into("below"), [("main", 20_000)], "{name}");
         assert_eq!(into("again"), [("main", 20_000)], "{name}");
         assert_eq!(into("never"), [], "{name}");
-        // Cortex-M's handlers are called by `change_places` twice in 64 rounds, too, and by nothing else.
+        // On Cortex-M `change_places` calls the handlers twice in 64 rounds; there are no other calls of them.
         let by_pointer: u64 = ["tick", "tock"].into_iter().flat_map(into).map(|(_, count)| count).sum();
         let expected = if name.starts_with("cortex") { 2 * 20_000u64.div_ceil(64) } else { 0 };
         assert_eq!(by_pointer, expected, "{name}: {arcs:?}");

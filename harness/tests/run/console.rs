@@ -1,5 +1,5 @@
-//! The promise: what is typed on the console arrives at the same instruction in every run, whatever the host is
-//! doing, and what could not be typed is said.
+//! The promise: typed text arrives at the same instruction in every run, at any load of the host, and text that could
+//! not be typed is reported.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,23 +9,23 @@ use crate::common::{Run, image, run, run_file};
 
 const BOARDS: [&str; 2] = ["riscv64", "cortex-m3"];
 
-/// How `targets/apps/echo.c` reads: by polling; by interrupt, with and without a tick; by semihosting.
+/// Ways in which `targets/apps/echo.c` reads: by polling; by interrupt, with and without a tick; by semihosting.
 const READERS: [&str; 4] = ["", "-irq", "-sleep", "-readc"];
 
 fn echoes() -> impl Iterator<Item = String> {
     let names = BOARDS.into_iter().flat_map(|board| READERS.map(|reader| format!("{board}-echo{reader}")));
-    // With a receive FIFO, whose timer the emulator's main thread sets.
+    // One with a receive FIFO, whose timer the emulator's main thread sets.
     names.chain(["riscv64-echo-fifo".to_owned()])
 }
 
 const DIALOGUE: [&str; 6] =
     ["--input-after", r"prompt> :hello\n", "--input-after", r"> :a\:b\n\n", "--input-after", r"prompt> :quit\n"];
 
-/// What it prints then: each line's length and its bytes, the last one first. The empty line is typed before
-/// its prompt is waited for.
+/// Its answers: each line's length and its bytes, the last one first. The empty line is typed before its prompt is
+/// waited for.
 const ANSWERS: &str = "prompt> 5: 6f 6c 6c 65 68\nprompt> 3: 62 3a 61\nprompt> 0:\nprompt> 4: 74 69 75 71\nbye\n";
 
-/// The console without what a terminal wants.
+/// Console output without carriage returns.
 fn console(run: &Run) -> String {
     run.console().replace('\r', "")
 }
@@ -37,7 +37,7 @@ fn assert_all_given(run: &Run) {
     assert_eq!(facts.input_bytes, facts.input.iter().map(|input| input.bytes.len() as u64).sum::<u64>());
 }
 
-/// Does `work` while every core is busy with something else.
+/// Does `work` while other threads keep every core busy.
 fn under_load<T>(work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -101,7 +101,7 @@ fn input_arrives_at_the_instruction_that_is_asked_for() {
             assert_all_given(&run);
             run.profile().total_insns()
         };
-        // It polls in a loop of a few instructions.
+        // The firmware polls in a loop of a few instructions.
         let later = total("323_456") - total("123_456");
         assert!((200_000 - 20..200_000 + 20).contains(&later), "{name}: {later} instructions later");
     }
@@ -162,7 +162,7 @@ fn a_long_text_waits_for_the_firmware() {
     for name in echoes() {
         let run = run(&name, &["--input-after", &text]).expect_code(0);
         let (first, rest) = run.console().split_once(':').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-        // The firmware's line holds 64.
+        // The firmware's buffer holds a line of 64 bytes.
         assert_eq!(first, "prompt> 64", "{name}");
         assert!(rest.ends_with("bye\n"), "{name}: {rest}");
         assert_all_given(&run);
@@ -178,7 +178,7 @@ fn what_the_firmware_does_not_take_is_said() {
         let line = format!("(the machine took {taken} of its 40 bytes), and the one after it");
         assert!(full.stdout.contains(&line), "{}", full.stdout);
         assert_eq!(full.profile().facts.input_bytes, taken);
-        // Offered again and again, it does not disturb what is measured.
+        // Bytes that are offered again and again do not change the counts.
         let same = run_file(&image(name), &["--for", "9M"]).expect_code(0);
         assert_eq!(full.profile().vcpus, same.profile().vcpus);
     }
@@ -217,7 +217,8 @@ fn a_firmware_that_sleeps_until_input_comes_sleeps_for_ever_where_none_does() {
 fn what_is_typed_before_a_library_asks_for_it_is_there_when_it_does() {
     for board in BOARDS {
         let name = format!("{board}-getchar-picolibc");
-        // Long before; in two pieces; beyond what the serial port and the multiplexer hold; as it asks.
+        // Four inputs: long before the firmware reads; in two pieces; more than the serial port and the multiplexer
+        // hold; on its prompt.
         let spaces = " ".repeat(60);
         let long = format!(r"1:a 42{spaces}words\n");
         for input in [

@@ -1,4 +1,4 @@
-//! The firmware stays inside: what it asks of the host is denied or named, and leaves nothing behind.
+//! The firmware stays inside: its requests to the host are denied or reported, and leave nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use harness::profile::End;
 use crate::common::built::{cortex_m, riscv, scratch};
 use crate::common::{command, emulator, finish, image, run, run_file};
 
-/// This `reset` on each architecture.
+/// Builds an image with this `reset` for each architecture.
 fn images(dir: &Path, source: &str) -> [PathBuf; 2] {
     [
         riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir, "riscv", source),
@@ -42,7 +42,7 @@ fn a_file_outside_scratch_is_denied_before_it_is_touched() {
 #[test]
 fn a_call_is_what_qemu_translates_as_one() {
     for name in ["cortex-m3-escape-hlt", "riscv64-escape-rewrite", "riscv64-escape-virtual"] {
-        // Nothing but the plugin is in the way.
+        // Only the plugin denies the call.
         let run = run(name, &["--sandbox", "off"]).expect_code(1);
         assert!(matches!(run.profile().facts.end, End::Denied { .. }));
         assert!(run.stdout.contains("denied: SYS_OPEN \"/etc/passwd\" at 0x"), "{name}: {}", run.stdout);
@@ -71,7 +71,7 @@ fn an_exit_and_a_file_at_virtual_addresses_are_seen() {
 #[test]
 fn without_semihosting_nothing_is_served_and_the_exit_neither() {
     let off = ["--semihosting", "off", "--for", "10k"];
-    // Its handler exits in the same way, for ever.
+    // Its handler makes the same call again, for ever.
     let run = run("riscv64-exit3", &off).expect_code(1);
     assert!(matches!(run.profile().facts.end, End::Faulting { .. }), "{}", run.stdout);
     assert!(run.console().contains("unexpected trap: cause 3"), "{}", run.console());
@@ -156,7 +156,7 @@ fn a_file_inside_scratch_works_and_is_gone_afterwards() {
     }
 }
 
-/// The function of QEMU's in which its semihosting asks the clocks: what the plugin has to find.
+/// QEMU's function that reads the host's clocks for semihosting; the plugin has to find it.
 const CLOCKS: &str = "do_common_semihosting";
 
 #[test]
@@ -166,7 +166,8 @@ fn semihostings_clocks_are_the_machines() {
         let (first, second) = (once(), once());
         assert!(!first.stdout.contains("depends on the host"), "{CLOCKS} was not found: {}", first.stdout);
         assert!(first.files() == second.files(), "{name}: files differ");
-        // A hundredth of a second of 8 or 32 ns per instruction: the clock has moved once, and by what has executed.
+        // A hundredth of a second at 8 or 32 ns per instruction: the clock has moved once, by the executed
+        // instructions.
         let insns = first.profile().total_insns();
         let tick = 10_000_000 >> first.profile().facts.icount_shift;
         assert!((tick..tick + tick / 4).contains(&insns), "{name}: {insns} instructions, a tick is {tick}");
@@ -175,7 +176,7 @@ fn semihostings_clocks_are_the_machines() {
 
 #[test]
 fn the_hosts_clock_marks_the_run() {
-    // A QEMU that shows nothing of the function that asks: another name stands in its place.
+    // A QEMU without the symbol of that function: its name is overwritten.
     let temp = tempfile::tempdir().unwrap();
     for (name, qemu) in [("riscv64-clock", "qemu-system-riscv64"), ("cortex-m3-clock", "qemu-system-arm")] {
         let mut bytes = fs::read(emulator(qemu)).unwrap();
@@ -183,7 +184,7 @@ fn the_hosts_clock_marks_the_run() {
         bytes[at.expect("it is shown")] = b'x';
         let (patched, program) = (temp.path().join("patched"), temp.path().join(qemu));
         fs::write(&patched, bytes).unwrap();
-        // By other processes, see `common::program`.
+        // Install it by another process, see `common::program`.
         let install = Command::new("install").arg("-m755").args([&patched, &program]).status().unwrap();
         assert!(install.success());
         let out = tempfile::tempdir().unwrap();

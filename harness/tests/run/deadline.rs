@@ -1,4 +1,4 @@
-//! The promise: `--timeout`, Ctrl-C and SIGTERM end a command where no firmware runs, too, and nothing is left of it.
+//! The promise: `--timeout`, Ctrl-C and SIGTERM end a command also while no firmware runs, and leave nothing behind.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn an_image_that_takes_too_long_to_read_is_ended_by_timeout_and_signals() {
         for name in ["INT", "TERM"] {
             let mut command = command(words, &firmware, dir.path());
             let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-            // From then on signals are heard.
+            // From here on the command handles signals.
             while is_empty(dir.path()) {
                 sleep(Duration::from_millis(5));
             }

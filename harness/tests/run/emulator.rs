@@ -1,5 +1,5 @@
-//! The promise: without a QEMU that can be used there is exit code 5 and what to do about it, in the
-//! words of whoever failed; and no process is left behind, however the emulator behaves.
+//! The promise: without a usable QEMU there is exit code 5, a remedy, and the original message of the program that
+//! failed; and no process is left behind, however the emulator behaves.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use crate::common::{Run, command, emulator, finish, harness, image, program, run
 
 const ANSWERS: &str = r#"if [ "$1" = --version ]; then echo "QEMU emulator version 99.1.0"; exit; fi"#;
 
-/// A directory to be the PATH, with scripts that pass for emulators.
+/// A directory to be the PATH, with scripts in place of emulators.
 struct Programs(TempDir);
 
 impl Programs {
@@ -31,7 +31,7 @@ impl Programs {
         programs
     }
 
-    /// What profiling does with them.
+    /// Profiles an image with these emulators.
     #[track_caller]
     fn profile(&self, args: &[&str]) -> Run {
         let temp = tempfile::tempdir().unwrap();
@@ -41,7 +41,7 @@ impl Programs {
         finish(temp, output)
     }
 
-    /// What profiling says as it fails.
+    /// Message of a run that is refused with exit code 5; asserts that it contains the texts and leaves no file.
     #[track_caller]
     fn refused(&self, args: &[&str], needles: &[&str]) -> String {
         let run = self.profile(args).expect_code(5);
@@ -69,8 +69,8 @@ fn doctor(path: &Path, code: i32) -> String {
     run.stdout
 }
 
-/// An emulator works in a directory below the profile's, so it can be told from those of other tests. What has been
-/// killed may need a moment to be gone.
+/// Asserts that no process works below a directory. An emulator works below the profile's directory, so it can be
+/// told from those of other tests. A killed process may need a moment to be gone.
 #[track_caller]
 fn assert_no_process_in(dir: &Path) {
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -92,12 +92,12 @@ fn processes_in(dir: &Path) -> Vec<String> {
             let inside = fs::read_link(process.join("cwd")).ok()?.starts_with(dir);
             inside.then(|| fs::read_to_string(process.join("cmdline")).unwrap_or_default().replace('\0', " "))
         })
-        // A process of a script's that was killed and is not yet gone has no memory any more, and so no command line.
+        // A killed process that is not yet gone has no memory any more, and so no command line.
         .filter(|command_line| !command_line.is_empty())
         .collect()
 }
 
-/// Everything that says how to get one.
+/// Texts of the remedy: the version needed, and two ways to install it.
 const REMEDY: [&str; 3] = ["QEMU 9.2 or newer is needed", "ci/setup", "install"];
 
 #[test]
@@ -152,7 +152,7 @@ fn doctor_prints_no_directory_raw_and_says_the_same_to_a_reader_that_has_gone() 
 #[test]
 fn an_old_emulator_that_runs_is_told_by_its_greeting() {
     let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 3, "minor": 1, "major": 9}}, "capabilities": []}}"#;
-    // It answers for no version: only what it greets with can tell.
+    // It fails to answer `--version`: only its greeting has the version.
     let old = Programs::with(&format!("[ \"$1\" = --version ] && exit; echo '{greeting}' >&3; exec /bin/sleep 600"));
     old.refused(&[], &[&["too old", "qemu-system-arm", "9.1.3"], &REMEDY[..]].concat());
 }
@@ -160,7 +160,7 @@ fn an_old_emulator_that_runs_is_told_by_its_greeting() {
 #[test]
 fn what_is_no_message_does_not_hide_the_greeting() {
     let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 3, "minor": 1, "major": 9}}, "capabilities": []}}"#;
-    // A byte that is no text, a line that is no JSON, and one that is longer than any message.
+    // A byte that is no text, a line that is no JSON, and a line that is longer than any message.
     let noise = "printf '\\377\\n{\\n' >&3; /usr/bin/head -c 9000000 /dev/zero >&3; echo >&3";
     let script = format!("[ \"$1\" = --version ] && exit; {noise}; echo '{greeting}' >&3; exec /bin/sleep 600");
     Programs::with(&script).refused(&[], &["too old", "9.1.3"]);
@@ -170,7 +170,7 @@ fn what_is_no_message_does_not_hide_the_greeting() {
 fn what_an_emulator_says_may_be_no_text() {
     let dies = Programs::with(&format!("{ANSWERS}; printf 'no \\377 text\\n' >&2; exit 4"));
     dies.refused(&[], &["exit status: 4", "it said:\nno \u{fffd} text"]);
-    // On which stream it says it is all one.
+    // The message is found on either output stream.
     let dies = Programs::with(&format!("{ANSWERS}; echo 'no such luck'; exit 4"));
     dies.refused(&[], &["exit status: 4", "it said:\nno such luck"]);
 }
@@ -209,7 +209,7 @@ fn an_emulator_that_dies_at_once_is_quoted() {
     assert!(lines.contains("qemu-system-arm 99.1.0 (Cortex-M): ") && lines.contains("no such luck"), "{lines}");
 }
 
-/// What QEMU says that refuses a plugin for its API.
+/// Script that refuses a plugin as QEMU does, for its API version.
 fn refuses(least: i32) -> String {
     format!(
         "echo 'qemu: Could not load plugin p: plugin requires API version 4, but this QEMU supports only a minimum \
@@ -219,14 +219,14 @@ fn refuses(least: i32) -> String {
 
 #[test]
 fn an_emulator_that_takes_only_a_newer_plugin_is_asked_for_that_once_more() {
-    // Such a one has an object for its monitor.
+    // A QEMU of the newer API offers an object for its monitor.
     let newer = Programs::with(&format!(
         "{ANSWERS}; case \"$*\" in *'-mon '*) ;; *monitor-qmp,*) echo 'asked again' >&2; exit 4;; esac; {}",
         refuses(7)
     ));
     let said = newer.refused(&[], &["exit status: 4", "it said:\nasked again"]);
     assert!(!said.contains("minimum version"), "{said}");
-    // What refuses all is not asked for ever.
+    // A QEMU that refuses every API version is not asked for ever.
     Programs::with(&format!("{ANSWERS}; {}", refuses(7))).refused(&[], &["exit status: 1", "minimum version of 7"]);
 }
 
@@ -308,8 +308,7 @@ fn an_emulator_that_waits_for_a_debugger_does_not_sleep_for_ever() {
     assert!(run.stdout.contains("--timeout ended the run; nothing was measured"), "{}", run.stdout);
 }
 
-/// QEMU, to which something else is said than what the harness says. Its monitor is then two pipes: one from sed, one to
-/// cat.
+/// A QEMU whose monitor receives `instead` in place of `said`. The monitor is then two pipes: sed writes, cat reads.
 fn told_otherwise(said: &str, instead: &str) -> Programs {
     let qemu = emulator("qemu-system-arm");
     Programs::with(&format!(
@@ -340,7 +339,7 @@ fn without_a_memory_tree_the_table_is_what_is_known_and_the_run_says_so() {
         "{}",
         refused.stderr
     );
-    // The table is used: the status is read from the stack.
+    // The built-in table of memory is used: the status is read from the stack.
     let run = told_otherwise("info mtree -f", "info version");
     let output = command(&image("cortex-m3-exit3"), &[], run.0.path()).env("PATH", run.0.path()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -367,7 +366,8 @@ fn an_emulator_that_answers_nothing_ends_with_the_timeout() {
     mute.refused(&["--timeout", "0.5"], &["had not started to run the firmware", "--timeout"]);
 }
 
-/// Aborts the emulator in the middle of an allocation, with the allocator's lock held, once its CPU has run for a while.
+/// Library that aborts the emulator within an allocation, with the allocator's lock held, once its CPU has run for a
+/// while.
 const ABORTS_IN_MALLOC: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -399,7 +399,7 @@ void free(void *p) { enter(); __libc_free(p); leave(); }
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn an_emulator_that_aborts_while_it_allocates_ends_and_leaves_its_profile() {
     let temp = tempfile::tempdir().unwrap();
-    // Beside the script, from where it may take what it needs.
+    // The library lies beside the script, where the sandbox lets it be loaded.
     let programs = Programs::none();
     let (source, library) = (temp.path().join("aborts.c"), programs.0.path().join("aborts.so"));
     fs::write(&source, ABORTS_IN_MALLOC).unwrap();
@@ -409,8 +409,8 @@ fn an_emulator_that_aborts_while_it_allocates_ends_and_leaves_its_profile() {
     let script = format!("LD_PRELOAD={} exec {} \"$@\"", library.display(), emulator.display());
     program(&programs.0.path().join("qemu-system-arm"), &script);
     let path = programs.0.path();
-    // On a Cortex-M the plugin's handler reads registers, for which it used to allocate: it waited for the lock that its
-    // own thread had, and the run ended as one whose CPU stands still.
+    // On a Cortex-M the plugin's handler reads registers. When it allocated for that, it waited for the lock that its
+    // own thread held, and the run ended as one whose CPU stands still.
     let args = ["--timeout", "100", "--for", "200G"];
     let output = command(&image("cortex-m3-freertos"), &args, temp.path()).env("PATH", path).output().unwrap();
     let run = finish(temp, output).expect_code(5);

@@ -1,4 +1,4 @@
-//! Every way a run ends: its exit code, its words, and the profile that it keeps.
+//! Every end of a run: its exit code, its message, and the profile that it keeps.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -38,7 +38,7 @@ fn the_firmware_exits_with_its_own_status() {
 fn the_test_finisher_ends_the_run_at_its_store() {
     let pass = run("riscv64-finisher-pass", &[]).expect_code(0).profile();
     let End::Exit { status: 0, pc } = pass.facts.end else { panic!("{:?}", pass.facts.end) };
-    // The firmware spins after the store; not one instruction of that is measured.
+    // The firmware spins after the store; no instruction of the spin is measured.
     let last = pass.vcpus[0].insns.iter().find(|insn| insn.pc == pc).unwrap();
     assert_eq!(last.count, 1);
     assert!(pass.vcpus[0].insns.iter().all(|insn| insn.count < 10_000), "the spin was measured");
@@ -72,7 +72,7 @@ fn sleep_without_a_timer_is_noticed_and_named() {
         assert_says(&run, &["sleeps for ever at 0x", "in main", "and none of the timers wakes it"]);
         let profile = run.profile();
         let End::Asleep { pc } = profile.facts.end else { panic!("{:?}", profile.facts.end) };
-        // It is the wait instruction itself, and it was executed once.
+        // The pc is that of the wait instruction, which was executed once.
         assert_eq!(profile.vcpus[0].insns.iter().find(|insn| insn.pc == pc).unwrap().count, 1);
     }
 }
@@ -111,8 +111,8 @@ fn firmware_that_only_faults_is_a_failure_and_says_why_in_its_first_line() {
     assert!(matches!(nested.profile().facts.end, End::Faulting { .. }));
 }
 
-/// A handler that goes on in C by a jump, as many do, and comes back to what faults. The address of the C function lies
-/// behind the table of vectors, where the processor has vectors, too, and the firmware has none.
+/// A handler that jumps to C, as many do, and returns to the instruction that faults. The C function lies behind the
+/// vector table, where a processor with more vectors would read one.
 const JUMPING_HANDLER: &str = r#"
 volatile unsigned seen;
 __attribute__((used, noinline)) void in_c(unsigned *frame) { seen += frame[6]; }
@@ -144,7 +144,7 @@ fn each_trap_is_counted_once_in_the_first_line_and_in_the_table_of_handlers() {
         assert_eq!(times, calls(&profile, handler), "{handler}");
         let spans = profile.spans.iter().filter(|span| matches!(span.kind, SpanKind::Exception { .. }));
         let returned: u64 = spans.map(|span| span.count).sum();
-        // The last one has not returned, and those that fault at their start never do.
+        // The last handler has not returned, and handlers that fault at their start never do.
         assert!(returned == times - 1 || handler == "broken_trap_handler", "{handler}: {returned} of {times}");
     }
 }
@@ -220,7 +220,7 @@ fn a_run_that_the_host_ends_says_that_it_only_faulted() {
         assert!(first.starts_with("warning: since instruction "), "{name}: {first}");
         assert!(first.contains("in SystemClock_Config ("), "{name}: {first}");
     }
-    // One that goes on after its faults.
+    // Firmware that continues after its faults.
     for name in ["cortex-m3-probing", "riscv64-probing"] {
         let run = run_file(&image(name), &["--for", "1000G", "--timeout", "2"]).expect_code(4);
         assert!(!run.stdout.lines().next().unwrap().contains("since instruction"), "{name}: {}", run.stdout);
@@ -240,7 +240,7 @@ fn what_faults_is_found_without_stacks_too() {
 
 #[test]
 fn a_fault_just_before_the_end_is_only_said() {
-    // It comes at instruction 998.
+    // The fault comes at instruction 998.
     let late = run_file(&image("cortex-m3-faulting"), &["--for", "1100"]).expect_code(0);
     assert_eq!(late.profile().facts.end, End::For);
     assert_says(&late, &["the run ended in a fault's handler: since instruction 998 "]);
@@ -377,7 +377,7 @@ fn assert_reproduced(name: &str, ended: &Run, end: &End) {
     assert_eq!(again.samples, profile.samples);
     let insns = |profile: &Profile| profile.vcpus[0].insns.clone();
     assert!(insns(&again) == insns(&profile), "the counts differ");
-    // A jump in flight is known as such only where the plugin ended the run.
+    // A jump in flight is only known where the plugin ended the run.
     let arcs = |profile: &Profile| profile.vcpus[0].arcs.iter().map(|arc| arc.count).sum::<u64>();
     assert!(arcs(&profile).abs_diff(arcs(&again)) <= 1);
 }
@@ -393,7 +393,7 @@ fn a_killed_emulator_leaves_the_profile_up_to_then() {
     assert!(matches!(profile.facts.end, End::EmulatorFailed { .. }));
     assert_says(&ended, &["killed by signal 9"]);
     assert!(profile.total_insns() > 1_000_000 && profile.samples.len() > 100);
-    // Nothing is lost but what the last block was doing.
+    // At most the last block's samples are lost.
     assert!(profile.total_insns() / 10_007 - profile.samples.len() as u64 <= 1);
     assert!(!Path::new(&format!("/proc/{qemu}")).exists());
 }
@@ -410,7 +410,7 @@ fn no_emulator_survives_a_killed_harness() {
 
 #[test]
 fn what_asks_whether_a_register_is_there_has_not_faulted_for_ever() {
-    // The trap goes on in the same function, at a place that is no handler's any more after that.
+    // After the trap the same function continues, at an address that no longer is a handler's.
     let source = "volatile unsigned sum;\n\
         void reset(void) { __asm__ volatile(\"la t0,1f\\n csrrw t0,mtvec,t0\\n csrwi 0x747,2\\n .balign 4\\n\\\n\
         1: csrw mtvec,t0\" ::: \"t0\"); for (;;) sum += 3; }";
@@ -420,7 +420,7 @@ fn what_asks_whether_a_register_is_there_has_not_faulted_for_ever() {
         let run = run_file(&image, options).expect_code(0);
         assert!(matches!(run.profile().facts.end, End::For), "{options:?}: {}", run.stdout);
     }
-    // The same verdict without stacks, for what is left by a jump and for what never is.
+    // Without stacks the verdict is the same, for handlers left by a jump and handlers never left.
     for (name, code) in [("riscv64-probing", 0), ("riscv64-faulting", 1), ("cortex-m3-faulting", 1)] {
         run(name, &["--no-stacks"]).expect_code(code);
     }

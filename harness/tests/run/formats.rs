@@ -1,4 +1,4 @@
-//! The promise: what the firmware comes in changes what things are called, never what is counted.
+//! The promise: the firmware's file format changes names, never counts.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ fn profile_file(name: &str, args: &[&str]) -> Run {
     run_file(&image(name), args).expect_code(0)
 }
 
-/// Exact counts and samples, which no name takes part in.
+/// Asserts equal exact counts and samples, which do not depend on names.
 #[track_caller]
 fn assert_same_counts(name: &str, profile: &Profile, expected: &Profile) {
     assert!(expected.total_insns() > 0);
     assert_eq!(profile.total_insns(), expected.total_insns(), "{name}: total");
     assert_eq!(profile.insns(), expected.insns(), "{name}: executions per instruction");
-    // Their stacks take part in names: without symbols nobody knows where functions begin.
+    // Without symbols the starts of functions are unknown, so the stacks of samples may differ.
     let places = |profile: &Profile| -> Vec<_> {
         profile.samples.iter().map(|sample| (sample.vcpu, sample.at_insns, sample.pc)).collect()
     };
@@ -27,7 +27,7 @@ fn called(profile: &Profile) -> Vec<(&str, u64)> {
     profile.names.functions.iter().map(|function| (&*function.name, function.start)).collect()
 }
 
-/// The flamegraph and the names, too.
+/// Asserts equal names and flamegraphs.
 #[track_caller]
 fn assert_same_names(name: &str, run: &Run, expected: &Run) {
     assert_eq!(run.profile().names, expected.profile().names, "{name}");
@@ -97,8 +97,8 @@ fn a_window_by_function_works_with_the_symbols_of_another_file() {
     assert_same_counts("hex", &profile_file("cortex-m3-bare.hex", &window).profile(), &expected);
 }
 
-/// Functions are ranges of addresses, and everything but the machine's own boot ROM is said not to be
-/// named.
+/// Asserts that functions are ranges of addresses, and that all code but the machine's own boot ROM is reported as
+/// unnamed.
 #[track_caller]
 fn assert_all_unnamed(run: &Run) {
     let profile = run.profile();
@@ -152,7 +152,7 @@ fn a_position_independent_image_counts_the_same_wherever_it_lies() {
         let run = profile_file("riscv64-pie", &["--load-bias", &format!("{bias:#x}")]);
         let profile = run.profile();
         assert_eq!(profile.facts.load_bias, bias);
-        // The boot ROM stays where it is.
+        // The boot ROM is not moved.
         let moved = |pc: u64| if pc >= RAM { pc - RAM + bias } else { pc };
         let expected: Vec<_> = default.profile().insns().into_iter().map(|(pc, count)| (moved(pc), count)).collect();
         assert_eq!(profile.insns().into_iter().collect::<Vec<_>>(), expected, "{bias:#x}");
@@ -166,7 +166,7 @@ fn a_position_independent_image_counts_the_same_wherever_it_lies() {
             .map(|function| (function.name.clone(), function.start - RAM))
             .collect();
         assert_eq!(names, expected, "{bias:#x}");
-        // Its first line says where main is.
+        // The first line of output has main's address.
         assert!(run.console().contains(&format!("main at {:x}", bias >> 16)), "{}", run.console());
         let results = |run: &Run| run.console().lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(results(&run), results(&default), "{bias:#x}");

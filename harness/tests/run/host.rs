@@ -1,12 +1,13 @@
-//! The promise: where the host lacks what a run needs, the cause is named with what to do about it, and nothing is left.
+//! The promise: where the host lacks something that a run needs, the message names the cause and a remedy, and
+//! nothing is left.
 
 use std::fs;
 use std::path::Path;
 
 use crate::common::{Run, ends_with_us, finish, image, run};
 
-/// Runs a shell script in a namespace of its own, in which it may mount what it likes, with `$harness` and `$image`; the
-/// current directory has `here` and `tmp`. The profile is `here/out`.
+/// Runs a shell script in a mount namespace of its own, with `$harness` and `$image`. The current directory has
+/// `here` and `tmp`; the profile is `here/out`.
 fn script(text: &str) -> Run {
     let temp = tempfile::tempdir().unwrap();
     for name in ["here", "tmp"] {
@@ -50,7 +51,7 @@ fn where_no_code_can_be_loaded_at_all_tmpdir_is_the_way_out() {
     let run = run.expect_code(2);
     assert_says(&run, &["out: lies on a file system that is mounted noexec", "set TMPDIR to one elsewhere"]);
     assert!(!run.stderr.contains(".partial-") && !run.stderr.contains(".harness-plugin-"), "{}", run.stderr);
-    // The way out.
+    // The remedy of the message works.
     script(&format!("{NOEXEC_BOTH}; mkdir good; cd here; TMPDIR=../good $harness $image -o out")).expect_code(0);
 }
 
@@ -58,7 +59,7 @@ fn where_no_code_can_be_loaded_at_all_tmpdir_is_the_way_out() {
 fn doctor_tries_what_a_run_here_would_use() {
     let doctor = "cd here; code=0; $harness doctor || code=$?; ls -A . >&2; exit $code";
     script(&format!("{NOEXEC}; {doctor}")).expect_code(0);
-    // Only a place that no run uses.
+    // A warning only: no run uses this place.
     script(&format!("mount -t tmpfs -o noexec none tmp; {doctor}")).expect_code(0);
     let both = script(&format!("{NOEXEC_BOTH}; {doctor}")).expect_code(5);
     assert_eq!(both.stdout.matches("mounted noexec").count(), 3, "{}", both.stdout);
@@ -69,7 +70,7 @@ fn doctor_tries_what_a_run_here_would_use() {
     assert!(unwritable.stdout.contains(warning), "{}", unwritable.stdout);
 }
 
-/// What is left in the directory of a script.
+/// Lists the files left in the script's directory.
 const LEFT: &str = "ls -A here; exit $code";
 
 #[test]
@@ -78,7 +79,7 @@ fn a_limit_on_the_length_of_files_is_named_and_nothing_is_left() {
     let bytes = |name: &str| fs::metadata(full.dir.join(name)).unwrap().len();
     let most = bytes("profile.fwp").max(bytes("flamegraph.svg"));
     let (mut refused, mut made) = (0, 0);
-    // The plugin, its records, and the profile come at one of these.
+    // Limits at which the plugin, its records, or the profile cannot be written.
     for limit in [1, 4096, most / 2, 400_000, 900_000, 1_500_000, 64_000_000] {
         let text =
             format!("cd here; code=0; prlimit --fsize={limit} $harness $image -o out || code=$?; cd ..; {LEFT}");
@@ -116,7 +117,7 @@ fn a_limit_on_open_files_is_named_before_anything_is_made() {
             assert_eq!(run.stdout, "", "{limit} {words}");
         }
     }
-    // What may be raised is.
+    // A soft limit is raised up to the hard one.
     script("cd here; prlimit --nofile=16:4096 $harness $image -o out").expect_code(0);
 }
 

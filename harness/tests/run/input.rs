@@ -1,4 +1,4 @@
-//! The promise: bad input gets one clear message and exit code 2, and nothing half-written is left.
+//! The promise: bad input gets one clear message and exit code 2, and leaves no half-written file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::common::{command, ends_with_us, finish, image, run_file};
 
-/// Profiles what cannot be profiled: returns the message, which names `needles`.
+/// Profiles a file that is refused; returns the message, which contains `needles`.
 #[track_caller]
 fn refused(firmware: &Path, args: &[&str], needles: &[&str]) -> String {
     let run = run_file(firmware, args).expect_code(2);
@@ -276,7 +276,7 @@ fn a_machine_that_is_not_there_is_refused_by_us_and_an_argument_in_the_words_of_
     }
 }
 
-/// Profiles a good image into `dir/out`, which cannot work.
+/// Profiles a good image into `dir/out`, which cannot be written.
 #[track_caller]
 fn refused_output(dir: &Path, needles: &[&str]) {
     let output = command(&exit0(), &[], dir).output().unwrap();
@@ -327,7 +327,7 @@ fn an_earlier_profile_is_replaced_as_a_whole() {
         assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
         harness::profile::Profile::load(&dir.path().join("out")).unwrap().facts.image_name
     };
-    // Into an empty directory, over a profile, and over what is left of one.
+    // Into an empty directory, over a profile, and over the remains of one.
     fs::create_dir(dir.path().join("out")).unwrap();
     assert_eq!(profile("riscv64-exit0", 0), "riscv64-exit0.elf");
     fs::remove_file(dir.path().join("out/profile.fwp")).unwrap();
@@ -339,7 +339,7 @@ fn an_earlier_profile_is_replaced_as_a_whole() {
 #[test]
 fn several_cortex_m_cores_of_an_unknown_machine_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    // Nothing is known of that machine.
+    // No memory layout is known for that machine.
     let args = ["--machine", "mps3-an524"];
     let output = command(&image("cortex-m33-bare"), &args, dir.path()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -380,8 +380,8 @@ fn a_link_to_a_profile_stays_a_link() {
     assert_eq!(names_in(dir.path()), ["out", "real"]);
 }
 
-/// A disk of its own, mounted where nobody else sees it: root or not, with `options` of tmpfs. It
-/// holds a copy of an earlier profile. Arguments: where, options, that profile, and the command.
+/// Mounts a disk in a namespace of its own, with `options` of tmpfs, as root or not. It holds a copy of an earlier
+/// profile. Arguments: mount point, options, that profile, and the command.
 const ON_A_DISK: &str = r#"
 disk=$1 options=$2 before=$3; shift 3
 mount -t tmpfs none "$disk" && cp -r "$before" "$disk/out" && mount -t tmpfs -o "remount,$options" none "$disk" || exit 99
@@ -404,8 +404,8 @@ impl Disk {
         Disk { dir }
     }
 
-    /// True when the profile came to be; otherwise everything must be as a user wants it. Returns the
-    /// message, too.
+    /// Profiles onto the disk. True: the profile was made; otherwise asserts that the old one is whole. Returns the
+    /// messages, too.
     #[track_caller]
     fn profile(&self, options: &str, firmware: &Path, args: &[&str], cause: &str) -> (bool, String) {
         let disk = self.dir.path().join("disk");
@@ -413,7 +413,7 @@ impl Disk {
         let output = ends_with_us("unshare")
             .args(["--map-root-user", "--mount", "sh", "-c", ON_A_DISK, "sh"])
             .args([&*disk, Path::new(options), &self.dir.path().join("out")])
-            // Itself no child of ours.
+            // `args` without the wrapper that ties the process to ours.
             .args(run.get_args().skip(3))
             .output()
             .unwrap();
@@ -445,11 +445,11 @@ impl Disk {
 fn a_full_disk_is_told_wherever_it_becomes_full() {
     let disk = Disk::new();
     let full = "No space left on device";
-    // In the run's own files, and as the plugin creates its records.
+    // The disk is full in the run's own files, or as the plugin creates its records.
     for kib in [100, 300, 600, 1000, 1600, 2000] {
         disk.fills_up(&format!("size={kib}k"), &exit0(), &[]);
     }
-    // As the results are written: whatever is just too little.
+    // The largest disk that is just too small for the results.
     let (mut too_small, mut enough) = (500, 2000);
     while enough - too_small > 1 {
         let pages = (too_small + enough) / 2;
@@ -460,7 +460,7 @@ fn a_full_disk_is_told_wherever_it_becomes_full() {
     for pages in too_small - 10..=too_small + 10 {
         messages += &disk.profile(&format!("nr_blocks={pages}"), &exit0(), &[], full).1;
     }
-    // What the run needs is more than the results, for which it makes room.
+    // The run's own files are larger than the results, which take their room.
     assert!(messages.contains("end: the disk became full"), "{messages}");
 }
 
@@ -474,7 +474,7 @@ fn a_disk_that_samples_fill_is_told_and_keeps_the_profile() {
 
 #[test]
 fn a_disk_that_the_console_fills_is_told_and_keeps_the_profile() {
-    // lui a0, 0x10000; li a1, 'x'; again: sb a1, (a0); j again
+    // Assembler: lui a0, 0x10000; li a1, 'x'; again: sb a1, (a0); j again
     let words = [0x1000_0537_u32, 0x0780_0593, 0x00b5_0023, 0xffdf_f06f];
     let (_dir, print) = file("print.bin", &words.map(u32::to_le_bytes).concat());
     let args = |insns| ["--load-addr", "0x80000000", "--machine", "riscv64:virt", "--for", insns];

@@ -1,4 +1,4 @@
-//! What a run of firmware does and counts: how it starts and ends, what it measures, what it is allowed.
+//! Runs of firmware: how they start and end, what they measure, what they allow.
 
 #[path = "../common/mod.rs"]
 mod common;

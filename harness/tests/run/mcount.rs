@@ -1,5 +1,5 @@
-//! The promise of the cross-check: the firmware's own `_mcount` counts and the profiler's are the same, on
-//! every instrumented image, wherever the run ends; and where they cannot be, the cause is named.
+//! The promise of the cross-check: the firmware's own `_mcount` counts equal the profiler's on every instrumented
+//! image, wherever the run ends; where they cannot, the cause is named.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ fn calls(profile: &Profile, name: &str) -> u64 {
 
 #[test]
 fn every_tile_is_counted_three_ways() {
-    // 32 x 24 tiles, 2 layers, 288 frames.
+    // Tiles drawn: 32 x 24 tiles, 2 layers, 288 frames.
     const TILES: u64 = 442_368;
     let levels = ["", "-pg", "-pg-O0", "-pg-Os", "-pg-O3"];
     for name in ["riscv64", "cortex-m3"].iter().flat_map(|chip| levels.map(|level| format!("{chip}-tiles{level}"))) {
@@ -66,7 +66,7 @@ fn the_functions_whose_counts_a_lossy_runtime_lost_are_named() {
         for difference in &comparison.differences {
             *named.entry(&difference.callee).or_default() += difference.calls;
         }
-        // By the firmware's two counts alone: what it knows, less what its table has.
+        // Calls that the table lost, from the firmware's own two counts: its variable's less its table's.
         let Some(InTarget::Table(table)) = &profile.in_target else { panic!("{name}") };
         let mut lost: BTreeMap<&str, u64> = BTreeMap::new();
         for (function, own) in &printed {
@@ -113,7 +113,7 @@ fn they_agree_in_whatever_window() {
         ("cortex-m3-storm-pg", &["--from", "right", "--for", "300001"]),
         ("riscv64-storm-pg", &["--from", "leaf", "--for", "300002"]),
         ("cortex-m0-storm-pg", &["--from", "SysTick_Handler", "--for", "300003"]),
-        // The run ends, or the window opens, with a call on its way.
+        // The run ends, or the window opens, while a call is counted.
         ("cortex-m3-bare-pg", &["--until", "__gnu_mcount_nc"]),
         ("riscv64-bare-pg", &["--until", "_mcount"]),
         ("cortex-m3-bare-pg", &["--from", "__gnu_mcount_nc", "--for", "100003"]),
@@ -132,12 +132,12 @@ fn they_agree_in_whatever_window() {
 fn tail_calls_interrupts_and_first_entries_are_counted_as_what_they_are() {
     for chip in ["riscv64", "cortex-m3"] {
         let of = |app: &str| comparison(measured(&format!("{chip}-{app}-pg"), &[]).expect_code(0).profile());
-        // by_name to last, twice to by_name, by_pointer to either: 5,000 rounds.
+        // 5,000 rounds: by_name to last, twice to by_name, by_pointer to either.
         assert_eq!(of("tail").by_tail_call, 15_000, "{chip}");
         let irq = of("irq");
         let expected = if chip == "riscv64" { (0, 1_000) } else { (1_000, 0) };
         assert_eq!((irq.by_interrupt, irq.without_call), expected, "{chip}");
-        // Five kinds of work, the reporter, the timer task and the idle task.
+        // Functions without a call: five kinds of work, the reporter, the timer task and the idle task.
         let tasks = of("freertos");
         assert!((7..=8).contains(&tasks.without_call), "{chip}: {tasks:?}");
         let partly = of("partly");
@@ -168,15 +168,15 @@ fn what_the_runtime_says_of_itself_accounts_for_all_that_is_missing() {
 fn the_small_mode_follows_what_is_hot_now() {
     for name in ["riscv64-calls-pg-hottest", "cortex-m3-calls-pg-hottest"] {
         let hottest = comparison(measured(name, &[]).expect_code(0).profile()).hottest;
-        // In the second phase 20 of 32 calls are work12's and 10 of 32 are work11's; the first phase's
-        // favourites, work1 and work2, are gone.
+        // In the second phase 20 of 32 calls are work12's and 10 of 32 are work11's; work1 and work2, frequent in the
+        // first phase, are not called.
         assert_eq!((hottest[0].0.as_str(), hottest[1].0.as_str()), ("work12", "work11"), "{name}: {hottest:?}");
         assert!(hottest[0].1.abs_diff(640) < 20 && hottest[1].1.abs_diff(320) < 20, "{name}: {hottest:?}");
         assert!(hottest.iter().all(|(function, _)| function != "work1" && function != "work2"), "{hottest:?}");
     }
 }
 
-/// Runs an image on plain QEMU, as `targets/check` does, and returns what it printed.
+/// Runs an image on plain QEMU, as `targets/check` does; returns its output.
 fn on_plain_qemu(name: &str) -> String {
     let scratch = tempfile::tempdir().unwrap();
     let console = scratch.path().join("console");
@@ -223,7 +223,7 @@ fn without_a_harness_the_firmware_prints_the_same_table() {
     assert!(printed.contains("mcount hottest 4 dropped ") && printed.contains("/1024\n"), "{printed}");
 }
 
-/// Rows of a Markdown table whose first cell names an image: its other cells' numbers.
+/// Numbers of one column of a Markdown table, by the image that the first cell names.
 fn documented(file: &str, column: usize) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file)).unwrap();
     let rows = text.lines().filter_map(|line| {
@@ -235,7 +235,7 @@ fn documented(file: &str, column: usize) -> BTreeMap<String, f64> {
     rows.collect()
 }
 
-/// As near as another version of the compiler may come.
+/// Whether a number is within 10 % of the documented one, so that another version of the compiler passes.
 fn is_near(measured: f64, documented: f64) -> bool {
     (measured - documented).abs() < 0.1 * documented
 }
@@ -249,7 +249,7 @@ fn the_price_of_pg_is_the_documented_one() {
         let measured = overhead.insns as f64 / overhead.calls as f64;
         assert!(is_near(measured, documented), "{name}: {measured:.2} instructions per call");
     }
-    // With and without it, in millions: all instructions, and those of the runtime.
+    // Columns: instructions with and without instrumentation, and those of the runtime, in millions.
     let columns = [1, 2, 3].map(|column| documented("docs/in-target.md", column));
     assert_eq!(columns[2].len(), 4, "{columns:?}");
     for name in columns[2].keys() {
@@ -260,7 +260,7 @@ fn the_price_of_pg_is_the_documented_one() {
         for (column, measured) in columns.iter().zip(measured) {
             assert!(is_near(measured, column[name]), "{name}: {measured:.2}, documented {}", column[name]);
         }
-        // The rest is the calls of the runtime themselves and what the compiler made otherwise.
+        // The rest is the calls of the runtime, and code that the compiler made differently.
         assert!(plain + runtime < counting.total_insns(), "{name}");
     }
 }

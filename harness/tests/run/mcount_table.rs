@@ -1,5 +1,5 @@
-//! The promise: whatever ends a run, and wherever its window lies, the firmware's own table is read as it
-//! was at that moment; and where it cannot be read, that is said and changes nothing else.
+//! The promise: whatever ends a run, and wherever its window lies, the firmware's own table is read as it was at that
+//! moment; a table that cannot be read is reported and changes nothing else.
 //!
 //! The firmware here has the header and the state of `targets/mcount/`, and counts by hand.
 
@@ -14,8 +14,8 @@ use harness::profile::{End, InTarget, Profile};
 use crate::common::built::{self, Target, cortex_m, riscv, scratch};
 use crate::common::{Run, child_of, run_and, run_file, signal};
 
-/// `tick` counts itself and is called three times before `opening`, five times before `closing`, and then what
-/// `THEN` says. `table` is where the header says that the state is.
+/// `tick` counts itself. It is called three times before `opening`, five times before `closing`, and then as `THEN`
+/// has it. `table` is the address of the state in the header.
 const SOURCE: &str = r#"
 typedef __UINTPTR_TYPE__ word;
 volatile struct {
@@ -44,13 +44,13 @@ void reset(void) {
 }
 "#;
 
-/// A processor, and where on it nothing should be read.
+/// A processor, and the addresses that should not be read on it.
 struct Chip {
     name: &'static str,
     target: fn() -> Target,
     pointer_bytes: u32,
     device: &'static str,
-    /// The last memory before nothing.
+    /// The last word of memory before an unmapped range.
     edge: &'static str,
 }
 
@@ -60,10 +60,10 @@ const CHIPS: [Chip; 4] = [
         target: || cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_4000),
         pointer_bytes: 4,
         device: "0x40004000",
-        // Behind 0x203fffff QEMU has the same memory once more.
+        // QEMU mirrors the memory behind 0x203fffff.
         edge: "0x207ffff0",
     },
-    // The processor sees its memory elsewhere than the board has it.
+    // The memory's address for the processor differs from its address on the board.
     Chip {
         name: "cortex-m33",
         target: || cortex_m("-mcpu=cortex-m33 -mfloat-abi=soft", 0x1000_0000, 0x3800_0000, 0x3840_0000),
@@ -78,7 +78,7 @@ const CHIPS: [Chip; 4] = [
         device: "0x0200bff8",
         edge: "0x87fffff0",
     },
-    // The clock's register: reading it ends QEMU.
+    // A register of the clock: reading it would end QEMU.
     Chip {
         name: "riscv64",
         target: || riscv(64, 0x8000_0000, 0x8000_0000, 0x8001_0000),
@@ -100,7 +100,7 @@ impl Chip {
             .build_source(dir, self.name, &source)
     }
 
-    /// Runs it to its end, with that after `closing`.
+    /// Runs the image to its end, with `then` after `closing`.
     fn run(&self, then: &str, args: &[&str]) -> Run {
         let dir = scratch();
         run_file(&self.build(dir.path(), then, "state"), args)
@@ -131,7 +131,7 @@ fn ticks(table: &Table) -> u64 {
     table.arcs.iter().find(|arc| arc.caller == 0x101).map_or(0, |arc| arc.count)
 }
 
-/// The table says so many ticks, and the exact counts the same.
+/// Asserts that the table and the exact counts both have this number of ticks; returns the table.
 #[track_caller]
 fn assert_ticks(run: &Run, expected: u64) -> Table {
     let table = table(run);
@@ -140,7 +140,8 @@ fn assert_ticks(run: &Run, expected: u64) -> Table {
     table
 }
 
-/// An end in the middle of the ticking: table and exact counts differ by no more than one on its way.
+/// Asserts more than `least` ticks at an end amid ticking. Table and exact counts may differ by one, which is under
+/// way.
 #[track_caller]
 fn assert_ticks_are_current(run: &Run, least: u64) {
     let (counted, exact) = (ticks(&table(run)), calls(&run.profile(), "tick"));
@@ -201,7 +202,7 @@ fn it_is_read_as_the_window_closes() {
     for chip in &CHIPS {
         let run = chip.run(FOR_EVER, &["--until", "closing"]).expect_code(0);
         let table = assert_ticks(&run, 8);
-        // `closing` has not run, `opening` has.
+        // The run ends before `closing`, after `opening`.
         assert_eq!((table.ignored, table.dropped, table.before), (0, 2, Before::None));
         let run = chip.run(FOR_EVER, &["--until", "opening"]).expect_code(0);
         assert_eq!(assert_ticks(&run, 3).dropped, 1);
@@ -214,7 +215,7 @@ fn what_was_counted_before_the_window_is_taken_away() {
         let run = chip.run("", &["--from", "opening"]).expect_code(0);
         let table = assert_ticks(&run, 5);
         assert_eq!((table.dropped, table.ignored, table.before), (1, 3, Before::Subtracted));
-        // What was not called inside the window is gone.
+        // Arcs without a call inside the window are absent.
         assert_eq!((table.arcs.len(), table.used_entries), (1, 2));
         let run = chip.run("", &["--from", "opening", "--until", "closing"]).expect_code(0);
         assert_eq!(assert_ticks(&run, 5).ignored, 0);
@@ -241,7 +242,7 @@ fn it_is_read_where_the_host_ends_the_run() {
         let (run, _) = run_and(&elf, &["--for", "1000G"], |child| signal(child.id(), "INT"));
         assert_eq!(run.profile().facts.end, End::Interrupted);
         assert_ticks_are_current(&run.expect_code(4), 1000);
-        // With what was counted before the window taken away.
+        // Counts from before the window are subtracted.
         let run = chip.run(FOR_EVER, &["--timeout", "0.7", "--for", "100G", "--from", "opening"]).expect_code(4);
         assert_ticks_are_current(&run, 1000);
         assert_eq!(table(&run).before, Before::Subtracted);
@@ -267,7 +268,7 @@ fn it_is_read_where_the_processor_locks_up() {
     }
 }
 
-/// Blocks are settled when they are over, and the last one never is.
+/// Blocks are settled when they are over; the last one never is over.
 #[test]
 fn it_is_read_where_a_limit_is_the_last_instruction_before_the_processor_stops_for_good() {
     let ends = ["for (;;) __asm__ volatile(\"wfi\");", "__asm__ volatile(\"udf #0\");"];
@@ -319,7 +320,7 @@ fn it_is_found_without_symbols() {
 #[test]
 fn it_moves_with_the_load_bias() {
     let dir = scratch();
-    // Relaxed, the linker would use absolute addresses near 0.
+    // With relaxation the linker would use absolute addresses near 0.
     let chip = Chip { target: || riscv(64, 0, 0, 0x1_0000).with("-Wl,--no-relax"), ..CHIPS[3] };
     let elf = chip.build(dir.path(), "", "state");
     let mut bytes = std::fs::read(&elf).unwrap();
@@ -364,7 +365,7 @@ fn an_emulator_that_dies_as_the_run_is_interrupted_does_not_hang_it() {
     let dir = scratch();
     let elf = CHIPS[0].build(dir.path(), FOR_EVER, "state");
     let started = std::cell::Cell::new(std::time::Instant::now());
-    // Stopped, it answers nothing; killed while the harness waits for the answer.
+    // A stopped QEMU does not answer; it is killed while harness waits for the answer.
     let (run, _) = run_and(&elf, &["--for", "1000G"], |child| {
         let qemu = child_of(child.id()).expect("QEMU runs");
         signal(qemu, "STOP");

@@ -1,5 +1,5 @@
-//! The promise: what is memory is asked of the machine that runs. Aliases, RAM of another size and machines that no
-//! table knows are as good as others for stacks, for what firmware says by semihosting, and for its own counts.
+//! The promise: the memory map comes from the running machine. Aliases, RAM of another size and machines that no
+//! table lists work for stacks, for semihosting's texts, and for the firmware's own counts.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use harness::profile::End;
 
 use crate::common::{Run, comparison, image, run, run_file};
 
-/// Every stack is followed to its end, and the status is read from one.
+/// Asserts that every stack is complete, and that the status was read from one.
 #[track_caller]
 fn assert_complete(run: Run) {
     let run = run.expect_code(0);
@@ -27,7 +27,7 @@ fn a_stack_at_an_alias_of_ram_is_complete() {
 #[test]
 fn a_stack_in_ram_that_was_made_larger_is_complete() {
     assert_complete(run("cortex-m0-stacks-wide", &["--period", "997"]));
-    // The table's RAM ends far below it.
+    // The usual RAM ends far below this image's stack.
     let usual = run_file(&image("cortex-m0-stacks-wide"), &["--machine", "microbit"]);
     assert!(!matches!(usual.profile().facts.end, End::Exit { status: 0, .. }), "{}", usual.stdout);
 }
@@ -43,7 +43,7 @@ fn a_stack_on_a_machine_that_no_table_knows_is_complete() {
 fn what_semihosting_is_told_is_read_at_an_alias_of_ram() {
     let status = run("cortex-m3-exit3-mirror", &[]).expect_code(1);
     assert!(matches!(status.profile().facts.end, End::Exit { status: 3, .. }), "{}", status.stdout);
-    // A path that cannot be read might lead anywhere, and would be denied.
+    // A path that cannot be read is denied, since it could name any file; this one is read.
     let file = run("cortex-m3-file-inside-mirror", &[]).expect_code(0);
     assert!(file.console().contains("left to write: 0") && !file.stdout.contains("denied"), "{}", file.stdout);
 }

@@ -1,4 +1,4 @@
-//! `harness run`: the firmware as a program among others. Its output, its arguments, its status.
+//! `harness run`: firmware as an ordinary program, with output, arguments and exit status.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -24,10 +24,10 @@ fn run(name: &str, options: &[&str], args: &[&str]) -> Run {
     finish(temp, output)
 }
 
-/// A firmware that never ends, after the first line that it printed.
+/// Starts firmware that never ends, and reads the first line of its output.
 fn spinning() -> (Child, impl BufRead, TempDir) {
     let temp = tempfile::tempdir().unwrap();
-    // The timeout only keeps a test that fails from lasting for ever.
+    // The timeout only bounds the time of a failing test.
     let mut command = command(&image("riscv64-spin"), &["--timeout", "300"], &[], temp.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -71,7 +71,7 @@ fn limits_are_124_and_windows_that_were_asked_for_0() {
     let limit = run("cortex-m3-spin", &["--max-insns", "100k"], &[]).expect_code(124);
     assert_eq!(limit.profile().facts.end, End::MaxInsns);
     let timeout = run("riscv64-spin", &["--timeout", "0.5"], &[]).expect_code(124);
-    // By default it would never have ended.
+    // The default has no limit on instructions.
     assert_eq!(timeout.profile().facts.window.for_insns, None);
     run("riscv64-spin", &["--for", "100k"], &[]).expect_code(0);
     run("riscv64-bare", &["--until", "main"], &[]).expect_code(0);
@@ -127,7 +127,7 @@ fn stdout_is_the_console_byte_for_byte() {
 
 #[test]
 fn what_the_firmware_prints_arrives_while_it_runs() {
-    // The line is here, and the firmware still runs: it is Ctrl-C that ends it, which comes after the line.
+    // The first line has arrived and the firmware still runs, so Ctrl-C ends the run after the line.
     let (child, mut stdout, temp) = spinning();
     signal(child.id(), "INT");
     let mut rest = String::new();
@@ -164,7 +164,7 @@ fn all_that_follows_the_firmware_is_the_firmwares() {
     for arch in ["riscv64", "cortex-m3"] {
         for (args, line) in [
             (&[][..], "firmware"),
-            // Options that the harness has, too; commas, which QEMU reads in a way of its own.
+            // Arguments that are options of harness, and commas, which QEMU parses itself.
             (&["--exact", "-o", "x,y", "--help"], "firmware --exact -o x,y --help"),
             (&["two words", ",", ",,a=b,", "", "ö", "enable=off"], "firmware two words , ,,a=b,  ö enable=off"),
             (&["--", "--for", "1"], "firmware --for 1"),
@@ -193,15 +193,15 @@ fn the_profile_is_that_of_harness_profile() {
         let names: Vec<String> = same.files().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["console.log", "flamegraph.svg", "profile.fwp"], "{name}");
         assert!(same.files() == profiled.files(), "{name}: files differ");
-        // Without a window the same is measured, and only the question differs.
+        // Measured without a window, it is the same run; only the recorded question differs.
         let mut whole = run(name, &["--period", "997"], &[]).profile();
         assert_eq!(whole.facts.window.for_insns.replace(2_000_000_000), None);
         assert!(whole == profiled.profile(), "{name}: profiles differ");
     }
 }
 
-/// A crate as a user has it, whose firmware prints its arguments, or leaves with 3: README.md's configuration, and
-/// what every crate on cortex-m-rt says of the linker.
+/// Makes a user's crate whose firmware prints its arguments or exits with 3: the configuration of README.md, and the
+/// linker arguments that every crate on cortex-m-rt has.
 fn cargo_crate() -> TempDir {
     let temp = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
@@ -219,7 +219,7 @@ fn cargo_crate() -> TempDir {
         bin("exit3"),
     );
     write("Cargo.toml", &manifest);
-    // The same versions, which are here already.
+    // The versions that are already downloaded here.
     write("Cargo.lock", &fs::read_to_string(root.join("targets/rust/Cargo.lock")).unwrap());
     let program = |body: &str| {
         format!("#![no_std]\n#![no_main]\nuse cortex_m as _;\n#[cortex_m_rt::entry]\nfn main() -> ! {{\n{body}}}\n")
@@ -243,8 +243,8 @@ fn cargo_crate() -> TempDir {
     temp
 }
 
-/// What cargo needs in its environment to build for a target, as targets/rust/build says, and which cargo: `None` where
-/// there is no Rust for it.
+/// Environment that cargo needs to build for a target, from targets/rust/build, which also chooses the cargo; `None`:
+/// no Rust for the target.
 fn cargo_environment(target: &str) -> Option<Vec<(String, String)>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/rust/build");
     let output = Command::new(&script).args(["--env", target]).output().unwrap();
@@ -255,14 +255,14 @@ fn cargo_environment(target: &str) -> Option<Vec<(String, String)>> {
     (!pairs.is_empty()).then_some(pairs)
 }
 
-/// cargo, called by a user who has `harness` on the PATH.
+/// Runs cargo as a user who has `harness` on the PATH.
 fn cargo(args: &[&str], dir: &Path, environment: &[(String, String)]) -> (Option<i32>, String, String) {
     let bin = PathBuf::from(env!("CARGO_BIN_EXE_harness"));
     let paths = env::split_paths(&env::var_os("PATH").unwrap()).collect::<Vec<_>>();
     let path = env::join_paths([bin.parent().unwrap().to_owned()].into_iter().chain(paths)).unwrap();
     let mut command = Command::new(&environment.iter().find(|(name, _)| name == "CARGO").unwrap().1);
     for (name, _) in env::vars_os() {
-        // What the cargo that runs this test was told is not meant for this one.
+        // Variables set for the cargo that runs this test are not meant for this one.
         let name = name.to_string_lossy().into_owned();
         if (name.starts_with("CARGO_") && name != "CARGO_HOME") || name.starts_with("RUST") && name != "RUSTUP_HOME" {
             command.env_remove(name);
@@ -285,7 +285,7 @@ fn cargo(args: &[&str], dir: &Path, environment: &[(String, String)]) -> (Option
 fn cargo_runs_and_tests_firmware_with_it() {
     let target = "thumbv7m-none-eabi";
     let Some(environment) = cargo_environment(target) else {
-        // Where the images are to be there, the compiler is, too.
+        // A machine that must have the Rust images has the compiler, too.
         let image = "cortex-m3-rust-hello-O3.elf";
         assert!(!listed_images().iter().any(|file| file == image), "no Rust for {target}: run ci/setup --tests");
         say(&format!("not tested: cargo with its runner, for there is no Rust for {target}"));

@@ -1,4 +1,4 @@
-//! Samples against exact counts: aliasing is found and named, and the dither clears it. Waits, and what was spent in
+//! Samples against exact counts: aliasing is found and named, and the dither clears it; waits, and the time spent in
 //! them.
 
 use harness::analysis::{crosscheck, functions};
@@ -15,7 +15,7 @@ fn a_loop_of_exactly_one_period_is_flagged_and_jitter_clears_it() {
         let check = crosscheck::check(&profile, &table);
         assert!(check.largest_z > 5.0 && !check.aliased.is_empty(), "{name}: {check}");
         assert!(aliased.stdout.contains("ALIASING"), "{}", aliased.stdout);
-        // All samples hit one instruction, and the exact counts tell the truth all the same.
+        // All samples hit one instruction; the exact counts are right all the same.
         let share = |function: &str| {
             let row = table.rows.iter().find(|row| row.name == function).unwrap();
             row.self_insns as f64 / table.total_insns as f64
@@ -30,7 +30,7 @@ fn a_loop_of_exactly_one_period_is_flagged_and_jitter_clears_it() {
     }
 }
 
-/// Does a third of what is executed from one byte to the next because of a byte.
+/// A third of the instructions between two bytes is work that the byte causes.
 const WORKS_ON_BYTES: &str = r#"
 __attribute__((noinline)) static void work(void) {
     for (int turns = 300; turns--;) __asm__ volatile("nop\n nop\n nop");
@@ -54,7 +54,8 @@ fn what_is_done_about_a_typed_byte_keeps_no_step_with_the_samples() {
         let table = functions::table(&profile);
         let work = table.rows.iter().find(|row| row.name == "work").unwrap();
         assert!(work.self_insns * 4 > table.total_insns, "{bytes} bytes: {work:?}");
-        // Nearer than chance brings it: 5,000 instructions from one byte to the next were 15 off and more.
+        // Within chance. With 5,000 instructions from one byte to the next, work was 15 standard deviations off and
+        // more.
         assert!(work.z.abs() < 1.0, "{bytes} bytes: {work:?}");
     }
 }
@@ -69,7 +70,7 @@ fn jitter_keeps_the_mean_period() {
 
 #[test]
 fn data_in_a_page_with_code_is_named_as_what_makes_qemu_slow() {
-    // riscv64-cpp has its constructors' list behind its code, which is not written.
+    // riscv64-cpp has its list of constructors behind its code, but never writes to it.
     for (name, shares) in [("riscv64-ram", true), ("riscv64-cpp", false), ("cortex-m3-exit0", false)] {
         let run = run(name, &[]).expect_code(0);
         let note = run.stderr.lines().find(|line| line.starts_with("note: "));
@@ -89,11 +90,11 @@ fn bins_are_the_samples_by_address() {
 #[test]
 fn a_wfe_is_a_wait_where_a_chip_would_sleep_and_what_runs_until_it_woke_is_idle() {
     let until_doze = run("cortex-m3-wfe", &["--until", "doze"]).profile();
-    // From 11.0 on QEMU sleeps there itself, and executes nothing that would be idle.
+    // From 11.0 on QEMU itself sleeps in wfe, and executes no idle instructions.
     let version = &until_doze.facts.qemu_version;
     let sleeps = version.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap() >= 11;
     for how in [&[][..], &["--exact"], &["--oracle"], &["--no-stacks"]] {
-        // An interrupt wakes, and its return sets the event register.
+        // An interrupt wakes the processor, and its return sets the event register.
         let profile = run("cortex-m3-wfe", &[&["--until", "doze"], how].concat()).profile();
         assert_eq!(profile.facts.waits, 10, "{how:?}");
         assert_eq!(profile.facts.slept_insns == 0, sleeps, "{how:?}");
@@ -106,14 +107,14 @@ fn a_wfe_is_a_wait_where_a_chip_would_sleep_and_what_runs_until_it_woke_is_idle(
             assert!(result.stdout.contains(end), "{}", result.stdout);
             continue;
         }
-        // Twenty times a hundred turns of three instructions, from after the first wfe to before the sev.
+        // Twenty waits of a hundred turns of three instructions, from after the first wfe to before the sev.
         assert_eq!((profile.facts.waits, profile.facts.slept_insns), (20, 20 * 299), "{how:?}");
         assert!(result.stdout.contains("; 20 waits for an interrupt"), "{}", result.stdout);
     }
     if sleeps {
         return;
     }
-    // The run may end in it: the window opens before the first wfe.
+    // The run may end during the wait: the window opens before the first wfe.
     for (insns, slept) in [(1, 0), (2, 1), (100, 99), (303, 299)] {
         for how in [&[][..], &["--oracle"]] {
             let window = ["--from", "doze", "--for", &insns.to_string()];

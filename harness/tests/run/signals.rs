@@ -1,5 +1,5 @@
-//! What a signal leaves behind, for each command that runs firmware, by where the run is when it comes: no emulator, no
-//! file beside the profile that the next run does not remove, and a profile that is whole, the old one or the new one.
+//! Remains after a signal, for each command that runs firmware and each stage of the run: no emulator, no file beside
+//! the profile that the next run does not remove, and a whole profile, the old one or the new one.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,7 +12,7 @@ use harness::profile::Profile;
 
 use crate::common::{child_of, cpu_ticks, harness, image, in_parallel, is_alive, signal};
 
-/// What runs the firmware.
+/// Command that runs the firmware.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
     Profile,
@@ -20,16 +20,16 @@ enum What {
     Test,
 }
 
-/// Where the run is.
+/// Stage of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// It reads the image, or prepares.
+    /// Reads the image or prepares the run.
     Start,
-    /// The emulator is there, and loads the plugin.
+    /// The emulator loads the plugin.
     Loading,
     /// The firmware executes.
     Running,
-    /// The emulator has ended; tables and pictures are made.
+    /// The emulator has ended; tables and pictures are written.
     Exporting,
 }
 
@@ -39,7 +39,7 @@ const SIGNALS: [&str; 4] = ["INT", "TERM", "HUP", "KILL"];
 const DEADLINE: Duration = Duration::from_secs(120);
 const IMAGE: &str = "cortex-m3-freertos-pg";
 
-/// Waits until a look gives something.
+/// Waits until `look` returns a value.
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -52,7 +52,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 impl What {
-    /// A run of so many instructions, with a sample every so many.
+    /// Command with this length of run and sampling period.
     fn command(self, dir: &Path, for_insns: &str, period: &str) -> Command {
         let mut command = harness();
         let firmware = fs::canonicalize(image(IMAGE)).unwrap();
@@ -73,7 +73,7 @@ impl What {
         command
     }
 
-    /// The directory that the profile's is in.
+    /// Directory that contains the profile's.
     fn place(self, dir: &Path) -> PathBuf {
         if self == What::Test { dir.join("out") } else { dir.to_owned() }
     }
@@ -82,13 +82,13 @@ impl What {
         if self == What::Test { dir.join("out/f.profile") } else { dir.join("out") }
     }
 
-    /// The status where a limit or a signal has ended it.
+    /// Exit status where a limit or a signal has ended the run.
     fn limit(self) -> i32 {
         if self == What::Run { 124 } else { 4 }
     }
 }
 
-/// Waits until a run is there; the emulator's process, where there is one.
+/// Waits until a run has reached the stage; returns the emulator's process id, if it has started.
 fn reach(stage: Stage, child: &mut Child) -> Option<u32> {
     if stage == Stage::Start {
         return None;
@@ -102,13 +102,14 @@ fn reach(stage: Stage, child: &mut Child) -> Option<u32> {
     Some(qemu)
 }
 
-/// Directories of runs that have not tidied up.
+/// Directories that runs have not removed.
 fn left_by_runs(place: &Path) -> Vec<String> {
     let names = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     names.filter(|name| name.contains(".partial-")).collect()
 }
 
-/// Ends a run by a signal and looks at what is there then; the run's status, and whether there is a new profile.
+/// Ends a run by a signal and asserts that its remains are clean; returns the run's status, and whether there is a
+/// new profile.
 fn assert_clean(what: What, stage: Stage, name: &str) -> (ExitStatus, bool) {
     let case = format!("{what:?}, SIG{name} at {stage:?}");
     let temp = tempfile::tempdir().unwrap();
@@ -119,7 +120,7 @@ fn assert_clean(what: What, stage: Stage, name: &str) -> (ExitStatus, bool) {
     quick();
     let profile = what.profile(temp.path());
     let before = fs::read(profile.join("profile.fwp")).unwrap();
-    // Long where it is to be met while it runs; else with much to show.
+    // A long run to be met while it executes, or a short one with many samples to export.
     let (for_insns, period) = if stage == Stage::Exporting { ("4M", "20") } else { ("1000G", "10007") };
     let mut child = what.command(temp.path(), for_insns, period).spawn().unwrap();
     let qemu = reach(stage, &mut child);
@@ -133,7 +134,7 @@ fn assert_clean(what: What, stage: Stage, name: &str) -> (ExitStatus, bool) {
     for file in ["flamegraph.svg", "console.log"] {
         assert!(profile.join(file).is_file(), "{case}: {file} is missing");
     }
-    // What is killed cannot tidy up: the next run does.
+    // A killed command cannot tidy up: the next run does.
     let place = what.place(temp.path());
     if name == "KILL" {
         quick();
@@ -158,12 +159,12 @@ fn a_signal_at_any_stage_of_any_command_leaves_a_whole_profile_and_nothing_else(
             (_, "KILL") => {
                 assert!(status.signal().is_some() && (!is_new || stage == Stage::Exporting), "{case}: {status}")
             }
-            // Before there is anything to tidy up, the signal does what it does to any program.
+            // Before there is anything to tidy up, the signal has its default effect.
             (Stage::Start, _) => assert!((status.signal().is_some() && !is_new) || is_limit, "{case}: {status}"),
-            // An emulator that has not come to run the firmware is one that could not.
+            // An emulator that ended before the firmware ran counts as one that failed.
             (Stage::Loading, _) => assert!(is_limit || matches!(status.code(), Some(5 | 125)), "{case}: {status}"),
             (Stage::Running, _) => assert!(is_limit && is_new, "{case}: {status}"),
-            // It may have been about to end.
+            // The run may have been about to end.
             (Stage::Exporting, _) => assert!(is_limit || (status.success() && is_new), "{case}: {status}"),
         }
     });

@@ -1,4 +1,4 @@
-//! The promise of spans: each is as long as arithmetic, the exact tree or one callback per instruction says.
+//! The promise of spans: each is as long as computed by hand, by the exact tree or by one callback per instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -25,17 +25,17 @@ fn call(profile: &Profile, name: &str) -> Span {
     span(profile, SpanKind::Call { entry }).unwrap_or_else(|| panic!("no call of {name} has ended"))
 }
 
-/// Count, shortest, longest, sum.
+/// Count, shortest, longest, sum of a span.
 fn numbers(span: Span) -> [u64; 4] {
     [span.count, span.min_insns, span.max_insns, span.sum_insns]
 }
 
-/// What the exact tree says of a function.
+/// Calls and instructions of a function in the exact tree.
 #[derive(Clone, Copy, Debug, Default)]
 struct Followed {
     calls: u64,
-    /// Of the function and all that it called, exceptions left out. What a function calls within a call of itself
-    /// takes part in both calls.
+    /// Instructions of the function and its callees, without exceptions. A recursive call's instructions count for
+    /// both calls.
     insns: u64,
 }
 
@@ -50,7 +50,7 @@ fn followed(profile: &Profile) -> BTreeMap<u64, Followed> {
         while let Some(&Node { parent, kind, .. }) = at {
             match kind {
                 NodeKind::Function { entry } => functions.entry(entry).or_default().insns += node.insns,
-                // What it interrupted has not executed this.
+                // The interrupted function did not execute the exception's instructions.
                 NodeKind::Exception { .. } => break,
                 NodeKind::Root { .. } => {}
             }
@@ -60,7 +60,7 @@ fn followed(profile: &Profile) -> BTreeMap<u64, Followed> {
     functions
 }
 
-/// Functions that go on in another one, by a jump to its start or into its middle, or because it follows: a call
+/// Functions that continue in another one: by a jump to its start or into its middle, or by falling through. A call
 /// of them ends there.
 fn tail_callers(name: &str, profile: &Profile) -> BTreeSet<u64> {
     let options = LoadOptions::default();
@@ -125,7 +125,7 @@ fn calls_take_what_the_tree_says_of_the_function_and_all_that_it_called() {
             calls += count;
         }
         assert!(calls > 500, "{name}: only {calls} calls compared");
-        // Without tasks only those are still open that lead to the firmware's exit.
+        // Without tasks only the functions that lead to the firmware's exit are still open.
         let is_bare = profile.tasks.is_empty();
         let ends =
             ["Reset_Handler", "_start", "board_exit", "finish", "main", "on_process_stack", "port_main", "process"];
@@ -160,7 +160,7 @@ fn functions_without_a_branch_always_take_their_instructions_whatever_interrupts
         }
         assert!(calls > 0, "{name} has no such function");
     }
-    // As the disassembler counts them, under 69 interrupts.
+    // The disassembler gives the expected length; 69 interrupts come in between.
     let name = "cortex-m3-masked";
     let profile = measured(name, &["--exact"]).profile();
     let output = Command::new("arm-none-eabi-objdump").args(["-d", "--no-show-raw-insn"]).arg(image(name)).output();
@@ -185,7 +185,7 @@ fn a_call_that_ends_in_another_function_lasts_until_that_one_is_left() {
             assert_eq!(caller_span.sum_insns, own(caller) + own(last), "{name}: {caller}");
             assert_eq!(last_span.sum_insns, own(last), "{name}: {last}");
         }
-        // Each of 100,000 calls from outside calls itself twice more.
+        // Each of 100,000 outer calls makes two recursive ones.
         assert_eq!(call(profile, "recurse").count, 300_000, "{name}");
     }
 }
@@ -213,7 +213,7 @@ fn exceptions_take_what_their_handlers_execute_without_those_that_interrupt_them
             let span = span(profile, SpanKind::Exception { number }).unwrap_or_else(|| panic!("{name}: {number}"));
             assert_eq!(span.sum_insns, sum, "{name}: {number}: {span:?}");
             assert!(span.min_insns <= span.mean_insns() && span.mean_insns() <= span.max_insns, "{name}: {span:?}");
-            // RISC-V's handlers in a table of vectors are not entered at a function's start.
+            // On RISC-V, handlers in a vector table are not entered at a function's start.
             if name.starts_with("cortex") {
                 assert_eq!(span.count, calls[&(number, span.longest_at)], "{name}: {number}: {span:?}");
             }
@@ -238,7 +238,8 @@ fn the_longest_begins_at_the_instruction_that_it_names() {
                         assert_eq!(first.pc, span.longest_at, "{name}: {span:?}");
                         compared += 1;
                     }
-                    // The instruction that masks or pends is over, or, where it came to effect at once, is not.
+                    // The span's longest begins after the instruction that masks or pends or, where that takes effect
+                    // at once, at it.
                     SpanKind::Masked | SpanKind::PendSv => {
                         let around = [span.longest_since_insns as usize, span.longest_since_insns as usize - 1];
                         let is_there = around.iter().any(|&index| every.samples[index].pc == span.longest_at);
@@ -259,7 +260,7 @@ fn pendsv_waits_from_the_store_that_pends_it_to_its_first_instruction() {
         let pended = span(profile, SpanKind::PendSv).unwrap();
         let handler = span(profile, SpanKind::Exception { number: 14 }).unwrap().longest_at;
         assert_eq!(pended.count, profile.insns()[&handler], "{name}: {pended:?}");
-        // A task that gives way lets it in at once; one in a critical section, or a handler, keeps it waiting.
+        // A task that yields lets PendSV in at once; a critical section or a handler delays it.
         let longest = |spans: &mut dyn Iterator<Item = &Span>| spans.map(|span| span.max_insns).sum::<u64>();
         let masked = longest(&mut profile.spans.iter().filter(|span| span.kind == SpanKind::Masked));
         let handlers =
@@ -271,7 +272,7 @@ fn pendsv_waits_from_the_store_that_pends_it_to_its_first_instruction() {
 
 #[test]
 fn masked_stretches_are_exact_to_the_instruction() {
-    // targets/apps/masked.c
+    // See targets/apps/masked.c.
     let arm = (1809, 600 * (41 + 102 + 24) + 3 * (501 + 31 + 22), 22);
     let riscv = (1212, 600 * (41 + 101) + 3 * (501 + 26 + 51 + 61), 26);
     for (name, (count, sum, min)) in
@@ -282,11 +283,11 @@ fn masked_stretches_are_exact_to_the_instruction() {
         assert_eq!(numbers(masked), [count, min, 501, sum], "{name}");
         assert_eq!(masked.longest_at, entry(profile, "longest"), "{name}");
         let pended = span(profile, SpanKind::PendSv).map(numbers);
-        // SysTick comes in between.
+        // SysTick's handler comes in between.
         let tick = span(profile, SpanKind::Exception { number: 15 }).map_or(0, |span| 21 + span.max_insns);
         assert_eq!(pended, name.starts_with("cortex").then_some([3, tick, tick, 3 * tick]), "{name}");
 
-        // What began before the window is none.
+        // A span that began before the window does not count.
         let profile = run(name, &["--exact", "--from", "longest"]).profile();
         let masked = span(&profile, SpanKind::Masked).unwrap();
         let rare = if name.starts_with("cortex") { [9, 22, 501, 1662] } else { [12, 26, 501, 1917] };
@@ -317,7 +318,7 @@ fn the_instructions_between_two_functions_are_those_of_one_callback_per_instruct
         for span in counted.spans {
             let SpanKind::Between { from, until } = span.kind else { panic!("{name}: {span:?}") };
             let first = insns.get(&from).copied().unwrap_or(0);
-            // What began and has not ended is none.
+            // A span that has not ended does not count.
             assert!(span.count <= first, "{name}: {span:?}, {first} beginnings");
             if from == until {
                 assert_eq!(span.count, first - 1, "{name}");
@@ -325,14 +326,14 @@ fn the_instructions_between_two_functions_are_those_of_one_callback_per_instruct
             assert!(span.min_insns * span.count <= span.sum_insns, "{name}: {span:?}");
         }
     }
-    // As in targets/apps/masked.c: `simply`, and a call of the other; and interrupts.
+    // See targets/apps/masked.c: `simply`, and a call of the other; interrupts come in between.
     let profile = run("cortex-m3-masked", &["--span", "simply..by_register", "--span", "longest..main"]).profile();
     let [simply, never] = profile.spans[..] else { panic!("{:?}", profile.spans) };
     assert_eq!([simply.count, simply.min_insns], [600, 44]);
     assert!(simply.max_insns > 44, "{simply:?}");
     assert_eq!(numbers(never), [0; 4]);
-    // 600 begin and end at once: from the first to the last they come one after the other. No branch leads from
-    // `falls` to `longest`.
+    // 600 spans of no length: from the first to the last they follow one another. No branch leads from `falls` to
+    // `longest`.
     for name in ["cortex-m3-masked", "riscv64-masked"] {
         let options = ["simply..simply", "simply..longest", "falls..longest"].map(|span| ["--span", span]).concat();
         let spans = run(name, &options).profile().spans;

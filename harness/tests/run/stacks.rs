@@ -1,5 +1,5 @@
-//! What a stack is in the cases that are hard: tasks, interrupts, no stack at all. That stacks are right on every
-//! image, `tests/sweep/stacks.rs` says.
+//! Stacks in the hard cases: tasks, interrupts, no stack at all. `tests/sweep/stacks.rs` tests the stacks of every
+//! image.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ fn following_calls_changes_neither_counts_nor_samples_nor_stacks() {
     }
 }
 
-/// The real Rust images of a kind that could be built here.
+/// Real Rust images of a kind that could be built on this machine.
 fn rust_images(kind: &str) -> Vec<String> {
     all_images().into_iter().filter(|name| name.contains(&format!("-rust-{kind}-"))).collect()
 }
@@ -66,7 +66,7 @@ fn embassys_tasks_have_exact_polls_and_instructions() {
             let arcs = exact.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.target == entry);
             assert_eq!(arcs.map(|arc| arc.count).sum::<u64>(), switches, "{name} {entry:#x}");
         }
-        // The pictures' roots are the tasks, of as many instructions; the rest is the executor's.
+        // The roots of the pictures are the tasks, with their instructions; the rest is the executor's.
         let roots = |profile: &Profile| {
             let mut roots: BTreeMap<String, u64> = BTreeMap::new();
             for (frames, insns) in CallTree::new(profile, View::default()).stacks() {
@@ -88,7 +88,7 @@ fn embassys_tasks_have_exact_polls_and_instructions() {
             assert!(of_poll.is_none_or(|at| at == 1), "{name}: {frames:?}");
         }
         assert!(has_exact_tree(exact), "{name}");
-        // Each sample is in the task that the tree has it in.
+        // Each sample has the same task as in the tree.
         for sample in &exact.samples {
             let root = exact.path(sample.node).iter().rev().find_map(|node| match node.kind {
                 NodeKind::Root { task } => Some(task),
@@ -96,7 +96,7 @@ fn embassys_tasks_have_exact_polls_and_instructions() {
             });
             assert_eq!(root, Some(sample.task), "{name} {:#x}", sample.pc);
         }
-        // The ticks wake it, each once, and what turns in between is idle.
+        // Each tick wakes the processor once, and the turns in between are idle.
         let ticks = exact.spans.iter().find(|span| span.kind == SpanKind::Exception { number: 15 }).unwrap();
         assert_eq!(exact.facts.waits, ticks.count, "{name}");
         assert!(exact.facts.slept_insns * 2 > exact.total_insns(), "{name}");
@@ -129,7 +129,7 @@ fn rtics_interrupts_name_the_tasks_that_they_run() {
 #[test]
 fn the_idle_task_is_known_with_and_without_a_handle() {
     for name in ["cortex-m3-freertos", "cortex-m3-freertos-lto", "riscv64-freertos-lto"] {
-        // The window of the last opens long after the idle task has begun: it ends the run.
+        // The last window opens after the idle task has begun, which then lasts to the end of the run.
         for options in [&["--exact"][..], &["--period", "10007"], &["--from", "semihost"]] {
             let profile = run(name, options).profile();
             let idle: Vec<&str> =
@@ -155,7 +155,7 @@ fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
         assert!(memory.len() < 12, "{name}: the deleted tasks' memory is used again: {memory:x?}");
         assert!(profile.tasks.iter().filter(|task| task.is_idle).all(|task| task.name == "IDLE"), "{name}");
 
-        // Each of the two does its own work, and nobody else's.
+        // Each of the two tasks has the functions of its own work only.
         let names = task_names(&profile);
         for (task, mine, other) in [("worker", "adds", "mixes"), ("worker (2)", "mixes", "adds")] {
             let number = names.iter().position(|name| name == task).unwrap() as u32 + 1;
@@ -168,7 +168,7 @@ fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
             assert!(functions.contains(mine) && !functions.contains(other), "{name}: {task} in {functions:?}");
         }
 
-        // Time is divided among the tasks and what ran before the scheduler, and samples are as they are.
+        // The instructions of tasks and of the time before the scheduler add up; so do the samples.
         let before = profile.samples.iter().filter(|sample| sample.task == 0).count() as u64;
         let in_tasks: u64 = profile.tasks.iter().map(|task| task.insns).sum();
         assert!(
@@ -183,7 +183,7 @@ fn tasks_of_one_name_and_in_the_same_memory_are_told_apart() {
                 task.name
             );
             assert!(task.switches > 0, "{name}: {}", task.name);
-            // What was ever used is at or below where the paint ends.
+            // The paint ends at the lowest stack pointer or less than 700 bytes below it.
             let (start, end) = (task.stack_start.unwrap(), task.stack_end.unwrap());
             let deepest = task.deepest_sp.unwrap();
             assert!((start..end).contains(&deepest), "{name}: {} at {deepest:#x}", task.name);
@@ -210,8 +210,7 @@ fn a_stack_pointer_in_a_device_is_never_followed() {
         "sp_is_all_ones",
         "with_return_address",
     ];
-    // The last function has five return addresses that nobody called from; on
-    // Arm one sample is taken after sp is put right.
+    // The last function has five return addresses without a caller; on Arm one sample is taken after sp is restored.
     let arm = [412, 413, 412, 413, 412, 412].map(|count| (count, count));
     let riscv = [412, 413, 412, 413, 412, 413].map(|count| (count, count));
     for (name, in_devices, others) in

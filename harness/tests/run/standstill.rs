@@ -1,5 +1,5 @@
-//! The promise that firmware which only waits, or has given up, is told from firmware that works or idles, though a tick
-//! goes on: in the first line, and by `--strict`.
+//! The promise: firmware that only waits or has given up is distinguished from firmware that works or idles, even
+//! with a periodic tick: in the first line, and by `--strict`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::common::built::{Target, cortex_m, riscv, scratch};
 use crate::common::{Run, image, run_file};
 
-/// A tick that goes on whatever happens, and `start` to begin it. `WORD` is a register of a device that is not there.
+/// A tick that never stops, and `start` to begin it. `WORD` is a register of a missing device.
 const TICK: &str = r#"
 #define NOIPA __attribute__((noipa))
 volatile unsigned ticks;
@@ -46,7 +46,7 @@ static void start(void) {
 NOIPA static void wait(void) { __asm__ volatile("wfi"); }
 "#;
 
-/// What the tick does, and what the firmware is, by name.
+/// Firmware at a standstill: its name, and its source.
 const STANDING: [(&str, &str); 5] = [
     (
         "waits-for-a-device",
@@ -83,16 +83,16 @@ const STANDING: [(&str, &str); 5] = [
     ),
 ];
 
-/// The same of what must not be taken for it.
+/// Firmware that must not be taken for a standstill: its name, and its source.
 const HONEST: [(&str, &str); 10] = [
-    // A loop that asks a device each time round, and does what the tick asks for.
+    // A loop that polls a device each time round, and does the work that the tick asks for.
     (
         "superloop",
         "void on_tick(void) { flag = 1; }\n\
          NOIPA void run(void) { for (;;) { if (REGISTER(STATUS) & 1) work(); if (flag) { flag = 0; work(); } } }\n\
          NOIPA int main(void) { start(); run(); work(); return 0; }",
     ),
-    // The same, with the work in a function that it always calls.
+    // The same loop, with the work in a function that it always calls.
     (
         "superloop-of-functions",
         "void on_tick(void) { if (ticks % 64 == 0) flag = 1; }\n\
@@ -100,7 +100,7 @@ const HONEST: [(&str, &str); 10] = [
          NOIPA void run(void) { for (;;) serve(); }\n\
          NOIPA int main(void) { start(); run(); work(); return 0; }",
     ),
-    // All is done by interrupts.
+    // Interrupts do all the work.
     ("interrupts", "void on_tick(void) { work(); }\nNOIPA int main(void) { start(); for (;;) {} }"),
     (
         "interrupts-and-a-last-function",
@@ -108,7 +108,7 @@ const HONEST: [(&str, &str); 10] = [
          NOIPA void run_for_ever(void) { for (;;) {} }\n\
          NOIPA int main(void) { start(); run_for_ever(); return 0; }",
     ),
-    // Asleep, and asking a device each time it wakes.
+    // Sleeps, and polls a device each time it wakes.
     (
         "sleep",
         "void on_tick(void) { work(); }\n\
@@ -123,21 +123,21 @@ const HONEST: [(&str, &str); 10] = [
          NOIPA void run(void) { for (;;) { delay(); work(); } }\n\
          NOIPA int main(void) { start(); run(); work(); return 0; }",
     ),
-    // A long computation in one loop, which is not over as the window is.
+    // A long computation in one loop, still under way when the window closes.
     (
         "computes",
         "volatile unsigned result;\nvoid on_tick(void) {}\n\
          NOIPA unsigned compute(unsigned n) { unsigned sum = 1; while (n--) sum = sum * 1103515245 + (sum >> 7); return sum; }\n\
          NOIPA int main(void) { start(); result = compute(-1); work(); return 0; }",
     ),
-    // The program is over: what start-up code does then.
+    // The program is over: the loop of start-up code that follows.
     (
         "is-over",
         "void on_tick(void) {}\n\
          NOIPA void stop(int status) { for (;;) {} }\n\
          NOIPA int main(void) { start(); work(); return 0; }\n#define AFTER stop(",
     ),
-    // `main` never ends, and start-up code would go on behind it.
+    // `main` never ends; if it did, start-up code would continue.
     (
         "interrupts-below-start-up-code",
         "void on_tick(void) { work(); }\n\
@@ -145,7 +145,7 @@ const HONEST: [(&str, &str); 10] = [
          NOIPA void after(int status) { work(); }\n\
          NOIPA int port_main(void) { after(main()); return 0; }\n#define AFTER (port_main(), ",
     ),
-    // What was to come did, after the middle of the window.
+    // The awaited flag comes after the middle of the window.
     (
         "comes-late",
         "void on_tick(void) { if (ticks == 1500) flag = 1; }\n\
@@ -175,7 +175,7 @@ fn function(profile: &Profile, pc: u64) -> String {
     profile.names.function_at(pc).unwrap().name.clone()
 }
 
-/// Window of the images above: the tick comes some thousand times.
+/// Window for the images above: some thousand ticks.
 const WINDOW: [&str; 2] = ["--for", "1M"];
 
 #[test]
@@ -244,7 +244,7 @@ fn whether_it_stands_still_is_the_same_however_the_run_is_measured() {
             let run = run_file(&elf, &[&WINDOW[..], options].concat());
             assert_eq!(standstill(&run), Some(plain.clone()), "{core} {options:?}: {}", run.stderr);
         }
-        // A limit on the run is a window, too, from the instruction on that opens it.
+        // A limit on the run bounds the window, too, from its opening instruction on.
         let limited = run_file(&elf, &["--from", "clock_config", "--max-insns", "1M"]).expect_code(4);
         assert_eq!(standstill(&limited).map(|found| found.pc), Some(plain.pc), "{core}: {}", limited.stdout);
     }
@@ -262,7 +262,7 @@ fn the_second_half_begins_at_the_instruction_in_the_middle() {
         let elf = build(dir.path(), &target, &format!("{core}-once"), source);
         let before = run_file(&elf, &["--until", "once"]).expect_code(0).profile().total_insns();
         let with = |window: u64| standstill(&run_file(&elf, &["--for", &window.to_string()]));
-        // The last instruction that is new is at most so many after the first of `once`.
+        // The last new instruction comes at most this many after the first of `once`.
         assert_eq!(with(2 * before), None, "{core}");
         assert!(with(2 * (before + 40)).is_some(), "{core}");
     }

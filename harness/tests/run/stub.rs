@@ -78,7 +78,7 @@ fn firmware_goes_on_where_its_chip_would() {
     let dir = scratch();
     for (name, target, uid) in chips() {
         let elf = build(&target, dir.path(), name);
-        // What QEMU's machine makes of it.
+        // Without the stub, QEMU's machine never gets past the clock.
         run_file(&elf, &["--max-insns", "2M"]).expect_code(4);
         let result = stubbed(&elf, uid, &["--max-insns", "2M", "--period", "7"]).expect_code(0);
         assert_eq!(result.console(), "clocked\n", "{name}");
@@ -90,10 +90,10 @@ fn firmware_goes_on_where_its_chip_would() {
         assert_eq!(returns["HAL_RCC_Callback"], None, "{name}: a name counts more than a pattern");
         assert_eq!(returns.len(), 4, "{name}: {returns:?}");
         assert!(result.stdout.contains("4 functions returned at once (--stub): "), "{}", result.stdout);
-        // It was called as often as before it was replaced, and each time took two instructions.
+        // It is called as often as without the stub, and executes two instructions each time.
         assert_eq!(counts(&profile, "HAL_RCC_ClockConfig"), (500, 1000), "{name}");
         assert_eq!(counts(&profile, "HAL_RCC_Callback"), (1, 1), "{name}");
-        // The code that ran is what is kept, and lines of what did not run are not said of it.
+        // The profile keeps the code that ran; the replaced code's lines are not attributed to it.
         let start = stubs.iter().find(|stub| stub.name == "HAL_RCC_ClockConfig").unwrap().address;
         assert_eq!(profile.names.line_at(start), None, "{name}");
         assert_eq!(profile.names.code_line_at(start), None, "{name}");
@@ -105,11 +105,12 @@ fn firmware_goes_on_where_its_chip_would() {
 fn stacks_of_and_behind_a_stub_are_right() {
     let dir = scratch();
     for (name, target, uid) in chips() {
-        // With DWARF's rules, and by the code alone.
+        // Unwound by DWARF's rules, and by the code alone.
         for flags in ["-g", "-g0 -fno-asynchronous-unwind-tables"] {
             let elf = build(&target.clone().with(flags), dir.path(), name);
             for exact in [&[][..], &["--exact"]] {
-                // A value of several instructions: in their middle, what was there before has pushed already.
+                // A value that takes several instructions: in the middle of them, the old code would have pushed
+                // already.
                 let more = ["--stub", "HAL_RCC_ClockConfig=0x12345678", "--from", "reset", "--period", "3"];
                 let result = stubbed(&elf, uid, &[&more, exact].concat());
                 let profile = result.expect_code(0).profile();
@@ -170,7 +171,7 @@ fn what_cannot_be_stubbed_is_refused_with_what_to_do() {
 #[test]
 fn a_value_is_what_the_calling_convention_makes_of_it() {
     let dir = scratch();
-    // A compiler compares the whole register where the type is its own.
+    // The compiler compares the whole register where the type has its width.
     let source = r#"
 #define WAIT_IN(f, type) __attribute__((noipa)) type f(volatile int *x) { \
     volatile int frame[9]; \
@@ -197,7 +198,7 @@ void reset(void) {
         let long = ["--stub", "wide=0x1122334455667788", "--stub", "small_wide=0x00000000ffffffff"];
         let result = run_file(&elf, &[&stubs[..], &long, &["--max-insns", "2M"]].concat()).expect_code(0);
         assert_eq!(result.console(), "good\n", "{name}");
-        // As it can be asked for again.
+        // Printed in the form that `--stub` accepts.
         for said in ["signed_narrow=-1", " wide=0x1122334455667788", "small_wide=0x00000000ffffffff"] {
             assert!(result.stdout.contains(said), "{name}: {said:?} is not in {}", result.stdout);
         }

@@ -1,5 +1,5 @@
-//! The promise: what firmware prints, and what it calls its files and functions, is text. It commands no terminal and
-//! no job, and brings no file of the host into what is shown.
+//! The promise: the firmware's output and its names of files and functions are text. They control no terminal and no
+//! CI job, and bring no file of the host into the output.
 
 use std::fs;
 use std::io::Read;
@@ -14,16 +14,17 @@ fn harness(args: &[&str], dir: &Path) -> Command {
     command
 }
 
-/// A firmware that prints this, as a string of C, and exits with status 0.
+/// Builds firmware that prints this text, written as a C string, and exits with status 0.
 fn printing(dir: &Path, text: &str) -> PathBuf {
     let source = format!("void reset(void) {{ host(4, \"{text}\"); host(0x18, STOPPED); for (;;) {{}} }}");
     cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_8000).build_source(dir, "prints", &source)
 }
 
-/// What tries to command whoever shows it: clears the screen, sets the title, and speaks to a job.
+/// Text that attacks a terminal or a CI job: clears the screen, sets the title, gives commands to the job. Written as
+/// a C string.
 const HOSTILE_C: &str = "\\033[31mred\\033[0m\\033[2J\\033]0;owned\\a\\n::error::pwned\\n  ::add-mask::x\\n##[group]y\\xff\\n::set-output::z";
 
-/// The same, as it is printed.
+/// The bytes of [`HOSTILE_C`], as printed.
 const HOSTILE: &[u8] =
     b"\x1b[31mred\x1b[0m\x1b[2J\x1b]0;owned\x07\n::error::pwned\n  ::add-mask::x\n##[group]y\xff\n::set-output::z";
 
@@ -59,12 +60,12 @@ fn a_console_on_a_terminal_has_colours_and_nothing_else_that_it_obeys() {
     let pty = nix::pty::openpty(None, None).unwrap();
     let mut command = harness(&["run", "-o", "out", "prints.elf"], dir.path());
     let mut child = command.stdout(Stdio::from(pty.slave)).stderr(Stdio::null()).spawn().unwrap();
-    // Its copy of the terminal would keep this from ending.
+    // The command holds a copy of the terminal, which would keep the loop below from ending.
     drop(command);
     let mut shown = Vec::new();
     let mut bytes = [0; 4096];
     let mut master = fs::File::from(pty.master);
-    // The last one to close a terminal makes reading from it an error.
+    // Reading from a terminal whose last writer is gone is an error.
     while let Ok(read @ 1..) = master.read(&mut bytes) {
         shown.extend_from_slice(&bytes[..read]);
     }

@@ -1,5 +1,5 @@
-//! The promise: what the plugin takes of QEMU beyond its plugin API is gated by QEMU's version. One that was not looked at
-//! is used by its plugin API alone, and that is said.
+//! The promise: each use of QEMU beyond its plugin API is gated by QEMU's version. An unknown version is used by its
+//! plugin API alone, and that is reported.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::common::{Run, command, emulator, finish, harness, image, program, run
 
 const PROGRAMS: [&str; 3] = ["qemu-system-arm", "qemu-system-riscv64", "qemu-system-riscv32"];
 
-/// A folder of emulators that say to be of a version, and are the installed ones.
+/// A folder of wrappers that report a version and start the installed emulators.
 fn versioned(version: &str, environment: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
@@ -35,7 +35,7 @@ fn run_in(folder: &Path, name: &str, args: &[&str]) -> Run {
     finish(temp, output)
 }
 
-/// All that a profile has but how QEMU was used.
+/// The profile without the record of how QEMU was used.
 fn all_but_tricks(profile: &Profile) -> Profile {
     let mut profile = profile.clone();
     profile.facts.tricks = Tricks::Used;
@@ -44,7 +44,7 @@ fn all_but_tricks(profile: &Profile) -> Profile {
 
 const WARNING: &str = "is newer or older than what this harness knows from inside";
 
-/// Has QEMU say a plugin API that is not known yet, and take plugins as API 7 does.
+/// Library that makes QEMU report plugin API 8, which is not known yet, and load plugins as API 7 does.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 const CLAIMS_API_8: &str = r#"
 #define _GNU_SOURCE
@@ -134,7 +134,7 @@ fn a_qemu_of_an_unknown_plugin_api_and_version_is_used_by_its_plugin_api_alone()
         assert_eq!(profile.facts.tricks, Tricks::UnknownVersion, "{name}");
         assert!(all_but_tricks(&profile) == known.profile(), "{name}: the plugin API alone counts otherwise");
     }
-    // What cannot be done by it is refused or said, and not done in the dark.
+    // Features that need more than the plugin API are refused or reported, never wrong in silence.
     let amp = run_in(folder.path(), "cortex-m33-an521-amp", &["--for", "1M"]).expect_code(5);
     assert!(amp.stderr.contains("does not say which of several CPUs executes"), "{}", amp.stderr);
     let clock = run_in(folder.path(), "cortex-m3-clock", &["-v"]).expect_code(0);
@@ -155,7 +155,7 @@ fn doctor_says_what_an_unknown_version_lacks() {
     let found: Value = serde_json::from_str(&doctor(&["--json"])).unwrap();
     let lacks = found["emulators"][0]["lacks"].as_array().unwrap();
     assert_eq!(lacks.len(), wire::trick::TABLE.len(), "{found}");
-    // A known one lacks nothing.
+    // A known version lacks nothing.
     let output = harness().args(["doctor", "--json"]).output().unwrap();
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["emulators"][0]["lacks"], Value::Array(Vec::new()), "{found}");
@@ -175,7 +175,7 @@ fn a_user_can_have_qemu_used_by_its_plugin_api_alone() {
 
 #[test]
 fn a_qemu_that_is_another_than_it_said_executes_nothing() {
-    // Whatever is installed is neither.
+    // The version that is installed is neither of these.
     let refused = ["9.2.47", "11.1.47"].map(|version| {
         let folder = versioned(version, "");
         run_in(folder.path(), "cortex-m3-exit0", &[]).expect_code(5)

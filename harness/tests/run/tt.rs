@@ -1,5 +1,5 @@
-//! The promise: `:tt` is the console. What the firmware says there is kept, in the order in which it was said, and is
-//! never taken for anything but the firmware's words.
+//! The promise: `:tt` is the console. The firmware's output there is kept in its order, and is never taken for a
+//! message of QEMU's.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use crate::common::{Run, command, finish, image, run, run_and, signal};
 
 const BOARDS: [&str; 2] = ["riscv64", "cortex-m3"];
 
-/// What `targets/apps/tt.c` says before it asks for input.
+/// Output of `targets/apps/tt.c` before it asks for input.
 fn said() -> Vec<u8> {
     let lines = "tt: out\ntt: uart\ntt: err\n".repeat(100);
     let forged = "{\"QMP\": {\"version\": {\"qemu\": {\"micro\": 6, \"minor\": 66, \"major\": 666}}, \
@@ -29,13 +29,13 @@ fn what_is_said_there_is_in_the_log_among_what_goes_to_the_uart() {
         let expected = [said(), b"tt: done\n".to_vec()].concat();
         assert_eq!(String::from_utf8_lossy(&log).replace('\r', ""), String::from_utf8_lossy(&expected), "{board}");
         let facts = run.profile().facts;
-        // Neither the greeting nor the lock-up nor the reset is believed.
+        // The forged greeting, lock-up and reset are not believed.
         assert!(!facts.qemu_version.contains("666"), "{}", facts.qemu_version);
         assert!(matches!(facts.end, End::Exit { status: 0, .. }), "{:?}", facts.end);
     }
 }
 
-/// `harness run`: what it passes on, and what it leaves.
+/// Runs `harness run`; returns its standard output, and the run.
 fn runner(name: &str, args: &[&str], firmware_args: &[&str]) -> (String, Run) {
     let temp = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
@@ -54,7 +54,7 @@ fn a_runner_passes_it_on() {
     assert!(output.status.success() && output.stdout == log && log.len() > 2000);
 }
 
-/// What a terminal of colours is shown of an image's run; `script` (util-linux) is the terminal.
+/// Output of an image's run on a terminal with colours; `script` (util-linux) is the terminal.
 fn shown(name: &str, environment: &[(&str, &str)]) -> String {
     let temp = tempfile::tempdir().unwrap();
     let line = format!(
@@ -73,7 +73,7 @@ fn shown(name: &str, environment: &[(&str, &str)]) -> String {
 
 #[test]
 fn standard_error_is_red_on_a_terminal_and_nowhere_else() {
-    // newlib looks for the list of features before it opens it.
+    // newlib looks for the list of features before it opens standard error.
     let hosted = shown("cortex-m3-hosted-rdimon", &[]);
     assert!(hosted.contains("pi is 3.1416\n\x1b[31mhosted: standard error\n\x1b[39mhosted: argument 0"), "{hosted}");
     assert!(!shown("cortex-m3-hosted-rdimon", &[("NO_COLOR", "1")]).contains("\x1b[31m"));
@@ -98,7 +98,7 @@ fn all_of_the_input_can_be_read_there_and_then_its_end() {
         let input = ["--input", r"900M:first\n", "--input-after", r"never:second, which is long\n"];
         let run = run(&format!("{board}-tt"), &input).expect_code(0);
         let console = run.console();
-        // Sixteen bytes are asked for at a time.
+        // The firmware asks for sixteen bytes at a time.
         let end = "tt: read first\nsecond, whtt: read ich is long\ntt: done\n";
         assert!(console.ends_with(end), "{board}: {console}");
         assert!(!run.stdout.contains("input not given"), "{}", run.stdout);
@@ -160,7 +160,7 @@ fn rusts_words_and_its_panic_are_there() {
     assert_eq!(run.console(), stdout);
 }
 
-/// What targets/rust/defmt logs, as probe-rs shows it: time, level, text, crate and place.
+/// Expected log of targets/rust/defmt in the form of probe-rs: time, level, text, crate and place.
 const LOGGED: &str = "\
 a line without a level
 0.000010 [INFO ] reading Reading { channel: 0, value: 0, name: \"temperature\" } (defmt_demo defmt/src/main.rs:26)
@@ -196,7 +196,7 @@ fn a_suite_expects_the_words_of_defmts_frames() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-/// What a decoder says of these bytes, given so many at a time.
+/// Text decoded from these bytes, given in parts of `step` bytes.
 fn words(bytes: &[u8], step: usize) -> String {
     let elf = image("cortex-m3-rust-defmt-Oz");
     let mut decoder = Decoder::of(&elf, false).unwrap().expect("it logs by defmt");
@@ -219,7 +219,7 @@ fn text_among_defmts_frames_stays_text_and_what_is_neither_is_said_to_be() {
     let broken = [frames[0], b"\x7e\x01\xff\xfe\0", frames[1], b"and that is all\n"].concat();
     let expected = "[4 bytes are no defmt frame: 7e 01 ff fe]\na line without a level\nand that is all\n";
     assert_eq!(words(&broken, 3), expected);
-    // Firmware that never ends a frame is not waited for.
+    // A frame that never ends is given up.
     let endless = [&[0], &vec![1; 1 << 20][..], &[0]].concat();
     let once = words(&endless, endless.len());
     assert!(once.starts_with("[65536 bytes are no defmt frame: 01") && once.lines().count() == 16, "{once}");

@@ -1,4 +1,5 @@
-//! The promise that firmware which waits for input ends as asleep, on every machine, and is told how input is given.
+//! The promise: firmware that waits for input ends as asleep, on every machine, and the message says how to give
+//! input.
 
 use harness::machine::{MACHINES, Machine};
 use harness::profile::End;
@@ -6,8 +7,8 @@ use harness::profile::End;
 use crate::common::built::{Target, cortex_m, riscv, scratch};
 use crate::common::{in_parallel, run_file};
 
-/// Sleeps until the UART has a byte, by its interrupt; `q` ends it. What is defined for each machine: `ENABLE`, `READY`,
-/// `TAKE`, and `IRQ`, the number of the UART's interrupt.
+/// Sleeps until the UART's interrupt announces a byte; `q` ends it. Each machine defines `ENABLE`, `READY`, `TAKE`,
+/// and `IRQ`, the number of the UART's interrupt.
 const LISTENER: &str = r#"
 #define R(address) (*(volatile unsigned *)(address))
 #define R8(address) (*(volatile unsigned char *)(address))
@@ -43,7 +44,7 @@ void reset(void) {
 }
 "#;
 
-/// How a UART is switched on, what says that it has a byte, and what gets that.
+/// C expressions that switch a UART on, test for a byte, and take it.
 struct Uart {
     enable: &'static str,
     ready: &'static str,
@@ -51,7 +52,7 @@ struct Uart {
 }
 
 const NS16550: Uart = Uart { enable: "R8(BASE + 1) = 1", ready: "R8(BASE + 5) & 1", take: "R8(BASE)" };
-/// Reading takes the byte, and says whether there was one.
+/// One read takes the byte and tells whether there was one.
 const SIFIVE: Uart =
     Uart { enable: "R(BASE + 12) = 1; R(BASE + 16) = 2", ready: "(byte = R(BASE + 4)) >> 31 == 0", take: "byte" };
 const NRF51: Uart = Uart {
@@ -74,7 +75,7 @@ const STM32F: Uart =
 const STM32L: Uart =
     Uart { enable: "R(BASE) = 1 << 5 | 1 << 2 | 1", ready: "R(BASE + 28) & 1 << 5", take: "R(BASE + 36)" };
 
-/// The first UART of a machine: where it is, and its interrupt's number.
+/// The first UART of a machine: its registers, base address, and interrupt number.
 fn uart(machine: &Machine) -> (Uart, u64, u32) {
     match &*machine.name {
         "virt" => (NS16550, 0x1000_0000, 10),
@@ -91,7 +92,7 @@ fn uart(machine: &Machine) -> (Uart, u64, u32) {
     }
 }
 
-/// Where code and data are linked, and for which processor.
+/// Compiler and memory layout for a machine.
 fn target(machine: &Machine) -> Target {
     let small = |cpu: &str, code| cortex_m(&format!("-mcpu={cpu}"), code, 0x2000_0000, 0x2000_2000);
     match (&*machine.name, machine.isa) {
@@ -119,17 +120,17 @@ fn firmware_that_waits_for_input_on_any_machine_is_asleep_and_is_told_how_to_giv
             "#define BASE {base:#x}ul\n#define IRQ {irq}\n#define ENABLE {enable}\n#define READY ({ready})\n\
              #define TAKE ({take})\nstatic unsigned byte;\n"
         );
-        // Tables in one section stay in their order.
+        // Keeps the tables in one section in their order.
         let target = target(machine).with("-fno-toplevel-reorder");
         let elf = target.build_source(dir.path(), &format!("wait{index}"), &[&defines, LISTENER].concat());
-        // A run that never ends would be the host's to end.
+        // Without this limit a run that never ends would be ended by the host's time.
         let args = ["--machine", &machine.name, "--timeout", "120", "--for", "10G"];
         let title = machine.title();
         let silent = run_file(&elf, &args).expect_code(1);
         assert!(matches!(silent.profile().facts.end, End::Asleep { .. }), "{title}: {}", silent.stdout);
         assert!(silent.stdout.contains("--input-after 'PROMPT:TEXT' types some"), "{title}: {}", silent.stdout);
         assert_eq!(silent.profile().facts.waits, 1, "{title}");
-        // What it waits for comes, twice; then it waits for more.
+        // The awaited input comes, twice; then it waits for more.
         let typed = run_file(&elf, &[&args[..], &["--input-after", "> :ab"]].concat()).expect_code(1);
         assert!(matches!(typed.profile().facts.end, End::Asleep { .. }), "{title}: {}", typed.stdout);
         assert_eq!(typed.profile().facts.waits, 3, "{title}: {}", typed.stdout);
@@ -138,7 +139,7 @@ fn firmware_that_waits_for_input_on_any_machine_is_asleep_and_is_told_how_to_giv
     });
 }
 
-/// Waits for an interrupt of a RISC-V timer that is set to the highest number there is, as firmware does that wants none.
+/// Waits for an interrupt of a RISC-V timer that is set to the highest value, as by firmware that wants no interrupt.
 const NO_TIMER: &str = r#"
 volatile int spurious;
 __attribute__((interrupt, aligned(4))) void trap(void) { spurious++; *(volatile unsigned long *)0x02004000 = 0; }
@@ -160,8 +161,8 @@ fn a_timer_that_is_set_to_never_does_not_expire() {
     assert_eq!(profile.facts.waits, 1, "{}", run.stdout);
 }
 
-/// The watchdog expires while the CPU sleeps, and its interrupt is enabled nowhere: QEMU's device sets its timer to the end
-/// of time then, over and over.
+/// The watchdog expires while the CPU sleeps, with its interrupt disabled everywhere. QEMU's device then sets its
+/// timer to the end of time, over and over.
 const WATCHDOG: &str = r#"
 #define AON(offset) (*(volatile unsigned *)(0x10000000 + (offset)))
 void reset(void) {

@@ -1,6 +1,7 @@
-//! The kernel's walls stand where the plugin's check fails, end QEMU with its parent, and are missed aloud.
+//! The kernel's sandbox holds where the plugin's check fails, ends QEMU with its parent, and is reported where it is
+//! missing.
 //!
-//! Where the kernel of this machine lacks what a test is about, the test says that it was not run.
+//! Where this machine's kernel lacks a feature, the test prints that it was not run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +32,7 @@ fn has_landlock() -> bool {
     status.is_ok_and(|status| matches!(status.landlock, LandlockStatus::Available { .. }))
 }
 
-/// Whether a test of the kernel's walls can run, or says that it does not.
+/// Whether a test of the kernel's sandbox can run; prints it otherwise.
 pub(super) fn can_run(test: &str) -> bool {
     let can = has_landlock();
     if !can {
@@ -40,7 +41,7 @@ pub(super) fn can_run(test: &str) -> bool {
     can
 }
 
-/// Firmware that asks for a file of the host's, each in its own way; a check of calls that looks elsewhere than QEMU
+/// Firmware that asks for a file of the host, each in its own way. A check that reads the call at a wrong address
 /// misses all but the first two.
 const ESCAPES: [&str; 5] = [
     "riscv64-file-outside",
@@ -56,7 +57,7 @@ fn what_the_plugin_lets_through_the_kernel_refuses() {
         return;
     }
     for name in ESCAPES {
-        // It would work.
+        // Without the sandbox it succeeds.
         let open = run(name, &["--semihosting", "unchecked", "--sandbox", "off"]).expect_code(0);
         assert!(open.console().contains("\nopened"), "{name}: {}", open.console());
         for sandbox in ["auto", "required"] {
@@ -78,7 +79,7 @@ fn what_is_not_forbidden_works_behind_all_walls() {
     }
 }
 
-/// What firmware does to a file of the host's, whose place is `victim` there; and whether that destroys it.
+/// Operations of firmware on a file of the host, whose path is `victim`.
 const ATTACKS: [(&str, &str); 4] = [
     ("SYS_OPEN", "word b[3] = {(word)victim, 4, sizeof victim - 1}; host(1, b);"),
     ("SYS_REMOVE", "word b[2] = {(word)victim, sizeof victim - 1}; host(14, b);"),
@@ -145,13 +146,13 @@ fn a_command_for_the_host_stands_before_two_walls_and_is_denied_where_it_was() {
         let (has_run, said) = ran(LANDLOCK_AND_FILTERS, &unchecked);
         assert!(has_run, "no wall, no attack");
         assert!(matches!(&said[..], [line] if line.starts_with("depends on the host: SYS_SYSTEM")), "{said:?}");
-        // The plugin alone.
+        // The plugin's check alone.
         let (has_run, said) = ran(LANDLOCK_AND_FILTERS, &[]);
         assert!(
             !has_run && matches!(&said[..], [line] if line.starts_with("denied: SYS_SYSTEM \"touch ")),
             "{said:?}"
         );
-        // QEMU's sandbox alone: nothing that the run itself could prove.
+        // QEMU's sandbox alone: the run itself reports nothing.
         let (has_run, said) = ran(LANDLOCK, &unchecked);
         assert!(!has_run && !said.iter().any(|line| line.contains("denied")), "{said:?}");
     }
@@ -163,7 +164,7 @@ fn an_emulator_whose_way_to_a_command_cannot_be_closed_does_not_come_to_it() {
     let qemus = ["qemu-system-riscv64", "qemu-system-arm"];
     let temp = tempfile::tempdir().unwrap();
     for (image, qemu) in commanding(dir.path()).iter().zip(qemus) {
-        // A QEMU that calls `system` by another name.
+        // A QEMU that calls `system` by another name, which the plugin does not find.
         let mut bytes = fs::read(emulator(qemu)).unwrap();
         let place = {
             let file = ElfFile64::<LittleEndian>::parse(&*bytes).unwrap();
@@ -179,7 +180,7 @@ fn an_emulator_whose_way_to_a_command_cannot_be_closed_does_not_come_to_it() {
         bytes[place..place + 6].copy_from_slice(b"remove");
         let (patched, program) = (temp.path().join("patched"), temp.path().join(qemu));
         fs::write(&patched, bytes).unwrap();
-        // By other processes, see `common::program`.
+        // Install it by another process, see `common::program`.
         let install = Command::new("install").arg("-m755").args([&patched, &program]).status().unwrap();
         assert!(install.success());
         let out = tempfile::tempdir().unwrap();
@@ -192,7 +193,7 @@ fn an_emulator_whose_way_to_a_command_cannot_be_closed_does_not_come_to_it() {
     }
 }
 
-/// What a program that is taken for an emulator can do, a line each.
+/// Shell script in place of an emulator that tries each forbidden operation and prints a line where it succeeds.
 const ATTEMPTS: &str = r#"if [ "$1" = --version ]; then echo "QEMU emulator version 99.1.0"; exit; fi
 exec >&2
 { read line </etc/passwd; } 2>/dev/null && echo "read: /etc/passwd"
@@ -206,7 +207,7 @@ exec >&2
 echo "limits: $(ulimit -n) $(ulimit -c) $(ulimit -f) $(ulimit -v)"
 exit 3"#;
 
-/// What a program can do that is started as an emulator.
+/// Runs that script as an emulator; its standard error lists the operations that succeeded.
 fn attempts(sandbox: &str) -> Run {
     let temp = tempfile::tempdir().unwrap();
     let [programs, secret] = ["programs", "secret"].map(|name| temp.path().join(name));
@@ -237,7 +238,7 @@ fn an_emulator_reaches_no_file_socket_or_process_beyond_its_walls() {
     assert!(!walled.contains("unlimited"), "{walled}");
 }
 
-/// Runs a command under a kernel that does not know these system calls.
+/// Runs a command under a filter that answers these system calls as unknown.
 fn without(calls: &[i64], mut command: Command) -> std::process::Output {
     let rules: BTreeMap<i64, Vec<_>> = calls.iter().map(|&call| (call, Vec::new())).collect();
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
@@ -273,7 +274,7 @@ fn a_wall_that_is_missing_is_named_and_the_others_hold() {
     assert!(run.files() == whole.files(), "what the kernel lacks is seen in the profile");
     let run = missing("cortex-m3-escape-hlt", &[], LANDLOCK).expect_code(1);
     assert!(run.stdout.contains("denied: SYS_OPEN \"/etc/passwd\" at 0x"), "{}", run.stdout);
-    // QEMU's own sandbox is such a filter.
+    // QEMU's own sandbox needs such filters, too.
     let bare = missing("cortex-m3-exit3", &[], LANDLOCK_AND_FILTERS).expect_code(1);
     for named in ["no Landlock", "filters no system calls", "qemu-system-arm has no sandbox here"] {
         assert!(bare.stderr.contains(named), "{named}: {}", bare.stderr);
@@ -293,7 +294,7 @@ fn an_open_network_is_no_required_wall() {
     assert!(refused.stderr.contains("-s opens the network to QEMU"), "{}", refused.stderr);
 }
 
-/// The first process that another one has started, as soon as there is one.
+/// First child of a process, as soon as there is one.
 fn child_of(parent: u32, deadline: Instant) -> u32 {
     loop {
         assert!(Instant::now() < deadline, "nothing was started");
@@ -305,7 +306,7 @@ fn child_of(parent: u32, deadline: Instant) -> u32 {
     }
 }
 
-/// State and start time of a process; None: it has ended.
+/// Whether a process exists and has not ended.
 fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
@@ -315,7 +316,7 @@ fn is_qemu(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu-system"))
 }
 
-/// Kills a harness with a QEMU that is as old as `until` waits for it to be, and waits for QEMU's end.
+/// Kills harness at the age of QEMU that `until` waits for; then waits for QEMU's end.
 fn kill_early(temp: &TempDir, until: impl Fn(u32, &Path)) {
     let mut command = command(&image("cortex-m3-hang"), &["--for", "1000G"], temp.path());
     let mut harness = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -334,7 +335,7 @@ fn kill_early(temp: &TempDir, until: impl Fn(u32, &Path)) {
 fn no_qemu_outlives_a_harness_that_is_killed_as_it_starts() {
     for trial in 0..30 {
         let temp = tempfile::tempdir().unwrap();
-        // A launcher still; QEMU, long before it has loaded the plugin; as it loads what it is linked with.
+        // Three ages of QEMU: still the launcher; long before it has loaded the plugin; while it loads its libraries.
         kill_early(&temp, |qemu, _| {
             let maps = || fs::read_to_string(format!("/proc/{qemu}/maps")).unwrap_or_default();
             while is_running(qemu) && trial % 3 > 0 && !(is_qemu(qemu) && (trial % 3 == 1 || maps().contains("glib")))

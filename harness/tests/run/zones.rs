@@ -1,5 +1,5 @@
-//! The promise of zones: each is as long as arithmetic, a span over the same addresses and the exact tree say, in tasks
-//! that preempt each other, in interrupts, and however code is left; and it costs the firmware one instruction.
+//! The promise of zones: each has the length that arithmetic, a span over the same addresses and the exact tree give,
+//! in tasks that preempt each other, in interrupts, and however code is left. It costs the firmware one instruction.
 
 use harness::analysis::part;
 use harness::analysis::zone::{self, ContextNames, Row};
@@ -10,7 +10,7 @@ use wire::timeline::What;
 use crate::common::built::{cortex_m, riscv, scratch};
 use crate::common::{run, run_file};
 
-/// What `zones.c` does at every level, by every compiler, on every processor.
+/// Images of `zones.c`, by optimisation level, compiler and processor.
 const IMAGES: [&str; 16] = [
     "riscv64-zones",
     "cortex-m3-zones",
@@ -34,12 +34,12 @@ const IMAGES: [&str; 16] = [
 const ROUNDS: u64 = 25;
 const DEPTH: u64 = 6;
 
-/// What the firmware names, sorted.
+/// Row of the zone with this name.
 fn row(rows: &[Row], name: &str) -> Row {
     rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no zone {name}")).clone()
 }
 
-/// Calls, shortest, longest, sum.
+/// Calls, shortest, longest, sum of a zone.
 fn numbers(counts: &ZoneCounts) -> [u64; 4] {
     [counts.calls, counts.min_insns, counts.max_insns, counts.sum_insns]
 }
@@ -48,8 +48,8 @@ fn balance(counts: &ZoneCounts) -> [u64; 4] {
     [counts.left, counts.orphans, counts.foreign, counts.open]
 }
 
-/// Holds a zone that is one function's against the exact calls of that function: what is outside of the zone is the same
-/// in each.
+/// Asserts that a zone of one function matches the exact calls of that function; the instructions outside of the zone
+/// are the same in each call.
 fn assert_as_calls(profile: &Profile, rows: &[Row], name: &str) {
     let function = profile.names.functions.iter().find(|function| function.name == name).unwrap();
     let kind = SpanKind::Call { entry: function.start };
@@ -74,7 +74,7 @@ fn a_zone_is_as_long_as_a_span_and_arithmetic_say_whatever_made_the_code() {
         let between = exact.spans.iter().find(|span| matches!(span.kind, SpanKind::Between { .. })).unwrap();
         let stretch = row(&rows, "stretch").all;
         if !name.ends_with("-O0") {
-            // The first instructions of the two functions are the zone's.
+            // The functions' first instructions belong to the zone.
             let span = [between.count, between.min_insns, between.max_insns, between.sum_insns];
             assert_eq!(numbers(&stretch), span, "{name}");
         }
@@ -82,9 +82,9 @@ fn a_zone_is_as_long_as_a_span_and_arithmetic_say_whatever_made_the_code() {
         let walk = row(&rows, "walk").all;
         let nested = ROUNDS * DEPTH;
         assert_eq!((walk.calls, walk.recursive), (ROUNDS * (DEPTH + 1), nested), "{name}");
-        // The deepest are one call each, and the shortest.
+        // The deepest zones are one call each, and the shortest ones.
         assert!(walk.total_insns == ROUNDS * walk.max_insns && walk.own_insns == walk.total_insns, "{name}");
-        // What is in no zone is none's own, and all the rest is one's.
+        // Instructions outside of all zones are no zone's own; all others are one zone's own.
         let own: u64 = rows.iter().map(|row| row.all.own_insns).sum();
         assert!(own <= exact.total_insns(), "{name}");
         let plain = run(name, &["--period", "5003"]).expect_code(0).profile();
@@ -126,7 +126,7 @@ fn what_is_not_balanced_is_counted_apart() {
     }
 }
 
-/// A zone that is left by a jump, ten times; its code then runs in a frame that lives, in a zone of its own.
+/// A zone that is left by a jump, ten times; its code then runs in a living frame, in a zone of its own.
 const LEFT: &str = r#"
 #include "zone.h"
 #define NOIPA __attribute__((noipa))
@@ -156,7 +156,7 @@ fn a_zone_that_a_jump_left_takes_none_with_it_that_goes_on() {
             let all = row(&rows, name).all;
             assert_eq!((all.calls, balance(&all)), (10, [left, 0, 0, 0]), "{elf:?}: {name}");
         }
-        // In the timeline what goes on ends where the firmware ends it.
+        // In the timeline an event ends where the firmware ends it.
         let named = |wanted: fn(&What) -> bool| {
             let events = profile.timeline.as_ref().unwrap().events();
             events.filter(|event| wanted(&event.what)).count()
@@ -175,7 +175,7 @@ fn zones_of_an_interrupt_are_its_own() {
         let tick = row(&rows, "tick");
         assert_eq!((tick.all.calls, tick.contexts.len()), (40, 1), "{name}");
         assert!(tick.contexts[0].0.starts_with("[irq "), "{name}: {:?}", tick.contexts);
-        // Without what interrupts it, a filter of one length is as long in every call.
+        // Without interruptions, filters of the same length take the same time in every call.
         let filter = row(&rows, "filter");
         let [thread, interrupt] = ["[thread]", &tick.contexts[0].0].map(|context| {
             filter.contexts.iter().find(|(name, _)| name == context).unwrap_or_else(|| panic!("{name}: {context}")).1
@@ -258,7 +258,7 @@ fn what_began_before_the_window_is_no_zone_and_its_end_no_error() {
         let whole = run(name, &[]).profile();
         let all = zone::table(&whole);
         assert_eq!(numbers(&row(&rows, "decode").all), numbers(&row(&all, "decode").all), "{name}");
-        // Begun before, and ended in the window.
+        // A zone that began before the window and ended in it.
         let handed = rows.iter().find(|row| row.name == "handed");
         assert!(handed.is_none_or(|row| row.all.open == 0), "{name}");
         let late = run(name, &["--from", "until_here"]).expect_code(0).profile();
@@ -321,7 +321,7 @@ fn rust_has_the_same_at_every_level() {
     }
 }
 
-/// The counts of parts, all together.
+/// Counts of all parts together.
 fn sum_of_parts(profile: &Profile) -> Vec<VcpuCounts> {
     part::of(profile, |_| true).vcpus
 }
@@ -362,7 +362,7 @@ fn slices_and_phases_sum_to_the_whole_and_change_nothing() {
             }
             assert_eq!(parts.of_samples().count(), sliced.samples.len(), "{name}");
             if plain.vcpus.len() == 1 {
-                // Each instruction is a task's, or none's, or an exception's.
+                // Each instruction belongs to a task, to none, or to an exception.
                 for part in &parts.list {
                     let tasks: u64 = part.tasks.iter().map(|&(_, insns)| insns).sum();
                     let exceptions: u64 = part.exceptions.iter().map(|&(_, insns)| insns).sum();
@@ -385,12 +385,12 @@ fn a_phase_is_from_one_phase_to_the_next() {
             let table = harness::analysis::functions::table(&phases[phase].1);
             table.rows.iter().find(|row| row.name == name).map_or(0, |row| row.calls)
         };
-        // What the firmware does in each, and nowhere else.
+        // Zones are counted in the part where the firmware executes them, and in no other.
         assert_eq!((calls(1, "exactly"), calls(1, "from_here"), calls(2, "exactly")), (50, 50, 0), "{name}");
         assert_eq!((calls(2, "walk"), calls(3, "walk")), (ROUNDS * (DEPTH + 1), 0), "{name}");
         assert_eq!(calls(3, "tick_work") + calls(4, "tick_work"), 40, "{name}");
         assert_eq!(calls(3, "tick_work"), 20, "{name}");
-        // Its first instruction is the event's own.
+        // The first instruction of a part is that of the event itself.
         let whole = zone::table(&profile);
         assert!(phases[1].1.total_insns() >= row(&whole, "exactly").all.total_insns, "{name}");
     }
@@ -454,7 +454,7 @@ fn suites_assert_what_zones_take() {
     let (code, said) = write(holds);
     assert_eq!(code, 0, "{said}");
     let (code, said) = write(r#"'zone_mean("exactly") < 41', 'zone_max("exactl") < 3'"#);
-    // A name that is nowhere is a mistake in the suite, whatever else does not hold.
+    // An unknown name is a mistake in the suite, whatever other checks fail.
     assert!(
         code == 2 && said.contains("the firmware has no zone `exactl`; did you mean `exactly`?"),
         "{code} {said}"
@@ -481,7 +481,7 @@ fn what_a_zone_takes_is_kept_in_baselines_limited_and_compared() {
     assert_eq!(code, 0, "{said}");
     let (code, said) = test(all, &[]);
     assert_eq!(code, 0, "{said}");
-    // As if one time had been shorter before.
+    // Lower the shortest time in the baseline.
     let kept = std::fs::read_dir(temp.path().join("baselines/main")).unwrap().next().unwrap().unwrap().path();
     let text = std::fs::read_to_string(&kept).unwrap();
     let line = text.lines().find(|line| line.starts_with("zone\texactly\t")).unwrap_or_else(|| panic!("{text}"));

@@ -1,5 +1,6 @@
-//! The promise of zones on several CPUs, whether or not they share what QEMU has translated: each CPU's zones are its
-//! own, as long as arithmetic and a span over the same addresses say, and the same as one callback per instruction sees.
+//! The promise of zones on several CPUs, with and without shared translations: each CPU's zones are its own. They
+//! have the length that arithmetic and a span over the same addresses give, and that one callback per instruction
+//! sees.
 
 use harness::analysis::part;
 use harness::analysis::zone::{self, Row};
@@ -19,7 +20,7 @@ fn row(rows: &[Row], name: &str) -> Row {
     rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no zone {name}")).clone()
 }
 
-/// Interrupts of each CPU, as the firmware has counted them.
+/// Interrupts of each CPU, as counted by the firmware.
 fn ticks(run: &Run) -> Vec<u64> {
     let console = run.console();
     let words = console.split([' ', ',']).skip_while(|word| *word != "ticks").skip(1).take(2);
@@ -38,7 +39,7 @@ fn each_has_the_length_that_arithmetic_and_a_span_say() {
         };
         assert_eq!(numbers("exactly"), [3 * CALLS, 41, 41, 3 * CALLS * 41, 3 * CALLS * 20], "{name}");
         assert_eq!(numbers("inner"), [3 * CALLS, 21, 21, 3 * CALLS * 21, 3 * CALLS * 21], "{name}");
-        // Neither the other CPU's turns nor its own interrupts are in a zone, and the latter are in a span.
+        // The zone excludes the other CPU's turns and its own interrupts; the span includes the latter.
         let between = profile.spans.iter().find(|span| matches!(span.kind, SpanKind::Between { .. })).unwrap();
         let [calls, min, max, sum, _] = numbers("stretch");
         assert_eq!((calls, min), (3 * ROUNDS, between.min_insns), "{name}");
@@ -79,8 +80,8 @@ fn one_callback_per_instruction_sees_the_same_zones() {
             assert_eq!(plain, oracle, "{name}");
             continue;
         }
-        // When a handler of a Cortex-M has returned is asked by blocks, and not there: up to the next event what executes
-        // is the handler's. What the tick does not interrupt, and what it does itself, is the same.
+        // On Cortex-M a handler's return is noticed at the next block with a callback; up to there, instructions
+        // count for the handler. Zones that the tick does not interrupt, and the tick's own, are the same.
         assert_eq!(plain.zones.len(), oracle.zones.len(), "{name}");
         for (plain, oracle) in plain.zones.iter().zip(&oracle.zones) {
             assert_eq!((plain.name, plain.context), (oracle.name, oracle.context), "{name}");

@@ -116,7 +116,7 @@ fn a_name_that_is_none_says_what_is_near() {
 fn code_without_names_has_callers_as_other_code_has_and_no_calls_that_were_none() {
     let run = run("cortex-m3-bare-stripped", &["--exact"]).expect_code(0);
     let profile = run.profile();
-    // What executes first is a place of its own: that which main returns to.
+    // The code that executes first has its own node: the function that main returns to.
     let outside = |node: &&harness::profile::Node| !matches!(node.kind, NodeKind::Function { .. });
     let insns: u64 = profile.tree.iter().filter(outside).map(|node| node.insns).sum();
     assert_eq!(insns, 0, "instructions of the tree are in no function");
@@ -191,7 +191,8 @@ fn inlined_callers_are_in_the_exact_tree_as_they_are_in_sampled_stacks() {
             assert!(insns(&exact) > 0, "{core}: {stack} is not in {exact:#?}");
             assert_eq!(insns(&exact), insns(&sampled), "{core}: {stack}");
         }
-        // What calls itself is one path in each level, whatever is inlined between: the tree does not grow as its square.
+        // A recursive function is one path per level, even with inlined functions in between; otherwise the tree
+        // would grow with the square of the depth.
         assert!(profile.tree.len() < 60, "{core}: {} places", profile.tree.len());
     }
 }

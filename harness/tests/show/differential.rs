@@ -248,7 +248,7 @@ fn two_equal_sides_say_that_nothing_changed() {
     assert!(picture.before.iter().all(|frame| frame.title.ends_with(": the same)")));
 }
 
-/// The picture that `harness diff -o` draws of two runs, and what it prints.
+/// Compares two runs by `harness diff -o`. Returns the picture and the printed text.
 fn drawn(before: &Run, after: &Run) -> (Picture, String) {
     let temp = tempfile::tempdir().unwrap();
     let picture = temp.path().join("diff.svg");
@@ -263,7 +263,7 @@ fn runs_that_executed_the_same_to_the_instruction_differ_in_nothing_whatever_was
     for name in ["cortex-m3-freertos", "riscv64-cpp"] {
         let of = |period: &str| run(name, &["--for", "4M", "--period", period]).expect_code(0);
         let [before, after] = ["10007", "7001"].map(of);
-        // The samples alone would say otherwise.
+        // The sampled paths differ.
         let paths = |run: &Run| of_paths(&CallTree::new(&run.profile(), View::default()));
         assert_ne!(paths(&before), paths(&after), "{name}");
         let (picture, table) = drawn(&before, &after);
@@ -273,12 +273,12 @@ fn runs_that_executed_the_same_to_the_instruction_differ_in_nothing_whatever_was
         for frame in picture.before.iter().chain(&picture.after) {
             assert!(frame.title.ends_with(": the same)"), "{name}: {frame:?}");
         }
-        // What is divided as samples are says so: FreeRTOS's functions are called by several tasks. All of it together is
+        // Divided counts are marked as approximate: FreeRTOS's functions are called by several tasks. The total is
         // exact.
         let is_divided = picture.after.iter().any(|frame| frame.title.contains("\u{2248}"));
         assert_eq!(is_divided, name == "cortex-m3-freertos", "{name}");
         assert!(!picture.after[0].title.contains("\u{2248}"), "{name}: {:?}", picture.after[0]);
-        // The page beside it has none either.
+        // The report page shows no differences either.
         let temp = tempfile::tempdir().unwrap();
         let page = temp.path().join("page.html");
         let mut report = std::process::Command::new(env!("CARGO_BIN_EXE_harness"));
@@ -326,7 +326,7 @@ fn a_difference_of_what_is_sampled_has_its_error_and_no_colour_within_that() {
     let (mut errors, mut within) = (0, 0);
     for frame in frames() {
         let has_error = frame.title.contains(" \u{b1}");
-        // In front of what has an error there is no bare number.
+        // A number with an error always has the sign before it.
         assert_eq!(has_error, frame.title.contains(": \u{2248}"), "{frame:?}");
         errors += usize::from(has_error);
         if frame.title.contains("within the error of the samples") {
@@ -336,7 +336,7 @@ fn a_difference_of_what_is_sampled_has_its_error_and_no_colour_within_that() {
     }
     assert!(errors > 10 && within > 0, "{errors} errors, {within} within them");
     assert!(frames().any(|frame| hue(&frame.fill) == "red") && frames().any(|frame| hue(&frame.fill) == "blue"));
-    // All of it is exact.
+    // The total is exact.
     assert!(!picture.after[0].title.contains(['\u{2248}', '\u{b1}']), "{:?}", picture.after[0]);
 }
 
@@ -363,7 +363,7 @@ fn each_frame_says_what_it_was_and_is() {
             ("deeper (4,000 instructions before, 0 after: -4,000, -100.00%, vanished)".to_owned(), "vanished", 590.0),
         ]
     );
-    // In the scale of the wider side.
+    // Drawn in the scale of the wider side.
     assert_eq!(
         seen(&picture.after),
         [

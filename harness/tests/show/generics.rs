@@ -198,7 +198,7 @@ fn tasks_of_embassy_are_told_by_their_bodies_and_are_whole_in_a_pipe() {
         }
         // The closure that makes a task is not a task's body.
         assert!(!bodies.contains(&"embassy_demo::producer_task::{closure#0}".to_owned()), "{bodies:?}");
-        // It has no code of its own: what is shown is that of it where it is inlined.
+        // The async function has no code of its own; its part of the code that it is inlined into is shown.
         let body = shown("annotate", &run, &["producer_task (async)"]);
         let start = "producer_task (async), inlined into <embassy_executor::raw::TaskStorage<";
         assert!(body.starts_with(start), "{body}");

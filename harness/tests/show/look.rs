@@ -208,7 +208,7 @@ fn what_is_not_found_is_answered_with_what_there_is() {
     let run = freertos("riscv64");
     let message = refused(&["annotate", "crc32_bitwize"], &run);
     assert!(message.contains("did you mean `crc32_bitwise`"), "{message}");
-    // Programs are told which function has the code of what is inlined; people see that part of it.
+    // Programs get the name of the function that has the inlined code; people see that part of the code.
     let message = refused(&["callers", "shift_bit", "--json"], &run);
     assert!(message.contains("inlined into") && message.contains("crc32_bitwise"), "{message}");
     let (text, _) = look(&["annotate", "shift_bit"], &run);
@@ -301,7 +301,7 @@ fn names_that_hurt_reach_no_terminal_as_they_are() {
             let text = String::from_utf8(output.stdout).unwrap();
             assert!(output.status.success() && text.lines().count() > 10, "{args:?}\n{text}");
             assert!(!text.contains(|character: char| character.is_control() && character != '\n'), "{text:?}");
-            // Names are whole, since there is no terminal; nothing else is as wide.
+            // Names are not shortened, since the output is no terminal; all other columns are narrow.
             let shown = printable(name);
             assert!(text.contains(&*shown), "{args:?}\n{text}");
             let widths = text.lines().skip(1).map(|line| console::measure_text_width(&line.replace(&*shown, "")));

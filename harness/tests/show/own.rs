@@ -1,5 +1,5 @@
-//! The promise: a function has one number under one heading, with what is inlined into it or of its own lines, and what a
-//! verdict or a comparison names can be looked at by that name.
+//! The promise: a function's instructions have one number under one heading, either with or without its inlined
+//! functions, and each function named in a verdict or a comparison can be looked at by that name.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use harness::text::number::group;
 
 use crate::common::{Run, run};
 
-/// Standard output of a success.
+/// Standard output of a successful command.
 #[track_caller]
 fn harness(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_harness")).args(args).output().unwrap();
@@ -30,15 +30,15 @@ fn before_and_after() -> [Run; 2] {
     ["cortex-m3-freertos", "cortex-m3-freertos-O3"].map(|name| run(name, &["--for", "4M"]).expect_code(0))
 }
 
-/// The cells of a table's line, by their headings; columns are two spaces or more apart.
+/// Cell of a function's row under a heading; columns are two or more spaces apart.
 fn cell<'t>(table: &'t str, function: &str, heading: &str) -> &'t str {
     let head = table.lines().find(|line| line.starts_with("Function ")).unwrap();
     let end = head.find(heading).unwrap_or_else(|| panic!("no {heading} in {head}")) + heading.len();
-    // In brackets is what became of it.
+    // A status in brackets may follow the name.
     let name = |line: &'t str| line.split("  ").next().and_then(|name| name.split(" [").next());
     let line = table.lines().find(|line| name(line) == Some(function));
     let line = line.unwrap_or_else(|| panic!("no {function} in {table}"));
-    // Names are to the left, and numbers end where their headings do.
+    // A line that ends before the heading's end has an empty cell: numbers end where their headings do.
     if line.chars().count() < end {
         return "";
     }
@@ -62,7 +62,7 @@ fn own_lines_and_code_have_headings_of_their_own_and_the_same_numbers_everywhere
         let own = cell(&diff, &row.name, "Own after");
         assert_eq!(cell(&top, &row.name, "Instructions"), group(row.self_insns), "{}", row.name);
         assert_eq!(cell(&top, &row.name, "Own lines"), own, "{}", row.name);
-        // It is left out where it is the same.
+        // The number with inlined functions is left out where it equals the other.
         assert_eq!(if code.is_empty() { own } else { code }, group(row.self_insns), "{}: {diff}", row.name);
         both += usize::from(!code.is_empty());
     }
@@ -70,7 +70,7 @@ fn own_lines_and_code_have_headings_of_their_own_and_the_same_numbers_everywhere
     for text in [&diff, &top] {
         assert!(text.contains("with what is inlined into it"), "{text}");
     }
-    // How much each changed of itself, beside how much that is of all.
+    // Each function's own change, and its share of all instructions.
     let comparison = compare(Some(&Metrics::of(&before.profile())), &metrics);
     let fib = comparison.functions.iter().find(|change| change.name == "fib").unwrap().self_insns();
     let share = format!("+{:.2} %", 100.0 * fib.difference() as f64 / fib.before.unwrap() as f64);
@@ -112,7 +112,7 @@ fn each_function_that_a_comparison_names_can_be_looked_at_by_that_name() {
         assert!(last.split_whitespace().next() == Some(&*group(own)) && last.ends_with(&**name), "{name}: {callers}");
         assert!(callers.contains("nothing calls it: it has no code of its own"), "{callers}");
     }
-    // Programs are told to ask for a function with code.
+    // Programs get an error that tells them to ask for a function with code.
     let refused = Command::new(env!("CARGO_BIN_EXE_harness"))
         .args(["callers", path(&after), &inlined_ones[0], "--json"])
         .output()

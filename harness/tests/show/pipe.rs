@@ -1,4 +1,4 @@
-//! The promise: a reader that has seen enough (`| head`) is no error, of any command and format.
+//! The promise: a reader that closes the pipe early (`| head`) causes no error, in any command and format.
 
 use std::io::pipe;
 use std::process::{Command, Output};
@@ -28,7 +28,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let profile = run.dir.to_str().unwrap();
     for format in FORMATS.iter().filter(|format| matches!(format.writer(), Writer::File(_))) {
         assert_quiet(&["export", profile, "--format", format.name()], 0);
-        // The pipe by its name.
+        // The same pipe, by its name.
         assert_quiet(&["export", profile, "--format", format.name(), "-o", "/dev/stdout"], 0);
     }
     let shown: [&[&str]; 21] = [

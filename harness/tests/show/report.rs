@@ -71,7 +71,7 @@ fn in_task(tree: &CallTree, name: &str) -> (u64, BTreeMap<String, u64>) {
     (total, functions)
 }
 
-/// Caller of a function on the path with the most instructions in and below it.
+/// Caller of a function on the path with the most instructions.
 fn caller_of_most(tree: &CallTree, name: &str) -> String {
     let mut callers: BTreeMap<String, u64> = BTreeMap::new();
     let summed: Result<(), Infallible> = tree.each(|members, path| {
@@ -217,7 +217,7 @@ fn two_runs_are_compared_by_function_and_where_they_can_be_by_path() {
         };
         let (now, then) = (roots(&profile), roots(&before));
         let (widest, insns) = now.iter().max_by_key(|(_, insns)| **insns).unwrap();
-        // Divided as samples are, since tasks share functions: with its error.
+        // Divided counts, since tasks share functions: marked as approximate.
         let paths = format!("\u{2248}{} before", group(then[widest]));
         assert_ne!(then[widest], *insns);
         let temp = tempfile::tempdir().unwrap();
@@ -246,7 +246,7 @@ fn the_page_has_what_was_printed_and_when_where_that_is_known() {
     assert_eq!(lines[at - 2..=at], ["1", "2,000", "ab"]);
     assert!(lines.contains(&"<b>x"), "{lines:?}");
 
-    // Every run knows these times, unless its samples are so dense that it would cost time.
+    // Each run can compute these times, unless its samples are so dense that this would take time.
     for (args, is_known) in [(&["--for", "3M"][..], true), (&["--for", "3M", "--period", "100"], false)] {
         let run = run("cortex-m3-freertos", args).expect_code(0);
         let profile = run.profile();

@@ -80,7 +80,7 @@ impl Screen {
     }
 }
 
-/// Runs a command in a terminal of so many columns; `script` (util-linux) is the terminal.
+/// Runs a command in a terminal with `columns` columns; `script` (util-linux) provides the terminal.
 fn on_terminal(columns: usize, dir: &Path, words: &str) -> Screen {
     let line = format!("stty rows 24 cols {columns}; exec {} {words}", env!("CARGO_BIN_EXE_harness"));
     let mut script = Command::new("script");
@@ -102,7 +102,7 @@ fn what_takes_long_is_said_to_be_under_way_until_it_is_done() {
         script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("NO_COLOR", "1").current_dir(&temp);
         let mut script = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut shown = Vec::new();
-        // The program waits for a reader.
+        // The program blocks until its output is read.
         let mut screen = BufReader::new(script.stdout.take().unwrap());
         for byte in screen.by_ref().bytes() {
             shown.push(byte.unwrap());
@@ -203,7 +203,7 @@ fn a_machine_or_processor_that_there_is_not_is_answered_before_qemu_runs() {
         assert!(stderr.contains(said) && stderr.lines().count() == 1, "{args:?}: {stderr}");
         assert!(!dir.join("fw.profile").exists());
     }
-    // What QEMU has and the table has not still runs.
+    // A machine that QEMU has but the table of machines lacks still runs.
     let elf = image("cortex-m3-bare").display().to_string();
     let (code, _, stderr) = harness(dir, &[&elf, "--machine", "mps2-an511", "-q", "-o", "fw.profile"]);
     assert!(code == Some(0) && stderr.contains("not in the table of machines"), "{stderr}");
@@ -246,8 +246,7 @@ fn what_seldom_matters_is_shown_by_verbose() {
     for word in seldom {
         assert!(!plain.contains(word) && verbose.contains(word), "{word}\n{plain}\n{verbose}");
     }
-    // Details appear where they matter: failing firmware may be for another machine, and unnamed code has addresses
-    // only.
+    // Details are shown when they matter: for failing firmware the other machines, for unnamed code the addresses.
     let failed = run("cortex-m3-lockup-busfault", &[]);
     assert!(failed.contains("note: other machines have memory") && failed.contains("\n  not "), "{failed}");
     let stripped = run("cortex-m3-bare-stripped", &[]);
@@ -297,7 +296,7 @@ fn a_page_is_opened_by_the_command_that_the_environment_names() {
         command.args(["report", "fw.profile", "--open"]).current_dir(dir).env("BROWSER", browser);
         command.output().unwrap()
     };
-    // The pipe ends when the browser has written to it.
+    // The pipe ends once the browser's replacement has written to it.
     let (browser, seen) = (dir.join("browser"), dir.join("seen"));
     nix::unistd::mkfifo(&seen, nix::sys::stat::Mode::S_IRWXU).unwrap();
     crate::common::program(&browser, &format!("echo \"$1\" > '{}'", seen.display()));

@@ -48,7 +48,7 @@ const ORACLE: [&str; 2] = ["--oracle", "--no-stacks"];
 /// period include those at the others.
 fn compare(periods: &[u64], options: &[&str], fast_options: &[&str]) {
     in_parallel(&selected(), |name| {
-        // An image without end has a --for of its own.
+        // Images that never end have a --for of their own.
         let own_end = image_args(name).contains(&"--for");
         let options: &[&str] = if own_end { &[] } else { options };
         let measured = |period: u64, others: &[&str]| {
@@ -67,8 +67,8 @@ fn compare(periods: &[u64], options: &[&str], fast_options: &[&str]) {
     });
 }
 
-/// The oracle's profile. Of the dozen it is one of a QEMU that is used by its plugin API alone, which does not say which
-/// CPU executes where each has a cluster of its own: such an image is refused there.
+/// The oracle's profile. For the named dozen, QEMU is used by its plugin API alone. That API does not tell which CPU
+/// executes if each has a cluster of its own, so such an image is run as usual.
 fn asked(name: &str, args: &[&str]) -> Profile {
     if !is_dozen() || name.contains("-an521-amp") {
         return run(name, args).profile();
@@ -86,8 +86,8 @@ fn options_of(period: u64, options: &[&str]) -> Vec<String> {
     [format!("--period {period}")].into_iter().chain(options.iter().map(|&option| option.to_owned())).collect()
 }
 
-// The whole run, however long, at the default period. At shorter periods only the first part, to save time, and less
-// of it for the dozen.
+// At the default period, whole runs are compared. At shorter periods only the first part is, to save time, and less
+// of it for the named dozen.
 
 #[test]
 fn period_1_equals_the_oracle() {

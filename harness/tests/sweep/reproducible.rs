@@ -58,7 +58,7 @@ fn two_runs_of_every_image_give_identical_bytes() {
             for ((file, one), (_, two)) in here_files.iter().zip(&there_files) {
                 assert!(one == two, "{name}: {file} differs between two runs");
             }
-            // All lines but the one with the files' location.
+            // All lines but the one with the profile's path.
             let table = |run: &Run| {
                 run.stdout.lines().filter(|line| !line.starts_with("profile in")).collect::<Vec<_>>().join("\n")
             };

@@ -1,4 +1,4 @@
-//! RV32 and RV64. Separate from Thumb, because the two share nothing but the questions asked.
+//! RV32 and RV64. Separate from Thumb, because the two share nothing but the interface.
 //!
 //! Sections are those of The RISC-V Instruction Set Manual, Volume I: Unprivileged Architecture,
 //! version 20240411 (the instruction listings are its chapter "RV32/64G Instruction Set Listings").

@@ -1,5 +1,5 @@
 //! Thumb of the M profile, Armv6-M to Armv8.1-M. Separate from RISC-V, because the two share nothing but the
-//! questions asked.
+//! interface.
 //!
 //! One decoder serves the three architectures. Armv7-M instructions are undefined on Armv6-M: QEMU raises that at
 //! translation and ends the block, so the answer for them does not matter.

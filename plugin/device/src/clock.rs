@@ -1,11 +1,11 @@
-//! Frequencies: a clock is another one or a number of Hz, multiplied and divided by what the firmware has written.
+//! Clock frequencies: each clock is a number of Hz or another clock, multiplied and divided by register fields.
 
 use wire::chip::{Chip, Factor};
 
-/// Deeper than any chip's tree; what goes round in circles ends here, as a clock that stands.
+/// Deeper than the clock tree of any chip; a circular chain of clocks ends here, as a stopped clock.
 const MAX_DEPTH: u32 = 16;
 
-/// Evaluates a factor. `register` says what a register holds, by its block and its index there.
+/// Evaluates a factor. `register` returns a register's value, by its block and its index in the block.
 pub(crate) fn factor(factor: &Factor, register: &impl Fn(u32, u32) -> u32) -> u64 {
     let value = factor.field.of(register(factor.block, factor.field.register));
     if let Some(last) = factor.map.last() {

@@ -1,16 +1,16 @@
-//! A counter: its value follows from the time since it was last set going, so that none is lost however seldom it is
-//! looked at.
+//! A counter: its value is computed from the time since it was last set, so no tick is lost, however rarely it is
+//! read.
 
 use crate::NS_PER_S;
 
-/// Speed of a counter, and how far it counts.
+/// Speed and range of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// Frequency of its clock; 0: it stands.
+    /// Frequency of its clock in Hz; 0 for a stopped clock.
     pub(crate) hz: u64,
     /// Divisor of that frequency, at least 1.
     pub(crate) divisor: u64,
-    /// Values that it has: behind the last one it begins again at 0. At least 1.
+    /// Number of values, at least 1: after the last one the counter wraps to 0.
     pub(crate) values: u128,
     /// Whether it runs.
     pub(crate) is_running: bool,
@@ -24,7 +24,7 @@ impl Pace {
         u128::from(ns) * u128::from(self.hz) / (NS_PER_S * u128::from(self.divisor))
     }
 
-    /// Nanoseconds until so many ticks have passed.
+    /// Nanoseconds until `ticks` ticks have passed.
     fn ns(&self, ticks: u128) -> u64 {
         let ns = (ticks * NS_PER_S * u128::from(self.divisor)).div_ceil(self.hz.into());
         u64::try_from(ns).unwrap_or(u64::MAX)
@@ -35,11 +35,11 @@ impl Pace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counting {
     pace: Pace,
-    /// When it was last set going.
+    /// Time in ns when it was last set.
     begin_ns: u64,
-    /// Its value then.
+    /// Value at that time.
     begin: u128,
-    /// Ticks since then whose crossings have been told.
+    /// Ticks since that time whose crossings are reported already.
     told: u128,
 }
 
@@ -52,46 +52,46 @@ impl Counting {
         self.pace
     }
 
-    /// Its value.
+    /// Value at a time.
     pub(crate) fn value(&self, now_ns: u64) -> u128 {
         (self.begin + self.pace.ticks(now_ns.saturating_sub(self.begin_ns))) % self.pace.values
     }
 
-    /// Goes on from now at another pace.
+    /// Changes the pace; the value stays.
     pub(crate) fn change(&mut self, pace: Pace, now_ns: u64) {
         let value = self.value(now_ns) % pace.values;
         self.pace = pace;
         self.set(value, now_ns);
     }
 
-    /// Goes on from now with another value.
+    /// Changes the value; the pace stays.
     pub(crate) fn set(&mut self, value: u128, now_ns: u64) {
         (self.begin, self.begin_ns, self.told) = (value % self.pace.values, now_ns, 0);
     }
 
-    /// Whether it has come to a value since that was last told; `until` is [`Counting::ticks`].
+    /// Whether it has reached a value between the last [`Counting::tell`] and `until` ticks ([`Counting::ticks`]).
     pub(crate) fn has_passed(&self, value: u128, until: u128) -> bool {
         let Pace { values, .. } = self.pace;
         if value >= values {
             return false;
         }
-        // Rounds completed past the value; a round is added so that nothing is below 0.
+        // Rounds completed past the value. One round is added, so that the difference is not negative.
         let rounds = |ticks: u128| (self.begin + ticks + values - value) / values;
         rounds(until) > rounds(self.told)
     }
 
-    /// Ticks since it was set going.
+    /// Ticks since it was last set.
     pub(crate) fn ticks(&self, now_ns: u64) -> u128 {
         self.pace.ticks(now_ns.saturating_sub(self.begin_ns))
     }
 
-    /// All crossings up to now have been told.
+    /// Marks all crossings up to `ticks` as reported.
     pub(crate) fn tell(&mut self, ticks: u128) {
-        // A look from outside of the processor may be at a time that a look from inside is past already.
+        // A read from outside of the processor may carry an earlier time than the last read from inside.
         self.told = self.told.max(ticks);
     }
 
-    /// When it next comes to a value, counted from what has been told.
+    /// Time in ns when it next reaches a value, from the last reported tick on; None if it never does.
     pub(crate) fn next(&self, value: u128) -> Option<u64> {
         let Pace { values, is_running, hz, .. } = self.pace;
         if !is_running || hz == 0 || value >= values {
@@ -110,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a counter that takes every tick.
+        /// Comparison with a counter that takes every tick.
         #[test]
         fn a_counter_is_as_one_that_takes_every_tick(
             hz in 1u64..2_000_000_000, divisor in 1u64..70_000, values in 1u128..40, begin in 0u128..40,
@@ -125,7 +125,7 @@ mod tests {
                 now += step;
                 let until = u128::from(now - 1000) * u128::from(hz) / (NS_PER_S * u128::from(divisor));
                 let mut passed = false;
-                // More rounds than one cross every value once more: two are enough to say so.
+                // Every value is crossed within one round, so two rounds are enough.
                 let many = until - ticks;
                 for _ in 0..many.min(2 * values) {
                     count = (count + 1) % values;

@@ -1,4 +1,4 @@
-//! Accesses of register blocks, and what follows from them.
+//! Accesses of register blocks, and their effects.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,7 +8,7 @@ use crate::NS_PER_S;
 use crate::clock;
 use crate::counter::{Counting, Pace};
 
-/// Rules that set off one another, at most: what goes round in circles ends here.
+/// Longest chain of rules that trigger one another; circular rules end here.
 const MAX_DEPTH: u32 = 16;
 
 /// Instructions that a byte of a transfer takes.
@@ -26,36 +26,36 @@ pub trait Host {
     fn now_ns(&mut self) -> u64;
     /// Sets an interrupt line of the processor.
     fn set_line(&mut self, line: u32, is_raised: bool);
-    /// Calls [`Device::wake`] then; None: not at all. Only the last of these counts.
+    /// Requests a call of [`Device::wake`] at this time; None: no call. Replaces the previous request.
     fn wake_at(&mut self, ns: Option<u64>);
     /// Writes to the console.
     fn print(&mut self, byte: u8);
-    /// Reads memory of the chip; false: it has none there.
+    /// Reads memory of the chip; false if there is no memory at the address.
     fn read_memory(&mut self, address: u64, to: &mut [u8]) -> bool;
-    /// Writes memory of the chip; false: it has none there.
+    /// Writes memory of the chip; false if there is no memory at the address.
     fn write_memory(&mut self, address: u64, from: &[u8]) -> bool;
     /// Clears bits of flash, by the memory's index.
     fn program(&mut self, memory: u32, offset: u64, bytes: &[u8]);
-    /// Sets a stretch of flash to 0xff.
+    /// Sets a range of flash to 0xff.
     fn erase(&mut self, memory: u32, offset: u64, bytes: u64);
-    /// The processor's clock has another frequency.
+    /// Receives the processor's new clock frequency.
     fn set_cpu_clock(&mut self, hz: u64);
-    /// SysTick's external clock has another frequency.
+    /// Receives the new frequency of SysTick's external clock.
     fn set_systick_clock(&mut self, hz: u64);
-    /// The firmware has let a watchdog, by its block, run out: the chip would have been reset.
+    /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
 }
 
 /// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Value that was read; 0 of a write.
+    /// Value that was read; 0 for a write.
     pub value: u32,
-    /// Whether a register answered that is described.
+    /// Whether the chip file describes the register.
     pub is_modelled: bool,
 }
 
-/// An effect that is put off.
+/// A delayed effect.
 #[derive(Clone, Copy, Debug)]
 enum Later {
     Follow(usize),
@@ -67,17 +67,17 @@ enum Later {
 /// A block's state.
 struct State {
     values: Vec<u32>,
-    /// Registers by their offsets.
+    /// Indices of the registers by offset.
     by_offset: BTreeMap<u64, u32>,
-    /// Words that were written where no register is described.
+    /// Words written to offsets without a described register.
     others: BTreeMap<u64, u32>,
     counters: Vec<Counting>,
-    /// Bytes that have been received of a transfer; None: it does not run.
+    /// Bytes received in each transfer; None: it is not running.
     received: Vec<Option<u32>>,
     random: u64,
-    /// When each watchdog was fed; None: it does not run.
+    /// Time in ns when each watchdog was last fed; None: it is not running.
     fed_ns: Vec<Option<u64>>,
-    /// Whether each of its interrupts is raised.
+    /// Whether each interrupt of the block is raised.
     raised: Vec<bool>,
 }
 
@@ -85,14 +85,14 @@ struct State {
 pub struct Device {
     chip: Chip,
     states: Vec<State>,
-    /// By time, and in the order in which they were put off.
+    /// Delayed effects with their blocks, by due time and by order of request.
     later: BTreeMap<(u64, u64), (usize, Later)>,
     put_off: u64,
     input: VecDeque<u8>,
     hz: Vec<u64>,
     /// Blocks whose registers clocks depend on.
     clock_blocks: BTreeSet<u32>,
-    /// Number of interrupts that raise each line.
+    /// Number of raised interrupts on each line.
     lines: BTreeMap<u32, u32>,
 }
 
@@ -125,12 +125,12 @@ impl Device {
         }
     }
 
-    /// The chip that it is of.
+    /// Chip description.
     pub fn chip(&self) -> &Chip {
         &self.chip
     }
 
-    /// Says how fast the clocks are, and raises what is raised at reset.
+    /// Reports the clock frequencies to the host, and raises the lines that are raised at reset.
     pub fn begin(&mut self, host: &mut impl Host) {
         if let Some(clock) = self.chip.cpu_clock {
             host.set_cpu_clock(self.hz(clock));
@@ -160,7 +160,7 @@ impl Device {
         Access { value: (value >> shift) & mask, is_modelled: true }
     }
 
-    /// Writes `bytes` bytes at an offset of a block. Returns whether a register took them that is described.
+    /// Writes `bytes` bytes at an offset of a block. Returns whether the chip file describes the register.
     pub fn write(&mut self, block: usize, offset: u64, bytes: u32, value: u32, host: &mut impl Host) -> bool {
         self.advance(host);
         let shift = (offset % 4) as u32 * 8;
@@ -188,7 +188,7 @@ impl Device {
         true
     }
 
-    /// Stores to flash: clears bits where the controller lets it.
+    /// Writes to flash: clears bits where the flash controller permits it.
     pub fn write_flash(&mut self, memory: u32, offset: u64, bytes: &[u8], host: &mut impl Host) {
         self.advance(host);
         for block in 0..self.chip.blocks.len() {
@@ -206,13 +206,13 @@ impl Device {
         self.plan(host);
     }
 
-    /// Does what was due by now.
+    /// Applies all effects that are due, and requests the next call.
     pub fn wake(&mut self, host: &mut impl Host) {
         self.advance(host);
         self.plan(host);
     }
 
-    /// A byte has been typed on the console.
+    /// Takes a byte that was typed on the console.
     pub fn receive(&mut self, byte: u8, host: &mut impl Host) {
         self.advance(host);
         self.input.push_back(byte);
@@ -224,7 +224,7 @@ impl Device {
         self.plan(host);
     }
 
-    /// A clock's frequency now.
+    /// Current frequency of a clock in Hz.
     pub fn hz(&self, clock: u32) -> u64 {
         self.hz.get(clock as usize).copied().unwrap_or(0)
     }
@@ -281,7 +281,7 @@ impl Device {
         value
     }
 
-    /// A register's value as it would be read.
+    /// Value that a read of the register would return.
     fn peek(&self, block: usize, register: u32, host: &mut impl Host, depth: u32) -> u32 {
         let of = &self.chip.blocks[block];
         let one = &of.registers[register as usize];
@@ -337,7 +337,7 @@ impl Device {
         }
         if let Some(other) = one.upper_clears {
             redirected = true;
-            // What is set and cleared at once is set.
+            // A bit that is both set and cleared ends up set.
             let clears = (written >> 16) & !(written & 0xffff);
             let old = self.states[block].values[other as usize];
             self.change(block, other, old & !clears, host, 0);
@@ -356,7 +356,7 @@ impl Device {
         self.written(block, register, written, lanes, host, 0);
     }
 
-    /// Does what writing does beside changing the register.
+    /// Applies the effects of a write other than the new register value.
     fn written(&mut self, block: usize, register: u32, written: u32, lanes: u32, host: &mut impl Host, depth: u32) {
         if depth == 0 {
             for index in 0..self.chip.blocks[block].ports.len() {
@@ -397,7 +397,7 @@ impl Device {
         self.apply(block, &settings, host, depth + 1);
     }
 
-    /// Sets fields, which does what writing them would.
+    /// Sets fields, with the effects of writing them.
     fn apply(&mut self, block: usize, settings: &[Setting], host: &mut impl Host, depth: u32) {
         for setting in settings {
             let Field { register, mask } = setting.field;
@@ -412,7 +412,7 @@ impl Device {
         self.pace_counters(block, host);
     }
 
-    /// Changes a register, and what follows it.
+    /// Changes a register and the fields that follow it.
     fn change(&mut self, block: usize, register: u32, new: u32, host: &mut impl Host, depth: u32) {
         let old = std::mem::replace(&mut self.states[block].values[register as usize], new);
         if old == new || depth >= MAX_DEPTH {
@@ -453,7 +453,7 @@ impl Device {
             }
             let values = &mut self.states[block].values;
             let (dividend, divisor) = (values[divider.dividend as usize], values[divider.divisor as usize]);
-            // By 0 the quotient is -1, or 1 for a negative dividend.
+            // Division by 0: the quotient is -1, or 1 for a negative dividend.
             let (quotient, remainder) = if divider.is_signed {
                 let (dividend, divisor) = (dividend.cast_signed(), divisor.cast_signed());
                 let by_0 = if dividend < 0 { 1 } else { -1 };
@@ -495,7 +495,7 @@ impl Device {
                         wanted -= if erase.is_address { page_bytes } else { 1 };
                         size = last;
                     }
-                    // All behind those that are listed are as the last one.
+                    // All pages behind the listed ones have the size of the last one.
                     let listed: u64 = erase.page_bytes.iter().sum();
                     if begin >= listed {
                         begin = if erase.is_address {
@@ -528,7 +528,7 @@ impl Device {
         }
     }
 
-    /// Goes on at the pace that the registers say now.
+    /// Updates the counters' paces from the registers.
     fn pace_counters(&mut self, block: usize, host: &mut impl Host) {
         let now = host.now_ns();
         for index in 0..self.states[block].counters.len() {
@@ -540,7 +540,7 @@ impl Device {
         }
     }
 
-    /// Bits written as 1 that clear counters, copy their values, start or stop transfers.
+    /// Handles bits that act when 1 is written: they clear counters, capture their values, start or stop transfers.
     fn pulse(&mut self, block: usize, register: u32, written: u32, host: &mut impl Host, depth: u32) {
         let is_it = |field: &Field| field.register == register && field.mask & written != 0;
         let is_one = |field: &Option<Field>| field.as_ref().is_some_and(is_it);
@@ -582,7 +582,7 @@ impl Device {
 
     // Ports.
 
-    /// The block that has the console's input: the first that receives.
+    /// Block that receives the console's input: the first one with a receiving port or transfer.
     fn receiver(&self) -> Option<usize> {
         (0..self.chip.blocks.len()).find(|&block| {
             let of = &self.chip.blocks[block];
@@ -602,7 +602,7 @@ impl Device {
         self.put_off(block, TRANSFER_INSNS.saturating_mul(u64::from(count).max(1)), Later::Sent(index), host);
     }
 
-    /// The line of a port has become idle, if nothing has come since.
+    /// Applies the settings for an idle line, if no byte has arrived since.
     fn idle(&mut self, block: usize, port: usize, host: &mut impl Host) {
         if self.input.is_empty() {
             let settings = self.chip.blocks[block].ports[port].idle.clone();
@@ -620,7 +620,7 @@ impl Device {
         self.apply(block, &transfer.set, host, 0);
     }
 
-    /// Gives what has been typed to a transfer that waits for it.
+    /// Moves typed bytes to the running receive transfers.
     fn fill(&mut self, block: usize, host: &mut impl Host) {
         for index in 0..self.chip.blocks[block].transfers.len() {
             while let Some(received) = self.states[block].received[index] {
@@ -649,7 +649,7 @@ impl Device {
         }
     }
 
-    /// Has the flags of a port say whether there is something to be read.
+    /// Updates the port flags that say whether a byte is waiting.
     fn offer(&mut self, block: usize, host: &mut impl Host) {
         for index in 0..self.chip.blocks[block].ports.len() {
             let port = self.chip.blocks[block].ports[index].clone();
@@ -699,7 +699,7 @@ impl Device {
 
     // Time.
 
-    /// Does what was due by now.
+    /// Applies all effects that are due.
     fn advance(&mut self, host: &mut impl Host) {
         let now = host.now_ns();
         while let Some(entry) = self.later.first_entry()
@@ -730,7 +730,8 @@ impl Device {
         }
     }
 
-    /// Does what a block's counters have come to. Returns whether they have come to something.
+    /// Applies the effects of counters that have reached a compare value or overflowed. Returns whether there were
+    /// any.
     fn count(&mut self, block: usize, now: u64, host: &mut impl Host) -> bool {
         let mut is_anything = false;
         for index in 0..self.chip.blocks[block].counters.len() {
@@ -745,7 +746,7 @@ impl Device {
                     let Compare { value, enabled, clears, .. } = &compares[compare];
                     let is_enabled = enabled.as_ref().is_none_or(|field| self.field(block, field) != 0);
                     let mut value = u128::from(self.field(block, value));
-                    // What begins again there does so instead of coming to it.
+                    // A counter that is cleared at this value wraps to 0 instead of reaching it.
                     if clears.as_ref().is_some_and(|field| self.field(block, field) != 0) {
                         value %= counting.pace().values;
                     }
@@ -783,7 +784,8 @@ impl Device {
         self.pace_counters(block, host);
     }
 
-    /// Says when something is due next that the firmware could notice without looking.
+    /// Requests the next wake-up: the time of the next effect that the firmware can notice without reading a
+    /// register.
     fn plan(&mut self, host: &mut impl Host) {
         let mut next = self.later.keys().next().map(|key| key.0);
         let mut at = |ns: Option<u64>| next = next.into_iter().chain(ns).min();
@@ -812,7 +814,7 @@ impl Device {
         host.wake_at(next);
     }
 
-    /// Whether one of these would raise an interrupt, or set off something that may.
+    /// Whether one of these settings would raise an interrupt, or fire a trigger that may.
     fn interrupts(&self, block: usize, settings: &[Setting]) -> bool {
         let of = &self.chip.blocks[block];
         let is_set = |field: &Field, setting: &Setting| {
@@ -850,7 +852,7 @@ impl Device {
         }
     }
 
-    /// Brings what depends on a block's registers up to date: flags of its ports, interrupt lines.
+    /// Updates all that depends on a block's registers: transfers, port flags, interrupt lines.
     fn settle(&mut self, block: usize, host: &mut impl Host) {
         self.fill(block, host);
         self.offer(block, host);
@@ -883,7 +885,7 @@ impl State {
             others: BTreeMap::new(),
             counters: Vec::new(),
             received: vec![None; block.transfers.len()],
-            // Never 0, which would stay so.
+            // Nonzero: xorshift maps 0 to 0.
             random: seed.wrapping_add(block.start).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             fed_ns: vec![None; block.watchdogs.len()],
             raised: vec![false; block.interrupts.len()],
@@ -903,12 +905,12 @@ fn counting_upper(counting: &Counting, now_ns: u64) -> u32 {
     (counting.value(now_ns) >> 32) as u32
 }
 
-/// The bits of so many bytes.
+/// Mask of the lowest `bytes` bytes.
 fn lanes(bytes: u32) -> u32 {
     u32::MAX >> (32 - bytes.clamp(1, 4) * 8)
 }
 
-/// A register's bits after a write: as they are written, toggled, set or cleared.
+/// New value of a register: bits replaced (0), toggled (1), set (2) or cleared, by `operation`.
 fn combine(old: u32, value: u32, lanes: u32, operation: u64) -> u32 {
     match operation {
         0 => (old & !lanes) | (value & lanes),
@@ -951,7 +953,7 @@ mod tests {
         Cause, Clock, Erase, Flash, Follow, Interrupt, Memory, Port, Register, Source, Transfer, Trigger, Watchdog,
     };
 
-    /// A machine that only takes note.
+    /// A machine that records all calls.
     #[derive(Default)]
     struct Noted {
         ns: u64,
@@ -1003,7 +1005,7 @@ mod tests {
     }
 
     impl Noted {
-        /// Lets time pass, as QEMU does: what is due is done when it is due.
+        /// Lets time pass as QEMU does: calls `wake` at each due time.
         fn pass(&mut self, device: &mut Device, ns: u64) {
             let end = self.ns + ns;
             while let Some(due) = self.due_ns.filter(|&due| due <= end) {
@@ -1121,7 +1123,7 @@ mod tests {
         assert_eq!(device.read(0, 11, 1, &mut noted).value, 0xab);
     }
 
-    /// R0 runs, R1 the reload, R2 status, R3 enable, R4 the counter, R5 what is compared.
+    /// R0: running, R1: reload, R2: status, R3: enable, R4: counter, R5: compare value.
     fn timer() -> Block {
         Block {
             registers: registers(6),
@@ -1165,7 +1167,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever the firmware looks, and however often QEMU wakes the timer: the same.
+        /// Reads at any times and any number of wake-ups give the same result.
         #[test]
         fn what_a_timer_has_done_does_not_depend_on_when_it_is_looked_at(
             reload in 0u32..50, compare in 0u32..60, looks in prop::collection::vec(0u64..200_000, 1..20),
@@ -1186,14 +1188,14 @@ mod tests {
             prop_assert_eq!(read(&mut device, &mut noted, 4), read(&mut other, &mut others, 4));
         }
 
-        /// No access does more than it may, whatever is accessed.
+        /// No access panics.
         #[test]
         fn no_access_ends_in_a_panic(
             accesses in prop::collection::vec((any::<bool>(), 0u64..0x100, 0u32..3, any::<u32>()), 1..60),
         ) {
             let mut block = timer();
             let follow = |target, source| Follow { target, source, after_insns: 0, is_inverted: true };
-            // In a circle.
+            // Two fields that follow each other.
             block.follows.push(follow(field(2, 1), field(3, 1)));
             block.follows.push(follow(field(3, 1), field(2, 1)));
             block.triggers.push(Trigger { field: field(2, 2), set: vec![set(3, 2, 1)], ..Trigger::default() });
@@ -1246,7 +1248,7 @@ mod tests {
 
     #[test]
     fn transfers_take_the_bus_by_themselves() {
-        // R0 start of sending, R1 of receiving, R2 pointer, R3 count, R4 amount, R5 what has happened.
+        // R0: start of sending, R1: start of receiving, R2: pointer, R3: count, R4: amount, R5: events.
         let transfer = |is_receive, start, event| Transfer {
             is_receive,
             start: field(start, 1),

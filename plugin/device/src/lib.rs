@@ -1,7 +1,8 @@
-//! The register blocks of a chip: what the rules of its chip file ([`wire::chip`]) make of each access.
+//! The register blocks of a chip: the effects of each access, by the rules of its chip file ([`wire::chip`]).
 //!
-//! Nothing in here knows a chip, nor QEMU: time, interrupt lines, memory and the console are a [`Host`]'s. All that happens
-//! depends on the accesses and on the host's time alone, which is that of the instructions: the same bytes every run.
+//! The crate is independent of any chip and of QEMU: a [`Host`] provides time, interrupt lines, memory and the
+//! console. All effects depend on the accesses and on the host's time alone, which follows from the instructions:
+//! every run is the same.
 //!
 //! | | |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Straight-line code as it is counted, and translated blocks as their callbacks see them.
+//! Straight-line code and translated blocks, the units of counting.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -6,18 +6,18 @@ use std::num::NonZeroU16;
 use wire::counters::{CLOCK, FIRST_SITE, LAST, OPEN};
 use wire::definition::Transfer;
 
-/// Straight-line code: what a counter counts.
+/// Straight-line code with one counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Segment {
     /// Address of its first instruction.
     pub pc: u64,
     /// Bytes of each instruction.
     pub sizes: Box<[u8]>,
-    /// The call or jump that it ends in.
+    /// Call or jump at its end.
     pub transfer: Option<Transfer>,
 }
 
-/// A translated block as its callbacks see it.
+/// A translated block, as callbacks see it.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// Address of its first instruction.
@@ -26,8 +26,8 @@ pub struct Block {
     pub sizes: Box<[u8]>,
     /// Slot and number of instructions of each segment.
     pub segments: Box<[(u32, u32)]>,
-    /// Where the block is counted as a whole, as one segment, but can be left early: how many instructions have started
-    /// at each point where it can be, in order. None: each segment starts as a whole.
+    /// Numbers of started instructions at each point where the block can be left early, in order, if it is counted as
+    /// a whole, as one segment. Empty: each segment starts as a whole.
     pub exits: Box<[u32]>,
 }
 
@@ -42,7 +42,7 @@ impl Block {
         self.sizes.len() as u64
     }
 
-    /// How many instructions the `index`-th's segment has after it.
+    /// Number of instructions after the `index`-th in its segment.
     pub fn after_in_segment(&self, index: u64) -> u64 {
         let mut end = 0;
         let ends = self.segments.iter().map(|&(_, length)| {
@@ -65,17 +65,17 @@ impl Block {
     }
 }
 
-/// What generated code does to a cell of the vCPU that executes.
+/// Operation of generated code on a cell of the executing vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It adds to it, and drops what is carried beyond 64 bits.
+    /// Adds to the cell, modulo 2^64.
     Add {
         /// The cell.
         slot: u32,
-        /// As much.
+        /// The amount.
         amount: u64,
     },
-    /// It stores a number there.
+    /// Stores a number in the cell.
     Store {
         /// The cell.
         slot: u32,
@@ -84,7 +84,7 @@ pub enum Step {
     },
 }
 
-/// What is counted where an instruction starts.
+/// Counting that generated code does at an instruction.
 #[derive(Clone, Copy, Debug)]
 pub enum Count {
     /// A segment.
@@ -94,7 +94,7 @@ pub enum Count {
         /// Its length.
         insns: u32,
     },
-    /// The whole block, and how far it has come.
+    /// The whole block, and its progress.
     Whole {
         /// Its counter.
         slot: u32,
@@ -103,23 +103,23 @@ pub enum Count {
         /// See [`progress`].
         progress: u64,
     },
-    /// Nothing, but the block has come that much further.
+    /// Progress in the block only.
     Further {
         /// See [`progress`].
         progress: u64,
     },
-    /// Nothing, but the block cannot be left early any more.
+    /// Note only that the block cannot be left early any more.
     Closed,
 }
 
 impl Count {
-    /// What generated code does. `is_first`: at the block's first instruction; `overwrites_last`: the block as it ends
-    /// leaves a site's number in the LAST cell, and cannot be left before.
+    /// Operations of generated code. `is_first`: at the block's first instruction. `overwrites_last`: the block
+    /// always ends by storing a site's number in the LAST cell, and cannot be left before.
     pub fn steps(self, is_first: bool, overwrites_last: bool) -> impl Iterator<Item = Step> {
         let add = |slot, amount| Some(Step::Add { slot, amount });
         let store = |value| Some(Step::Store { slot: LAST, value });
         let steps = match self {
-            // A transfer of control before this block has arrived.
+            // Any transfer of control before this block has arrived.
             Count::Segment { slot, insns } => {
                 let arrived = if is_first && !overwrites_last { store(0) } else { None };
                 [add(CLOCK, insns.into()), add(slot, 1), arrived]
@@ -134,7 +134,7 @@ impl Count {
     }
 }
 
-/// What is counted at which instruction of the block with a number, by their indices.
+/// Counting points of block `number`: index of the instruction, and what is counted there.
 pub fn counts(number: usize, Block { segments, exits, .. }: &Block) -> Vec<(usize, Count)> {
     let progress = |exit: usize| progress(number, exit).unwrap_or(0);
     if let ([(slot, insns)], [.., close]) = (&segments[..], &exits[..]) {
@@ -162,11 +162,11 @@ pub struct Blocks {
     numbers: HashMap<BlockKey, usize>,
 }
 
-/// What tells blocks apart: segments, whose slots know their code, and exits.
+/// Identity of a block: its segments, whose slots stand for their code, and its exits.
 type BlockKey = (Box<[(u32, u32)]>, Box<[u32]>);
 
 impl Blocks {
-    /// The number of a block.
+    /// Number of a block, which is added if it is new.
     pub fn number(&mut self, block: Block) -> usize {
         *self.numbers.entry((block.segments.clone(), block.exits.clone())).or_insert_with(|| {
             self.list.push(block);
@@ -174,7 +174,7 @@ impl Blocks {
         })
     }
 
-    /// How many there are, which is the next one's number.
+    /// Number of blocks, which is also the next block's number.
     pub fn count(&self) -> usize {
         self.list.len()
     }
@@ -185,13 +185,14 @@ impl Blocks {
     }
 }
 
-/// A block's number and the index of one of its instructions, in the one number a callback is given.
+/// Packs a block's number and the index of one of its instructions into a callback's number.
 pub fn insn_id(block: usize, index: usize) -> usize {
     const { assert!(usize::BITS == 64, "the plugin packs two numbers into a pointer") };
     block << 16 | index
 }
 
-/// A block's number and the time in which no exception starts there, in the one number that a callback is given.
+/// Packs a block's number and an epoch without exceptions at it ([`crate::guest::Guest::epoch_without_exception`])
+/// into a callback's number.
 pub fn arrival_id(block: usize, epoch: Option<NonZeroU16>) -> usize {
     insn_id(block, epoch.map_or(0, |epoch| epoch.get().into()))
 }
@@ -201,8 +202,8 @@ pub fn from_arrival_id(id: usize) -> (usize, Option<NonZeroU16>) {
     (id >> 16, NonZeroU16::new(id as u16))
 }
 
-/// A block's number and that of its next exit, as the one number that the LAST cell holds: a small one, so that host code
-/// has it in its instructions. None: it would not fit.
+/// Packs a block's number and that of its next exit into the number for the LAST cell. It is small, so that it fits
+/// an immediate of the host's code. None: it would not fit.
 pub fn progress(block: usize, exit: usize) -> Option<u64> {
     let progress = (block as u64) << EXIT_BITS | exit as u64;
     (progress < FIRST_SITE && exit >> EXIT_BITS == 0).then_some(progress)
@@ -216,7 +217,7 @@ pub fn from_progress(progress: u64) -> (usize, usize) {
     ((progress >> EXIT_BITS) as usize, (progress & ((1 << EXIT_BITS) - 1)) as usize)
 }
 
-/// The [`insn_id`] of an instruction that waits, and whether it waits for an event.
+/// Packs the [`insn_id`] of a waiting instruction with whether it waits for an event.
 pub fn wait_id(insn_id: usize, is_for_event: bool) -> usize {
     insn_id << 1 | usize::from(is_for_event)
 }

@@ -1,17 +1,17 @@
-//! What is due when: a vCPU's clock, and the events it is set to.
+//! A vCPU's clock, and the events that it is set to.
 //!
-//! Clock arithmetic. `clock` counts up by the length of every segment that starts. It is set so that
-//! it equals [`DUE`] after the instruction at which the next event is due; `origin` is the value it
-//! would have had at the window's first instruction, so `clock - origin` is the number of
-//! instructions so far. A block of `n` instructions calls back when `clock + n >= DUE` at its start.
-//! The event may then fall into this block, or, if the block is left early, into a later one: the
-//! block is *suspected* and the alarm set, so that the next block calls back and can tell.
+//! Clock arithmetic. `clock` counts up by the length of every segment that starts. It is set so that it equals
+//! [`DUE`] after the instruction at which the next event is due; `origin` is the value it would have had at the
+//! window's first instruction, so `clock - origin` is the number of instructions so far. A block of `n` instructions
+//! calls back when `clock + n >= DUE` at its start. The event may then fall into this block, or, if the block is left
+//! early, into a later one: the block is *suspected* and the alarm set, so that the next block calls back and
+//! decides.
 //!
 //! A block that is counted as a whole adds its length at its start, and [`OPEN`] until it cannot be left early any
-//! more. So the clock is ahead while it runs, when nothing looks, and when it has been left early. Then the next block
-//! calls back, whatever the time is, and takes back what has not started ([`left_early`]).
+//! more. So the clock is ahead while the block runs, when nothing reads it, and after the block was left early. Then
+//! the next block calls back at any time, and takes back the instructions that did not start ([`left_early`]).
 //!
-//! The clock only says what is due ([`Clock::due`]). What is done about it is for the top ([`crate::state`]).
+//! The clock only tells which events are due ([`Clock::due`]); the top ([`crate::state`]) handles them.
 
 use wire::control::{End, Word};
 use wire::counters::{ALARM, CLOCK, DUE, LAST, OPEN, ORIGIN};
@@ -21,13 +21,13 @@ use wire::request::Request;
 use crate::block::{Blocks, from_progress};
 use crate::ledger::{Counters, Ledger};
 
-/// Makes the next block call back; apart from [`ALARM`], which says that a transfer is open.
+/// Makes the next block call back. A bit apart from [`ALARM`], which marks an open transfer.
 const RECHECK: u64 = OPEN << 1;
 
 /// The clock without the alarms.
 const TIME: u64 = ALARM - 1;
 
-/// The vCPU whose instructions say when something is typed.
+/// The vCPU whose instructions schedule console input.
 pub const TIMEKEEPER: u32 = 0;
 
 /// The events of a run, by vCPU.
@@ -40,16 +40,16 @@ pub struct Clock {
     from: Vec<u64>,
     until: Vec<u64>,
     is_window_open: bool,
-    /// Instruction of the run at which the console's input is to be looked after.
+    /// Instruction of the run at which console input may be due.
     input_at: Option<u64>,
-    /// Distance of looks at how much has been written.
+    /// Instructions between two checks of the output's size.
     look_insns: Option<u64>,
-    /// Instruction of the run at which a debugger has it held.
+    /// Instruction of the run at which the debugger holds it.
     hold_at: Option<u64>,
-    /// So many instructions before an event, blocks begin to call back for it.
+    /// Distance from an event at which blocks begin to call back for it.
     early_insns: u64,
-    /// The timekeeper's instruction of the window at which half of it is over, as long as that is to come. None: no limit
-    /// says how long it is.
+    /// Timekeeper's instruction at the middle of the window, until it is reached. None: the window has no known
+    /// length.
     half_at: Option<u64>,
     /// Length of a slice, and the timekeeper's instruction of the window at which the next one ends.
     slice_insns: Option<u64>,
@@ -65,11 +65,11 @@ struct Vcpu {
     random: u64,
     /// Instructions before the window opened.
     before_insns: u64,
-    /// Instruction of the run at which it is looked at how much has been written.
+    /// Instruction of the run at the next check of the output's size.
     look_at: Option<u64>,
 }
 
-/// A block in which the next event may lie.
+/// A block into which the next event may fall.
 pub struct Suspect {
     /// Number of the block.
     pub block: usize,
@@ -77,67 +77,67 @@ pub struct Suspect {
     pub index: u64,
     /// Instructions before that one.
     pub insns: u64,
-    /// The callers at that instruction.
+    /// Callers at that instruction.
     pub stack: Vec<FrameKind>,
 }
 
-/// Something that is to be done.
+/// An event to be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A sample is to be taken.
+    /// Take a sample.
     Sample,
-    /// The console's input is to be looked after where the next block begins.
+    /// Type console input at the start of the next block.
     Input,
-    /// How much has been written is to be looked at.
+    /// Check the output's size.
     Output,
-    /// The run is held for a debugger.
+    /// Hold the run for a debugger.
     Hold,
-    /// A slice of the run is over.
+    /// End a slice of the run.
     Slice,
-    /// Half of the window is over.
+    /// The middle of the window.
     Half,
-    /// The run ends.
+    /// End the run.
     End(End),
 }
 
-/// An event that lies in the suspected block.
+/// An event that fell into the suspected block.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
-    /// What is to be done.
+    /// The event.
     pub event: Event,
     /// Instruction of the window.
     pub at_insns: u64,
-    /// The block, and the index of that instruction in it.
+    /// Number of the block.
     pub block: usize,
-    /// See above.
+    /// Index of that instruction in the block.
     pub index: u64,
-    /// How far the clock has come since.
+    /// Instructions that have started since.
     pub overrun_insns: u64,
 }
 
-/// What a block's callback was made for.
+/// Reasons of a block's callback.
 #[derive(Clone, Copy, Debug)]
 pub struct Called {
-    /// A transfer of control is open.
+    /// Whether a transfer of control is open.
     pub by_transfer: bool,
-    /// It was asked for, see [`recheck`].
+    /// Whether it was requested, see [`recheck`].
     pub by_recheck: bool,
     time: u64,
 }
 
 impl Called {
-    /// Whether an event may lie in the block, too. Otherwise only the transfer called.
+    /// Whether an event may fall into the block. Otherwise only the transfer is the reason.
     pub fn for_event(self, block_insns: u64) -> bool {
         self.by_recheck || self.time + block_insns >= DUE
     }
 
-    /// Has the time go on without the alarm.
+    /// Removes the alarm from the clock.
     pub fn go_on(self, vcpu: u32, ledger: &Ledger<impl Counters>) {
         ledger.set(CLOCK, vcpu, self.time);
     }
 }
 
-/// Whether the block before was left early. The flag is taken.
+/// Whether the previous block was left early; clears the flag.
 fn left_early(vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
     let clock = ledger.get(CLOCK, vcpu);
     if clock & OPEN != 0 {
@@ -146,12 +146,12 @@ fn left_early(vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
     clock & OPEN != 0
 }
 
-/// Takes back instructions that have been counted and did not start.
+/// Takes back instructions that were counted and did not start.
 fn take_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
     ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) - insns);
 }
 
-/// Where the block before was counted as a whole and left early, takes back what has not started.
+/// Takes back the part of the previous block that did not start, if that was counted as a whole and left early.
 pub fn amend(vcpu: u32, blocks: &Blocks, ledger: &mut Ledger<impl Counters>) {
     if !left_early(vcpu, ledger) {
         return;
@@ -163,31 +163,31 @@ pub fn amend(vcpu: u32, blocks: &Blocks, ledger: &mut Ledger<impl Counters>) {
     ledger.shorten(vcpu, block, started);
 }
 
-/// What the clock says at the start of a block that has called back.
+/// Reasons of a callback at the start of a block, from the clock.
 pub fn called(vcpu: u32, ledger: &Ledger<impl Counters>) -> Called {
     let clock = ledger.get(CLOCK, vcpu);
     Called { by_transfer: clock & ALARM != 0, by_recheck: clock & RECHECK != 0, time: clock & TIME }
 }
 
-/// Has the next block call back.
+/// Makes the next block call back.
 pub fn recheck(vcpu: u32, ledger: &Ledger<impl Counters>) {
     ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) | RECHECK);
 }
 
-/// Starts `length` instructions, where generated code cannot. Whether an event lies in them.
+/// Starts `length` instructions, where generated code cannot count. Returns whether an event falls into them.
 pub fn advance(vcpu: u32, length: u32, ledger: &Ledger<impl Counters>) -> bool {
     ledger.add(CLOCK, vcpu, length.into()) >= DUE
 }
 
-/// Sets the clock back to an instruction, at which the run ends.
+/// Sets the clock back to the instruction at which the run ends.
 pub fn set_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
     ledger.set(CLOCK, vcpu, ledger.get(ORIGIN, vcpu).wrapping_add(insns));
 }
 
-/// A clock as it was.
+/// A saved clock.
 pub struct TurnedBack(u64);
 
-/// Turns the clock back to an instruction, until it is restored.
+/// Sets the clock back to an instruction, until it is restored.
 pub fn turn_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) -> TurnedBack {
     let clock = ledger.get(CLOCK, vcpu);
     set_back(vcpu, insns, ledger);
@@ -195,14 +195,14 @@ pub fn turn_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) -> Turne
 }
 
 impl TurnedBack {
-    /// Turns it on again.
+    /// Restores the clock.
     pub fn restore(self, vcpu: u32, ledger: &Ledger<impl Counters>) {
         ledger.set(CLOCK, vcpu, self.0);
     }
 }
 
 impl Clock {
-    /// The events that the request asks for, of so many vCPUs.
+    /// Events that the request asks for, on `vcpus` vCPUs.
     pub fn new(request: &Request, vcpus: u32) -> Clock {
         let seed = request.jitter_seed.unwrap_or(0);
         let vcpu = |vcpu: u32| Vcpu {
@@ -275,29 +275,29 @@ impl Clock {
         self.is_window_open && self.until.contains(&pc)
     }
 
-    /// Says when to look after the input.
+    /// Sets the next instruction at which console input may be due.
     pub fn set_input(&mut self, at_insns_of_run: Option<u64>) {
         self.input_at = at_insns_of_run;
     }
 
-    /// Says after how many instructions of any vCPU it is to be looked at how much has been written.
+    /// Sets the distance between checks of the output's size, in instructions of any vCPU.
     pub fn set_look(&mut self, insns: u64) {
         self.look_insns = Some(insns);
         self.vcpus.iter_mut().for_each(|vcpu| vcpu.look_at = Some(insns));
     }
 
-    /// Says at which instruction the run is held.
+    /// Sets the instruction at which the run is held.
     pub fn set_hold(&mut self, at_insns_of_run: Option<u64>) {
         self.hold_at = at_insns_of_run;
     }
 
-    /// Whether nothing is due before the instruction at which the run is held.
+    /// Whether the hold is the next event.
     pub fn holds_next(&self, vcpu: u32) -> bool {
         let before_insns = self.vcpus[vcpu as usize].before_insns;
         self.hold_at.is_some_and(|at| at.saturating_sub(before_insns).max(1) == self.next_event(vcpu))
     }
 
-    /// Has blocks call back so many instructions before an event, from when the clock is set next.
+    /// Makes blocks call back this many instructions before an event, from the next setting of the clock on.
     pub fn set_early(&mut self, insns: u64) {
         self.early_insns = insns;
     }
@@ -319,7 +319,7 @@ impl Clock {
         self.half_at.filter(|_| vcpu == TIMEKEEPER)
     }
 
-    /// The next event of a vCPU, in instructions of the window: a sample, input, a look or a limit.
+    /// Next event of a vCPU, in instructions of the window.
     fn next_event(&self, vcpu: u32) -> u64 {
         let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
         let none = u64::MAX;
@@ -344,17 +344,17 @@ impl Clock {
         ledger.set(CLOCK, vcpu, if is_suspected { clock | RECHECK } else { clock });
     }
 
-    /// How many instructions from now the next event is due; 0: it is due, or was.
+    /// Instructions until the next event; 0: it is due, or past.
     pub fn insns_to_event(&self, vcpu: u32, ledger: &Ledger<impl Counters>) -> u64 {
         self.next_event(vcpu).saturating_sub(ledger.insns(vcpu))
     }
 
-    /// Whether an event is due, or may be.
+    /// Whether an event is due or may be.
     pub fn is_due(&self, vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
         ledger.get(CLOCK, vcpu) >= DUE
     }
 
-    /// Sets the clock to the next event anew: it may be another one.
+    /// Sets the clock to the next event, which may have changed.
     pub fn set(&self, vcpu: u32, ledger: &Ledger<impl Counters>) {
         self.set_to(vcpu, ledger.insns(vcpu), false, ledger);
     }
@@ -378,7 +378,7 @@ impl Clock {
         ledger.say(Word::WindowOpen, 1);
     }
 
-    /// Whether the next event is in reach of so many instructions.
+    /// Whether the next event is at most this many instructions away.
     pub fn is_in_reach(&self, vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) -> bool {
         self.next_event(vcpu) <= ledger.insns(vcpu) + insns
     }
@@ -395,15 +395,15 @@ impl Clock {
         self.vcpus[vcpu as usize].suspect = Some(suspect);
     }
 
-    /// The callers in the suspected block.
+    /// Callers in the suspected block.
     pub fn suspected_stack(&self, vcpu: u32) -> &[FrameKind] {
         self.vcpus[vcpu as usize].suspect.as_ref().map_or(&[], |suspect| &suspect.stack)
     }
 
-    /// The next event that fell into the suspected block, now that the clock says how far it came. None: there is
-    /// none, or none yet, for the block may not be over.
+    /// Next event that fell into the suspected block, now that the clock tells its progress. None: there is none, or
+    /// none yet, since the block may not be over.
     pub fn due(&mut self, vcpu: u32, ledger: &Ledger<impl Counters>) -> Option<Due> {
-        // Nearly always there is none, and nothing else needs to be asked.
+        // Nearly always there is no event, and no other check is needed.
         let &Suspect { block, index, insns: before, .. } = self.vcpus[vcpu as usize].suspect.as_ref()?;
         let insns = ledger.insns(vcpu);
         let at_insns = self.next_event(vcpu);
@@ -415,8 +415,8 @@ impl Clock {
         Some(Due { event, at_insns, block, index, overrun_insns: insns - at_insns })
     }
 
-    /// The next event at exactly this instruction of the window: a sample before a slice's end, the half, input, a look, a hold, and
-    /// those before the end. Each is due once.
+    /// Next event at exactly this instruction of the window, in order: a sample, a slice's end, the middle, input, a
+    /// check of the output, a hold, and last the end. Each is returned once.
     pub fn due_at(&mut self, vcpu: u32, insns: u64) -> Option<Event> {
         let &Vcpu { next_sample, before_insns, look_at, .. } = &self.vcpus[vcpu as usize];
         if self.is_window_open && next_sample == insns {

@@ -1,5 +1,5 @@
-//! What the image says of a code address: its function, its unwind rule, whether a call ends before it.
-//! Stacks ask for the same few addresses again and again, so the answers are kept.
+//! Facts of the image about a code address: its function, its unwind rule, whether a call ends before it. Stacks ask
+//! for the same few addresses again and again, so the answers are kept.
 
 use std::ops::Range;
 
@@ -9,20 +9,20 @@ use wire::unwind::{Row, Rule, rule_at};
 
 use crate::guest::{Guest, Vcpu};
 
-/// A power of two; a firmware that samples more places only searches again.
+/// Number of kept places, a power of two. Firmware that samples more of them repeats searches.
 const KEPT_PLACES: usize = 4096;
 
-/// A code address: that of an instruction, or the last byte of a call, which is as good as the call's own.
+/// A code address: that of an instruction, or the last byte of a call, which stands for the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     address: u64,
-    /// Entry of the function that it lies in.
+    /// Entry of its function.
     pub function: Option<u64>,
-    /// How to find that function's caller here.
+    /// Rule to find that function's caller from here.
     pub rule: Option<Rule>,
-    /// The function never returns and does not keep its return address.
+    /// Whether the function never returns and does not keep its return address.
     pub is_forgetful: bool,
-    /// A call ends at this byte.
+    /// Whether a call ends at this byte.
     pub ends_call: bool,
 }
 
@@ -30,16 +30,16 @@ pub struct Place {
 pub struct Code {
     /// The firmware's functions, sorted.
     functions: Vec<Range<u64>>,
-    /// Sorted addresses of branches whose jumps follow from the counts.
+    /// Sorted addresses of branches whose numbers of jumps follow from other counts.
     loops: Vec<u64>,
-    /// Entries that no instruction names as its target, sorted.
+    /// Sorted entries that no instruction names as its target.
     pointed: Vec<u64>,
-    /// Entries of the functions that never return and so do not keep their return address, sorted.
+    /// Sorted entries of functions that never return and so do not keep their return address.
     forgetful: Vec<u64>,
     rows: Vec<Row>,
     /// Entry of the firmware's first function.
     pub first_function: Option<u64>,
-    /// The places asked for last, each in the slot that its address says.
+    /// Recent places, each in the slot of its address.
     places: Vec<Option<Place>>,
 }
 
@@ -52,7 +52,7 @@ impl Code {
             loops: request.loops.clone(),
             pointed: request.pointed.clone(),
             forgetful: if has_stacks { request.forgetful.clone() } else { Vec::new() },
-            // Without stacks, too: an arc's return address may have to be found by them.
+            // Needed without stacks, too: an arc's return address may have to be found by the rows.
             rows: request.unwind.clone(),
             first_function: None,
             places: vec![None; KEPT_PLACES],
@@ -61,24 +61,24 @@ impl Code {
         code
     }
 
-    /// Whether a function of the firmware starts there.
+    /// Whether a function of the firmware starts at an address.
     pub fn is_entry(&self, address: u64) -> bool {
         self.functions.binary_search_by_key(&address, |function| function.start).is_ok()
     }
 
-    /// Whether a function may start there: where no functions are known, anywhere.
+    /// Whether a function may start at an address: at any, if no functions are known.
     pub fn may_be_entry(&self, address: u64) -> bool {
         self.functions.is_empty() || self.is_entry(address)
     }
 
-    /// Entry of the function that an address lies in.
+    /// Entry of the function that contains an address.
     pub fn function_of(&self, address: u64) -> Option<u64> {
         let after = self.functions.partition_point(|function| function.start <= address);
         let function = &self.functions[after.checked_sub(1)?];
         function.contains(&address).then_some(function.start)
     }
 
-    /// Whether it is known where functions are.
+    /// Whether the addresses of functions are known.
     pub fn has_functions(&self) -> bool {
         !self.functions.is_empty()
     }
@@ -88,12 +88,12 @@ impl Code {
         self.first_function.is_some() && self.function_of(address) == self.first_function
     }
 
-    /// Whether the turns of the loop that this branch closes follow from the counts.
+    /// Whether the turns of the loop that this branch closes follow from other counts.
     pub fn is_counted_loop(&self, branch: u64) -> bool {
         self.loops.binary_search(&branch).is_ok()
     }
 
-    /// Whether a function starts there that the code seems to reach through pointers only.
+    /// Whether a function starts there that seems to be reached through pointers only.
     pub fn is_pointed(&self, entry: u64) -> bool {
         self.pointed.binary_search(&entry).is_ok()
     }
@@ -103,7 +103,7 @@ impl Code {
         self.forgetful.binary_search(&entry).is_ok()
     }
 
-    /// The facts about an address.
+    /// Facts about an address.
     pub fn place(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> Place {
         let slot = (address >> 1) as usize % KEPT_PLACES;
         if let Some(place) = self.places[slot].filter(|place| place.address == address) {
@@ -119,8 +119,8 @@ impl Code {
         place
     }
 
-    /// Whether the call before a return address went to another function than this one, and neither that nor the one that
-    /// called runs into it.
+    /// Whether the call before a return address went to another function than this one, and neither that function nor
+    /// the caller's runs into this one.
     pub fn is_call_of_another(&self, return_addr: u64, entry: u64, guest: &mut Guest<impl Vcpu>) -> bool {
         let Some(target) = target_before(return_addr, guest) else { return false };
         let before = entry.checked_sub(1).and_then(|last| self.function_of(last));
@@ -140,12 +140,12 @@ impl Code {
     }
 }
 
-/// Whether the instruction of so many bytes before `after` is a call.
+/// Whether the instruction of `size` bytes before `after` is a call.
 fn is_call(after: u64, size: u64, guest: &mut Guest<impl Vcpu>) -> bool {
     flow_before(after, size, guest).is_some_and(Flow::is_call)
 }
 
-/// Where control goes after the instruction of so many bytes before `after`; None: there is none.
+/// Flow of control after the instruction of `size` bytes before `after`; None: there is no such instruction.
 fn flow_before(after: u64, size: u64, guest: &mut Guest<impl Vcpu>) -> Option<Flow> {
     let before = after.wrapping_sub(size);
     let bytes = guest.memory(before, size as usize)?;
@@ -153,7 +153,7 @@ fn flow_before(after: u64, size: u64, guest: &mut Guest<impl Vcpu>) -> Option<Fl
     (u64::from(insn.len_bytes) == size).then_some(insn.flow)
 }
 
-/// Where the call before `after` goes; None: there is no call, or it says so by a register.
+/// Target of the call before `after`; None: there is no call, or it goes through a register.
 fn target_before(after: u64, guest: &mut Guest<impl Vcpu>) -> Option<u64> {
     let (size, flow) = [4, 2].into_iter().find_map(|size| {
         let flow = flow_before(after, size, guest).filter(|flow| flow.is_call())?;

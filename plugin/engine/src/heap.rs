@@ -1,14 +1,14 @@
-//! The heap: what the firmware's own functions give out and take back, by the calls of them.
+//! The heap: allocations and frees of the firmware, from the calls of its own functions.
 //!
-//! A call is seen at the function's first instruction, where its arguments are still in their registers, and where it
-//! returns to. Functions that call each other are one allocation, the outermost's: what happens within is kept aside,
-//! and counts where the outermost never returns. What is given back within and is held by somebody else counts at once.
+//! A call is noticed at the function's first instruction, where its arguments are still in their registers, and at
+//! its return. Nested calls are one allocation, the outermost's: inner events are set aside, and count if the
+//! outermost never returns. A free of a block that an outside owner holds counts at once.
 //!
-//! Returns are awaited as [`crate::follow::watched`] has it.
+//! Returns are awaited by [`crate::follow::watched`].
 //!
-//! Of several vCPUs each has stacks of its own, and calls that are under way on it; a task may return on another one than
-//! it called on, and generated code may not know which one executes it: all look where any has called. Their time is what
-//! all of them have executed, in the order of their turns.
+//! Each of several vCPUs has its own stacks and calls under way. But a task may return on another vCPU than it called
+//! on, and generated code may not know which one executes it: so all check the returns of calls of any. Their time is
+//! the sum of all vCPUs' instructions, in the order of their turns.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::definition::{Definition, FrameKind};
@@ -22,26 +22,26 @@ use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use crate::stack::{Stacks, Taken};
 
-/// Most calls that are under way at a time, of all tasks and interrupts; the oldest is given up.
+/// Most calls under way at a time, of all tasks and interrupts; the oldest is given up.
 const MAX_OPEN: usize = 512;
 
-/// Most that is kept of what happens within one call.
+/// Most inner events that are kept of one call.
 const MAX_INNER: usize = 64;
 
-/// The calls of allocation functions that are under way.
+/// Calls of allocation functions that are under way.
 pub struct Heap {
     allocators: FxHashMap<u64, Allocator>,
     calls: Watched<Allocation>,
-    /// By function, callers and task.
+    /// Sites by function, callers and task.
     sites: FxHashMap<(u64, u32, u32), u32>,
-    /// Addresses of blocks that have been given out, by calls within no other, and not taken back.
+    /// Addresses of live blocks that were allocated by outermost calls.
     held: FxHashSet<u64>,
     is_window_open: bool,
-    /// What has happened and has not been taken.
+    /// Events that have not been taken yet.
     events: Vec<Event>,
 }
 
-/// What a call that is under way is about.
+/// Data of a call under way.
 #[derive(Clone)]
 struct Allocation {
     allocator: Allocator,
@@ -49,33 +49,33 @@ struct Allocation {
     began_insns: u64,
     site: u32,
     asked: Asked,
-    /// The call that was under way and made it.
+    /// Call under way that made it.
     parent: Option<u64>,
-    /// What has happened within.
+    /// Inner events.
     inner: Vec<Event>,
 }
 
 impl Allocation {
-    /// The block that it was to take back and nothing else, which was said as it was called.
+    /// Block that a pure free was asked to free, whose event was written at the call.
     fn told(&self) -> Option<u64> {
         self.allocator.size.is_none().then_some(self.asked.old)
     }
 }
 
-/// What a function was asked for.
+/// Arguments of an allocation function.
 #[derive(Clone, Copy)]
 struct Asked {
     size_bytes: u64,
     align_bytes: u64,
-    /// The block that is given back, or is to have another size.
+    /// Block to be freed or resized.
     old: u64,
-    /// Where the address is to be put.
+    /// Address at which the result is stored.
     place: u64,
 }
 
-/// What takes a stack, for those calls that need one.
+/// Everything that a stack walk needs, for the calls that need one.
 pub struct Walk<'a, V: Vcpu, C> {
-    /// What the vCPU executes.
+    /// State of the vCPU.
     pub core: &'a Core,
     /// The stacks so far.
     pub stacks: &'a mut Stacks,
@@ -83,9 +83,9 @@ pub struct Walk<'a, V: Vcpu, C> {
     pub guest: &'a mut Guest<V>,
     /// The image's code.
     pub code: &'a mut Code,
-    /// The books.
+    /// The ledger.
     pub ledger: &'a mut Ledger<C>,
-    /// Not only direct calls have led to the function.
+    /// Whether the function may have been reached other than by direct calls.
     pub by_transfer: bool,
 }
 
@@ -96,7 +96,7 @@ impl<V: Vcpu, C: Counters> Walk<'_, V, C> {
 }
 
 impl Heap {
-    /// No call yet. None: the heap is not followed.
+    /// No calls yet. None: the heap is not followed.
     pub fn new(request: &Request) -> Option<Heap> {
         if request.heap.is_empty() || request.is_debugged {
             return None;
@@ -111,29 +111,29 @@ impl Heap {
         })
     }
 
-    /// Whether such a function starts at this address.
+    /// Whether an allocation function starts at an address.
     pub fn begins_at(&self, pc: u64) -> bool {
         self.allocators.contains_key(&pc)
     }
 
-    /// The counter of the calls that are to return to this address.
+    /// Counter of the calls expected to return to an address.
     pub fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
         self.calls.awaited_at(pc, ledger)
     }
 
-    /// What has happened since this was asked last, in that order.
+    /// Takes the events since the last call of this, in their order.
     pub fn take_events(&mut self) -> impl Iterator<Item = Event> {
         self.events.drain(..)
     }
 
-    /// At the first instruction of such a function, before it is counted.
+    /// Handles the first instruction of an allocation function, before it is counted.
     pub fn enter<V: Vcpu, C: Counters>(&mut self, pc: u64, mut walk: Walk<'_, V, C>) {
         let Some(&allocator) = self.allocators.get(&pc) else { return };
         let mut place = Place::of(walk.core);
         let context = walk.guest.context(pc);
         let (sp, return_addr) = (context.sp, walk.guest.code_address(context.return_addr));
         let (now, own_now) = (walk.ledger.insns_of_all(), walk.ledger.insns(walk.core.vcpu));
-        // Threads of a kernel that is not known are told apart by their stacks, of which no two are in one place.
+        // Threads of an unknown kernel are distinguished by their stacks, which never share an address.
         let (began_in, vcpu) = (place, walk.core.vcpu);
         let are_threads = !self.calls.knows_tasks() && matches!(place, Place::Thread { .. });
         let shares = |open: &Open<Allocation>| {
@@ -148,7 +148,7 @@ impl Heap {
         if self.calls.open().iter().any(|open| shares(open) && call.is_again(&open.call)) {
             return;
         }
-        // What was called from here before and has not returned never will.
+        // An earlier call from here that has not returned never will.
         let ended = |open: &Open<Allocation>| {
             shares(open) && call.is_in_place_of(&open.call) && (open.is_gone || open.call.entry == pc)
         };
@@ -158,7 +158,7 @@ impl Heap {
         let mut stack = None;
         let is_within = |open: &Call, walk: &mut Walk<'_, V, C>, stack: &mut Option<Taken>| {
             if open.sp == sp {
-                // By a tail call.
+                // A tail call.
                 return open.return_addr == return_addr;
             }
             sp < open.sp
@@ -169,7 +169,7 @@ impl Heap {
         };
         let mut parent = None;
         if are_threads {
-            // Of the calls that may have made this one the nearest is on its stack.
+            // Of the calls that may enclose this one, the nearest is on its stack.
             let open = self.calls.open();
             let mut others: Vec<usize> = (0..open.len()).filter(|&index| shares(&open[index])).collect();
             others.sort_by_key(|&index| (open[index].call.sp, std::cmp::Reverse(index)));
@@ -198,11 +198,11 @@ impl Heap {
         let parent = parent.and_then(|parent| self.calls.index_of(parent));
         let asked = asked(&allocator, walk.guest);
         let takes_back_only = allocator.size.is_none();
-        // Nothing is given back, and the return is of no interest.
+        // Nothing is freed, and the return does not matter.
         if takes_back_only && asked.old == 0 {
             return;
         }
-        // Of most that are made by others nothing is ever heard again.
+        // Most calls within others need no event, and so no stack.
         if stack.is_none() && parent.is_none() && self.is_window_open {
             stack = Some(walk.take(context));
         }
@@ -224,16 +224,16 @@ impl Heap {
         self.calls.push(Call { place, ..call }, true, allocation, walk.ledger);
     }
 
-    /// Whether several calls may have returned to here with this stack pointer: a task's that has been deleted, and that of
-    /// one whose stack is in its place.
+    /// Whether several calls may have returned to here with this stack pointer: one of a deleted task, and one of the
+    /// task whose stack replaced it.
     pub fn is_ambiguous(&self, pc: u64, sp: u64) -> bool {
         self.calls.is_ambiguous(pc, sp)
     }
 
-    /// Where such a function may have returned to, before that is counted.
+    /// Handles an address that an allocation function may have returned to, before it is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         let ended = self.calls.leave(pc, guest.stack_pointer(), core, ledger);
-        // Those that follow by tail calls return with the first. What it called has returned unseen.
+        // Tail-called functions return with the first call. Calls within it returned unnoticed.
         let returned = ended.into_iter().rev().find_map(|ended| match ended {
             Ended::Returned(open) => Some(open.payload),
             Ended::Left(_) => None,
@@ -246,7 +246,7 @@ impl Heap {
         }
     }
 
-    /// The window opens: what is under way began before.
+    /// Opens the window: calls under way began before it.
     pub fn restart(&mut self, insns: u64, ledger: &Ledger<impl Counters>) {
         for open in self.calls.open_mut() {
             (open.payload.began_insns, open.call.began_insns) = (0, 0);
@@ -257,17 +257,17 @@ impl Heap {
         self.events.push(Event { at_insns: insns, site: 0, what: What::Opened });
     }
 
-    /// The run ends: what is gone will not return.
+    /// Ends the run: calls gone from their stack will not return.
     pub fn end(&mut self, ledger: &Ledger<impl Counters>) {
         while let Some(index) = self.calls.open().iter().position(|open| open.is_gone) {
             self.give_up(index, ledger);
         }
     }
 
-    /// Something happened, within another call or by itself.
+    /// Records an event, within another call or by itself.
     fn happened(&mut self, within: Option<usize>, event: Event) {
         let within = match event.what {
-            // At once: before the call is over another thread may get the same block.
+            // At once: before the call is over, another thread may get the same block.
             What::Freed { address: old } | What::Moved { old, .. }
                 if self.held.contains(&old) && !self.is_asked_to_take_back(within, old) =>
             {
@@ -291,7 +291,7 @@ impl Heap {
         self.events.push(event);
     }
 
-    /// Whether a call or one that it is within was asked to give a block back, or another size: then they are about that.
+    /// Whether a call, or one around it, was asked to free or resize a block; then the event is that call's own.
     fn is_asked_to_take_back(&self, call: Option<usize>, block: u64) -> bool {
         let mut call = call;
         while let Some(allocation) = call.map(|index| &self.calls.open()[index].payload) {
@@ -303,7 +303,7 @@ impl Heap {
         false
     }
 
-    /// A call is on its stack no more: what happened within has happened all the same.
+    /// Handles a call that has gone from its stack; its inner events count all the same.
     fn lose(&mut self, index: usize, ledger: &Ledger<impl Counters>) {
         if self.calls.is_certain(self.calls.open()[index].call.place) {
             return self.give_up(index, ledger);
@@ -316,7 +316,7 @@ impl Heap {
         self.promote(&inner, told, parent);
     }
 
-    /// A call never returns.
+    /// Gives up a call that never returns.
     fn give_up(&mut self, index: usize, ledger: &Ledger<impl Counters>) {
         let allocation = self.calls.remove(index, ledger).payload;
         let parent = allocation.parent.and_then(|parent| self.calls.index_of(parent));
@@ -327,8 +327,8 @@ impl Heap {
         }
     }
 
-    /// What happened within a call that never returns has happened by itself; what failed was why.
-    /// `told`: see [`Allocation::told`].
+    /// Makes the inner events of a call that never returns count by themselves. Failed ones are dropped: they are the
+    /// reason. `told`: see [`Allocation::told`].
     fn promote(&mut self, inner: &[Event], told: Option<u64>, parent: Option<usize>) {
         for event in inner {
             let is_told = match event.what {
@@ -351,13 +351,13 @@ impl Heap {
     }
 }
 
-/// Whether the function of a call that is under way made the call that returns there.
+/// Whether the function of a call under way made the call with this return address.
 fn is_called_by(open: &Call, return_addr: u64, code: &Code) -> bool {
     code.function_of(return_addr.wrapping_sub(1)) == Some(open.entry)
 }
 
-/// Whether the stack of a call that returns to `own` has another that returns there, or is not known far enough to say that
-/// it has none.
+/// Whether the stack of a call that returns to `own` has another frame with this return address, or is too incomplete
+/// to exclude one.
 fn shows(stack: &[FrameKind], own: u64, return_addr: u64) -> bool {
     let is_own = |frame: &FrameKind| *frame == FrameKind::Caller { return_addr: own };
     let callers = if stack.first().is_some_and(is_own) { &stack[1..] } else { stack };
@@ -368,7 +368,7 @@ fn shows(stack: &[FrameKind], own: u64, return_addr: u64) -> bool {
     })
 }
 
-/// The arguments of a function that starts here.
+/// Arguments of an allocation function that starts here.
 fn asked(allocator: &Allocator, guest: &mut Guest<impl Vcpu>) -> Asked {
     let mut value = |argument: Option<Argument>, otherwise| match argument {
         Some(Argument::Register(number)) => guest.general_register(number),
@@ -383,7 +383,7 @@ fn asked(allocator: &Allocator, guest: &mut Guest<impl Vcpu>) -> Asked {
     }
 }
 
-/// What a call has come to that has just returned; None: to nothing.
+/// Event of a call that has just returned; None: it has no effect.
 fn outcome(allocation: &Allocation, guest: &mut Guest<impl Vcpu>) -> Option<What> {
     let Allocation { allocator, asked, .. } = allocation;
     let &Asked { size_bytes, align_bytes, old, place } = asked;
@@ -395,7 +395,7 @@ fn outcome(allocation: &Allocation, guest: &mut Guest<impl Vcpu>) -> Option<What
         Some(_) => guest.pointer(place).unwrap_or(0),
     };
     match (address, old) {
-        // A block of no size is given back by some, and kept by others.
+        // For size 0, some allocators free the block, and others keep it.
         (0, 0) if size_bytes == 0 => None,
         (0, old) if size_bytes == 0 => Some(What::Freed { address: old }),
         (0, _) => Some(What::Failed { size_bytes, align_bytes }),

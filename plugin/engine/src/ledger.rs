@@ -1,7 +1,7 @@
-//! The books of a run: which counter counts what, each definition written once, the samples.
+//! The ledger of a run: its counters, their definitions, each written once, and the samples.
 //!
-//! The ledger is what all parts write to. What cannot be written ends the run: a profile of which something is
-//! missing would look like one of firmware that did not do it.
+//! All parts write to it. A failed write ends the run: a profile with missing parts would look like that of firmware
+//! that did less.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,11 +19,11 @@ use wire::timeline::{self, Event, What};
 
 use crate::block::{Block, Segment};
 
-/// Most notes of one run: firmware may ask a million times, with a new text each time.
+/// Most notes of one run: firmware may make a million calls, with a new text each time.
 const MAX_NOTES: usize = 1000;
 
-/// The memory of a run's books, as whatever keeps them has it: counters that generated code shares, streams that grow, a
-/// page of words that others look at.
+/// Storage of a ledger: counters that generated code shares, growing streams, and a page of words that other
+/// processes read.
 pub trait Counters {
     /// Number of vCPUs.
     fn vcpus(&self) -> u32;
@@ -31,10 +31,10 @@ pub trait Counters {
     /// One vCPU's counter.
     fn counter(&self, slot: u32, vcpu: u32) -> &AtomicU64;
 
-    /// Takes the next counter, which reads zero.
+    /// Takes the next counter, with value zero.
     ///
     /// # Errors
-    /// When there is no room.
+    /// There is no room.
     fn new_slot(&mut self) -> io::Result<u32>;
 
     /// Sets every defined counter of every vCPU to zero.
@@ -43,7 +43,7 @@ pub trait Counters {
     /// Appends to the definitions.
     ///
     /// # Errors
-    /// When there is no room, as with the other streams.
+    /// There is no room, as with the other streams.
     fn define(&mut self, record: &[u8]) -> io::Result<()>;
 
     /// Appends one sample, the `count`-th.
@@ -73,10 +73,10 @@ pub trait Counters {
     /// Sets a word of the control page.
     fn say(&self, word: Word, value: u64);
 
-    /// Ends the run: the books are closed.
+    /// Ends the run and closes the records.
     fn exit(&self) -> !;
 
-    /// Ends the run: this is a defect.
+    /// Ends the run because of a defect of the plugin.
     fn fail(&self, what: &str) -> !;
 }
 
@@ -84,11 +84,11 @@ pub trait Counters {
 pub struct Ledger<C> {
     records: C,
     segments: HashMap<Segment, u32>,
-    /// Slots of the segments that end in a jump to their function's start.
+    /// Slots of segments that end in a jump to their function's start.
     jumping: HashSet<u32>,
-    /// Counters of what leads to a function and has it return to an address, by both. None: nobody asks.
+    /// Counters of calls, by their target and return address. None: not needed.
     calls: Option<FxHashMap<(u64, u64), Vec<u32>>>,
-    /// Counters that add up, in the order of their slots.
+    /// Counters that only grow, in the order of their slots.
     growing: Vec<u32>,
     /// Notes already written.
     notes: HashSet<Definition>,
@@ -98,13 +98,13 @@ pub struct Ledger<C> {
     heap_encoder: heap::Encoder,
     /// None: there is no timeline, or the window has not opened.
     timeline: Option<timeline::Encoder>,
-    /// How far each vCPU is known to have come by the timeline.
+    /// Clock of each vCPU at its last event of the timeline.
     timeline_insns: Vec<u64>,
     buffer: Vec<u8>,
 }
 
 impl<C: Counters> Ledger<C> {
-    /// An empty ledger in these files.
+    /// An empty ledger with this storage.
     pub fn new(records: C) -> Ledger<C> {
         Ledger {
             records,
@@ -147,14 +147,14 @@ impl<C: Counters> Ledger<C> {
         value
     }
 
-    /// One more call is to return where this counter is looked at, by whichever vCPU executes that: it is the same of all.
+    /// Counts one more call expected to return to a block; on all vCPUs, since any may execute the return.
     pub fn await_one(&self, slot: u32) {
         for vcpu in 0..self.vcpus() {
             self.add(slot, vcpu, 1);
         }
     }
 
-    /// One call less.
+    /// Counts one expected return less.
     pub fn await_one_less(&self, slot: u32) {
         (0..self.vcpus()).for_each(|vcpu| self.set(slot, vcpu, self.get(slot, vcpu).saturating_sub(1)));
     }
@@ -169,7 +169,7 @@ impl<C: Counters> Ledger<C> {
         self.records.clear_counters();
     }
 
-    /// What keeps the books.
+    /// The storage.
     pub fn records(&self) -> &C {
         &self.records
     }
@@ -189,17 +189,17 @@ impl<C: Counters> Ledger<C> {
         counters::insns(self.get(CLOCK, vcpu), self.get(ORIGIN, vcpu))
     }
 
-    /// The same of all vCPUs.
+    /// Instructions of all vCPUs together.
     pub fn insns_of_all(&self) -> u64 {
         (0..self.records.vcpus()).map(|vcpu| self.insns(vcpu)).sum()
     }
 
-    /// The same of each.
+    /// Instructions of each vCPU.
     pub fn insns_of_each(&self) -> Vec<u64> {
         (0..self.records.vcpus()).map(|vcpu| self.insns(vcpu)).collect()
     }
 
-    /// The counter of a segment, defined when it is seen for the first time.
+    /// Counter of a segment, defined when it is first seen.
     pub fn segment(&mut self, segment: Segment) -> u32 {
         if let Some(&slot) = self.segments.get(&segment) {
             return slot;
@@ -217,8 +217,8 @@ impl<C: Counters> Ledger<C> {
         slot
     }
 
-    /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends
-    /// at that one, and blocks are only looked at when they are over.
+    /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends at that one, but
+    /// blocks are only settled when they are over.
     pub fn uncount(&mut self, vcpu: u32, block: &Block, index: u64, extra: u64) {
         self.count_extra(vcpu, block, (index, extra), u64::MAX);
     }
@@ -228,11 +228,11 @@ impl<C: Counters> Ledger<C> {
         self.count_extra(vcpu, block, (index, extra), 1);
     }
 
-    /// Adds so many times the `extra` instructions to the counters.
+    /// Adds `times` to the counters of the `extra` instructions.
     fn count_extra(&mut self, vcpu: u32, block: &Block, (index, extra): (u64, u64), times: u64) {
         let (keep, executed) = (index + 1, index + 1 + extra);
         if executed < block.insns() && !block.exits.is_empty() {
-            // It was left early, and what it was counted as since is one segment, see `shorten`.
+            // The block was left early, and its started part is counted as one segment, see `shorten`.
             self.count_part(vcpu, block, 0, executed, times);
             return self.count_part(vcpu, block, 0, keep, times.wrapping_neg());
         }
@@ -242,7 +242,7 @@ impl<C: Counters> Ledger<C> {
             if start >= executed {
                 break;
             }
-            // A jump has started, but what it leads to has not: it is no turn of its loop yet.
+            // A jump has started, but its target has not: it does not count as a turn of its loop yet.
             let in_flight = end == keep && self.jumping.contains(&slot);
             if end > keep || in_flight {
                 self.add(slot, vcpu, times);
@@ -254,7 +254,7 @@ impl<C: Counters> Ledger<C> {
         }
     }
 
-    /// A block that is counted as a whole has started only so many instructions.
+    /// Counts only the first `started` instructions of a block that was counted as a whole.
     pub fn shorten(&mut self, vcpu: u32, block: &Block, started: u64) {
         let &[(slot, _)] = &block.segments[..] else { unreachable!("one counter counts the whole") };
         self.add(slot, vcpu, u64::MAX);
@@ -268,7 +268,7 @@ impl<C: Counters> Ledger<C> {
         self.add(part, vcpu, amount);
     }
 
-    /// Takes so many counters in a row, which are then to be defined.
+    /// Takes `count` counters in a row, still to be defined.
     pub fn new_slots(&mut self, count: u32) -> u32 {
         let first = self.new_slot();
         for _ in 1..count {
@@ -282,7 +282,7 @@ impl<C: Counters> Ledger<C> {
         self.written(slot)
     }
 
-    /// Defines a new counter, which adds up.
+    /// Defines a new counter that only grows.
     pub fn define(&mut self, definition: impl FnOnce(u32) -> Definition) -> u32 {
         let slot = self.new_slot();
         self.growing.push(slot);
@@ -294,13 +294,13 @@ impl<C: Counters> Ledger<C> {
         slot
     }
 
-    /// Keeps what [`Ledger::calls`] says, from now on.
+    /// Keeps the data for [`Ledger::calls`] from now on.
     pub fn keep_calls(&mut self) {
         self.calls = Some(FxHashMap::default());
     }
 
-    /// How often a vCPU has begun to go to a function that is to return to an address then: by calls and tail calls, and
-    /// not by what stays in the function.
+    /// Number of a vCPU's calls and tail calls of a function with this return address; jumps within the function do
+    /// not count.
     pub fn calls(&self, target: u64, return_addr: u64, vcpu: u32) -> u64 {
         let slots = self.calls.as_ref().and_then(|calls| calls.get(&(target, return_addr)));
         slots.into_iter().flatten().map(|&slot| self.get(slot, vcpu)).sum()
@@ -314,7 +314,7 @@ impl<C: Counters> Ledger<C> {
         self.written(written);
     }
 
-    /// Appends a definition that comes again and again, once.
+    /// Appends a definition, if it has not been appended before.
     pub fn note_once(&mut self, definition: Definition) {
         if self.notes.len() < MAX_NOTES && self.notes.insert(definition.clone()) {
             self.note(&definition);
@@ -338,13 +338,13 @@ impl<C: Counters> Ledger<C> {
         self.written(written);
     }
 
-    /// The timeline begins at this instruction, which is the window's first.
+    /// Begins the timeline at this instruction, the first one of the window.
     pub fn open_timeline(&mut self) {
         self.timeline = Some(timeline::Encoder::default());
         self.timeline_insns = vec![0; self.vcpus() as usize];
     }
 
-    /// Appends an event to the timeline, where there is one. All that has executed on any vCPU has been settled.
+    /// Appends an event to the timeline, if there is one. All instructions of all vCPUs have been settled.
     pub fn happened(&mut self, vcpu: u32, what: What) {
         if self.timeline.is_none() {
             return;
@@ -367,7 +367,7 @@ impl<C: Counters> Ledger<C> {
         self.written(written);
     }
 
-    /// The counters that add up.
+    /// The counters that only grow.
     pub fn growing(&self) -> &[u32] {
         &self.growing
     }
@@ -380,14 +380,14 @@ impl<C: Counters> Ledger<C> {
         self.written(written);
     }
 
-    /// The result of writing something. Ends the run where that failed: the disk is full.
+    /// Unwraps the result of a write. A failure ends the run: the disk is full.
     pub fn written<T>(&self, result: io::Result<T>) -> T {
         result.unwrap_or_else(|error| {
             self.close(End::WriteFailed, error.raw_os_error().unwrap_or(0) as u64, 0);
         })
     }
 
-    /// Closes the books, and ends QEMU.
+    /// Closes the records and ends QEMU.
     pub fn close(&self, end: End, value: u64, pc: u64) -> ! {
         self.say(Word::EndValue, value);
         self.say(Word::EndPc, pc);
@@ -396,14 +396,14 @@ impl<C: Counters> Ledger<C> {
     }
 }
 
-/// Ends the run where a record breaks the format's own rules, which is a defect.
+/// Ends the run if a record breaks the format's rules, which is a defect.
 fn valid(put: Result<(), Malformed>, records: &impl Counters) {
     if let Err(error) = put {
         records.fail(&error.to_string());
     }
 }
 
-/// Where what a counter counts leads to, and where that returns to.
+/// Target and return address of the call that a counter counts, if it counts one.
 fn call(definition: &Definition) -> Option<(u64, u64)> {
     match definition {
         Definition::Segment { pc, sizes, transfer: Some(Transfer { kind: TransferKind::Call, target }), .. } => {

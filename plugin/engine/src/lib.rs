@@ -1,15 +1,16 @@
-//! The plugin's logic, without QEMU: how instructions are counted, and how calls, tasks and exceptions are followed.
+//! The plugin's logic, without QEMU: counts instructions, and follows calls, tasks and exceptions.
 //!
-//! It sees the emulated processor by [`guest::Vcpu`] and keeps its books by [`ledger::Counters`]; the plugin has both of
-//! QEMU, and tests of plain memory. Each of these may use those above it and no other, and no part takes the whole state:
+//! It reads the emulated processor through [`guest::Vcpu`] and writes through [`ledger::Counters`]. The plugin
+//! implements both by QEMU, tests by plain memory. Each row may use the rows above it only, and no part takes the
+//! whole state:
 //!
 //! | | |
 //! |---|---|
-//! | [`block`] [`ledger`] | code as it is counted; what each counter counts, written once |
+//! | [`block`] [`ledger`] | units of code with counters; definitions of the counters, each written once |
 //! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
 //! | [`code`] | functions, unwind rows, places |
-//! | [`clock`] | what is due when; it says so, and acts on nothing |
-//! | [`follow`] | what executes: tasks, exceptions, functions, and spans of them |
+//! | [`clock`] | events and their times; only reports them |
+//! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
 //! | [`prediction`] [`transfer`] [`recall`] [`stack`] [`heap`] [`marks`] [`timeline`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
 

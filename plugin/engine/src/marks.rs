@@ -1,7 +1,7 @@
-//! How much the firmware had printed at which instruction, for deadlines on its output.
+//! Amount of the firmware's output at instructions, for deadlines on its output.
 //!
-//! QEMU writes the console's file on the thread that executes the guest, as the guest writes to its device,
-//! so that the file's length at an instruction is the guest's doing alone.
+//! QEMU writes the console's file on the thread that executes the guest, as the guest writes to its device, so that
+//! the file's length at an instruction depends on the guest alone.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -19,30 +19,30 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The marks, where they are asked for.
+    /// The marks; None: not asked for.
     pub fn new(request: &Request) -> Option<Marks> {
         request.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
     }
 
-    /// At a sample: notes how much has been printed, if that is more than before.
+    /// Notes at a sample how much has been printed, if there is more than before.
     pub fn mark(&mut self, vcpu: u32, ledger: &mut Ledger<impl Counters>) {
-        // QEMU opens it after the plugin is installed, and never where the machine has no console.
+        // QEMU opens the file after the plugin is installed, and never if the machine has no console.
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
         }
         let Some(mut file) = self.file.as_ref() else { return };
-        // Where its end is costs the host half of what all that is known of it does, and there are many samples.
+        // A seek to the end costs half of a query of the file's metadata, and there are many samples.
         let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
         if bytes > self.bytes {
             self.bytes = bytes;
-            // By now: the sample is a few instructions back.
+            // The current clock: the sample is a few instructions back.
             let at_insns = ledger.insns(vcpu);
             ledger.note(&Definition::Mark { at_insns, bytes });
         }
     }
 }
 
-/// The file of what the firmware has printed.
+/// Path of the file with the firmware's output.
 pub fn printed(request: &Request) -> String {
     format!("{}.log", request.console)
 }

@@ -1,77 +1,78 @@
-//! Stacks that have been taken before. A function that is called again from the same place, with the same words on the
-//! stack where its callers keep their return addresses, has the same callers: they are compared, and not walked again.
+//! Stacks that were walked before. A function that is called again from the same place, with the same words at the
+//! places where its callers keep their return addresses, has the same callers. The words are compared instead of
+//! walking again.
 
 use wire::definition::FrameKind;
 
 use crate::guest::{Context, Guest, MAX_READ_BYTES, Vcpu};
 
-/// How many are kept, a power of two: of two that fall on the same one the last stays.
+/// Number of kept stacks, a power of two. A new one replaces an old one in the same slot.
 const KEPT: usize = 1024;
 
-/// The stacks.
+/// The kept stacks.
 #[derive(Default)]
 pub struct Recall {
     kept: Vec<Option<Kept>>,
     bytes: Vec<u8>,
 }
 
-/// A stack, and all that it follows from.
+/// A stack, and everything that it depends on.
 struct Kept {
     vcpu: u32,
     pc: u64,
     sp: u64,
     return_addr: u64,
-    /// None: no frame was found by it.
+    /// Frame pointer; None: no frame was found by it.
     frame_pointer: Option<u64>,
-    /// Where in memory the words are.
+    /// Address of the range with the words.
     start: u64,
     length: usize,
-    /// The words: offset from there, and value.
+    /// Words: offset in the range, and value.
     words: Vec<(usize, u64)>,
     stack: Vec<FrameKind>,
     root_sp: Option<u64>,
     id: Option<u32>,
 }
 
-/// A stack that is kept.
+/// A kept stack that matches.
 #[derive(Clone, Copy)]
 pub struct Recalled(usize);
 
-/// What a walk has used.
+/// Inputs of a walk.
 #[derive(Default)]
 pub struct Trail {
     /// Words of memory: address and value.
     words: Vec<(u64, u64)>,
     has_frame_pointer: bool,
-    /// It used what is not said here.
+    /// Whether the walk read state that is not in `words`; then it is never reused.
     is_open: bool,
 }
 
 impl Trail {
-    /// Another walk begins.
+    /// Begins another walk.
     pub fn clear(&mut self) {
         self.words.clear();
         (self.has_frame_pointer, self.is_open) = (false, false);
     }
 
-    /// A word was read.
+    /// Notes a word that was read.
     pub fn read(&mut self, address: u64, value: u64) {
         self.words.push((address, value));
     }
 
-    /// A frame was found by the frame pointer as it was at first.
+    /// Notes that a frame was found by the initial frame pointer.
     pub fn use_frame_pointer(&mut self) {
         self.has_frame_pointer = true;
     }
 
-    /// Something else was used.
+    /// Notes that the walk used other state.
     pub fn leave_open(&mut self) {
         self.is_open = true;
     }
 }
 
 impl Recall {
-    /// The stack of this context of a vCPU's outside of exceptions, if nothing that it follows from is different.
+    /// Kept stack of a context outside of exceptions, if all of its inputs are unchanged.
     pub fn find(&mut self, vcpu: u32, context: &Context, guest: &mut Guest<impl Vcpu>) -> Option<Recalled> {
         let slot = slot(context);
         let kept = self.kept.get(slot)?.as_ref()?;
@@ -101,7 +102,7 @@ impl Recall {
         Some(Recalled(slot))
     }
 
-    /// Keeps the stack of a context of a vCPU's outside of exceptions. None: it cannot be told by what was used.
+    /// Keeps the stack of a context outside of exceptions. None: its inputs cannot be compared.
     pub fn keep(
         &mut self,
         vcpu: u32,
@@ -117,7 +118,7 @@ impl Recall {
         let start = addresses().min().unwrap_or(0);
         let end = addresses().max().map_or(0, |last| last + guest.pointer_bytes());
         let length = end - start;
-        // One piece of memory, with no device in it.
+        // One range of memory, without devices.
         if length > MAX_READ_BYTES as u64 || (length > 0 && guest.memory_from(start).is_none_or(|left| left < length))
         {
             return None;
@@ -142,22 +143,22 @@ impl Recall {
         Some(Recalled(slot))
     }
 
-    /// The frames of a stack.
+    /// Frames of a kept stack.
     pub fn stack(&self, Recalled(slot): Recalled) -> &[FrameKind] {
         self.kept[slot].as_ref().map_or(&[], |kept| &kept.stack)
     }
 
-    /// Where it begins.
+    /// Stack pointer at its root.
     pub fn root_sp(&self, Recalled(slot): Recalled) -> Option<u64> {
         self.kept[slot].as_ref()?.root_sp
     }
 
-    /// Its id, where it has one.
+    /// Its id, if it has one.
     pub fn id(&self, Recalled(slot): Recalled) -> Option<u32> {
         self.kept[slot].as_ref()?.id
     }
 
-    /// Gives it one.
+    /// Sets its id.
     pub fn set_id(&mut self, Recalled(slot): Recalled, id: u32) {
         if let Some(kept) = &mut self.kept[slot] {
             kept.id = Some(id);
@@ -165,7 +166,7 @@ impl Recall {
     }
 }
 
-/// The same function is called from different places, at different depths.
+/// Mix all parts: the same function is called from different places, at different depths.
 fn slot(context: &Context) -> usize {
     let mixed = (context.pc ^ context.return_addr.rotate_left(20) ^ context.sp.rotate_left(40))
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,7 +1,7 @@
-//! Slices of a run: what the counters have grown by since the last cut, written where a phase or a slice ends.
+//! Slices of a run: growth of the counters since the last cut, written at the end of a phase or a slice.
 //!
-//! Counters go on counting; what they were at the cut before is kept here, so that memory is as large as the counters
-//! however long the run is. A cut costs a look at each of them.
+//! The counters are not reset; their values at the last cut are kept here. So memory depends on the number of
+//! counters, not on the length of the run. A cut reads each counter once.
 
 use wire::control::Word;
 use wire::request::Request;
@@ -14,7 +14,8 @@ pub struct Slices {
     vcpus: u32,
     /// Number of the phase's name.
     phase: u32,
-    /// What the counters that add up were at the last cut, in their order, all vCPUs' of one side by side.
+    /// Values of the growing counters at the last cut, in their order, with the vCPUs' values of one counter side by
+    /// side.
     last: Vec<u64>,
     is_window_open: bool,
 }
@@ -26,7 +27,7 @@ impl Slices {
         is_cut.then(|| Slices { vcpus, phase: 0, last: Vec::new(), is_window_open: false })
     }
 
-    /// Another phase begins. All that has been counted belongs to the one before.
+    /// Begins another phase. All counts so far belong to the previous one.
     pub fn enter_phase(&mut self, phase: u32, ledger: &mut Ledger<impl Counters>) {
         if phase == self.phase {
             return;
@@ -36,7 +37,7 @@ impl Slices {
         ledger.say(Word::Phase, phase.into());
     }
 
-    /// Writes what has been counted since the last cut; `is_full`: a slice ends.
+    /// Writes the growth since the last cut; `is_full`: a slice ends.
     pub fn cut(&mut self, is_full: bool, ledger: &mut Ledger<impl Counters>) {
         if !self.is_window_open {
             return;
@@ -58,7 +59,7 @@ impl Slices {
         ledger.slice(&Slice { phase: self.phase, is_full, vcpus });
     }
 
-    /// The window opens: the counters have been cleared.
+    /// Opens the window: the counters have been cleared.
     pub fn restart(&mut self) {
         self.last.clear();
         self.is_window_open = true;

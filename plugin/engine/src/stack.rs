@@ -1,12 +1,12 @@
 //! Call stacks: walked with the harness's unwind table from registers and guest memory, each distinct one
 //! written once.
 //!
-//! A stack is taken when a block starts in which the next sample may fall. Code inside a block neither
-//! calls nor returns, so the callers at its first instruction are those at each of its instructions; and
-//! at its first instruction registers and memory are current, which they are not when the sample is settled.
+//! A stack is taken at the start of a block that may contain the next sample. Code inside a block neither calls nor
+//! returns, so the callers at its first instruction are those at each of its instructions; and at its first
+//! instruction registers and memory are current, which they are not when the sample is settled.
 //!
-//! Nothing that the firmware left in its registers or memory is trusted: every read is clipped to memory,
-//! every return address must follow a call, every frame must lie above the one before.
+//! The firmware's registers and memory are not trusted: every read is clipped to memory, every return address must
+//! follow a call, every frame must lie above the one before.
 
 use rustc_hash::FxHashMap;
 use wire::definition::{Definition, FrameKind, Unknown};
@@ -22,41 +22,41 @@ use crate::recall::{Recall, Recalled, Trail};
 /// Guest memory is read in pieces of this size: one for most stacks.
 const PIECE_BYTES: u64 = 512;
 
-/// Most memory that is looked at for one stack: deeper ones are cut.
+/// Most pieces of memory read for one stack: deeper stacks are cut.
 const MAX_PIECES: usize = 4096;
 
-/// Most frames of forgetful functions that are remembered: there is one for each such call that is active.
+/// Most kept frames of forgetful functions: one for each active call of such a function.
 const MAX_KEPT: usize = 1 << 20;
 
 /// The call stacks taken so far.
 pub struct Stacks {
     /// Most frames of a stack.
     max_depth: usize,
-    /// What forgetful functions would have had to save, by canonical frame address and entry: one without a frame may
-    /// call another.
+    /// Registers that forgetful functions should have saved, by canonical frame address and entry, since one without
+    /// a frame may call another.
     kept: FxHashMap<(u64, u64), Kept>,
     frames: FxHashMap<(u32, FrameKind), u32>,
-    /// The stack that was written last, outermost first, each frame with its id.
+    /// The last stack written, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
     memory: Memory,
     /// None: every stack is walked.
     recall: Option<Recall>,
-    /// What the walk that is under way has used.
+    /// Inputs of the current walk.
     trail: Trail,
-    /// Where the stack begins that was walked last, if it was seen to.
+    /// Stack pointer at the root of the last stack walked, if the walk reached it.
     root_sp: Option<u64>,
-    /// What each vCPU came out of reset with, as it says at its first stack.
+    /// Return address and stack pointer of each vCPU at reset, read at its first stack.
     reset: FxHashMap<u32, Option<(u64, u64)>>,
 }
 
-/// What a forgetful function would have had to save.
+/// Registers that a forgetful function should have saved.
 #[derive(Clone, Copy)]
 struct Kept {
     return_addr: u64,
     frame_pointer: u64,
 }
 
-/// The pieces of guest memory that this walk has read.
+/// Pieces of guest memory that this walk has read.
 #[derive(Default)]
 struct Memory {
     start: u64,
@@ -64,30 +64,30 @@ struct Memory {
     pieces: usize,
 }
 
-/// Where a walk has a frame pointer from.
+/// Source of a walk's frame pointer.
 #[derive(Clone, Copy)]
 enum FramePointer {
-    /// It is that of the context that the walk began in.
+    /// The context that the walk began in.
     Context,
-    /// A function had saved it there.
+    /// A word in which a function saved it.
     Word { address: u64 },
-    /// It was kept, or is lost.
+    /// The kept registers of a forgetful function, or none.
     Kept,
 }
 
-/// What a walk found: its frames from the innermost caller outwards.
+/// Frames of a walk, from the innermost caller outwards.
 pub type Stack = Vec<FrameKind>;
 
-/// A stack where many are taken.
+/// A stack at a place where many are taken.
 pub enum Taken {
-    /// One that is kept.
+    /// A kept stack.
     Recalled(Recalled),
-    /// One that is not, and where it begins, see [`Stacks::root_sp`].
+    /// A new stack, and the stack pointer at its root, see [`Stacks::root_sp`].
     Walked(Stack, Option<u64>),
 }
 
 impl Stacks {
-    /// No stack yet. None: none are to be taken.
+    /// No stacks yet. None: stacks are not asked for.
     pub fn new(request: &Request) -> Option<Stacks> {
         let max_depth = usize::try_from(request.max_depth?).unwrap_or(usize::MAX);
         Some(Stacks {
@@ -103,21 +103,21 @@ impl Stacks {
         })
     }
 
-    /// At the entry of a function that will not keep its return address; `by_transfer`: not only direct calls have led
-    /// there.
+    /// Keeps the return address at the entry of a forgetful function; `by_transfer`: it may have been reached other
+    /// than by direct calls.
     pub fn keep_return_address(&mut self, entry: u64, by_transfer: bool, guest: &mut Guest<impl Vcpu>, code: &Code) {
         let Context { sp, return_addr, frame_pointer, .. } = guest.context(entry);
         let return_addr = came_with(entry, return_addr, by_transfer, guest, code);
         let inside = code.function_of(return_addr & !1) == Some(entry);
-        // A loop to the function's start finds what the function's own calls left.
+        // A loop to the function's start finds the return addresses of the function's own calls.
         let is_known = self.kept.contains_key(&(sp, entry));
         if !(inside && is_known) && (self.kept.len() < MAX_KEPT || is_known) {
             self.kept.insert((sp, entry), Kept { return_addr, frame_pointer });
         }
     }
 
-    /// Takes the stack at an instruction of this vCPU's that is about to execute; `by_transfer`: not only direct calls have
-    /// led there.
+    /// Takes the stack at an instruction of this vCPU that is about to execute; `by_transfer`: it may have been
+    /// reached other than by direct calls.
     pub fn take(
         &mut self,
         core: &Core,
@@ -131,7 +131,8 @@ impl Stacks {
         self.take_from(core, context, by_transfer, guest, code, ledger)
     }
 
-    /// The same at the first instruction of a function that is called often, where the registers have been read.
+    /// Does what [`Stacks::take`] does, at the first instruction of a function that is called often, with registers
+    /// that were read already.
     pub fn take_at_entry(
         &mut self,
         core: &Core,
@@ -141,7 +142,7 @@ impl Stacks {
         code: &mut Code,
         ledger: &Ledger<impl Counters>,
     ) -> Taken {
-        // What is interrupted is not in the registers.
+        // The registers do not have the interrupted code.
         let is_plain = core.exceptions.is_empty();
         let mut recall = self.recall.as_mut().filter(|_| is_plain);
         if let Some(recalled) = recall.as_mut().and_then(|recall| recall.find(core.vcpu, &context, guest)) {
@@ -150,7 +151,7 @@ impl Stacks {
         }
         let stack = self.take_from(core, context, by_transfer, guest, code, ledger);
         let is_whole = !matches!(stack.last(), Some(FrameKind::Unknown(_)));
-        // One of a function that keeps no return address may start without a call.
+        // A function that keeps no return address may have started without a call.
         let is_told = is_plain && is_whole && !code.is_forgetful(context.pc);
         let recall = self.recall.as_mut().filter(|_| is_told);
         match recall.and_then(|recall| recall.keep(core.vcpu, &context, &self.trail, (&stack, self.root_sp), guest)) {
@@ -159,7 +160,7 @@ impl Stacks {
         }
     }
 
-    /// The frames of a stack.
+    /// Frames of a stack.
     pub fn frames<'a>(&'a self, taken: &'a Taken) -> &'a [FrameKind] {
         match taken {
             Taken::Recalled(recalled) => self.recall.as_ref().map_or(&[], |recall| recall.stack(*recalled)),
@@ -167,7 +168,7 @@ impl Stacks {
         }
     }
 
-    /// The stack pointer where it begins, which tells one thread's from another's. None: that has not been seen.
+    /// Stack pointer at the root, which identifies the thread. None: the walk did not reach it.
     pub fn root_sp(&self, taken: &Taken) -> Option<u64> {
         match taken {
             Taken::Recalled(recalled) => self.recall.as_ref().and_then(|recall| recall.root_sp(*recalled)),
@@ -175,7 +176,7 @@ impl Stacks {
         }
     }
 
-    /// Its id, see [`Stacks::id`].
+    /// Id of a stack, see [`Stacks::id`].
     pub fn id_of(&mut self, taken: &Taken, ledger: &mut Ledger<impl Counters>) -> u32 {
         let known = match (taken, &self.recall) {
             (Taken::Recalled(recalled), Some(recall)) => recall.id(*recalled),
@@ -192,7 +193,7 @@ impl Stacks {
         id
     }
 
-    /// The same where the registers have been read.
+    /// Does what [`Stacks::take`] does, with registers that were read already.
     fn take_from(
         &mut self,
         core: &Core,
@@ -218,7 +219,7 @@ impl Stacks {
         self.memory.bytes.clear();
         self.trail.clear();
         self.root_sp = None;
-        // As many as most have.
+        // The depth of most stacks.
         let mut stack = Vec::with_capacity(16);
         if let Err(why) = self.walk(core, context, &mut stack, guest, code) {
             stack.push(FrameKind::Unknown(why));
@@ -226,7 +227,7 @@ impl Stacks {
         stack
     }
 
-    /// Walks from a context, in the innermost active exception if there is one, outwards.
+    /// Walks outwards from a context, which is in the innermost active exception, if any.
     fn walk(
         &mut self,
         core: &Core,
@@ -235,16 +236,16 @@ impl Stacks {
         guest: &mut Guest<impl Vcpu>,
         code: &mut Code,
     ) -> Result<(), Unknown> {
-        // `at` lies in the `level`-th active exception, 0: in none.
+        // `at` lies in the `level`-th active exception; 0: in none.
         let mut level = core.exceptions.len();
-        // Whether `at` is the state of code that executes or was interrupted, not of a caller; then the
-        // return address register is current.
+        // Whether `at` is the state of executing or interrupted code, not of a caller; then the return address
+        // register is current.
         let mut innermost = true;
-        // `at` called by the second link register: the first one is still its own.
+        // Whether `at` called by the second link register, so that the first one is still its own.
         let mut has_link = false;
-        // A frame was passed by assumption: what does not add up after it says nothing of the stack.
+        // Whether a frame was passed by an assumption; a contradiction after it proves nothing about the stack.
         let mut assumed = false;
-        // Where the frame pointer was read: often no frame is found by it, and what a function has in it is its own.
+        // Source of the frame pointer: often no frame is found by it, and functions use it for other values.
         let mut frame_pointer_from = FramePointer::Context;
         loop {
             if stack.len() >= self.max_depth {
@@ -260,9 +261,9 @@ impl Stacks {
             let handler = active.map(|active| active.handler);
             let entry_return_addr = active.and_then(|active| active.interrupted).map(|context| context.return_addr);
             let Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer }) = rule else {
-                // Code that is no function of the image's, such as what it copied to RAM: called by C, it still has its
-                // return address in the register. A function's may be of a call of its own, and nothing is shown
-                // that may not have called.
+                // Code outside the image's functions, such as code copied to RAM: called by C, it still has its
+                // return address in the register. A function's register may hold the return address of its own call,
+                // so a caller is only shown if it is certain.
                 let caller = guest.code_address(at.return_addr);
                 let call = code.place(caller.wrapping_sub(1), guest);
                 let leaf = innermost
@@ -276,7 +277,7 @@ impl Stacks {
                     (at.pc, innermost, assumed) = (caller, false, true);
                     continue;
                 }
-                // The handler itself: what interrupted is known without its frame.
+                // The handler itself: the interrupted code is known without its frame.
                 if level > 0 && (function.is_none() || handler == function) {
                     match cross(core, level, stack) {
                         Some(interrupted) => (at, innermost, assumed, level) = (interrupted, true, false, level - 1),
@@ -315,14 +316,14 @@ impl Stacks {
                 }
                 Saved::Register | Saved::Lost | Saved::SecondLink => {
                     self.trail.leave_open();
-                    // A loop to the function's start finds what the function's own calls left.
+                    // A loop to the function's start finds the return addresses of the function's own calls.
                     let is_loop = || code.function_of(guest.code_address(at.return_addr)) == function;
                     match self.kept(function, cfa).map(|kept| kept.return_addr) {
                         kept if innermost && function == Some(at.pc) => {
                             kept.filter(|_| is_loop()).unwrap_or(at.return_addr)
                         }
                         Some(return_addr) => return_addr,
-                        // A handler in assembly with unwind information that knows nothing of it.
+                        // An assembly handler whose unwind information does not know of the exception.
                         None if level > 0 && handler == function => {
                             match cross(core, level, stack) {
                                 Some(interrupted) => (at, innermost, assumed) = (interrupted, true, false),
@@ -335,8 +336,8 @@ impl Stacks {
                     }
                 }
             };
-            // The handler's own frame. Where the processor does not mark it, it begins where the interrupted one
-            // ended, and the return address it saved is that one's.
+            // The handler's own frame. If the processor does not mark it, it begins where the interrupted frame
+            // ended, and its saved return address is that frame's.
             let boundary = guest.is_exception_return(caller).unwrap_or_else(|| {
                 core.exceptions.get(level.wrapping_sub(1)).is_some_and(|active| {
                     cfa == active.entry_sp && (handler == function || entry_return_addr == Some(caller))
@@ -359,12 +360,12 @@ impl Stacks {
             let came_with = caller;
             let caller = guest.code_address(came_with);
             if !code.is_return_address(caller, guest) {
-                // What starts without a call: the image itself, a task.
+                // Code that starts without a call: the image itself, or a task.
                 let is_root = came_with == 0
                     || guest.is_nowhere(came_with)
                     || (level == 0 && self.reset.get(&core.vcpu) == Some(&Some((came_with, cfa))))
                     || code.is_entry(caller)
-                    // Start-up code may leave anything of its own there.
+                    // Start-up code may have any value there.
                     || (level == 0 && code.is_in_first_function(caller));
                 if assumed || !is_root {
                     return Err(broken);
@@ -392,7 +393,7 @@ impl Stacks {
         }
     }
 
-    /// What was kept of a function's call that has this canonical frame address.
+    /// Registers kept for a function's call with this canonical frame address.
     fn kept(&self, function: Option<u64>, cfa: u64) -> Option<Kept> {
         function.and_then(|entry| self.kept.get(&(cfa, entry)).copied())
     }
@@ -426,9 +427,9 @@ impl Stacks {
         held(&self.memory)
     }
 
-    /// The id of a stack, written when it is seen for the first time.
+    /// Id of a stack, which is written when it is first seen.
     pub fn id(&mut self, stack: &[FrameKind], ledger: &mut Ledger<impl Counters>) -> u32 {
-        // Two samples in a row share most of their callers.
+        // Consecutive samples share most of their callers.
         let same = stack.iter().rev().zip(&self.last).take_while(|(frame, (last, _))| *frame == last).count();
         self.last.truncate(same);
         let mut id = self.last.last().map_or(0, |&(_, id)| id);
@@ -445,15 +446,15 @@ impl Stacks {
     }
 }
 
-/// The return address that a function that will not keep it finds at its entry. 0 where it started without a call, as a
-/// coroutine does that a switch returns into: what it finds there another call has left. `by_transfer`: not only direct
-/// calls have led there.
+/// Return address at the entry of a forgetful function; 0 if it started without a call, as a coroutine that a switch
+/// returns into: then the register has another call's. `by_transfer`: it may have been reached other than by direct
+/// calls.
 fn came_with(entry: u64, return_addr: u64, by_transfer: bool, guest: &mut Guest<impl Vcpu>, code: &Code) -> u64 {
     let is_anothers = !by_transfer && code.is_call_of_another(guest.code_address(return_addr), entry, guest);
     if is_anothers { 0 } else { return_addr }
 }
 
-/// Passes from a handler to what it interrupted. None: nothing is below.
+/// Crosses from a handler to the interrupted code. None: there is none.
 fn cross(core: &Core, level: usize, stack: &mut Stack) -> Option<Context> {
     let active = &core.exceptions[level - 1];
     let pc = active.interrupted.map_or(0, |context| context.pc);
@@ -461,7 +462,7 @@ fn cross(core: &Core, level: usize, stack: &mut Stack) -> Option<Context> {
     active.interrupted
 }
 
-/// The same where the exception's start was not seen: what the return value and the frame say.
+/// Does what [`cross`] does for an exception whose start was not noticed: by its return value and frame.
 fn cross_unseen(cfa: u64, return_addr: u64, stack: &mut Stack, guest: &mut Guest<impl Vcpu>) -> Option<Context> {
     let (number, interrupted) = guest.unseen_exception(cfa, return_addr)?;
     stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });

@@ -1,8 +1,8 @@
-//! The timeline's own observations: calls of the functions that are traced, and what the firmware prints. What is known
-//! anyway (tasks, exceptions, zones, masked interrupts) is told to the ledger where it is noticed.
+//! Events that only the timeline needs: calls of traced functions, and the firmware's output. Other parts pass their
+//! events (tasks, exceptions, zones, masked interrupts) to the ledger themselves.
 //!
-//! A call is seen at its function's first instruction, and its return awaited ([`crate::follow::watched`]). A call that is
-//! on its stack no more when another one is made there was left otherwise.
+//! A call is noticed at its function's first instruction, and its return awaited ([`crate::follow::watched`]). A call
+//! that has gone from its stack when another call is made there was left without a return.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -17,23 +17,23 @@ use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use crate::marks::printed;
 
-/// Most calls that are under way; the oldest is given up.
+/// Most calls under way; the oldest is given up.
 const MAX_OPEN: usize = 1 << 14;
 
-/// What only the timeline looks at.
+/// State of the events that only the timeline needs.
 pub struct Timeline {
-    /// Numbers of the functions that are traced, by their entries.
+    /// Numbers of the traced functions, by their entries.
     functions: HashMap<u64, u32>,
-    /// Those of them with a jump to their own entry, as far as they have been translated.
+    /// Traced functions with a jump to their own entry, among the code translated so far.
     loops: HashSet<u64>,
-    /// How often such a function had been called, to return to an address, by a vCPU, as it was noticed last.
+    /// Last count of the calls of such a function, by entry, return address and vCPU.
     seen_calls: HashMap<(u64, u64, u32), u64>,
-    /// Calls that are under way: the number of the function, and the vCPU.
+    /// Calls under way: the number of the function, and the vCPU.
     calls: Watched<(u32, u32)>,
     console: Console,
 }
 
-/// What the firmware has printed.
+/// The firmware's output.
 struct Console {
     path: String,
     file: Option<File>,
@@ -63,7 +63,7 @@ impl Timeline {
         self.functions.contains_key(&pc)
     }
 
-    /// An instruction is translated that may jump to its own function's entry: getting there is no call.
+    /// Notes an instruction that may jump to its own function's entry, which is no call.
     pub fn loops_to(&mut self, entry: u64, ledger: &Ledger<impl Counters>) {
         if self.traces_at(entry) && self.loops.insert(entry) {
             for open in self.calls.open().iter().filter(|open| open.call.entry == entry) {
@@ -74,18 +74,18 @@ impl Timeline {
         }
     }
 
-    /// Whether a function that loops has been called since it was asked last.
+    /// Whether a function with a loop has been called since the last check.
     fn is_called_again(&mut self, entry: u64, return_addr: u64, vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
         let calls = ledger.calls(entry, return_addr, vcpu);
         self.seen_calls.insert((entry, return_addr, vcpu), calls).is_some_and(|seen| seen != calls)
     }
 
-    /// The counter of the calls that are to return to this address.
+    /// Counter of the calls expected to return to an address.
     pub fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
         self.calls.awaited_at(pc, ledger)
     }
 
-    /// At the first instruction of such a function, before it is counted.
+    /// Handles the first instruction of a traced function, before it is counted.
     pub fn enter(
         &mut self,
         pc: u64,
@@ -102,15 +102,15 @@ impl Timeline {
         if matches!(place, Place::Exception { .. }) && self.calls.innermost(place).is_none() {
             self.calls.forget_exceptions(core, ledger);
         }
-        // Getting there by a turn of its loop is no call. One from the same place after it was left otherwise is: that the
-        // call has executed is counted.
+        // A turn of the function's loop is no call. A new call from the same place, after the function was left
+        // without a return, is one: the count of executed calls tells.
         let is_turn = self.loops.contains(&pc) && !self.is_called_again(pc, return_addr, vcpu, ledger);
         while let Some(index) = self.calls.innermost(place) {
             let top = self.calls.open()[index].call;
             if call.is_again(&top) || (is_turn && call.is_in_place_of(&top) && top.entry == pc) {
                 return;
             }
-            // A call within, a tail call, or one by a function that never returns and has kept nothing.
+            // A nested call, a tail call, or a call by a function that never returns and has no frame.
             let is_within = top.sp > sp
                 || (call.is_in_place_of(&top) && top.entry != pc)
                 || (top.sp == sp && code.function_of(return_addr.wrapping_sub(1)) == Some(top.entry));
@@ -118,10 +118,10 @@ impl Timeline {
                 break;
             }
             let open = self.calls.remove(index, ledger);
-            // What is there now was its own frame.
+            // The new call replaced its frame.
             if call.is_in_place_of(&top) { unwound(open, ledger) } else { self.lose(open, ledger) }
         }
-        // So was that of those that may have been elsewhere.
+        // The same goes for parked calls.
         let is_replaced = |open: &Open<(u32, u32)>| {
             open.is_gone && open.call.place == place && open.call.entry == pc && call.is_in_place_of(&open.call)
         };
@@ -136,7 +136,7 @@ impl Timeline {
         }
     }
 
-    /// Where such a function may have returned to, before that is counted.
+    /// Handles an address that a traced function may have returned to, before it is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         for ended in self.calls.leave(pc, guest.stack_pointer(), core, ledger) {
             match ended {
@@ -148,19 +148,19 @@ impl Timeline {
         }
     }
 
-    /// A call that was taken out is on its stack no more, as far as can be seen.
+    /// Handles a removed call that seems to have gone from its stack.
     fn lose(&mut self, open: Open<(u32, u32)>, ledger: &mut Ledger<impl Counters>) {
         if self.calls.is_certain(open.call.place) { unwound(open, ledger) } else { self.calls.park(open, ledger) }
     }
 
-    /// The window opens: what is under way began before, and its counters have been cleared.
+    /// Opens the window: calls under way began before it, and their counters have been cleared.
     pub fn restart(&mut self) {
         self.calls.clear();
         self.seen_calls.clear();
         self.console.look();
     }
 
-    /// Looks whether the firmware has printed.
+    /// Checks whether the firmware has printed.
     pub fn look(&mut self, vcpu: u32, ledger: &mut Ledger<impl Counters>) {
         let bytes = self.console.look();
         if bytes > 0 {
@@ -169,16 +169,16 @@ impl Timeline {
     }
 }
 
-/// A call was left otherwise than by a return.
+/// Writes that a call was left without a return.
 fn unwound(open: Open<(u32, u32)>, ledger: &mut Ledger<impl Counters>) {
     let (function, vcpu) = open.payload;
     ledger.happened(vcpu, What::Unwound { function });
 }
 
 impl Console {
-    /// How much has been printed since this was asked last. QEMU writes it on the thread that executes the guest.
+    /// Bytes printed since the last check. QEMU writes them on the thread that executes the guest.
     fn look(&mut self) -> u64 {
-        // QEMU opens it after the plugin is installed, and never where the machine has no console.
+        // QEMU opens the file after the plugin is installed, and never if the machine has no console.
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
         }

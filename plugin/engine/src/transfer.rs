@@ -1,13 +1,13 @@
-//! Arcs that only the run can tell: indirect calls and jumps, conditional calls, tail calls.
+//! Arcs that are only known at run time: indirect calls and jumps, conditional calls, tail calls.
 //!
-//! Such an instruction leaves its number in the vCPU's LAST cell, which every block that starts overwrites; the next
-//! block's callback, before that, knows where control went by its address. Unless an interrupt came in between: then
-//! the next block is the handler's. The transfer's own register (unchanged by taking an exception)
-//! or target tells the two apart, and where they do not suffice, the state that the exception saved.
+//! Such an instruction leaves its number in the vCPU's LAST cell, which every block that starts overwrites; before
+//! that, the next block's callback finds the target by its own address. If an interrupt came in between, the next
+//! block is the handler's instead. The transfer's own register (unchanged by taking an exception) or target
+//! distinguishes the two cases, or else the state that the exception saved.
 //!
-//! Calls and what may fall through set the alarm, so that the next block calls back wherever it is. A jump is of
-//! interest only if it enters a function: the blocks at functions' entries and at exceptions' ([`Site::needs_alarm`]) look
-//! at the cell by themselves, and a switch or an interpreter's dispatch costs no callback.
+//! Calls and conditional branches set the alarm, so that any next block calls back. A jump only matters if it enters
+//! a function: the blocks at entries of functions and exceptions ([`Site::needs_alarm`]) check the cell by
+//! themselves, and a switch or an interpreter's dispatch costs no callback.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
@@ -21,19 +21,19 @@ use crate::follow::activation;
 use crate::guest::{Guest, Interrupted, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// Most arcs that are told apart by their return address: far more than a firmware's code can have.
+/// Most arcs that are distinguished by their return address: far more than a firmware's code can have.
 const MAX_ARCS: usize = 1 << 20;
 
-/// An instruction whose target the next block tells.
+/// An instruction whose target is only known in the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
     /// Its address.
     pub pc: u64,
-    /// Address after it: what a call leaves as its return address.
+    /// Address after it: a call's return address.
     pub next: u64,
-    /// Entry of the function it is in, when that is known.
+    /// Entry of its function, if known.
     pub function: Option<u64>,
-    /// How much of the target is known.
+    /// Known part of the target.
     pub kind: SiteKind,
 }
 
@@ -45,29 +45,29 @@ impl Site {
         }
     }
 
-    /// What generated code does at it where blocks call back; `number`: see [`Transfers::number`].
+    /// Operations of generated code at it, if blocks call back; `number`: see [`Transfers::number`].
     pub fn steps(&self, number: u64) -> impl Iterator<Item = Step> {
         let alarm = self.needs_alarm().then_some(Step::Add { slot: CLOCK, amount: ALARM });
         [Step::Store { slot: LAST, value: number }].into_iter().chain(alarm)
     }
 
-    /// Whether the next block may be of interest wherever it is, and not only where a function or an exception starts.
+    /// Whether any next block may matter, and not only one at the start of a function or an exception.
     pub fn needs_alarm(&self) -> bool {
         self.is_call()
     }
 }
 
-/// How much of the target is known beforehand.
+/// Part of the target that is known beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SiteKind {
     /// Goes to the target or falls through.
     Branch {
         /// Its target.
         target: u64,
-        /// It leaves a return address.
+        /// Whether it leaves a return address.
         call: bool,
     },
-    /// A tail call: goes to the target; only the return address is to be found.
+    /// A tail call to the target; only the return address is unknown.
     Jump {
         /// Its target.
         target: u64,
@@ -76,26 +76,26 @@ pub enum SiteKind {
     Register {
         /// Number of the register.
         reg: u8,
-        /// Added to it.
+        /// Offset added to it.
         offset: i32,
-        /// It leaves a return address.
+        /// Whether it leaves a return address.
         call: bool,
-        /// It may fall through.
+        /// Whether it may fall through.
         conditional: bool,
     },
-    /// The target cannot be read afterwards.
+    /// Has a target that cannot be read afterwards.
     Unknown {
-        /// It leaves a return address.
+        /// Whether it leaves a return address.
         call: bool,
-        /// It may fall through.
+        /// Whether it may fall through.
         conditional: bool,
     },
 }
 
-/// Arcs of one site, each where [`recent`] says.
+/// Recent arcs of one site, each in the slot given by [`recent`].
 type Recent = [Option<(Arc, u32)>; 4];
 
-/// The place of an arc among those seen last.
+/// Slot of an arc among the recent ones.
 fn recent(target: u64, return_addr: Option<u64>) -> usize {
     ((target ^ return_addr.unwrap_or(0)) >> 2) as usize % 4
 }
@@ -103,7 +103,7 @@ fn recent(target: u64, return_addr: Option<u64>) -> usize {
 /// Sites by number, from [`FIRST_SITE`].
 #[derive(Default)]
 struct Sites {
-    /// Each with arcs that it was last seen to take, and their counters: nearly always the next one is one of them.
+    /// Each site with its recent arcs and their counters: nearly always the next arc is one of them.
     list: Vec<(Site, Recent)>,
     numbers: FxHashMap<Site, u64>,
 }
@@ -124,7 +124,7 @@ impl Sites {
     }
 }
 
-/// A transfer that was seen, and to where it returns.
+/// A transfer that occurred, with its return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Arc {
     site: u64,
@@ -133,33 +133,34 @@ struct Arc {
     kind: TransferKind,
 }
 
-/// The transfers that only the run can tell.
+/// Transfers that are only known at run time.
 #[derive(Default)]
 pub struct Transfers {
     sites: Sites,
-    /// Counters of the arcs seen.
+    /// Counters of the arcs so far.
     arcs: FxHashMap<Arc, u32>,
-    /// Where they led.
+    /// Targets of the arcs so far.
     targets: FxHashSet<u64>,
-    /// Transfers whose target could not be told.
+    /// Number of transfers with an undetermined target.
     unresolved: u64,
-    /// Transfers that an exception came between.
+    /// Number of transfers with an exception before the target.
     interrupted: u64,
 }
 
 impl Transfers {
-    /// The number of a site, for the LAST cell.
+    /// Number of a site, for the LAST cell.
     pub fn number(&mut self, site: &Site) -> u64 {
         self.sites.number(site)
     }
 
-    /// The call that the block at `pc` is being translated for, by that vCPU: its number, and the counter of the arc.
+    /// Call for which the block at `pc` is being translated, by that vCPU: number of its site, and counter of the
+    /// arc.
     pub fn arriving_call(&mut self, vcpu: u32, pc: u64, ledger: &mut Ledger<impl Counters>) -> Option<(u64, u32)> {
         let number = ledger.get(LAST, vcpu);
         let (site, _) = self.sites.get(number)?;
         let Site { pc: site, next, kind, .. } = *site;
         let call = matches!(kind, SiteKind::Register { call: true, .. } | SiteKind::Unknown { call: true, .. });
-        // What falls through to it has not called it.
+        // Falling through to the block is no call.
         if !call || pc == next {
             return None;
         }
@@ -167,20 +168,21 @@ impl Transfers {
         Some((number, self.arc(arc, ledger)))
     }
 
-    /// Whether such an instruction has led to an address.
+    /// Whether such a transfer has led to an address.
     pub fn has_led_to(&self, address: u64) -> bool {
         self.targets.contains(&address)
     }
 
-    /// The window opens: what could not be told before does not count.
+    /// Opens the window: earlier undetermined targets do not count.
     pub fn restart(&mut self, ledger: &Ledger<impl Counters>) {
         (self.unresolved, self.interrupted) = (0, 0);
         ledger.say(Word::Unresolved, 0);
         ledger.say(Word::Interrupted, 0);
     }
 
-    /// A Thumb jump through a register is about to be made, and its number has been left in the cell: an EXC_RETURN
-    /// value makes it an exception return. Afterwards that could not be told, for the return restores the register.
+    /// Handles a Thumb jump through a register before it is made, after its number was stored in the cell: an
+    /// EXC_RETURN value makes it an exception return. Afterwards the value is gone, since the return restores the
+    /// register.
     pub fn jump_by_register(
         &self,
         vcpu: u32,
@@ -194,9 +196,9 @@ impl Transfers {
         }
     }
 
-    /// The block at `pc` is the first one after the transfer whose number is in the LAST cell.
+    /// Resolves the transfer whose number is in the LAST cell; the block at `pc` is the first one after it.
     ///
-    /// `is_sure`: no exception starts there, so that control came there by nothing else.
+    /// `is_sure`: no exception starts there, so that only the transfer can lead there.
     pub fn resolve(
         &mut self,
         vcpu: u32,
@@ -207,11 +209,11 @@ impl Transfers {
         ledger: &mut Ledger<impl Counters>,
     ) {
         let number = ledger.get(LAST, vcpu);
-        // None: there was none.
+        // None: there was no transfer.
         let Some((transfer, seen)) = self.sites.get(number) else { return };
         let transfer = *transfer;
         let Site { pc: site, next, function, kind } = transfer;
-        // Nearly always a call goes where it went before.
+        // Nearly always a call has the same target as before.
         if let SiteKind::Register { reg, offset, call: true, .. } = kind
             && let Some((arc, slot)) = seen[recent(pc, Some(next))]
             && arc.target == pc
@@ -254,7 +256,7 @@ impl Transfers {
             None => match self.interrupted_code(guest, ledger) {
                 Some(Interrupted { pc, .. }) if pc == next && may_fall_through => return,
                 Some(Interrupted { pc, return_addr }) if can_lead_to(kind, pc, guest) => (pc, Some(return_addr)),
-                // An exception in an exception's first moment, or a frame that cannot be read.
+                // An exception before another one's first instruction, or a frame that cannot be read.
                 _ => {
                     self.unresolved += 1;
                     ledger.say(Word::Unresolved, self.unresolved);
@@ -274,7 +276,7 @@ impl Transfers {
             let return_addr = return_addr
                 .or_else(|| kept_return_address(target, guest, code))
                 .unwrap_or_else(|| guest.return_register());
-            // Assembly may keep data in the return register, another value each time.
+            // Assembly may keep changing data in the return register.
             let known = self.arcs.len() < MAX_ARCS;
             (TransferKind::Jump, known.then(|| guest.code_address(return_addr)))
         };
@@ -293,7 +295,7 @@ impl Transfers {
         ledger.add(slot, vcpu, 1);
     }
 
-    /// The counter of an arc, defined when it is seen for the first time.
+    /// Counter of an arc, defined when it is first seen.
     fn arc(&mut self, arc: Arc, ledger: &mut Ledger<impl Counters>) -> u32 {
         if let Some(&slot) = self.arcs.get(&arc) {
             return slot;
@@ -305,7 +307,7 @@ impl Transfers {
         slot
     }
 
-    /// Reads what the exception whose first block just started has saved.
+    /// Reads the registers that an exception saved, at the start of its first block.
     fn interrupted_code(
         &mut self,
         guest: &mut Guest<impl Vcpu>,
@@ -331,7 +333,8 @@ fn jump_target(reg: u8, offset: i32, guest: &mut Guest<impl Vcpu>) -> u64 {
     guest.isa.wrap(value.wrapping_add_signed(offset.into())) & !1
 }
 
-/// Where code that starts now returns to, when it is the end of others and finds that on their stack (`__riscv_restore`).
+/// Return address of code that starts now, if it is the common end of functions and finds it on their stack
+/// (`__riscv_restore`).
 fn kept_return_address(target: u64, guest: &mut Guest<impl Vcpu>, code: &mut Code) -> Option<u64> {
     let rule = code.place(target, guest).rule?;
     let Saved::AtCfa(_) = rule.return_addr else { return None };

@@ -4,7 +4,7 @@ use super::find;
 use crate::debug;
 use crate::qemu::{Access, AccessCallback, AccessHook, ExecCallback, Hook};
 
-/// At the start of a block in which something may be due: the instruction at which it is asks, too.
+/// At the start of a block in which an event may be due; the instruction of the event has a callback, too.
 pub(crate) struct OnDueBlock;
 
 impl Hook for OnDueBlock {
@@ -14,7 +14,7 @@ impl Hook for OnDueBlock {
     };
 }
 
-/// At an instruction that has a breakpoint, or at which something may be due.
+/// At an instruction with a breakpoint, or at which an event may be due.
 pub(crate) struct OnHold;
 
 impl Hook for OnHold {
@@ -24,8 +24,7 @@ impl Hook for OnHold {
     };
 }
 
-/// At an instruction of a run of several vCPUs: which number it has in the order in which all of them execute is not known
-/// before.
+/// At an instruction of a run with several vCPUs, whose number in the order of all vCPUs is not known before.
 pub(crate) struct OnStep;
 
 impl Hook for OnStep {
@@ -50,7 +49,7 @@ impl AccessHook for OnWatchedStore {
 }
 
 fn on_access(vcpu: u32, access: Access, is_store: bool, id: usize) {
-    // Most accesses are of something else.
+    // Most accesses touch no watched memory.
     if debug::may_be_watched(access.address) {
         let (mut state, here) = find(vcpu, id);
         state.accessed(here.vcpu, here.block, here.index, access, is_store);

@@ -1,4 +1,4 @@
-//! Callbacks at the ends of a run that the plugin brings about or witnesses.
+//! Callbacks at the ends of a run, caused or observed by the plugin.
 
 use std::sync::OnceLock;
 
@@ -61,14 +61,14 @@ impl AccessHook for OnLoad {
     };
 }
 
-/// QEMU exits because it was told to (the harness ended the run) or for its own reasons.
+/// Called as QEMU exits, because the harness ended the run or for QEMU's own reasons.
 struct OnExit;
 
 impl ExitHook for OnExit {
     const CALL: fn() = || {
-        // Not where QEMU exits out of a callback of ours.
+        // The state is locked where QEMU exits out of a callback of ours.
         if let Some(mut state) = state::try_lock() {
-            // A limit that is settled now leaves the snapshot to the harness, which took one before it had QEMU quit.
+            // A limit that is settled now needs no snapshot: the harness took one before it had QEMU quit.
             state.guest.vanish();
             state.settle_all();
             state.follow.device.note(&state.ledger);
@@ -77,7 +77,7 @@ impl ExitHook for OnExit {
     };
 }
 
-/// What the handler of an abort reads the processor's fault with, and where it writes it.
+/// Reader of the processor's fault registers for the abort handler, its buffer, and the control block for the result.
 static WITNESS: OnceLock<(FaultReader<Registers>, FaultBuffer, &'static Control)> = OnceLock::new();
 
 /// Has the records completed when QEMU exits or aborts.
@@ -88,12 +88,12 @@ pub(crate) fn watch(id: u64) {
     WITNESS.get_or_init(|| (state.guest.fault_reader(), FaultBuffer::new(), state.ledger.records().control));
 }
 
-/// QEMU aborts on a Cortex-M lock-up: the fault status registers say why it came to that.
+/// Called as QEMU aborts on a Cortex-M lock-up: records the fault status registers, which have the cause.
 struct OnAbort;
 
 impl AbortHook for OnAbort {
     const CALL: fn() = || {
-        // Not where the abort came out of a callback of ours.
+        // The state is locked where the abort came out of a callback of ours.
         let mut state = state::try_lock();
         if let Some(state) = &mut state {
             state.guest.read_here();
@@ -102,15 +102,15 @@ impl AbortHook for OnAbort {
         }
         record_fault();
         if let Some(state) = &mut state {
-            // There is nothing better to do if this fails, too.
+            // Nothing can be done if this fails, too.
             let _ = state.take_snapshot(wire::SNAPSHOT_END);
         }
-        // Never unlocked: parts of it lie in the reserve now, and the vCPU must not execute on.
+        // Never unlocked: parts of it lie in the reserve now, and the vCPU must not execute further.
         std::mem::forget(state);
     };
 }
 
-/// Reads the registers that say why the processor came to a fault.
+/// Records the registers that have the cause of a fault.
 fn record_fault() {
     if !qemu::Thread::current().is_guests() {
         return;

@@ -46,7 +46,7 @@ impl Hook for OnPoll {
     };
 }
 
-/// Where the function of such a task returns to.
+/// At the address that such a function returns to.
 pub(crate) struct OnPolled;
 
 impl Hook for OnPolled {
@@ -79,7 +79,7 @@ pub(crate) struct OnEvent;
 impl Hook for OnEvent {
     const CALL: ExecCallback = |vcpu, id| {
         let (state, _) = arrive(vcpu, id);
-        // All processors have it (Armv7-M ARM A7.7.129).
+        // The event reaches all processors (Armv7-M ARM A7.7.129).
         state.follow.cores.iter().for_each(|core| state.follow.wake(core.vcpu, &state.ledger));
     };
 }
@@ -114,8 +114,8 @@ impl Hook for OnFaultReturn {
     };
 }
 
-/// At an instruction in another function than the last one was in, or after a call, a return or an exception; before
-/// it is counted.
+/// At an instruction in another function than the last one, or after a call, a return or an exception; before it is
+/// counted.
 pub(crate) struct OnFunction;
 
 impl Hook for OnFunction {
@@ -141,14 +141,14 @@ impl Hook for OnStackMove {
     };
 }
 
-/// At a jump that may return from an exception, while one is active: the next block will tell.
+/// At a jump that may return from an exception, while one is active: the next block decides.
 pub(crate) struct OnExceptionReturn;
 
 impl Hook for OnExceptionReturn {
     const CALL: ExecCallback = |vcpu, _| clock::recheck(vcpu, &state::lock().ledger);
 }
 
-/// At a jump into the middle of another function, before it executes: the next block will tell.
+/// At a jump into the middle of another function, before it executes: the next block decides.
 pub(crate) struct OnCrossing;
 
 impl Hook for OnCrossing {
@@ -159,7 +159,7 @@ impl Hook for OnCrossing {
     };
 }
 
-/// At an instruction that may mask interrupts or end that, before it executes.
+/// At an instruction that may mask or unmask interrupts, before it executes.
 pub(crate) struct OnMask;
 
 impl Hook for OnMask {
@@ -174,7 +174,7 @@ impl Hook for OnMask {
     };
 }
 
-/// At the instruction after it, where the block goes on.
+/// At the instruction after [`OnMask`]'s, where the block goes on.
 pub(crate) struct OnMasked;
 
 impl Hook for OnMasked {
@@ -209,7 +209,7 @@ impl Hook for OnFrom {
     };
 }
 
-/// At an instruction that names something.
+/// At an instruction that begins or ends a zone of the firmware's.
 pub(crate) struct OnZone;
 
 impl Hook for OnZone {
@@ -272,7 +272,7 @@ impl Hook for OnDelete {
     };
 }
 
-/// After an instruction that went over to another stack, before the first task has started.
+/// After an instruction that switched to another stack, before the first task has started.
 pub(crate) struct OnFirstTask;
 
 impl Hook for OnFirstTask {
@@ -286,7 +286,7 @@ impl Hook for OnFirstTask {
     };
 }
 
-/// After a store of the kernel's that may switch tasks.
+/// After a store of the kernel that may switch tasks.
 pub(crate) struct OnSwitch;
 
 impl AccessHook for OnSwitch {
@@ -301,7 +301,7 @@ impl AccessHook for OnSwitch {
         if let Some(tasks) = &mut follow.tasks {
             tasks.switch(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), guest, ledger);
         }
-        // What is sampled in the rest of the block belongs to the new task.
+        // Samples in the rest of the block belong to the new task.
         if state.counting.by_blocks() {
             state.suspect(here.vcpu, here.block, here.index + 1);
         }

@@ -6,7 +6,7 @@ use super::arrive;
 use crate::qemu::{ExecCallback, Hook};
 use crate::state::State;
 
-/// At the first instruction of a function that gives memory out or takes it back.
+/// At the first instruction of a function that allocates or frees memory.
 pub(crate) struct OnAllocator;
 
 impl Hook for OnAllocator {
@@ -23,7 +23,7 @@ impl Hook for OnAllocator {
     };
 }
 
-/// Where such a function is to return to.
+/// At the address that such a function returns to.
 pub(crate) struct OnAllocated;
 
 impl Hook for OnAllocated {

@@ -1,6 +1,6 @@
-//! What QEMU calls. Each callback locks the state, lets what was due before come first, and hands over to the parts.
+//! Callbacks that QEMU calls. Each locks the state, handles what was due before, and calls the parts.
 //!
-//! The order in which they run at an instruction is that of [`crate::translate`]'s lists.
+//! Their order at an instruction is that of [`crate::translate`]'s lists.
 
 mod debug;
 mod end;
@@ -29,7 +29,7 @@ use crate::qemu::{Thread, VcpuCallback, VcpuHook};
 use crate::state::{self, State};
 use engine::block::from_insn_id;
 
-/// A vCPU appears: its registers can be looked up.
+/// Called for a new vCPU, whose registers can be looked up now.
 pub(crate) struct VcpuInit;
 
 impl VcpuHook for VcpuInit {
@@ -39,7 +39,7 @@ impl VcpuHook for VcpuInit {
     };
 }
 
-/// An instruction at which a vCPU is, before it executes.
+/// An instruction that a vCPU is about to execute.
 #[derive(Clone, Copy)]
 struct Here {
     vcpu: u32,
@@ -48,7 +48,7 @@ struct Here {
     pc: u64,
 }
 
-/// The state and the place of an instruction, by its [`engine::block::insn_id`]. Nothing that was due before is done.
+/// Locks the state and finds an instruction by its [`engine::block::insn_id`], without handling what was due before.
 fn find(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
     let (block, index) = from_insn_id(id);
     let mut state = state::lock();
@@ -57,7 +57,7 @@ fn find(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
     (state, Here { vcpu, block, index, pc })
 }
 
-/// What all hooks at an instruction begin with: the state and the place, and what was due before is done.
+/// Begins every callback at an instruction: locks the state, finds the instruction, and handles what was due before.
 fn arrive(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
     let (mut state, here) = find(vcpu, id);
     state.settle(here.vcpu);

@@ -1,4 +1,4 @@
-//! Callbacks that count, look for what is due, or wait.
+//! Callbacks that count, handle due events, or wait.
 
 use std::num::NonZeroU16;
 
@@ -44,7 +44,7 @@ fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) 
     }
 }
 
-/// At the start of a block that a jump may have led to where its arc is of interest, or an exception after one.
+/// At the start of a block that may be the target of a jump whose arc is counted, or of an exception after one.
 pub(crate) struct OnArrival;
 
 impl Hook for OnArrival {
@@ -60,8 +60,8 @@ fn arrive_at(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU1
     ledger.set(LAST, vcpu, 0);
 }
 
-/// At the start of a block that predicts how control comes to it, in place of [`OnBlock`]: something is due, or nothing
-/// has set the alarm.
+/// At the start of a block with a prediction of its arrival, in place of [`OnBlock`]: an event is due, or the alarm
+/// is not set.
 pub(crate) struct OnPredictedBlock;
 
 impl Hook for OnPredictedBlock {
@@ -75,7 +75,7 @@ impl Hook for OnPredictedBlock {
     };
 }
 
-/// At the start of a block that predicts how control comes to it, in place of [`OnArrival`]: it came otherwise.
+/// At the start of a block with a prediction of its arrival, in place of [`OnArrival`]: the prediction was wrong.
 pub(crate) struct OnMispredicted;
 
 impl Hook for OnMispredicted {
@@ -87,7 +87,7 @@ impl Hook for OnMispredicted {
     };
 }
 
-/// Tells how control came to a block that predicts it, and has the callbacks that follow know.
+/// Settles the arrival at a block with a prediction, before the callbacks that follow.
 fn told(state: &mut State, vcpu: u32, prediction: Prediction) {
     let epoch = Some(prediction.epoch);
     arrive_at(state, vcpu, prediction.block, epoch);
@@ -95,7 +95,7 @@ fn told(state: &mut State, vcpu: u32, prediction: Prediction) {
     state.predictions.is_told = !state.guest.is_epoch(epoch);
 }
 
-/// At the start of a block that predicts how control comes to it, since traps may lead there.
+/// At the start of a block with a prediction that traps may reach, too.
 pub(crate) struct OnUnsure;
 
 impl Hook for OnUnsure {
@@ -109,7 +109,7 @@ impl Hook for OnUnsure {
     };
 }
 
-/// At an instruction that bounds the window, before its counters.
+/// At an instruction that opens or closes the window, before its counters.
 pub(crate) struct OnBound;
 
 impl Hook for OnBound {
@@ -124,8 +124,8 @@ impl Hook for OnBound {
     };
 }
 
-/// At the start of a segment, where inline operations cannot be used: counts it, and settles at once
-/// what fell into it, for a segment starts as a whole.
+/// At the start of a segment, where inline operations cannot be used: counts it and settles it at once, since a
+/// segment starts as a whole.
 pub(crate) struct OnSegment;
 
 impl Hook for OnSegment {
@@ -154,7 +154,7 @@ impl Hook for OnSegment {
     };
 }
 
-/// The oracle: at every instruction that starts. Counts it by itself, without any inline counter.
+/// The oracle: at every instruction that starts. Counts it without any inline counter.
 pub(crate) struct OracleCount;
 
 impl Hook for OracleCount {
@@ -163,7 +163,7 @@ impl Hook for OracleCount {
     };
 }
 
-/// The oracle: at the instruction at which the clock, counted one by one, reaches the event.
+/// The oracle: at the instruction at which its own clock reaches the event.
 pub(crate) struct OracleSample;
 
 impl Hook for OracleSample {
@@ -175,7 +175,7 @@ impl Hook for OracleSample {
     };
 }
 
-/// At a site, where inline operations cannot be used.
+/// At a transfer of control, where inline operations cannot be used.
 pub(crate) struct OnTransfer;
 
 impl Hook for OnTransfer {
@@ -186,7 +186,7 @@ impl Hook for OnTransfer {
     };
 }
 
-/// At an instruction after which traps may lead elsewhere.
+/// At an instruction after which traps may have another target.
 pub(crate) struct OnVector;
 
 impl Hook for OnVector {
@@ -197,7 +197,8 @@ impl Hook for OnVector {
     };
 }
 
-/// At a jump through a register, after its number was left in the cell, where exceptions return by such a jump.
+/// At a jump through a register, after its number was stored in the cell, on processors whose exceptions return by
+/// such a jump.
 pub(crate) struct OnRegisterJump;
 
 impl Hook for OnRegisterJump {
@@ -207,7 +208,7 @@ impl Hook for OnRegisterJump {
     };
 }
 
-/// At the start of a block, when it is time to look after the console's input.
+/// At the start of a block at which console input may be due.
 pub(crate) struct OnInput;
 
 impl Hook for OnInput {
@@ -227,12 +228,12 @@ impl Hook for OnInput {
     };
 }
 
-/// At an instruction that QEMU has translated as a semihosting call, before it makes it.
+/// At an instruction that QEMU translated as a semihosting call, before the call.
 pub(crate) struct OnSemihosting;
 
 impl Hook for OnSemihosting {
     const CALL: ExecCallback = |vcpu, id| {
-        // A limit that lies before this instruction comes first.
+        // A limit before this instruction comes first.
         let (mut state, here) = arrive(vcpu, id);
         state.note_host_call(here.vcpu);
         let State { guest, handles, asked, ledger, semihosting, output, errors, .. } = &mut *state;
@@ -265,13 +266,13 @@ impl Hook for OnWait {
             let (mut state, here) = find(vcpu, id);
             if state.timeline.is_some() {
                 state.settle(here.vcpu);
-                // Whether a `wfe` waits is told by what follows its events.
+                // For a `wfe`, the next event tells whether it waits.
                 if !is_for_event {
                     state.ledger.happened(here.vcpu, What::Waits);
                 }
                 state.sleeps(here.vcpu);
             }
-            // Where the firmware sleeps until something is typed there is no later occasion.
+            // Where the firmware sleeps until input comes, there is no later occasion.
             state.look_in_block();
             state.ledger.say(Word::WaitPc, here.pc);
             state.ledger.say(Word::WaitInsns, state.ledger.insns_of_all());

@@ -1,10 +1,10 @@
-//! Callbacks that only the timeline wants.
+//! Callbacks for the timeline only.
 
 use super::arrive;
 use crate::qemu::{ExecCallback, Hook};
 use crate::state::State;
 
-/// At the first instruction of a function that is traced.
+/// At the first instruction of a traced function.
 pub(crate) struct OnTraced;
 
 impl Hook for OnTraced {
@@ -18,7 +18,7 @@ impl Hook for OnTraced {
     };
 }
 
-/// Where such a function is to return to.
+/// At the address that such a function returns to.
 pub(crate) struct OnTracedReturn;
 
 impl Hook for OnTracedReturn {

@@ -5,29 +5,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::reserve;
 
-/// Ends QEMU here and now, on this instruction: no exit handler runs, nothing more is executed. The
-/// records need none (they are shared maps) and the console's file has been written unbuffered.
+/// Ends QEMU at this instruction: no exit handler runs, and no further instruction. The records need none (they are
+/// shared maps), and the console's file is unbuffered.
 pub(crate) fn exit(status: i32) -> ! {
     // SAFETY: no precondition.
     unsafe { libc::_exit(status) }
 }
 
-/// A thread has aborted and is in the handler.
+/// Whether a thread has aborted and is in the handler.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// How long the hook of an abort may take. It takes milliseconds.
+/// Longest time of an abort's hook, in seconds. Normally it takes milliseconds.
 const ABORT_PATIENCE_S: libc::c_uint = 5;
 
 /// Calls `A` when QEMU aborts (as it does for a Cortex-M lock-up), then lets it abort.
 ///
-/// The hook may find the aborting thread in the middle of anything, with any lock held. What it must not wait for is
-/// that thread, which is itself. So:
+/// The hook may find the aborting thread in the middle of anything, with any lock held. It must not wait for that
+/// thread, which is itself. So:
 /// - the heap: the abort may be malloc's own. The plugin allocates from a reserve there ([`super::reserve`]), and
 ///   the buffers that glib would have to enlarge are as large as they get ([`super::Registers`]);
 /// - the plugin's state: the hook only tries to lock it;
 /// - QEMU's big lock: QEMU knows whether this thread has it and does not take it twice. Another holder goes on, for
 ///   that thread runs;
-/// - what else there may be, in QEMU or in libraries below it: a watchdog ends QEMU after [`ABORT_PATIENCE_S`].
+/// - any other lock, in QEMU or in libraries below it: a watchdog ends QEMU after [`ABORT_PATIENCE_S`].
 pub(crate) fn on_abort<A: AbortHook>() {
     extern "C" fn aborted<A: AbortHook>(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
         // Another thread may abort at the same moment. The first one ends the process, in ABORT_PATIENCE_S at most.
@@ -54,16 +54,17 @@ pub(crate) fn on_abort<A: AbortHook>() {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as libc::sighandler_t;
     action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the handler has the type that SA_SIGINFO asks for and lives for ever. It calls nothing that is not
-    // async-signal-safe but the hook, and that only where the signal is this process' own abort(): on the thread and at
-    // the call that aborted, which is an ordinary call to whatever is not locked, see above for what is.
+    // SAFETY: the handler has the type that SA_SIGINFO asks for and lives for ever. It calls only async-signal-safe
+    // functions and the hook. The hook is only called where the signal is this process's own abort(), on the thread
+    // and at the call that aborted. That is an ordinary call to any code whose locks are free, see above.
     unsafe { libc::sigaction(libc::SIGABRT, &action, std::ptr::null_mut()) };
 }
 
-/// Lets an abort of the calling thread come to its hook. QEMU blocks all signals in the threads of its vCPUs, and the
-/// C library's abort() unblocks this one only before glibc 2.41: then it ends the process past its handler.
+/// Unblocks SIGABRT in the calling thread, so that an abort reaches its hook. QEMU blocks all signals in the threads
+/// of its vCPUs, and the C library's abort() unblocks this one only before glibc 2.41; later ones end the process
+/// without the handler.
 pub(super) fn let_aborts_in() {
-    // SAFETY: the set is initialised before it is used; the handler is made for whatever thread aborts.
+    // SAFETY: the set is initialised before it is used; the handler works on any thread that aborts.
     unsafe {
         let mut abort = std::mem::zeroed();
         libc::sigemptyset(&mut abort);
@@ -72,8 +73,8 @@ pub(super) fn let_aborts_in() {
     }
 }
 
-/// Whether a signal is one that a thread of this process sent to itself, as abort() does: the thread is in that call
-/// and not at an arbitrary instruction.
+/// Whether this process sent the signal to itself, as abort() does: then the thread is in that call and not at an
+/// arbitrary instruction.
 fn is_own(info: &libc::siginfo_t) -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: a signal by tgkill(2) carries its sender; getpid has no precondition.
@@ -82,7 +83,7 @@ fn is_own(info: &libc::siginfo_t) -> bool {
     return info.si_signo == libc::SIGABRT;
 }
 
-/// Ends QEMU by SIGABRT after a time, whatever this thread is waiting for then.
+/// Ends QEMU by SIGABRT after a time, even if this thread waits for a lock.
 fn watch_over() {
     extern "C" fn expired(_: libc::c_int) {
         // SAFETY: async-signal-safe all, and the set is initialised before it is used. SIGABRT's disposition is the

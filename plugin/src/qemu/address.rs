@@ -1,10 +1,10 @@
-//! Where the guest's addresses lead.
+//! Translation of the guest's virtual addresses.
 
 use super::api::later;
 use super::beyond::page;
 
-/// The physical address that the executing vCPU's data accesses to an address go to; only in its callbacks. None: to
-/// none, or QEMU does not say.
+/// Physical address of the executing vCPU's data accesses to an address; only in its callbacks. None: unmapped, or
+/// QEMU does not tell.
 pub(crate) fn physical(address: u64) -> Option<u64> {
     later::physical(address).unwrap_or_else(|| page::physical(address))
 }

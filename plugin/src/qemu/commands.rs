@@ -1,18 +1,18 @@
-//! Commands for the host. QEMU answers SYS_SYSTEM by the C library's `system` (`host_system`, semihosting/syscalls.c), and
-//! calls it for nothing else. A function that refuses stands in its place: no command runs, whatever the kernel and
-//! QEMU's own sandbox would let through.
+//! Commands for the host. QEMU answers SYS_SYSTEM by the C library's `system` (`host_system`,
+//! semihosting/syscalls.c), its only call of that. A function that refuses is put in its place: no command runs, even
+//! where the kernel and QEMU's own sandbox would allow it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Commands that were refused.
+/// Number of refused commands.
 static REFUSALS: AtomicU64 = AtomicU64::new(0);
 
-/// How many commands have been refused here.
+/// Number of commands refused here.
 pub(crate) fn refused() -> u64 {
     REFUSALS.load(Ordering::Relaxed)
 }
 
-/// Has commands refused from now on. False: this QEMU calls `system` in a way that is not known, and may run them.
+/// Refuses commands from now on. False: this QEMU calls `system` in an unknown way, and may run them.
 pub(crate) fn refuse() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
     return elf::refuse();
@@ -35,7 +35,7 @@ mod elf {
     /// Status of a shell that could not be executed, as `system` returns it (system(3)).
     const NO_SHELL: c_int = 127 << 8;
 
-    /// In place of `system`. Without a command it is asked whether there is a shell.
+    /// Replaces `system`. A null command asks whether there is a shell; the answer is no.
     extern "C" fn refused(command: *const c_char) -> c_int {
         if command.is_null() {
             return 0;
@@ -47,7 +47,7 @@ mod elf {
     pub(super) fn refuse() -> bool {
         let Some(program) = Program::find() else { return false };
         let slots = program.slots(c"system");
-        // Each of them, whatever became of the others.
+        // Set every slot, even after one has failed.
         let set = slots.iter().filter(|&&slot| program.set(slot, refused as *const () as usize)).count();
         !slots.is_empty() && set == slots.len()
     }

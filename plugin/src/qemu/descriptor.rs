@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
-/// Marks a descriptor as one that copies close.
+/// Replaces a socket by the null device, so that this process no longer holds it open.
 pub(crate) fn close(socket: &impl AsRawFd) {
     // SAFETY: it leads nowhere from now on; what owns it closes the number as before.
     unsafe {

@@ -1,8 +1,8 @@
 //! QEMU as safe calls: all `unsafe` but that of the records' maps.
 //!
-//! [`api`] is its plugin API (versions 4 to 7, QEMU 9.2 to 11.1): the few functions that are used here, from the facts of
-//! QEMU's header; a library of bindings would be made for one version. [`beyond`] is what the plugin takes of QEMU
-//! besides, by one table ([`wire::trick`]), and does without where QEMU is not known. The rest is the process itself.
+//! [`api`] is its plugin API (versions 4 to 7, QEMU 9.2 to 11.1): the few functions that are used here, declared
+//! after QEMU's header; a library of bindings would fit one version only. [`beyond`] is every other use of QEMU, in
+//! one table ([`wire::trick`]); an unknown QEMU is used without them. The other modules concern the process itself.
 //! Reference: <https://www.qemu.org/docs/master/devel/tcg-plugins.html>.
 
 mod abort;
@@ -46,5 +46,5 @@ pub(crate) use socket::Socket;
 pub(crate) use streams::{give_to_firmware, say};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};
 
-/// The emulated processor, by QEMU's registers and memory.
+/// The emulated processor, with QEMU's registers and memory.
 pub(crate) type Guest = engine::guest::Guest<Registers>;

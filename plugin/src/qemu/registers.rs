@@ -19,7 +19,7 @@ pub(crate) struct Registers {
     handles: HashMap<String, *mut raw::Register>,
     general: Vec<Option<Register>>,
     file: RegisterFile,
-    /// All of them, in QEMU's order: feature, name, handle.
+    /// All registers in QEMU's order: feature, name, handle.
     all: Vec<(String, String, Register)>,
     buffer: *mut GByteArray,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Registers {
 unsafe impl Send for Registers {}
 
 impl Registers {
-    /// Compares the registers with the place where they may be.
+    /// Compares the API's registers with their candidate places.
     fn compare(&mut self) {
         let (mut values, mut value_bytes) = (Vec::new(), 0);
         for number in 0..self.file.count() {
@@ -36,7 +36,7 @@ impl Registers {
             if let Some(value) = register.and_then(|register| self.read(register)) {
                 values.push(value);
             }
-            // SAFETY: the buffer is glib's; it has what was read last.
+            // SAFETY: the buffer is glib's; it has the last value read.
             value_bytes = unsafe { (*self.buffer).len } as usize;
         }
         if values.len() == self.file.count() {
@@ -44,14 +44,14 @@ impl Registers {
         }
     }
 
-    /// Feature, name and handle of all of them, in QEMU's order.
+    /// Feature, name and handle of all registers, in QEMU's order.
     pub(crate) fn all(&self) -> &[(String, String, Register)] {
         &self.all
     }
 
-    /// The bytes of a register in the guest's order; only inside callbacks of the vCPU.
+    /// Bytes of a register in the guest's order; only inside callbacks of the vCPU.
     pub(crate) fn read_bytes(&mut self, register: Register) -> Option<&[u8]> {
-        // SAFETY: handle from QEMU, buffer from glib, on the vCPU's thread with registers synced; what is borrowed of the
+        // SAFETY: handle from QEMU, buffer from glib, on the vCPU's thread with registers synced; the borrow of the
         // buffer ends before the next read.
         unsafe {
             g_byte_array_set_size(self.buffer, 0);
@@ -65,13 +65,13 @@ impl Registers {
     }
 
     fn read_guest(&mut self, address: u64, len: usize) -> Option<&[u8]> {
-        // SAFETY: buffer from glib, on the vCPU's thread; what is borrowed of it ends before the next read.
+        // SAFETY: buffer from glib, on the vCPU's thread; the borrow of it ends before the next read.
         unsafe { read_guest(self.buffer, address, len) }
     }
 }
 
-/// Only inside callbacks of the vCPU. Room for all that is read at once is in the buffer: glib never has to enlarge it,
-/// which the handler of an abort relies on.
+/// Only inside callbacks of the vCPU. The buffer has room for the largest read, so that glib never enlarges it; the
+/// abort handler relies on that.
 impl Vcpu for Registers {
     type Register = Register;
 
@@ -80,8 +80,8 @@ impl Vcpu for Registers {
         let mut all = Vec::new();
         // SAFETY: called on a vCPU's thread; the caller owns the array that comes back.
         let array = unsafe { raw::qemu_plugin_get_registers() };
-        // SAFETY: a GArray of descriptions, `len` of them and as large as it says, each of which begins as is declared
-        // and has a NUL-terminated name and, if any, feature.
+        // SAFETY: a GArray of `len` descriptions, of the size that glib tells. Each begins as declared, and has a
+        // NUL-terminated name and, if any, feature.
         unsafe {
             let bytes = g_array_get_element_size(array) as usize;
             for index in 0..(*array).len as usize {
@@ -148,7 +148,7 @@ impl Vcpu for Registers {
 /// Reads guest memory into a buffer.
 ///
 /// # Safety
-/// The buffer is glib's and not used elsewhere as long as what is returned is.
+/// The buffer is glib's, and not used elsewhere while the result is borrowed from it.
 unsafe fn read_guest<'a>(buffer: *mut GByteArray, address: u64, len: usize) -> Option<&'a [u8]> {
     // SAFETY: the buffer is glib's; QEMU sets its size and fills it.
     unsafe {
@@ -158,7 +158,7 @@ unsafe fn read_guest<'a>(buffer: *mut GByteArray, address: u64, len: usize) -> O
     }
 }
 
-/// A buffer of its own for the handler of QEMU's abort, which may find the plugin's state locked.
+/// A separate buffer for the handler of QEMU's abort, which may find the plugin's state locked.
 pub(crate) struct FaultBuffer(*mut GByteArray);
 
 // SAFETY: only the handler uses the buffer, and that runs once.
@@ -167,15 +167,15 @@ unsafe impl Send for FaultBuffer {}
 unsafe impl Sync for FaultBuffer {}
 
 impl FaultBuffer {
-    /// A new buffer.
+    /// An empty buffer.
     pub(crate) fn new() -> FaultBuffer {
         // SAFETY: no precondition; kept for the life of the process.
         FaultBuffer(unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) })
     }
 
-    /// Reads guest memory in the handler, on the thread of a vCPU (on another one QEMU aborts once more).
+    /// Reads guest memory in the handler, on the thread of a vCPU; on another one QEMU would abort again.
     pub(crate) fn read(&self, address: u64, len: usize) -> Option<&[u8]> {
-        // SAFETY: the buffer is glib's and this handler's alone.
+        // SAFETY: the buffer is glib's, and only this handler uses it.
         unsafe { read_guest(self.0, address, len) }.filter(|bytes| bytes.len() == len)
     }
 }

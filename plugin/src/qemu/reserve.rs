@@ -1,8 +1,8 @@
-//! Memory for the handler of QEMU's abort, in which the heap must not be touched: the abort may have come out of
-//! malloc, which then holds its own lock, or has just found its lists damaged.
+//! Memory for the handler of QEMU's abort, which must not use the heap: the abort may have come out of malloc, which
+//! then holds its own lock, or has just found its lists damaged.
 //!
-//! This is the plugin's allocator. Until then it is the system's; on the thread that has aborted it hands out
-//! memory that was mapped before, and takes none back.
+//! This is the plugin's allocator. Before an abort it is the system's; on the thread that has aborted it hands out
+//! memory that was mapped before, and never reuses any.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::thread::Thread;
 
-/// Address space, of which no more is used than is written to. A snapshot has at most 16 MiB, and is put together in a
-/// buffer that doubles; what it outgrows is not taken back.
+/// Size of the reserve's address space; only pages written to take memory. A snapshot has at most 16 MiB, and is
+/// built in a buffer that doubles; the outgrown buffers are not reused.
 const RESERVE_BYTES: usize = 128 << 20;
 
 #[global_allocator]
@@ -19,11 +19,11 @@ static HEAP: Heap = Heap;
 
 struct Heap;
 
-/// The reserve's first byte, and how much of it has been handed out.
+/// First byte of the reserve, and number of bytes handed out.
 static RESERVE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// The thread that has aborted, 0: none has.
+/// The thread that has aborted; 0: none has.
 static ABORTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Maps the reserve. Without it the handler's first allocation fails, which ends QEMU.
@@ -44,7 +44,7 @@ pub(super) fn prepare() {
     }
 }
 
-/// From now on this thread lives on the reserve.
+/// Makes the calling thread allocate from the reserve from now on.
 pub(super) fn live_on_it() {
     ABORTED.store(Thread::current().id(), Ordering::Relaxed);
 }
@@ -64,26 +64,26 @@ fn take(layout: Layout) -> *mut u8 {
         return null_mut();
     }
     USED_BYTES.store(end, Ordering::Relaxed);
-    // The map starts at a page, so that an offset's alignment is the address'.
+    // The map starts at a page, so that an offset is aligned as its address is.
     reserve.wrapping_add(start)
 }
 
-// SAFETY: all is the system allocator's, but on the thread that has aborted, of which there is only one: there
-// pieces of the reserve do not overlap, are large and aligned as asked for, and live as long as the process. Memory
-// of either kind that is freed there is left alone. What was taken from the reserve is freed nowhere else: that
-// thread never leaves the handler but to die.
+// SAFETY: all calls go to the system allocator, except on the one thread that has aborted. There, pieces of the
+// reserve do not overlap, have the size and alignment asked for, and live as long as the process. Memory of either
+// kind that is freed there stays allocated. Memory of the reserve is never freed elsewhere: that thread does not
+// leave the handler alive.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_aborted() {
             return take(layout);
         }
-        // SAFETY: the caller's promises are the system allocator's.
+        // SAFETY: the caller's promises are those that the system allocator needs.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         if !is_aborted() {
-            // SAFETY: as above; this memory came from there.
+            // SAFETY: as above; this memory came from the system allocator.
             unsafe { System.dealloc(memory, layout) }
         }
     }
@@ -93,7 +93,7 @@ unsafe impl GlobalAlloc for Heap {
             // SAFETY: as above.
             return unsafe { System.realloc(memory, layout, new_size) };
         }
-        // The caller promises that the size, rounded up to the alignment, is one.
+        // The caller promises that the size, rounded up to the alignment, is valid.
         let Ok(new_layout) = Layout::from_size_align(new_size, layout.align()) else { return null_mut() };
         let new = take(new_layout);
         if !new.is_null() {

@@ -1,5 +1,5 @@
-//! The process's standard streams. To semihosting, `:tt` is the file descriptors 0, 1 and 2: that is where the
-//! firmware's own words go. QEMU's are kept apart from them.
+//! The process's standard streams. Semihosting's `:tt` is the file descriptors 0, 1 and 2, so they carry the
+//! firmware's output. QEMU's own messages are kept apart from it.
 
 use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
@@ -7,14 +7,14 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::OnceLock;
 
-/// Where messages go since the firmware has the standard streams.
+/// File for messages, since the firmware has the standard streams.
 static MESSAGES: OnceLock<File> = OnceLock::new();
 
-/// Makes standard output and standard error the firmware's, at the end of a file. What QEMU, its libraries and this
-/// plugin print goes on to where standard error has been.
+/// Gives standard output and standard error to the firmware, at the end of a file. Output of QEMU, its libraries and
+/// this plugin still goes to the former standard error.
 ///
 /// # Errors
-/// When the file cannot be opened, or there is no descriptor left.
+/// The file cannot be opened, or there is no descriptor left.
 pub(crate) fn give_to_firmware(path: &str) -> io::Result<()> {
     // Each write goes to the end: the console's chardev writes to the same file.
     let console = OpenOptions::new().append(true).create(true).open(path)?;
@@ -23,7 +23,7 @@ pub(crate) fn give_to_firmware(path: &str) -> io::Result<()> {
     if messages < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: open, and of nothing else's.
+    // SAFETY: open, and owned by nothing else.
     let messages = unsafe { File::from_raw_fd(messages) };
     let descriptors: &[c_int] = if printers_follow(&messages)? {
         &[libc::STDOUT_FILENO, libc::STDERR_FILENO]
@@ -33,7 +33,7 @@ pub(crate) fn give_to_firmware(path: &str) -> io::Result<()> {
     let _ = MESSAGES.set(messages);
     std::panic::set_hook(Box::new(|panic| say(&panic.to_string())));
     for &descriptor in descriptors {
-        // SAFETY: no memory is involved; standard streams are not owned by anything that relies on what they are.
+        // SAFETY: no memory is involved; no owner of a standard stream depends on the file behind it.
         if unsafe { libc::dup2(console.as_raw_fd(), descriptor) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -41,17 +41,17 @@ pub(crate) fn give_to_firmware(path: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Has C's `stdout` and `stderr` print to where messages go. False: this C library's cannot be changed.
+/// Redirects C's `stdout` and `stderr` to the messages. False: this C library does not allow that.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn printers_follow(messages: &File) -> io::Result<bool> {
-    // The program's own, wherever it has them: glibc and QEMU print by these variables.
+    // The program's own variables, by which glibc and QEMU print.
     unsafe extern "C" {
         static mut stdout: *mut libc::FILE;
         static mut stderr: *mut libc::FILE;
     }
-    // SAFETY: duplicates a descriptor, which is then the stream's alone; the mode ends in NUL. The stream lives for
-    // ever, unbuffered as standard error is. QEMU is starting, and this is its main thread: another one that printed
-    // meanwhile would do so to the one stream or the other, neither of which is closed.
+    // SAFETY: duplicates a descriptor, which only the stream uses; the mode ends in NUL. The stream lives for ever,
+    // unbuffered as standard error is. QEMU is starting, and this is its main thread: output of another thread
+    // meanwhile would go to one stream or the other, neither of which is closed.
     unsafe {
         let descriptor = libc::fcntl(messages.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0);
         let stream = if descriptor < 0 { std::ptr::null_mut() } else { libc::fdopen(descriptor, c"a".as_ptr()) };
@@ -66,16 +66,16 @@ fn printers_follow(messages: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// As above.
+/// C libraries whose streams cannot be redirected.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn printers_follow(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Says something to whoever started QEMU.
+/// Prints a message for the user who started QEMU.
 pub(crate) fn say(message: &str) {
     let line = format!("profiler plugin: {message}\n");
-    // There is nothing better to do where this fails.
+    // Nothing can be done if this fails.
     let _ = match MESSAGES.get() {
         Some(mut messages) => messages.write_all(line.as_bytes()),
         None => io::stderr().write_all(line.as_bytes()),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The thread that executes the guest, 0: there is none yet.
+/// The thread that executes the guest; 0: none yet.
 static GUEST: AtomicUsize = AtomicUsize::new(0);
 
 /// A thread of this process.
@@ -10,30 +10,30 @@ static GUEST: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Thread(usize);
 
 impl Thread {
-    /// The calling one. Unlike the standard library's, this allocates nothing.
+    /// The calling thread. Unlike the standard library's function, this allocates nothing.
     pub(crate) fn current() -> Thread {
         // SAFETY: no precondition.
         Thread(unsafe { libc::pthread_self() } as usize)
     }
 
-    /// This one executes the guest: all vCPUs, under `-icount`.
+    /// Notes that this thread executes the guest: all vCPUs, under `-icount`.
     pub(crate) fn executes_guest(self) {
         GUEST.store(self.0, Ordering::Relaxed);
     }
 
-    /// Whether this one executes the guest. On another one QEMU has no vCPU at hand, and asserts one where guest memory
-    /// is read.
+    /// Whether this thread executes the guest. On another thread QEMU has no current vCPU, which its functions for
+    /// guest memory assert.
     pub(crate) fn is_guests(self) -> bool {
         GUEST.load(Ordering::Relaxed) == self.0
     }
 
-    /// A number that no other living thread has, and not 0.
+    /// A number that no other living thread has; never 0.
     pub(super) fn id(self) -> usize {
         self.0
     }
 }
 
-/// Has the kernel kill QEMU when the thread that started it ends, however it ends.
+/// Makes the kernel kill QEMU when the thread that started it ends, for any reason.
 pub(crate) fn die_with_parent() {
     #[cfg(target_os = "linux")]
     // SAFETY: sets an attribute of this process; no memory is involved.
@@ -42,7 +42,7 @@ pub(crate) fn die_with_parent() {
     }
 }
 
-/// Has [`interrupt_main_thread`] do no more than its name says.
+/// Installs a handler that makes [`interrupt_main_thread`]'s signal harmless.
 pub(crate) fn allow_interrupts() {
     extern "C" fn ignore(_: i32) {}
     let handler: extern "C" fn(i32) = ignore;
@@ -50,7 +50,7 @@ pub(crate) fn allow_interrupts() {
     unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
 }
 
-/// Has QEMU's main thread, which waits for file descriptors, look again at which of them it watches.
+/// Wakes QEMU's main thread from its wait for file descriptors, so that it decides again which ones it watches.
 pub(crate) fn interrupt_main_thread() {
     #[cfg(target_os = "linux")]
     // SAFETY: a signal to a thread of this process, whose handler does nothing; no memory is involved.

@@ -1,18 +1,18 @@
-//! A real chip as the plugin completes a base machine to it: memory, register blocks, clocks and interrupts.
+//! A real chip, to which the plugin completes a base machine: memory, register blocks, clocks and interrupts.
 //!
-//! These are the rules of a chip file, resolved: names are indices, arrays are written out, every field is a mask. Nothing
-//! in here is any one chip's. The registers of a block are 32 bits wide.
+//! The records hold the rules of a chip file, resolved: names are indices, arrays are expanded, every field is a
+//! mask. They are not specific to any chip. Registers are 32 bits wide.
 //!
-//! Beside the request there is one file, [`FILE_NAME`]: a table of fixed size of the accesses that nothing in the chip file
-//! models, which the plugin fills in as they happen.
+//! Beside the request there is one file, [`FILE_NAME`]: a table of fixed size. The plugin adds each access that the
+//! chip file does not model.
 
 use crate::Malformed;
 use crate::varint::{self, Reader};
 
-/// Name of the file with the accesses that nothing models.
+/// Name of the file with the unmodelled accesses.
 pub const FILE_NAME: &str = "unmodelled";
 
-/// Rows of that file. What comes when all are taken is only counted, in the last row.
+/// Number of rows of that file. When all are in use, further accesses are counted in the last row.
 pub const ROWS: usize = 512;
 
 /// Words of a row: address + 1, pc, reads, writes.
@@ -21,31 +21,31 @@ pub const ROW_WORDS: usize = 4;
 /// Size of that file in bytes.
 pub const TABLE_BYTES: usize = ROWS * ROW_WORDS * 8;
 
-/// The last row's address: accesses that found no row.
+/// Address in the last row, which counts the accesses that found no free row.
 pub const OTHERS: u64 = u64::MAX - 1;
 
-/// The address of the row before it: a watchdog has run out, so often as it was "written". Its "pc" is the watchdog's
-/// address.
+/// Address in the row before the last: `writes` is the number of times that a watchdog has run out, `pc` the
+/// watchdog's address.
 pub const BITES: u64 = u64::MAX - 2;
 
-/// Most bytes of memory of one chip: the host gives them.
+/// Largest memory of a chip in bytes, all its memories together; the host provides it.
 pub const MAX_MEMORY_BYTES: u64 = 256 << 20;
 
 /// Largest register block.
 pub const MAX_BLOCK_BYTES: u64 = 1 << 28;
 
-/// Largest register file, of which every register is kept.
+/// Largest number of registers of a chip; the plugin keeps the value of each.
 pub const MAX_REGISTERS: usize = 1 << 16;
 
-/// Most interrupt lines of a processor, of all that QEMU has room for.
+/// Largest number of interrupt lines of a processor; QEMU has no room for more.
 pub const MAX_LINES: u32 = 480;
 
-/// An access that nothing models: that nobody has described, or of a register that is only memory.
+/// An unmodelled access: of an undescribed address, or of a register that only holds its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unmodelled {
     /// Address that was accessed.
     pub address: u64,
-    /// First instruction that did.
+    /// First instruction that accessed it.
     pub pc: u64,
     /// Number of reads.
     pub reads: u64,
@@ -56,7 +56,7 @@ pub struct Unmodelled {
 /// Reads the table of [`FILE_NAME`].
 ///
 /// # Errors
-/// When it has another size, or a row that cannot be.
+/// When its size is wrong, or a row is invalid.
 pub fn unmodelled(bytes: &[u8]) -> Result<Vec<Unmodelled>, Malformed> {
     if bytes.len() != TABLE_BYTES {
         return Err(Malformed { what: "table of accesses", offset: bytes.len() });
@@ -81,7 +81,7 @@ trait Record: Sized {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
 
-/// Name, in errors, of what a request holds of a chip.
+/// Name of this part of the request, for errors.
 const WHAT: &str = "request's chip";
 
 impl Record for u64 {
@@ -158,7 +158,7 @@ impl<T: Record> Record for Vec<T> {
     }
 }
 
-/// A structure whose members are written one behind the other, in this order.
+/// Defines a structure whose members are encoded in this order.
 macro_rules! record {
     ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -177,22 +177,21 @@ macro_rules! record {
 }
 
 record! {
-    /// A chip, and what of the base machine is changed for it.
+    /// A chip: its differences from the base machine.
     Chip {
-        /// Its name, for messages.
+        /// Name of the chip, for messages.
         name: String,
         /// Memory, in ascending order.
         memory: Vec<Memory>,
-        /// Register blocks, in ascending order. What lies in neither faults.
+        /// Register blocks, in ascending order. Accesses outside of memory and blocks fault.
         blocks: Vec<Block>,
-        /// Interrupt lines of the processor; 0: as the base machine has.
+        /// Number of the processor's interrupt lines; 0: that of the base machine.
         lines: u32,
-        /// Bits of an interrupt's priority; 0: as the base machine has.
+        /// Bits of an interrupt's priority; 0: those of the base machine.
         priority_bits: u32,
-        /// The clocks, each after those that it is made from or not: they may depend on one another in circles, and are
-        /// looked at in this order.
+        /// Clocks. They may refer to one another in any order, even in circles.
         clocks: Vec<Clock>,
-        /// The clock that the processor and SysTick count.
+        /// Clock of the processor and of SysTick.
         cpu_clock: Option<u32>,
         /// SysTick's external clock.
         systick_clock: Option<u32>,
@@ -204,19 +203,19 @@ record! {
 }
 
 record! {
-    /// A stretch of memory.
+    /// A memory.
     Memory {
-        /// Its name in QEMU's memory tree.
+        /// Name in QEMU's memory tree.
         name: String,
         /// First address.
         start: u64,
         /// Size.
         bytes: u64,
-        /// Whether it is flash: begins erased, is not simply written to.
+        /// Whether it is flash, which begins erased and is programmed by a controller only.
         is_flash: bool,
-        /// The memory that it is another view of, by index.
+        /// Index of the memory that it is an alias of.
         alias_of: Option<u32>,
-        /// Words that lie in it as the chip leaves the factory.
+        /// Words that it holds when the chip leaves the factory.
         words: Vec<Word>,
     }
 }
@@ -242,19 +241,19 @@ record! {
 }
 
 impl Field {
-    /// The field's value in a register's.
+    /// Returns the field's value, given the register's.
     pub fn of(&self, value: u32) -> u32 {
         (value & self.mask) >> self.mask.trailing_zeros().min(31)
     }
 
-    /// A register's value with the field set to another.
+    /// Returns the register's value with the field set to `value`.
     pub fn put_in(&self, register: u32, value: u32) -> u32 {
         (register & !self.mask) | ((value << self.mask.trailing_zeros().min(31)) & self.mask)
     }
 }
 
 record! {
-    /// A peripheral's registers and what they do.
+    /// A peripheral: its registers and their rules.
     Block {
         /// Name.
         name: String,
@@ -262,11 +261,11 @@ record! {
         start: u64,
         /// Size.
         bytes: u64,
-        /// It repeats three times behind itself, where writes toggle, set and clear bits.
+        /// Whether the block has three aliases behind it, in which writes toggle, set and clear bits.
         has_atomic_aliases: bool,
-        /// Its registers; those without an address serve rules.
+        /// Registers; those without an offset only serve rules.
         registers: Vec<Register>,
-        /// Fields that are others', later.
+        /// Fields that copy other fields, possibly after a delay.
         follows: Vec<Follow>,
         /// Side effects of writing and reading.
         triggers: Vec<Trigger>,
@@ -276,7 +275,7 @@ record! {
         ports: Vec<Port>,
         /// Transfers between memory and a serial port.
         transfers: Vec<Transfer>,
-        /// Controllers of flash.
+        /// Flash controllers.
         flashes: Vec<Flash>,
         /// Random generators.
         randoms: Vec<Random>,
@@ -294,47 +293,47 @@ record! {
     Register {
         /// Name, for messages.
         name: String,
-        /// Offset in the block; None: no instruction sees it.
+        /// Offset in the block; None: instructions cannot access it.
         offset: Option<u64>,
         /// Value at reset.
         reset: u32,
-        /// Bits that writing leaves alone.
+        /// Bits that writing does not change.
         read_only: u32,
         /// Bits that writing 1 clears.
         one_clears: u32,
-        /// Bits that writing 0 clears, and writing 1 leaves alone.
+        /// Bits that writing 0 clears and writing 1 does not change.
         zero_clears: u32,
         /// Bits that reading clears.
         read_clears: u32,
-        /// Bits that are 0 again at once when they are written.
+        /// Bits that return to 0 at once after they are written.
         self_clearing: u32,
-        /// Writing 1 sets these bits of another register, and reading reads that one.
+        /// Register of which a write sets the bits written as 1; a read reads it.
         sets: Option<u32>,
-        /// Writing 1 clears these bits of another register, and reading reads that one.
+        /// Register of which a write clears the bits written as 1; a read reads it.
         clears: Option<u32>,
-        /// Writing 1 toggles these bits of another register, and reading reads that one.
+        /// Register of which a write toggles the bits written as 1; a read reads it.
         toggles: Option<u32>,
-        /// Writing 1 to the upper half clears the bits of another register's lower one.
+        /// Register of which a write clears those lower bits that are written as 1 in the upper half.
         upper_clears: Option<u32>,
-        /// Reading reads another register.
+        /// Register that a read reads.
         reads: Option<u32>,
-        /// Reading reads the bits that are 1 in all of these.
+        /// Registers that a read combines: it returns the bits that are 1 in all of them.
         all_of: Vec<u32>,
-        /// Bits that any write sets again to what they are at reset.
+        /// Bits that any write resets to their value at reset.
         write_resets: u32,
     }
 }
 
 record! {
-    /// A field that becomes what another one is.
+    /// A field that copies another one.
     Follow {
-        /// The field that changes.
+        /// Copy.
         target: Field,
-        /// The field that it becomes equal to.
+        /// Original.
         source: Field,
-        /// Instructions after the source has changed.
+        /// Delay in instructions.
         after_insns: u64,
-        /// It becomes the opposite.
+        /// Whether the copy is inverted.
         is_inverted: bool,
     }
 }
@@ -342,17 +341,18 @@ record! {
 record! {
     /// A side effect of an access.
     Trigger {
-        /// Bits of which one must be written as 1; with `value` the field that must be written so; of a read, any.
+        /// Condition on the access. Without `value`: one of these bits is written as 1. With `value`: the field is
+        /// written with that value. For a read: any read of the register.
         field: Field,
         /// Value that must be written to the field.
         value: Option<u32>,
-        /// Writing anything does it.
+        /// Whether writing any value triggers it.
         by_any: bool,
-        /// Reading does it.
+        /// Whether reads trigger it, and not writes.
         is_read: bool,
-        /// Only where these fields have these values.
+        /// Settings that must hold at the access.
         when: Vec<Setting>,
-        /// Instructions after which it is done.
+        /// Delay in instructions.
         after_insns: u64,
         /// Settings that it applies.
         set: Vec<Setting>,
@@ -372,65 +372,66 @@ record! {
 record! {
     /// A counter that the chip's clock drives.
     Counter {
-        /// Field where its value is read and written; None: nowhere.
+        /// Field that reads and sets the value; None: the firmware cannot access the value.
         value: Option<Field>,
-        /// The upper half of a value of 64 bits.
+        /// Field of the upper half of a 64-bit value.
         upper: Option<Field>,
-        /// It runs while all of these are not 0.
+        /// Fields that must all be nonzero while it runs.
         running: Vec<Field>,
-        /// The clock.
+        /// Clock that it counts.
         clock: u32,
         /// Divisors of the clock.
         divide: Vec<Factor>,
-        /// The value after which it begins again at 0.
+        /// Field with the last value before the wrap to 0.
         reload: Option<Field>,
-        /// Bits of it, where no field says that.
+        /// Width in bits, if `width` is absent.
         bits: u32,
-        /// Bits of it, where a field does.
+        /// Width in bits, from a field.
         width: Option<Factor>,
-        /// Writing 1 has it begin again.
+        /// Bit that restarts the counter when 1 is written.
         clear: Option<Field>,
-        /// It counts from the reload value to 0.
+        /// Whether it counts down from the reload value to 0.
         counts_down: bool,
-        /// Settings applied as it begins again by itself.
+        /// Settings applied at the wrap.
         overflow: Vec<Setting>,
-        /// It stops then, where this is 1: the field that runs it is cleared.
+        /// Bit that stops the counter at the wrap: if it is 1, the fields of `running` are cleared.
         once: Option<Field>,
-        /// Values that it is compared with.
+        /// Values to compare it with.
         compares: Vec<Compare>,
     }
 }
 
 record! {
-    /// A value that a counter is compared with.
+    /// A value to compare a counter with.
     Compare {
-        /// The value.
+        /// Field with the value.
         value: Field,
-        /// Only while this is not 0.
+        /// Field that must be nonzero for the comparison; None: it is always made.
         enabled: Option<Field>,
-        /// Settings applied as it is reached.
+        /// Settings applied when the value is reached.
         set: Vec<Setting>,
-        /// The counter begins again, where this is 1.
+        /// Bit that makes the counter wrap to 0 at the value.
         clears: Option<Field>,
-        /// The counter stops, where this is 1.
+        /// Bit that stops the counter at the value.
         stops: Option<Field>,
-        /// Writing 1 copies the counter's value here.
+        /// Bit that copies the counter's value to `value` when 1 is written.
         capture: Option<Field>,
     }
 }
 
 record! {
-    /// A factor: a field's value, with something added or looked up.
+    /// A factor, computed from a field's value.
     Factor {
         /// The block of the register, by index in the chip.
         block: u32,
-        /// The field.
+        /// Field.
         field: Field,
-        /// Added to it.
+        /// Addend to the field's value.
         plus: u64,
-        /// Numbers that it stands for instead, by its value.
+        /// Factors by the field's value; empty: the value itself with `plus` is used. The last one stands for all
+        /// greater values.
         map: Vec<u64>,
-        /// It is the exponent of 2.
+        /// Whether the sum is an exponent of 2.
         is_power: bool,
     }
 }
@@ -440,13 +441,13 @@ record! {
     Clock {
         /// Name.
         name: String,
-        /// Sources that it is made from, each a number of Hz or another clock. Of several, a field says which.
+        /// Sources, of which `select` chooses one.
         sources: Vec<Source>,
-        /// Factor whose value says which of them.
+        /// Index of the source in use; None: the first.
         select: Option<Factor>,
-        /// Factors that it is multiplied by.
+        /// Factors in the numerator.
         multiply: Vec<Factor>,
-        /// Factors that it is divided by.
+        /// Factors in the denominator.
         divide: Vec<Factor>,
     }
 }
@@ -454,83 +455,83 @@ record! {
 record! {
     /// A source of a clock.
     Source {
-        /// Its frequency, where it is fixed.
+        /// Fixed frequency in Hz, if `clock` is absent.
         hz: u64,
-        /// The clock, by index, else.
+        /// Index of another clock.
         clock: Option<u32>,
     }
 }
 
 record! {
-    /// A serial port: what is sent goes to the console, what is typed there is received.
+    /// A serial port, connected to the console in both directions.
     Port {
-        /// Field whose bytes are sent as it is written.
+        /// Field that sends a byte when it is written.
         send: Option<Field>,
-        /// Field that reads as what has been received.
+        /// Field that reads the next received byte.
         receive: Option<Field>,
-        /// Settings that hold while something has been received.
+        /// Settings that hold while a received byte is waiting.
         received: Vec<Setting>,
-        /// It receives while all of these are not 0.
+        /// Fields that must all be nonzero while it receives.
         receiving: Vec<Field>,
-        /// Settings that hold while nothing has been received.
+        /// Settings that hold while no received byte is waiting.
         empty: Vec<Setting>,
-        /// Settings applied a while after the last byte has been read, as the line is idle.
+        /// Settings applied when the line is idle, some time after the last byte was read.
         idle: Vec<Setting>,
     }
 }
 
 record! {
-    /// A transfer between memory and a serial port, which takes the bus by itself.
+    /// A DMA transfer between memory and a serial port.
     Transfer {
-        /// From the port to memory.
+        /// Whether it goes from the port to memory.
         is_receive: bool,
-        /// Writing 1 starts it.
+        /// Bit that starts it when 1 is written.
         start: Field,
-        /// Writing 1 stops it.
+        /// Bit that stops it when 1 is written.
         stop: Option<Field>,
         /// Address in memory.
         pointer: Field,
         /// Number of bytes to transfer.
         count: Field,
-        /// Number of bytes that were transferred.
+        /// Field that receives the number of transferred bytes.
         amount: Option<Field>,
         /// Settings applied at its end.
         set: Vec<Setting>,
-        /// Settings applied where it is stopped.
+        /// Settings applied when it is stopped.
         stopped: Vec<Setting>,
-        /// Settings applied as a byte comes.
+        /// Settings applied at each received byte.
         byte: Vec<Setting>,
     }
 }
 
 record! {
-    /// A controller of flash.
+    /// A flash controller.
     Flash {
-        /// The memory, by index in the chip.
+        /// Index of the flash memory in the chip.
         memory: u32,
-        /// Stores to the flash clear its bits where all of these hold.
+        /// Settings under which stores to the flash clear its bits.
         programs: Vec<Setting>,
         /// Settings applied by such a store.
         programmed: Vec<Setting>,
-        /// Erasing.
+        /// Erase commands.
         erases: Vec<Erase>,
     }
 }
 
 record! {
-    /// Erases flash.
+    /// An erase command.
     Erase {
-        /// The field whose writing does it, with 1, or with anything where it is the page's address.
+        /// Field that starts it: with a bit written as 1, or with any value if `by_any`.
         start: Field,
-        /// Writing any value does it.
+        /// Whether writing any value starts it.
         by_any: bool,
         /// Settings that must all hold.
         when: Vec<Setting>,
-        /// The page; None: all of it.
+        /// Field with the page; None: the whole memory is erased.
         page: Option<Field>,
-        /// The field is the page's address and not its number.
+        /// Whether that field holds the page's address, and not its number.
         is_address: bool,
-        /// Sizes of the pages; the last one is that of all others.
+        /// Sizes of the pages in order; all further pages have the last size.
         page_bytes: Vec<u64>,
         /// Settings applied at its end.
         set: Vec<Setting>,
@@ -538,9 +539,9 @@ record! {
 }
 
 record! {
-    /// A random generator.
+    /// A random number generator.
     Random {
-        /// Field in which each read has another number.
+        /// Field of which each read returns a new number.
         value: Field,
     }
 }
@@ -556,7 +557,7 @@ record! {
         quotient: u32,
         /// Remainder.
         remainder: u32,
-        /// The numbers have a sign.
+        /// Whether the numbers are signed.
         is_signed: bool,
     }
 }
@@ -564,15 +565,15 @@ record! {
 record! {
     /// A watchdog.
     Watchdog {
-        /// It runs once all of these hold.
+        /// Settings that start it once they all hold.
         running: Vec<Setting>,
-        /// The clock.
+        /// Clock that it counts.
         clock: u32,
         /// Divisors of the clock.
         divide: Vec<Factor>,
-        /// Field that says how far it counts.
+        /// Field with the number of ticks until it runs out, minus 1.
         reload: Field,
-        /// Settings that feed it as they are written.
+        /// Settings that feed it when they are written.
         feed: Vec<Setting>,
     }
 }
@@ -580,9 +581,9 @@ record! {
 record! {
     /// An interrupt line.
     Interrupt {
-        /// Its number at the processor.
+        /// Number of the line at the processor.
         line: u32,
-        /// It is raised while one of these is.
+        /// Causes, of which one is enough to raise it.
         causes: Vec<Cause>,
     }
 }
@@ -590,11 +591,11 @@ record! {
 record! {
     /// A cause of an interrupt.
     Cause {
-        /// Field that says what has happened.
+        /// Field that is nonzero while the cause is present.
         status: Field,
-        /// Whether that is to interrupt; None: always.
+        /// Field that enables the cause; None: it is always enabled.
         enable: Option<Field>,
-        /// It is one while the status is 0.
+        /// Whether the cause is present while the status is 0 instead.
         is_inverted: bool,
     }
 }
@@ -608,22 +609,22 @@ impl Chip {
         Chip::read(reader)
     }
 
-    /// The register block at an address.
+    /// Returns the register block at an address.
     pub fn block_at(&self, address: u64) -> Option<&Block> {
         self.blocks.iter().find(|block| block.start <= address && address - block.start < block.bytes)
     }
 
-    /// The record by itself, for a hash of it.
+    /// Encodes the chip alone, for a hash.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.put(&mut out);
         out
     }
 
-    /// Names the first thing that cannot be meant.
+    /// Checks the chip. Returns the name of the first invalid part.
     ///
     /// # Errors
-    /// When there is one.
+    /// When a part is invalid.
     pub fn check(&self) -> Result<(), &'static str> {
         let ends = |start: u64, bytes: u64| start.checked_add(bytes).filter(|&end| bytes > 0 && end <= 1 << 32);
         let memory_bytes = self.memory.iter().map(|memory| memory.bytes).fold(0u64, u64::saturating_add);
@@ -773,7 +774,7 @@ impl Block {
 pub(crate) mod tests {
     use super::*;
 
-    /// A chip that has one of each.
+    /// A chip with at least one item in each list.
     pub(crate) fn full() -> Chip {
         let field = |register| Field { register, mask: 0xff00 };
         let setting = || Setting { field: field(0), value: 3 };

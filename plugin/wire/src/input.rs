@@ -18,7 +18,7 @@ pub struct Step {
 /// Start of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Start once so many instructions of the run have started.
+    /// Start once this number of instructions of the run has started.
     At(u64),
     /// Start once the firmware has printed this prompt, not empty, after the prompt of the step before.
     After(Vec<u8>),

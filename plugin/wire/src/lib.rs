@@ -73,7 +73,7 @@ pub const SNAPSHOT_END: &str = "snapshot-end";
 /// Error: bytes are not the record that should be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Name of what was being read or written.
+    /// Name of the record that was read or written.
     pub what: &'static str,
     /// Byte offset in the stream at which the record starts.
     pub offset: usize,

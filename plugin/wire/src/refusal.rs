@@ -18,11 +18,11 @@ const MAGIC: u64 = u64::from_le_bytes(*b"fwrefus\n");
 pub enum Refusal {
     /// The request cannot be read; QEMU's error output says more.
     Request,
-    /// Several vCPUs on a processor that does not say which of them executes.
+    /// Several vCPUs on a processor whose registers do not tell which vCPU executes.
     SeveralVcpus,
     /// The exact call tree of several vCPUs.
     ExactOfSeveralVcpus,
-    /// Several vCPUs on a QEMU that does not say which of them executes.
+    /// Several vCPUs on a QEMU whose plugin API does not tell which vCPU executes.
     UntoldVcpus,
     /// A file could not be read, created or mapped.
     Io {

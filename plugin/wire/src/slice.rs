@@ -1,5 +1,5 @@
-//! Slices file: the growth of counters from one cut of the run to the next. The run is cut where a phase ends and
-//! where a slice of so many instructions does. Growth after the last cut is the rest of the counters' values.
+//! Slices file: the growth of counters from one cut of the run to the next. The run is cut at the end of each phase
+//! and of each slice. Growth after the last cut is the rest of the counters' values.
 
 use crate::sample::MAX_VCPUS;
 use crate::varint::{self, Reader};

@@ -109,11 +109,11 @@ pub enum What {
     Masked,
     /// The firmware unmasks interrupts.
     Unmasked,
-    /// The next event of the heap in the window belongs to this vCPU and comes here. With a single vCPU its
-    /// instruction count says so.
+    /// The heap's next event in the window belongs to this vCPU, and happened here. Needed only with several vCPUs; a
+    /// single vCPU's instruction count tells it.
     Heap,
-    /// This vCPU has come so far and waits for its turn, because the next event happens on another vCPU. So each
-    /// vCPU's progress is known at every event.
+    /// Progress of this vCPU, which waits for its turn while the next event happens on another vCPU. So each vCPU's
+    /// progress is known at every event.
     Stopped,
     /// An object that tasks wait for is described: the n-th of these events is object n.
     Object {

@@ -1,30 +1,32 @@
 //! The plugin's use of QEMU beyond its plugin API: functions, variables and layouts of QEMU's own, which may change
-//! with any release. One row for each use, with the releases for which the source was looked at and the tests were run.
+//! with any release. One row for each use, with the releases of which the source was examined and on which the tests
+//! were run.
 //!
-//! The harness asks QEMU for its version and says it in the request ([`crate::request::Request::qemu`]). A version that
-//! has no row here gets none of them: the plugin API alone then does what it can. `docs/qemu.md` has the same in words.
+//! The harness asks QEMU for its version and puts it into the request ([`crate::request::Request::qemu`]). On a
+//! version without a row here the plugin uses the plugin API alone. `docs/qemu.md` describes the consequences.
 
 /// A release of QEMU: 10.2 is `(10, 2)`.
 pub type Release = (u32, u32);
 
-/// One use.
+/// A use of QEMU beyond its plugin API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trick {
-    /// A word for it.
+    /// Name of the use, one word.
     pub name: &'static str,
-    /// QEMU's symbols that it needs. A QEMU that loads modules of its own exports them; others have none.
+    /// QEMU's symbols that the use needs. Only a QEMU built with loadable modules exports them.
     pub symbols: &'static [&'static str],
-    /// The releases in which those are what the plugin takes them for.
+    /// Releases in which these symbols have the expected meaning.
     pub looked_at: &'static [Release],
-    /// Names what a run lacks without it.
+    /// Features that a run lacks without the use.
     pub without_it: &'static str,
 }
 
-/// The first `micro` of a version that is under development: 11.0.50 is no release, nor is 11.0.90, which is a candidate.
+/// First `micro` number of versions under development: 11.0.50 is no release, and neither is the release candidate
+/// 11.0.90.
 const DEVELOPMENT: u32 = 50;
 
 impl Trick {
-    /// Whether it may be used in a QEMU of this version: major, minor, micro.
+    /// Whether the use is permitted in a QEMU of this version: major, minor, micro.
     pub fn is_for(&self, [major, minor, micro]: [u32; 3]) -> bool {
         micro < DEVELOPMENT && self.looked_at.contains(&(major, minor))
     }

@@ -1,21 +1,21 @@
-//! In-target counts, which the firmware's runtime made at each call of `_mcount`, against the exact ones: two
-//! independent witnesses of one run, and every difference explained. The saved profile has them as
+//! Comparison of in-target counts, which the firmware's runtime made at each call of `_mcount`, with the exact ones:
+//! two independent measurements of one run, with an explanation for every difference. The saved profile has them as
 //! [`in_target::Table`]; `image/mcount/` reads them from the image and its memory.
 //!
-//! The profiler saw three things of every instrumented function: how often it was entered, how often it
-//! called the runtime, and how often that call came back. The firmware's table says how often the runtime
-//! counted. Between those four numbers there is room for exactly one kind of cause each, so that a cause
-//! is found and never guessed:
+//! The profiler has three numbers for each instrumented function: its entries, its calls of the runtime, and the
+//! returns of those calls. The firmware's table has a fourth: the calls that the runtime counted. Each difference
+//! between two of these numbers has its own kind of cause, so that causes are determined, not guessed:
 //!
-//! | from | to | what is missing is |
+//! | from | to | missing calls are |
 //! |---|---|---|
 //! | entered | called the runtime | not instrumented, or in flight |
 //! | called the runtime | came back | in flight |
-//! | called the runtime | counted | ignored, no room, reset, erased, decayed, lost: by what the runtime says of itself |
+//! | called the runtime | counted | ignored, no room, reset, erased, decayed, lost: as the runtime's own state tells
+//! |
 //!
-//! Arcs are compared by return address and callee, as the runtime keeps them. What enters a function
-//! without a transfer of control (an interrupt, the first switch to a task) is no arc to the profiler; the
-//! runtime gives it a caller all the same, and the two must be equally many.
+//! Arcs are compared by return address and callee, as in the runtime's table. An entry without a transfer of control
+//! (an interrupt, the first switch to a task) is no arc to the profiler. The runtime records a caller for it all the
+//! same, and their numbers must be equal.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use crate::profile::Profile;
 use crate::profile::in_target::{self, Mode, Protection};
 use crate::text::number::{group, plural, share};
 
-/// The result of the comparison: where in-target and exact counts agree, and why they differ elsewhere.
+/// Result of the comparison: agreement of in-target and exact counts, and causes of differences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// Instrumented functions that were entered or counted.
@@ -36,13 +36,13 @@ pub struct Comparison {
     pub arcs: u64,
     /// Calls that both counted.
     pub calls: u64,
-    /// Of these, entries by interrupts, as their return address says on a Cortex-M.
+    /// Entries by interrupts among them, recognised by their return address on a Cortex-M.
     pub by_interrupt: u64,
-    /// Of these, other entries without a call: the first of a task, and on RISC-V by interrupts.
+    /// Other entries without a call among them: the first of a task, and on RISC-V by interrupts.
     pub without_call: u64,
-    /// Of these, by tail calls: the caller is the function that they return to, not the one that jumped.
+    /// Tail calls among them: their caller is the function that they return to, not the one that jumped.
     pub by_tail_call: u64,
-    /// Disagreements of the two, by cause, most calls first.
+    /// Differences by cause, most calls first.
     pub differences: Vec<Difference>,
     /// Functions that were entered and never called the runtime, by name.
     pub not_instrumented: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Comparison {
     pub hottest: Vec<(String, u16)>,
     /// The cost of the runtime.
     pub overhead: Overhead,
-    /// The firmware has no symbols: nothing can be compared.
+    /// Whether the firmware has no symbols, so that nothing can be compared.
     pub nameless: bool,
 }
 
@@ -61,7 +61,7 @@ impl Comparison {
         self.differences.iter().any(|difference| difference.cause.is_loss())
     }
 
-    /// The verdict, one line each; at most so many differences by name.
+    /// The verdict, one line each; names at most `most` differences.
     pub fn lines(&self, most: Option<usize>) -> Vec<String> {
         if self.nameless {
             return vec![
@@ -151,7 +151,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Instructions of the runtime: the functions that only it calls.
+/// Instructions of the runtime: of its functions that nothing else calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
     /// Instructions executed in them.
@@ -162,52 +162,51 @@ pub struct Overhead {
     pub calls: u64,
 }
 
-/// Calls that one witness counted and the other did not.
+/// Calls that are in one count and not in the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The function that the call returns to, and how many bytes after its start; None in the small mode, which has no
-    /// callers.
+    /// Function that the call returns to, with the offset in bytes; None in the small mode, which has no callers.
     pub caller: Option<String>,
-    /// The function that was called.
+    /// The called function.
     pub callee: String,
-    /// Calls by the exact count.
+    /// Calls in the exact count.
     pub exact: u64,
-    /// Calls by the in-target count.
+    /// Calls in the in-target count.
     pub in_target: u64,
-    /// How many calls this cause accounts for.
+    /// Number of calls with this cause.
     pub calls: u64,
-    /// Why these calls are in one count and not in the other.
+    /// Cause of the difference.
     pub cause: Cause,
 }
 
-/// Why an in-target count is not the exact one.
+/// Cause of a difference between in-target and exact count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// None of the others: a defect of the firmware, of its runtime, or of the profiler.
     Unexplained,
-    /// The runtime does not protect its counters, and an interrupt came between load and store.
+    /// An interrupt came between load and store of a counter that the runtime does not protect.
     LostUpdate,
-    /// The runtime says that it had no room, and the arc is not in its table.
+    /// The runtime reports a full table, and the arc is not in it.
     TableFull,
     /// The small mode gave the function's entry to another one, or had none for it.
     Decayed,
     /// The firmware set its counts to zero.
     Reset,
-    /// Called by the code that runs before memory has been cleared, which took the count with it.
+    /// Called by code that runs before memory is cleared, which also cleared the count.
     Erased,
-    /// Counted, but under a caller that never called: the return address was not where the runtime was told
-    /// to find it. gcc 12 does so on processors without Thumb-2 (`targets/mcount/README.md`).
+    /// Counted under a caller that never called: the return address was not where the runtime expects it. gcc 12
+    /// causes this on processors without Thumb-2 (`targets/mcount/README.md`).
     WrongCaller,
-    /// The profiler could not tell where a transfer of control went, and says how often.
+    /// Transfers of control whose target the profiler could not determine; it reports their number.
     Unresolved,
     /// The function is on the runtime's list.
     Ignored,
-    /// Entered, but not counted yet when the run (or, before it opened, the window) ended.
+    /// Entered, but not counted yet at the end of the run or, for calls before it, at the window's opening.
     InFlight,
 }
 
 impl Cause {
-    /// Whether calls were lost that the runtime should have counted: what `--strict` forbids.
+    /// Whether calls were lost that the runtime should have counted; `--strict` forbids that.
     pub fn is_loss(self) -> bool {
         !matches!(self, Cause::Ignored | Cause::InFlight | Cause::Unresolved)
     }
@@ -238,20 +237,20 @@ struct Pair {
     tail_calls: u64,
 }
 
-/// What both witnesses say of one function.
+/// Both measurements of one function.
 #[derive(Default)]
 struct Callee {
     entries: u64,
     /// Calls of the runtime from it.
     reported: u64,
-    /// Executions of the instructions after those calls: fewer where some have not come back, more where a
-    /// loop starts there.
+    /// Executions of the instructions after those calls: fewer if some calls have not returned, more if a loop starts
+    /// there.
     returned: u64,
     /// Return addresses of its calls of the runtime.
     sites: BTreeSet<u64>,
-    /// By return address, without Thumb's bit 0.
+    /// Arcs by return address, without Thumb's bit 0.
     arcs: BTreeMap<u64, Pair>,
-    /// Counted by the small mode.
+    /// Calls counted in the small mode.
     hits: u64,
 }
 
@@ -314,13 +313,13 @@ fn name(profile: &Profile, start: u64) -> String {
     Place::of(profile, start).to_string()
 }
 
-/// The address without the bit that the runtime sets, and that Thumb sets.
+/// Address without bit 0, which the runtime and Thumb set.
 fn code(address: u64) -> u64 {
     address & !1
 }
 
-/// First addresses of the runtime's functions: the one that the compiler calls, and those that are only
-/// called from there.
+/// First addresses of the runtime's functions: the one that the compiler's calls go to, and those called only from
+/// there.
 fn runtime(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
     let mut callers: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     for (from, to, _) in transfers(profile) {
@@ -340,7 +339,7 @@ fn runtime(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
     }
 }
 
-/// First addresses of the functions that transfers of control lead from and to, and whether those are calls.
+/// First addresses of source and target function of each transfer of control, and whether it is a call.
 fn transfers(profile: &Profile) -> impl Iterator<Item = (u64, u64, bool)> {
     let arcs = profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
     arcs.filter_map(|arc| {
@@ -348,8 +347,8 @@ fn transfers(profile: &Profile) -> impl Iterator<Item = (u64, u64, bool)> {
     })
 }
 
-/// The executed instructions among which are those that return from the runtime: those of the function that
-/// the compiler calls, and of what that one jumps to.
+/// Executed instructions that may return from the runtime: those of the function that the compiler's calls go to, and
+/// of functions that it jumps to.
 pub fn returning(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
     let mut functions = BTreeSet::from([code(table.entry_point)]);
     loop {
@@ -376,7 +375,7 @@ fn overhead(functions: &Table, runtime: &BTreeSet<u64>, callees: &BTreeMap<u64, 
     }
 }
 
-/// Puts together what both witnesses say of each function, by its first address.
+/// Collects both measurements of each function, by its first address.
 fn callees(
     profile: &Profile,
     table: &in_target::Table,
@@ -394,7 +393,7 @@ fn callees(
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
         let return_addr = arc.return_addr.map(code);
         if arc.target == entry_point {
-            // By the return address and not by the site, which may be a veneer's.
+            // By the return address and not by the site, which may be in a veneer.
             let Some(return_addr) = return_addr else { continue };
             let Some(start) = Place::of(profile, return_addr.wrapping_sub(1)).start() else { continue };
             let callee = callees.entry(start).or_default();
@@ -425,8 +424,8 @@ fn callees(
     callees
 }
 
-/// Functions that may have run before memory was cleared: the one that the firmware starts with, and what is
-/// only called from there and has calls that were not counted. (`main` is counted: what it calls ran later.)
+/// Functions that may have run before memory was cleared: the firmware's first one, and functions called only from
+/// there that have uncounted calls. (`main` is counted, so its callees ran later.)
 fn early(profile: &Profile, callees: &BTreeMap<u64, Callee>) -> BTreeSet<u64> {
     let mut early: BTreeSet<u64> = Place::of(profile, profile.facts.entry).start().into_iter().collect();
     loop {
@@ -446,16 +445,16 @@ fn early(profile: &Profile, callees: &BTreeMap<u64, Callee>) -> BTreeSet<u64> {
     }
 }
 
-/// Calls that are only known for all functions together: each explanation of a difference uses some of them up.
+/// Calls that are only known for all functions together; each explained difference uses up some of them.
 struct Budget {
-    /// Calls that the runtime says it had no room for.
+    /// Calls for which the runtime reports a lack of room.
     dropped: u64,
     /// Transfers of control that the profiler could not attribute.
     unresolved: u64,
-    /// Calls of the runtime that were made before the window and may have been counted in it.
+    /// Calls of the runtime from before the window that may have been counted in it.
     landed: u64,
-    /// Calls of the runtime that have not come back. Where a loop starts right after the call, this is all that
-    /// is known of them.
+    /// Calls of the runtime that have not returned. If a loop starts right after the call, this is all that is known
+    /// of them.
     inside: u64,
 }
 
@@ -466,17 +465,17 @@ fn take(budget: &mut u64, wanted: u64) -> u64 {
     taken
 }
 
-/// Calls of one function that are counted elsewhere or not yet, and not lost.
+/// Calls of one function that are not lost, but counted elsewhere or not yet.
 struct Flights {
-    /// Made and not yet counted as the run ended.
+    /// Calls that were made and not yet counted at the end of the run.
     started: u64,
-    /// Made before the window opened and counted in it.
+    /// Calls from before the window that were counted in it.
     landed: u64,
-    /// Counted under a caller that never called.
+    /// Calls that were counted under a caller that never called.
     misnamed: u64,
 }
 
-/// One function of the comparison, and all that decides why its counts differ.
+/// One function of the comparison, with all data that decides the causes.
 struct Witness<'a> {
     profile: &'a Profile,
     table: &'a in_target::Table,
@@ -486,22 +485,22 @@ struct Witness<'a> {
 }
 
 impl Witness<'_> {
-    /// Holds the function's arcs against each other.
+    /// Compares the function's arcs.
     fn compare_arcs(&self, budget: &mut Budget, comparison: &mut Comparison) {
         let Callee { entries, reported, ref arcs, .. } = *self.callee;
         let called: u64 = arcs.values().map(|pair| pair.exact).sum();
-        // Those that were on their way when the window opened, and were counted in it.
+        // Calls under way when the window opened, counted in it.
         let opened = self.profile.facts.before_window_insns > 0;
         let landed = if opened { reported.saturating_sub(entries) } else { 0 };
         let mut flights = Flights {
-            // Calls on the way to the function, and in it on the way to the runtime; those in the runtime are
-            // known for all functions together.
+            // Calls under way to the function, plus calls inside it that have not reached the runtime. Calls inside
+            // the runtime are known only for all functions together.
             started: called.saturating_sub(entries) + entries.saturating_sub(reported),
             landed,
             misnamed: 0,
         };
 
-        // Entries that are no transfer: the runtime names a caller that never called.
+        // Entries without a transfer: the runtime records a caller that never called.
         let mut otherwise = Pair { exact: entries.saturating_sub(called), in_target: 0, tail_calls: 0 };
         let mut by_interrupt = 0;
         for (&return_addr, pair) in arcs.iter().filter(|(_, pair)| pair.exact == 0) {
@@ -510,13 +509,13 @@ impl Witness<'_> {
                 by_interrupt += pair.in_target;
             }
         }
-        // More of them than there can be: what calls counted, under another caller.
+        // More of them than possible: calls that were counted under another caller.
         let missing = arcs.values().map(|pair| pair.exact.saturating_sub(pair.in_target)).sum();
         let strangers = otherwise.in_target.saturating_sub(otherwise.exact + landed + budget.landed);
         flights.misnamed = strangers.min(missing);
         otherwise.in_target -= flights.misnamed;
         if opened {
-            // Called before the window, and entered in it: no arc of the window, but the runtime's.
+            // Called before the window and entered in it: an arc of the runtime's, but not of the window.
             let extra =
                 arcs.values().filter(|pair| pair.exact > 0).map(|pair| pair.in_target.saturating_sub(pair.exact));
             let arrived = otherwise.exact.saturating_sub(otherwise.in_target).min(extra.sum());
@@ -527,7 +526,7 @@ impl Witness<'_> {
             comparison.arcs += 1;
             comparison.by_tail_call += pair.tail_calls.min(pair.in_target);
             let (mut caller, start) = functions::caller(self.profile, Some(return_addr));
-            // The place tells one arc between two functions from another.
+            // The offset distinguishes arcs between the same functions.
             if let Some(start) = start {
                 caller += &format!("+{:#x}", return_addr - start);
             }
@@ -543,7 +542,7 @@ impl Witness<'_> {
         }
     }
 
-    /// Finds the causes of what the two counts of one arc differ in.
+    /// Finds the causes of the difference between two counts of one arc.
     fn settle(
         &self,
         pair: Pair,
@@ -583,7 +582,7 @@ impl Witness<'_> {
             put(misnamed, Cause::WrongCaller);
             missing -= misnamed;
         }
-        // What has an entry keeps it: an arc lost for want of room was never counted at all.
+        // An arc keeps its entry in the table, so one lost for lack of room was never counted at all.
         if missing > 0 && (in_target == 0 || caller == NO_CALL) {
             let dropped = take(&mut budget.dropped, missing);
             put(dropped, Cause::TableFull);
@@ -618,8 +617,7 @@ impl Witness<'_> {
         }));
     }
 
-    /// Holds the small mode's hits against the calls of the runtime: what it does not have, it must have
-    /// dropped.
+    /// Compares the small mode's hits with the calls of the runtime: missing calls must have been dropped.
     fn compare_hits(&self, budget: &mut Budget, comparison: &mut Comparison) {
         let Callee { entries, reported, hits, .. } = *self.callee;
         comparison.calls += entries.min(hits);
@@ -654,8 +652,8 @@ impl Witness<'_> {
         }));
     }
 
-    /// Calls of this function that may be inside the runtime. None, where all have visibly come back; in a
-    /// window that opened later, what came back may have been called before.
+    /// Takes calls of this function that may be inside the runtime. None can be if all have returned; in a window
+    /// that opened later, some returns may belong to calls from before.
     fn take_inside(&self, budget: &mut Budget, wanted: u64) -> u64 {
         let Callee { reported, returned, .. } = *self.callee;
         let opened = self.profile.facts.before_window_insns > 0;
@@ -667,7 +665,7 @@ impl Witness<'_> {
         take(&mut budget.inside, wanted.min(most))
     }
 
-    /// Whether the runtime ignores the function's calls. It decides that by the address that it returns to.
+    /// Whether the runtime ignores the function's calls, by the address that they return to.
     fn is_ignored(&self) -> bool {
         let thumb = u64::from(self.profile.facts.is_arm());
         self.callee
@@ -677,7 +675,7 @@ impl Witness<'_> {
     }
 }
 
-/// Caller of what no call entered.
+/// Caller of an entry without a call.
 const NO_CALL: &str = "[no call]";
 
 #[cfg(test)]
@@ -691,7 +689,7 @@ mod tests {
     const RUNTIME: u64 = 0x80;
     const RETURN: u64 = 0x8e;
 
-    /// `main` calls `leaf`, both call the runtime first thing.
+    /// `main` calls `leaf`; both call the runtime first.
     fn profile(calls: u64) -> Profile {
         empty()
             .function("start", 0x20, 0x10)
@@ -775,7 +773,7 @@ mod tests {
             profile.vcpus[0].insns.iter_mut().find(|insn| insn.pc == pc).unwrap().count -= 1;
         };
         less(&mut flying, RETURN);
-        // All calls from `leaf` have come back.
+        // All calls from `leaf` have returned.
         let comparison = compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 99)]));
         assert_eq!(causes(&comparison), [("leaf", 1, Cause::Unexplained)]);
         less(&mut flying, 0x64);
@@ -784,7 +782,7 @@ mod tests {
         assert!(!comparison.has_losses());
         let comparison = compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 98)]));
         assert_eq!(causes(&comparison), [("leaf", 1, Cause::Unexplained), ("leaf", 1, Cause::InFlight)]);
-        // Counted, and not back yet: nothing is missing.
+        // Counted, and not yet returned: nothing is missing.
         assert_eq!(causes(&compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 100)]))), []);
     }
 

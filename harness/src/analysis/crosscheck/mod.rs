@@ -1,9 +1,9 @@
-//! Samples against exact counts, and in-target counts (the firmware's own, of its calls of `_mcount`) against exact
-//! ones ([`in_target`]): measurements of one run by different means, so that each vouches for the other.
+//! Cross-check of samples against exact counts, and of in-target counts (the firmware's own, of its calls of
+//! `_mcount`) against exact ones ([`in_target`]). These are independent measurements of one run.
 //!
-//! A function whose share of the samples is not its share of the instructions keeps step with the
-//! sampling period (aliasing): its counts are exact, its samples misleading. Anything else that does
-//! not fit is a fault of the profiler and never the firmware's.
+//! A function whose share of the samples is not its share of the instructions keeps step with the sampling period
+//! (aliasing): its counts are exact, its samples misleading. Any other difference is a fault of the profiler and
+//! never the firmware's.
 
 pub mod in_target;
 
@@ -24,25 +24,25 @@ pub const MAX_Z: f64 = 5.0;
 /// The result of the cross-check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CrossCheck {
-    /// Functions whose samples cannot be chance, largest deviation first.
+    /// Functions whose samples cannot be explained by chance, largest deviation first.
     pub aliased: Vec<Aliased>,
-    /// Internal inconsistencies, each one sentence: contradictions that no firmware can cause.
+    /// Contradictions that no firmware can cause, each in one sentence.
     pub inconsistencies: Vec<String>,
-    /// What is wrong with the stacks and the exact call tree, each one sentence.
+    /// Faults of the stacks and the exact call tree, each in one sentence.
     pub faults: Vec<String>,
-    /// Functions compared, address ranges without a name included.
+    /// Number of functions compared, including address ranges without a name.
     pub functions: usize,
     /// Whether some of these are address ranges.
     pub has_ranges: bool,
-    /// Samples compared.
+    /// Number of samples compared.
     pub samples: u64,
-    /// The largest deviation, in standard deviations, regardless of its sign.
+    /// Largest deviation in standard deviations, without its sign.
     pub largest_z: f64,
     /// Whether the samples were dithered.
     pub jittered: bool,
-    /// The in-target counts against the exact ones, where the firmware has the in-target runtime.
+    /// Comparison of in-target and exact counts; None: the firmware lacks the in-target runtime.
     pub in_target: Option<Comparison>,
-    /// Why the in-target table could not be read.
+    /// Reason why the in-target table could not be read.
     pub in_target_unread: Option<String>,
 }
 
@@ -55,9 +55,9 @@ pub struct Aliased {
     pub start: Option<u64>,
     /// Its share of the samples.
     pub samples: u64,
-    /// What its exact share of the instructions lets expect.
+    /// Number of samples expected from its exact share of the instructions.
     pub expected_samples: f64,
-    /// Their distance in standard deviations, negative for too few.
+    /// Deviation in standard deviations, negative for too few.
     pub z: f64,
 }
 
@@ -75,7 +75,7 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
             z: row.z,
         })
         .collect();
-    // Stable: equal deviations stay in the table's order.
+    // A stable sort: equal deviations stay in the table's order.
     aliased.sort_by(|one, other| other.z.abs().total_cmp(&one.z.abs()));
     CrossCheck {
         aliased,
@@ -98,27 +98,26 @@ pub fn check(profile: &Profile, table: &Table) -> CrossCheck {
 }
 
 impl CrossCheck {
-    /// Whether there is nothing to tell of the samples.
+    /// Whether the samples give no cause for a message.
     pub fn is_clean(&self) -> bool {
         self.aliased.is_empty() && self.inconsistencies.is_empty()
     }
 
-    /// Whether all counts agree, which `--strict` asks for. Aliasing is no difference of counts; firmware that does
-    /// not count itself has nothing to disagree with; counts that could not be read agree with nothing.
+    /// Whether all counts agree, as `--strict` demands. Aliasing is no difference of counts; firmware without counts
+    /// of its own has none; unreadable counts do not agree.
     pub fn counts_agree(&self) -> bool {
         let counted = self.in_target.as_ref().is_none_or(|comparison| !comparison.has_losses());
         self.inconsistencies.is_empty() && self.faults.is_empty() && counted && self.in_target_unread.is_none()
     }
 
-    /// The verdict on the in-target counts, line by line; at most so many differences by name.
+    /// Verdict on the in-target counts, line by line; names at most `most` differences.
     pub fn in_target_lines(&self, most: Option<usize>) -> Vec<String> {
         let unread = self.in_target_unread.iter().map(|why| format!("in-target: the firmware's table {why}"));
         unread.chain(self.in_target.iter().flat_map(|comparison| comparison.lines(most))).collect()
     }
 }
 
-/// The verdict: one line, and one more for each thing that is named. `{:#}` also says how far the samples are off where
-/// they agree.
+/// The verdict: one line, and one more for each named fault. `{:#}` adds the samples' deviation if they agree.
 impl fmt::Display for CrossCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for inconsistency in &self.inconsistencies {
@@ -168,7 +167,7 @@ impl fmt::Display for CrossCheck {
     }
 }
 
-/// Checks that hold for every profile unless the profiler is wrong; a sentence for each that fails.
+/// Checks that fail only if the profiler is wrong; a sentence for each failure.
 fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
     let mut found = Vec::new();
     let by_function: u64 = table.rows.iter().map(|row| row.self_insns).sum();
@@ -180,7 +179,7 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         ));
     }
 
-    // Of each vCPU: how many samples, and how many at which instruction. There may be millions.
+    // By vCPU: number of samples, and samples by instruction. There may be millions.
     let mut samples: Vec<(u64, FxHashMap<u64, u64>)> = vec![Default::default(); profile.vcpus.len()];
     let mut misplaced = None;
     for sample in &profile.samples {
@@ -191,7 +190,7 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         };
         *taken.entry(sample.pc).or_default() += 1;
         *number += 1;
-        // Without dither the k-th sample is taken at exactly k periods.
+        // Without dither, the k-th sample is at exactly k periods.
         if profile.facts.jitter_seed.is_none()
             && number.checked_mul(profile.facts.period_insns) != Some(sample.at_insns)
         {
@@ -227,7 +226,7 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
             }
         }
         let expected = total / profile.facts.period_insns.max(1);
-        // A killed emulator may take its last samples with it.
+        // A killed emulator may lose its last samples.
         let complete = !matches!(profile.facts.end, End::EmulatorFailed { .. });
         if complete && vcpu.clock_insns != total {
             found.push(format!(

@@ -1,11 +1,11 @@
-//! The processor as `gdbstub` asks for one: addresses of 64 bits on all of them, and registers that are known only when
-//! the run is there.
+//! The processor in `gdbstub`'s terms: 64-bit addresses on all architectures, and registers that are only known once
+//! the run exists.
 
 use std::num::NonZeroUsize;
 
 use gdbstub::arch::{Arch, RegId, Registers};
 
-/// Any of the processors.
+/// Any processor.
 #[derive(Debug)]
 pub(super) enum Processor {}
 
@@ -16,17 +16,17 @@ impl Arch for Processor {
     type RegId = Number;
 }
 
-/// All registers' bytes, in the order of the description.
+/// Bytes of all registers, in the order of the description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
-    /// None: not known.
+    /// Bytes; None: unknown.
     pub(super) bytes: Vec<Option<u8>>,
 }
 
 impl Registers for Values {
     type ProgramCounter = u64;
 
-    /// Asked by nothing: where a run is held says the run.
+    /// Unused: the run itself reports its position.
     fn pc(&self) -> u64 {
         0
     }
@@ -41,7 +41,7 @@ impl Registers for Values {
     }
 }
 
-/// A register's number in the description.
+/// Number of a register in the description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(pub(super) usize);
 

@@ -1,11 +1,11 @@
-//! The connection to a debugger. A thread of its own reads it, for what arrives while the run executes is a request to
-//! hold it, and a client that goes away must not leave it executing.
+//! The connection to a debugger. A thread of its own reads it: data that arrives while the run executes is a request
+//! to hold it, and a client that disconnects must not leave it executing.
 //!
-//! Packets are acknowledged, which over a socket nothing needs but one case: a user who presses Ctrl-C in GDB while a
-//! `monitor` command works has GDB forget that it waits for the answer. GDB drops what comes before the next request is
-//! acknowledged, and only that. A request is acknowledged at once, because GDB sends it again after two seconds. What
-//! GDB sends after two seconds without an answer, a `-` that asks for the last packet again, is dropped: nothing was
-//! lost, and an answer that is sent twice would be taken as that of the next request.
+//! Packets are acknowledged, although a socket loses none, for one case: Ctrl-C in GDB during a `monitor` command
+//! makes GDB abandon the answer. GDB discards only packets that come before the acknowledgement of its next request.
+//! A request is acknowledged at once, since GDB repeats it after two seconds. Without an answer for two seconds GDB
+//! sends a `-`, which asks for the last packet again. It is ignored: nothing was lost, and a repeated answer would be
+//! taken for that of the next request.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -21,46 +21,46 @@ use crate::debug::packet::{error_packet, packet};
 use crate::debug::socket::{Client, FAREWELL, Greeted};
 use crate::debug::travel::Interrupt;
 
-/// How often a run is asked again that has been asked to be held and executes. It may have been asked before it began.
+/// Interval for repeating a request to hold the run, which may have come before it executed.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// How often GDB's console is told that a command works: at least once a second, on a busy machine, too.
+/// Interval of progress messages on GDB's console: less than a second, even on a busy machine.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(750);
 
-/// Longest packet that is held back until it is whole.
+/// Longest packet that is buffered until it is complete, in bytes.
 const MAX_PACKET_BYTES: usize = 1 << 20;
 
-/// What GDB sends for Ctrl-C, outside of packets.
+/// Byte that GDB sends for Ctrl-C, outside of packets.
 const INTERRUPT: u8 = 3;
 
-/// Acknowledges a packet; outside of packets.
+/// Acknowledgement of a packet; outside of packets.
 const ACKNOWLEDGED: u8 = b'+';
 
-/// Asks for the last packet again; outside of packets.
+/// Request to repeat the last packet; outside of packets.
 const AGAIN: u8 = b'-';
 
-/// What the threads of a connection share.
+/// State that the threads of a connection share.
 #[derive(Debug)]
 pub(super) struct Signs {
-    /// The client, to be written to.
+    /// The client, for writing.
     client: Mutex<Client>,
-    /// Interrupts that have arrived.
+    /// Number of interrupts that have arrived.
     asked: AtomicU64,
-    /// Of these, how many the server has come to in the order of what it was sent.
+    /// Number of these that the server has reached in its input.
     taken: AtomicU64,
-    /// The client is no longer there.
+    /// Whether the client has disconnected.
     gone: AtomicBool,
-    /// The run executes.
+    /// Whether the run executes.
     runs: AtomicBool,
-    /// The server has ended.
+    /// Whether the server has ended.
     over: AtomicBool,
-    /// A command of `monitor` works.
+    /// Whether a `monitor` command is working.
     works: AtomicBool,
-    /// While it did, the client has sent another packet: it does not wait for the answer.
+    /// Whether the client has sent another packet meanwhile, and so no longer waits for the answer.
     is_overtaken: AtomicBool,
-    /// Packets that were acknowledged.
+    /// Number of packets acknowledged.
     acknowledged: AtomicU64,
-    /// What is sent in place of the number of the error that is about to be answered.
+    /// Text to be sent in place of the next error's number.
     reason: Mutex<Option<String>>,
 }
 
@@ -84,26 +84,26 @@ impl Signs {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes)
     }
 
-    /// Shows text on the debugger's console; only while it waits for the run to be held or for a command's answer.
+    /// Shows text on the debugger's console; only while it waits for a stop or for a command's answer.
     pub(super) fn show(&self, text: &str) -> io::Result<()> {
         let mut body = String::from("O");
         text.bytes().for_each(|byte| body.push_str(&format!("{byte:02x}")));
         self.send(packet(&body).as_bytes())
     }
 
-    /// Whether the run is to be held. An interrupt that is older than the command that the server is at has been taken.
+    /// Whether the run is to be held. Interrupts older than the current command have been taken.
     pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst) > self.taken.load(Ordering::SeqCst)
             || self.is_overtaken.load(Ordering::SeqCst)
             || self.is_gone()
     }
 
-    /// Notes that the server has come to an interrupt.
+    /// Notes that the server has reached an interrupt.
     pub(super) fn take(&self) {
         self.taken.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Has the request that is about to be answered by an error answered by this.
+    /// Sets the text of the error that is about to be answered.
     pub(super) fn explain(&self, reason: String) {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
@@ -112,18 +112,18 @@ impl Signs {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whether the client is no longer there.
+    /// Whether the client has disconnected.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// Says that the run executes, as long as what is returned lives.
+    /// Marks the run as executing for the lifetime of the result.
     pub(super) fn running(self: &Arc<Signs>) -> Running {
         self.runs.store(true, Ordering::SeqCst);
         Running(Arc::clone(self))
     }
 
-    /// Has a command of `monitor` work. The console is told what it is at, by `state`, as long as that takes.
+    /// Runs a `monitor` command. Meanwhile the console shows its progress, from `state`.
     pub(super) fn working<T>(
         self: &Arc<Signs>,
         state: impl Fn(Duration) -> String + Send,
@@ -137,7 +137,7 @@ impl Signs {
             let (end, ended) = mpsc::channel::<()>();
             scope.spawn(move || {
                 while ended.recv_timeout(SIGN_OF_LIFE) == Err(RecvTimeoutError::Timeout) {
-                    // That the client has gone is noticed by whoever reads it.
+                    // The thread that reads the client notices if it has disconnected.
                     let _ = self.show(&state(since.elapsed()));
                 }
             });
@@ -148,7 +148,7 @@ impl Signs {
     }
 }
 
-/// The run executes.
+/// Marks the run as executing.
 #[derive(Debug)]
 pub(super) struct Running(Arc<Signs>);
 
@@ -158,7 +158,7 @@ impl Drop for Running {
     }
 }
 
-/// A command of `monitor` works.
+/// Marks a `monitor` command as working.
 struct Working<'a>(&'a Signs);
 
 impl Drop for Working<'_> {
@@ -170,18 +170,17 @@ impl Drop for Working<'_> {
 
 /// The connection.
 pub(super) struct Link {
-    /// The client, to be sent away.
+    /// The client, for disconnecting it.
     client: Client,
     signs: Arc<Signs>,
     bytes: Receiver<u8>,
-    /// What the next flush sends.
+    /// Bytes for the next flush.
     out: Vec<u8>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Link {
-    /// Takes a client that has said something already, and begins to read it, until it has gone or this says that it is
-    /// to go.
+    /// Takes a client with its first bytes, and reads it until it disconnects or is dismissed.
     pub(super) fn new(
         Greeted { client, said }: Greeted,
         interrupt: Arc<dyn Interrupt>,
@@ -204,12 +203,12 @@ impl Link {
         Ok(Link { client, signs, bytes, out: Vec::new(), reader: Some(reader) })
     }
 
-    /// What the threads of the connection share.
+    /// State that the threads of the connection share.
     pub(super) fn signs(&self) -> Arc<Signs> {
         Arc::clone(&self.signs)
     }
 
-    /// Lets a client go that has said goodbye: it acknowledges the answer first.
+    /// Waits until a client that is leaving has acknowledged the answer.
     pub(super) fn part(&self) {
         let since = Instant::now();
         while !self.signs.is_gone() && since.elapsed() < FAREWELL {
@@ -217,7 +216,7 @@ impl Link {
         }
     }
 
-    /// The next byte; none: the client has gone.
+    /// The next byte; None: the client has disconnected.
     pub(super) fn next(&self) -> Option<u8> {
         self.bytes.recv().ok()
     }
@@ -233,7 +232,7 @@ impl Drop for Link {
     }
 }
 
-/// The error that `gdbstub` sends for what is refused without a number of its own.
+/// Packet that `gdbstub` sends for a refusal without a number of its own.
 const REFUSED: &[u8] = b"$E79#b5";
 
 impl Connection for Link {
@@ -243,7 +242,7 @@ impl Connection for Link {
         self.out.push(byte);
         if self.out == [ACKNOWLEDGED] {
             self.signs.acknowledged.fetch_add(1, Ordering::SeqCst);
-            // The answer may take long.
+            // The answer may take long, so the acknowledgement is sent now.
             return self.flush();
         }
         Ok(())
@@ -264,13 +263,13 @@ impl Connection for Link {
     }
 }
 
-/// Where in the stream of packets a byte lies.
+/// Position within the stream of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
     Between,
     Body,
-    /// So many bytes of the checksum are to come.
+    /// This many bytes of the checksum are still to come.
     Checksum(u8),
 }
 
@@ -286,20 +285,20 @@ impl Place {
     }
 }
 
-/// A part of what a client sends.
+/// A part of a client's stream.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     /// Ctrl-C.
     Interrupt,
     /// A packet has begun.
     Begun,
-    /// A packet is whole, or too long to be held back.
+    /// A complete packet, or one that is too long to be buffered.
     Packet(Vec<u8>),
     /// A byte between packets.
     Byte(u8),
 }
 
-/// What a client sends, in parts.
+/// Splits a client's stream into parts.
 #[derive(Debug, Default)]
 struct Packets {
     place: Place,
@@ -328,15 +327,15 @@ struct Reader {
     client: Client,
     signs: Arc<Signs>,
     packets: Packets,
-    /// Packets that were passed on, and the last of them.
+    /// Number of packets passed on, and the last of them.
     passed_on: u64,
     last: Vec<u8>,
-    /// To the server. None: the client has gone.
+    /// Channel to the server. None: the client has disconnected.
     sender: Option<Sender<u8>>,
 }
 
 impl Reader {
-    /// Takes what has come.
+    /// Handles received bytes.
     fn take(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             match self.packets.take(byte) {
@@ -348,7 +347,7 @@ impl Reader {
                     self.signs.is_overtaken.store(true, Ordering::SeqCst);
                 }
                 Some(Part::Byte(byte)) => self.pass_on(&[byte]),
-                // What was not acknowledged yet is sent once more by a client that has waited for that long enough.
+                // A repeated packet before its acknowledgement: the client has waited for too long.
                 Some(Part::Packet(packet)) if packet == self.last && self.is_awaited() => {}
                 Some(Part::Packet(packet)) => {
                     self.pass_on(&packet);
@@ -360,19 +359,19 @@ impl Reader {
         }
     }
 
-    /// Whether the last packet was not acknowledged yet.
+    /// Whether the last packet is not yet acknowledged.
     fn is_awaited(&self) -> bool {
         self.signs.acknowledged.load(Ordering::SeqCst) < self.passed_on
     }
 
     fn pass_on(&self, bytes: &[u8]) {
         if let Some(sender) = &self.sender {
-            // Where the server has ended, the loop does, too.
+            // If the server has ended, the loop ends, too.
             let _ = bytes.iter().try_for_each(|&byte| sender.send(byte));
         }
     }
 
-    /// Reads the client until it has gone or the server has ended, and has the run held when it is asked to.
+    /// Reads the client until it disconnects or the server has ended, and passes its interrupts on to the run.
     fn read(mut self, interrupt: &dyn Interrupt, ends: Option<&AtomicU32>) {
         let mut bytes = [0; 4096];
         while !self.signs.over.load(Ordering::SeqCst) {
@@ -380,7 +379,7 @@ impl Reader {
                 std::thread::sleep(ASK_AGAIN);
             } else {
                 if ends.is_some_and(|ends| ends.load(Ordering::Relaxed) > 0) {
-                    // Which the read finds.
+                    // The next read finds that.
                     self.client.shutdown(Shutdown::Both);
                 }
                 match self.client.read(&mut bytes) {
@@ -391,7 +390,7 @@ impl Reader {
                     _ => {
                         self.signs.gone.store(true, Ordering::SeqCst);
                         interrupt.abandon();
-                        // What has arrived is still answered; then the server sees the end.
+                        // Received requests are still answered; then the server sees the end.
                         self.sender = None;
                     }
                 }

@@ -1,4 +1,5 @@
-//! The GDB server: one debugger at a run that can be put at any of its instructions, until the debugger has gone.
+//! The GDB server: serves one debugger with a run that can be put at any of its instructions, until the debugger
+//! disconnects.
 
 mod arch;
 mod link;
@@ -18,9 +19,9 @@ use crate::debug::thread::Threads;
 use crate::debug::travel::Travel;
 use crate::run::watch::interrupt::INTERRUPTED;
 
-/// What answers GDB's `monitor` commands.
+/// Answers GDB's `monitor` commands.
 pub trait Monitor {
-    /// The answer to a command's words, which may put the run elsewhere. Lines that are to be seen before that are said.
+    /// Answer to a command, which may move the run. `say` shows lines before that.
     fn command(&mut self, travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String;
 }
 
@@ -30,7 +31,7 @@ impl<F: FnMut(&mut dyn Travel, &str, &mut dyn FnMut(&str)) -> String> Monitor fo
     }
 }
 
-/// A monitor whose commands are not ended by what has ended another one.
+/// A monitor that clears an earlier interrupt before each command.
 struct Afresh<'a>(&'a mut dyn Monitor);
 
 impl Monitor for Afresh<'_> {
@@ -40,14 +41,14 @@ impl Monitor for Afresh<'_> {
     }
 }
 
-/// Serves one debugger where the run is held, and from there wherever it goes, until it has gone or the user wants no
-/// more. Others that come meanwhile are told so.
+/// Serves one debugger with a run, from its current position on, until it disconnects or the user ends the server.
+/// Other debuggers are refused meanwhile.
 ///
-/// The process must survive Ctrl-C (`run::plan::end_on_interrupt`): a terminal says it to the GDB that was started from
-/// it, too.
+/// The process must survive Ctrl-C (`run::plan::end_on_interrupt`), since a terminal also sends it to a GDB that was
+/// started from it.
 ///
 /// # Errors
-/// What the run could not do, and a debugger that speaks another protocol.
+/// Those of the run, and a debugger that speaks another protocol.
 pub fn serve(
     travel: &mut dyn Travel,
     isa: Isa,
@@ -67,7 +68,7 @@ pub fn serve(
     });
     travel.set_breakpoints(&[]);
     travel.set_watches(&[]);
-    // GDB that was started here may have to say something yet.
+    // A GDB that was started here may still print.
     listener.wait()?;
     served
 }
@@ -108,7 +109,7 @@ fn session(
                     return Ok(());
                 }
                 for text in debuggee.take_said() {
-                    // A client that cannot be written to has gone, which the report below finds, too.
+                    // If the client has disconnected, the report below fails, too.
                     let _ = signs.show(&text);
                 }
                 running.report_stop(&mut debuggee, reason)

@@ -1,5 +1,5 @@
-//! The run as `gdbstub` asks for it: what each of GDB's packets means for a run that goes to instructions. It writes no
-//! breakpoint into memory, and reads nothing that the run would notice.
+//! The run in `gdbstub`'s terms: handles each of GDB's packets by going to instructions. It writes no breakpoint into
+//! memory, and reads nothing that would affect the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -41,35 +41,35 @@ use crate::debug::thread::{self, Thread, Threads};
 use crate::debug::travel::{Access, At, Ended, Refused, Register, Stop, Travel, Watch, Why};
 use crate::text::number::group;
 
-/// Why the run is held, for GDB.
+/// Reason of a stop, for GDB.
 pub(super) type Reason = MultiThreadStopReason<u64>;
 
-/// What GDB has asked for that makes the run go.
+/// Request of GDB's that moves the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
     Forward,
     Backward,
     /// One instruction of a thread.
     Step(Tid),
-    /// As long as a thread is at these addresses.
+    /// Continue while a thread is within these addresses.
     Within(Tid, Range<u64>),
     StepBack,
 }
 
-/// Why control registers are never written.
+/// Reason why control registers are never written.
 const NO_CALLS: &str = "the registers pc, sp and the return address cannot be written, for the firmware would execute \
                         what it never did; functions cannot be called";
 
-/// Why a thread's registers are not written.
+/// Reason why a waiting thread's registers are not written.
 const SWITCHED_OUT: &str = "registers of a task that is switched out cannot be written";
 
-/// What is to be done after a command that went elsewhere, where GDB has not been given the hooks.
+/// Hint after a command that moved the run, for a GDB without the hooks.
 const MOVED: &str = "the debugger still shows where it was before: monitor stay, then stepi, and it knows\n";
 
-/// The largest distance at which an access that begins below watched memory reaches into it.
+/// Greatest distance at which an access that begins below watched memory reaches it.
 const ACCESS_BYTES: u64 = 16;
 
-/// A run with a debugger.
+/// A run that is being debugged.
 pub(super) struct Debuggee<'a> {
     travel: &'a mut dyn Travel,
     threads: &'a mut dyn Threads,
@@ -81,28 +81,28 @@ pub(super) struct Debuggee<'a> {
     software: BTreeSet<u64>,
     hardware: BTreeSet<u64>,
     watches: Vec<Watch>,
-    /// Where the run is held, as far as GDB has asked.
+    /// Registers at the current position, once GDB has asked for them.
     registers: Option<Vec<Register>>,
     listed: Option<Vec<Thread>>,
-    /// The crash that the run is over with has been shown.
+    /// Whether the crash at the run's end has been reported.
     has_crashed: bool,
-    /// Has GDB follow a command of `monitor` that has moved the run.
+    /// File that makes GDB follow a `monitor` command that has moved the run.
     follow: Follow,
-    /// GDB does what it says.
+    /// Whether GDB has loaded the hooks that read it.
     follows: bool,
-    /// The next step goes nowhere: GDB asks where the run is.
+    /// Whether the next step does not move, since GDB only asks for the position.
     stays: bool,
-    /// Where GDB was last told that the run is, and which thread executes.
+    /// Position and executing thread of the last stop that GDB knows.
     told_at: At,
     told: Tid,
-    /// Threads that GDB knows by another one's number, and by which.
+    /// Threads that GDB knows by another thread's number, with that number.
     labels: BTreeMap<Tid, Tid>,
-    /// Why the last write, or watch, was refused, and the last read.
+    /// Reasons why the last write or watch, and the last read, were refused.
     unwritten: Option<String>,
     unread: Option<String>,
-    /// Why it did not go where it was sent last.
+    /// Reason why the last movement failed.
     unmoved: Option<String>,
-    /// What GDB's console is to show before the run is reported as held.
+    /// Text for GDB's console before the next stop is reported.
     said: Vec<String>,
 }
 
@@ -148,13 +148,13 @@ impl<'a> Debuggee<'a> {
         Ok(debuggee)
     }
 
-    /// How much one packet has to hold: all registers in hexadecimal, or a page of memory.
+    /// Size of the largest packet: all registers in hexadecimal, or a page of memory.
     pub(super) fn packet_bytes(&self) -> usize {
         let registers: usize = self.description.registers.iter().map(|register| register.bytes).sum();
         (registers * 2).max(0x4000) + 64
     }
 
-    /// What GDB's console is to show.
+    /// Takes the text for GDB's console.
     pub(super) fn take_said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
     }
@@ -179,7 +179,7 @@ impl<'a> Debuggee<'a> {
         }
     }
 
-    /// What was read; nothing where the run refuses, which is no end of the session.
+    /// Result of a read; the default if the run refuses it, which does not end the session.
     fn unless_refused<T: Default>(&mut self, read: Result<T>) -> Result<T> {
         match read {
             Err(error) if error.is::<Refused>() => {
@@ -190,7 +190,7 @@ impl<'a> Debuggee<'a> {
         }
     }
 
-    /// All threads; the first's registers are the processor's.
+    /// All threads; the first one has the processor's registers.
     fn listed(&mut self) -> Result<&[Thread]> {
         if self.listed.is_none() {
             let listed = self.threads.list(self.travel);
@@ -204,20 +204,20 @@ impl<'a> Debuggee<'a> {
         Ok(self.listed.as_deref().unwrap_or_default())
     }
 
-    /// The thread whose registers are the processor's.
+    /// The thread with the processor's registers.
     fn current(&mut self) -> Result<Tid> {
         Ok(self.listed()?.first().map_or(NonZeroUsize::MIN, |thread| thread.id))
     }
 
-    /// The number by which GDB knows a thread.
+    /// Number by which GDB knows a thread.
     fn label(&self, id: Tid) -> Tid {
         self.labels.get(&id).copied().unwrap_or(id)
     }
 
-    /// A command has moved the run to where another thread may execute. GDB learns that only by the next stop. Until
-    /// then the thread that GDB takes for the executing one is the executing one, under the other's number: its
-    /// registers are read, and it is stepped. A thread that GDB goes through a function with, by breakpoints of its own
-    /// for that thread, keeps its number to the end.
+    /// Handles a command after which another thread may execute. GDB learns that only by the next stop. Until then,
+    /// the executing thread appears under the number of the thread that GDB takes for it, so that GDB reads and steps
+    /// the right one. A thread that GDB steps through a function by breakpoints of its own keeps its number to the
+    /// end.
     fn relabel(&mut self) -> Result<()> {
         let (executing, told) = (self.current()?, self.told);
         if executing != told {
@@ -233,17 +233,17 @@ impl<'a> Debuggee<'a> {
         Ok(())
     }
 
-    /// The stop by which GDB learns where a command has gone to.
+    /// The stop by which GDB learns a command's new position.
     fn arrived(&mut self) -> Result<Reason> {
         self.stays = false;
         self.labels.clear();
         self.forget();
-        // No signal: not that of a step, which is done, and not that of a breakpoint, which is not counted as hit.
+        // No signal: SIGTRAP would count as a finished step, or as a hit of a breakpoint.
         Ok(MultiThreadStopReason::SignalWithThread { tid: self.current()?, signal: Signal::SIGZERO })
     }
 
-    /// A thread's registers by number. Of a thread that there is not here, they are the processor's: GDB asks for it only
-    /// as long as it has not noticed that there is none.
+    /// Registers of a thread by number. A thread that does not exist here gets the processor's: GDB only asks for it
+    /// until it notices that the thread is gone.
     fn values(&mut self, tid: Tid) -> Result<Vec<Vec<u8>>> {
         let thread = self.listed()?.iter().find(|thread| thread.id == tid);
         let saved = thread.and_then(|thread| thread.saved.clone());
@@ -257,7 +257,7 @@ impl<'a> Debuggee<'a> {
             None => now.iter().find(|register| register.name == name).map(|register| &register.bytes),
         };
         let all = self.description.registers.iter();
-        // What has another width than it was described with would move all that follow.
+        // A value of another width than described would shift all that follow.
         let fits = |(described, bytes): (_, Option<&Vec<u8>>)| {
             let described: &Described = described;
             bytes.filter(|bytes| bytes.len() == described.bytes).cloned().unwrap_or_default()
@@ -267,7 +267,7 @@ impl<'a> Debuggee<'a> {
 
     fn write_number(&mut self, tid: Tid, number: usize, bytes: &[u8]) -> TargetResult<(), Self> {
         let written = self.try_write_number(tid, number, bytes);
-        // Of memory GDB takes an error's number only.
+        // For memory, GDB only accepts an error's number.
         if let (Err(TargetError::NonFatal), Some(why)) = (&written, &self.unwritten) {
             self.signs.explain(why.clone());
         }
@@ -295,7 +295,7 @@ impl<'a> Debuggee<'a> {
         self.travel.set_breakpoints(&all);
     }
 
-    /// Makes the run go as GDB has asked and says why it is held then.
+    /// Moves the run as GDB has asked; returns the reason of the stop.
     pub(super) fn go(&mut self) -> Result<Reason> {
         let reason = if self.stays { self.arrived() } else { self.act() };
         (self.told_at, self.told) = (self.travel.at(), self.current()?);
@@ -318,7 +318,7 @@ impl<'a> Debuggee<'a> {
         }
     }
 
-    /// Holds the run where it is, which refuses to go. GDB takes no error for an answer to that.
+    /// Keeps the run where it is after a refusal, which GDB accepts no error for.
     fn stay(&mut self, why: String) -> Result<Reason> {
         self.said.push(format!("harness: {why}\n"));
         self.unmoved = Some(why);
@@ -326,7 +326,7 @@ impl<'a> Debuggee<'a> {
         Ok(if matches!(self.action, Action::Backward | Action::StepBack) {
             MultiThreadStopReason::ReplayLog { tid: Some(tid), pos: ReplayLogPosition::Begin }
         } else {
-            // It ends whatever GDB does in many steps.
+            // This signal also ends commands of GDB that take many steps.
             MultiThreadStopReason::SignalWithThread { tid, signal: Signal::SIGINT }
         })
     }
@@ -336,8 +336,8 @@ impl<'a> Debuggee<'a> {
         self.held(stop, false)
     }
 
-    /// Goes back, to an instruction or to the start. That there is nothing before the first one is told when it is
-    /// asked to go further, or was to go as far as it can.
+    /// Goes back to an instruction or to the start. The start is only reported as the end of history if GDB asks to
+    /// go further, or as far as possible.
     fn backward(&mut self, until: Option<u64>) -> Result<Reason> {
         self.has_crashed = false;
         let at = self.travel.at();
@@ -353,7 +353,7 @@ impl<'a> Debuggee<'a> {
         self.held(stop, true)
     }
 
-    /// Lets the run go, unless it is to be held already. An interrupt that came late for what was before is none.
+    /// Moves the run, unless it is to be held already. A late interrupt for an earlier command is ignored.
     fn carry(&mut self, mut go: impl FnMut(&mut dyn Travel) -> Result<Stop>) -> Result<Stop> {
         let _running = self.signs.running();
         loop {
@@ -367,8 +367,8 @@ impl<'a> Debuggee<'a> {
         }
     }
 
-    /// Steps a thread: one instruction, or until it is outside of a range. Time that other threads take is passed over,
-    /// where it is known when they are switched.
+    /// Steps a thread: one instruction, or until it has left a range. Instructions of other threads are skipped, if
+    /// switches can be watched.
     fn step(&mut self, tid: Tid, range: Option<Range<u64>>) -> Result<Reason> {
         let cell = self.threads.current().filter(|_| self.travel.can_watch().is_ok());
         let mut is_away = false;
@@ -389,7 +389,7 @@ impl<'a> Debuggee<'a> {
             let next = (!is_away).then_some(self.travel.at().insn + 1);
             let mut stop = self.carry(|travel| travel.forward(next))?;
             if let (Why::Watch { address, access, .. }, Some(cell)) = (&stop.why, cell) {
-                // The watch is the step's own: another thread has become the processor's, or the same one again.
+                // This watch is the step's own: another thread executes now, or the same one again.
                 if self.watched(*address, *access).is_none() && reaches(*address, cell) {
                     self.forget();
                     is_away = self.current()? != tid && self.listed()?.iter().any(|thread| thread.id == tid);
@@ -407,7 +407,7 @@ impl<'a> Debuggee<'a> {
         self.software.contains(&pc) || self.hardware.contains(&pc)
     }
 
-    /// The watch that an access falls into, and where.
+    /// The watch that an access hits, with its address.
     fn watched(&self, address: u64, access: Access) -> Option<(WatchKind, u64)> {
         let meant = |watch: &&Watch| watch.access == Access::Any || access == Access::Any || watch.access == access;
         let kind = |watch: &Watch| match watch.access {
@@ -417,7 +417,7 @@ impl<'a> Debuggee<'a> {
         };
         let watches = || self.watches.iter().filter(meant);
         let inside = watches().find(|watch| watch.range.contains(&address)).map(|watch| (kind(watch), address));
-        // A wide access may begin below.
+        // A wide access may begin below the watched memory.
         let below = || {
             let reached = watches().filter(|watch| reaches(address, &watch.range));
             reached.min_by_key(|watch| watch.range.start).map(|watch| (kind(watch), watch.range.start))
@@ -425,14 +425,14 @@ impl<'a> Debuggee<'a> {
         inside.or_else(below)
     }
 
-    /// GDB's word for why the run is held.
+    /// GDB's reason for a stop.
     fn held(&mut self, mut stop: Stop, is_backward: bool) -> Result<Reason> {
         self.forget();
         let signal = |tid, signal| MultiThreadStopReason::SignalWithThread { tid, signal };
         let mut watch = None;
         if let Why::Watch { address, access, by } = stop.why {
-            // GDB takes it that the access is yet to come, in the direction of travel, and steps over it by itself:
-            // only then has it the values from before and after.
+            // GDB expects to be held before the access, in the direction of travel, and steps over it itself, to see
+            // the values before and after.
             let before = if is_backward { by + 1 } else { by };
             let gone = self.carry(|travel| travel.go(before))?;
             stop.at = gone.at;
@@ -469,12 +469,12 @@ impl<'a> Debuggee<'a> {
     }
 }
 
-/// Whether an access may reach into memory.
+/// Whether an access may reach a range of memory.
 fn reaches(address: u64, range: &Range<u64>) -> bool {
     address < range.end && address.saturating_add(ACCESS_BYTES) > range.start
 }
 
-/// How a run is over after so many instructions, in words.
+/// Text for the run's end after this many instructions.
 fn over(ended: &Ended, insn: u64) -> String {
     use wire::control::End;
     match ended {
@@ -505,7 +505,7 @@ impl Target for Debuggee<'_> {
         BaseOps::MultiThread(self)
     }
 
-    /// See `link`.
+    /// See `link` for the acknowledgements.
     fn use_no_ack_mode(&self) -> bool {
         false
     }
@@ -662,7 +662,7 @@ impl MultiThreadRangeStepping for Debuggee<'_> {
 }
 
 impl MultiThreadSchedulerLocking for Debuggee<'_> {
-    /// Nothing: what executes next is the run's choice, and was made when it was profiled.
+    /// Ignored: the run's own schedule, fixed when it was profiled, decides what executes.
     fn set_resume_action_scheduler_lock(&mut self) -> Result<()> {
         Ok(())
     }
@@ -724,7 +724,7 @@ impl HwBreakpoint for Debuggee<'_> {
     }
 }
 
-/// What GDB wants to watch.
+/// Watch for a request of GDB's.
 fn watch(address: u64, bytes: u64, kind: WatchKind) -> Watch {
     let access = match kind {
         WatchKind::Read => Access::Read,
@@ -736,7 +736,7 @@ fn watch(address: u64, bytes: u64, kind: WatchKind) -> Watch {
 
 impl HwWatchpoint for Debuggee<'_> {
     fn add_hw_watchpoint(&mut self, address: u64, bytes: u64, kind: WatchKind) -> TargetResult<bool, Self> {
-        // GDB says that it could not be inserted.
+        // GDB itself reports that it could not insert the watch.
         if let Err(Refused(why)) = self.travel.can_watch() {
             self.unwritten = Some(why);
             return Ok(false);
@@ -759,7 +759,7 @@ impl HwWatchpoint for Debuggee<'_> {
 }
 
 impl Debuggee<'_> {
-    /// Answers a command that may take long and put the run elsewhere.
+    /// Answers a command that may take long and may move the run.
     fn command(&mut self, words: &str) -> Result<String> {
         let before = self.travel.at();
         let position = self.travel.position();
@@ -768,11 +768,11 @@ impl Debuggee<'_> {
             format!("{words}: {:.1} s{insn}\n", since.as_secs_f32())
         };
         let signs = Arc::clone(&self.signs);
-        // That the client has gone is noticed by whoever reads it.
+        // The thread that reads the client notices if it has disconnected.
         let mut say = |line: &str| drop(signs.show(&format!("{line}\n")));
         let mut text = self.signs.working(state, || self.monitor.command(self.travel, words, &mut say));
         self.forget();
-        // It may have had its own.
+        // The command may have set breakpoints of its own.
         self.set_breakpoints();
         self.travel.set_watches(&self.watches);
         let has_moved = self.travel.at() != before;
@@ -814,7 +814,7 @@ impl MonitorCmd for Debuggee<'_> {
             "" => self.command("help")?,
             words => self.command(words)?,
         };
-        // A command that GDB has not waited for may have moved it, too.
+        // An earlier command, whose answer GDB did not await, may have moved it, too.
         let is_elsewhere = self.travel.at() != self.told_at;
         if self.follows && self.follow.set(is_elsewhere).is_err() && is_elsewhere {
             text.push_str(MOVED);

@@ -47,7 +47,7 @@ struct Bin {
     function: String,
 }
 
-/// Writes bins of so many bytes each.
+/// Writes bins of `bin_bytes` bytes each.
 ///
 /// # Errors
 /// Errors of `out`.

@@ -12,9 +12,9 @@ use crate::profile::Profile;
 /// Heap in the window, by calls of the firmware's allocation functions (--heap).
 #[derive(Serialize, JsonSchema)]
 pub(in crate::export) struct Heap {
-    /// Calls that allocate were missed: what was allocated and held is more.
+    /// Whether calls that allocate were missed: the true numbers of allocated and held bytes are higher.
     lost_allocations: bool,
-    /// Calls that free were missed: what was held is less.
+    /// Whether calls that free were missed: the true number of held bytes is lower.
     lost_frees: bool,
     /// All call paths together.
     total: Counts,

@@ -188,25 +188,25 @@ impl<'a> Stub<'a> {
     }
 }
 
-/// The chip that QEMU's machine was completed to.
+/// Chip to which QEMU's machine was completed.
 #[derive(Serialize, JsonSchema)]
 struct Chip<'a> {
-    /// Its name.
+    /// Name of the chip.
     name: &'a str,
-    /// SHA-256 of what its file comes to.
+    /// SHA-256 of the resolved chip description.
     sha256: &'a str,
     /// Differences from the chip, each one sentence.
     differs: &'a [String],
-    /// Registers that were accessed and that nothing in the file models, those that were most first.
+    /// Accessed registers that the chip file does not model, most frequent first.
     unmodelled: Vec<Unmodelled<'a>>,
 }
 
-/// A register that nothing in the chip file models.
+/// A register that the chip file does not model.
 #[derive(Serialize, JsonSchema)]
 struct Unmodelled<'a> {
-    /// Its name, as far as the file knows it.
+    /// Name of the register, as far as the chip file has it.
     name: &'a str,
-    /// Its address.
+    /// Address of the register.
     address: Address,
     /// The first instruction that accessed it.
     pc: Address,
@@ -249,7 +249,7 @@ struct Facts<'a> {
     tricks: &'static str,
     /// QEMU machine.
     machine: &'a str,
-    /// The chip that it was completed to.
+    /// Chip to which the machine was completed.
     chip: Option<Chip<'a>>,
     /// QEMU CPU, when not the machine's own.
     cpu: Option<&'a str>,
@@ -313,7 +313,7 @@ struct Facts<'a> {
 struct Typed<'a> {
     /// Instruction from reset at which it began.
     at_insns: Option<u64>,
-    /// Prompt after which it began, instead.
+    /// Prompt after which it began, if it was not timed by instructions.
     after: Option<&'a str>,
     /// Typed text; bytes that are not UTF-8 are replaced.
     text: Cow<'a, str>,

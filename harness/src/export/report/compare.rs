@@ -13,7 +13,7 @@ use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::export::report::Before;
 use crate::profile::Profile;
 
-/// Most functions that are listed; the sentence above the list counts all.
+/// Largest number of listed functions; the sentence above the list counts all.
 const MAX_CHANGES: usize = 20_000;
 
 /// Fates of functions, by their number in the columns.
@@ -34,18 +34,18 @@ pub(super) struct Compare {
     changes: Changes,
     /// Tasks that changed: instructions before and after.
     tasks: Vec<(String, Option<u64>, Option<u64>)>,
-    /// The paths of the page in the other run; None: they do not compare.
+    /// Values of the page's paths in the other run; None if the runs' paths cannot be compared.
     paths: Option<Paths>,
 }
 
-/// Call paths in the other run.
+/// Call paths, each right before those that begin with it.
 #[derive(Debug, Default, Serialize)]
 struct Paths {
-    /// Instructions before in each path of the page and below it; None: several are drawn together.
+    /// Earlier instructions in each path of the page and below it; None for paths that are drawn together.
     before: Vec<Option<u64>>,
-    /// Instructions that the difference may be off by, at most.
+    /// Largest error of the difference in instructions.
     error: Vec<u64>,
-    /// Whether the numbers are divided as samples are.
+    /// Whether the numbers follow from samples.
     is_sampled: Vec<bool>,
 }
 
@@ -55,7 +55,7 @@ struct Changes {
     name: Vec<String>,
     before: Vec<Option<u64>>,
     after: Vec<Option<u64>>,
-    /// Instructions of its code, with what is inlined into it.
+    /// Instructions of the function with its inlined functions.
     code_before: Vec<Option<u64>>,
     code_after: Vec<Option<u64>>,
     calls_before: Vec<Option<u64>>,
@@ -64,7 +64,7 @@ struct Changes {
 }
 
 impl Compare {
-    /// Compares a profile, whose call tree is the page's.
+    /// Compares a profile, whose call tree is the page's, with another one.
     pub(super) fn new(before: &Before<'_>, profile: &Profile, tree: &CallTree, view: View) -> Compare {
         let Before { label, profile: old, comparison, notes } = before;
         let mut changes = Changes::default();
@@ -99,8 +99,8 @@ impl Compare {
     }
 }
 
-/// Finds what another run has in the paths of a tree, as far as it differs from what this one has. A path is the same
-/// by the names on it; inlined or called, a function is the same one.
+/// Finds the values of a tree's paths in another run, as far as they differ. Paths are matched by the names on them;
+/// inlined and called functions of one name match.
 fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
     let mut both = Both::new(sampling);
     for (at, tree) in [(At::Before, old), (At::After, tree)] {
@@ -115,7 +115,7 @@ fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
     }
     let nodes = both.tree();
     let insns = tree.inclusive_insns();
-    // What executed nothing is in no path of both.
+    // Frames without instructions are left out of the matching.
     let mut of_paths: Vec<Option<usize>> = vec![Some(0)];
     let mut paths = Paths::default();
     for (path, now) in tree.paths.iter().zip(insns) {
@@ -132,8 +132,8 @@ fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
     paths
 }
 
-/// Instructions of the other run in a path where this run has `now`. The two differ by the difference of the node's
-/// numbers, where that is one.
+/// Instructions of the other run in a path where this run has `now`. If the comparison has a node for the path, the
+/// node's difference is used.
 fn before(node: &Node, now: u64) -> u64 {
     match node.insns {
         [before, after] if before == after => now,

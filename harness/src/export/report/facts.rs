@@ -147,9 +147,8 @@ fn command(profile: &Profile, view: View) -> String {
             When::After(prompt) => option("--input-after", format!("{}:{text}", escape(prompt.as_bytes()))),
         }
     }
-    // A page may come from anybody, and what is copied from it runs: of QEMU's arguments it has those that a file may
-    // have, and names the others.
-    // Escaped: a comment is one line.
+    // A page may come from a stranger, and the command may be copied and run. So of QEMU's arguments it contains only
+    // those that a profile may bring along, and names the others in a comment, escaped to one line.
     let mut left_out: Vec<String> = Vec::new();
     match &facts.chip {
         Some(chip) => option("--chip", chip.given.clone()),

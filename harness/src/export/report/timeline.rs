@@ -238,7 +238,7 @@ fn sampled(profile: &Profile, tree: &CallTree) -> (Vec<String>, Vec<Made>) {
     (names, rows)
 }
 
-/// Merges short stretches that begin within the same so many instructions.
+/// Merges short stretches that begin within the same interval of instructions.
 fn merged(stretches: &[Stretch], insns: u64) -> Vec<Stretch> {
     let is_short = |stretch: &Stretch| stretch.count > 1 || stretch.end - stretch.start < insns;
     let mut merged: Vec<Stretch> = Vec::new();

@@ -1,4 +1,4 @@
-//! `harness.toml` as typed: keys, what they may hold, and how an image's keys and the defaults' become one.
+//! `harness.toml` as typed: its keys and values, and the merging of an image's keys with the defaults.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(super) struct File {
     pub(super) image: Vec<Spanned<Entry>>,
 }
 
-/// One image's keys, all of them optional: defaults have the same.
+/// Keys of one image, all of them optional; the defaults have the same.
 #[derive(Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct Entry {
@@ -86,16 +86,16 @@ pub(super) struct Matrix {
     pub(super) period: Vec<Spanned<Count>>,
 }
 
-/// Limits by what they are on.
+/// Limits by the limited number.
 #[derive(Clone, Default)]
 pub(super) struct Thresholds(pub(super) BTreeMap<Limited, Spanned<Limits>>);
 
-/// What can be limited, by its word.
+/// A number that can be limited, by its word in suites.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Limited {
-    /// A metric, of which more is worse.
+    /// A metric, for which more is worse.
     Metric(Metric),
-    /// The work done in a window, of which less is worse.
+    /// Work done in a window, for which less is worse.
     Work,
 }
 
@@ -108,7 +108,7 @@ impl Limited {
     }
 }
 
-/// A limit, several, or limits by pattern of names.
+/// One limit, several, or limits by pattern of names.
 #[derive(Clone)]
 pub(super) enum Limits {
     Plain(Vec<Count>),
@@ -119,11 +119,11 @@ pub(super) enum Limits {
 #[derive(Clone)]
 pub(super) struct Count(pub(super) String);
 
-/// What a stub returns: a number, or a text with one in it; `true`: nothing.
+/// Return value of a stub: a number, or a text with a number in it; `true`: nothing.
 #[derive(Clone)]
 pub(super) struct StubValue(pub(super) Option<String>);
 
-/// A text that is typed on the console: said here, or what a file holds.
+/// Text to be typed on the console, given here or in a file.
 #[derive(Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InputText {
@@ -137,11 +137,11 @@ pub(super) struct InputText {
 #[derive(Clone)]
 pub(super) struct Exit(pub(super) Ending);
 
-/// A function in which the firmware may stand still, or a glob of such.
+/// A function in which the firmware may stand still, or a glob of such functions.
 #[derive(Clone)]
 pub(super) struct Polls(pub(super) Glob);
 
-/// Which semihosting calls are served, as [`crate::run::contain::semihosting::Semihosting`].
+/// Semihosting calls that are served, as [`crate::run::contain::semihosting::Semihosting`].
 #[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Served {
@@ -299,7 +299,7 @@ impl<'de> Deserialize<'de> for Thresholds {
 
 impl<'de> Deserialize<'de> for Limits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Untagged would lose the place and the reason of what is wrong inside.
+        // An untagged enum would lose the place and the reason of an error inside.
         struct Any;
         impl<'de> Visitor<'de> for Any {
             type Value = Limits;
@@ -332,7 +332,7 @@ impl<'de> Deserialize<'de> for Limits {
 }
 
 impl Entry {
-    /// What the entry leaves open is as in the defaults; lists of both count.
+    /// Fills keys missing in the entry from the defaults; lists of both are joined.
     pub(super) fn over(self, defaults: &Entry) -> Entry {
         let Entry { tags, files, stub, heap_alloc, heap_free, trace, polls, console_not, assert, .. } =
             defaults.clone();
@@ -381,14 +381,14 @@ impl Entry {
         }
     }
 
-    /// Runs that its matrix makes of it.
+    /// Number of runs in its matrix.
     pub(super) fn combinations(&self) -> usize {
         let Matrix { machine, cpu, shift, period } = &self.matrix;
         let lengths = [machine.len(), cpu.len(), shift.len(), period.len()];
         lengths.into_iter().map(|length| length.max(1)).fold(1, usize::saturating_mul)
     }
 
-    /// Where the key stands that is this option's, if it is a key whose value an option can refuse.
+    /// Place of an option's key, if the option can refuse the key's value.
     pub(super) fn place(&self, option: &str) -> Option<Range<usize>> {
         let count = match option {
             "--shift" => &self.shift,
@@ -408,7 +408,7 @@ impl Entry {
     }
 }
 
-/// The entry once per combination of its matrix, with what is added to its name.
+/// Entry for each combination of its matrix, with the suffix of its name.
 pub(super) fn combinations(mut entry: Entry) -> Vec<(String, Entry)> {
     let Matrix { machine, cpu, shift, period } = std::mem::take(&mut entry.matrix);
     let mut all = vec![(Vec::<String>::new(), entry)];

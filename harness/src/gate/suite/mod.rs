@@ -1,5 +1,5 @@
-//! A suite: images, how each is run, and what is expected of it. `harness.toml` as typed becomes cases that
-//! are ready to run; every mistake is found before anything runs, and named by file and line.
+//! A suite: images, the settings of their runs, and expectations. Turns the content of `harness.toml` into cases that
+//! are ready to run. Every mistake is found before anything runs, and reported with file and line.
 
 mod file;
 mod reader;
@@ -21,54 +21,54 @@ use crate::gate::work_floor::Work;
 use crate::image::bounded_read;
 use crate::run::request::options::Options;
 
-/// The file that is looked for when none is named.
+/// Name of the file that is looked for if none is given.
 pub const FILE_NAME: &str = "harness.toml";
 
 /// A suite, ready to run.
 #[derive(Debug)]
 pub struct Suite {
-    /// Its name: the file says it, or the directory.
+    /// Its name, from the file or else the directory.
     pub name: String,
     /// The file that it was read from.
     pub path: PathBuf,
-    /// What that file held.
+    /// Content of that file.
     pub text: String,
     /// Directory of its baselines.
     pub baselines: PathBuf,
-    /// The baseline to compare with unless another one is asked for.
+    /// The baseline to compare with, unless another one is given.
     pub baseline: Option<String>,
-    /// The folder that all of it lies in, where it is a stranger's.
+    /// The folder that contains all of its files, if it is untrusted.
     pub folder: Option<Folder>,
-    /// Whether `--strict` holds all images, whatever the file says of each.
+    /// Whether `--strict` applies to all images, whatever the file has.
     pub is_strict: bool,
-    /// Its cases in the order of the file; a matrix is several.
+    /// Cases in the order of the file; a matrix has several.
     pub cases: Vec<Case>,
 }
 
-/// One run and what is expected of it.
+/// One run and its expectations.
 #[derive(Debug)]
 pub struct Case {
-    /// Unique in the suite.
+    /// Name, unique in the suite.
     pub name: String,
     /// Words that filters choose it by.
     pub tags: Vec<String>,
     /// Options of the run.
     pub options: Options,
-    /// Files whose contents are typed on the console; the options hold those.
+    /// Files whose contents are typed on the console; the options have the contents.
     pub inputs: Vec<PathBuf>,
-    /// What is expected of the run itself.
+    /// Expectations on the run itself.
     pub expect: Expect,
-    /// What is expected of the profile.
+    /// Assertions on the profile.
     pub assertions: Vec<Assertion>,
-    /// How much worse than the baseline numbers may be.
+    /// Limits on growth from the baseline, and ceilings.
     pub thresholds: Vec<Threshold>,
-    /// How much less than in the baseline may be done in the window.
+    /// Limits on a loss of work done in the window.
     pub work: Vec<Work>,
-    /// Line of the file at which it is described.
+    /// Line of the case in the file.
     pub line: usize,
 }
 
-/// Finds the suite's file: the one named, or the nearest one upwards.
+/// Finds the suite's file: the given one, or the nearest one upwards.
 ///
 /// # Errors
 /// When there is none.
@@ -90,7 +90,7 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, InputError> {
 /// Most runs of a suite: a matrix of a few lines can ask for more than there is memory for.
 const MOST_CASES: usize = 100_000;
 
-/// The text of a suite's file.
+/// Text of a suite's file.
 fn read(path: &Path) -> Result<String, InputError> {
     let text = bounded_read::read(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
     text.map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
@@ -100,20 +100,20 @@ impl Suite {
     /// Reads a suite's file. Paths in it are relative to its directory.
     ///
     /// # Errors
-    /// [`InputError`] with file, line and, for a key that is unknown, the nearest one that is not.
+    /// [`InputError`] with file and line and, for an unknown key, the nearest known one.
     pub fn load(path: &Path) -> Result<Suite, InputError> {
         Suite::parse(path, &read(path)?)
     }
 
-    /// Reads the file of a stranger's suite, which may name less.
+    /// Reads the file of an untrusted suite, which may name fewer files and options.
     ///
     /// # Errors
-    /// As for [`Suite::load`], and when it names more.
+    /// As for [`Suite::load`], and when it names more than it may.
     pub fn load_untrusted(path: &Path) -> Result<Suite, InputError> {
         Suite::parse_untrusted(path, &read(path)?)
     }
 
-    /// Reads the text of a stranger's suite, as if it stood in `path`.
+    /// Reads the text of an untrusted suite, as if it were in `path`.
     ///
     /// # Errors
     /// As for [`Suite::load_untrusted`].
@@ -121,7 +121,7 @@ impl Suite {
         Suite::parse_within(path, text, Some(Folder::of(path)?))
     }
 
-    /// Holds all images to `--strict`.
+    /// Applies `--strict` to all images.
     pub fn hold_strictly(&mut self) {
         self.is_strict = true;
         self.cases.iter_mut().for_each(|case| case.expect.strict = true);

@@ -1,4 +1,4 @@
-//! From the file as typed to cases that can run: each key means what the command line's option of that name does.
+//! Turns the typed file into cases that can run: each key means the same as the command line's option of that name.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -31,11 +31,11 @@ use crate::run::request::options::Options;
 use crate::text::near::nearest;
 use crate::text::number::parse_number;
 
-/// Makes cases of a file's entries; it keeps the text, so that a message can say the line.
+/// Makes cases of a file's entries; keeps the text for the line numbers of messages.
 pub(super) struct Reader<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
-    /// Where files lie, where the suite is a stranger's.
+    /// Folder that files must lie in, if the suite is untrusted.
     pub(super) folder: Option<&'a Folder>,
 }
 
@@ -54,10 +54,10 @@ impl Reader<'_> {
         self.at_line(self.line(span.start), what)
     }
 
-    /// A file that is named by its path from the suite's directory.
+    /// Resolves a file's path, which is relative to the suite's directory.
     ///
     /// # Errors
-    /// When a stranger's suite may not have it.
+    /// When an untrusted suite may not have it.
     fn file(&self, span: &Range<usize>, path: PathBuf, purpose: Purpose) -> Result<PathBuf, InputError> {
         match self.folder {
             None => Ok(path),
@@ -65,7 +65,7 @@ impl Reader<'_> {
         }
     }
 
-    /// toml's message, its line, and the nearest key.
+    /// Error with toml's message, its line, and the nearest key.
     pub(super) fn toml(&self, error: &toml::de::Error) -> InputError {
         let message = error.message().trim();
         // serde: "unknown field `x`, expected one of `a`, `b`" or "..., expected `a`".
@@ -79,10 +79,10 @@ impl Reader<'_> {
         self.at(&error.span().unwrap_or(0..0), hint.as_deref().unwrap_or(message))
     }
 
-    /// The case that an entry describes, whose name ends in `suffix`; `thresholds` are the defaults' and its own.
+    /// Case of an entry, whose name ends in `suffix`; `thresholds` are the defaults' and its own.
     ///
     /// # Errors
-    /// What cannot be meant, with its line.
+    /// Invalid values, with their line.
     pub(super) fn case(
         &self,
         directory: &Path,
@@ -143,7 +143,7 @@ impl Reader<'_> {
         };
         let files = entry.files.iter().map(file).collect::<Result<_, InputError>>()?;
         let symbols = entry.symbols.as_ref().map(|symbols| self.file(span, directory.join(symbols), Purpose::Image));
-        // A file lies beside the suite.
+        // A chip's file is relative to the suite.
         let chip = name(&entry.chip).map(|chip| match chip::is_known(&chip) {
             true => Ok(chip),
             false => self.file(span, directory.join(chip), Purpose::Data).map(|path| path.display().to_string()),
@@ -157,7 +157,7 @@ impl Reader<'_> {
             exact: needs_exact || entry.exact == Some(true),
             heap: entry.heap == Some(true),
             timeline: entry.timeline == Some(true),
-            // An image that says timeline = false does without the defaults'.
+            // An image with timeline = false ignores the defaults' traces.
             trace: if entry.timeline == Some(false) { Vec::new() } else { entry.trace.clone() },
             for_insns: text(&entry.for_insns),
             from: entry.from.clone(),
@@ -215,7 +215,7 @@ impl Reader<'_> {
         for (kind, texts) in [(Kind::Alloc, &entry.heap_alloc), (Kind::Free, &entry.heap_free)] {
             for text in texts {
                 let rule = Rule::parse(kind, text.get_ref()).map_err(|error| self.at(&text.span(), error))?;
-                // An image that says heap = false does without the defaults'.
+                // An image with heap = false ignores the defaults' rules.
                 if entry.heap != Some(false) {
                     options.heap.get_or_insert_default().rules.push(rule);
                 }
@@ -234,7 +234,7 @@ impl Reader<'_> {
         Ok(options)
     }
 
-    /// What is typed: a text, or what a file holds, byte for byte. The file joins `files`.
+    /// Text to be typed: given here, or the bytes of a file, which is added to `files`.
     fn typed(
         &self,
         directory: &Path,
@@ -261,7 +261,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number that takes no suffix.
+    /// A number without a suffix.
     fn digits<T: FromStr>(&self, key: &str, count: Option<&Spanned<Count>>) -> Result<Option<T>, InputError> {
         let read = |count: &Spanned<Count>| {
             let Count(text) = count.get_ref();
@@ -272,7 +272,7 @@ impl Reader<'_> {
         count.map(read).transpose()
     }
 
-    /// The limits of the defaults and of an image; `is_fixed`: its window has one length, whatever it does in it.
+    /// Limits of the defaults and of an image; `is_fixed`: the window's length does not depend on the firmware.
     fn thresholds(&self, [defaults, own]: [&Thresholds; 2], is_fixed: bool) -> Result<Limited, InputError> {
         let mut limited = Limited::default();
         for (all, is_default) in [(defaults, true), (own, false)] {
@@ -318,7 +318,7 @@ impl Reader<'_> {
     ) -> Result<(), InputError> {
         for Count(text) in limits {
             let place = |error| self.at(span, format_args!("thresholds.{}: {error}", what.word()));
-            // One of the same kind on the same names takes the place of the default.
+            // A limit of the same kind on the same names replaces the default.
             match what {
                 file::Limited::Metric(metric) => {
                     let limit = Limit::parse(Worse::More, text).map_err(place)?;
@@ -342,7 +342,7 @@ impl Reader<'_> {
     }
 }
 
-/// The limits of one image.
+/// Limits of one image.
 #[derive(Default)]
 struct Limited {
     thresholds: Vec<Threshold>,

@@ -1,8 +1,9 @@
-//! A stranger's suite, such as that of a pull request from a fork: what it may name, and how much it may take.
+//! Bounds of an untrusted suite, such as that of a pull request from a fork: the files and options that it may name,
+//! and its resources.
 //!
-//! A suite is code to whoever runs it: its `qemu-args` load programs, its `files` copy what they name to where the
-//! firmware prints it. Under `--untrusted` it has the rights of the firmware alone: settings of QEMU, files of its own
-//! folder, and so much time, output and memory.
+//! A suite acts as code: its `qemu-args` can load programs, and its `files` copy files to the firmware, which can
+//! print them. Under `--untrusted` it has only the firmware's rights: settings of QEMU, files of its own folder, and
+//! bounded time, output and memory.
 
 use std::fmt;
 use std::fs;
@@ -14,45 +15,45 @@ use crate::error::InputError;
 use crate::run::request::options::Options;
 use crate::run::request::settings;
 
-/// Most images, each combination of a matrix being one.
+/// Most images, where each combination of a matrix counts.
 pub const MAX_CASES: usize = 200;
 
-/// Most time of an image.
+/// Longest time of an image.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Most time of the suite; an image that has begun then may end.
+/// Longest time of the suite; images that have begun by then may end.
 pub const MAX_SUITE_TIME: Duration = Duration::from_secs(3600);
 
 /// Most bytes that an image's firmware prints and writes.
 pub const MAX_OUTPUT_BYTES: u64 = 16_000_000;
 
-/// Most bytes of all profiles together; the image that goes beyond it is the last.
+/// Most bytes of all profiles together; the image that exceeds it is the last one.
 pub const MAX_KEPT_BYTES: u64 = 4_000_000_000;
 
-/// Largest file that is read.
+/// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// The folder of a stranger's suite: files are read from it and from nowhere else.
+/// Folder of an untrusted suite, the only place that files are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Whole and without links.
+    /// Absolute path without links.
     root: PathBuf,
 }
 
 /// Purpose of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// An image or its symbols, which build tools keep in hidden folders (`.pio`), too.
+    /// An image or its symbols; they may lie in hidden folders, in which some build tools keep them (`.pio`).
     Image,
     /// Data for the firmware, or a baseline.
     Data,
 }
 
-/// A version control system's folder: it may hold the credentials that the suite was fetched with.
+/// Folder of a version control system, which may hold the credentials that the suite was fetched with.
 const NEVER: &str = ".git";
 
 impl Folder {
-    /// The folder that a suite's file lies in.
+    /// Folder of a suite's file.
     ///
     /// # Errors
     /// When it cannot be found, or a link leads to it.
@@ -67,10 +68,10 @@ impl Folder {
         Ok(Folder { root })
     }
 
-    /// The place of a file without links; it may not be there yet.
+    /// Path of a file without links; the file may not exist yet.
     ///
     /// # Errors
-    /// When that is not in the folder, or the file is not for a stranger's suite to read.
+    /// When that is not in the folder, or an untrusted suite may not read the file.
     pub fn file(&self, path: &Path, purpose: Purpose) -> Result<PathBuf, Refused> {
         let refused = |why: &'static str| Refused { path: path.to_owned(), why };
         let place = place(path).ok_or_else(|| refused("it cannot be found out where it lies"))?;
@@ -89,7 +90,7 @@ impl Folder {
     }
 }
 
-/// A file that a stranger's suite may not have.
+/// Refusal of a file to an untrusted suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     path: PathBuf,
@@ -102,14 +103,14 @@ impl fmt::Display for Refused {
     }
 }
 
-/// A path without links: of a file that is not there, that of the folders that are, and the rest.
+/// Path without links; for a missing file, the existing folders without links, and the rest.
 fn place(path: &Path) -> Option<PathBuf> {
     let mut rest: Vec<Component<'_>> = Vec::new();
     let mut there = path;
     loop {
         match fs::canonicalize(there) {
             Ok(place) => return Some(rest.iter().rev().fold(place, |place, part| place.join(part))),
-            // A link that leads to nothing may lead to something soon.
+            // A link to nothing may get a target later.
             Err(error) if error.kind() == ErrorKind::NotFound && !there.is_symlink() => {
                 let last = there.components().next_back().filter(|part| matches!(part, Component::Normal(_)))?;
                 rest.push(last);
@@ -123,10 +124,10 @@ fn place(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Refuses a path, from the current directory on, that a link is part of: who made the link chose where it leads.
+/// Refuses a path below the current directory with a link in it, whose author would choose the target.
 ///
 /// # Errors
-/// Naming the link.
+/// Names the link.
 fn check_links(path: &Path) -> Result<(), InputError> {
     if path.is_absolute() && !path.is_symlink() {
         return Ok(());
@@ -141,10 +142,10 @@ fn check_links(path: &Path) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Refuses a directory for reports that would lead elsewhere: a repository may have one with links in it.
+/// Refuses a directory for reports with links in it, which a repository may contain.
 ///
 /// # Errors
-/// Naming the link.
+/// Names the link.
 pub fn check_reports(directory: &Path) -> Result<(), InputError> {
     check_links(directory)?;
     let mut open = vec![directory.to_owned()];
@@ -164,10 +165,10 @@ pub fn check_reports(directory: &Path) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Gives a case of a stranger's suite what it may have: settings of QEMU for its arguments, and less of what has a bound.
+/// Limits a case of an untrusted suite: only settings of QEMU as its arguments, and lower bounds.
 ///
 /// # Errors
-/// The key that asks for more, and what it takes.
+/// The key that asks for more, and its limit.
 pub fn confine(options: &mut Options) -> Result<(), InputError> {
     if let Some(machine) = &options.machine {
         settings::check_machine(machine).map_err(|why| key("machine", &why))?;

@@ -268,12 +268,12 @@ impl<'data> Symbols<'data> {
         self.elf.as_ref().map_or(Ok(None), |elf| Sections::load(elf, &first, &names))
     }
 
-    /// Calls that code makes which is inlined into its function, of those that return to these addresses (sorted). Where
-    /// the debug information cannot be read there are none, and [`Symbols::names`] says so.
+    /// Calls made by inlined code, among those that return to the given addresses (sorted). Empty if the debug
+    /// information cannot be read, which [`Symbols::names`] reports.
     pub fn inlined_calls(&self, returns: &[u64]) -> Vec<InlinedCall> {
         let Ok(Some(sections)) = self.sections() else { return Vec::new() };
         let Ok(dwarf) = Dwarf::new(&sections) else { return Vec::new() };
-        // The first call of the same inlined functions stands for all of them.
+        // The first call stands for all calls with the same chain of inlined functions.
         let mut first: HashMap<(u64, Vec<Vec<u8>>), u64> = HashMap::new();
         let inlined = returns.iter().filter_map(|&return_addr| {
             let pc = return_addr.checked_sub(1).filter(|&pc| !self.is_patched(pc))?;

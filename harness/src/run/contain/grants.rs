@@ -5,18 +5,18 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// What may be done with a path and what lies below it.
+/// Permitted access to a path and everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum Access {
     /// Reading.
     Read,
     /// Reading and executing.
     Execute,
-    /// All but executing.
+    /// Everything except executing.
     Write,
 }
 
-/// Something that a process of QEMU's may only have so much of.
+/// A limited resource of QEMU's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum Limit {
     /// Bytes of a file.
@@ -32,17 +32,17 @@ pub(in crate::run) enum Limit {
 /// The walls around one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walls {
-    /// What it can reach; None: all that the user can.
+    /// Files that it can access; None: all that the user can.
     pub(in crate::run) files: Option<Vec<(Access, PathBuf)>>,
-    /// It can open no socket.
+    /// Whether it cannot open sockets.
     pub(in crate::run) no_network: bool,
     pub(in crate::run) limits: Vec<(Limit, u64)>,
 }
 
-/// What the kernel says of the process itself.
+/// The process's own entry in /proc.
 pub(in crate::run) const OWN_PROC: &str = "/proc/self";
 
-/// A word of the launcher's command line for each part of the walls.
+/// The launcher's command line: a word for each part of the walls.
 impl Walls {
     pub(in crate::run) fn words(&self) -> Vec<OsString> {
         let mut words = Vec::new();
@@ -74,7 +74,7 @@ impl Walls {
         words
     }
 
-    /// Reads one of [`Walls::words`]; None: it is none.
+    /// Reads one of [`Walls::words`]; None: it is invalid.
     pub(in crate::run) fn read(&mut self, word: &OsStr) -> Option<()> {
         let bytes = word.as_bytes();
         let path = |bytes: &[u8]| PathBuf::from(OsString::from_vec(bytes.to_vec()));

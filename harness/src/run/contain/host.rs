@@ -1,5 +1,5 @@
-//! What a run needs of the host besides QEMU: files that it may open and write, a place that code may be loaded from,
-//! and /proc. Where the host lacks it, the cause is named: the error that the kernel has for it says little.
+//! Requirements of a run on the host besides QEMU: enough open files, writable files, a place to load code from, and
+//! /proc. If one is missing, the message names the cause, which the kernel's error hardly shows.
 
 use std::io;
 use std::path::Path;
@@ -10,16 +10,16 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::error::InputError;
 use crate::text::number::group;
 
-/// Files that are open at the same time in a process that runs firmware, and in its QEMU (24 measured).
+/// Files open at the same time in a process that runs firmware, and in its QEMU (24 measured).
 const FILES: u64 = 64;
 
-/// The same for each worker of a suite, in the process that has started it.
+/// Files open for each worker of a suite, in the process that started it.
 const FILES_OF_WORKER: u64 = 8;
 
-/// Has writes fail beyond the limit on files (`ulimit -f`), instead of ending the process, whose half of a profile would be
-/// left. Holds for this thread, and for threads and processes that it starts.
+/// Makes writes beyond the limit on files (`ulimit -f`) fail instead of ending the process, which would leave an
+/// incomplete profile. Applies to this thread, and to threads and processes that it starts.
 pub fn survive_large_files() {
-    // Without it the signal does what it did.
+    // If this fails, the signal keeps its effect.
     let _ = large_files().thread_block();
 }
 
@@ -34,8 +34,9 @@ fn large_files() -> SigSet {
     signals
 }
 
-/// Makes sure, before there is anything to tidy up, that enough files can be opened for so many workers. A lower limit
-/// is raised as far as this process may.
+/// Checks, before there is anything to tidy up, that enough files can be opened for this many workers. Raises a lower
+/// limit
+/// as far as this process may.
 ///
 /// # Errors
 /// When it may not.
@@ -52,7 +53,7 @@ pub fn check_files(workers: usize) -> Result<(), InputError> {
     )))
 }
 
-/// What to do about an error of the host whose cause is a limit of this process; None: it is something else.
+/// Remedy for an error of the host that a limit of this process caused; None: it has another cause.
 pub fn remedy(error: &io::Error) -> Option<String> {
     let soft = |resource| getrlimit(resource).ok().map(|(soft, _)| group(soft));
     if error.kind() == io::ErrorKind::FileTooLarge {
@@ -66,20 +67,20 @@ pub fn remedy(error: &io::Error) -> Option<String> {
     None
 }
 
-/// Why this program cannot be started again; None: the host is as it should be.
+/// Reason why this program cannot be started again; None: it can.
 pub(crate) fn without_proc() -> Option<&'static str> {
     let is_missing = cfg!(target_os = "linux") && !Path::new("/proc/self").exists();
     is_missing.then_some("/proc is not mounted, which harness starts programs by; mount -t proc proc /proc")
 }
 
-/// Whether no code may be loaded from what lies in a directory: its file system is mounted noexec.
+/// Whether a directory's file system is mounted noexec, so that no code can be loaded from it.
 #[cfg(target_os = "linux")]
 pub(in crate::run) fn is_noexec(directory: &Path) -> bool {
     use nix::sys::statvfs::{FsFlags, statvfs};
     statvfs(directory).is_ok_and(|found| found.flags().contains(FsFlags::ST_NOEXEC))
 }
 
-/// As above.
+/// Systems without this flag: false.
 #[cfg(not(target_os = "linux"))]
 pub(in crate::run) fn is_noexec(_directory: &Path) -> bool {
     false

@@ -1,10 +1,9 @@
-//! The launcher: harness started again as itself, to build the walls around itself that QEMU is to have, and to become
-//! QEMU. What the kernel keeps across an exec (the signal at the parent's death, Landlock, a system call filter,
-//! limits) must be set by the process itself, before QEMU's first instruction; between fork and exec that would be
-//! unsafe code.
+//! The launcher: harness started again, to build the walls for QEMU around itself and then to become QEMU. Properties
+//! that survive an exec (the signal at the parent's death, Landlock, a system call filter, limits) must be set by the
+//! process itself, before QEMU's first instruction; between fork and exec that would need unsafe code.
 //!
-//! Its command line: [`WORD`], the parent's process id, the words of the [`Walls`], `--`, QEMU's command line. Standard
-//! streams, working directory and other inherited descriptors pass through untouched.
+//! Its command line: [`WORD`], the parent's process id, the words of the [`Walls`], `--`, QEMU's command line.
+//! Standard streams, working directory and other inherited descriptors pass through untouched.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,20 +17,20 @@ use crate::run::contain::grants::Walls;
 use crate::run::contain::host::heed_large_files;
 use crate::run::qemu::bundle::Bundle;
 
-/// The first argument of a launcher, which is no command and no file's usual name.
+/// First argument of a launcher, unlike any command and any usual file name.
 const WORD: &str = "--launch-emulator";
 
-/// What a launcher says that could not become QEMU, before the error.
+/// Prefix of a launcher's error message.
 const FAILED: &str = "harness cannot launch it: ";
 
-/// Exit status of a launcher that failed: that of shells for what they cannot execute.
+/// Exit status of a launcher that failed, as that of shells for a program that cannot be executed.
 const FAILURE: u8 = 126;
 
-/// Whether this program is a launcher when it is asked to be.
+/// Set once this program can act as a launcher.
 static SERVES: OnceLock<()> = OnceLock::new();
 
-/// Does a launcher's work if this process is to be one; the first thing that a program does that starts emulators.
-/// Returns if it is none, or the emulator cannot be executed.
+/// Acts as a launcher if this process was started as one; must be the first action of a program that starts
+/// emulators. Returns None if it was not, and a status if the emulator cannot be executed.
 pub fn serve() -> Option<ExitCode> {
     let mut words = env::args_os().skip(1);
     if words.next().is_none_or(|word| word != WORD) {
@@ -61,15 +60,15 @@ fn launch(mut words: impl Iterator<Item = OsString>) -> io::Error {
     Command::new(program).args(words).exec()
 }
 
-/// The error of a program that a launcher could not become, from what it wrote.
+/// Error of a launcher that could not execute its program, from its message.
 pub(in crate::run) fn failure(said: &str) -> Option<io::Error> {
     let error = said.lines().find_map(|line| line.strip_prefix(FAILED))?;
     let code = error.rsplit_once("(os error ")?.1.strip_suffix(')')?;
     Some(io::Error::from_raw_os_error(code.parse().ok()?))
 }
 
-/// A command that becomes `program` behind walls and ends with this thread, however that ends. A program that is no
-/// launcher ([`serve`]) starts it without them. What is of a bundle is executed by the bundle's loader.
+/// Command that becomes `program` behind walls and ends with this thread. A program that is no launcher ([`serve`])
+/// starts it without walls. A bundle's programs are executed by the bundle's loader.
 pub fn command(program: &Path, walls: &Walls) -> Command {
     let bundle = Bundle::of(program);
     let executed = bundle.map_or_else(|| program.to_owned(), Bundle::loader);
@@ -80,13 +79,13 @@ pub fn command(program: &Path, walls: &Walls) -> Command {
         return command;
     }
     let mut command = Command::new(host::OWN_PROGRAM);
-    // What lists processes shows this for as long as it takes.
+    // Lists of processes show this name until the exec.
     command.arg0("harness").arg(WORD).arg(std::process::id().to_string());
     command.args(walls.words()).arg("--").arg(executed).args(first);
     command
 }
 
-/// A command that is this program again, as it is running.
+/// Command that starts this program again, as it is running.
 ///
 /// # Errors
 /// When the program is no launcher ([`serve`]), or cannot be found.
@@ -99,15 +98,15 @@ pub(crate) fn again() -> io::Result<Command> {
     Ok(command)
 }
 
-/// Has the kernel kill this process when the thread of its parent ends that started it.
+/// Makes the kernel kill this process when its parent's thread that started it ends.
 ///
 /// # Errors
-/// When it has ended already.
+/// When that has ended already.
 pub(crate) fn end_with(parent: u32) -> io::Result<()> {
     host::die_with(parent)
 }
 
-/// The walls that cannot be built here, a phrase each, whatever is asked for.
+/// Walls that cannot be built here, a phrase each, whether requested or not.
 pub(in crate::run) fn missing() -> &'static [&'static str] {
     static MISSING: OnceLock<Vec<&str>> = OnceLock::new();
     MISSING.get_or_init(|| match SERVES.get() {
@@ -139,13 +138,13 @@ mod host {
 
     use crate::run::contain::grants::{Access, Limit, OWN_PROC, Walls};
 
-    /// It may have been moved or replaced since it was started.
+    /// The program's file may have been moved or replaced since its start.
     pub(in crate::run) const OWN_PROGRAM: &str = "/proc/self/exe";
 
-    /// The newest Landlock whose rights are asked for; of an older one, those that it has.
+    /// Newest Landlock version whose rights are requested; an older kernel grants those that it knows.
     const NEWEST: ABI = ABI::V6;
 
-    /// Has the kernel kill this process when the thread that started it ends, which may have happened already.
+    /// Makes the kernel kill this process when the thread that started it ends, which may have happened already.
     pub(in crate::run) fn die_with(parent: u32) -> io::Result<()> {
         set_pdeathsig(Signal::SIGKILL)?;
         if getppid().as_raw() as u32 == parent { Ok(()) } else { Err(io::Error::other("its parent has ended")) }
@@ -164,8 +163,8 @@ mod host {
             setrlimit(resource, soft.min(most), hard.min(most))?;
         }
         if let Some(files) = &walls.files {
-            // Rules are about inodes, and those of /proc live as long as something holds them: this descriptor does,
-            // which QEMU inherits.
+            // Rules apply to inodes, and an inode of /proc only lives while it is in use: this descriptor keeps it,
+            // and QEMU inherits it.
             if let Ok(own) = open(OWN_PROC, OFlag::O_PATH, Mode::empty()) {
                 let _ = own.into_raw_fd();
             }
@@ -175,7 +174,7 @@ mod host {
             }
             ruleset.restrict_self().map_err(io::Error::other)?;
         }
-        // None for this architecture, which is said before.
+        // An architecture without a filter has been reported already.
         let filter = if walls.no_network { filter().ok() } else { None };
         match filter.map(|filter| apply_filter(&filter)) {
             Some(Err(error)) if !is_unfiltered(&error) => Err(io::Error::other(error)),
@@ -191,7 +190,7 @@ mod host {
         }
     }
 
-    /// Rules by which no file can be reached; nor any other process by a signal, nor TCP where the network is closed.
+    /// Rules that deny all files, signals to other processes, and TCP if the network is closed.
     fn ruleset(no_network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
         let mut ruleset = ruleset.handle_access(AccessFs::from_all(NEWEST))?.scope(Scope::Signal)?;
@@ -201,8 +200,8 @@ mod host {
         ruleset.create()
     }
 
-    /// Whether the kernel has no filter at all: it does not know the call, or not this use of it. [`missing`] has found that
-    /// before, and said so.
+    /// Whether the kernel has no filters at all: the call, or this use of it, is unknown. [`missing`] has reported
+    /// that before.
     fn is_unfiltered(error: &seccompiler::Error) -> bool {
         let code = match error {
             seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error.raw_os_error(),
@@ -211,7 +210,7 @@ mod host {
         matches!(code, Some(libc::ENOSYS | libc::EINVAL))
     }
 
-    /// Refuses all sockets that are not made in pairs, and the queue through which they could be made otherwise.
+    /// Filter that refuses all sockets but pairs, and the queue through which others could be made.
     fn filter() -> io::Result<BpfProgram> {
         let calls = [libc::SYS_socket, libc::SYS_io_uring_setup];
         #[cfg(target_arch = "x86_64")]
@@ -224,11 +223,11 @@ mod host {
         filter.try_into().map_err(io::Error::other)
     }
 
-    /// `__X32_SYSCALL_BIT`.
+    /// Value of `__X32_SYSCALL_BIT`.
     #[cfg(target_arch = "x86_64")]
     const X32: i64 = 0x4000_0000;
 
-    /// Tries the walls on a thread that ends at once: both hold for a thread and what it starts.
+    /// Tries the walls on a thread that ends at once: both apply to a thread and its children.
     pub(in crate::run) fn missing() -> Vec<&'static str> {
         let tried = thread::spawn(|| {
             let landlock = ruleset(true).and_then(RulesetCreated::restrict_self).ok();

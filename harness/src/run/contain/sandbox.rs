@@ -1,5 +1,6 @@
-//! QEMU's own sandbox: with it QEMU lets the kernel take from it what it never does, such as starting programs. A QEMU may
-//! be built without, and a kernel may have no filter of system calls; QEMU then refuses to start, and is started without.
+//! QEMU's own sandbox: a system call filter against operations that QEMU never needs, such as starting programs. A
+//! QEMU may be built without it, and a kernel may have no such filters. QEMU then refuses to start, and is started
+//! without it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,24 +11,24 @@ use crate::run::contain::launcher;
 use crate::run::contain::walls;
 use crate::run::request::options::Sandbox;
 
-/// All that it can deny.
+/// Arguments that deny everything possible.
 const ARGUMENTS: [&str; 2] = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"];
 
-/// The same for a QEMU that the plugin makes copies of. What it may execute, the walls say.
+/// Arguments for a QEMU that the plugin makes copies of; the walls limit the programs that it may execute.
 const COPIED: [&str; 2] = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,resourcecontrol=deny"];
 
-/// What a QEMU says that has none: of its options, and of its build.
+/// Messages of a QEMU without a sandbox: for an unknown option, and for its build.
 const REFUSALS: [&str; 2] = ["There is no option group 'sandbox'", "-sandbox support is not enabled"];
 
-/// The emulators that have refused it.
+/// Emulators that have refused it.
 static LACKING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn is_lacking(emulator: &Path) -> bool {
     LACKING.lock().unwrap_or_else(PoisonError::into_inner).contains(emulator)
 }
 
-/// The arguments that ask an emulator for it; none where it is known to refuse them. `is_copied`: the plugin makes copies of
-/// the process.
+/// Arguments that ask an emulator for its sandbox; none if it is known to refuse them. `is_copied`: the plugin makes
+/// copies of the process.
 pub(in crate::run) fn arguments(emulator: &Path, is_copied: bool) -> &'static [&'static str] {
     match is_copied {
         _ if is_lacking(emulator) => &[],
@@ -36,7 +37,7 @@ pub(in crate::run) fn arguments(emulator: &Path, is_copied: bool) -> &'static [&
     }
 }
 
-/// Whether an emulator has refused the sandbox that it was asked for, and is to be started without from now on.
+/// Whether an emulator has refused the requested sandbox, and must be started without it from now on.
 ///
 /// # Errors
 /// When all walls are required.
@@ -56,7 +57,7 @@ fn what(emulator: &Path) -> String {
     format!("{} has no sandbox here, in which it can start no programs", emulator.display())
 }
 
-/// What is missing of the walls around these emulators, the kernel's and their own, as a warning; None: nothing. An
+/// Warning about missing walls around these emulators, the kernel's and their own; None: none is missing. An
 /// emulator's own is known once it has been started.
 pub fn missing<'a>(emulators: impl Iterator<Item = &'a Path>) -> Option<String> {
     let own = emulators.filter(|emulator| is_lacking(emulator)).map(what);
@@ -64,7 +65,7 @@ pub fn missing<'a>(emulators: impl Iterator<Item = &'a Path>) -> Option<String> 
     (!missing.is_empty()).then(|| walls::without(&missing.join("; ")))
 }
 
-/// What stands in for the sandbox of an emulator that has refused it, as a warning; None: it has one, or none is wanted.
+/// Warning about an emulator that has refused its sandbox; None: it has one, or none is requested.
 pub fn warning(emulator: &Path, sandbox: Sandbox) -> Option<String> {
     (sandbox == Sandbox::Auto && is_lacking(emulator)).then(|| walls::without(&what(emulator)))
 }

@@ -1,9 +1,9 @@
-//! The walls that the kernel builds around QEMU: which files it can reach, that it can reach no network, how much it
-//! may take. They stand behind the plugin's check of semihosting calls, and hold where that fails.
+//! The kernel's walls around QEMU: bounds on the files that it can access, no network, and limits of resources. They
+//! are a second line behind the plugin's check of semihosting calls.
 //!
-//! What they let through is what QEMU needs to run at all: programs and libraries of the system, its own data, the
-//! workspace of the run, and what the user names with `--qemu-arg`. Never a home directory, `/etc` as a whole, or what
-//! `/proc` says of other processes.
+//! They allow only the files that QEMU needs: programs and libraries of the system, its own data, the workspace of
+//! the run, and files that the user names with `--qemu-arg`. Never a home directory, all of `/etc`, or other
+//! processes in `/proc`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,25 @@ use crate::run::request::options::Options;
 use crate::run::request::options::Sandbox;
 use crate::run::store::workspace::Workspace;
 
-/// Larger than any record of a run that somebody waits for, and small enough for a disk: `--period 1` writes three
-/// bytes per instruction at most, and this is seven minutes of it.
+/// Largest file. Larger than any record of a run of reasonable length, and small enough for a disk: `--period 1`
+/// writes at most three bytes per instruction, which takes seven minutes for this size.
 const FILE_BYTES: u64 = 64 << 30;
 
-/// QEMU has about 20 open, and firmware opens files in its scratch directory.
+/// Most open files: QEMU has about 20 open, and firmware opens files in its scratch directory.
 const FILES: u64 = 1024;
 
-/// QEMU and the plugin have 1.6 GiB of them (measured: VmPeak on `virt`), of which 1 GiB is for translated code. The
-/// records are mapped a window at a time; the exact call tree grows with the firmware's call paths.
+/// Largest address space. QEMU and the plugin use 1.6 GiB (measured: VmPeak on `virt`), of which 1 GiB is for
+/// translated code. The records are mapped a window at a time; the exact call tree grows with the firmware's call
+/// paths.
 const ADDRESS_BYTES: u64 = 16 << 30;
 
-/// The same of a stranger's suite: some twenty million samples.
+/// Largest file for an untrusted suite: some twenty million samples.
 const BOUNDED_FILE_BYTES: u64 = 64 << 20;
 
-/// The same of a stranger's suite: room for the largest machine that a file may ask for.
+/// Largest address space for an untrusted suite: enough for the largest machine that a file may ask for.
 const BOUNDED_ADDRESS_BYTES: u64 = 4 << 30;
 
-/// Folders that hold programs, libraries and data, and nothing of a person's.
+/// Folders of programs, libraries and data, without personal files.
 const SYSTEM: [&str; 10] = [
     "/usr",
     "/bin",
@@ -47,7 +48,7 @@ const SYSTEM: [&str; 10] = [
     "/home/linuxbrew/.linuxbrew",
 ];
 
-/// Those of them from which a loader is executed, where the emulator is no script.
+/// Folders among them from which a loader is executed, unless the emulator is a script.
 const LIBRARIES: [&str; 10] = [
     "/usr/lib",
     "/usr/lib32",
@@ -61,11 +62,11 @@ const LIBRARIES: [&str; 10] = [
     "/gnu/store",
 ];
 
-/// What the host's loader and the host's QEMU look at as they start.
+/// Configuration that the host's loader and the host's QEMU read as they start.
 const CONFIGURED: [&str; 5] =
     ["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/qemu"];
 
-/// What the C library and QEMU look at as they start.
+/// Files that the C library and QEMU read as they start.
 const READ: [&str; 9] = [
     "/etc/localtime",
     "/dev/random",
@@ -78,21 +79,22 @@ const READ: [&str; 9] = [
     "/sys/kernel/mm/transparent_hugepage",
 ];
 
-/// Folders beside an emulator, or beside the `bin` that it lies in, in which its own files are.
+/// Folders of an emulator's own files, relative to it or to the parent of its `bin`.
 const OWN: [&str; 8] =
     ["lib", "lib64", "libexec", "pc-bios", "qemu-bundle", "share/qemu", "share/qemu-firmware", "../lib/qemu"];
 
-/// Arguments of QEMU's by which it is to use the network, or to be used by it.
+/// QEMU's arguments that use the network, or make QEMU reachable by it.
 const NETWORKED: [&str; 13] = [
     "s", "gdb", "nic", "net", "netdev", "chardev", "serial", "monitor", "qmp", "vnc", "spice", "incoming", "display",
 ];
 
 impl Walls {
-    /// The walls around an emulator that works in `workspace`. What the user typed for QEMU it may use; what a file set
-    /// opens nothing. What the firmware may write is held by the plugin: the limit on files lies above it.
+    /// Walls around an emulator that works in `workspace`. QEMU may use files that the user typed for it; a setting
+    /// from a file
+    /// opens none. The plugin bounds the firmware's output: the limit on files is higher.
     ///
     /// # Errors
-    /// When all of them are required and the kernel has not all.
+    /// When all of them are required and the kernel lacks some.
     pub fn around(emulator: &Path, workspace: &Workspace, options: &Options) -> Result<Walls, EmulatorError> {
         let &Options { sandbox, max_output_bytes, is_bounded, qemu_args: ref user, .. } = options;
         if sandbox == Sandbox::Off {
@@ -109,7 +111,7 @@ impl Walls {
             if is_bounded { (BOUNDED_FILE_BYTES, BOUNDED_ADDRESS_BYTES) } else { (FILE_BYTES, ADDRESS_BYTES) };
         let file_bytes = file_bytes.max(max_output_bytes.saturating_mul(2));
         let mut limits = vec![(Limit::FileBytes, file_bytes), (Limit::Files, FILES), (Limit::CoreBytes, 0)];
-        // Machines get as large as the user says.
+        // The user may ask for a machine of any size.
         if !user.iter().any(|argument| argument == "-m" || argument.contains("memory-backend")) {
             limits.push((Limit::AddressBytes, address_bytes));
         }
@@ -117,26 +119,26 @@ impl Walls {
         Ok(Walls { files: Some(files), no_network: opens.is_none(), limits })
     }
 
-    /// Whether the emulator may be let fork, which QEMU's own sandbox refuses it along with starting programs: the walls
-    /// alone keep it from programs other than itself, or nothing is to.
+    /// Whether the emulator may fork, which QEMU's own sandbox denies together with starting programs: either the
+    /// walls alone keep it from executing other programs, or there are to be no walls.
     pub(crate) fn allow_copies(emulator: &Path, sandbox: Sandbox) -> bool {
         let is_itself = Bundle::of(emulator).is_some() || !is_script(emulator);
         sandbox == Sandbox::Off || (launcher::missing().is_empty() && is_itself)
     }
 
-    /// What stands in for walls that this kernel has not, as a warning; None: all are there, or none is wanted.
+    /// Warning about walls that this kernel lacks; None: all are there, or none is requested.
     pub fn warning(sandbox: Sandbox) -> Option<String> {
         let missing = launcher::missing();
         (sandbox == Sandbox::Auto && !missing.is_empty()).then(|| without(&missing.join("; ")))
     }
 }
 
-/// The warning that goes with what is missing of the walls.
+/// Warning text for missing walls.
 pub(in crate::run) fn without(what: &str) -> String {
     format!("{what}: firmware is kept in by the walls that are left (--sandbox required refuses to run so)")
 }
 
-/// Whether a file is a program for an interpreter, or cannot be looked at.
+/// Whether a file is a script for an interpreter, or cannot be read.
 fn is_script(path: &Path) -> bool {
     !std::fs::File::open(path)
         .and_then(|mut file| {
@@ -146,7 +148,7 @@ fn is_script(path: &Path) -> bool {
         .unwrap_or(false)
 }
 
-/// What an emulator can reach.
+/// Files that an emulator can access.
 fn files(emulator: &Path, bundle: Option<&Bundle>, workspace: &Workspace, user: &[String]) -> Vec<(Access, PathBuf)> {
     let mut files: Vec<(Access, PathBuf)> = Vec::new();
     let mut grant = |access, path: PathBuf| {
@@ -173,15 +175,15 @@ fn files(emulator: &Path, bundle: Option<&Bundle>, workspace: &Workspace, user: 
         for folder in [Some(&*beside), above].into_iter().flatten() {
             OWN.iter().for_each(|own| grant(Access::Execute, folder.join(own)));
         }
-        // A script may call what lies beside it, in a folder of programs; never in what holds a home directory.
+        // A script may call programs in its own folder, but never in one that contains a home directory.
         let home = env::var_os("HOME").map(PathBuf::from);
         if is_script && beside.parent().is_some() && !home.is_some_and(|home| home.starts_with(&beside)) {
             grant(Access::Execute, beside);
         }
         grant(Access::Execute, path);
     }
-    // Of other processes not even a little: Landlock alone does not keep root from their environments. A script's QEMU
-    // sees itself where the script becomes it (`exec`).
+    // No access to other processes at all: Landlock alone does not keep root from their environments. A script's QEMU
+    // sees its own entry if the script becomes it (`exec`).
     grant(Access::Read, OWN_PROC.into());
     grant(Access::Write, workspace.root().to_owned());
     workspace.loadable().into_iter().for_each(|path| grant(Access::Read, path.to_owned()));

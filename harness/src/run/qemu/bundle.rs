@@ -1,19 +1,19 @@
-//! The QEMU of a bundle: one that came with this program and brings its own libraries and loader, so that nothing of the
-//! host's is needed. `ci/bundle` makes it:
+//! The QEMU of a bundle: it comes with this program and has its own libraries and loader, so that none of the host's
+//! are needed. `ci/bundle` makes it:
 //!
 //!     bin/harness
 //!     libexec/harness/qemu-system-arm …
 //!     libexec/harness/lib/ld.so, libc.so.6 …
 //!
-//! A program says by an absolute path which loader it wants, and a bundle lies anywhere: so its loader is what is
-//! executed, and is told the rest.
+//! A program names its loader by an absolute path, but a bundle may lie anywhere. So the loader itself is executed,
+//! with the program as its argument.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Where a bundle's emulators are, from the folder that this program's folder is in.
+/// Folder of a bundle's emulators, relative to the parent of this program's folder.
 const FOLDER: &str = "libexec/harness";
 
 /// A folder of emulators with their libraries and their loader.
@@ -35,7 +35,7 @@ impl Bundle {
         bundle.loader().is_file().then_some(bundle)
     }
 
-    /// The bundle that an emulator is of, if that is this program's own.
+    /// Bundle of an emulator; None: it is not in this program's own bundle.
     pub(in crate::run) fn of(emulator: &Path) -> Option<&'static Bundle> {
         Bundle::own().filter(|bundle| bundle.holds(emulator))
     }
@@ -49,7 +49,7 @@ impl Bundle {
         Some(self.folder.join(program)).filter(|path| path.is_file())
     }
 
-    /// All that its emulators read as they start.
+    /// Folder of everything that its emulators read as they start.
     pub(in crate::run) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -58,13 +58,12 @@ impl Bundle {
         self.folder.join("lib")
     }
 
-    /// The one file that is executed.
+    /// The loader, the only file that is executed.
     pub(in crate::run) fn loader(&self) -> PathBuf {
         self.libraries().join("ld.so")
     }
 
-    /// The loader's arguments by which it becomes an emulator: its libraries are these and, where one is missing, none
-    /// of the host's.
+    /// Arguments of the loader for an emulator. It only uses the bundle's libraries, even if one is missing there.
     pub(in crate::run) fn arguments(&self, emulator: &Path) -> Vec<OsString> {
         let name = emulator.file_name().unwrap_or_default();
         let mut words: Vec<OsString> = vec!["--inhibit-cache".into(), "--library-path".into()];
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     impl Bundle {
-        /// One of empty files.
+        /// A bundle of empty files.
         pub(in crate::run) fn made(root: &Path, emulator: &str) -> Bundle {
             let folder = root.join(FOLDER);
             fs::create_dir_all(folder.join("lib")).unwrap();

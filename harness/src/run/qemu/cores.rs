@@ -1,11 +1,11 @@
-//! A core for each image that runs at the same time. QEMU's threads take turns: while the processor executes, the
-//! thread that advances its time sleeps, and the other way round. On a core they pass the turn in a moment; from
-//! core to core each turn costs a wake-up, which firmware that waits for interrupts pays thousands of times.
+//! Assigns a core to each image that runs at the same time. QEMU's threads take turns: while the processor executes,
+//! the thread that advances its time sleeps, and vice versa. On one core a turn is passed quickly; between cores it
+//! costs a wake-up, thousands of times for firmware that waits for interrupts.
 
 use std::num::NonZeroUsize;
 use std::thread;
 
-/// How many images run at the same time: as many as were asked for, or as there are cores.
+/// Number of images that run at the same time: as requested, or the number of cores.
 pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
@@ -29,7 +29,7 @@ mod host {
 
     pub(in crate::run) fn stay_on(core: usize) {
         let mut only = CpuSet::new();
-        // Where the host forbids it the thread runs anywhere, as it did.
+        // If the host forbids it, the thread runs on any core.
         let _ = only.set(core).and_then(|()| sched_setaffinity(SELF, &only));
     }
 }
@@ -44,19 +44,19 @@ mod host {
 }
 
 impl Cores {
-    /// Asks the host.
+    /// Asks the host for the cores.
     pub fn allowed() -> Cores {
         Cores(host::allowed())
     }
 
-    /// The core of one of so many jobs. None where there is not one for each and each for one: the host knows better
-    /// then which of them are free.
+    /// Core of a job. None: the number of jobs differs from that of the cores, so that the host's scheduler does
+    /// better.
     fn of_job(&self, job: usize, jobs: usize) -> Option<usize> {
         let Cores(cores) = self;
         if jobs == cores.len() { cores.get(job).copied() } else { None }
     }
 
-    /// Has the calling thread, and every process that it starts, stay on its job's core.
+    /// Binds the calling thread, and every process that it starts, to its job's core.
     pub fn stay(&self, job: usize, jobs: usize) {
         if let Some(core) = self.of_job(job, jobs) {
             host::stay_on(core);

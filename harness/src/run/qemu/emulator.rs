@@ -1,4 +1,4 @@
-//! The emulator as a program: where it is, which version, how to get one.
+//! The emulator as a program: finds it, asks for its version, and tells how to install one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -24,15 +24,15 @@ use crate::run::qemu::bundle::Bundle;
 /// The oldest QEMU whose plugin API (4) has what the plugin needs.
 pub const OLDEST_VERSION: (u32, u32) = (9, 2);
 
-/// Whether a program was built in a clone of this repository, and lies there still: only that has `ci/setup`.
+/// Whether a program was built in a clone of this repository, and is still there: only a clone has `ci/setup`.
 fn is_in_clone(program: &Path) -> bool {
     let is_clone = |folder: &Path| ["ci/setup", "harness/Cargo.toml"].iter().all(|file| folder.join(file).is_file());
     program.ancestors().any(is_clone)
 }
 
-/// How to get a QEMU that is new enough, on this host, for this program.
+/// Instructions for installing a new enough QEMU, for this host and this program.
 fn install_hint() -> String {
-    // Each of several emulators is missing for the same reason.
+    // Computed once: several emulators may be missing for the same reason.
     static HINT: OnceLock<String> = OnceLock::new();
     let hint = HINT.get_or_init(|| {
         let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -43,10 +43,10 @@ fn install_hint() -> String {
     hint.clone()
 }
 
-/// What Debian's packages are called. RISC-V's is in the last one where it has none of its own.
+/// Names of Debian's packages. The last one has RISC-V on systems without a package for it.
 const PACKAGES: [&str; 3] = ["qemu-system-arm", "qemu-system-riscv", "qemu-system-misc"];
 
-/// What apt says of them; None: there is no apt.
+/// Output of apt's query for them; None: there is no apt.
 fn apt_policy() -> Option<String> {
     let output = Command::new("apt-cache").arg("policy").args(PACKAGES).env("LC_ALL", "C").output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -55,8 +55,8 @@ fn apt_policy() -> Option<String> {
 /// A version of a package, and the suite that has it.
 type Offer<'a> = (Version, Option<&'a str>);
 
-/// What apt offers of a package: the version that it would install, and all that it knows. `policy` is as `apt-cache
-/// policy` prints it.
+/// Versions of a package that apt offers: the one that it would install, and all known ones. `policy` is the output
+/// of `apt-cache policy`.
 fn offers<'a>(policy: &'a str, package: &str) -> (Option<Version>, Vec<Offer<'a>>) {
     let lines = policy.lines().skip_while(|line| line.strip_suffix(':') != Some(package)).skip(1);
     let (mut candidate, mut offers) = (None, Vec::<Offer<'a>>::new());
@@ -64,7 +64,7 @@ fn offers<'a>(policy: &'a str, package: &str) -> (Option<Version>, Vec<Offer<'a>
         let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "***").collect();
         match words[..] {
             ["Candidate:", version] => candidate = Version::packaged(version),
-            // Where it comes from: priority, address, suite and component.
+            // Origin of the version: priority, address, suite and component.
             [_, address, suite, ..] if address.contains("://") => {
                 if let Some((_, of)) = offers.last_mut() {
                     *of = of.or_else(|| suite.split('/').next());
@@ -78,8 +78,8 @@ fn offers<'a>(policy: &'a str, package: &str) -> (Option<Version>, Vec<Offer<'a>
     (candidate, offers)
 }
 
-/// The command that installs it on a system, by its `/etc/os-release` and by what apt offers, where there is apt: a system
-/// that is made of another one's packages has a name and numbers of its own.
+/// Command that installs QEMU on a system, by its `/etc/os-release` and apt's versions, if there is apt: a system
+/// derived from another one has a name and version numbers of its own.
 fn install_command(release: &str, policy: Option<&str>) -> String {
     let field = |name: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -119,7 +119,7 @@ fn install_command(release: &str, policy: Option<&str>) -> String {
     }
 }
 
-/// A version of QEMU, as both the program and the monitor say it: `10.0.2`.
+/// A version of QEMU, in the form of both program and monitor: `10.0.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     major: u32,
@@ -135,19 +135,19 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// From the first line of `qemu-system-… --version`.
+    /// Version in the first line of `qemu-system-… --version`.
     fn printed(text: &str) -> Option<Version> {
         Version::parse(text.split_once("version ")?.1.split_whitespace().next()?)
     }
 
-    /// From its numbers with dots between them.
+    /// Version from numbers with dots between them.
     pub(crate) fn parse(version: &str) -> Option<Version> {
         let mut parts = version.split('.').map(str::parse::<u32>);
         let mut part = || parts.next()?.ok();
         Some(Version { major: part()?, minor: part()?, micro: part()? })
     }
 
-    /// From the version of a Debian package: `1:10.0.2+ds-2+deb13u1~bpo12+1`, `1:7.2+dfsg-7`.
+    /// Upstream version of a Debian package: `1:10.0.2+ds-2+deb13u1~bpo12+1`, `1:7.2+dfsg-7`.
     fn packaged(text: &str) -> Option<Version> {
         let upstream = text.split_once(':').map_or(text, |(_, version)| version);
         let digits = upstream.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
@@ -156,12 +156,12 @@ impl Version {
         Some(Version { major, minor, micro: parts.next().flatten().unwrap_or(0) })
     }
 
-    /// Whether its plugin API has what the plugin needs.
+    /// Whether its plugin API has everything that the plugin needs.
     fn will_do(self) -> bool {
         (self.major, self.minor) >= OLDEST_VERSION
     }
 
-    /// From the monitor's greeting.
+    /// Version in the monitor's greeting.
     pub(crate) fn greeted(message: &Value) -> Option<Version> {
         let version = message.get("QMP")?.get("version")?.get("qemu")?;
         let part = |name: &str| u32::try_from(version.get(name)?.as_u64()?).ok();
@@ -173,7 +173,10 @@ impl Version {
         [self.major, self.minor, self.micro]
     }
 
-    /// What users are told, of an emulator that will do.
+    /// Version as text for users.
+    ///
+    /// # Errors
+    /// When it is too old.
     pub(crate) fn new_enough(self, path: &Path) -> Result<String, EmulatorError> {
         if !self.will_do() {
             return Err(unfit(format!("{} is QEMU {self}, which is too old", path.display())));
@@ -182,12 +185,12 @@ impl Version {
     }
 }
 
-/// The first QEMU that ends a CPU's turn where it has memory to free, which the plugin keeps it from where it can
+/// First QEMU that ends a CPU's turn when it has memory to free; the plugin prevents that where it can
 /// ([`Word::TurnsKept`]).
 const TURNS_VARY_FROM: (u32, u32) = (10, 2);
 
-/// What is to be said of a run of several CPUs that may take turns at other instructions in another run. `version` is that
-/// of the QEMU, `control` what the plugin left.
+/// Warning for a run of several CPUs whose turns may differ in another run; None: they cannot. `version` is QEMU's,
+/// `control` the plugin's control page.
 pub(crate) fn turns_warning(version: &str, control: &Control) -> Option<String> {
     let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());
     let may_vary = parts.next().zip(parts.next()).is_some_and(|version| version >= TURNS_VARY_FROM);
@@ -200,42 +203,42 @@ pub(crate) fn turns_warning(version: &str, control: &Control) -> Option<String> 
     ))
 }
 
-/// The first QEMU that has been seen to sleep equally long in every run. 9.2.1 does not: where a timer fires again and again
-/// by itself (SysTick) it may move time to the second time before the CPU goes on, or not.
+/// First QEMU whose sleeps were found to be equally long in every run. 9.2.1's are not: with a timer that repeats by
+/// itself (SysTick), it may or may not advance the time to the second expiry before the CPU continues.
 const SLEEPS_ALIKE_FROM: (u32, u32) = (10, 0);
 
-/// Whether an emulator sleeps equally long in every run.
+/// Whether an emulator's sleeps are equally long in every run.
 ///
 /// # Errors
-/// Those of [`version`].
+/// As for [`version`].
 pub(crate) fn sleeps_alike(path: &Path) -> Result<bool, EmulatorError> {
     let version = version(path)?;
     let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());
     Ok(parts.next().zip(parts.next()).is_some_and(|version| version >= SLEEPS_ALIKE_FROM))
 }
 
-/// How long a question may take; it takes milliseconds.
+/// Longest time for an answer, which normally takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a program answered to a question.
+/// Answer of a program to a question.
 struct Answer {
     said: String,
     ended: String,
 }
 
-/// A program that hangs must not hang us.
+/// A program that hangs must not block harness.
 fn ask(path: &Path, question: &[&str]) -> std::io::Result<Answer> {
     let mut child = launcher::command(path, &Walls::default())
         .args(question)
         .env_clear()
-        // Ctrl-C is not its business.
+        // Ctrl-C must not reach it.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
     let deadline = Instant::now() + PATIENCE;
-    // A script may leave a process behind that holds the pipes open for as long as it likes.
+    // A script may leave a process behind that holds the pipes open.
     let group = Pid::from_raw(child.id().cast_signed());
     let end_group = || killpg(group, Signal::SIGKILL);
     loop {
@@ -259,7 +262,7 @@ fn ask(path: &Path, question: &[&str]) -> std::io::Result<Answer> {
     }
 }
 
-/// The error of an emulator that will not do, with the remedy.
+/// Error for an unusable emulator, with the remedy.
 pub(in crate::run) fn unfit(what: String) -> EmulatorError {
     let (major, minor) = OLDEST_VERSION;
     EmulatorError::with_remedy(what, format!("QEMU {major}.{minor} or newer is needed: {}", install_hint()))
@@ -273,22 +276,22 @@ pub(crate) fn cannot_be_run(path: &Path, cause: &std::io::Error) -> EmulatorErro
         return EmulatorError::new(format!("{} cannot be run: {cause}; {remedy}", path.display()));
     }
     let what = format!("{} cannot be run: {cause}", path.display());
-    // Another QEMU is no remedy for a command line that is too long, or a host that is out of memory.
+    // Another QEMU does not help against a long command line, or a host without memory.
     let is_unfit = matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
         || cause.raw_os_error() == Some(Errno::ENOEXEC as i32);
     if is_unfit { unfit(what) } else { EmulatorError::new(what) }
 }
 
-/// The variable that names the one folder in which emulators are looked for.
+/// Variable with the only folder in which emulators are looked for.
 const FOLDER_VARIABLE: &str = "HARNESS_QEMU";
 
-/// Finds an emulator: in the folder that the user names, or in the bundle that this program is part of, or on the PATH.
+/// Finds an emulator: in the folder that the user names, in this program's bundle, or on the PATH.
 ///
 /// # Errors
-/// When it is missing; the message says how to get it.
+/// When it is missing; the message tells how to install it.
 pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
     if let Some(folder) = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
-        // QEMU works in another directory.
+        // QEMU works in another directory, so the path must be absolute.
         let path = std::path::absolute(Path::new(&folder).join(program)).unwrap_or_default();
         return match path.is_file() {
             true => Ok(path),
@@ -303,12 +306,12 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
         .ok_or_else(|| unfit(format!("{program} is not installed (not found on the PATH)")))
 }
 
-/// Asks an emulator for its version, as it prints it: `10.0.2`.
+/// Version that an emulator prints: `10.0.2`.
 ///
 /// # Errors
-/// When it does not run, or is too old; the message says how to get another.
+/// When it does not run, or is too old; the message tells how to get another.
 pub fn version(path: &Path) -> Result<String, EmulatorError> {
-    // A suite may ask for each of its images. Two that ask at once need not wait for each other.
+    // A suite may ask for each of its images. Two concurrent questions need not wait for each other.
     if let Some(version) = known().get(path) {
         return version.clone();
     }
@@ -317,19 +320,18 @@ pub fn version(path: &Path) -> Result<String, EmulatorError> {
     version
 }
 
-/// Corrects what is known of an emulator: it has greeted us with this version.
+/// Replaces the known version of an emulator by that of its greeting.
 pub(crate) fn remember(path: &Path, greeted: Version) {
     known().insert(path.to_owned(), greeted.new_enough(path));
 }
 
-/// What emulators have answered.
+/// Answers of emulators so far.
 fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Result<String, EmulatorError>>> {
     static KNOWN: Mutex<BTreeMap<PathBuf, Result<String, EmulatorError>>> = Mutex::new(BTreeMap::new());
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The names that an emulator lists, where one of them follows `option`: those of machines, or of processors. Empty where
-/// it lists none.
+/// Names in an emulator's list for an option: those of machines, or of processors. Empty if it prints no list.
 ///
 /// # Errors
 /// When it does not run.
@@ -338,7 +340,7 @@ pub(crate) fn names(path: &Path, option: &str) -> Result<BTreeSet<String>, Emula
     Ok(listed(&answer.said))
 }
 
-/// The first word of each line after a heading.
+/// First word of each line after a heading.
 fn listed(said: &str) -> BTreeSet<String> {
     let lines = said.lines().skip_while(|line| !line.trim_end().ends_with(':')).skip(1);
     lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
@@ -395,7 +397,8 @@ mod tests {
         assert!(command("fedora", "42").contains("dnf"));
     }
 
-    /// As `apt-cache policy` prints a package of these versions, each of a suite; the first is the one to be installed.
+    /// Output of `apt-cache policy` for a package with these versions, each of a suite; the first one is the
+    /// candidate.
     fn policy(package: &str, versions: &[(&str, &str)]) -> String {
         let candidate = versions.first().map_or("(none)", |(version, _)| version);
         let rows = versions.iter().map(|(version, suite)| {
@@ -425,11 +428,11 @@ mod tests {
         let table = [("1:7.2+dfsg-7+deb12u18+b3", "bookworm"), ("1:10.0.2+ds-2~bpo12+1", "bookworm-backports")];
         let said = install_command("ID=debian\nVERSION_ID=\"12\"\n", Some(&both(&table)));
         assert_eq!(said, "sudo apt-get install -t bookworm-backports qemu-system-arm qemu-system-riscv");
-        // RISC-V had no package of its own.
+        // RISC-V has no package of its own here.
         let misc = policy("qemu-system-arm", &[("1:9.2.1", "plucky")])
             + &policy("qemu-system-misc", &[("1:9.2.1", "plucky")]);
         assert_eq!(install_command(mint, Some(&misc)), "sudo apt-get install qemu-system-arm qemu-system-misc");
-        // Where the lists of packages were never read.
+        // The lists of packages were never read.
         let nothing = policy("qemu-system-arm", &[]);
         assert!(
             install_command(mint, Some(&nothing)).starts_with("sudo apt-get update, and then harness doctor again")

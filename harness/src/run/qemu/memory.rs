@@ -1,9 +1,8 @@
-//! The memory that the running machine has, by QEMU's own memory tree: aliases, RAM of another size than usual, and
-//! machines that no table knows.
+//! The running machine's memory, from QEMU's own memory tree: covers aliases, RAM of unusual size, and machines that
+//! no table lists.
 //!
-//! The tree's flat views say of every address what answers there. Only what QEMU answers from its own memory is taken,
-//! for reading a device is an access that it notices. What is not understood is no memory: the tree is refused as a
-//! whole, and the run says so.
+//! The tree's flat views tell for every address what handles it. Only ranges backed by QEMU's own memory count, since
+//! a device would notice a read. A tree with an unknown line is refused as a whole, and the run reports that.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,27 +10,27 @@ use std::ops::Range;
 use crate::profile::no_progress::Device;
 use crate::text::printable::printable;
 
-/// The command of QEMU's monitor that prints the tree as flat views, each with the address spaces that it is of.
+/// Command of QEMU's monitor that prints the tree as flat views, each with its address spaces.
 pub const QUESTION: &str = "info mtree -f";
 
-/// Address spaces of the processors begin so, and end in the processor's number. Those of devices that access memory by
-/// themselves and of buses are others.
+/// Prefixes of the processors' address spaces, followed by the processor's number. Buses, and devices that access
+/// memory by themselves, have other names.
 const PROCESSORS: [&str; 2] = ["cpu-memory-", "cpu-secure-memory-"];
 
-/// A protection controller of Arm's, as QEMU names it (hw/misc/tz-mpc.c). What it stands before is memory, which the
-/// flat view does not show.
+/// A protection controller of Arm's, as QEMU names it (hw/misc/tz-mpc.c). Behind it is memory, which the flat view
+/// does not show.
 const PROTECTED: &str = "tz-mpc-upstream";
 
-/// Why a tree says nothing.
+/// Reason why a tree cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// QEMU gave an error instead.
+    /// QEMU answered with an error.
     Refused(String),
-    /// No view is that of a processor.
+    /// No view belongs to a processor.
     NoProcessor,
     /// A processor has no memory at all.
     NoMemory,
-    /// A line of a processor's view that cannot be read.
+    /// A line of a processor's view is not understood.
     Line(String),
 }
 
@@ -51,14 +50,14 @@ impl fmt::Display for Unread {
 struct View {
     is_processor: bool,
     memory: Vec<Range<u64>>,
-    /// Behind the last region.
+    /// End of the last region.
     end: u64,
 }
 
-/// What every processor may read without a device noticing, in ascending order, neighbours joined.
+/// Memory that every processor can read without affecting a device, in ascending order, with neighbours joined.
 ///
 /// # Errors
-/// When the tree does not say so in a way that is understood.
+/// When the tree is not understood.
 pub fn read(tree: &str) -> Result<Vec<Range<u64>>, Unread> {
     let mut views: Vec<View> = Vec::new();
     for line in tree.lines().map(str::trim_end) {
@@ -74,13 +73,13 @@ pub fn read(tree: &str) -> Result<Vec<Range<u64>>, Unread> {
         }
     }
     let processors = views.into_iter().filter(|view| view.is_processor).map(|view| view.memory);
-    // The plugin does not ask which of several processors would read.
+    // The plugin does not distinguish which of several processors would read.
     let memory = processors.reduce(|all, one| common(&all, &one)).ok_or(Unread::NoProcessor)?;
     if memory.is_empty() { Err(Unread::NoMemory) } else { Ok(memory) }
 }
 
 impl View {
-    /// Adds a region, which lies behind those that were before it.
+    /// Adds a region, which must lie behind the earlier ones.
     fn add(&mut self, line: &str) -> Option<()> {
         let Region { addresses, is_memory } = region(line)?;
         if addresses.start < self.end {
@@ -102,13 +101,13 @@ struct Region {
     is_memory: bool,
 }
 
-/// `  0000000020400000-00000000207fffff (prio 0, ram): mps.ssram23 @0000000000000000` (system/memory.c,
-/// `mtree_print_flatview`).
+/// Reads a line of a view: `  0000000020400000-00000000207fffff (prio 0, ram): mps.ssram23 @0000000000000000`
+/// (system/memory.c, `mtree_print_flatview`).
 fn region(line: &str) -> Option<Region> {
     let (first, rest) = line.strip_prefix("  ")?.split_once('-')?;
     let (last, rest) = rest.split_once(" (")?;
     let (kind, name) = rest.split_once("): ")?;
-    // The priority says nothing in a flat view: a QEMU might leave it out.
+    // The priority has no meaning in a flat view, so a QEMU might omit it.
     let kind = kind.split_once(", ").map_or(kind, |(_, kind)| kind);
     let number = |digits: &str| {
         let is_number = digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -116,20 +115,20 @@ fn region(line: &str) -> Option<Region> {
     };
     let (first, last) = (number(first)?, number(last)?);
     let is_memory = match kind.strip_prefix("nv-").unwrap_or(kind) {
-        // The last is flash, which stores turn into a device for a while. Reading those of the machines with these
-        // processors has no effect even then (hw/block/pflash_cfi01.c, hw/nvram/nrf51_nvm.c).
+        // The last one is flash, which stores turn into a device for a while. Reads of these machines' flash have no
+        // effect even then (hw/block/pflash_cfi01.c, hw/nvram/nrf51_nvm.c).
         "ram" | "rom" | "romd" => true,
         "i/o" => name.split_once(" @").map_or(name, |(name, _)| name) == PROTECTED,
-        // Memory of a device of the host's; an empty bus, which up to QEMU 10.2 is called a device.
+        // Memory of a host's device; an empty bus, which QEMU up to 10.2 calls a device.
         "ramd" | "container" => false,
         _ => return None,
     };
-    // The address space's last byte is given up, as no range can hold it.
+    // The address space's last byte is left out, since no range can hold it.
     let addresses = first..last.saturating_add(1);
     (first <= last && !addresses.is_empty()).then_some(Region { addresses, is_memory })
 }
 
-/// What is in both of two lists of sorted ranges.
+/// Intersection of two lists of sorted ranges.
 fn common(left: &[Range<u64>], right: &[Range<u64>]) -> Vec<Range<u64>> {
     let both = left.iter().flat_map(|one| {
         right.iter().map(|other| one.start.max(other.start)..one.end.min(other.end)).filter(|range| !range.is_empty())
@@ -137,10 +136,10 @@ fn common(left: &[Range<u64>], right: &[Range<u64>]) -> Vec<Range<u64>> {
     both.collect()
 }
 
-/// Priority of a region that stands in for a device which QEMU does not emulate (hw/misc/unimp.c).
+/// Priority of a region that replaces a device which QEMU does not emulate (hw/misc/unimp.c).
 const STUB: &str = "(prio -1000, ";
 
-/// What the first processor finds at an address, by a tree that has been read; memory is no device.
+/// Device that the first processor finds at an address, by a tree that has been read; None: memory, or unknown.
 pub fn device_at(tree: &str, address: u64) -> Option<Device> {
     let mut is_processor = false;
     let mut has_regions = false;
@@ -172,7 +171,7 @@ pub fn device_at(tree: &str, address: u64) -> Option<Device> {
 mod tests {
     use super::*;
 
-    /// As the monitor sends it, with its line ends: of QEMU 10.0.2's mps2-an385 as are the next, shortened.
+    /// Answer of the monitor with its line ends, shortened: of QEMU 10.0.2's mps2-an385, as are the next ones.
     const AN385: &str = "FlatView #0\r
  AS \"I/O\", root: io\r
  Root memory region: io\r
@@ -244,7 +243,7 @@ FlatView #30
   0000000080000000-0000000080ffffff (prio 0, ram): mps.ram
 ";
 
-    /// A tree of one processor with these regions.
+    /// Tree of one processor with these regions.
     fn tree(regions: &[&str]) -> String {
         format!(
             "FlatView #0\n AS \"cpu-memory-0\", root: system\n Root memory region: system\n{}\n",

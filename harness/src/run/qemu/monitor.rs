@@ -1,6 +1,6 @@
-//! The emulator's monitor: a socket of its own, which no guest can reach and on which only QEMU speaks. What arrives
-//! is bytes all the same: a line that is no message is passed over, and nothing that is sent here takes more memory
-//! than is said below.
+//! The emulator's monitor: a separate socket, which no guest can reach and to which only QEMU writes. Its input is
+//! not trusted all the same: a line that is no message is skipped, and the constants below bound the memory that it
+//! can take.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -11,13 +11,13 @@ use std::{io, thread};
 
 use serde_json::Value;
 
-/// The descriptor that QEMU finds its end of the monitor's socket at.
+/// Descriptor of QEMU's end of the monitor's socket.
 pub const DESCRIPTOR: i32 = 3;
 
-/// The longest line that is a message. A machine's memory tree, the longest answer there is, takes some 10 KiB.
+/// Longest line of a message, in bytes. A machine's memory tree, the longest answer, takes some 10 KiB.
 const MAX_LINE_BYTES: usize = 4 << 20;
 
-/// Messages that wait to be looked at. Then QEMU's end of the socket is not read any more.
+/// Most messages in the queue. When it is full, the socket is not read any more.
 const MAX_WAITING: usize = 256;
 
 /// Our end of the socket.
@@ -28,10 +28,10 @@ pub(in crate::run) struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor, and the end that is QEMU's.
+    /// Makes a monitor, and QEMU's end of its socket.
     pub(in crate::run) fn new() -> io::Result<(Monitor, OwnedFd)> {
         let (ours, qemus) = UnixStream::pair()?;
-        // A QEMU that takes no commands is not waited for.
+        // Do not wait for a QEMU that reads no commands.
         ours.set_write_timeout(Some(Duration::from_secs(1)))?;
         let lines = BufReader::new(ours.try_clone()?);
         let (sender, messages) = sync_channel(MAX_WAITING);
@@ -39,12 +39,12 @@ impl Monitor {
         Ok((Monitor { commands: ours, messages }, qemus.into()))
     }
 
-    /// Sends a message of ours.
+    /// Sends a message.
     pub(in crate::run) fn send(&mut self, message: &Value) -> io::Result<()> {
         self.commands.write_all(format!("{message}\n").as_bytes())
     }
 
-    /// The next message, where one comes in time. The other end is closed where this says disconnected.
+    /// The next message, if one comes in time. Disconnected: the other end is closed.
     pub(in crate::run) fn receive(&self, patience: Duration) -> Result<Value, RecvTimeoutError> {
         self.messages.recv_timeout(patience)
     }
@@ -52,13 +52,13 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // Else the thread that reads would wait for as long as anything holds the other end. It fails where that has
+        // Otherwise the reading thread would wait while any process holds the other end. An error means that it has
         // gone.
         let _ = self.commands.shutdown(std::net::Shutdown::Both);
     }
 }
 
-/// Passes on the lines that are messages until there are no more, or none is wanted.
+/// Passes on lines that are messages until the input ends, or the receiver has gone.
 fn pass_on(mut input: impl BufRead, sender: &SyncSender<Value>) {
     let mut line = Vec::new();
     while let Ok(true) = read_line(&mut input, &mut line) {
@@ -70,7 +70,7 @@ fn pass_on(mut input: impl BufRead, sender: &SyncSender<Value>) {
     }
 }
 
-/// Reads a line; one that is too long is read and left empty. False: there is none.
+/// Reads a line; one that is too long is skipped and left empty. False: the input has ended.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     if input.by_ref().take(MAX_LINE_BYTES as u64).read_until(b'\n', line)? == 0 {
@@ -83,7 +83,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Time that is left until a moment.
+/// Time left until a moment.
 pub(in crate::run) fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_takes_no_more_memory_than_a_message() {
-        // As long as the address space, if it were kept.
+        // More than would fit into memory if it were kept.
         let flood = io::repeat(b'x').take(256 << 20).chain(Cursor::new(b"\n{\"id\": 1}\n"));
         let mut input = BufReader::new(flood);
         let mut line = Vec::new();
@@ -127,7 +127,7 @@ mod tests {
         let (mut monitor, qemus) = Monitor::new().unwrap();
         let mut qemus = UnixStream::from(qemus);
         qemus.set_nonblocking(true).unwrap();
-        // What fits into the queue and the socket's buffer is taken, and then no more: however long this goes on.
+        // The queue and the socket's buffer fill up, and then no more is accepted.
         let line = format!("{}\n", json!({"event": "x".repeat(1000)}));
         let mut sent = 0;
         loop {

@@ -1,4 +1,4 @@
-//! Machines and processors that a user names and this tool does not know: QEMU is asked whether it has them, before
+//! Machines and processors that a user names and this tool does not know: asks QEMU whether it has them, before
 //! anything runs.
 
 use std::collections::BTreeSet;
@@ -41,11 +41,11 @@ fn bare(name: &str) -> &str {
 }
 
 fn is_one_of(option: &str, name: &str, known: &BTreeSet<String>, program: &str) -> Result<(), InputError> {
-    // An emulator that lists nothing is asked by running it.
+    // An emulator without a list is tried by running it.
     if known.is_empty() || known.contains(name) {
         return Ok(());
     }
-    // A machine of the table is the likelier one.
+    // A machine of the table is the likelier suggestion.
     let of_table = MACHINES.iter().filter(|machine| option == "--machine" && machine.qemu == program);
     let near = nearest(name, of_table.map(|machine| &*machine.name));
     let near = near.or_else(|| nearest(name, known.iter().map(String::as_str)));

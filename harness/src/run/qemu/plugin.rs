@@ -1,6 +1,6 @@
-//! The plugin's library, which is carried along and made to fit the QEMU that is to load it: one library is for every
-//! version of QEMU's plugin API that it knows, and asks for one of them by a word in it. QEMU compares that word before
-//! anything else, and says which it would have taken.
+//! The plugin's library, carried along and adapted to the QEMU that will load it. One library supports several
+//! versions of QEMU's plugin API, and asks for one of them by a word in it. QEMU checks that word first, and reports
+//! the versions that it accepts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,21 +14,21 @@ use wire::api::{NEWEST, OLDEST, SYMBOL};
 use crate::error::EmulatorError;
 use crate::run::qemu::emulator;
 
-/// The plugin, as it was built with this crate.
+/// The plugin, as built with this crate.
 const LIBRARY: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
 
-/// What a QEMU says that was built without plugins: it does not know the option.
+/// Message of a QEMU built without plugins, which does not know the option.
 const NO_PLUGINS: &str = "-plugin: invalid option";
 
-/// What the emulators took that have refused a plugin before.
+/// API versions accepted by emulators that refused the plugin before.
 static TAKEN: Mutex<BTreeMap<PathBuf, i32>> = Mutex::new(BTreeMap::new());
 
-/// The plugin API to ask an emulator for: what it is known to take, or the oldest, which most take.
+/// Plugin API to ask an emulator for: the one that it is known to accept, or the oldest, which most accept.
 pub fn api(emulator: &Path) -> i32 {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner).get(emulator).copied().unwrap_or(OLDEST)
 }
 
-/// The plugin's library, asking for an API.
+/// The plugin's library for an API version.
 pub(in crate::run) fn library(api: i32) -> io::Result<Vec<u8>> {
     let mut library = LIBRARY.to_vec();
     let word = word(&library).ok_or_else(|| io::Error::other("the plugin has no version word"))?;
@@ -36,7 +36,7 @@ pub(in crate::run) fn library(api: i32) -> io::Result<Vec<u8>> {
     Ok(library)
 }
 
-/// Where a library has its version word.
+/// Byte range of the version word in a library.
 fn word(library: &[u8]) -> Option<Range<usize>> {
     let file = object::File::parse(library).ok()?;
     let address = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(SYMBOL))?.address();
@@ -48,17 +48,17 @@ fn word(library: &[u8]) -> Option<Range<usize>> {
     Some(start..start + 4)
 }
 
-/// Why QEMU did not load the plugin.
+/// Reason why QEMU did not load the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// It takes none that asks for less than this.
+    /// It accepts no lower API version than this.
     Least(i32),
-    /// It takes none that asks for more than this.
+    /// It accepts no higher API version than this.
     Most(i32),
 }
 
 impl Refusal {
-    /// From what QEMU says.
+    /// Reads QEMU's message.
     fn read(said: &str) -> Option<Refusal> {
         let (_, said) = said.split_once("plugin requires API version ")?;
         let (_, said) = said.lines().next()?.split_once("this QEMU supports only ")?;
@@ -67,11 +67,10 @@ impl Refusal {
     }
 }
 
-/// Whether QEMU has refused the plugin for the API that it asked for, and would take it for another one, which is asked
-/// for from now on.
+/// Whether QEMU has refused the plugin's API version and accepts another one, which is used from now on.
 ///
 /// # Errors
-/// When it takes none that the plugin knows; the message says what to do.
+/// When it accepts none that the plugin supports; the message has a remedy.
 pub(crate) fn takes_another(emulator: &Path, asked: i32, said: &str) -> Result<bool, EmulatorError> {
     if said.lines().any(|line| line.ends_with(NO_PLUGINS)) {
         return Err(emulator::unfit(format!(
@@ -141,10 +140,10 @@ mod tests {
         assert_eq!(takes_another(emulator, OLDEST, "anything else"), Ok(false));
         assert_eq!(takes_another(emulator, OLDEST, &least(NEWEST)), Ok(true));
         assert_eq!(api(emulator), NEWEST);
-        // It has been replaced meanwhile.
+        // The emulator has been replaced meanwhile.
         assert_eq!(takes_another(emulator, NEWEST, &most(5)), Ok(true));
         assert_eq!(api(emulator), 5);
-        // No other one would help: the refusal is shown.
+        // No other version would help: the refusal is shown.
         assert_eq!(takes_another(emulator, 5, &most(5)), Ok(false));
         assert_eq!(takes_another(emulator, 5, &most(OLDEST - 1)), Ok(false));
         assert!(takes_another(emulator, 5, &least(NEWEST + 1)).is_err());

@@ -1,5 +1,4 @@
-//! The emulator as a process: which one, its command line, its monitor, and the certainty that it
-//! ends when we do.
+//! The emulator's process: its command line, its monitor, and the guarantee that it ends with harness.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,32 +26,34 @@ use crate::run::qemu::emulator::{Version, cannot_be_run, version};
 use crate::run::qemu::monitor::{self, Monitor, left};
 use crate::run::store::workspace::Workspace;
 
-/// A running QEMU. Dropped, it is killed: no path leaves one behind.
+/// A running QEMU, killed on drop, so that no path leaves one behind.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// How it ended, once it has been waited for.
+    /// Its exit status, once it has been waited for.
     status: Option<ExitStatus>,
     monitor: Monitor,
-    /// Why QEMU shut down, in the monitor's word, once it has said so.
+    /// Reason of QEMU's shutdown, in the monitor's word, once reported.
     pub shutdown_reason: Option<String>,
-    /// The version, once the monitor has greeted us.
+    /// The version, once the monitor has sent its greeting.
     greeted: Option<Version>,
     open: bool,
-    /// Commands sent so far, to tell their answers apart.
+    /// Number of commands sent, which identifies their answers.
     commands: u64,
-    /// The last command whose answer is looked out for.
+    /// The last command whose answer is awaited.
     awaited: Option<u64>,
-    /// Its answer, until it is taken.
+    /// The awaited answer, until it is taken.
     answer: Option<Value>,
 }
 
 impl Process {
-    /// Starts QEMU in the workspace's scratch directory, behind walls and with an empty environment. `input` is what the
-    /// firmware reads from `:tt`. It is killed when the calling thread ends.
+    /// Starts QEMU in the workspace's scratch directory, behind walls and with an empty environment. `input` is the
+    /// firmware's
+    /// `:tt` for reading. QEMU is killed when the calling thread ends.
     ///
-    /// Of our descriptors QEMU has its standard ones, its end of the monitor, and the plugin's of a debugger's socket, if
-    /// there is one.
+    /// QEMU inherits its standard descriptors, its end of the monitor, and the plugin's end of a debugger's socket,
+    /// if there is
+    /// one.
     pub fn start(
         emulator: &Path,
         walls: &Walls,
@@ -62,7 +63,7 @@ impl Process {
         debugger: Option<OwnedFd>,
     ) -> Result<Process> {
         let unwritable = |error: io::Error| workspace.unwritable(&error);
-        // What QEMU says by itself. The plugin gives the firmware the console in its place.
+        // QEMU's own messages. The plugin gives the firmware the console in their place.
         let messages = File::options().append(true).create(true).open(workspace.stderr()).map_err(unwritable)?;
         let (mut monitor, qemus_end) = Monitor::new()?;
         let mut descriptors = vec![FdMapping { parent_fd: qemus_end, child_fd: monitor::DESCRIPTOR }];
@@ -73,16 +74,16 @@ impl Process {
             .args(arguments)
             .current_dir(workspace.scratch())
             .env_clear()
-            // Ctrl-C is ours to handle: QEMU is asked to stop, so that its records are complete.
+            // harness handles Ctrl-C: it asks QEMU to stop, so that the records are complete.
             .process_group(0)
             .stdin(input)
             .stdout(messages.try_clone()?)
             .stderr(messages)
             .fd_mappings(descriptors)?;
         let child = command.spawn().map_err(|cause| cannot_be_run(emulator, &cause))?;
-        // It holds QEMU's end, which is open for as long as it has not ended.
+        // The command holds QEMU's end of the socket, which would stay open after QEMU has ended.
         drop(command);
-        // A QEMU that has already ended is noticed in `wait`.
+        // `wait` notices a QEMU that has already ended.
         let _ = monitor.send(&json!({"execute": "qmp_capabilities"}));
         Ok(Process {
             child,
@@ -102,7 +103,7 @@ impl Process {
         self.wait_unless(patience, |_| false)
     }
 
-    /// Waits until QEMU has ended, has answered to what was sent by [`Process::send`], or the time is up.
+    /// Waits until QEMU has ended, has answered to [`Process::send`], or the time is up.
     pub fn wait_for_answer(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
         self.wait_unless(patience, |process| process.answer.is_some())
     }
@@ -113,7 +114,8 @@ impl Process {
             if is_enough(self) {
                 return Ok(None);
             }
-            // The monitor's end is QEMU's, or nearly; where it is not, whatever holds it is no reason to wait.
+            // A closed monitor means that QEMU has ended, or nearly so. If another process still holds it, do not
+            // wait for that.
             if self.open {
                 match self.monitor.receive(left(deadline)) {
                     Ok(message) => {
@@ -136,7 +138,7 @@ impl Process {
 
     fn keep(&mut self, message: Value) {
         if message.get("event").is_some() {
-            // The other events are no news.
+            // Other events do not matter.
             if message["event"] == "SHUTDOWN" {
                 self.shutdown_reason = message["data"]["reason"].as_str().map(str::to_owned);
             }
@@ -148,40 +150,40 @@ impl Process {
         }
     }
 
-    /// Whether the monitor has greeted us: this is a QEMU that has begun to work.
+    /// Whether the monitor has sent its greeting: this is a QEMU that works.
     pub fn has_greeted(&self) -> bool {
         self.greeted.is_some()
     }
 
-    /// The version that the monitor has greeted us with.
+    /// Version in the monitor's greeting.
     pub(crate) fn greeted(&self) -> Option<Version> {
         self.greeted
     }
 
-    /// The version, as the monitor's greeting has it. A QEMU that ends at once may not come to greet; then the
-    /// program is asked, which takes longer.
+    /// QEMU's version, from the monitor's greeting. A QEMU that ends at once may not send one; then the program is
+    /// asked, which takes longer.
     ///
     /// # Errors
-    /// When it is no QEMU, or too old; the message says how to get another.
+    /// When it is no QEMU, or too old; the message tells how to get another.
     pub fn version(&self, emulator: &Path) -> Result<String, EmulatorError> {
         self.greeted.map_or_else(|| version(emulator), |version| version.new_enough(emulator))
     }
 
-    /// Runs a command of the human monitor and returns what it prints; None when QEMU does not answer.
+    /// Runs a command of the human monitor and returns its output; None: QEMU does not answer.
     pub fn ask(&mut self, command: &str) -> Option<String> {
         let answer = self.execute("human-monitor-command", json!({"command-line": command}))?;
         answer.as_str().map(str::to_owned)
     }
 
-    /// Sends a command of the monitor and does not wait: [`Process::answer`] has what QEMU answers. Only the last
-    /// command sent so is looked out for.
+    /// Sends a command of the monitor without waiting: [`Process::answer`] returns QEMU's answer. Only the last such
+    /// command's answer is kept.
     pub fn send(&mut self, command: &str, arguments: &Value) {
-        // A QEMU that has already ended is noticed in `wait`.
+        // `wait` notices a QEMU that has already ended.
         self.awaited = self.write(command, arguments).ok();
         self.answer = None;
     }
 
-    /// The answer to what was sent last, once: the result, or what QEMU says against it.
+    /// Takes the answer to the last sent command: its result, or QEMU's error.
     pub fn answer(&mut self) -> Option<Result<Value, String>> {
         let mut answer = self.answer.take()?;
         Some(answer.get_mut("return").map(Value::take).ok_or_else(|| match answer["error"]["desc"].as_str() {
@@ -190,7 +192,7 @@ impl Process {
         }))
     }
 
-    /// Writes a command of the monitor; its number is that of its answer.
+    /// Writes a command of the monitor; returns the number of its answer.
     fn write(&mut self, command: &str, arguments: &Value) -> io::Result<u64> {
         self.commands += 1;
         let id = self.commands;
@@ -198,12 +200,12 @@ impl Process {
         Ok(id)
     }
 
-    /// Runs a command of the monitor and returns its result; None when it fails, or QEMU does not answer.
+    /// Runs a command of the monitor and returns its result; None: it fails, or QEMU does not answer.
     fn execute(&mut self, command: &str, arguments: Value) -> Option<Value> {
         let id = self.write(command, &arguments).ok()?;
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
-            // At once when QEMU has ended: the channel is closed then.
+            // Returns at once if QEMU has ended: the channel is closed then.
             let mut answer = self.monitor.receive(left(deadline)).ok()?;
             if answer.get("id").and_then(Value::as_u64) == Some(id) {
                 return answer.get_mut("return").map(Value::take);
@@ -212,26 +214,26 @@ impl Process {
         }
     }
 
-    /// Stops the guest and copies a range of its memory to where the plugin would, had it ended the run.
-    /// Leaves no file where that fails, and does nothing where the plugin has ended it meanwhile.
+    /// Stops the guest and copies a range of its memory to the file that the plugin would have written. Leaves no
+    /// file if that fails, and does nothing if the plugin has ended the run meanwhile.
     pub fn snapshot(&mut self, memory: &Range<u64>, workspace: &Workspace) {
         if self.execute("stop", json!({})).is_none() {
             return;
         }
-        // Not pmemsave: the processor's own view of its memory is wanted, which on mps2-an505 differs from
-        // the board's, and where it reads nothing there should be no file of zeros.
+        // Not pmemsave: the copy needs the processor's view of memory, which differs from the board's on mps2-an505;
+        // and an unmapped range should give no file of zeros.
         let arguments = json!({
             "val": memory.start,
             "size": memory.end - memory.start,
             "filename": format!("../records/{}", wire::SNAPSHOT_END),
         });
         if self.execute("memsave", arguments).is_none() {
-            // Half of it is worse than nothing; there may be no file at all.
+            // An incomplete file is worse than none; it may not exist at all.
             let _ = fs::remove_file(workspace.records().join(wire::SNAPSHOT_END));
         }
     }
 
-    /// Asks QEMU to quit, which completes the records, and kills it if it does not.
+    /// Asks QEMU to quit, which completes the records; kills it if it does not.
     pub fn quit(&mut self) -> Result<ExitStatus> {
         let _ = self.monitor.send(&json!({"execute": "quit"}));
         if let Some(status) = self.wait(Duration::from_secs(10))? {
@@ -241,22 +243,22 @@ impl Process {
         self.reap()
     }
 
-    /// Ends a QEMU that does not answer. Its records are complete but for the block that it was in.
+    /// Ends a QEMU that does not answer. Its records are complete except for its current block.
     pub fn end(&mut self) -> Result<ExitStatus> {
         self.kill();
         self.reap()
     }
 
-    /// Whether it has ended. It is not reaped: until then the group's number is no other's.
+    /// Whether it has ended, without reaping it: until then no other process gets the group's number.
     fn has_ended(&self) -> Result<bool> {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
         Ok(waitid(Id::Pid(self.pid()), flags)? != WaitStatus::StillAlive)
     }
 
-    /// Waits for the process, and ends what it started and left behind.
+    /// Waits for the process, and ends the processes that it has left behind.
     fn reap(&mut self) -> Result<ExitStatus> {
         if self.status.is_none() {
-            // Until it is reaped, the group's number is no other's.
+            // Until it is reaped, no other process gets the group's number.
             waitid(Id::Pid(self.pid()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
             self.kill();
             self.status = Some(self.child.wait()?);
@@ -264,15 +266,15 @@ impl Process {
         self.status.context("QEMU has not been waited for")
     }
 
-    /// Kills the whole group: where a script passes for the emulator, the emulator is its child.
+    /// Kills the whole group: a script in place of the emulator has the emulator as its child.
     fn kill(&self) {
         if self.status.is_none() {
-            // It fails only when all of them have ended already.
+            // It fails only if all of them have ended already.
             let _ = killpg(self.pid(), Signal::SIGKILL);
         }
     }
 
-    /// Its number.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -281,8 +283,8 @@ impl Process {
         Pid::from_raw(self.child.id().cast_signed())
     }
 
-    /// Host CPU time that QEMU has used, and whether any of its threads could use more right now.
-    /// None where the host does not say (no /proc).
+    /// Host CPU time that QEMU has used, and whether any of its threads could run right now. None: the host does not
+    /// tell (no /proc).
     pub fn cpu_use(&self) -> Option<CpuUse> {
         CpuUse::of(self.child.id())
     }
@@ -298,7 +300,7 @@ pub struct CpuUse {
 }
 
 impl CpuUse {
-    /// Of a process, by its number.
+    /// CPU use of a process, by its id.
     pub(crate) fn of(process: u32) -> Option<CpuUse> {
         let mut use_ = CpuUse { ticks: 0, busy: false };
         for task in fs::read_dir(format!("/proc/{process}/task")).ok()? {
@@ -316,12 +318,12 @@ impl CpuUse {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-        // Nothing is left to be done where that fails.
+        // Nothing can be done if this fails.
         let _ = self.reap();
     }
 }
 
-/// The program counter in what `info registers` prints.
+/// The program counter in the output of `info registers`.
 pub fn program_counter(registers: &str) -> Option<u64> {
     let after = |name: &str| registers.split_once(name).map(|(_, rest)| rest);
     let digits = after("R15=").or_else(|| after(" pc ")).map(str::trim_start)?;

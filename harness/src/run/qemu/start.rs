@@ -1,4 +1,4 @@
-//! The machine's start: QEMU holds it until it has said which memory there is, and the plugin can know it.
+//! The machine's start: QEMU holds it until it has reported its memory, and the plugin can know that.
 
 use std::ops::Range;
 use std::{fs, io};
@@ -12,26 +12,26 @@ use crate::run::request::plan::Plan;
 use crate::run::store::workspace::Workspace;
 use crate::text::printable::printable;
 
-/// What QEMU has been told to do next.
+/// Last command sent to QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// To print its memory tree.
+    /// Prints the memory tree.
     Tell,
-    /// To let the machine go.
+    /// Starts the machine.
     Go,
-    /// Nothing more.
+    /// None: the machine runs.
     Done,
 }
 
-/// How far the start of a machine has come.
+/// Progress of a machine's start.
 #[derive(Debug)]
 pub struct Start {
     step: Step,
     memory: Vec<Range<u64>>,
-    /// The tree that says so.
+    /// Memory tree that QEMU printed.
     tree: String,
     unread: Option<Unread>,
-    /// The user wants the machine held, for a debugger that lets it go.
+    /// Whether the user wants the machine held, for a debugger that starts it.
     is_held: bool,
 }
 
@@ -43,11 +43,12 @@ impl Start {
         Start { step: Step::Tell, memory: plan.memory(), tree: String::new(), unread: None, is_held }
     }
 
-    /// Goes on where QEMU has answered.
+    /// Continues when QEMU has answered.
     ///
     /// # Errors
-    /// [`EmulatorError`] when the machine cannot go, [`InputError`](crate::error::InputError) when what it has cannot be
-    /// written.
+    /// [`EmulatorError`] when the machine cannot be started, [`InputError`](crate::error::InputError) when its memory
+    /// map
+    /// cannot be written.
     pub fn proceed(&mut self, process: &mut Process, workspace: &Workspace) -> anyhow::Result<()> {
         let Some(answer) = process.answer() else { return Ok(()) };
         match self.step {
@@ -83,7 +84,7 @@ impl Start {
     /// Writes the file that the plugin reads.
     fn write(&self, workspace: &Workspace) -> io::Result<()> {
         if self.unread.is_some() {
-            // It has what the table says by the request.
+            // The plugin then uses the machine table's memory, which the request has.
             return Ok(());
         }
         let mut bytes = Vec::new();
@@ -92,12 +93,12 @@ impl Start {
         fs::write(workspace.records().join(wire::memory::FILE_NAME), bytes)
     }
 
-    /// QEMU's memory tree; empty where it gave none.
+    /// QEMU's memory tree; empty if QEMU gave none.
     pub fn tree(&self) -> &str {
         &self.tree
     }
 
-    /// Why it is not known which memory the machine has, if it is not.
+    /// Reason why the machine's memory is unknown; None: it is known.
     pub fn unread(&self) -> Option<&Unread> {
         self.unread.as_ref()
     }

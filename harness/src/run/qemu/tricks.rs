@@ -1,7 +1,7 @@
-//! The use of QEMU beyond its plugin API ([`wire::trick`]): whether there is any, by the version of the QEMU at hand.
+//! Permission to use QEMU beyond its plugin API ([`wire::trick`]), by the version of the QEMU at hand.
 //!
-//! The plugin cannot tell one version from the next where both have one plugin API, so it is told. It is told nothing
-//! where the version is none that was looked at, and where the user says so.
+//! The plugin cannot distinguish versions with the same plugin API, so harness passes the version. It passes none for
+//! an unknown version, or if the user forbids the use.
 
 use std::env;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::error::EmulatorError;
 use crate::profile::Tricks;
 use crate::run::qemu::emulator::{self, Version};
 
-/// The variable by which a user has QEMU used by its plugin API alone.
+/// Environment variable that restricts the use of QEMU to its plugin API.
 const VARIABLE: &str = "HARNESS_NO_TRICKS";
 
-/// QEMU's version as the plugin is told it, and the reason if it is told none.
+/// QEMU's version as passed to the plugin, or the reason why none is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Major, minor and micro.
@@ -23,7 +23,7 @@ pub(crate) struct Told {
     pub(crate) tricks: Tricks,
 }
 
-/// What the plugin is told of an emulator.
+/// Version that is passed to the plugin for an emulator.
 pub(crate) fn told(emulator: &Path) -> Told {
     if is_off() {
         return Told { qemu: None, tricks: Tricks::Off };
@@ -33,15 +33,15 @@ pub(crate) fn told(emulator: &Path) -> Told {
     Told { qemu, tricks: if qemu.is_some() { Tricks::Used } else { Tricks::UnknownVersion } }
 }
 
-/// Whether the user has QEMU used by its plugin API alone.
+/// Whether the user has restricted the use of QEMU to its plugin API.
 pub fn is_off() -> bool {
     env::var_os(VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// Whether the QEMU that has greeted us is the one that the plugin was told, before it executes anything.
+/// Checks that the QEMU of the greeting has the version passed to the plugin, before it executes anything.
 ///
 /// # Errors
-/// When it is not: it was replaced after it had been asked for its version, or a script answers for it.
+/// When it differs: QEMU was replaced after it was asked for its version, or a script answers in its place.
 pub(crate) fn check(emulator: &Path, greeted: Version) -> Result<(), EmulatorError> {
     let Some(told) = told(emulator).qemu.filter(|&told| told != greeted.numbers()) else { return Ok(()) };
     let [major, minor, micro] = told;
@@ -56,10 +56,10 @@ pub(crate) fn check(emulator: &Path, greeted: Version) -> Result<(), EmulatorErr
     ))
 }
 
-/// Refuses an option that is nothing without a trick, where the trick may not be used.
+/// Refuses an option that needs a trick, if the trick may not be used.
 ///
 /// # Errors
-/// When the user has switched tricks off, or the emulator's version is none that was looked at.
+/// When the user has switched tricks off, or the emulator's version is unknown.
 pub(crate) fn need(emulator: &Path, trick: &Trick, option: &str) -> Result<(), EmulatorError> {
     if told(emulator).qemu.is_some_and(|version| trick.is_for(version)) {
         return Ok(());
@@ -79,7 +79,7 @@ pub(crate) fn need(emulator: &Path, trick: &Trick, option: &str) -> Result<(), E
     Err(EmulatorError::with_remedy(what, remedy))
 }
 
-/// What is to be said of a run without tricks. Where the user asked for it, nothing.
+/// Warning for a run without tricks; None: there are tricks, or the user has switched them off.
 pub(crate) fn warning(emulator: &Path) -> Option<String> {
     (told(emulator).tricks == Tricks::UnknownVersion).then(|| {
         let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());
@@ -90,7 +90,7 @@ pub(crate) fn warning(emulator: &Path) -> Option<String> {
     })
 }
 
-/// What runs in an emulator lack for want of tricks, a sentence each.
+/// Features that runs in an emulator lack without tricks, a sentence each.
 pub(crate) fn lacks(emulator: &Path) -> Vec<&'static str> {
     match told(emulator).tricks {
         Tricks::Used => Vec::new(),

@@ -1,6 +1,6 @@
-//! A fault in words, from the fault registers that the plugin read.
+//! Descriptions of faults, from the fault registers that the plugin read.
 
-/// Armv7-M fault status (ARM DDI 0403E B3.2.15 to B3.2.18) in words.
+/// Describes an Armv7-M fault status (ARM DDI 0403E B3.2.15 to B3.2.18).
 pub(crate) fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Option<String> {
     let bit = |register: u64, bit: u32| register >> bit & 1 == 1;
     let mut faults = Vec::new();
@@ -37,14 +37,14 @@ pub(crate) fn describe_fault(cfsr: u64, hfsr: u64, mmfar: u64, bfar: u64) -> Opt
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// The address that an access was to which the bus refused (CFSR's BFARVALID, MMARVALID).
+/// Address of the access that the bus refused (CFSR's BFARVALID, MMARVALID).
 pub(in crate::run) fn fault_address(cfsr: u64, mmfar: u64, bfar: u64) -> Option<u64> {
     let bit = |bit: u32| cfsr >> bit & 1 == 1;
     if bit(15) { Some(bfar) } else { bit(7).then_some(mmfar) }
 }
 
-/// What mtval or stval says, by the cause (RISC-V Privileged Architecture, "Machine Trap Value (mtval) Register"), and
-/// the address that an access was to.
+/// Meaning of mtval or stval for a cause (RISC-V Privileged Architecture, "Machine Trap Value (mtval) Register"), and
+/// the address of the access.
 pub(crate) fn riscv_fault(cause: u64, value: u64) -> (Option<String>, Option<u64>) {
     match cause {
         0 | 1 | 4..=7 | 12 | 13 | 15 => {

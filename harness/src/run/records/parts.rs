@@ -1,4 +1,4 @@
-//! The plugin's slices, read into the parts of a run.
+//! Reads the plugin's slices into the parts of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use wire::slice::{Decoder, Growth, Slice};
 use crate::profile::VcpuCounts;
 use crate::profile::part::{Part, PartCounts, Parts};
 
-/// What counters have grown by, by slot; one for each vCPU.
+/// Growth of counters by slot, for each vCPU.
 type Grown = Vec<BTreeMap<u32, i64>>;
 
-/// Counters of one part, as they are to be understood.
+/// Counters of one part, interpreted by their definitions.
 pub(in crate::run) struct Understood {
-    /// Of one vCPU: how often what has executed.
+    /// Execution counts by vCPU.
     pub(in crate::run) vcpus: Vec<VcpuCounts>,
-    /// Instructions of tasks and exceptions.
+    /// Instructions by task.
     pub(in crate::run) tasks: BTreeMap<u32, u64>,
     pub(in crate::run) exceptions: BTreeMap<u64, u64>,
 }
@@ -29,8 +29,8 @@ struct Stretch {
     ends_insns: Vec<u64>,
 }
 
-/// Reads the parts of a run that has counted this in all. `rest` says what counters hold at the end, `understand` what
-/// some counters that have grown mean.
+/// Reads the parts of a run with these total counts. `rest` returns the counters at the end, `understand` interprets
+/// growth of counters.
 pub(in crate::run) fn read(
     bytes: &[u8],
     control: &Control,
@@ -70,7 +70,7 @@ pub(in crate::run) fn read(
         take((slice, phase), growth, &mut before);
         slice += u32::from(is_full);
     }
-    // What came after the last cut.
+    // Growth after the last cut.
     let mut growth = Vec::new();
     for (index, (counts, counted)) in vcpus.iter().zip(&counted).enumerate() {
         let counts_of = |(slot, now): (u32, i64)| {
@@ -102,12 +102,12 @@ pub(in crate::run) fn read(
     Ok(Parts { slice_insns: None, list: parts.collect(), samples: runs })
 }
 
-/// Whether nothing was cut.
+/// Whether there was no cut.
 fn stretches_are_none(before: &[u64]) -> bool {
     before.iter().all(|&insns| insns == 0)
 }
 
-/// A part's counts by their places in the lists of the whole.
+/// Counts of a part, by index in the lists of the whole.
 fn counts(whole: &VcpuCounts, part: &VcpuCounts, clock_insns: u64) -> PartCounts {
     let insns = part.insns.iter().filter_map(|insn| {
         let key = (insn.pc, insn.size_bytes);
@@ -122,7 +122,7 @@ fn counts(whole: &VcpuCounts, part: &VcpuCounts, clock_insns: u64) -> PartCounts
     PartCounts::new(clock_insns, insns, arcs)
 }
 
-/// Which part each sample belongs to: that of the stretch which it does not lie behind.
+/// Runs of samples by part: a sample belongs to the first stretch that ends at or after it.
 fn runs(stretches: &[Stretch], samples: &[Sample]) -> Vec<(u32, u64)> {
     let mut runs: Vec<(u32, u64)> = Vec::new();
     for sample in samples {

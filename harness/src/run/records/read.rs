@@ -1,4 +1,4 @@
-//! What the plugin left: the four files of the wire format, read into counts, arcs and samples.
+//! Reads the plugin's records: the files of the wire format, into counts, arcs and samples.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -33,13 +33,13 @@ use crate::run::records::zones;
 /// The plugin's records of one run.
 #[derive(Debug)]
 pub struct Records {
-    /// How far it came and how it ended.
+    /// Progress and end of the run.
     pub control: Control,
     /// Exact counts per vCPU.
     pub vcpus: Vec<VcpuCounts>,
     /// Instructions executed before the window opened.
     pub before_window_insns: u64,
-    /// The same by address, all vCPUs together; only where the firmware has an in-target table.
+    /// Executions before the window by address, all vCPUs together; only for firmware with an in-target table.
     pub before_window: BTreeMap<u64, u64>,
     /// Samples in time order.
     pub samples: Vec<Sample>,
@@ -47,49 +47,49 @@ pub struct Records {
     pub stacks: Vec<StackFrame>,
     /// Tasks of the firmware's kernel.
     pub tasks: Vec<Task>,
-    /// How often a processor would have slept at a `wfe`.
+    /// Number of times that a processor would have slept at a `wfe`.
     pub sleeps: u64,
-    /// Instructions executed until something would have woken it, but for those of the kernel's idle tasks.
+    /// Instructions executed during such sleeps, except those of the kernel's idle tasks.
     pub slept_insns: u64,
     /// The exact call tree.
     pub tree: Vec<Node>,
-    /// Instructions and bytes printed by then, where that was looked at.
+    /// Instructions, and bytes printed by then, if recorded.
     pub console_marks: Vec<(u64, u64)>,
     /// Spans, sorted by kind.
     pub spans: Vec<Span>,
-    /// What was allocated and freed, where that was asked for; which functions did is not said.
+    /// Allocations and frees, if requested; without the list of followed functions.
     pub heap: Option<Heap>,
-    /// What happened when, where that was asked for; which functions were traced is not said.
+    /// The timeline, if requested; without the list of traced functions.
     pub timeline: Option<Timeline>,
     /// Zones, marks and exceptions, without their names.
     pub zones: Zones,
-    /// Phases and slices, without how long a slice is.
+    /// Phases and slices, without the length of a slice.
     pub parts: Parts,
-    /// What had been counted when half of the window was over, by vCPU; empty where it is not known how long that was to be.
+    /// Counts in the middle of the window, by vCPU; empty if its length was not known.
     pub half: Vec<VcpuCounts>,
     /// Registers of devices that were read over and over, up to the end.
     pub polls: Vec<Poll>,
-    /// What the firmware asked of the host.
+    /// The firmware's requests to the host.
     pub notes: Vec<Note>,
 }
 
-/// A register of a device that one instruction read over and over, and found the same each time.
+/// A register of a device that one instruction read over and over, with the same value each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
     /// Address of the instruction.
     pub pc: u64,
     /// Address of the register.
     pub address: u64,
-    /// What it read.
+    /// The value read.
     pub value: u64,
     /// Instructions of the window up to the first of these reads.
     pub since_insns: u64,
-    /// How often.
+    /// Number of reads.
     pub times: u64,
 }
 
 impl Records {
-    /// The saved model: what was counted here, with what the image and the run say of it.
+    /// The saved model: these counts, with data of the image and of the run.
     pub fn into_profile(self, facts: Facts, names: Names, code: Vec<Code>, in_target: Option<InTarget>) -> Profile {
         let Records {
             vcpus,
@@ -134,7 +134,7 @@ impl Records {
             fs::read(&path).with_context(|| failed(&path))
         };
         let control = Control::read(&file("control")?)?;
-        // The rest of these files is only reserved, a megabyte and more.
+        // The rest of these files is only reserved space, a megabyte and more.
         let beginning = |name: &str, word| {
             let path = directory.join(name);
             let bytes = control.get(word);
@@ -163,14 +163,14 @@ impl Records {
         let mut spans = Vec::new();
         let mut zones = zones::Builder::default();
         let is_open = control.get(Word::WindowOpen) == 1;
-        // What exceeds a number exceeds the bounds, too, which are held against what has been read.
+        // A sum that overflows exceeds the bounds as well, which are checked after reading.
         let sum = |slot| -> Result<u64> {
             (0..vcpus).try_fold(0_u64, |sum, vcpu| Ok(sum.saturating_add(counter(slot, vcpu)?)))
         };
         let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
         let mut before_window = BTreeMap::new();
         let counts_half = fs::read(directory.join(wire::COUNTERS_HALF)).unwrap_or_default();
-        // None: defined later.
+        // None: the counter was defined later.
         let half = |slot, vcpu| counters::get(&counts_half, slot, vcpu, vcpus).unwrap_or(0);
         let mut half_builders = vec![Builder::default(); if counts_half.is_empty() { 0 } else { vcpus as usize }];
         let mut polls = Vec::new();
@@ -189,7 +189,7 @@ impl Records {
                     for (vcpu, builder) in (0..vcpus).zip(&mut half_builders) {
                         builder.segment(pc, &sizes, transfer, half(slot, vcpu));
                     }
-                    // None: defined later.
+                    // None: the counter was defined later.
                     let before = (0..vcpus).filter_map(|vcpu| counters::get(&counts_open, slot, vcpu, vcpus));
                     let before = before.fold(0, u64::saturating_add);
                     let mut pc = pc;
@@ -257,7 +257,8 @@ impl Records {
                             longest_since_insns: counter(SpanCounter::LongestSince)?,
                         });
                     }
-                    // What was asked for is said to have never come; the rest is only defined before the window.
+                    // A requested span that never occurred is listed; other empty ones were only defined before the
+                    // window.
                     if span.count > 0 || matches!(kind, SpanKind::Between { .. }) {
                         spans.push(span);
                     }
@@ -281,7 +282,7 @@ impl Records {
         });
         let half: Vec<VcpuCounts> = half.collect();
         let mut vcpus = finished.collect::<Result<Vec<_>>>()?;
-        // What ran last has not been switched out.
+        // The last task has not been switched out.
         let last = |slot, vcpu| -> Result<Option<usize>> { Ok((counter(slot, vcpu)? as usize).checked_sub(1)) };
         for (vcpu, counts) in (0..).zip(&vcpus) {
             if let Some(task) = last(counters::TASK, vcpu)?.and_then(|index| tasks.get_mut(index)) {
@@ -289,12 +290,12 @@ impl Records {
                 task.insns = task.insns.saturating_add(counts.clock_insns.saturating_sub(since));
             }
         }
-        // The tree is only kept of a single vCPU.
+        // The tree is only kept for a single vCPU.
         let attributed = tree.iter().map(|node: &Node| node.insns).fold(0, u64::saturating_add);
         if let (Some(node), [counts]) = (last(counters::NODE, 0)?.and_then(|index| tree.get_mut(index)), &vcpus[..]) {
             node.insns = node.insns.saturating_add(counts.clock_insns.saturating_sub(attributed));
         }
-        // What sleeps as the run ends has not been woken.
+        // A sleep at the end of the run has not ended.
         let (mut sleeps, mut slept_insns) = (sum(counters::SLEEPS)?, sum(counters::SLEPT)?);
         for (vcpu, counts) in (0..).zip(&vcpus) {
             let idles =
@@ -358,7 +359,7 @@ impl Records {
     }
 }
 
-/// What a counter that adds up counts.
+/// Subject of a growing counter.
 enum Growing {
     Segment { pc: u64, sizes: Vec<u8>, transfer: Option<Transfer> },
     Arc { site: u64, target: u64, return_addr: Option<u64>, kind: TransferKind },
@@ -367,7 +368,7 @@ enum Growing {
 }
 
 impl Growing {
-    /// What a definition's counter counts, and which that is.
+    /// Slot and subject of a definition's counter.
     fn of(definition: &Definition) -> Option<(u32, Growing)> {
         Some(match *definition {
             Definition::Segment { slot, pc, ref sizes, transfer } => {
@@ -383,8 +384,8 @@ impl Growing {
     }
 }
 
-/// What counters that have grown mean, by vCPU. One that has shrunk takes back what another one counts: a cut within a
-/// block counts its beginning, and takes that back when the block is over.
+/// Interprets the growth of counters, by vCPU. A counter that has shrunk takes back counts of another: a cut within a
+/// block counts its beginning, and that is taken back when the block is over.
 fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) -> parts::Understood {
     let mut understood = parts::Understood { vcpus: Vec::new(), tasks: BTreeMap::new(), exceptions: BTreeMap::new() };
     for counts in grown {
@@ -408,13 +409,13 @@ fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) ->
     understood
 }
 
-/// Adds up what several counters say about one instruction or arc.
+/// Adds up several counters of one instruction or arc.
 #[derive(Clone, Default)]
 struct Builder {
     insns: BTreeMap<(u64, u8), u64>,
     arcs: BTreeMap<(u64, u64, Option<u64>, TransferKind), u64>,
-    /// Conditional branches to a function's start (address, address after it, target), and how often
-    /// they ran and what they led to has started.
+    /// Conditional branches to a function's start (address, address after it, target): their executions, and those of
+    /// both successors.
     branches: BTreeMap<(u64, u64, u64), u64>,
 }
 
@@ -448,7 +449,7 @@ impl Builder {
         }
     }
 
-    /// Counts less by what another one counts.
+    /// Subtracts another builder's counts.
     fn take_back(&mut self, other: &Builder) {
         fn less<K: Ord>(counts: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
             for (key, &count) in other {
@@ -465,7 +466,7 @@ impl Builder {
 
     fn finish(mut self, clock_insns: u64) -> VcpuCounts {
         for ((site, next, target), count) in std::mem::take(&mut self.branches) {
-            // What is not taken falls through; see `TransferKind::Branch`.
+            // A branch that is not taken falls through; see `TransferKind::Branch`.
             let after = self.insns.range((next, 0)..=(next, u8::MAX)).map(|(_, &count)| count);
             let fell_through = after.fold(0, u64::saturating_add);
             let taken = count.saturating_sub(fell_through);
@@ -483,23 +484,23 @@ impl Builder {
     }
 }
 
-/// Counts more; what exceeds a number exceeds the bounds, too.
+/// Adds without overflow: a sum that overflows exceeds the bounds as well.
 fn add(sum: &mut u64, count: u64) {
     *sum = sum.saturating_add(count);
 }
 
-/// A run's progress, read while the plugin writes.
+/// Progress of a run, read while the plugin writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Instructions of the window, all vCPUs together (since reset while it has not opened).
+    /// Instructions of the window, all vCPUs together; before it has opened, since reset.
     pub insns: u64,
-    /// Samples taken.
+    /// Number of samples.
     pub samples: u64,
     /// Whether the window has opened.
     pub window_open: bool,
 }
 
-/// Reads [`Progress`] again and again.
+/// Reads [`Progress`] repeatedly.
 #[derive(Debug)]
 pub struct Watch {
     control: File,
@@ -516,7 +517,7 @@ impl Watch {
         watch.progress().map(|_| watch)
     }
 
-    /// Bytes of the records that grow as the run goes on.
+    /// Bytes of the records that grow during the run.
     pub fn recorded_bytes(&self) -> u64 {
         let growing =
             [Word::DefinitionBytes, Word::SampleBytes, Word::HeapBytes, Word::SliceBytes, Word::TimelineBytes];
@@ -527,13 +528,13 @@ impl Watch {
             .fold(0, u64::saturating_add)
     }
 
-    /// The progress now; None while the records are not complete enough to say.
+    /// Current progress; None: the records are still incomplete.
     pub fn progress(&self) -> Option<Progress> {
         let control = self.control()?;
         let mut insns = 0;
         for vcpu in 0..control.vcpus() {
-            // Clock and origin lie side by side and are read at once; between the plugin's two stores they
-            // may still disagree, which the next look mends.
+            // Clock and origin are adjacent and are read at once; between the plugin's two stores they may disagree,
+            // until the next look.
             const { assert!(counters::ORIGIN == counters::CLOCK + 1) };
             let mut bytes = [[0; 8]; 2];
             let offset = counters::offset_bytes(counters::CLOCK, vcpu, control.vcpus());
@@ -544,7 +545,7 @@ impl Watch {
         Some(Progress { insns, samples: control.get(Word::Samples), window_open: control.get(Word::WindowOpen) == 1 })
     }
 
-    /// Address of the instruction that waits for an interrupt, where that is the last of so many that have executed.
+    /// Address of the instruction that waits for an interrupt, if it is the last one of `insns` executed.
     pub fn waits_at(&self, insns: u64) -> Option<u64> {
         let control = self.control()?;
         let is_last = control.get(Word::WaitInsns) == insns && insns > 0;

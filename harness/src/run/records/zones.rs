@@ -1,4 +1,4 @@
-//! The plugin's counters of zones, marks and exceptions, read into what a profile keeps of them.
+//! Reads the plugin's counters of zones, marks and exceptions into the profile's form.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use wire::zone::{ContextKind, MarkCounter, Row, ZoneCounter};
 
 use crate::profile::zone::{Context, Exception, Mark, Zone, ZoneCounts, ZonePath, Zones};
 
-/// What has been read so far.
+/// Counters read so far.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Builder {
     zones: BTreeMap<(u32, Context), ZoneCounts>,
@@ -17,7 +17,7 @@ pub(in crate::run) struct Builder {
 }
 
 impl Builder {
-    /// The counters from `slot` on count a row, on so many vCPUs.
+    /// Reads the counters from `slot` on for a row, on `vcpus` vCPUs.
     pub(in crate::run) fn row(
         &mut self,
         (slot, row): (u32, Row),
@@ -64,7 +64,7 @@ impl Builder {
                     (mark.min, mark.max) = (mark.min.min(min), mark.max.max(max));
                     mark.sum = mark.sum.wrapping_add(sum);
                 }
-                // Of the whole run the tasks say it.
+                // For the whole run, the tasks' own records have it.
                 Row::Task { .. } => {}
                 Row::Exception { number, handler } => {
                     let exception = self.exceptions.entry(number);
@@ -76,12 +76,12 @@ impl Builder {
         Ok(())
     }
 
-    /// The next zone within others.
+    /// Adds the next path of nested zones.
     pub(in crate::run) fn path(&mut self, path: ZonePath) {
         self.paths.push(path);
     }
 
-    /// All of it, without the names. What was only defined before the window is left out.
+    /// Everything without the names. Entries that were only defined before the window are left out.
     pub(in crate::run) fn finish(self) -> Zones {
         let zones = self.zones.into_iter().map(|((name, context), counts)| Zone { name, context, counts });
         Zones {

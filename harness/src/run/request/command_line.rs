@@ -7,9 +7,9 @@ use crate::run::contain::semihosting::Semihosting;
 use crate::run::qemu::monitor;
 use crate::run::qemu::versions;
 
-/// QEMU's arguments: all that the guest's behaviour depends on. `firmware` are the guest's own, `user` are
-/// further ones of QEMU; `plugin_api` is the one that the plugin asks for: without, QEMU runs bare, for comparison.
-/// `has_input`: something is typed on the console.
+/// QEMU's arguments: everything that the guest's behaviour depends on. `firmware` are the guest's own arguments,
+/// `user` further ones of QEMU. `plugin_api` is the API that the plugin asks for; None: QEMU runs without it, for
+/// comparison. `has_input`: input is typed on the console.
 pub fn arguments(
     choice: &Choice,
     shift: u8,
@@ -25,7 +25,7 @@ pub fn arguments(
     };
     let vectors = choice.vectors.map(|address| format!("armv7m.init-nsvtor={address:#x}"));
     let icount = format!("shift={shift},align=off,sleep=off");
-    // The program's name is no file's, on which nothing may depend. QEMU reads a doubled comma as one.
+    // The program's name is a constant, so that nothing depends on the file's. QEMU reads a doubled comma as one.
     let enable = if semihosting == Semihosting::Off { "off" } else { "on" };
     let semihostings = if has_input { "debugger" } else { "console" };
     let mut semihosting = format!("enable={enable},target=native,chardev={semihostings},arg=firmware");
@@ -33,7 +33,7 @@ pub fn arguments(
         semihosting += ",arg=";
         semihosting += &argument.replace(',', ",,");
     }
-    // Out of the guest's reach: what it can write to by its semihosting are QEMU's standard descriptors.
+    // Out of the guest's reach: its semihosting can only write to QEMU's standard descriptors.
     let monitor = format!("socket,id=monitor,fd={}", monitor::DESCRIPTOR);
     let mut arguments: Vec<&str> = vec!["-M", &choice.machine.name];
     if let Some(cpu) = &choice.cpu {
@@ -49,7 +49,7 @@ pub fn arguments(
     arguments.extend([
         "-icount",
         &icount,
-        // Else virt's clock starts at the host's date, and its device tree holds a random seed.
+        // Otherwise virt's clock starts at the host's date, and its device tree holds a random seed.
         "-rtc",
         "clock=vm,base=2000-01-01T00:00:00",
         "-seed",
@@ -61,8 +61,8 @@ pub fn arguments(
         "none",
         "-monitor",
         "none",
-        // One file for UART and semihosting, so that no reader's speed is ever felt. Whoever writes to it appends: the
-        // firmware's `:tt`, which is no chardev, has it too. What is typed comes by a pipe for each.
+        // One file for UART and semihosting, so that no reader can slow them down. All writers append, also the
+        // firmware's `:tt`, which is no chardev. Input comes through a pipe for each.
         "-chardev",
         if has_input {
             "file,id=console,path=../console.log,append=on,input-path=../console.in,mux=on"
@@ -70,7 +70,7 @@ pub fn arguments(
             "file,id=console,path=../console.log,append=on,mux=on"
         },
         "-serial",
-        // A chip's serial ports are the plugin's.
+        // The plugin provides a chip's serial ports.
         if choice.machine.chip.is_some() { "null" } else { "chardev:console" },
         "-semihosting-config",
         &semihosting,
@@ -84,7 +84,7 @@ pub fn arguments(
         ["-mon", "chardev=monitor,mode=control"]
     });
     if plugin_api.is_some() {
-        // Held until the plugin can know the machine's memory, see `Start`.
+        // Held until the plugin knows the machine's memory, see `Start`.
         arguments.extend(["-plugin", "../plugin.so,dir=../records", "-S"]);
     }
     arguments.extend(user.iter().map(String::as_str));

@@ -1,4 +1,4 @@
-//! What the plugin is asked to do, made of a run's plan; and what it refused of it.
+//! The request to the plugin, made from a run's plan, and the plugin's refusal.
 
 pub mod command_line;
 pub mod options;
@@ -15,13 +15,13 @@ use crate::image::targets::Targets;
 use crate::run::qemu::tricks;
 use crate::run::request::plan::Plan;
 
-/// The console's path without its ending, as QEMU sees it from its working directory.
+/// Path of the console without its extension, relative to QEMU's working directory.
 const CONSOLE: &str = "../console";
 
-/// Writes the request into the records' directory, and the room for a refusal.
+/// Writes the request into the records' directory, and a file with room for a refusal.
 ///
 /// # Errors
-/// When it cannot be written, or something in the plan cannot be asked for.
+/// When it cannot be written, or the plan has something that cannot be requested.
 pub fn write(request: &Request, records: &Path) -> io::Result<()> {
     let mut bytes = Vec::new();
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -30,16 +30,16 @@ pub fn write(request: &Request, records: &Path) -> io::Result<()> {
     fs::write(records.join(wire::refusal::FILE_NAME), [0; wire::refusal::BYTES])
 }
 
-/// What the plugin refused, if it did.
+/// The plugin's refusal, if there is one.
 pub fn refusal(records: &Path) -> Option<Refusal> {
     let bytes = fs::read(records.join(wire::refusal::FILE_NAME)).ok()?;
     Refusal::read(&bytes).ok().flatten()
 }
 
-/// What a plan asks of the plugin.
+/// The request for a plan.
 ///
 /// # Errors
-/// When it cannot be asked for.
+/// When the plan has something that cannot be requested.
 pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
     let Plan { image, choice, options, .. } = plan;
     let machine = &choice.machine;
@@ -67,7 +67,7 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
         unshared_vcpus: machine.unshared_cpus,
         memory: plan.memory(),
         snapshot: plan.mcount.map(|header| header.state.clone()),
-        // One at the end of the address space may be bent by the load bias.
+        // The load bias may wrap a function at the end of the address space.
         functions: plan.functions.iter().filter(|function| function.start <= function.end).cloned().collect(),
         loops: targets.loops,
         pointed: targets.pointed,

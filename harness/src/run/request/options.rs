@@ -1,4 +1,4 @@
-//! The options as meant: what a run needs to know, whoever asks for it.
+//! The options as resolved: everything that a run needs to know, from any caller.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::profile::input::Input;
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::settings::Setting;
 
-/// Distance of samples unless `--period` says otherwise: a prime, which few loops keep step with.
+/// Default of `--period`: a prime, which few loops keep step with.
 pub const DEFAULT_PERIOD_INSNS: u64 = 10_007;
 
-/// Most frames of a call stack unless `--max-depth` says otherwise.
+/// Default of `--max-depth`: most frames of a call stack.
 pub const DEFAULT_MAX_DEPTH: u32 = 256;
 
-/// Width of an address bin unless `--bin-bytes` says otherwise: the smallest instruction's.
+/// Default of `--bin-bytes`: the size of the smallest instruction.
 pub const DEFAULT_BIN_BYTES: u64 = 2;
 
-/// What the firmware may print and write to files unless `--max-output` says otherwise.
+/// Default of `--max-output`: most bytes that the firmware may print and write to files.
 pub const DEFAULT_MAX_OUTPUT: &str = "256M";
 
-/// Memory for a debugger's checkpoints unless `--checkpoint-mib` says otherwise.
+/// Default of `--checkpoint-mib`: memory for a debugger's checkpoints.
 pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
 
 /// Everything that a profiling run needs to know.
@@ -34,15 +34,15 @@ pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
 pub struct Options {
     /// The firmware file.
     pub firmware: PathBuf,
-    /// What the firmware is given as its command line, after the program's name.
+    /// Command line of the firmware, after the program's name.
     pub firmware_args: Vec<String>,
     /// The profile directory; None: `./<stem>.profile`.
     pub output: Option<PathBuf>,
-    /// Rows of the table, None for all.
+    /// Rows of the table; None: all.
     pub top_rows: Option<usize>,
-    /// `--wide`: names are whole on a terminal, too.
+    /// `--wide`: whether names are shown in full on a terminal, too.
     pub is_wide: bool,
-    /// A difference in the cross-check is a failure.
+    /// Whether a difference in the cross-check is a failure.
     pub strict: bool,
     /// Mean distance of samples.
     pub period_insns: u64,
@@ -50,33 +50,33 @@ pub struct Options {
     pub jitter_seed: Option<u64>,
     /// Most frames of a call stack; None: no call stacks.
     pub max_depth: Option<u32>,
-    /// Keep the exact call tree.
+    /// Whether to keep the exact call tree.
     pub exact: bool,
-    /// `--span`: functions between whose first instructions instructions are counted.
+    /// `--span`: pairs of functions between whose first instructions spans are measured.
     pub spans: Vec<(String, String)>,
-    /// `--heap`: what is asked for of allocations.
+    /// `--heap`: the requested data on allocations; None: the heap is not followed.
     pub heap: Option<heap::Wanted>,
-    /// `--timeline`, with what `--trace` names; None: there is none.
+    /// `--timeline`, with the names of `--trace`; None: there is no timeline.
     pub timeline: Option<Vec<String>>,
     /// Instructions of a slice; None: the run is not sliced.
     pub slice_insns: Option<u64>,
-    /// How call stacks are shown.
+    /// Settings for showing call stacks.
     pub view: View,
-    /// Zones are frames of the flamegraph.
+    /// Whether zones are frames of the flamegraph.
     pub zone_frames: bool,
-    /// The flamegraph has phases apart.
+    /// Whether the flamegraph separates phases.
     pub by_phase: bool,
-    /// Draw the flamechart.
+    /// Whether to draw the flamechart.
     pub flamechart: bool,
     /// Width of an address bin.
     pub bin_bytes: u64,
     /// The measuring window.
     pub window: Window,
-    /// What is typed on the console, in order.
+    /// Input to be typed on the console, in order.
     pub input: Vec<Input>,
-    /// What the firmware may print and write to files, after which the run has failed.
+    /// Most bytes that the firmware may print and write to files; more is a failure.
     pub max_output_bytes: u64,
-    /// Host time after which the run has failed.
+    /// Longest host time of the run; more is a failure.
     pub timeout: Option<Duration>,
     /// `--chip`: a name, or a file.
     pub chip: Option<String>,
@@ -84,9 +84,9 @@ pub struct Options {
     pub machine: Option<String>,
     /// `--cpu`.
     pub cpu: Option<String>,
-    /// Settings of QEMU that a file made which somebody else wrote.
+    /// Settings of QEMU from a file of unknown origin.
     pub settings: Vec<Setting>,
-    /// Further QEMU arguments, which the user typed: the files that they name are QEMU's to use.
+    /// Further QEMU arguments, typed by the user: QEMU may use the files that they name.
     pub qemu_args: Vec<String>,
     /// `--shift`.
     pub icount_shift: Option<u8>,
@@ -100,40 +100,40 @@ pub struct Options {
     pub files: Vec<(String, PathBuf)>,
     /// `--stub`: functions that return at once.
     pub stubs: Vec<Wanted>,
-    /// `--vectors`: where the vector table is.
+    /// `--vectors`: address of the vector table.
     pub vectors: Option<u64>,
-    /// Note how much is printed when.
+    /// Whether to record the amount of output over time.
     pub console_marks: bool,
-    /// Which semihosting calls are served.
+    /// Semihosting calls that are served.
     pub semihosting: Semihosting,
-    /// Whether the kernel keeps QEMU in.
+    /// Use of the kernel's sandbox around QEMU.
     pub sandbox: Sandbox,
-    /// QEMU has less memory and shorter files: what is run is a stranger's.
+    /// Whether QEMU has lower limits of memory and files, for an untrusted suite.
     pub is_bounded: bool,
-    /// One callback per instruction.
+    /// Whether there is one callback per instruction.
     pub oracle: bool,
 }
 
 impl Options {
-    /// All arguments that QEMU is given beyond those of every run.
+    /// All arguments of QEMU beyond those of every run.
     pub fn all_qemu_args(&self) -> Vec<String> {
         self.settings.iter().flat_map(Setting::words).chain(self.qemu_args.iter().cloned()).collect()
     }
 
-    /// The file that has the image's symbols.
+    /// File with the image's symbols.
     pub fn symbol_file(&self) -> &Path {
         self.symbols.as_deref().unwrap_or(&self.firmware)
     }
 }
 
-/// Whether the kernel's walls stand.
+/// Use of the kernel's walls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Sandbox {
-    /// They do not: only the plugin keeps the firmware in
+    /// No walls: only the plugin keeps the firmware in
     Off,
-    /// Those stand that this kernel has
+    /// All walls that this kernel has
     #[default]
     Auto,
-    /// All stand, or nothing runs
+    /// All walls, or nothing runs
     Required,
 }

@@ -19,15 +19,15 @@ use crate::run::request::options::Options;
 pub struct Plan<'a> {
     /// The firmware.
     pub image: &'a Image,
-    /// The machine, and where in it the image lies.
+    /// The machine, and the image's place in it.
     pub choice: &'a Choice,
     /// The chip that the machine is completed to, if there is one.
     pub chip: Option<&'a Chip>,
     /// The emulator's program.
     pub emulator: &'a Path,
-    /// What was asked for on the command line or in a suite.
+    /// Options from the command line or a suite.
     pub options: &'a Options,
-    /// Virtual time per instruction is 2^shift ns.
+    /// Binary logarithm of the virtual time per instruction, in ns.
     pub icount_shift: u8,
     /// Addresses of the firmware's functions, sorted.
     pub functions: &'a [Range<u64>],
@@ -35,31 +35,31 @@ pub struct Plan<'a> {
     pub inlined_calls: &'a [InlinedCall],
     /// Addresses that open the window.
     pub from: &'a [u64],
-    /// Addresses that close it.
+    /// Addresses that close the window.
     pub until: &'a [u64],
-    /// Addresses between which instructions are counted.
+    /// Pairs of addresses between which spans are measured.
     pub spans: &'a [(Vec<u64>, Vec<u64>)],
-    /// How stacks are walked.
+    /// Rules for unwinding stacks.
     pub unwind: &'a unwind::Table,
-    /// The firmware's kernel, if it has one that is known.
+    /// The firmware's kernel; None: no kernel is known.
     pub kernel: Option<&'a wire::request::Kernel>,
-    /// The tasks of its executors, if it has such.
+    /// Tasks of the firmware's executors.
     pub polls: &'a [wire::request::Poll],
-    /// The functions that give memory out and take it back, where the heap is followed.
+    /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
-    /// What is asked for of the timeline, where there is one.
+    /// Request for the timeline; None: there is none.
     pub timeline: Option<&'a wire::timeline::Wanted>,
-    /// The in-target table, if the image has one.
+    /// The in-target table; None: the image has none.
     pub mcount: Option<&'a mcount::Header>,
-    /// What the firmware names itself, sorted by address.
+    /// Zones, phases and marks of the firmware, sorted by address.
     pub events: &'a [wire::zone::Event],
-    /// Functions that were made to return at once.
+    /// Functions that were replaced to return at once.
     pub stubs: &'a [Stub],
 }
 
 impl Plan<'_> {
-    /// What the plugin may read, as far as it is known before QEMU is asked: the memory that the table has of the machine,
-    /// or the image's own.
+    /// Memory that the plugin may read, as far as known before QEMU reports it: the table's memory of the machine, or
+    /// the image's own.
     pub fn memory(&self) -> Vec<Range<u64>> {
         let memory = self.choice.machine.memory.iter().filter(|region| region.kind != MemoryKind::Settings);
         let known = memory.map(|region| region.range());
@@ -70,12 +70,13 @@ impl Plan<'_> {
         if self.choice.machine.memory.is_empty() { own.collect() } else { known.collect() }
     }
 
-    /// QEMU's arguments for this run, whose plugin asks for an API; None: for the same run without the plugin.
+    /// QEMU's arguments for this run with a plugin API; None: for the same run without the plugin.
     pub fn arguments(&self, plugin_api: Option<i32>) -> Vec<OsString> {
         self.arguments_for(plugin_api, false)
     }
 
-    /// The same for a run that is debugged, of which the plugin makes copies.
+    /// QEMU's arguments as [`Plan::arguments`] gives them; `is_copied`: for a debugged run, which the plugin makes
+    /// copies of.
     pub(crate) fn arguments_for(&self, plugin_api: Option<i32>, is_copied: bool) -> Vec<OsString> {
         let has_input = plugin_api.is_some() && !self.options.input.is_empty();
         let &Options { ref firmware_args, semihosting, .. } = self.options;

@@ -1,8 +1,8 @@
-//! Settings of QEMU that a file may make which somebody else wrote: a saved profile, a stranger's suite.
+//! Settings of QEMU that are accepted from a file of unknown origin: a saved profile, an untrusted suite.
 //!
-//! QEMU's command line can load programs, write files and open sockets. A [`Setting`] can do none of that: each kind is
-//! listed here with the values that it takes, and no value has a path, a name of an object or a further property in it.
-//! There is no other way to make one than [`read`].
+//! QEMU's command line can load programs, write files and open sockets. A [`Setting`] can do none of that: each kind
+//! is listed here with its accepted values, and no value contains a path, a name of an object or a further property.
+//! Only [`read`] makes settings.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ use crate::machine::MACHINES;
 /// Most CPUs.
 const MAX_CPUS: u64 = 64;
 
-/// Most memory of a machine, in MiB. QEMU's own limit of addresses stays in force.
+/// Most memory of a machine, in MiB. QEMU's own limit of addresses also applies.
 const MAX_MEMORY_MIB: u64 = 2048;
 
 /// Most characters of a name or a word.
 const MAX_WORD_CHARS: usize = 48;
 
-/// The devices and properties that `-global` may set, all of them numbers or switches.
+/// Devices and properties that `-global` may set, all of them numbers or switches.
 const GLOBALS: [(&str, &[&str]); 1] = [(
     "armv7m",
     &[
@@ -34,15 +34,15 @@ const GLOBALS: [(&str, &[&str]); 1] = [(
     ],
 )];
 
-/// The properties that a machine's name may come with, and the words that they take beside numbers and switches.
+/// Properties that may follow a machine's name, and their accepted words besides numbers and switches.
 const MACHINE_PROPERTIES: [(&str, &[&str]); 4] =
     [("aclint", &[]), ("aia", &["none", "aplic", "aplic-imsic"]), ("aia-guests", &[]), ("acpi", &["auto"])];
 
-/// The options that a setting is made by, and what they take, for messages.
+/// Text for messages: options that make a setting, with their values.
 pub const ACCEPTED: &str = "-smp N, -m SIZE (at most 2G), -cpu NAME with switches and numbers, and -global armv7m.PROPERTY \
                             with a number or switch";
 
-/// One setting of QEMU, harmless whoever made it.
+/// One setting of QEMU, harmless from any source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     option: &'static str,
@@ -50,7 +50,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// An option with its value; None: it is no setting.
+    /// Setting for an option with its value; None: it is not accepted.
     fn new(option: &str, value: &str) -> Option<Setting> {
         let (option, is_taken) = match option {
             "-smp" => ("-smp", is_cpus(value)),
@@ -62,13 +62,13 @@ impl Setting {
         is_taken.then(|| Setting { option, value: value.to_owned() })
     }
 
-    /// The two words of QEMU's command line.
+    /// The two words on QEMU's command line.
     pub fn words(&self) -> [String; 2] {
         [self.option.to_owned(), self.value.clone()]
     }
 }
 
-/// An option of QEMU's that is no setting, with its values.
+/// An option of QEMU that is no setting, with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other(Vec<String>);
 
@@ -85,7 +85,7 @@ impl fmt::Display for Other {
     }
 }
 
-/// The settings that arguments of QEMU's make, and what else is among them; each in its order.
+/// Splits QEMU's arguments into settings and others, each in their order.
 pub fn read(arguments: &[String]) -> (Vec<Setting>, Vec<Other>) {
     let (mut settings, mut others) = (Vec::new(), Vec::new());
     for words in options(arguments) {
@@ -112,10 +112,10 @@ fn options(arguments: &[String]) -> impl Iterator<Item = &[String]> {
     })
 }
 
-/// Wants a machine that a file may name: one of the table, with properties that are listed here.
+/// Checks that a file may name this machine: one of the table, with properties that are listed here.
 ///
 /// # Errors
-/// When it is another one.
+/// When it may not.
 pub fn check_machine(name: &str) -> Result<(), InputError> {
     let (base, properties) = parts(name);
     if !MACHINES.iter().any(|machine| machine.name == base) {
@@ -134,10 +134,10 @@ pub fn check_machine(name: &str) -> Result<(), InputError> {
     }
 }
 
-/// Wants a processor that a file may name: a model with switches and numbers.
+/// Checks that a file may name this processor: a model with switches and numbers.
 ///
 /// # Errors
-/// When there is something else in it.
+/// When it contains anything else.
 pub fn check_cpu(name: &str) -> Result<(), InputError> {
     match is_cpu(name) {
         true => Ok(()),
@@ -153,7 +153,7 @@ fn parts(text: &str) -> (&str, Vec<&str>) {
     (parts.next().unwrap_or_default(), parts.collect())
 }
 
-/// Whether a text is a name or word: nothing in it separates, escapes, or leads anywhere.
+/// Whether a text is a plain name or word, without separators, escapes or paths.
 fn is_word(text: &str) -> bool {
     let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     text.starts_with(|first: char| first.is_ascii_alphanumeric())

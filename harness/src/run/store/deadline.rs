@@ -1,9 +1,9 @@
-//! The deadline of a measured image: `--timeout`, Ctrl-C and SIGTERM hold where no firmware runs, too.
+//! The deadline of a measured image: `--timeout`, Ctrl-C and SIGTERM work while no firmware runs, too.
 //!
-//! While QEMU runs, they end the run, and what was measured is kept (`run/watch/execution.rs`). Before and after it, reading,
-//! unwinding and drawing are ordinary code that looks at no clock: it is given up from outside. A command of one image
-//! ends then ([`hold`]); a suite goes on without it, and its thread comes to nothing any more: it can neither start QEMU
-//! nor put a profile in its place (`gate/session.rs`).
+//! While QEMU runs, they end the run, and the measurement is kept (`run/watch/execution.rs`). Before and after it,
+//! reading, unwinding and drawing are ordinary code that does not check the time, and is given up from outside. Then
+//! a command for one image ends ([`hold`]). A suite goes on without the image, whose thread loses all effect: it can
+//! neither start QEMU nor put a profile in its place (`gate/session.rs`).
 
 use std::fmt;
 use std::fs;
@@ -17,20 +17,20 @@ use std::time::{Duration, Instant};
 use crate::run::watch::interrupt::INTERRUPTS;
 use crate::text::terminal;
 
-/// How often the clock is looked at.
+/// Interval between two checks of the clock.
 pub const GLANCE: Duration = Duration::from_millis(50);
 
-/// What follows a run may take as long as `--timeout` once more, but at least this, and [`PER_RECORDED_BYTE`] besides.
+/// Least time for the work after a run; `--timeout` once more if that is longer, plus [`PER_RECORDED_BYTE`].
 const AT_LEAST_AFTER_RUN: Duration = Duration::from_secs(10);
 
-/// Everything that the run recorded is read, looked through some ten times, and written again. It takes a tenth of this,
-/// and so a run that recorded much (`--period 1`) has its profile in time on any machine that could run it.
+/// Additional time for each recorded byte. The records are read, scanned some ten times, and written again, in about
+/// a tenth of this time. So a run with many records (`--period 1`) finishes in time on any machine that could run it.
 const PER_RECORDED_BYTE: Duration = Duration::from_micros(1);
 
-/// How often it is looked, a millisecond apart, whether a profile is in its place, before that is not waited for.
+/// Most checks, a millisecond apart, whether a profile has been put in its place.
 const PATIENCE_LOOKS: u32 = 1000;
 
-/// The error of whatever goes on after it was given up.
+/// Error of work that continues after it was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp(pub &'static str);
 
@@ -42,29 +42,29 @@ impl fmt::Display for GivenUp {
 
 impl std::error::Error for GivenUp {}
 
-/// How far an image has come.
+/// Stage of an image.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// It is read, and the run is prepared.
+    /// Reading, and preparing the run.
     Before,
     /// QEMU runs.
     Run,
-    /// A profile is made of what was counted, put in its place (`is_kept`), and shown. All of it together has one limit,
-    /// `since` the run's end; so many interrupts had come by then.
+    /// A profile is made, put in its place (`is_kept`), and shown. All of this has one limit, `since` the run's end;
+    /// `interrupts` had come by then.
     After { since: Instant, recorded_bytes: u64, interrupts: u32, is_kept: bool },
 }
 
 #[derive(Debug)]
 struct State {
     stage: Stage,
-    /// Half of a profile.
+    /// Directory of the incomplete profile.
     making: Option<PathBuf>,
-    /// The same while the whole of it is put in its place, and what was there before is taken away.
+    /// Directory of the complete profile while it is put in its place and the old one is removed.
     placing: Option<PathBuf>,
     given_up: Option<GivenUp>,
 }
 
-/// See the head of this file.
+/// The deadline of one image; see the module.
 #[derive(Debug)]
 pub struct Deadline {
     timeout: Option<Duration>,
@@ -73,7 +73,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// From now on.
+    /// A deadline that starts now.
     pub fn new(timeout: Option<Duration>) -> Arc<Deadline> {
         let state = State { stage: Stage::Before, making: None, placing: None, given_up: None };
         Arc::new(Deadline { timeout, started: Instant::now(), state: Mutex::new(state) })
@@ -83,20 +83,20 @@ impl Deadline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Half of a profile is in this directory, which goes where it is given up.
+    /// Notes the directory of the incomplete profile, which is removed when the image is given up.
     pub(in crate::run) fn covers(&self, making: &Path) {
         self.state().making = Some(making.to_owned());
     }
 
-    /// QEMU is about to run, and its run is ended by itself when it is time.
+    /// Notes that QEMU is about to run; the run ends itself in time.
     ///
     /// # Errors
-    /// When it was given up before.
+    /// When the image was given up before.
     pub(in crate::run) fn run_begins(&self) -> Result<(), GivenUp> {
         self.go_on(|state| state.stage = Stage::Run)
     }
 
-    /// QEMU has ended, and so much is there to make a profile of.
+    /// Notes that QEMU has ended, with the number of recorded bytes.
     pub(in crate::run) fn run_ended(&self, recorded_bytes: u64) {
         let mut state = self.state();
         if matches!(state.stage, Stage::Run) {
@@ -105,10 +105,10 @@ impl Deadline {
         }
     }
 
-    /// The profile is complete, and about to be put in its place.
+    /// Notes that the profile is complete, and about to be put in its place.
     ///
     /// # Errors
-    /// When it was given up before.
+    /// When the image was given up before.
     pub(in crate::run) fn keep(&self) -> Result<(), GivenUp> {
         self.go_on(|state| {
             state.placing = state.making.take();
@@ -121,7 +121,7 @@ impl Deadline {
         })
     }
 
-    /// Fails once it was given up.
+    /// Fails once the image was given up.
     ///
     /// # Errors
     /// As above.
@@ -143,12 +143,12 @@ impl Deadline {
         matches!(self.state().stage, Stage::After { is_kept: true, .. })
     }
 
-    /// Gives it up where it takes too long, or the user does not want to wait for it: why.
+    /// Gives up the image if it takes too long, or the user has interrupted; returns the reason.
     pub fn look(&self) -> Option<GivenUp> {
         let mut state = self.state();
         let why = GivenUp(self.overdue(state.stage, Instant::now(), interrupts())?);
         state.given_up = Some(why);
-        // The thread that makes it may still be writing, until it finds that there is nothing to write to.
+        // The thread may still be writing, until it finds that its directory is gone.
         if let Some(making) = &state.making {
             for _ in 0..100 {
                 if fs::remove_dir_all(making).is_ok() || !making.exists() {
@@ -159,7 +159,7 @@ impl Deadline {
         }
         let placing = state.placing.take();
         drop(state);
-        // That takes no time, and is not to end halfway.
+        // Putting the profile in its place is quick, and should not end halfway.
         for _ in 0..PATIENCE_LOOKS {
             if placing.as_ref().is_none_or(|placing| !placing.exists()) {
                 break;
@@ -205,7 +205,7 @@ fn interrupts() -> u32 {
     INTERRUPTS.load(Ordering::Relaxed)
 }
 
-/// Ends the process with `status` where its one image is given up.
+/// Ends the process with `status` when its one image is given up.
 pub fn hold(deadline: Arc<Deadline>, status: u8) {
     thread::spawn(move || {
         loop {
@@ -217,11 +217,12 @@ pub fn hold(deadline: Arc<Deadline>, status: u8) {
     });
 }
 
-/// What has come of something that [`hold`] watches. An error of what was given up is none of its own, for its directory has
-/// been taken from under it: the process is about to end by that.
+/// Result of work that [`hold`] watches. After the image was given up, an error may only mean that its directory is
+/// gone; the
+/// process is about to end for that reason.
 ///
 /// # Errors
-/// What it came to.
+/// Those of the work.
 pub fn settle<T, E>(deadline: &Deadline, result: Result<T, E>) -> Result<T, E> {
     while result.is_err() && deadline.check().is_err() {
         thread::park();
@@ -229,8 +230,8 @@ pub fn settle<T, E>(deadline: &Deadline, result: Result<T, E>) -> Result<T, E> {
     result
 }
 
-/// Ends the process with `status` once so many interrupts more have come: whatever waits then, for a pipe that is not
-/// read or a disk that does not answer, is not waited for.
+/// Ends the process with `status` after this many more interrupts, even if it waits for a pipe that is not read or a
+/// disk that does not answer.
 pub fn insist(more_interrupts: u32, status: u8, why: &'static str) {
     let most = interrupts().saturating_add(more_interrupts);
     thread::spawn(move || {
@@ -285,7 +286,7 @@ mod tests {
             assert!(at(stage, Some(30), 31, 2).unwrap().contains("interrupted"));
             assert_eq!(at(stage, Some(1), 39, 1), None);
             assert!(at(stage, Some(1), 40, 1).is_some());
-            // What ten seconds of --period 1 leave takes some thirty.
+            // The records of ten seconds with --period 1 take some thirty seconds.
             let much = Stage::After { since, recorded_bytes: 300_000_000, interrupts: 1, is_kept };
             assert_eq!(at(much, Some(10), 339, 1), None);
             assert!(at(much, Some(10), 340, 1).is_some());
@@ -323,7 +324,7 @@ mod tests {
         assert!(!making.exists());
         assert_eq!((deadline.run_begins(), deadline.keep(), deadline.check()), (Err(why), Err(why), Err(why)));
         assert!(!deadline.has_profile());
-        // Where it is told first, it goes on.
+        // A run that begins before the check continues.
         let kept = Deadline::new(Some(Duration::ZERO));
         assert_eq!((kept.run_begins(), kept.look()), (Ok(()), None));
         kept.run_ended(0);

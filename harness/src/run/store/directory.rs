@@ -1,5 +1,5 @@
-//! The profile directory: written aside and moved into place when it is complete, so that nobody
-//! ever finds half of one.
+//! The profile directory: written elsewhere and moved into place when it is complete, so that no reader ever finds an
+//! incomplete one.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -20,42 +20,42 @@ use crate::run::store::deadline::Deadline;
 use crate::run::store::staging::{self, Making, exchange};
 use crate::text::number::group;
 
-/// What stands for standard output where a file is asked for.
+/// File name that stands for standard output.
 pub const STDOUT: &str = "-";
 
-/// Where the earlier profile is for the moment in which it is replaced, if it cannot be exchanged for the new one.
+/// Name of the earlier profile while it is replaced, if the two cannot be exchanged in one step.
 const OLD: &str = "old";
 
-/// As much of the console is kept on a full disk, whatever else has no room.
+/// Bytes of the console that are kept on a full disk, even if other files have no room.
 const CONSOLE_BYTES: u64 = 64 << 10;
 
-/// A profile directory in the making. Dropped before [`Output::commit`], it leaves nothing.
+/// A profile directory in preparation. Dropping it before [`Output::commit`] leaves nothing behind.
 #[derive(Debug)]
 pub struct Output {
-    /// As the user called it.
+    /// Path as the user typed it.
     target: PathBuf,
-    /// The same without symbolic links: the place that is replaced.
+    /// Target without symbolic links: the place that is replaced.
     place: PathBuf,
     making: Making,
-    /// How long the console was before it made room for the profile.
+    /// Length of the console before it was cut to make room for the profile.
     printed_bytes: Cell<Option<u64>>,
-    /// What ends the making of it from outside.
+    /// Deadline of the work on it.
     deadline: Arc<Deadline>,
 }
 
-/// What the names of the directories begin with in which a profile of that name is made.
+/// Prefix of the directories in which a profile of that name is prepared.
 fn prefix(name: &OsStr) -> String {
     format!(".{}.partial-", name.to_string_lossy())
 }
 
-/// Where places cannot be exchanged, a run that was killed between two renames has the earlier profile.
+/// Restores the earlier profile from a run that was killed between two renames, on file systems without an exchange.
 fn rescue(leftover: &Path, place: &Path) {
     if !place.exists() {
         let _ = fs::rename(leftover.join(OLD), place);
     }
 }
 
-/// Removes what a run that was killed has left of the making of a profile.
+/// Removes the remains of killed runs for a profile.
 pub fn remove_leftovers(target: &Path) {
     let place = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
     if let (Some(parent), Some(name)) = (place.parent(), target.file_name()) {
@@ -64,16 +64,16 @@ pub fn remove_leftovers(target: &Path) {
 }
 
 impl Output {
-    /// Prepares to write `target`, on the same disk. Everything that can be known to go wrong at the
-    /// end of the run is noticed here, before it.
+    /// Prepares to write `target`, on the same disk. Detects all predictable failures of the run's end before the
+    /// run.
     ///
     /// # Errors
-    /// When it cannot be written, or is something else than an earlier profile.
+    /// When it cannot be written, or is anything but an earlier profile.
     pub fn prepare(target: PathBuf) -> Result<Output, InputError> {
         Output::prepare_within(target, Deadline::new(None))
     }
 
-    /// As [`Output::prepare`], for a profile that comes to nothing where its deadline is over before
+    /// Prepares as [`Output::prepare`] does, for a profile that is lost if its deadline passes before
     /// [`Output::commit`].
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Output {
             Err(InputError::about(&target, format_args!("{what}; choose another directory with --output")))
         };
         let Some(name) = target.file_name() else { return error("is no name for a profile directory".into()) };
-        // What a link points to is replaced, not the link.
+        // The target of a link is replaced, not the link.
         let place = if target.is_symlink() {
             match fs::canonicalize(&target) {
                 Ok(place) => place,
@@ -96,7 +96,7 @@ impl Output {
         if place.exists() && !place.is_dir() {
             return error("the profile directory would replace a file".into());
         }
-        // An earlier profile is replaced; anything else in there is the user's.
+        // An earlier profile is replaced; any other content belongs to the user.
         let held = fs::read_dir(&place).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let mut foreign: Vec<_> = held.filter(|name| !FILES.iter().any(|ours| name == ours)).collect();
         foreign.sort();
@@ -136,7 +136,7 @@ impl Output {
         Ok(Output { target, place, making, printed_bytes: Cell::new(None), deadline })
     }
 
-    /// As [`Output::prepare`], where the options say, or else as [`image::profile_name`] calls it.
+    /// Prepares as [`Output::prepare`] does, at the place from the options, or else named by [`image::profile_name`].
     ///
     /// # Errors
     /// As there.
@@ -146,17 +146,17 @@ impl Output {
         Output::prepare_within(options.output.clone().unwrap_or_else(named), deadline)
     }
 
-    /// What the user calls the profile directory.
+    /// Path of the profile directory as the user typed it.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// An empty directory for the run's own files; gone afterwards.
+    /// An empty directory for the run's own files, removed afterwards.
     pub fn run_directory(&self) -> PathBuf {
         self.making.path().join("run")
     }
 
-    /// Until when it is to be made.
+    /// Deadline of the work on it.
     pub fn deadline(&self) -> &Arc<Deadline> {
         &self.deadline
     }
@@ -164,7 +164,7 @@ impl Output {
     /// Adds a file.
     ///
     /// # Errors
-    /// When it cannot be written: a full disk, on which everything has made room for it that can.
+    /// When it cannot be written: the disk is full, even after all possible files made room.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), InputError> {
         debug_assert!(FILES.contains(&name), "{name} could not be replaced by the next run");
         let file = self.making.path().join("out").join(name);
@@ -176,8 +176,8 @@ impl Output {
         }
     }
 
-    /// Removes what the run needs no more, and then the end of the console, half of what is left each time: the profile
-    /// is what is kept. False: there is nothing more to give.
+    /// Removes files that the run no longer needs, and then parts of the console, half of the rest each time: the
+    /// profile has priority. False: there is nothing more to remove.
     fn make_room(&self) -> bool {
         let console = self.run_directory().join(CONSOLE);
         let mut has_room = false;
@@ -195,7 +195,7 @@ impl Output {
         File::options().write(true).open(&console).and_then(|file| file.set_len(length / 2)).is_ok()
     }
 
-    /// What of the console was given up for the profile, as a warning.
+    /// Warning about the part of the console that was removed for the profile; None: none was.
     pub fn shortened(&self) -> Option<String> {
         let bytes = self.printed_bytes.get()?;
         Some(format!(
@@ -214,7 +214,7 @@ impl Output {
         fs::rename(file, self.making.path().join("out").join(name)).map_err(|error| self.failed(name, &error))
     }
 
-    /// Adds what the firmware printed, an empty file where `console` is none: a machine without a serial port and
+    /// Adds the console's output, an empty file if `console` does not exist: a machine without a serial port and
     /// semihosting prints nothing, and QEMU may end before it opens the file.
     ///
     /// # Errors
@@ -227,10 +227,10 @@ impl Output {
         unwritable(&self.target.join(name), error)
     }
 
-    /// Moves the directory into place and says where it is.
+    /// Moves the directory into place and returns its path.
     ///
     /// # Errors
-    /// When it cannot be moved there, or comes too late; an earlier profile is then left as it was.
+    /// When it cannot be moved, or comes too late; an earlier profile is then left as it was.
     pub fn commit(self) -> Result<PathBuf> {
         self.deadline.keep()?;
         let (new, old) = (self.making.path().join("out"), self.making.path().join(OLD));
@@ -241,27 +241,28 @@ impl Output {
     }
 }
 
-/// Puts `new` where `place` is: one of them is there at every moment, or at all but one. What was there is then at
-/// `old`, or where the new one was.
+/// Puts `new` at `place`, with at most one moment in which neither is there. The old content is then at `old`, or
+/// where `new` was.
 fn replace(new: &Path, place: &Path, old: &Path) -> io::Result<()> {
     if exchange(new, place).is_ok() {
         return Ok(());
     }
     fs::rename(place, old)?;
     fs::rename(new, place).inspect_err(|_| {
-        // There is nothing better to do if this fails, too.
+        // Nothing can be done if this fails, too.
         let _ = fs::rename(old, place);
     })
 }
 
-/// Whether a disk is full, what a user may have of it, or a file as large as it may be.
+/// Whether the disk, the user's quota, or the size of the file is exhausted.
 pub(in crate::run) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Writes a single file as `make` makes it: complete or not at all, and what was there before stays until then.
-/// What is no regular file (a pipe, a device) is written to as it is.
+/// Writes a single file with `make`, completely or not at all; the old content stays until then. A file that is not
+/// regular
+/// (a pipe, a device) is written directly.
 ///
 /// # Errors
 /// Those of `make`, or when it cannot be written.
@@ -284,11 +285,11 @@ pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) 
     if path.exists() && !path.is_file() {
         return fill(&mut File::options().write(true).open(path).map_err(failed)?);
     }
-    // What a link points to is replaced, not the link.
+    // The target of a link is replaced, not the link.
     let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    // As any other new file.
+    // Permissions of any other new file.
     builder.prefix(".harness-").permissions(fs::Permissions::from_mode(0o666));
     let mut file = builder.tempfile_in(parent).map_err(failed)?;
     fill(&mut file)?;
@@ -296,7 +297,7 @@ pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) 
     Ok(())
 }
 
-/// As [`write_file`], or to standard output where the path is `-`.
+/// Writes as [`write_file`] does, or to standard output if the path is `-`.
 ///
 /// # Errors
 /// As [`write_file`].
@@ -307,14 +308,14 @@ pub fn write_to(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) ->
     fill(&mut io::stdout().lock(), make)
 }
 
-/// Writes what `make` makes. Where the reader of a pipe has gone, the error says that: a format's own may not.
+/// Writes with `make`. If the reader of a pipe has gone, the error says so, which a format's own error may not.
 fn fill(out: &mut dyn Write, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let mut out = BufWriter::new(Noticing { out, is_closed: false });
     let made = make(&mut out).and_then(|()| Ok(out.flush()?));
     if out.get_ref().is_closed { Err(io::Error::from(io::ErrorKind::BrokenPipe).into()) } else { made }
 }
 
-/// Notices that nobody reads any more.
+/// Notices that the reader has gone.
 struct Noticing<'o> {
     out: &'o mut dyn Write,
     is_closed: bool,
@@ -338,9 +339,9 @@ impl Write for Noticing<'_> {
     }
 }
 
-/// A file or directory that cannot be written, why, and what to do about it.
+/// Error for a file or directory that cannot be written, with the reason and a remedy.
 pub fn unwritable(path: &Path, error: &io::Error) -> InputError {
-    // tempfile adds the name of its own directory, which means nothing to the user.
+    // tempfile adds the name of its own directory, which would only confuse the user.
     let cause = error.to_string();
     let cause = cause.split(" at path ").next().unwrap_or(&cause);
     let next = host::remedy(error).unwrap_or_else(|| {

@@ -1,8 +1,8 @@
-//! Directories in the making: private, beside the place that they go to, and held for as long as their maker lives.
-//! What one that was killed has left is removed by the next.
+//! Directories in preparation: private, beside their final place, and locked while their maker lives. The next run
+//! removes those of killed ones.
 //!
-//! They are held by a lock that the kernel takes back when the process ends, however that ends. QEMU, which works in
-//! one, does not hold it: it is killed with its parent, and what it still writes into removed files is nowhere.
+//! The kernel releases the lock when the process ends for any reason. QEMU, which works in such a directory, does not
+//! hold the lock: it is killed with its parent, and late writes go to removed files.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -14,27 +14,28 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 
-/// A directory in the making. Dropped, it goes with all that is still in it.
+/// A directory in preparation. Dropping it removes it with its content.
 #[derive(Debug)]
 pub struct Making {
     temporary: TempDir,
-    /// None: this file system knows no locks, and nothing is ever removed there.
+    /// None: this file system has no locks, so no remains are ever removed there.
     _held: Option<Flock<File>>,
 }
 
-/// Whose a directory is.
+/// Ownership of a directory.
 enum Held {
-    /// This process's, as long as the lock lives.
+    /// Owned by this process, as long as the lock lives.
     Ours(Flock<File>),
-    /// Another one's, or gone.
+    /// Owned by another process, or gone.
     Anothers,
-    /// That cannot be told here.
+    /// Not known on this file system.
     Unknown,
 }
 
 impl Making {
-    /// Makes a directory in `parent` whose name begins with `prefix`, once those are gone that nothing holds any more.
-    /// Each of them is shown to `rescue` first.
+    /// Makes a directory in `parent` with a name that begins with `prefix`. Before that, removes those that no
+    /// process holds; each of
+    /// them is passed to `rescue` first.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -46,14 +47,14 @@ impl Making {
             let held = match hold(temporary.path()) {
                 Held::Ours(held) => Some(held),
                 Held::Unknown => None,
-                // Between the two calls it was taken for a leftover.
+                // Between the two calls another process removed it as a remnant.
                 Held::Anothers => continue,
             };
             return Ok(Making { temporary, _held: held });
         }
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         self.temporary.path()
     }
@@ -64,7 +65,7 @@ fn hold(directory: &Path) -> Held {
     match Flock::lock(opened, FlockArg::LockExclusiveNonblock) {
         Ok(held) => {
             let place = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|file| (file.dev(), file.ino()));
-            // It may have been removed before it was held.
+            // It may have been removed before it was locked.
             let is_there = place(fs::symlink_metadata(directory)) == place(held.metadata());
             if is_there { Held::Ours(held) } else { Held::Anothers }
         }
@@ -73,11 +74,11 @@ fn hold(directory: &Path) -> Held {
     }
 }
 
-/// Removes what was left in the making, but for what is another user's.
+/// Removes the remains of killed runs, but not those of other users.
 pub(in crate::run) fn remove_leftovers(parent: &Path, prefix: &str, rescue: impl Fn(&Path)) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        // As the names are made: six letters or digits.
+        // The form of the names: six letters or digits.
         let is_ours = name
             .to_str()
             .and_then(|name| name.strip_prefix(prefix))
@@ -86,29 +87,28 @@ pub(in crate::run) fn remove_leftovers(parent: &Path, prefix: &str, rescue: impl
             continue;
         }
         if let Held::Ours(held) = hold(&entry.path()) {
-            // In a directory that users share, root could remove another's.
+            // In a directory that users share, root could remove another user's.
             if held.metadata().is_ok_and(|directory| directory.uid() != geteuid().as_raw()) {
                 continue;
             }
             rescue(&entry.path());
-            // What cannot be removed is in no run's way.
+            // Remains that cannot be removed do no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Puts a directory in the place of another one, which is then where the first was: at every moment one of them is
-/// there.
+/// Exchanges two directories: at every moment both paths exist.
 ///
 /// # Errors
-/// When the file system or the kernel cannot do that, too.
+/// When the file system or the kernel does not support that.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(in crate::run) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
     Ok(renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE)?)
 }
 
-/// As above.
+/// Systems without such an exchange.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(in crate::run) fn exchange(_one: &Path, _other: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
@@ -162,7 +162,7 @@ mod tests {
         let [own, anothers] = [".f.partial-Abc123", ".f.partial-Abc124"].map(|name| scratch.path().join(name));
         [&own, &anothers].into_iter().for_each(|path| fs::create_dir(path).unwrap());
         if std::os::unix::fs::chown(&anothers, Some(12_345), None).is_err() {
-            // Only root makes directories of others, and only root could remove them.
+            // Only root can make directories for other users, and only root could remove them.
             return;
         }
         Making::begin(scratch.path(), ".f.partial-", |_| ()).unwrap();

@@ -1,4 +1,4 @@
-//! Where one run keeps its files.
+//! Files of one run.
 
 use std::env;
 use std::fs::{self, File};
@@ -11,18 +11,18 @@ use crate::run::contain::host;
 use crate::run::store::directory;
 use crate::run::store::staging::Making;
 
-/// Where one run keeps its files; QEMU sees them by names that depend on nothing.
+/// Directory of one run's files; QEMU sees them by constant names.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     root: PathBuf,
     profile: PathBuf,
-    /// Where the plugin is, if no code may be loaded from `root`.
+    /// Directory of the plugin, if no code may be loaded from `root`.
     loadable: Option<Arc<Making>>,
 }
 
 impl Workspace {
-    /// Lays the directories out below `root`, which must be empty. Messages name `profile`, the
-    /// directory that the user asked for.
+    /// Creates the directories below `root`, which must be empty. Messages name `profile`, the directory that the
+    /// user asked for.
     ///
     /// # Errors
     /// When they cannot be written, or the plugin could be loaded from nowhere.
@@ -37,7 +37,7 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// A directory for the plugin among the temporary ones, with a link to where it will be.
+    /// Makes a temporary directory for the plugin, with a link to it.
     fn elsewhere(&self) -> Result<Making, InputError> {
         let temporary = env::temp_dir();
         let noexec = "on a file system that is mounted noexec, from which QEMU can load no plugin";
@@ -60,22 +60,22 @@ impl Workspace {
         })
     }
 
-    /// The directory that the plugin is loaded from, where that is not the run's own.
+    /// Directory that the plugin is loaded from, if that is not the run's own.
     pub(in crate::run) fn loadable(&self) -> Option<&Path> {
         self.loadable.as_deref().map(Making::path)
     }
 
-    /// The error of a file in here that cannot be written.
+    /// Error for a file in here that cannot be written.
     pub fn unwritable(&self, error: &io::Error) -> InputError {
         directory::unwritable(&self.profile, error)
     }
 
-    /// The directory that all of it lies in.
+    /// The directory that contains all of it.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// QEMU's working directory: all that semihosting may touch.
+    /// QEMU's working directory, the only one that semihosting may access.
     pub fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
     }
@@ -85,43 +85,43 @@ impl Workspace {
         self.root.join("records")
     }
 
-    /// What the firmware printed.
+    /// Console output of the firmware.
     pub fn console(&self) -> PathBuf {
         self.root.join("console.log")
     }
 
-    /// The pipe through which the console's input goes that the firmware reads by SYS_READC.
+    /// Pipe of the console's input that the firmware reads by SYS_READC.
     pub fn readc_input(&self) -> PathBuf {
         self.root.join("console.readc")
     }
 
-    /// The pipe through which the console's input goes.
+    /// Pipe of the console's input.
     pub fn console_input(&self) -> PathBuf {
         self.root.join("console.in")
     }
 
-    /// What the firmware reads from `:tt`.
+    /// File that the firmware reads from `:tt`.
     pub fn standard_input(&self) -> PathBuf {
         self.root.join("stdin")
     }
 
-    /// What QEMU itself says.
+    /// File of QEMU's own messages.
     pub fn stderr(&self) -> PathBuf {
         self.root.join("stderr")
     }
 
-    /// What QEMU itself has said: beginning and end, where it is much.
+    /// QEMU's own messages: beginning and end, if they are long.
     pub fn said(&self) -> String {
         File::open(self.stderr()).and_then(|mut file| both_ends(&mut file)).unwrap_or_default()
     }
 
-    /// Keeps what QEMU itself says from filling the disk: of a flood the beginning stays, and what comes last.
+    /// Bounds the file of QEMU's own messages: of a flood, the beginning and the latest part stay.
     pub fn bound_said(&self) {
-        // Another look is taken soon.
+        // The next check comes soon.
         let _ = bound(&self.stderr(), MOST_SAID_BYTES);
     }
 
-    /// Whether more than the last bytes could still be written here.
+    /// Whether there is still room on the disk.
     pub fn has_room(&self) -> bool {
         let probe = self.root.join("probe");
         let written = fs::write(&probe, [0; PROBE_BYTES]);
@@ -143,19 +143,19 @@ impl Workspace {
 /// Name of the plugin's library.
 const PLUGIN: &str = "plugin.so";
 
-/// What the name of a temporary directory for it begins with.
+/// Prefix of a temporary directory for it.
 const LOADABLE: &str = ".harness-plugin-";
 
-/// Room without which a disk is taken to be full.
+/// Room on a disk below which it counts as full, in bytes.
 const PROBE_BYTES: usize = 16 << 10;
 
-/// How much of each end is kept.
+/// Bytes of each end that are kept.
 const END_BYTES: u64 = 16 << 10;
 
-/// What QEMU may have said before its middle is dropped.
+/// Size of QEMU's messages at which their middle is dropped, in bytes.
 const MOST_SAID_BYTES: u64 = 16 << 20;
 
-/// Cuts a file that has become too long to its beginning. Its writer appends, and goes on from there.
+/// Cuts a file that has become too long to its beginning. Its writer appends, and continues from there.
 fn bound(path: &Path, most_bytes: u64) -> io::Result<()> {
     if fs::metadata(path)?.len() > most_bytes {
         let mut file = File::options().append(true).open(path)?;
@@ -165,7 +165,7 @@ fn bound(path: &Path, most_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Stands for what was dropped.
+/// Text in place of the dropped part.
 const DROPPED: &[u8] = b"\n[...]\n";
 
 fn both_ends(file: &mut (impl Read + Seek)) -> io::Result<String> {

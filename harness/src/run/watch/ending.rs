@@ -1,4 +1,4 @@
-//! How a run came to an end: the plugin's word first, then ours, then QEMU's.
+//! The end of a run: from the plugin's report first, then from harness's, then from QEMU's.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +14,7 @@ use crate::run::records::fault::describe_fault;
 use crate::run::records::read::Records;
 use crate::run::store::directory;
 
-/// QEMU ended, by itself or for `cause`, and there is nothing to show.
+/// Error for a QEMU that ended, by itself or for `cause`, before the firmware ran.
 pub(in crate::run) fn never_ran(status: ExitStatus, cause: Option<&End>, said: &str) -> EmulatorError {
     let what = match cause {
         Some(End::Timeout) => "QEMU had not started to run the firmware when --timeout ended it".to_owned(),
@@ -27,7 +27,7 @@ pub(in crate::run) fn never_ran(status: ExitStatus, cause: Option<&End>, said: &
     })
 }
 
-/// Puts together how a run ended: the plugin's word first, then ours, then QEMU's.
+/// Determines the end of a run: from the plugin's report first, then from harness's, then from QEMU's.
 ///
 /// # Errors
 /// When the plugin could not write its records.
@@ -76,7 +76,7 @@ pub(in crate::run) fn end(
     Ok(End::EmulatorFailed { message: if said.is_empty() { message } else { format!("{message}; it said: {said}") } })
 }
 
-/// The end of a run, where what it alone did makes a failure of a window that is complete.
+/// The end of a run, where a run without progress turns a complete window into a failure.
 pub(in crate::run) fn judged(end: End, only: &Only, records: &Records) -> End {
     let window_insns = records.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
     match &only.handler {
@@ -87,7 +87,7 @@ pub(in crate::run) fn judged(end: End, only: &Only, records: &Records) -> End {
     }
 }
 
-/// Why no instruction completes, as far as the registers show it that QEMU prints.
+/// Reason why no instruction completes, as far as QEMU's list of registers shows it.
 pub(in crate::run) fn describe_stuck(registers: &str) -> String {
     let value = |name: &str| {
         let digits = registers.split_once(&format!(" {name} "))?.1.split_whitespace().next()?;
@@ -100,7 +100,7 @@ pub(in crate::run) fn describe_stuck(registers: &str) -> String {
     }
 }
 
-/// A lock-up's cause: the fault registers that the plugin read as QEMU aborted, and QEMU's own line.
+/// Cause of a lock-up: from the fault registers that the plugin read as QEMU aborted, and from QEMU's message.
 fn lock_up(records: &Records, said: &str) -> String {
     let word = |word| records.control.get(word);
     let fault = (word(Word::Fault) == 1)
@@ -113,7 +113,7 @@ fn lock_up(records: &Records, said: &str) -> String {
             )
         })
         .flatten();
-    // "qemu: fatal: Lockup: can't escalate 3 to HardFault (current priority -1)"
+    // QEMU's line: "qemu: fatal: Lockup: can't escalate 3 to HardFault (current priority -1)"
     let line = said.lines().find_map(|line| Some(line.split_once("Lockup: ")?.1)).unwrap_or("").trim();
     let exception = line.split_once("escalate ").and_then(|(_, rest)| match rest.split(' ').next()? {
         "2" => Some("NMI"),

@@ -1,5 +1,5 @@
-//! The firmware's standard error on a terminal: the console's bytes that it printed there are shown in red. The plugin
-//! says which they are before they are printed, in a file of ranges ([`wire::errors`]).
+//! The firmware's standard error on a terminal: those bytes of the console are shown in red. The plugin writes their
+//! ranges to a file before they are printed ([`wire::errors`]).
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -7,41 +7,41 @@ use std::path::{Path, PathBuf};
 
 use wire::errors::{FILE_ENDING, RANGE_BYTES, Range};
 
-/// What switches to red, and back to the colour of the rest (ECMA-48 8.3.117).
+/// Sequences that switch to red, and back to the default colour (ECMA-48 8.3.117).
 const RED: &[u8] = b"\x1b[31m";
 const NOT_RED: &[u8] = b"\x1b[39m";
 
-/// Passes the console on, from its first byte, with its standard error in red.
+/// Passes on the console from its first byte, with standard error in red.
 #[derive(Debug)]
 pub struct Reddened<W: Write> {
     out: W,
     ranges: File,
-    /// The beginning of a range whose end has not been read.
+    /// Beginning of a range whose end has not been read.
     begun: Vec<u8>,
-    /// The ranges that are not over, in order.
+    /// Ranges that are not over, in order.
     ahead: std::collections::VecDeque<Range>,
     /// Bytes of the console that have been passed on.
     passed_bytes: u64,
     is_red: bool,
 }
 
-/// The file of ranges of this console.
+/// File of ranges that belongs to a console.
 fn ranges_of(console: &Path) -> PathBuf {
     console.with_extension(&FILE_ENDING[1..])
 }
 
 impl<W: Write> Reddened<W> {
-    /// Makes the file of ranges, which has the plugin write them, of a console that will be passed on to `out`.
+    /// Creates the file of ranges, which makes the plugin write them, for a console that will be passed on to `out`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn begin(console: &Path, out: W) -> io::Result<Reddened<W>> {
         let path = ranges_of(console);
         let ranges = File::create_new(&path).and_then(|_| File::open(&path))?;
         Ok(Reddened { out, ranges, begun: Vec::new(), ahead: Default::default(), passed_bytes: 0, is_red: false })
     }
 
-    /// Passes bytes on that are all in red, or all not.
+    /// Passes on bytes of one colour.
     fn pass(&mut self, bytes: &[u8], is_red: bool) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -57,7 +57,7 @@ impl<W: Write> Reddened<W> {
 
 impl<W: Write> Write for Reddened<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Of all that has been printed the ranges are there by now.
+        // The ranges of all printed bytes have been written by now.
         self.ranges.read_to_end(&mut self.begun)?;
         self.ahead.extend(Range::read(&self.begun));
         self.begun.drain(..self.begun.len() / RANGE_BYTES * RANGE_BYTES);
@@ -83,7 +83,7 @@ impl<W: Write> Write for Reddened<W> {
             self.pass(part, is_red)?;
             rest = after;
         }
-        // What stands still is not left red: something else may be printed on the terminal.
+        // Red is not left on while nothing is printed, since other programs may print on the terminal.
         if self.is_red {
             self.out.write_all(NOT_RED)?;
             self.is_red = false;
@@ -113,7 +113,7 @@ mod tests {
             fs::write(ranges_of(&console), [&ranges[..], &[9, 9]].concat()).unwrap();
             b"outERR+ERmore out..+".chunks(at_a_time).for_each(|chunk| reddened.write_all(chunk).unwrap());
             let shown = String::from_utf8(out).unwrap();
-            // Piece by piece the colour ends and begins again.
+            // The colour ends and begins again between pieces.
             let joined = shown.replace("\x1b[39m\x1b[31m", "");
             assert_eq!(joined, "out\x1b[31mERR+ER\x1b[39mmore out..+", "by {at_a_time}");
         }

@@ -1,4 +1,4 @@
-//! The execution of a plan: QEMU started, watched, ended; what the plugin left, and how it came to an end.
+//! Execution of a plan: starts QEMU, watches it, ends it; then reads the plugin's records, and determines the end.
 
 use std::fs::{self, File};
 use std::io::{self, Seek};
@@ -38,39 +38,39 @@ use crate::run::watch::stillness::{Still, Stillness};
 use crate::text::number::Hex;
 use crate::text::printable::printable;
 
-/// How often a running QEMU is looked at.
+/// Interval between two checks of a running QEMU.
 const GLANCE: Duration = Duration::from_millis(40);
 
-/// How long a QEMU that does not answer may take to end.
+/// Longest time for a QEMU that does not answer to end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// How often in a row a CPU that sleeps may be found to be woken by nothing, while QEMU is busy with its timers.
+/// Consecutive checks in which a sleeping CPU has nothing to wake it while QEMU handles timers.
 const TICKING: u32 = 3;
 
-/// What is said of a QEMU that is busy, executes nothing, and does not answer.
+/// Message for a busy QEMU that executes nothing and does not answer.
 const NO_ANSWER: &str = "it executes no instruction any more, and its monitor does not answer";
 
-/// How long a program may say nothing before it is asked whether it is a QEMU at all.
+/// Time without output after which a program is asked whether it is a QEMU at all.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Result of a run: what the plugin counted, and how it ended.
+/// Result of a run: the plugin's records, and the end.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Of the QEMU that ran it: `10.0.2`.
+    /// Version of the QEMU that ran it: `10.0.2`.
     pub qemu_version: String,
-    /// What the plugin left.
+    /// The plugin's records.
     pub records: Records,
-    /// How it ended.
+    /// The end of the run.
     pub end: End,
-    /// What alone the firmware did up to then.
+    /// Evidence that the run ended without progress.
     pub only: Only,
     /// Registers of devices that were read over and over, up to the end.
     pub polls: Vec<OnlyPoll>,
-    /// What the firmware counted itself.
+    /// Counts that the firmware made itself.
     pub in_target: Option<InTarget>,
-    /// Why it is not known which memory the machine has; None: it is.
+    /// Reason why the machine's memory is unknown; None: it is known.
     pub unread_memory: Option<Unread>,
-    /// How much of the input the firmware has read from `:tt`.
+    /// Bytes of the input that the firmware has read from `:tt`.
     pub read_bytes: u64,
 }
 
@@ -79,13 +79,13 @@ struct Executed {
     process: Process,
     start: Start,
     status: ExitStatus,
-    /// Why it was ended from here.
+    /// Reason why harness ended it; None: it did not.
     cause: Option<End>,
-    /// What it said itself.
+    /// Its own messages.
     said: String,
 }
 
-/// Why an emulator cannot be completed to a chip: what it lacks is all that it said.
+/// Error for an emulator that cannot be completed to a chip, with the missing part from its message.
 fn no_chip(emulator: &Path, version: &str, said: &str) -> EmulatorError {
     let missing = said.lines().next_back().unwrap_or_default();
     let missing = missing.split_once(": ").map_or(missing, |(_, missing)| missing);
@@ -98,7 +98,7 @@ fn no_chip(emulator: &Path, version: &str, said: &str) -> EmulatorError {
 }
 
 impl Plan<'_> {
-    /// Writes the files that QEMU and the plugin read, which asks for a plugin API.
+    /// Writes the files that QEMU and the plugin read, for a plugin API.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -106,7 +106,7 @@ impl Plan<'_> {
         self.prepare_for(&request::of(self)?, workspace, api)
     }
 
-    /// Writes them for a run that is asked for something else than a profile.
+    /// Writes them for another request than that of a profile.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -129,18 +129,19 @@ impl Plan<'_> {
         pipes.map(|pipe| File::options().read(true).write(true).open(pipe)).collect()
     }
 
-    /// All of the input as one file: what the firmware reads from `:tt`, which waits for nothing. QEMU shares the place
-    /// in it that was read up to.
+    /// All of the input as one file, which the firmware reads from `:tt` without waiting. QEMU shares the file's
+    /// position.
     pub(crate) fn standard_input(&self, workspace: &Workspace) -> io::Result<File> {
         let bytes: Vec<u8> = self.options.input.iter().flat_map(|input| &input.bytes).copied().collect();
         fs::write(workspace.standard_input(), bytes)?;
         File::open(workspace.standard_input())
     }
 
-    /// Runs the image to one of its ends. `glance` sees the progress now and then, `deadline` when QEMU runs.
+    /// Runs the image up to its end. `glance` gets the progress now and then; `deadline` is told when QEMU runs.
     ///
     /// # Errors
-    /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not come to run the image, [`InputError`] when the records
+    /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not run the image, [`InputError`] when the
+    /// records
     /// could not be written.
     pub fn run(
         &self,
@@ -169,7 +170,7 @@ impl Plan<'_> {
         if let (None, Some(cause)) = (&progress, &cause) {
             return Err(never_ran(status, Some(cause), &said).into());
         }
-        // What will not do as an emulator fails in many ways.
+        // An unusable emulator fails in many ways.
         let qemu_version = process.version(self.emulator)?;
         let refusal = request::refusal(&workspace.records());
         if refusal == Some(Refusal::Chip) {
@@ -209,17 +210,16 @@ impl Plan<'_> {
         let only = self.only(&records, ended_at, start.tree());
         let polls = self.polls(&records, start.tree());
         let end = ending::judged(end, &only, &records);
-        // What QEMU cannot write to the console it loses without a word.
+        // QEMU loses console output that it cannot write, without an error.
         let end = if end.is_good() && !workspace.has_room() { End::DiskFull } else { end };
         let in_target = self.mcount.map(|header| self.in_target(header, &start, &records, &end, workspace));
         let unread_memory = start.unread().cloned();
-        // Nothing was read where QEMU has another file there.
+        // Nothing was read if QEMU has another file there.
         let read_bytes = standard_input.stream_position().unwrap_or(0);
         Ok(Outcome { qemu_version, records, end, only, polls, in_target, unread_memory, read_bytes })
     }
 
-    /// Has QEMU run, once more where it takes the plugin for another API than the one that was asked for, and where it has no
-    /// sandbox.
+    /// Runs QEMU; repeats that for another plugin API, and without a sandbox, if QEMU refuses the first.
     fn execute(
         &self,
         workspace: &Workspace,
@@ -237,7 +237,7 @@ impl Plan<'_> {
             let mut start = Start::begin(self, &mut process);
             let (status, cause) = self.watch(&mut process, &mut start, workspace, glance)?;
             let said = workspace.said();
-            // A QEMU that refuses something has read nothing and written nothing else. Each thing is refused once.
+            // A QEMU that refuses something has not read or written anything else. Each feature is refused only once.
             let may_refuse = refusals < 2 && Watch::open(&workspace.records()).is_none();
             let is_refused = may_refuse
                 && (sandbox::is_refused(self.emulator, self.options.sandbox, &said)?
@@ -252,7 +252,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Reads the table that was copied as the run ended, or says why there is none.
+    /// Reads the table that was copied at the end of the run, or the reason why there is none.
     fn in_target(
         &self,
         header: &mcount::Header,
@@ -286,7 +286,7 @@ impl Plan<'_> {
         read().map_or_else(InTarget::Unread, InTarget::Table)
     }
 
-    /// Has QEMU quit. What the plugin copies where it ends a run is copied first.
+    /// Makes QEMU quit. First copies the memory that the plugin would copy.
     fn quit(
         &self,
         process: &mut Process,
@@ -294,7 +294,7 @@ impl Plan<'_> {
         workspace: &Workspace,
         watch: Option<&Watch>,
     ) -> Result<ExitStatus> {
-        // A QEMU that has not come to load the plugin might not answer for long, and has nothing to copy.
+        // A QEMU that has not loaded the plugin might not answer for long, and has nothing to copy.
         if let (Some(header), Some(_)) = (self.mcount, watch)
             && start.is_memory(&header.state)
         {
@@ -332,7 +332,7 @@ impl Plan<'_> {
                 return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(End::Timeout)));
             }
             if process.has_greeted() || started.elapsed() >= SILENCE {
-                // It may be too old, slow, or hang. A program is asked once.
+                // The program may be too old, slow, or hang. Each program is asked once.
                 process.version(self.emulator)?;
             }
             let Some(progress) = watch.as_ref().and_then(Watch::progress) else { continue };
@@ -341,11 +341,12 @@ impl Plan<'_> {
                 None => {}
                 Some(Still::Stuck) => {
                     let Some(registers) = process.ask("info registers") else {
-                        // It may be about to end: an abort takes its time where its handler has to wait.
+                        // It may be about to end: an abort takes long if its handler has to wait.
                         if let Some(status) = process.wait(LAST_WORDS)? {
                             return Ok((status, None));
                         }
-                        // A device's timer may be set anew for ever while the CPU sleeps: QEMU's lock is then never free.
+                        // A device's timer may be set again for ever while the CPU sleeps, so that QEMU's lock is
+                        // never free.
                         let end = match watch.as_ref().and_then(|watch| watch.waits_at(progress.insns)) {
                             Some(pc) => End::Asleep { pc },
                             None => End::EmulatorFailed { message: NO_ANSWER.to_owned() },
@@ -354,7 +355,8 @@ impl Plan<'_> {
                     };
                     let pc = process::program_counter(&registers).filter(|&pc| self.waiting_at(pc) == pc);
                     let Some(pc) = pc else {
-                        // About to end, or asleep while timers tick: they may wake it after a long time, and mostly never.
+                        // About to end, or asleep while timers expire, which may wake it after a long time, and
+                        // mostly never do.
                         ticking = if ticking.0 == progress { (progress, ticking.1 + 1) } else { (progress, 1) };
                         still = Stillness::default();
                         match process::program_counter(&registers).map(|pc| self.waiting_at(pc)) {
@@ -369,13 +371,13 @@ impl Plan<'_> {
                     return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(end)));
                 }
                 Some(Still::Asleep) => {
-                    // Stopped through the monitor, or waiting for a debugger (-S): it does not sleep.
+                    // Stopped through the monitor, or waiting for a debugger (-S): that is no sleep.
                     if process.ask("info status").is_some_and(|status| status.contains("paused")) {
                         still = Stillness::default();
                         continue;
                     }
                     let Some(pc) = process.ask("info registers").as_deref().and_then(process::program_counter) else {
-                        // It may be about to end: an abort takes its time where its handler has to wait.
+                        // It may be about to end: an abort takes long if its handler has to wait.
                         let status = process.wait(LAST_WORDS)?.context("QEMU does not say where the CPU sleeps")?;
                         return Ok((status, None));
                     };
@@ -386,7 +388,7 @@ impl Plan<'_> {
         }
     }
 
-    /// The address of the wait instruction, given where the CPU would go on.
+    /// Address of the wait instruction, from the address where the CPU would continue.
     fn waiting_at(&self, pc: u64) -> u64 {
         let Ok(isa) = self.choice.machine.isa.parse() else { return pc };
         let before = |sizes: [u64; 2], is_wait: fn(decode::Isa, &[u8]) -> bool| {
@@ -395,7 +397,7 @@ impl Plan<'_> {
                 code.is_some_and(|code| is_wait(isa, code))
             })
         };
-        // Newer versions of QEMU sleep at a `wfe`, too. The short one first: it may stand before a `wfi`.
+        // Newer versions of QEMU sleep at a `wfe`, too. The short form first: it may stand before a `wfi`.
         before([4, 2], decode::is_wfi).or_else(|| before([2, 4], decode::is_wfe)).unwrap_or(pc)
     }
 }

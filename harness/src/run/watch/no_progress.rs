@@ -1,4 +1,5 @@
-//! What alone the firmware did up to the end, as the plugin noted it, judged by the image and the memory tree.
+//! Detects a window that ended without progress, in one handler or polling one register, from the plugin's notes, the
+//! image and the memory tree.
 
 use std::collections::BTreeSet;
 
@@ -12,26 +13,26 @@ use crate::run::records::fault::{describe_fault, fault_address, riscv_fault};
 use crate::run::records::read::{Poll, Records};
 use crate::run::request::plan::Plan;
 
-/// Most instructions between two reads of a register that nothing but waits for it.
+/// Most instructions between two reads of a register by a loop that only waits for it.
 const POLL_INSNS: u64 = 64;
 
 /// Most instructions of a loop that is followed.
 const LOOP_INSNS: usize = 16;
 
 impl Plan<'_> {
-    /// What alone the firmware did; `pc` is where it ended, `tree` the machine's memory tree.
+    /// Evidence that a run ended without progress; `pc` is the address of the end, `tree` the machine's memory tree.
     pub(in crate::run) fn only(&self, records: &Records, pc: Option<u64>, tree: &str) -> Only {
         if records.control.get(Word::WindowOpen) == 0 {
             return Only::default();
         }
         let handler = self.only_handler(records, tree).filter(|handler| {
-            // Any handler may be what runs as a window ends, and many a fault is mended by its handler.
+            // A window may end in any handler, and many faults are recovered from by their handler.
             handler.is_fault || pc.is_some_and(|pc| self.only_loops(handler.since_insns, pc, records))
         });
         Only { handler, poll: only_poll(records, tree), standstill: None }
     }
 
-    /// The registers that were read over and over; `tree` is the machine's memory tree.
+    /// Registers that were read over and over; `tree` is the machine's memory tree.
     pub(in crate::run) fn polls(&self, records: &Records, tree: &str) -> Vec<OnlyPoll> {
         let polls = records.polls.iter().map(|&Poll { pc, address, value, since_insns, times }| OnlyPoll {
             pc,
@@ -72,8 +73,8 @@ impl Plan<'_> {
         })
     }
 
-    /// Whether nearly all that has executed since is the loop at `pc`, which goes round for ever whatever happens, but for
-    /// interrupts. A handler may have said something first; what it has started may be an application.
+    /// Whether nearly all instructions since then were the loop at `pc`, which never ends but for interrupts. The
+    /// handler may have printed something first, or may have started an application.
     fn only_loops(&self, since_insns: u64, pc: u64, records: &Records) -> bool {
         let Some(of_loop) = self.endless_loop(pc) else { return false };
         let Some(counts) = alone(records) else { return false };
@@ -82,7 +83,7 @@ impl Plan<'_> {
         insns.saturating_sub(looped) <= insns / 100
     }
 
-    /// The instructions at `pc`, where they go round for ever.
+    /// Instructions of the endless loop at `pc`, if there is one.
     fn endless_loop(&self, mut pc: u64) -> Option<BTreeSet<u64>> {
         let isa = self.choice.machine.isa.parse().ok()?;
         let mut passed = BTreeSet::new();
@@ -102,7 +103,7 @@ impl Plan<'_> {
     }
 }
 
-/// The only CPU that has executed anything.
+/// Counts of the only CPU that has executed anything; None: there are several.
 fn alone(records: &Records) -> Option<&VcpuCounts> {
     let mut busy = records.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0);
     busy.next().filter(|_| busy.next().is_none())

@@ -1,5 +1,5 @@
-//! The progress bar: how much of the window is done, how fast, and how long it still takes. Silent when stderr is not a
-//! terminal, never wider than that, and never in an output.
+//! The progress bar: share of the window, speed, and remaining time. It only appears on a terminal, never wider than
+//! that, and never in an output.
 
 use std::cell::Cell;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -14,17 +14,17 @@ use crate::text::columns::{columns, shorten};
 use crate::text::number::{group, percent};
 use crate::text::printable::printable;
 
-/// Width of a line where the terminal does not say how wide it is.
+/// Width of a line if the terminal's is unknown.
 const DEFAULT_COLUMNS: usize = 80;
 
 /// Least and most columns of the bar itself.
 const BAR_COLUMNS: (usize, usize) = (6, 30);
 
-/// How long something takes before it is said to be under way, and how often that is said then.
+/// Time before a slow operation is announced, and interval of further messages.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REDRAWN_EVERY: Duration = Duration::from_millis(200);
 
-/// A line that says what is under way, where that is known to take a while only as it does: there until it is dropped.
+/// A line that names an operation which may take long, shown after a while until it is dropped.
 #[derive(Debug)]
 pub struct Busy {
     /// Dropping it ends the thread.
@@ -33,7 +33,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Of something like `writing report.html`.
+    /// Announces an operation, such as `writing report.html`.
     pub fn new(what: &str) -> Busy {
         if !Term::stderr().is_term() {
             return Busy { stop: None, thread: None };
@@ -64,12 +64,12 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // It has nothing to say of how it ended.
+        // The thread's result does not matter.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Columns of the terminal but the last: one where that is used may go on to the next line.
+/// Columns of the terminal without the last one, since using that may start a new line.
 fn width_columns() -> usize {
     let width = Term::stderr().size_checked().map_or(DEFAULT_COLUMNS, |(_, columns)| usize::from(columns));
     width.saturating_sub(1)
@@ -83,7 +83,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// For so many runs; nothing is shown where that is not wanted.
+    /// Bars for `runs` runs; hidden unless `is_shown`.
     pub fn new(runs: usize, is_shown: bool) -> Bars {
         let all = MultiProgress::new();
         if !is_shown {
@@ -96,13 +96,13 @@ impl Bars {
         Bars { all, total }
     }
 
-    /// One more run.
+    /// Adds a bar for a run.
     pub fn add(&self, name: &str, window_insns: u64) -> Bar {
-        // It is among the others before it is first drawn: what is drawn elsewhere stays there.
+        // It is inserted before it is first drawn, since an earlier drawing would stay on the screen.
         Bar::on(self.all.insert_before(&self.total, ProgressBar::no_length()), name, window_insns)
     }
 
-    /// One run fewer to come.
+    /// Counts a finished run.
     pub fn finished(&self) {
         self.total.inc(1);
     }
@@ -124,17 +124,17 @@ pub struct Bar {
     bar: ProgressBar,
     name: String,
     window_insns: u64,
-    /// When the window was first seen to be open.
+    /// Time at which the window was first seen open.
     opened: Cell<Option<Instant>>,
 }
 
 impl Bar {
-    /// Shows a bar that is full at `window_insns`; 0: it is not known when the run ends.
+    /// Shows a bar that is full at `window_insns`; 0: the run has no known length.
     pub fn new(image_name: &str, window_insns: u64) -> Bar {
         Bar::on(ProgressBar::no_length(), image_name, window_insns)
     }
 
-    /// Shows nothing.
+    /// A bar that shows nothing.
     pub fn hidden() -> Bar {
         Bar::on(ProgressBar::hidden(), "", 0)
     }
@@ -167,7 +167,7 @@ impl Bar {
     }
 }
 
-/// The line for a run, in at most so many columns: what matters less is left out first.
+/// Text for a run, in at most `width_columns`; less important parts are left out first.
 fn line(name: &str, window_insns: u64, progress: Progress, elapsed: Duration, width_columns: usize) -> String {
     let Progress { insns, samples, window_open, .. } = progress;
     let is_measured = window_open && window_insns > 0;
@@ -178,7 +178,7 @@ fn line(name: &str, window_insns: u64, progress: Progress, elapsed: Duration, wi
         part => format!("{} left", time(Duration::from_secs_f64((seconds / part - seconds).clamp(0.0, 1e9)))),
     };
     let name = shorten(name, (width_columns / 3).max(8)).into_owned();
-    // With the place of each in the line; the first matter most.
+    // Parts with their position in the line, the most important first.
     let mut pieces = vec![
         (4, time),
         (2, format!("{:.0} MIPS", insns as f64 / 1e6 / seconds)),
@@ -207,13 +207,13 @@ fn line(name: &str, window_insns: u64, progress: Progress, elapsed: Duration, wi
     shorten(line.trim_end(), width_columns).into_owned()
 }
 
-/// A bar of so many columns.
+/// A bar of `width_columns` columns.
 fn drawn(part: f64, width_columns: usize) -> String {
     let full = ((part * width_columns as f64) as usize).min(width_columns);
     "\u{2588}".repeat(full) + &"\u{2591}".repeat(width_columns - full)
 }
 
-/// A time as one waits for it.
+/// A remaining time, in a unit that suits its length.
 fn time(duration: Duration) -> String {
     match duration.as_secs() {
         seconds @ 0..100 => format!("{seconds} s"),

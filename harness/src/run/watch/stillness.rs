@@ -1,51 +1,50 @@
-//! Stillness: how a CPU that sleeps for ever is noticed, and one that is busy for ever with nothing.
+//! Detection of a CPU that sleeps for ever, or is busy for ever without progress.
 
 use std::time::{Duration, Instant};
 
 use crate::run::qemu::process::CpuUse;
 use crate::run::records::read::Progress;
 
-/// How long nothing must have happened before a CPU is taken to be asleep for ever. The host's own
-/// account (no thread runs or wants to) makes sure of it, so this is no guess about speed.
+/// Time without any progress after which a CPU counts as asleep for ever. The host's accounting (no thread runs or is
+/// ready) confirms it, so this does not depend on speed.
 const STILLNESS: Duration = Duration::from_millis(200);
 
-/// The same where the host gives no account.
+/// Time as [`STILLNESS`], on a host without such accounting.
 const STILLNESS_UNSEEN: Duration = Duration::from_secs(5);
 
-/// How much of the host's processor QEMU must have used without one instruction being counted. Nothing that an
-/// instruction asks for takes as long, and as nothing is counted meanwhile, a profile is the same bytes.
+/// Host CPU time that QEMU must have used without any counted instruction. No instruction takes that long, and since
+/// nothing is counted meanwhile, the profile has the same bytes in every run.
 const STUCK: Duration = Duration::from_secs(3);
 
-/// The same before the first instruction: the machine may still be made.
+/// Host CPU time as [`STUCK`], before the first instruction, when the machine may still be in preparation.
 const STUCK_AT_START: Duration = Duration::from_secs(20);
 
-/// In what Linux accounts for the time of processes: USER_HZ, which is this on every processor that QEMU is built for
+/// Unit of Linux's accounting of processes: USER_HZ, which has this value on every processor that QEMU is built for
 /// (proc(5), sysconf(3)).
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What a CPU does that stands still.
+/// State of a CPU without progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum Still {
-    /// It sleeps, and nothing is left that could wake it.
+    /// Asleep, with nothing left to wake it.
     Asleep,
-    /// It is busy, and no instruction completes.
+    /// Busy, and no instruction completes.
     Stuck,
 }
 
-/// Notices that a CPU sleeps and nothing is left that could wake it: under `sleep=off` virtual time
-/// jumps to the next timer, so a guest that stands still while the host has nothing to do stays so. Also that one is
-/// busy and no instruction completes.
+/// Notices a CPU that sleeps with nothing left to wake it: under `sleep=off` virtual time jumps to the next timer, so
+/// a guest without progress on an idle host stays so. Also notices one that is busy while no instruction completes.
 #[derive(Default)]
 pub(in crate::run) struct Stillness {
     last: Option<(Progress, Option<CpuUse>)>,
     since: Option<Instant>,
-    /// What the host had used as the guest was first seen to stand still where it does.
+    /// Host CPU time when the guest was first seen without progress at its current position.
     busy_since_ticks: Option<u64>,
 }
 
 impl Stillness {
-    /// The host is only asked where the guest has stood still since the last look: asking costs, and a process
-    /// whose account is being read ends more slowly.
+    /// The host is only asked if the guest has made no progress since the last check: the question costs time, and
+    /// delays the end of a process.
     pub(in crate::run) fn look(
         &mut self,
         progress: Progress,
@@ -110,7 +109,7 @@ mod tests {
         // One instruction is progress.
         assert_eq!([look(6, 9 * second), look(6, 10 * second), look(6, 13 * second - 1)], [None; 3]);
         assert_eq!(look(6, 13 * second), Some(Still::Stuck));
-        // Before the first one the machine may still be made.
+        // Before the first instruction the machine may still be in preparation.
         assert_eq!([look(0, 20 * second), look(0, 20 * second), look(0, 39 * second)], [None; 3]);
         assert_eq!(look(0, 40 * second), Some(Still::Stuck));
     }

@@ -1,5 +1,5 @@
-//! What the firmware prints, as it prints it: a copy of the console's file while QEMU writes to it. QEMU never
-//! waits for whoever reads the copy, so the firmware runs the same with a slow reader, a fast one or none.
+//! Live copy of the firmware's output: copies the console's file while QEMU writes to it. QEMU never waits for the
+//! copy's reader, so the firmware runs the same with a slow reader, a fast one or none.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often a file that has come to its end is looked at again.
+/// Interval between two checks of a file for new content.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A thread that copies a growing file.
 #[derive(Debug)]
 pub struct Tail {
-    /// Dropped when the file does not grow any more.
+    /// Dropped when the file no longer grows.
     growing: Sender<()>,
     copying: JoinHandle<io::Result<()>>,
 }
@@ -27,8 +27,9 @@ impl Tail {
         Tail { growing, copying: thread::spawn(move || copy(&file, out, &grown)) }
     }
 
-    /// Copies the rest, now that the file is complete. A reader that does not read is waited for until
-    /// `interrupted` is set, anew: what ended the run does not cut off its output.
+    /// Copies the rest, now that the file is complete. Waits for a slow reader until `interrupted` is set again: the
+    /// interrupt that
+    /// ended the run does not cut off its output.
     ///
     /// # Errors
     /// When the file could not be read, or the copy not written. A reader that has seen enough is no error.
@@ -49,7 +50,7 @@ fn copy(path: &Path, mut out: impl Write, grown: &Receiver<()>) -> io::Result<()
     let mut file = None;
     let mut bytes = vec![0; 64 << 10];
     loop {
-        // Asked before the file is read: what was written until then is read below.
+        // Checked before the file is read, so that everything written until then is read below.
         let complete = grown.recv_timeout(GLANCE) == Err(RecvTimeoutError::Disconnected);
         if file.is_none() {
             file = match File::open(path) {
@@ -87,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what it is given where the test can see it, and says so.
+    /// Keeps its input for the test, and signals it.
     struct Kept(Arc<Mutex<Vec<u8>>>, Sender<()>);
 
     impl Write for Kept {
@@ -115,7 +116,7 @@ mod tests {
         file.write_all(b"one\r\n\0\xff").unwrap();
         arrived.recv().unwrap();
         file.write_all(&vec![b'x'; 1 << 20]).unwrap();
-        // Ctrl-C has ended the run: its output is complete all the same.
+        // Ctrl-C has ended the run; its output is complete all the same.
         tail.finish(&AtomicBool::new(true)).unwrap();
         assert!(*kept.lock().unwrap() == fs::read(&path).unwrap());
     }

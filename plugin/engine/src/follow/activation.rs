@@ -1,6 +1,6 @@
-//! Activations: which call of a function code belongs to, told by its frame and its return address as the unwind
-//! information says at that instruction. It knows what no register and no jump shows: that a function goes on in a cold
-//! part of its own, or where an exception lands.
+//! Activations: calls of a function, identified by their frame and return address, which the unwind information gives
+//! for an instruction. This finds what no register and no jump shows: that a function goes on in a separate cold
+//! part, or where an exception lands.
 
 use wire::unwind::{Base, Rule, Saved};
 
@@ -12,12 +12,12 @@ use crate::guest::{Context, Guest, Vcpu};
 pub struct Activation {
     /// Canonical frame address: the stack pointer at its entry.
     pub cfa: u64,
-    /// Where it returns to.
+    /// Its return address.
     pub return_addr: u64,
 }
 
-/// The activation at an instruction that is about to execute with these registers (`is_caller`: that has called what
-/// executes), and the registers of its caller. None: the unwind information does not say.
+/// Activation at an instruction that is about to execute with these registers, and the registers of its caller.
+/// `is_caller`: it has called the executing code. None: the unwind information does not tell.
 pub fn at(
     context: Context,
     is_caller: bool,

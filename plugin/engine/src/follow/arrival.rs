@@ -1,11 +1,12 @@
-//! Arrivals: where control has come to, and by what, so that the shadow stack of functions is what executes.
+//! Arrivals: targets of control and the way there, which keep the shadow stack equal to the executing functions.
 //!
-//! Generated code notices when a block is in another function than the last one ([`HERE`]), and keeps what a call leaves
-//! as its return address ([`LINK`]). The rest follows from where the code goes on: after a call that is active it
-//! has returned; at a function's start it has jumped there (a tail call); anywhere else it was left by a longjmp, an
-//! exception of C++ or a switch of stacks, and what is active there is told by its frame ([`super::activation`]).
+//! Generated code notices when a block is in another function than the last one ([`HERE`]), and stores a call's
+//! return address ([`LINK`]). The rest follows from the address that the code continues at. After an active call,
+//! that has returned; at a function's start, it has jumped there (a tail call). Anywhere else the last function was
+//! left by a longjmp, an exception of C++ or a switch of stacks, and its frame identifies the active function
+//! ([`super::activation`]).
 //!
-//! One arrival that cannot be told must not spoil the rest of a run: what is active is then unwound, and counted as
+//! One unexplained arrival must not spoil the rest of a run: the stack is then unwound, and counted as
 //! resynchronised.
 
 use wire::counters::{HERE, LINK, STACK_SET, here};
@@ -18,32 +19,32 @@ use crate::code::Code;
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// Most stacks that wait to go on, per vCPU; the ones that wait longest are forgotten.
+/// Most stacks per vCPU that wait to go on; the longest-waiting ones are forgotten.
 const MAX_PARKED: usize = 1024;
 
 /// Deepest stack that is unwound to resynchronise.
 const MAX_UNWOUND: usize = 1024;
 
-/// Of a call: its return address is not in the usual register.
+/// Flag of a call whose return address is not in the usual register.
 const IS_HELPER: u64 = 1;
 
-/// What [`LINK`] holds for a call that returns to `next`.
+/// Value of [`LINK`] for a call that returns to `next`.
 pub fn link(next: u64, is_helper: bool) -> u64 {
     next | if is_helper { IS_HELPER } else { 0 }
 }
 
-/// Code is about to execute its first instruction in another function than the last one was in, or after a call, a
-/// return or an exception.
+/// Handles code that is about to execute its first instruction in another function than the last one, or after a
+/// call, a return or an exception.
 pub struct Arrival<'a, V: Vcpu, C> {
     /// The exact tree.
     pub tree: &'a mut Tree,
-    /// What the vCPU executes.
+    /// State of the vCPU.
     pub core: &'a mut Core,
     /// The processor.
     pub guest: &'a mut Guest<V>,
     /// The image's code.
     pub code: &'a mut Code,
-    /// The books.
+    /// The ledger.
     pub ledger: &'a mut Ledger<C>,
 }
 
@@ -52,7 +53,7 @@ pub struct Arrival<'a, V: Vcpu, C> {
 struct Place {
     pc: u64,
     sp: u64,
-    /// All registers, where they are known already.
+    /// All registers, if known already.
     registers: Option<Context>,
 }
 
@@ -62,19 +63,19 @@ impl Place {
     }
 }
 
-/// What is known of an arrival without a call.
+/// Known properties of an arrival without a call.
 #[derive(Clone, Copy, Default)]
 struct Came {
-    /// By a jump into the middle of another function.
+    /// Whether it came by a jump into the middle of another function.
     has_crossed: bool,
-    /// On another stack than the last function, perhaps.
+    /// Whether it may be on another stack than the last function.
     has_other_stack: bool,
 }
 
 impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
-    /// At an instruction, with the registers as they are.
+    /// Handles the arrival at an instruction, with the current registers.
     pub fn here(self, pc: u64) {
-        // Most arrivals ask for no other register.
+        // Most arrivals need no other register.
         let sp = self.guest.stack_pointer();
         self.at(Place { pc, sp, registers: None });
     }
@@ -112,8 +113,8 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         self.tree.node_changed(self.core, self.ledger);
     }
 
-    /// An exception comes before the instruction at which the code was about to go on: whether a function
-    /// was just entered or left would have been noticed at that instruction.
+    /// Handles an exception before the instruction at which the code was about to continue: that instruction's
+    /// callback would have noticed an entry or exit of a function.
     pub fn before_exception(self, interrupted: Context) {
         let Core { vcpu, .. } = *self.core;
         let function = self.code.function_of(interrupted.pc);
@@ -123,7 +124,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         }
     }
 
-    /// Code was called: there is no doubt by what.
+    /// Handles a call.
     fn call(&mut self, Place { pc, sp, .. }: Place, return_addr: u64, is_helper: bool) {
         let function = self.code.function_of(pc);
         let caller = self.code.function_of(return_addr.wrapping_sub(1));
@@ -143,7 +144,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         self.push(Shadow { entry, entry_sp: sp, return_addr, is_helper, node: 0 }, entry == pc);
     }
 
-    /// Code goes on at an instruction without a call.
+    /// Handles code that continues at an instruction without a call.
     fn go_on(&mut self, at: &mut Place, came: Came) {
         let Place { pc, sp, .. } = *at;
         if let Some(index) = self.core.frames().iter().rposition(|frame| frame.returns_to(pc, sp)) {
@@ -183,7 +184,8 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         }
     }
 
-    /// Code without a name is part of the function that led there. Where none did, it is one itself.
+    /// Begins code without a name, which counts for the function that led there. If none did, it is a function
+    /// itself.
     fn begin_unnamed(&mut self, at: &mut Place) {
         let Place { pc: entry, sp: entry_sp, .. } = *at;
         if !self.core.frames().is_empty() || !self.tree.has_begun(self.core, entry) {
@@ -198,20 +200,20 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         self.push(Shadow { entry, entry_sp, return_addr, is_helper: false, node: 0 }, starts);
     }
 
-    /// A function starts by a jump, and is to return elsewhere than the one before it.
+    /// Begins a function by a jump, with another return address than the function before it.
     fn start(&mut self, shadow: Shadow, top: Shadow, at: Place, came: Came) {
         let Shadow { entry, return_addr, .. } = shadow;
         if came.has_other_stack {
-            // The start of a task or a coroutine, which may find a return address of what ran before.
+            // The start of a task or a coroutine, which may find a return address of older code.
             self.switch((top.return_addr, top.entry_sp), at, None);
             return self.push(shadow, true);
         }
         if top.return_addr == return_addr {
-            // With something left on the stack: an outermost function, or the common end of several.
+            // The stack is not empty: an outermost function, or the common end of several.
             return self.tree.replace(self.core, entry, true, self.ledger);
         }
         if self.code.function_of(return_addr.wrapping_sub(1)) == Some(top.entry) {
-            // It was given a return address by hand, or finds that of an earlier call: it would return there.
+            // Its return address was set by hand, or is that of an earlier call: it would return there.
             return self.push(shadow, true);
         }
         let same = self.core.frames().iter().rposition(|frame| frame.return_addr == return_addr);
@@ -219,19 +221,19 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
             self.truncate(index + 1);
             return self.tree.replace(self.core, entry, true, self.ledger);
         }
-        // A start that returns nowhere.
+        // A start without a return address.
         self.switch((top.return_addr, top.entry_sp), at, None);
         self.push(shadow, true);
     }
 
-    /// Code goes on in the middle of a function that the one before has not called, nor returned to.
+    /// Handles code that continues in the middle of a function that the last one has neither called nor returned to.
     fn land(&mut self, mut at: Place, entry: u64, top: Shadow, activation: Option<Activation>) {
         let Core { task, .. } = *self.core;
         if self.core.exceptions.is_empty()
             && self.core.parked.iter().any(|parked| parked.is(task, (at.pc, at.sp), activation))
         {
             self.switch((top.return_addr, top.entry_sp), at, activation);
-            // One of them less: this comes to an end.
+            // With one frame less: the recursion ends.
             return self.go_on(&mut at, Came::default());
         }
         if let Some(index) = covering(self.core.frames(), entry, at.sp) {
@@ -242,7 +244,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         self.unwind(registers);
     }
 
-    /// Makes the shadow stack what the unwind information says.
+    /// Makes the shadow stack equal to the unwound one.
     fn unwind(&mut self, at: Context) {
         let (mut found, mut next) = (Vec::new(), at);
         let keep = loop {
@@ -250,7 +252,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
             let function = self.code.function_of(next.pc.wrapping_sub(is_caller.into()));
             let told = activation::at(next, is_caller, self.guest, self.code);
             let (Some(entry), Some((activation, caller))) = (function, told) else {
-                // What is certain is that it executes, and what lies above it on the stack.
+                // The executing function is certain, and so are those above it on the stack.
                 found.extend(function.map(|entry| unknown(entry, next.sp)));
                 break self.core.frames().iter().take_while(|frame| frame.entry_sp > next.sp).count();
             };
@@ -270,7 +272,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         }
     }
 
-    /// Puts what executed aside until it goes on there, for what goes on now.
+    /// Puts the executing code aside until it continues, and makes other code current.
     fn switch(&mut self, (pc, sp): (u64, u64), at: Place, activation: Option<Activation>) {
         let Core { task, .. } = *self.core;
         let parked = &mut self.core.parked;
@@ -291,22 +293,22 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         self.tree.truncate(self.core, keep, self.ledger);
     }
 
-    /// Whether what was called in the middle of its own function is no subroutine: the return address is kept elsewhere,
+    /// Whether a call into the middle of its own function is only a far jump: the return address is kept elsewhere,
     /// and the link register only clobbered. Armv6-M has no other far jump.
     fn is_far_jump(&mut self, pc: u64) -> bool {
         self.code.place(pc, self.guest).rule.is_some_and(|rule| rule.return_addr != Saved::Register)
     }
 }
 
-/// The activation of a function that is live with this stack pointer: those above it lie below the stack pointer, or
-/// keep nothing on the stack. An outermost function may have switched its stack.
+/// Index of a function's activation that is live with this stack pointer: the activations above it lie below the
+/// stack pointer, or keep nothing on the stack. An outermost function may have switched its stack.
 fn covering(frames: &[Shadow], entry: u64, sp: u64) -> Option<usize> {
     let above = frames.iter().rposition(|frame| frame.entry_sp > sp).unwrap_or(0);
     let is_it = |index: &usize| frames[*index].entry == entry && (frames[*index].entry_sp >= sp || *index == 0);
     (above..frames.len()).rev().find(is_it)
 }
 
-/// A function that is active, of which it is not known what called it.
+/// An active function with an unknown caller.
 fn unknown(entry: u64, sp: u64) -> Shadow {
     Shadow { entry, entry_sp: sp, return_addr: 0, is_helper: false, node: 0 }
 }

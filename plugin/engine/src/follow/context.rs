@@ -1,5 +1,5 @@
-//! What each vCPU executes: a task's code, or the handlers of exceptions above it. Each of these is a context of
-//! its own, with the functions that are active in it.
+//! Contexts of each vCPU: a task's code, and the handlers of exceptions above it. Each is a context of its own, with
+//! the functions that are active in it.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::watermark::Watermark;
 use crate::guest::{Context, Taken};
 use crate::ledger::{Counters, Ledger};
 
-/// What one vCPU executes.
+/// Execution state of one vCPU.
 pub struct Core {
     /// Its number.
     pub vcpu: u32,
@@ -20,17 +20,17 @@ pub struct Core {
     pub exceptions: Vec<Active>,
     /// The code outside all exceptions; only for the exact tree.
     pub thread: Path,
-    /// Such code that something else executes in place of, the oldest first; only for the exact tree.
+    /// Contexts outside exceptions that wait while another executes, the oldest first; only for the exact tree.
     pub parked: VecDeque<Parked>,
-    /// What the exception had interrupted that has just returned; only for the exact tree.
+    /// Code that the last returned exception had interrupted; only for the exact tree.
     pub resumed: Option<Context>,
-    /// The running task, 0: none.
+    /// The running task; 0: none.
     pub task: u32,
-    /// The exception that came last, as far as it alone has executed since.
+    /// The last exception, as long as only its handler has executed since.
     pub fault: LastException,
     /// Stack use of the running task.
     pub watermark: Option<Watermark>,
-    /// The clocks and zones of what is no exception; None: they are not kept.
+    /// Clocks and zones of the contexts outside exceptions; None: they are not kept.
     contexts: Option<Contexts>,
 }
 
@@ -42,7 +42,7 @@ pub struct Active {
     pub handler: u64,
     /// The stack pointer that it started with.
     pub entry_sp: u64,
-    /// What goes on after it. None: a task that has not run yet.
+    /// The interrupted code. None: a task that has not run yet.
     pub interrupted: Option<Context>,
     /// The vCPU's instructions as it was taken.
     pub began_at: u64,
@@ -52,26 +52,26 @@ pub struct Active {
     pub nest: Nest,
     /// Its node in the exact tree.
     pub node: u32,
-    /// Another exception came before the handler's first instruction, which is still to come.
+    /// Whether another exception came before the handler's first instruction, which is still to come.
     pub is_preempted: bool,
 }
 
-/// The functions that are active in one context.
+/// Active functions of one context.
 #[derive(Default)]
 pub struct Path {
-    /// The outermost first.
+    /// Functions, the outermost first.
     pub frames: Vec<Shadow>,
     /// Its clock and open calls.
     pub calls: Calls,
 }
 
-/// Code on a stack of its own (a coroutine, a task of a kernel that is not known) which waits to go on.
+/// Code on a stack of its own (a coroutine, a task of a kernel that is not known) that waits to continue.
 pub struct Parked {
-    /// Where it goes on, and with which stack pointer.
+    /// Address at which it continues.
     pub pc: u64,
-    /// See above.
+    /// Stack pointer with which it continues.
     pub sp: u64,
-    /// The task that it is of, 0: none.
+    /// Its task; 0: none.
     pub task: u32,
     /// Its functions.
     pub path: Path,
@@ -84,9 +84,10 @@ pub struct Shadow {
     pub entry: u64,
     /// The stack pointer at its first instruction.
     pub entry_sp: u64,
-    /// Where it returns to.
+    /// Its return address.
     pub return_addr: u64,
-    /// A helper with a link register of its own, which may return with another stack pointer (millicode).
+    /// Whether it is a helper with a link register of its own, which may return with another stack pointer
+    /// (millicode).
     pub is_helper: bool,
     /// Its node in the exact tree.
     pub node: u32,
@@ -97,9 +98,9 @@ pub struct Shadow {
 pub struct Calls {
     /// Instructions of this context alone.
     pub insns: u64,
-    /// The outermost first.
+    /// Open calls, the outermost first.
     pub open: Vec<Call>,
-    /// It began before the window opened.
+    /// Whether it began before the window opened.
     pub began_before_window: bool,
 }
 
@@ -109,27 +110,28 @@ pub struct Call {
     pub entry: u64,
     /// First counter of its function's calls.
     pub slot: u32,
-    /// Length of the shadow stack that it lives with: functions that follow each other by tail calls have one.
+    /// Length of the shadow stack that it belongs to: functions that follow each other by tail calls share one
+    /// length.
     pub depth: usize,
     /// The context's clock at its entry.
     pub since: u64,
-    /// The vCPU's.
+    /// The vCPU's clock at its entry.
     pub began_at: u64,
 }
 
 impl Active {
-    /// Whether the processor has taken this very exception.
+    /// Whether this is the exception that the processor has taken.
     pub fn is(&self, taken: &Taken) -> bool {
         let Taken { number, handler, entry_sp, interrupted, .. } = *taken;
         (self.number, self.handler, self.entry_sp, self.interrupted) == (number, handler, entry_sp, interrupted)
     }
 }
 
-/// What a function may take off its caller's stack as it returns: `__gnu_mcount_nc` a word.
+/// Most bytes that a function removes from its caller's stack as it returns; `__gnu_mcount_nc` removes a word.
 const MAX_TAKEN_BYTES: u64 = 16;
 
 impl Shadow {
-    /// Whether code that goes on at `pc` with this stack pointer is what this function returns to.
+    /// Whether this function returns to code that continues at `pc` with this stack pointer.
     pub fn returns_to(&self, pc: u64, sp: u64) -> bool {
         self.return_addr == pc && (self.is_helper || sp.wrapping_sub(self.entry_sp) <= MAX_TAKEN_BYTES)
     }
@@ -139,14 +141,14 @@ impl Shadow {
         (self.entry, self.entry_sp, self.return_addr) == (other.entry, other.entry_sp, other.return_addr)
     }
 
-    /// Whether this is the activation whose frame starts there and returns there.
+    /// Whether this is the activation with that frame and return address.
     pub fn is(&self, activation: Activation) -> bool {
         (self.entry_sp, self.return_addr) == (activation.cfa, activation.return_addr)
     }
 }
 
 impl Parked {
-    /// Whether this is what goes on in a task at that pc and stack pointer, in that activation if it is known.
+    /// Whether this is the code of a task that continues at that pc and stack pointer, or in that activation.
     pub fn is(&self, task: u32, at: (u64, u64), activation: Option<Activation>) -> bool {
         let has_activation = |activation| self.path.frames.iter().any(|frame| frame.is(activation));
         self.task == task && ((self.pc, self.sp) == at || activation.is_some_and(has_activation))
@@ -154,7 +156,7 @@ impl Parked {
 }
 
 impl Core {
-    /// A vCPU of which nothing has been seen.
+    /// A vCPU that has not executed anything yet.
     pub fn new(vcpu: u32, has_contexts: bool) -> Core {
         Core {
             vcpu,
@@ -169,34 +171,34 @@ impl Core {
         }
     }
 
-    /// The context that executes.
+    /// Active functions of the executing context.
     pub fn path(&mut self) -> &mut Path {
         self.exceptions.last_mut().map_or(&mut self.thread, |active| &mut active.path)
     }
 
-    /// Functions that are active in the context that executes.
+    /// Frames of the executing context.
     pub fn frames(&mut self) -> &mut Vec<Shadow> {
         &mut self.path().frames
     }
 
-    /// Clock of the context that executes.
+    /// Clock and open calls of the executing context.
     pub fn calls(&mut self) -> &mut Calls {
         &mut self.path().calls
     }
 
-    /// A stack pointer of the running task's, outside exceptions.
+    /// Notes a stack pointer of the running task, outside exceptions.
     pub fn note_stack_pointer(&self, sp: u64, ledger: &Ledger<impl Counters>) {
         if let Some(watermark) = &self.watermark {
             watermark.note_stack_pointer(self.vcpu, sp, ledger);
         }
     }
 
-    /// What executes, as zones are told apart by it.
+    /// Executing context, as zones are counted by.
     pub fn zone_context(&self) -> ContextKind {
         self.exceptions.last().map_or(ContextKind::Task(self.task), |active| ContextKind::Exception(active.number))
     }
 
-    /// Counts what was executed since the last change of contexts for the one that executed it.
+    /// Counts the instructions since the last change of context for the context that executed them.
     pub fn advance(&mut self, ledger: &mut Ledger<impl Counters>) {
         let Some(contexts) = &mut self.contexts else { return };
         let insns = ledger.insns(self.vcpu);
@@ -210,7 +212,7 @@ impl Core {
         }
     }
 
-    /// Zones of the context that executes; None: they are not kept.
+    /// Zones of the executing context; None: they are not kept.
     pub fn nest(&mut self) -> Option<&mut Nest> {
         let contexts = self.contexts.as_mut()?;
         match self.exceptions.last_mut() {
@@ -225,13 +227,13 @@ impl Core {
         threads.chain(self.exceptions.iter().map(|active| &active.nest))
     }
 
-    /// The innermost zone, as samples name it; 0: none.
+    /// Innermost zone as samples name it; 0: none.
     pub fn zone_path(&self) -> u32 {
         let thread = self.contexts.as_ref().and_then(|contexts| contexts.threads.get(&self.task));
         self.exceptions.last().map(|active| &active.nest).or(thread).map_or(0, Nest::path)
     }
 
-    /// The window opens: what is under way began before it.
+    /// Opens the window: everything under way began before it.
     pub fn restart(&mut self) {
         self.fault.restart();
         if let Some(contexts) = &mut self.contexts {

@@ -1,4 +1,4 @@
-//! Devices that are asked over and over: firmware that waits for a bit which never comes looks busy otherwise.
+//! Polled devices: firmware that waits for a bit which never comes would look busy otherwise.
 
 use rustc_hash::FxHashMap;
 use wire::control::Word;
@@ -6,18 +6,18 @@ use wire::definition::Definition;
 
 use crate::ledger::{Counters, Ledger};
 
-/// Most instructions between two reads of a register in a loop that does nothing but wait for it.
+/// Most instructions between two reads of a register in a loop that only waits for it.
 const MOST_INSNS_PER_READ: u64 = 4096;
 
-/// Most registers that the harness is told of.
+/// Most registers that are reported to the harness.
 const MAX_TOLD: usize = 64;
 
-/// The reads of devices that have been repeated.
+/// Repeated reads of devices.
 #[derive(Default)]
 pub struct DevicePoll {
-    /// The one since which nothing else has been done to any device.
+    /// The read since which no other access of a device was made.
     alone: Option<Poll>,
-    /// By instruction: each that has read the same from one register since it first did.
+    /// Reads by instruction, for each that has read one value from one register only.
     by_pc: FxHashMap<u64, Poll>,
 }
 
@@ -37,7 +37,7 @@ impl Poll {
 }
 
 impl DevicePoll {
-    /// An instruction has read a device, after so many instructions.
+    /// Notes a read of a device, at instruction `insns`.
     pub fn read(&mut self, pc: u64, address: u64, value: u64, insns: u64) {
         let first = Poll { pc, address, value, since_insns: insns, times: 0 };
         for poll in [self.alone.get_or_insert(first), self.by_pc.entry(pc).or_insert(first)] {
@@ -48,17 +48,17 @@ impl DevicePoll {
         }
     }
 
-    /// A device has been written to.
+    /// Notes a write to a device.
     pub fn forget(&mut self) {
         self.alone = None;
     }
 
-    /// The window opens.
+    /// Opens the window.
     pub fn restart(&mut self) {
         *self = DevicePoll::default();
     }
 
-    /// Lets the harness know of the register that alone has been read.
+    /// Reports the only register that was read.
     pub fn note(&self, ledger: &Ledger<impl Counters>) {
         let Some(Poll { pc, address, value, since_insns, times }) = self.alone else { return };
         ledger.say(Word::PollAddress, address);
@@ -68,7 +68,7 @@ impl DevicePoll {
         ledger.say(Word::PollTimes, times);
     }
 
-    /// Lets the harness know of all that have been read often, to an end after so many instructions.
+    /// Reports all registers that were read often, up to instruction `insns`.
     pub fn note_all(&self, insns: u64, ledger: &mut Ledger<impl Counters>) {
         let is_often = |poll: &&Poll| {
             poll.times > 1 && insns.saturating_sub(poll.since_insns) / poll.times <= MOST_INSNS_PER_READ

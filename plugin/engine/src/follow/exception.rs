@@ -1,8 +1,8 @@
-//! Exceptions: which are active, and what each interrupted.
+//! Exceptions that are active, and the code that each interrupted.
 //!
-//! A callback at each handler's first instruction notes the interrupted code's registers: hardware saved
-//! them (Cortex-M) or they are all still there (RISC-V). With that a stack crosses into the interrupted
-//! code whatever the handler has done since, in assembly without unwind information or on another stack.
+//! A callback at each handler's first instruction notes the interrupted code's registers: hardware saved them
+//! (Cortex-M) or they are all still there (RISC-V). With that a stack crosses into the interrupted code, even from a
+//! handler in assembly without unwind information, or on another stack.
 
 use wire::counters::{EXCEPTIONS, HERE, LINK};
 use wire::definition::SpanKind;
@@ -16,10 +16,10 @@ use crate::code::Code;
 use crate::guest::{Guest, Taken, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// More exceptions than ever nest: a handler that faults at its start for ever does not fill memory.
+/// Most nested exceptions, more than ever occur: a handler that always faults at its start must not fill memory.
 const MAX_NESTED: usize = 256;
 
-/// At the start of an exception's handler.
+/// Handles the start of an exception's handler.
 pub fn enter(
     core: &mut Core,
     mut tree: Option<&mut Tree>,
@@ -34,7 +34,7 @@ pub fn enter(
         tree.spans.handler_starts(core.vcpu, taken.number, guest, ledger);
     }
     if taken.below.is_none() {
-        // A loop to the handler's start, or a trap at the handler's first instruction, is no deeper one.
+        // A loop to the handler's start, or a trap at the handler's first instruction, nests no deeper.
         if core.exceptions.last().is_some_and(|top| top.is(&taken)) {
             return;
         }
@@ -67,7 +67,7 @@ fn push(
 ) {
     let Taken { number, handler, entry_sp, interrupted, below } = taken;
     if let Some(below) = below {
-        // What the frame does not name has returned, or this one follows it without a return between them
+        // Exceptions that the frame does not name have returned, or this one follows without a return between them
         // (tail-chaining).
         let named = core.exceptions.iter().rposition(|active| active.number == below);
         end(core, tree.as_deref_mut(), named.map_or(0, |index| index + 1), ledger);
@@ -97,7 +97,7 @@ fn push(
     changed(core, tree, ledger);
 }
 
-/// Forgets the exceptions that have returned unseen, where the processor says which one is active.
+/// Removes exceptions that have returned unseen, if the processor tells which one is active.
 pub fn leave(
     core: &mut Core,
     mut tree: Option<&mut Tree>,
@@ -109,7 +109,7 @@ pub fn leave(
     }
     let Some(number) = guest.active_exception() else { return };
     let sp = guest.stack_pointer();
-    // In a handler the stack pointer is at or below where it started; number 0 is in none.
+    // In a handler the stack pointer is at or below its start value; number 0 means no handler.
     let live = |active: &Active| number != 0 && active.number == number && sp <= active.entry_sp;
     if core.exceptions.last().is_some_and(live) {
         return;
@@ -123,7 +123,7 @@ pub fn leave(
     changed(core, tree, ledger);
 }
 
-/// At an instruction that returns from the innermost exception, which is about to execute.
+/// Handles the return instruction of the innermost exception, before it executes.
 pub fn trap_return(core: &mut Core, mut tree: Option<&mut Tree>, ledger: &mut Ledger<impl Counters>) {
     core.advance(ledger);
     if let Some(tree) = &mut tree {
@@ -139,7 +139,7 @@ pub fn trap_return(core: &mut Core, mut tree: Option<&mut Tree>, ledger: &mut Le
     changed(core, tree, ledger);
 }
 
-/// Only the outermost `keep` exceptions are still active. What their handlers called has ended with them.
+/// Ends all exceptions but the outermost `keep`, with the functions that their handlers called.
 fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut Ledger<impl Counters>) {
     while core.exceptions.len() > keep {
         if let Some(tree) = &mut tree {
@@ -160,11 +160,11 @@ fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut L
     }
 }
 
-/// Lets generated code and the records know.
+/// Informs generated code and the records of a change.
 fn changed(core: &Core, tree: Option<&mut Tree>, ledger: &mut Ledger<impl Counters>) {
     ledger.set(EXCEPTIONS, core.vcpu, core.exceptions.len() as u64);
     if let Some(tree) = tree {
-        // The handler may be in the very function that it interrupted.
+        // The handler may be in the same function that it interrupted.
         ledger.set(HERE, core.vcpu, 0);
         tree.node_changed(core, ledger);
     }

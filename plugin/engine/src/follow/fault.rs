@@ -1,8 +1,8 @@
-//! The exception that came last, as far as nothing but its handler has executed since: firmware that has faulted and
-//! will never do anything else again looks busy otherwise.
+//! The last exception, as long as only its handler has executed since: firmware that has faulted for good would look
+//! busy otherwise.
 //!
-//! A handler that returns to the instruction that faulted, which faults again, is the same exception once more; so is
-//! one that faults itself before it returns. That nothing else has executed between is proved by the clock.
+//! A handler that returns to an instruction which faults again has the same exception once more; so has one that
+//! faults itself before it returns. The clock proves that nothing else has executed in between.
 
 use decode::{Flow, decode};
 use wire::control::Word;
@@ -12,34 +12,34 @@ use crate::code::Code;
 use crate::guest::{Context, Guest, Taken, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// See the module.
+/// The last exception, if any; see the module.
 #[derive(Default)]
 pub struct LastException(Option<Entry>);
 
-/// An exception that has come.
+/// An exception with its repetitions.
 struct Entry {
-    /// The one that came last, and what it interrupted.
+    /// Number of the last one; the code that it interrupted follows.
     number: u64,
     handler: u64,
     interrupted: Option<Context>,
     entry_sp: u64,
-    /// What the processor says of the first, if it is a fault.
+    /// Fault information of the first one, if it is a fault.
     fault: Option<Vec<(Word, u64)>>,
-    /// The first one's.
+    /// Number of the first one.
     first_number: u64,
     first_handler: u64,
     first_pc: u64,
     since_insns: u64,
     times: u64,
-    /// The clock where the handler was last seen at its start.
+    /// Clock at the last known start of the handler.
     seen_insns: u64,
-    /// The clock where the handler last may have returned.
+    /// Clock at the handler's last possible return.
     returned_insns: Option<u64>,
-    /// Its first instruction jumps to itself.
+    /// Whether its first instruction jumps to itself.
     stays: bool,
 }
 
-/// Most instructions of a loop that a handler consists of.
+/// Most instructions of a handler that is only a loop.
 const LOOP_INSNS: u64 = 16;
 
 impl Entry {
@@ -48,18 +48,18 @@ impl Entry {
         (self.number, self.handler, self.entry_sp, self.interrupted) == (number, handler, entry_sp, interrupted)
     }
 
-    /// Whether nothing has executed since it returned but what it returned to.
+    /// Whether only the instruction that it returned to has executed since its return.
     fn has_just_returned(&self, insns: u64) -> bool {
         self.returned_insns.is_some_and(|at| insns.saturating_sub(at) <= 1)
     }
 
-    /// Whether it has come several times, and its handler has not taken longer yet than it usually did.
+    /// Whether it has come several times, and the handler has taken no longer yet than usual.
     fn comes_again(&self, insns: u64) -> bool {
         let usual = self.seen_insns.saturating_sub(self.since_insns).checked_div(self.times - 1);
         usual.is_some_and(|usual| insns.saturating_sub(self.seen_insns) <= 2 * usual)
     }
 
-    /// Lets the harness know.
+    /// Reports the exception to the harness.
     fn note(&self, ledger: &Ledger<impl Counters>) {
         ledger.say(Word::ExceptionNumber, self.first_number);
         ledger.say(Word::ExceptionHandler, self.first_handler);
@@ -72,8 +72,8 @@ impl Entry {
         ledger.say(Word::ExceptionTimes, self.times);
     }
 
-    /// Whether the handler has only jumped to its own start, as that of many a vendor does for ever. One whose first
-    /// instruction was interrupted by the exception itself has not come to a jump.
+    /// Whether the handler has only jumped to its own start, as many vendors' handlers do for ever. A handler whose
+    /// first instruction was interrupted by the exception itself has not jumped.
     fn goes_round(&self, insns: u64) -> bool {
         let traps_itself = self.interrupted.is_some_and(|interrupted| interrupted.pc == self.handler);
         !traps_itself && self.returned_insns.is_none() && insns.saturating_sub(self.seen_insns) <= LOOP_INSNS
@@ -81,7 +81,7 @@ impl Entry {
 }
 
 impl LastException {
-    /// A handler starts. Whether it does: it may only have jumped to its own start.
+    /// Handles the start of a handler. Returns false if it has only jumped to its own start.
     pub fn enter(
         &mut self,
         vcpu: u32,
@@ -110,12 +110,12 @@ impl LastException {
                 && is_same
                 && insns.saturating_sub(returned) <= 1
             {
-                // What it returned to has started, and nothing after that.
+                // The instruction that it returned to has started, and none after that.
                 return true;
             }
             match taken.below {
                 Some(below) => below == last.number,
-                // Where the processor does not say so, handlers may be left by a jump to where the firmware goes on.
+                // If the processor does not tell, handlers may be left by a jump to where the firmware continues.
                 None => {
                     let in_handler = interrupted.and_then(|context| code.function_of(context.pc));
                     let in_handler = in_handler.is_some() && in_handler == code.function_of(last.handler);
@@ -149,14 +149,14 @@ impl LastException {
         true
     }
 
-    /// The handler may be about to return, at an instruction that the clock has counted.
+    /// Notes an instruction, counted by the clock, at which the handler may return.
     pub fn may_return(&mut self, vcpu: u32, ledger: &Ledger<impl Counters>) {
         if let Some(last) = &mut self.0 {
             last.returned_insns = Some(ledger.insns(vcpu));
         }
     }
 
-    /// The window opens: what came before it has executed since its start.
+    /// Opens the window: counting starts again there.
     pub fn restart(&mut self) {
         if let Some(last) = &mut self.0 {
             (last.since_insns, last.seen_insns, last.times) = (0, 0, 1);
@@ -164,18 +164,18 @@ impl LastException {
         }
     }
 
-    /// The handler that came last, and the stack pointer that it started with.
+    /// Address of the last handler, and its first stack pointer.
     pub fn handler(&self) -> Option<(u64, u64)> {
         self.0.as_ref().map(|last| (last.handler, last.entry_sp))
     }
 
-    /// Lets the harness know, where nothing else has executed up to the end. `has_left`: the stack says that the
-    /// handler was left by a jump, if it was entered on it.
+    /// Reports the exception if nothing else has executed up to the end. `has_left`: by the stack, the handler was
+    /// left by a jump, if it was active.
     pub fn note(&self, vcpu: u32, has_left: bool, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
         let Some(last) = &self.0 else { return };
         let is_active = match guest.active_exception() {
             Some(number) => number == last.number,
-            // Code that asks whether something is there gives traps a place to go on at, and takes it back.
+            // Code that probes for a device gives traps another handler for a moment.
             None => last.returned_insns.is_none() && guest.epoch_without_exception(last.handler).is_none(),
         };
         if is_active && !has_left || last.has_just_returned(ledger.insns(vcpu)) {
@@ -185,8 +185,9 @@ impl LastException {
         }
     }
 
-    /// The same where the host ends the run: the processor cannot be asked then, so that only faults are noted whose
-    /// handler has certainly not been left. `by_jump`: an exception can only be left by a return, which is seen.
+    /// Reports it as [`LastException::note`] does, where the host ends the run and the processor's state cannot be
+    /// read. Only faults are reported whose handler has certainly not been left. `by_jump`: exceptions return only by
+    /// jumps, which are noticed.
     pub fn note_unasked(&self, vcpu: u32, by_jump: bool, ledger: &Ledger<impl Counters>) {
         let Some(last) = self.0.as_ref().filter(|last| last.fault.is_some()) else { return };
         let insns = ledger.insns(vcpu);

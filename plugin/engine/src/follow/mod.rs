@@ -1,4 +1,4 @@
-//! What executes: which task, which exceptions above it, which functions in each of them.
+//! Execution state: the task, the exceptions above it, and the functions in each of them.
 //!
 //! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`],
 //! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`], [`watched`].
@@ -33,30 +33,30 @@ use task::Tasks;
 use tree::Tree;
 use zone::Zones;
 
-/// All that is followed.
+/// State of everything that is followed.
 pub struct Follow {
-    /// By vCPU.
+    /// State of each vCPU.
     pub cores: Vec<Core>,
     /// The exact call tree, when asked for.
     pub tree: Option<Tree>,
-    /// The firmware's tasks, where its kernel is known.
+    /// Tasks of the firmware's kernel; None: no kernel is known.
     pub tasks: Option<Tasks>,
-    /// The tasks of its executors, where it has some.
+    /// Tasks of the firmware's executors, if it has any.
     pub polls: Option<Polls>,
-    /// The spans that were asked for.
+    /// Spans that `--span` asked for.
     pub betweens: Betweens,
-    /// What the firmware names itself, where it does.
+    /// Zones, phases and marks of the firmware, if it has any.
     pub zones: Option<Zones>,
-    /// Each context's instructions are counted as they execute.
+    /// Whether each context's instructions are counted as they execute.
     pub has_contexts: bool,
-    /// Masked interrupts, where the timeline has them and the tree does not follow them.
+    /// Masked interrupts, if the timeline needs them and the tree does not follow them.
     masks: Option<Spans>,
-    /// The device that is asked over and over.
+    /// The device that is polled over and over.
     pub device: DevicePoll,
 }
 
 impl Follow {
-    /// Nothing has executed yet, on so many vCPUs.
+    /// Initial state of `vcpus` vCPUs.
     pub fn new(request: &Request, vcpus: u32, ledger: &mut Ledger<impl Counters>) -> Follow {
         let has_timeline = request.timeline.is_some();
         let has_contexts = !request.events.is_empty() || request.slice_insns.is_some() || has_timeline;
@@ -73,24 +73,24 @@ impl Follow {
         }
     }
 
-    /// What follows masked interrupts, where something does.
+    /// Tracker of masked interrupts, if there is one.
     pub fn masks(&mut self) -> Option<&mut Spans> {
         self.tree.as_mut().map(|tree| &mut tree.spans).or(self.masks.as_mut())
     }
 
-    /// The same where that is not the tree, which sees handlers begin and end by itself.
+    /// The tracker without the tree, which notices handlers by itself.
     pub fn masks_alone(&mut self) -> Option<&mut Spans> {
         self.masks.as_mut()
     }
 
-    /// A switch of tasks is asked for, or no more, by a store to the interrupt controller.
+    /// Notes a store to the interrupt controller that asks for a switch of tasks, or cancels it.
     pub fn pend_switch(&mut self, vcpu: u32, is_pending: bool) {
         if let Some(tasks) = &mut self.tasks {
             tasks.pend(&self.cores[vcpu as usize], is_pending);
         }
     }
 
-    /// What is under way as the timeline begins.
+    /// Writes the tasks, exceptions and zones that are under way as the timeline begins.
     pub fn open_timeline(&self, ledger: &mut Ledger<impl Counters>) {
         for core in &self.cores {
             if core.task != 0 {
@@ -102,19 +102,19 @@ impl Follow {
         }
     }
 
-    /// Forgets the exceptions of a vCPU that have returned unseen.
+    /// Removes exceptions of a vCPU that have returned unseen.
     pub fn leave_exceptions(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         exception::leave(&mut self.cores[vcpu as usize], self.tree.as_mut(), guest, ledger);
     }
 
-    /// Looks whether the task of a vCPU has been switched unseen.
+    /// Checks whether a vCPU's task was switched unseen.
     pub fn check_task(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         if let Some(tasks) = &mut self.tasks {
             tasks.check(&mut self.cores[vcpu as usize], self.tree.as_mut(), guest, ledger);
         }
     }
 
-    /// At the start of a task's function.
+    /// Handles the start of a polled task's function.
     pub fn begin_poll(
         &mut self,
         vcpu: u32,
@@ -129,7 +129,7 @@ impl Follow {
         }
     }
 
-    /// Where such a function may have returned to.
+    /// Handles an address that such a function may have returned to.
     pub fn end_poll(&mut self, vcpu: u32, pc: u64, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         self.leave_exceptions(vcpu, guest, ledger);
         if let Some(polls) = &mut self.polls {
@@ -137,25 +137,25 @@ impl Follow {
         }
     }
 
-    /// What would wake a vCPU from a `wfe` is about to execute.
+    /// Handles an instruction that would wake a vCPU from a `wfe`, before it executes.
     pub fn wake(&self, vcpu: u32, ledger: &Ledger<impl Counters>) {
         let task = self.cores[vcpu as usize].task;
         let idles = self.tasks.as_ref().is_some_and(|tasks| tasks.is_idle(task));
         event::wake(vcpu, idles, ledger);
     }
 
-    /// The task that a vCPU runs, its place in the exact tree, and its innermost zone, for a sample; 0: none.
+    /// A vCPU's task, node in the exact tree, and innermost zone, for a sample; 0: none.
     pub fn place(&mut self, vcpu: u32, ledger: &mut Ledger<impl Counters>) -> (u32, u32, u32) {
         let core = &self.cores[vcpu as usize];
         (core.task, self.tree.as_mut().map_or(0, |tree| tree.node(core, ledger)), core.zone_path())
     }
 
-    /// Counts what was executed so far for the contexts that executed it.
+    /// Counts the instructions so far for the contexts that executed them.
     pub fn advance(&mut self, ledger: &mut Ledger<impl Counters>) {
         self.cores.iter_mut().for_each(|core| core.advance(ledger));
     }
 
-    /// The window opens: what is under way began before it.
+    /// Opens the window: everything under way began before it.
     pub fn restart(&mut self, ledger: &Ledger<impl Counters>) {
         for core in &mut self.cores {
             core.restart();

@@ -1,4 +1,4 @@
-//! Nests: the zones that are under way in one context, each within the one before, and the context's own clock, which
+//! Nests of zones: the zones under way in one context, each within the one before, and the context's own clock, which
 //! stands still while others execute.
 
 use std::ops::Range;
@@ -15,11 +15,11 @@ use crate::ledger::{Counters, Ledger};
 pub struct Nest {
     /// Instructions of this context alone.
     pub insns: u64,
-    /// The outermost first.
+    /// Zones under way, the outermost first.
     pub open: Vec<Open>,
-    /// Counter of a task's instructions, once it has some.
+    /// Counter of a task's instructions, once it has any.
     pub(super) slot: Option<u32>,
-    /// The zone that was under way where the context began, as samples name it; 0: none.
+    /// Zone that was under way where the context began, as samples name it; 0: none.
     pub base: u32,
 }
 
@@ -27,34 +27,34 @@ pub struct Nest {
 pub struct Open {
     /// Number of its name.
     pub name: u32,
-    /// Number of its scope, 0: it is not known, or none.
+    /// Number of its scope; 0: unknown, or none.
     pub scope: u32,
-    /// It is a scope of the code, which its frame tells.
+    /// Whether it is a scope of the code, which its frame identifies.
     pub is_scope: bool,
-    /// The event that began it, and the stack pointer there.
+    /// Address of the event that began it.
     pub pc: u64,
-    /// See above.
+    /// Stack pointer at that event.
     pub sp: u64,
     /// First of its counters.
     pub slot: u32,
-    /// The context's clock as it began, and the vCPU's.
+    /// The context's clock as it began.
     pub since: u64,
-    /// See above.
+    /// The vCPU's clock as it began.
     pub began_at: u64,
-    /// Instructions of the zones within that are over.
+    /// Instructions of inner zones that have ended.
     pub within_insns: u64,
-    /// As samples name it.
+    /// Path of the zone, as samples name it.
     pub path: u32,
-    /// It began before the window opened.
+    /// Whether it began before the window opened.
     pub began_before_window: bool,
 }
 
-/// The contexts of one vCPU that are no exceptions', and how far all have been counted.
+/// Contexts of one vCPU outside exceptions, and the clock up to which all contexts are counted.
 #[derive(Default)]
 pub struct Contexts {
-    /// By task.
+    /// Nests by task.
     pub threads: FxHashMap<u32, Nest>,
-    /// The vCPU's instructions that contexts have been given.
+    /// The vCPU's instructions that have been counted for contexts.
     pub counted_insns: u64,
     /// Counters of exceptions, by number.
     exceptions: FxHashMap<u64, u32>,
@@ -75,7 +75,7 @@ impl Contexts {
         ledger.add(slot, vcpu, insns);
     }
 
-    /// Counts instructions of a task, or of what is none's.
+    /// Counts instructions of a task, or of code outside all tasks.
     pub fn count_task(&mut self, task: u32, vcpu: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
         let nest = self.threads.entry(task).or_default();
         nest.insns += insns;
@@ -86,18 +86,18 @@ impl Contexts {
 }
 
 impl Nest {
-    /// The innermost zone as samples name it.
+    /// Innermost zone, as samples name it.
     pub fn path(&self) -> u32 {
         self.open.last().map_or(self.base, |open| open.path)
     }
 
-    /// The zones from the `keep`-th on were left without their ends.
+    /// Ends the zones from the `keep`-th on, which were left without their ends.
     pub fn abandon(&mut self, keep: usize, vcpu: u32, ledger: &mut Ledger<impl Counters>) {
         self.abandon_some(keep..self.open.len(), vcpu, ledger);
     }
 
-    /// The same of a zone whose code was left, at this place: of those that began after it, the ones within its frame went
-    /// with it. What began nearer to the stack's start did so later, and goes on.
+    /// Ends a zone whose code was left, and zones that began after it within its frame. A zone that began nearer to
+    /// the stack's start did so later, and goes on.
     pub fn abandon_frame(&mut self, index: usize, vcpu: u32, ledger: &mut Ledger<impl Counters>) {
         let sp = self.open[index].sp;
         let after = self.open[index..].iter().position(|open| open.sp > sp);
@@ -112,14 +112,14 @@ impl Nest {
                 ledger.add(open.slot + ZoneCounter::Left as u32, vcpu, 1);
                 ledger.add(open.slot + ZoneCounter::Open as u32, vcpu, u64::MAX);
             }
-            // What was within is within the next one, whose own it is not.
+            // Instructions of inner zones are not the outer zone's own.
             if let Some(outer) = index.checked_sub(1).and_then(|outer| self.open.get_mut(outer)) {
                 outer.within_insns += open.within_insns;
             }
         }
     }
 
-    /// The innermost zone ends here.
+    /// Ends the innermost zone here.
     pub fn close(&mut self, vcpu: u32, ledger: &Ledger<impl Counters>) {
         let Some(open) = self.open.pop() else { return };
         let insns = self.insns - open.since;
@@ -154,7 +154,7 @@ impl Nest {
         }
     }
 
-    /// The window opens: what is under way began before it.
+    /// Opens the window: zones under way began before it.
     pub fn restart(&mut self) {
         self.open.iter_mut().for_each(|open| open.began_before_window = true);
     }

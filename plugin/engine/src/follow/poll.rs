@@ -1,10 +1,11 @@
-//! Tasks without stacks: futures that an executor polls. One goes on from the call of its function to that call's
+//! Tasks without stacks: futures that an executor polls. A task executes from the call of its function to that call's
 //! return.
 //!
-//! The function names the task, what its argument points to tells several of one function apart. An interrupt in it is
-//! above it; an executor that runs in an interrupt polls its tasks within those that it interrupted.
+//! The function names the task; the object that its argument points to distinguishes tasks of one function. An
+//! interrupt of a task is above it; an executor that runs in an interrupt polls its tasks within the interrupted
+//! ones.
 //!
-//! The return is seen where it leads: blocks after calls compare their address with the one that is awaited.
+//! The return is noticed at its target: blocks after calls compare their address with the one that is awaited.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +20,17 @@ use super::tree::Tree;
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// The tasks of one vCPU's executors.
+/// Tasks of one vCPU's executors.
 pub struct Polls {
     /// Names of the tasks, by their functions.
     names: BTreeMap<u64, String>,
     /// Tasks by function and argument.
     known: FxHashMap<(u64, u64), u32>,
-    /// First counter of each, by id.
+    /// First counter of each task, by id.
     slots: Vec<u32>,
     /// Polls that have begun, the innermost last.
     open: Vec<Open>,
-    /// Instructions when the innermost one began or went on, or when there was none any more.
+    /// Clock when the innermost poll began or continued, or when the last one ended.
     since: u64,
 }
 
@@ -39,12 +40,12 @@ struct Open {
     task: u32,
     sp: u64,
     return_addr: u64,
-    /// The exception in whose handler it is; 0: in none. None: the processor does not say.
+    /// The exception in whose handler it is; 0: none. None: the processor does not tell.
     exception: Option<u64>,
 }
 
 impl Polls {
-    /// None yet. None at all: the firmware has no such tasks, or others that count.
+    /// No poll yet. None: the firmware has no such tasks, or a kernel whose tasks are followed instead.
     pub fn new(request: &Request, vcpus: u32) -> Option<Polls> {
         let is_followed = !request.polls.is_empty() && request.kernel.is_none() && vcpus == 1;
         is_followed.then(|| Polls {
@@ -61,7 +62,7 @@ impl Polls {
         self.names.contains_key(&pc)
     }
 
-    /// At the start of a task's function, before it is counted.
+    /// Handles the start of a task's function, before it is counted.
     pub fn begin(
         &mut self,
         core: &mut Core,
@@ -80,14 +81,14 @@ impl Polls {
         if self.open.last() == Some(&open) {
             return;
         }
-        // What began at or below this stack pointer has been left otherwise than by a return.
+        // A poll that began at or below this stack pointer was left without a return.
         while self.open.pop_if(|below| below.exception == exception && below.sp <= sp).is_some() {}
         self.open.push(open);
         self.switch(core, tree, ledger);
         self.count(task, TaskCounter::Switches, 1, ledger);
     }
 
-    /// Where the innermost poll returns to, before that is counted.
+    /// Handles the return of the innermost poll, before its target is counted.
     pub fn end(
         &mut self,
         core: &mut Core,
@@ -102,7 +103,7 @@ impl Polls {
         }
     }
 
-    /// The innermost poll is another one.
+    /// Makes another poll the innermost one.
     fn switch(&mut self, core: &mut Core, tree: Option<&mut Tree>, ledger: &mut Ledger<impl Counters>) {
         core.advance(ledger);
         if let Some(tree) = tree {
@@ -146,7 +147,7 @@ impl Polls {
         task
     }
 
-    /// The window opens: what is polled began before.
+    /// Opens the window: polls under way began before it.
     pub fn restart(&mut self, ledger: &Ledger<impl Counters>) {
         self.since = 0;
         ledger.set(counters::TASK_SINCE, 0, 0);

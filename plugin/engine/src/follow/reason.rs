@@ -1,7 +1,7 @@
-//! Why a task executes no more: what the kernel's own lists say of it at the switch.
+//! Reasons why tasks stop, from the kernel's own lists at the switch.
 //!
-//! A task that could go on has given way itself, or an interrupt has made another one execute: where the switch was
-//! asked for tells. What cannot be told is [`Why::Unknown`].
+//! A task that is still ready has yielded, or an interrupt has made another one execute: the place of the request for
+//! the switch tells. An undetermined reason is [`Why::Unknown`].
 
 use std::collections::HashMap;
 
@@ -13,36 +13,36 @@ use super::context::Core;
 use crate::guest::{Guest, PENDSV, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// Most objects that are told apart: firmware may make and delete them for ever.
+/// Most objects that are distinguished: firmware may make and delete them for ever.
 const MAX_OBJECTS: usize = 1 << 16;
 
-/// Other lists of waiting tasks are in the order of priorities, of which there are less; in those of event groups items
-/// have flags (taskEVENT_LIST_ITEM_VALUE_IN_USE, of 16 bits at least).
+/// Least flag value in the items of an event group's list (taskEVENT_LIST_ITEM_VALUE_IN_USE, of 16 bits at least).
+/// Other lists of waiting tasks are ordered by priorities, which are smaller.
 const LEAST_FLAGS: u64 = 1 << 15;
 
 /// RISC-V: an environment call is a synchronous exception of one of these causes, one for each privilege.
 const ECALLS: std::ops::RangeInclusive<u64> = 8..=11;
 
-/// What tells why tasks stop.
+/// The kernel's lists, and what they tell of a stopped task.
 pub struct Reasons {
     waits: Waits,
-    /// What being in a list says, by its address.
+    /// State of a task in a list, by the list's address.
     lists: HashMap<u64, State>,
-    /// Numbers of objects, by the list of those who wait and what they are.
+    /// Numbers of objects, by the list of waiting tasks and the object's kind.
     objects: HashMap<(u64, ObjectKind), u32>,
-    /// By vCPU: the switch that is to come was asked for by a task, or in an interrupt.
+    /// Origin of the requested switch, by vCPU: true for a task, false for an interrupt.
     asked_by_task: Vec<Option<bool>>,
 }
 
 impl Reasons {
-    /// None: it is not asked for, or not known where the kernel keeps it.
+    /// None: reasons are not asked for, or the kernel's lists are not known.
     pub(super) fn new(request: &Request, vcpus: u32) -> Option<Reasons> {
         let waits = request.timeline.as_ref()?.waits.clone()?;
         let lists = waits.lists.iter().copied().collect();
         Some(Reasons { waits, lists, objects: HashMap::new(), asked_by_task: vec![None; vcpus as usize] })
     }
 
-    /// A switch is asked for, or no more, by a store to the interrupt controller.
+    /// Notes a store to the interrupt controller that asks for a switch, or cancels it.
     pub(super) fn pend(&mut self, core: &Core, is_pending: bool) {
         let asked = &mut self.asked_by_task[core.vcpu as usize];
         if is_pending {
@@ -52,12 +52,12 @@ impl Reasons {
         }
     }
 
-    /// The kernel has chosen the next task, and maybe the same.
+    /// Notes that the kernel has chosen the next task, perhaps the same one.
     pub(super) fn chosen(&mut self, vcpu: u32) {
         self.asked_by_task[vcpu as usize] = None;
     }
 
-    /// Why the task with this control block does not go on, as another one is switched in.
+    /// Reason why the task with this control block stops, as another one is switched in.
     pub(super) fn of(
         &mut self,
         tcb: u64,
@@ -79,7 +79,7 @@ impl Reasons {
                 if self.awaits_notification(tcb, guest) {
                     return Why::Notification;
                 }
-                // Where it is not known what else a task waits for, it may be that.
+                // If events are not known, the task may wait for one.
                 match (self.waits.event.is_some(), state) {
                     (false, _) => Why::Unknown,
                     (true, State::Suspended) => Why::Suspended,
@@ -89,7 +89,7 @@ impl Reasons {
         }
     }
 
-    /// Why one stops that could go on.
+    /// Reason why a task stops that is still ready.
     fn ready(&self, core: &Core) -> Why {
         match core.exceptions.last().map(|active| active.number) {
             Some(PENDSV) => match self.asked_by_task[core.vcpu as usize] {
@@ -109,7 +109,7 @@ impl Reasons {
         states.is_some_and(|states| states.contains(&1))
     }
 
-    /// The number of the object whose list of waiting tasks this is. None: there are too many.
+    /// Number of the object with this list of waiting tasks. None: there are too many.
     fn object(
         &mut self,
         list: u64,
@@ -142,20 +142,20 @@ impl Reasons {
         Some(object)
     }
 
-    /// The window opens: the timeline knows no object yet.
+    /// Opens the window: the timeline has no objects yet.
     pub(super) fn restart(&mut self) {
         self.objects.clear();
     }
 }
 
-/// Which queue a list of waiting tasks belongs to, and for what they wait: that is told by the queue's other list, which
-/// is empty, and by its length. None: it is none, or not certainly one.
+/// Queue that a list of waiting tasks belongs to, and their reason: the queue's other list, which must be empty, and
+/// its length decide. None: the list is not certainly one of a queue.
 fn queue(objects: &Objects, list: u64, guest: &mut Guest<impl Vcpu>) -> Option<(ObjectKind, u64)> {
     let mut is_queue = |own: u64, other: u64| {
         let whole = list.checked_sub(own)?;
         let word = guest.pointer_bytes();
         let other = whole + other;
-        // Number of items, index, and the end that the index of an empty list points to.
+        // A list has a number of items, an index, and an end that the index of an empty list points to.
         let is_empty = guest.memory_word(other, word)? == 0 && guest.pointer(other + word)? == other + objects.end;
         let end = guest.memory_word(other + objects.end, objects.end_bytes)?;
         let is_list = is_empty && end == u64::MAX >> (64 - 8 * objects.end_bytes);
@@ -177,7 +177,7 @@ fn queue(objects: &Objects, list: u64, guest: &mut Guest<impl Vcpu>) -> Option<(
     }
 }
 
-/// The name that the firmware gave a queue; empty: none.
+/// Name that the firmware gave a queue; empty: none.
 fn registered((table, entries): (u64, u64), whole: u64, guest: &mut Guest<impl Vcpu>) -> String {
     let word = guest.pointer_bytes();
     let entry = (0..entries).map(|index| table + index * 2 * word);

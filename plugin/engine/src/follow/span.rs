@@ -1,9 +1,9 @@
-//! Exact spans: how often something happens and how many instructions it takes, at least, at most and in sum.
+//! Exact spans: number of occurrences, and instructions taken: least, most and sum.
 //!
-//! Calls and exceptions are followed by the exact tree ([`crate::follow::tree`]); each context (a task, an exception) has
-//! a clock of its own for them, which stands still while others execute. Masked interrupts, a pending PendSV and
-//! `--span` go by the vCPU's clock. What began before the window opened, or has not ended as the run does, is no
-//! span. Memory is bounded by the firmware's code: a span has six counters, however often it comes.
+//! Calls and exceptions are followed by the exact tree ([`crate::follow::tree`]); each context (a task, an exception)
+//! has a clock of its own for them, which stands still while others execute. Masked interrupts, a pending PendSV and
+//! `--span` go by the vCPU's clock. A span that began before the window, or is open at the end of the run, does not
+//! count. Memory is bounded by the firmware's code: each kind of span has six counters.
 
 use rustc_hash::FxHashMap;
 use wire::definition::{Definition, SPAN_COUNTERS, SpanCounter, SpanKind};
@@ -14,64 +14,64 @@ use super::context::{Call, Core};
 use crate::guest::{Guest, PENDSV, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// Most kinds of spans: far more than a firmware has functions and exceptions.
+/// Most kinds of spans, far more than a firmware has functions and exceptions.
 const MAX_SPANS: usize = 1 << 20;
 
-/// Most functions that are left by tail calls and wait for the end of the chain. A state machine of tail
-/// calls may never return: its calls end here, then.
+/// Most functions that were left by tail calls and wait for the end of the chain. A state machine of tail calls may
+/// never return; then its calls end here.
 const MAX_CHAINED: usize = 1 << 14;
 
-/// The spans that come with the exact tree.
+/// Spans that need the exact tree.
 pub struct Spans {
     /// First counter of each kind.
     slots: FxHashMap<SpanKind, u32>,
-    /// By vCPU.
+    /// State of each vCPU.
     moments: Vec<Moment>,
-    /// None is counted: they are on the timeline alone.
+    /// Whether spans are only shown on the timeline, without counters.
     is_uncounted: bool,
 }
 
-/// What a vCPU is in the middle of.
+/// Open spans of a vCPU.
 #[derive(Default)]
 struct Moment {
-    /// Interrupts are masked; in a RISC-V handler also by the hardware alone.
+    /// Whether interrupts are masked; in a RISC-V handler also by the hardware alone.
     is_masked: bool,
-    /// They have been seen not to be: on RISC-V they are masked at reset, and that is no span.
+    /// Whether interrupts have been seen enabled. On RISC-V they are masked at reset, which is no span.
     was_clear: bool,
-    /// The vCPU's instructions when they were masked, and the instruction that did it.
+    /// The vCPU's clock when they were masked, and the instruction that masked them.
     masked: Option<(u64, u64)>,
-    /// The instruction that may just have changed that.
+    /// Instruction that may just have changed the mask.
     changing: Option<u64>,
-    /// The vCPU's instructions when PendSV became pending, and the store that did it.
+    /// The vCPU's clock when PendSV became pending, and the store that caused it.
     pended: Option<(u64, u64)>,
 }
 
-/// The spans that were asked for with `--span`.
+/// Spans that `--span` asked for.
 pub struct Betweens(Vec<Between>);
 
-/// One of them.
+/// A span of `--span`.
 struct Between {
-    /// Any of these begins one.
+    /// Addresses, each of which begins a span.
     from: Vec<u64>,
-    /// Any of these ends all that have begun.
+    /// Addresses, each of which ends all open spans.
     until: Vec<u64>,
     slot: u32,
-    /// By vCPU.
+    /// Open spans by vCPU.
     open: Vec<Open>,
 }
 
-/// Spans that have begun and will all end at once.
+/// Open spans, which will all end at once.
 #[derive(Clone, Copy, Default)]
 struct Open {
     count: u64,
-    /// Of the vCPU's instructions when each began.
+    /// Sum of the vCPU's clock at each beginning.
     sum: u128,
     first: u64,
     last: u64,
 }
 
-/// Counts spans of one kind: how many, their sum, the shortest, the longest, and where and after how many of the
-/// vCPU's instructions that began.
+/// Counts spans of one kind: number, sum, shortest and longest, and the longest one's beginning: its address and the
+/// vCPU's clock there.
 fn count(
     slot: u32,
     vcpu: u32,
@@ -103,18 +103,18 @@ fn define(kind: SpanKind, ledger: &mut Ledger<impl Counters>) -> u32 {
 }
 
 impl Spans {
-    /// None yet, of so many vCPUs.
+    /// No spans yet, for `vcpus` vCPUs.
     pub fn new(vcpus: u32) -> Spans {
         let moments = (0..vcpus).map(|_| Moment::default()).collect();
         Spans { slots: FxHashMap::default(), moments, is_uncounted: false }
     }
 
-    /// The same where only the timeline wants to know of masked interrupts.
+    /// Tracker for the timeline only, without counters.
     pub fn uncounted(vcpus: u32) -> Spans {
         Spans { is_uncounted: true, ..Spans::new(vcpus) }
     }
 
-    /// The counters of a kind of span; None: there are too many.
+    /// First counter of a kind of span; None: there are too many kinds.
     fn slot(&mut self, kind: SpanKind, ledger: &mut Ledger<impl Counters>) -> Option<u32> {
         if let Some(&slot) = self.slots.get(&kind) {
             return Some(slot);
@@ -127,7 +127,7 @@ impl Spans {
         Some(slot)
     }
 
-    /// Counts one span of so many instructions, which began at that address, after so many of the vCPU's.
+    /// Counts one span of this length, with the address and the vCPU's clock of its beginning.
     pub fn count(
         &mut self,
         kind: SpanKind,
@@ -144,7 +144,7 @@ impl Spans {
         }
     }
 
-    /// A function was entered; the shadow stack with it has this length.
+    /// Begins a call of a function; the shadow stack with it has this length.
     pub fn begin_call(&mut self, core: &mut Core, entry: u64, depth: usize, ledger: &mut Ledger<impl Counters>) {
         if core.calls().open.len() >= depth + MAX_CHAINED {
             self.end_calls(core, depth - 1, ledger);
@@ -156,7 +156,7 @@ impl Spans {
         calls.open.push(Call { entry, slot, depth, since, began_at });
     }
 
-    /// Functions beyond this length of the shadow stack were left.
+    /// Ends the calls of functions beyond this length of the shadow stack.
     pub fn end_calls(&mut self, core: &mut Core, depth: usize, ledger: &Ledger<impl Counters>) {
         let vcpu = core.vcpu;
         let calls = core.calls();
@@ -166,7 +166,7 @@ impl Spans {
         }
     }
 
-    /// PendSV has become pending, or is pending no more, by a store at `pc`.
+    /// Notes that PendSV has become pending, or is cleared, by a store at `pc`.
     pub fn pend(&mut self, vcpu: u32, is_pending: bool, pc: u64, ledger: &Ledger<impl Counters>) {
         let pended = &mut self.moments[vcpu as usize].pended;
         if is_pending {
@@ -176,7 +176,7 @@ impl Spans {
         }
     }
 
-    /// At the first instruction of a handler.
+    /// Handles the first instruction of a handler.
     pub fn handler_starts(
         &mut self,
         vcpu: u32,
@@ -185,9 +185,9 @@ impl Spans {
         ledger: &mut Ledger<impl Counters>,
     ) {
         if let Some(was_masked) = guest.masked_before_trap() {
-            // The trap has masked interrupts: that is the exception's span, and no span of its own.
+            // The trap has masked interrupts: that belongs to the exception's span, and begins no other.
             if let Some(at) = self.moments[vcpu as usize].changing.take() {
-                // It came right after the instruction.
+                // The exception came right after the instruction.
                 self.note_mask(vcpu, was_masked, at, guest, ledger);
             }
             self.moments[vcpu as usize].is_masked = true;
@@ -200,12 +200,12 @@ impl Spans {
         }
     }
 
-    /// The instruction at `pc`, which is about to execute, may change whether interrupts are masked.
+    /// Notes an instruction that may change the mask, before it executes.
     pub fn mask_may_change(&mut self, vcpu: u32, pc: u64) {
         self.moments[vcpu as usize].changing = Some(pc);
     }
 
-    /// After such an instruction.
+    /// Checks the mask after an instruction that may have changed it.
     pub fn check_mask(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         let moment = &mut self.moments[vcpu as usize];
         let at = match (moment.changing.take(), moment.masked) {
@@ -240,8 +240,8 @@ impl Spans {
         }
     }
 
-    /// The outermost trap has returned: where that masks interrupts again that the hardware has masked meanwhile, it
-    /// begins a span.
+    /// Handles the return of the outermost trap: if it leaves interrupts masked that the hardware had masked, a span
+    /// begins.
     pub fn outermost_returned(&mut self, vcpu: u32) {
         let moment = &mut self.moments[vcpu as usize];
         if moment.masked.is_none() {
@@ -249,7 +249,7 @@ impl Spans {
         }
     }
 
-    /// The window opens: what is under way began before it.
+    /// Opens the window: spans under way began before it.
     pub fn restart(&mut self) {
         for moment in &mut self.moments {
             (moment.masked, moment.pended) = (None, None);
@@ -258,13 +258,13 @@ impl Spans {
 }
 
 impl Betweens {
-    /// Defines what was asked for, so that it is in the profile if it never comes.
+    /// Defines the spans asked for, so that the profile has them even if they never occur.
     pub fn new(request: &Request, vcpus: u32, ledger: &mut Ledger<impl Counters>) -> Betweens {
         let mut list: Vec<Between> = Vec::new();
         for (from, until) in &request.spans {
             let same = list.iter().find(|between| (&between.from, &between.until) == (from, until));
             let slot = same.map(|between| between.slot);
-            // The first addresses name it.
+            // The first addresses identify it.
             let kind = SpanKind::Between { from: from[0], until: until[0] };
             let slot = slot.unwrap_or_else(|| define(kind, ledger));
             let open = vec![Open::default(); vcpus as usize];
@@ -273,13 +273,13 @@ impl Betweens {
         Betweens(list)
     }
 
-    /// Whether one begins at an address, and whether one ends there.
+    /// Whether a span begins at an address, and whether one ends there.
     pub fn bounds(&self, pc: u64) -> (bool, bool) {
         let any = |is: fn(&Between, &u64) -> bool| self.0.iter().any(|between| is(between, &pc));
         (any(|between, pc| between.from.contains(pc)), any(|between, pc| between.until.contains(pc)))
     }
 
-    /// Those that begin at this address begin.
+    /// Begins the spans of this address.
     pub fn begin(&mut self, vcpu: u32, pc: u64, ledger: &Ledger<impl Counters>) {
         let insns = ledger.insns(vcpu);
         for between in self.0.iter_mut().filter(|between| between.from.contains(&pc)) {
@@ -291,7 +291,7 @@ impl Betweens {
         }
     }
 
-    /// Those that end at this address end.
+    /// Ends the spans of this address.
     pub fn end(&mut self, vcpu: u32, pc: u64, ledger: &Ledger<impl Counters>) {
         let insns = ledger.insns(vcpu);
         for between in self.0.iter_mut().filter(|between| between.until.contains(&pc)) {
@@ -304,7 +304,7 @@ impl Betweens {
         }
     }
 
-    /// The window opens: what is under way began before it.
+    /// Opens the window: spans under way began before it.
     pub fn restart(&mut self) {
         for between in &mut self.0 {
             between.open.fill(Open::default());

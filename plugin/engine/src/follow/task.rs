@@ -1,11 +1,11 @@
-//! The tasks of the firmware's kernel: which one runs, since when, on which stack.
+//! Tasks of the firmware's kernel: the running one, the time of its switch, and its stack.
 //!
-//! A kernel names the running task in one variable, which few of its functions store to. A callback after
-//! the stores of those sees every switch at its instruction, so that instructions per task are exact; and
-//! each sample looks whether the variable is still what the last switch made it.
+//! A kernel names the running task in one variable, which few of its functions store to. A callback after their
+//! stores notices every switch at its instruction, so that instructions per task are exact. Each sample checks
+//! whether the variable has changed since the last switch.
 //!
-//! The first task is named long before it runs, by code on the stack that the firmware started with. It runs from
-//! the instruction on that made the stack pointer its own.
+//! The first task is named long before it runs, by code on the firmware's first stack. It begins after the
+//! instruction that switches the stack pointer to its stack.
 
 use std::ops::Range;
 
@@ -23,42 +23,42 @@ use super::watermark::Watermark;
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// The tasks seen so far.
+/// Tasks seen so far.
 pub struct Tasks {
     kernel: Kernel,
     /// Tasks by the address of their control block.
     live: FxHashMap<u64, u32>,
-    /// Control blocks whose task was deleted: the next one there is another task.
+    /// Control blocks of deleted tasks: the next task at such an address is a new one.
     deleted: FxHashSet<u64>,
     /// Idle tasks, by id.
     idle: FxHashSet<u32>,
-    /// Counters and stack of each, by id.
+    /// Counters and stack of each task, by id.
     list: Vec<Watermark>,
-    /// What goes on when a task that was switched out in an exception is switched in again.
+    /// State of tasks that were switched out in an exception: the interrupted code, and its functions.
     waiting: FxHashMap<u32, (Option<Context>, Path)>,
     unseen_switches: u64,
-    /// Why tasks stop; None: nobody asks, or it cannot be told.
+    /// Reasons why tasks stop; None: not asked for, or not available.
     reasons: Option<Reasons>,
-    /// By vCPU.
+    /// Running task of each vCPU.
     running: Vec<Running>,
 }
 
 /// The task that a vCPU runs.
 #[derive(Clone, Copy, Default)]
 struct Running {
-    /// Address of its control block, 0: none.
+    /// Address of its control block; 0: none.
     tcb: u64,
     /// Instructions when it was switched in.
     since: u64,
-    /// The first task has been started.
+    /// Whether the first task has been started.
     has_started: bool,
 }
 
-/// Most that is popped off the first task's stack before it runs: its registers.
+/// Most bytes popped off the first task's stack before it runs: its registers.
 const MAX_SAVED_BYTES: u64 = 1024;
 
 impl Tasks {
-    /// No task yet. None: the firmware has no kernel that is known.
+    /// No task yet. None: the firmware's kernel is not known.
     pub fn new(request: &Request, vcpus: u32) -> Option<Tasks> {
         Some(Tasks {
             kernel: request.kernel.clone()?,
@@ -69,7 +69,7 @@ impl Tasks {
             waiting: FxHashMap::default(),
             unseen_switches: 0,
             reasons: Reasons::new(request, vcpus),
-            // With several, none says which of them starts which task.
+            // With several vCPUs, it is not known which one starts which task.
             running: vec![Running { has_started: vcpus > 1, ..Running::default() }; vcpus as usize],
         })
     }
@@ -84,7 +84,7 @@ impl Tasks {
         self.kernel.idle_entries.contains(&pc)
     }
 
-    /// Whether it is one of the kernel's idle tasks.
+    /// Whether a task is one of the kernel's idle tasks.
     pub fn is_idle(&self, task: u32) -> bool {
         self.idle.contains(&task)
     }
@@ -100,24 +100,24 @@ impl Tasks {
         current.contains(&address) || running.as_ref().is_some_and(|running| running.contains(&address))
     }
 
-    /// Whether the first task is still to start.
+    /// Whether the first task has yet to start.
     pub fn waits_for_first(&self) -> bool {
         self.running.iter().any(|running| !running.has_started)
     }
 
-    /// Whether a stack pointer is one that a task starts with: at or a little above what the kernel has saved for it.
-    /// A kernel whose layout is not known says nothing else.
+    /// Whether the stack pointer can be that of a starting task: at or slightly above the one that the kernel saved
+    /// for it. True for a kernel of unknown layout.
     fn is_on_stack(&self, tcb: u64, guest: &mut Guest<impl Vcpu>) -> bool {
         let Some(saved_sp) = self.kernel.saved_sp.and_then(|offset| guest.pointer(tcb + offset)) else { return true };
         guest.thread_stack_pointer().checked_sub(saved_sp).is_some_and(|above| above <= MAX_SAVED_BYTES)
     }
 
-    /// Where the kernel names the task that a vCPU runs.
+    /// Address of the kernel's variable for the task that a vCPU runs.
     fn current_at(&self, vcpu: u32, guest: &Guest<impl Vcpu>) -> u64 {
         self.kernel.current.start + u64::from(vcpu) * guest.pointer_bytes()
     }
 
-    /// The control block of the task that a vCPU runs; 0: none.
+    /// Control block of the task that a vCPU runs; 0: none.
     fn current_tcb(&self, vcpu: u32, guest: &mut Guest<impl Vcpu>) -> u64 {
         let at = self.current_at(vcpu, guest);
         if !self.kernel.current.contains(&at) {
@@ -131,7 +131,7 @@ impl Tasks {
         guest.pointer(at).unwrap_or(0)
     }
 
-    /// Looks whether the running task is still the one that was switched in last.
+    /// Checks whether the running task is still the one last switched in.
     pub fn check(
         &mut self,
         core: &mut Core,
@@ -141,7 +141,7 @@ impl Tasks {
     ) {
         let at = self.current_at(core.vcpu, guest);
         let tcb = self.running[core.vcpu as usize].tcb;
-        // Nearly always, and cheaper than the rest.
+        // Nearly always true, and cheaper than the rest.
         if tcb != 0 && guest.pointer(at) == Some(tcb) {
             return;
         }
@@ -153,14 +153,14 @@ impl Tasks {
         }
     }
 
-    /// A switch of tasks is asked for, or no more, by a store to the interrupt controller.
+    /// Notes a store to the interrupt controller that asks for a switch of tasks, or cancels it.
     pub fn pend(&mut self, core: &Core, is_pending: bool) {
         if let Some(reasons) = &mut self.reasons {
             reasons.pend(core, is_pending);
         }
     }
 
-    /// After a store that may have switched tasks, or when the first one may have started.
+    /// Handles a store that may have switched tasks, or a point where the first task may have started.
     pub fn switch<V: Vcpu, C: Counters>(
         &mut self,
         core: &mut Core,
@@ -182,7 +182,7 @@ impl Tasks {
         }
     }
 
-    /// The same, where that says why the task before does not go on.
+    /// Does what [`Tasks::switch`] does, with the reason why the previous task stops.
     fn switch_for<V: Vcpu, C: Counters>(
         &mut self,
         why: impl FnOnce(&mut Tasks, &Core, &mut Guest<V>, &mut Ledger<C>) -> Why,
@@ -207,7 +207,7 @@ impl Tasks {
             && let Some(offset) = self.kernel.saved_sp
             && let Some(sp) = guest.pointer(old_tcb + offset)
         {
-            // The kernel has saved the task's registers, and this is the lowest of them.
+            // The kernel has saved the task's registers; this is its lowest stack pointer.
             core.note_stack_pointer(sp, ledger);
             ledger.happened(vcpu, What::Stack { sp });
         }
@@ -242,7 +242,7 @@ impl Tasks {
         }
     }
 
-    /// The task with this control block, which is new where the one before was deleted.
+    /// Task with this control block; a new one if its predecessor there was deleted.
     fn task(&mut self, tcb: u64, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) -> u32 {
         if tcb == 0 {
             return 0;
@@ -276,7 +276,8 @@ impl Tasks {
         task
     }
 
-    /// At the start of the idle tasks' function: what executes it is one, also where no variable says so.
+    /// Handles the start of the idle tasks' function: the executing task is an idle one, even if no variable names
+    /// it.
     pub fn idle(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         let tcb = self.running[vcpu as usize].tcb;
         let task = self.live.get(&tcb).copied().filter(|_| self.current_tcb(vcpu, guest) == tcb);
@@ -287,7 +288,7 @@ impl Tasks {
         }
     }
 
-    /// At the start of the function that deletes a task.
+    /// Handles the start of the function that deletes a task.
     pub fn delete(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
         let [handle, _] = guest.arguments();
         let tcb = if handle == 0 { self.running[vcpu as usize].tcb } else { handle };
@@ -303,7 +304,7 @@ impl Tasks {
         }
     }
 
-    /// Notes how much of their stacks the tasks have never used that live as the run ends.
+    /// Notes the unused stack of each task that lives at the end of the run.
     pub fn note_paints(&self, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
         let live = self.live.iter().filter(|(tcb, _)| !self.deleted.contains(tcb));
         let mut live: Vec<u32> = live.map(|(_, &task)| task).collect();
@@ -313,7 +314,7 @@ impl Tasks {
         }
     }
 
-    /// The window opens: the running tasks were switched in before, and calls of the waiting ones began before.
+    /// Opens the window: the running tasks were switched in before it, and calls of the waiting ones began before it.
     pub fn restart(&mut self, ledger: &Ledger<impl Counters>) {
         for (vcpu, running) in (0..).zip(&mut self.running) {
             running.since = 0;

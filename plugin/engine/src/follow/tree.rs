@@ -1,7 +1,7 @@
-//! The exact call tree: where each instruction was executed, by call path, for `--exact`.
+//! The exact call tree: instructions by call path, for `--exact`.
 //!
-//! Each context (a task, an exception) has a shadow stack of the functions in it; what changes them is told by
-//! [`super::arrival`].
+//! Each context (a task, an exception) has a shadow stack of its functions, which [`super::arrival`] keeps up to
+//! date.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
@@ -13,51 +13,51 @@ use super::context::{Core, Shadow};
 use super::span::Spans;
 use crate::ledger::{Counters, Ledger};
 
-/// Most places of the tree that are told apart; calls beyond are counted in their callers.
+/// Most nodes of the tree; calls beyond are counted in their callers.
 const MAX_NODES: usize = 1 << 22;
 
-/// Most places of the tree up to which calls of inlined code are told apart: what calls itself in several of them would
-/// make a tree that doubles with each level.
+/// Number of nodes up to which calls of inlined code are distinguished. Inlined code that calls itself in several
+/// places would make a tree that doubles with each level.
 const MAX_TOLD_NODES: usize = 1 << 18;
 
-/// Depth from which on an exception is no deeper than the one that it comes in: far beyond what firmware nests on
+/// Depth at which an exception is no longer a child of the one that it interrupts, far beyond what firmware nests on
 /// purpose.
 const MAX_EXCEPTION_DEPTH: u32 = 1024;
 
 /// The tree so far.
 pub struct Tree {
-    /// By parent, kind and what is inlined there that made the call.
+    /// Nodes by parent, kind, and the inlined code that made the call.
     nodes: FxHashMap<(u32, NodeKind, u64), u32>,
     /// First counter of each node, by id.
     slots: Vec<u32>,
     /// Parent and depth of each node, by id.
     places: Vec<(u32, u32)>,
-    /// Deepest node below its context.
+    /// Greatest depth of a node below its context.
     max_depth: usize,
-    /// By vCPU.
+    /// State of each vCPU.
     moves: Vec<Moves>,
-    /// How long calls, handlers and masked stretches take.
+    /// Lengths of calls, handlers and masked stretches.
     pub spans: Spans,
     resynchronised: u64,
     /// Functions that begin a task when they are called.
     polls: FxHashSet<u64>,
-    /// Address of the firmware's first instruction; what executes before it is the machine's.
+    /// Address of the firmware's first instruction; code that executes before it is the machine's.
     entry: Option<u64>,
     /// Calls of inlined code, by their return addresses.
     inlined_calls: FxHashMap<u64, InlinedCall>,
 }
 
-/// Where one vCPU is about to go, and how far it has been followed.
+/// State of one vCPU: a jump under way, and the instructions counted so far.
 #[derive(Default)]
 struct Moves {
-    /// Where a jump leads that is about to enter another function in its middle.
+    /// Target of a jump that is about to enter the middle of another function.
     crossing: Option<u64>,
-    /// Instructions that are attributed to nodes.
+    /// Instructions that have been attributed to nodes.
     insns: u64,
 }
 
 impl Tree {
-    /// An empty tree, where one is asked for.
+    /// An empty tree; None: it is not asked for.
     pub fn new(request: &Request, vcpus: u32) -> Option<Tree> {
         request.is_exact.then(|| Tree {
             nodes: FxHashMap::default(),
@@ -73,19 +73,19 @@ impl Tree {
         })
     }
 
-    /// Whether the firmware starts here.
+    /// Whether the firmware starts at an address.
     pub(super) fn is_start(&self, pc: u64) -> bool {
         self.entry == Some(pc)
     }
 
-    /// Whether code at an instruction is the firmware's, as far as nothing on the stack says so: it starts there, has
-    /// called something before, or handles an exception.
+    /// Whether code at an instruction is the firmware's, without evidence on the stack: it starts there, has made a
+    /// call before, or handles an exception.
     pub(super) fn has_begun(&self, core: &Core, pc: u64) -> bool {
-        // The first place is the root.
+        // The first node is the root.
         self.is_start(pc) || self.places.len() > 1 || !core.exceptions.is_empty()
     }
 
-    /// A jump into another function's middle is about to be made.
+    /// Notes a jump into another function's middle, before it is made.
     pub fn will_cross(&mut self, vcpu: u32, target: u64) {
         self.moves[vcpu as usize].crossing = Some(target);
     }
@@ -95,7 +95,7 @@ impl Tree {
         self.moves[vcpu as usize].crossing.take() == Some(pc)
     }
 
-    /// The innermost function of what a vCPU executes, or the node below which it starts.
+    /// Node of the innermost executing function, or of the context that it will start in.
     pub fn node(&mut self, core: &Core, ledger: &mut Ledger<impl Counters>) -> u32 {
         let (path, base) = match core.exceptions.last() {
             Some(active) => (&active.path, Some(active.node)),
@@ -108,7 +108,7 @@ impl Tree {
         }
     }
 
-    /// The node below another one.
+    /// Child of a node, which is added if it is new.
     fn child(&mut self, parent: u32, kind: NodeKind, via: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
         if let Some(&node) = self.nodes.get(&(parent, kind, via)) {
             return node;
@@ -134,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// Counts what was executed since the last change to where it was executed.
+    /// Counts the instructions since the last change for the node that executed them.
     pub fn attribute(&mut self, core: &mut Core, ledger: &mut Ledger<impl Counters>) {
         let node = self.node(core, ledger);
         let insns = ledger.insns(core.vcpu);
@@ -144,13 +144,13 @@ impl Tree {
         core.calls().insns += amount;
     }
 
-    /// Lets the records know where the vCPU is now.
+    /// Updates the vCPU's current node in the records.
     pub fn node_changed(&mut self, core: &Core, ledger: &mut Ledger<impl Counters>) {
         let node = self.node(core, ledger);
         ledger.set(counters::NODE, core.vcpu, node.into());
     }
 
-    /// A function is active on top of the others; `is_call`: it starts now.
+    /// Pushes an active function; `is_call`: it starts now.
     pub(super) fn push(
         &mut self,
         core: &mut Core,
@@ -160,7 +160,7 @@ impl Tree {
     ) {
         let parent = self.node(core, ledger);
         let frames = core.frames();
-        // Deeper ones become siblings, so that calls are counted for each function.
+        // Calls beyond the greatest depth become siblings, so that calls are counted for each function.
         let is_sibling = frames.len() >= self.max_depth;
         let via = if is_sibling { 0 } else { self.via(frames, &shadow) };
         let parent = if is_sibling { frames[self.max_depth - 1].node } else { parent };
@@ -178,8 +178,8 @@ impl Tree {
         }
     }
 
-    /// By what inlined code of its caller a function was called that is about to be active on top of these; 0: by none.
-    /// Calls of what is active already are not told apart.
+    /// Inlined code of the caller that made the call of a function about to be pushed; 0: none. Recursive calls are
+    /// not distinguished.
     fn via(&self, frames: &[Shadow], shadow: &Shadow) -> u64 {
         let Some(call) = self.inlined_calls.get(&shadow.return_addr) else { return 0 };
         let is_callers = frames.last().is_some_and(|caller| caller.entry == call.caller);
@@ -187,14 +187,14 @@ impl Tree {
         if is_callers && !is_recursive() { call.via } else { 0 }
     }
 
-    /// The innermost activation goes on in another function.
+    /// Replaces the innermost activation by another function.
     pub(super) fn replace(&mut self, core: &mut Core, entry: u64, is_call: bool, ledger: &mut Ledger<impl Counters>) {
         if let Some(shadow) = core.frames().pop() {
             self.push(core, Shadow { entry, ..shadow }, is_call, ledger);
         }
     }
 
-    /// Only the outermost `keep` functions are active.
+    /// Keeps only the outermost `keep` functions.
     pub(super) fn truncate(&mut self, core: &mut Core, keep: usize, ledger: &Ledger<impl Counters>) {
         if keep < core.frames().len() {
             core.frames().truncate(keep);
@@ -202,18 +202,18 @@ impl Tree {
         }
     }
 
-    /// The shadow stack was found not to be what executes, and made anew.
+    /// Notes that the shadow stack was wrong and has been rebuilt.
     pub(super) fn note_resynchronised(&mut self, ledger: &Ledger<impl Counters>) {
         self.resynchronised += 1;
         ledger.say(Word::Resynchronised, self.resynchronised);
     }
 
-    /// Nodes from the root to this one; 0: that is it.
+    /// Number of nodes from the root to this one; 0: the root.
     fn depth(&self, node: u32) -> u32 {
         node.checked_sub(1).map_or(0, |index| self.places[index as usize].1)
     }
 
-    /// The node of an exception that comes now. Where exceptions nest for ever, further ones become siblings.
+    /// Node of an exception that comes now. If exceptions nest for ever, further ones become siblings.
     pub fn exception_node(&mut self, core: &Core, number: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
         let mut parent = self.node(core, ledger);
         if let Some(outer) = core.exceptions.last().and_then(|active| active.node.checked_sub(1))
@@ -224,7 +224,7 @@ impl Tree {
         self.child(parent, NodeKind::Exception { number }, 0, ledger)
     }
 
-    /// After a switch of tasks: the active exceptions are now above the new one.
+    /// Moves the active exceptions above the new task, after a switch.
     pub fn rebase(&mut self, core: &mut Core, ledger: &mut Ledger<impl Counters>) {
         let mut exceptions = std::mem::take(&mut core.exceptions);
         let mut parent = self.node(core, ledger);
@@ -242,7 +242,7 @@ impl Tree {
         self.node_changed(core, ledger);
     }
 
-    /// The window opens: nothing is attributed yet, and what is under way began before.
+    /// Opens the window: nothing is attributed yet, and calls under way began before it.
     pub fn restart(&mut self) {
         for moves in &mut self.moves {
             moves.insns = 0;

@@ -1,34 +1,33 @@
-//! Calls that are under way and whose returns are awaited, on whatever stacks.
+//! Calls under way whose returns are awaited, on any stack.
 //!
-//! A call is seen at its function's first instruction. A return is awaited at its address alone: each block that a call
-//! may return to has a counter of the calls that are to return there, and generated code compares that. So calls that are
-//! under way in other tasks and in what an interrupt has interrupted cost nothing, and are told apart by their stack
-//! pointers.
+//! A call is noticed at its function's first instruction. A return is awaited at its address alone: each block that a
+//! call may return to has a counter of the expected returns, which generated code tests. So calls under way in other
+//! tasks and in interrupted code cost nothing; their stack pointers distinguish them.
 //!
-//! What several look for alike is here: which stack a call is on, which calls a return ends, and what becomes of one that
-//! is on its stack no more. What a call means is its payload, and the client's.
+//! This file has the tasks common to its clients: the stack of a call, the calls that a return ends, and calls that
+//! have gone from their stack. A call's meaning is in its payload, which is the client's.
 
 use rustc_hash::FxHashMap;
 
 use super::context::Core;
 use crate::ledger::{Counters, Ledger};
 
-/// What a function may take off its caller's stack as it returns: `__gnu_mcount_nc` a word.
+/// Most bytes that a function removes from its caller's stack as it returns; `__gnu_mcount_nc` removes a word.
 const MAX_TAKEN_BYTES: u64 = 8;
 
-/// Whose stack a call is on.
+/// Stack that a call is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A task's of the firmware's kernel.
+    /// Stack of a task of the firmware's kernel.
     Task(u32),
-    /// What is no known kernel's task is a vCPU's own, and a thread by where its stack begins.
+    /// Stack of code outside known tasks: a vCPU's own, or a thread's, identified by its root.
     Thread {
         /// The vCPU.
         vcpu: u32,
-        /// Where the stack begins; 0: that is not known.
+        /// Stack pointer at its root; 0: unknown.
         root_sp: u64,
     },
-    /// An exception's handler.
+    /// Stack of an exception's handler.
     Exception {
         /// The vCPU.
         vcpu: u32,
@@ -40,7 +39,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Whose stack a vCPU is on.
+    /// Stack that a vCPU executes on.
     pub fn of(core: &Core) -> Place {
         let vcpu = core.vcpu;
         match core.exceptions.last() {
@@ -50,7 +49,7 @@ impl Place {
         }
     }
 
-    /// Whether a vCPU may execute it.
+    /// Whether a vCPU may execute on it.
     pub fn may_be_on(self, executing: u32) -> bool {
         match self {
             Place::Task(_) => true,
@@ -58,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Whether it is that of an exception of this vCPU's that is over.
+    /// Whether it belongs to an exception of this vCPU that is over.
     fn is_over(self, core: &Core) -> bool {
         let Place::Exception { vcpu, number, began_insns } = self else { return false };
         vcpu == core.vcpu
@@ -69,32 +68,33 @@ impl Place {
 /// A call, at its function's first instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Whose stack it is on.
+    /// Stack that it is on.
     pub place: Place,
     /// First address of the function.
     pub entry: u64,
     /// The stack pointer there.
     pub sp: u64,
-    /// Where it is to return.
+    /// Its return address.
     pub return_addr: u64,
     /// The vCPU's instructions before it.
     pub began_insns: u64,
 }
 
 impl Call {
-    /// Whether another one was made in place of this: it has its stack pointer, and is to return there, too.
+    /// Whether this call replaces the other one: it has the same stack pointer and return address.
     pub fn is_in_place_of(&self, other: &Call) -> bool {
         (self.sp, self.return_addr) == (other.sp, other.return_addr)
     }
 
-    /// Whether this is the other one, for which an instruction was executed again: an exception came first.
+    /// Whether this is the other call again: an exception came before its first instruction, which was then repeated.
     pub fn is_again(&self, other: &Call) -> bool {
         self.is_in_place_of(other)
             && self.entry == other.entry
             && self.began_insns.wrapping_sub(other.began_insns) <= 1
     }
 
-    /// What it takes off the stack where it returns to an instruction with this stack pointer. None: it does not.
+    /// Bytes that it removes from the stack, if it returns to an instruction with this stack pointer. None: it does
+    /// not.
     fn taken_bytes(&self, pc: u64, sp: u64) -> Option<u64> {
         let taken = sp.wrapping_sub(self.sp);
         (self.return_addr == pc && taken <= MAX_TAKEN_BYTES).then_some(taken)
@@ -104,79 +104,80 @@ impl Call {
 /// A call that is under way.
 #[derive(Clone, Debug)]
 pub struct Open<P> {
-    /// Later ones have higher numbers.
+    /// Number of the call; later calls have higher ones.
     pub id: u64,
     /// The call.
     pub call: Call,
-    /// It is on its stack no more, as far as can be seen; in another thread that is not known it may be.
+    /// Whether it seems to have gone from its stack; on an unknown thread's stack it may still exist.
     pub is_gone: bool,
-    /// The counter of the calls that are to return there; None: no block can be looked at.
+    /// Counter of the calls expected to return to its address; None: it returns to no known block.
     awaited: Option<u32>,
-    /// What it is to the client.
+    /// The client's data.
     pub payload: P,
 }
 
-/// What a return ends.
+/// Call that a return ends.
 #[derive(Debug)]
 pub enum Ended<P> {
-    /// A call that has returned: that which did, and those that it followed by tail calls.
+    /// A call that has returned, by itself or through later tail calls.
     Returned(Open<P>),
-    /// A call above, which has not been seen to return.
+    /// A call above it that was not seen to return.
     Left(Open<P>),
 }
 
-/// The calls that are under way, in the order in which they began.
+/// Calls under way, in the order in which they began.
 pub struct Watched<P> {
     open: Vec<Open<P>>,
-    /// Counters of the calls that are to return to an address, by the address.
+    /// Counters of expected returns, by address.
     awaited: FxHashMap<u64, u32>,
     ids: u64,
-    /// Tasks are told apart, so that what is gone from its task's stack cannot return.
+    /// Whether tasks are distinguished, so that a call gone from its task's stack cannot return.
     knows_tasks: bool,
 }
 
 impl<P> Watched<P> {
-    /// None yet; `knows_tasks`: the firmware's tasks are told apart.
+    /// No calls yet; `knows_tasks`: the firmware's tasks are distinguished.
     pub fn new(knows_tasks: bool) -> Watched<P> {
         Watched { open: Vec::new(), awaited: FxHashMap::default(), ids: 0, knows_tasks }
     }
 
-    /// The counter of the calls that are to return to this address.
+    /// Counter of the calls expected to return to an address.
     pub fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
         *self.awaited.entry(pc).or_insert_with(|| ledger.new_slots(1))
     }
 
-    /// All of them.
+    /// Calls under way.
     pub fn open(&self) -> &[Open<P>] {
         &self.open
     }
 
-    /// All of them.
+    /// Calls under way, to be changed.
     pub fn open_mut(&mut self) -> &mut [Open<P>] {
         &mut self.open
     }
 
-    /// The call of an id, while it is under way.
+    /// Index of the call with an id, if it is under way.
     pub fn index_of(&self, id: u64) -> Option<usize> {
         self.open.binary_search_by_key(&id, |open| open.id).ok()
     }
 
-    /// The last call on a stack.
+    /// Index of the innermost call on a stack.
     pub fn innermost(&self, place: Place) -> Option<usize> {
         self.open.iter().rposition(|open| open.call.place == place && !open.is_gone)
     }
 
-    /// Whether tasks are told apart.
+    /// Whether tasks are distinguished.
     pub fn knows_tasks(&self) -> bool {
         self.knows_tasks
     }
 
-    /// Whether what is on a stack no more cannot be on another one.
+    /// Whether a call gone from this stack cannot be on another one.
     pub fn is_certain(&self, place: Place) -> bool {
         self.knows_tasks || !matches!(place, Place::Thread { root_sp: 0, .. })
     }
 
-    /// A call begins; `awaits`: it returns to a block. The calls so far are those that it is within, and others.
+    /// Adds a call that begins; `awaits`: it returns to a known block. Returns its id. Earlier calls may enclose it
+    /// or be on other stacks.
     pub fn push(&mut self, call: Call, awaits: bool, payload: P, ledger: &mut Ledger<impl Counters>) -> u64 {
         let awaited = awaits.then(|| self.awaited_at(call.return_addr, ledger));
         self.ids += 1;
@@ -185,7 +186,7 @@ impl<P> Watched<P> {
         self.ids
     }
 
-    /// A call that was taken out may be on a stack that is not known, and return.
+    /// Puts back a removed call that may be on an unknown stack, and may return.
     pub fn park(&mut self, open: Open<P>, ledger: &Ledger<impl Counters>) {
         self.insert(Open { is_gone: true, ..open }, ledger);
     }
@@ -196,22 +197,22 @@ impl<P> Watched<P> {
         self.open.insert(at, open);
     }
 
-    /// Takes a call out: its return is awaited no more.
+    /// Removes a call, whose return is no longer awaited.
     pub fn remove(&mut self, index: usize, ledger: &Ledger<impl Counters>) -> Open<P> {
         let open = self.open.remove(index);
         open.awaited.into_iter().for_each(|awaited| ledger.await_one_less(awaited));
         open
     }
 
-    /// Whether several calls may have returned to here with this stack pointer: a task's that has been deleted, and that of
-    /// one whose stack is in its place.
+    /// Whether several calls may have returned to here with this stack pointer: one of a deleted task, and one of the
+    /// task whose stack replaced it.
     pub fn is_ambiguous(&self, pc: u64, sp: u64) -> bool {
         let fits = self.open.iter().filter(|open| open.call.taken_bytes(pc, sp) == Some(0));
         let mut places = fits.map(|open| open.call.place);
         places.next().is_some_and(|first| places.any(|other| other != first))
     }
 
-    /// Code goes on at an instruction that calls may return to: takes out those that do, the innermost first.
+    /// Removes the calls that return to an instruction, the innermost first.
     pub fn leave(&mut self, pc: u64, sp: u64, core: &Core, ledger: &Ledger<impl Counters>) -> Vec<Ended<P>> {
         let Some(index) = self.returning(pc, sp, core) else { return Vec::new() };
         let Open { call, is_gone, .. } = self.open[index];
@@ -229,9 +230,9 @@ impl<P> Watched<P> {
         ended
     }
 
-    /// The call that returns: the innermost on the stack of what executes, and one of another place only where there is
-    /// none. What takes nothing off the stack comes before what does: of two calls from the same place one may be a few
-    /// bytes within the other.
+    /// Index of the call that returns: the innermost on the executing stack, or else on another one. A call that
+    /// removes nothing from the stack is preferred: of two calls from the same place one may be a few bytes within
+    /// the other.
     fn returning(&self, pc: u64, sp: u64, core: &Core) -> Option<usize> {
         let here = Place::of(core);
         let find = |takes: bool, is_meant: &dyn Fn(&Open<P>) -> bool| {
@@ -248,7 +249,7 @@ impl<P> Watched<P> {
         })
     }
 
-    /// Takes out the calls of a vCPU's exceptions that are over: they are, too.
+    /// Removes the calls of a vCPU's exceptions that are over.
     pub fn forget_exceptions(&mut self, core: &Core, ledger: &Ledger<impl Counters>) {
         for index in (0..self.open.len()).rev() {
             if self.open[index].call.place.is_over(core) {
@@ -257,12 +258,12 @@ impl<P> Watched<P> {
         }
     }
 
-    /// The counters have been cleared: they count what is under way.
+    /// Counts the calls under way again after the counters have been cleared.
     pub fn await_again(&self, ledger: &Ledger<impl Counters>) {
         self.open.iter().filter_map(|open| open.awaited).for_each(|awaited| ledger.await_one(awaited));
     }
 
-    /// Forgets all of them; their counters have been cleared.
+    /// Removes all calls; their counters have been cleared.
     pub fn clear(&mut self) {
         self.open.clear();
     }

@@ -1,4 +1,4 @@
-//! How deep a task's stack has been: its lowest stack pointer, and what was never written to.
+//! Greatest depth of a task's stack: its lowest stack pointer, and the part that was never written to.
 
 use wire::counters::FIRST_DEFINED;
 use wire::definition::TaskCounter;
@@ -14,12 +14,12 @@ const MAX_STACK_BYTES: u64 = 1 << 20;
 pub struct Watermark {
     /// First of the task's counters.
     slot: u32,
-    /// The stack's lowest address; 0: not known.
+    /// Lowest address of the stack; 0: unknown.
     start: u64,
 }
 
 impl Watermark {
-    /// Of a task with these counters and this lowest address of its stack.
+    /// Watermark of a task with these counters and this lowest address of its stack.
     pub fn new(slot: u32, start: u64) -> Watermark {
         debug_assert!(slot >= FIRST_DEFINED);
         Watermark { slot, start }
@@ -30,9 +30,9 @@ impl Watermark {
         ledger.add(self.slot + counter as u32, vcpu, amount);
     }
 
-    /// A stack pointer of the task's, outside exceptions.
+    /// Notes a stack pointer of the task, outside exceptions.
     pub fn note_stack_pointer(&self, vcpu: u32, sp: u64, ledger: &Ledger<impl Counters>) {
-        // Before its first instruction the processor is still on another stack.
+        // Before the task's first instruction the processor is still on another stack.
         if sp < self.start {
             return;
         }
@@ -43,7 +43,7 @@ impl Watermark {
         }
     }
 
-    /// Notes how much of the stack still holds what the kernel painted it with.
+    /// Notes the part of the stack that still holds the kernel's paint.
     pub fn note_paint(&self, paint: u8, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
         let mut bytes = 0;
         while self.start != 0 && bytes < MAX_STACK_BYTES {

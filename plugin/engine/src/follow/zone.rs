@@ -1,9 +1,9 @@
-//! Zones, phases and marks: what the firmware names itself, by instructions that do nothing (`targets/zone/zone.h`).
+//! Zones, phases and marks, which the firmware names itself by instructions without effect (`targets/zone/zone.h`).
 //!
-//! A zone belongs to the context that began it (a task, an exception), and so does its time: what others execute
-//! meanwhile is not its. Code may be left without the ends of its zones (longjmp, a handler that returns). What was left
-//! is known by the stack, at the context's next event: a scope whose frame is gone is over, and so is what lies above a
-//! zone that ends. Such zones are counted apart, for where they ended is not known.
+//! A zone belongs to the context that began it (a task, an exception), and its time excludes instructions of other
+//! contexts. Code may be left without the ends of its zones (longjmp, a handler that returns). At the context's next
+//! event the stack tells: a scope whose frame is gone is over, and so are the zones above one that ends. Such zones
+//! are counted separately, since the place of their end is not known.
 
 use rustc_hash::FxHashMap;
 use wire::definition::Definition;
@@ -16,26 +16,26 @@ use crate::code::Code;
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// Most zones that are under way in one context: one that is begun for ever and never ended does not fill memory.
+/// Most zones under way in one context, so that a zone begun for ever and never ended does not fill memory.
 const MAX_OPEN: usize = 1024;
 
-/// Most places of zones within zones that samples tell apart.
+/// Most paths of nested zones that samples distinguish.
 const MAX_PATHS: usize = 1 << 16;
 
-/// The events of an image, and what they have come to.
+/// Events of an image, and the zones and marks counted so far.
 pub struct Zones {
     events: FxHashMap<u64, Event>,
     /// First counter of each zone in each context.
     zones: FxHashMap<(u32, ContextKind), u32>,
     /// First counter of each name's marks.
     marks: FxHashMap<u32, u32>,
-    /// Zones within zones: the one around it, and the event that began it.
+    /// Paths of nested zones: the path around it, and the event that began it.
     paths: FxHashMap<(u32, u64), u32>,
-    /// Tasks have no stacks of their own, and their stack pointers say nothing.
+    /// Whether tasks have no stacks of their own, so that stack pointers do not identify frames.
     are_tasks_polled: bool,
 }
 
-/// What an event has come to, for whatever else wants to know: names are the image's, by number.
+/// Effect of an event, for other parts; names are the image's, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// A zone has begun.
@@ -63,7 +63,7 @@ pub enum Happened {
 }
 
 impl Zones {
-    /// None has begun. None at all: the image names nothing.
+    /// No zone yet. None: the image has no events.
     pub fn new(request: &Request) -> Option<Zones> {
         (!request.events.is_empty()).then(|| Zones {
             events: request.events.iter().map(|&event| (event.address, event)).collect(),
@@ -79,7 +79,7 @@ impl Zones {
         self.events.contains_key(&pc)
     }
 
-    /// At an event of a vCPU, before it is counted. None: nothing has changed.
+    /// Handles an event of a vCPU, before it is counted. None: nothing has changed.
     pub fn at(
         &mut self,
         cores: &mut [Core],
@@ -104,7 +104,7 @@ impl Zones {
         Some(Happened::Mark { name, value })
     }
 
-    /// Whether the stack pointer tells which frames are gone. To read it is half of what an event costs.
+    /// Whether the stack pointer tells which frames are gone. Reading it is half of an event's cost.
     fn has_stack(&self, core: &Core) -> bool {
         !(self.are_tasks_polled && core.task != 0 && core.exceptions.is_empty())
     }
@@ -123,7 +123,7 @@ impl Zones {
         let (vcpu, began_at) = (core.vcpu, ledger.insns(core.vcpu));
         let nest = core.nest()?;
         if let Some(sp) = sp {
-            // The same code again with a stack that is no deeper: this is no call within.
+            // The same code again with a stack that is no deeper: not a nested call.
             while let Some(index) = nest.open.iter().position(|open| open.pc == pc && open.sp <= sp) {
                 nest.abandon_frame(index, vcpu, ledger);
             }
@@ -178,7 +178,7 @@ impl Zones {
         core.advance(ledger);
         let is_its = |open: &Open| {
             let of_scope = scope.is_none_or(|scope| scope == 0 || open.scope == 0 || open.scope == scope);
-            // What says neither its name nor its scope is in the function that it began in.
+            // An end without a name and scope belongs to a zone of the same function.
             let is_told = name != 0 || scope.is_some_and(|scope| scope != 0);
             open.is_scope == scope.is_some()
                 && (name == 0 || open.name == name)
@@ -189,7 +189,7 @@ impl Zones {
         let mut its = (0..nest.open.len()).rev().filter(|&index| is_its(&nest.open[index]));
         let innermost = its.next();
         let index = match its.next() {
-            // Of several it is the innermost one whose frame is there.
+            // The innermost matching zone whose frame still exists.
             Some(_) if has_stack => {
                 let sp = guest.stack_pointer();
                 nest.open.iter().rposition(|open| is_its(open) && open.sp >= sp).or(innermost)
@@ -234,7 +234,7 @@ impl Zones {
         for (counter, value) in [(MarkCounter::Max, above_lowest), (MarkCounter::MinComplement, !above_lowest)] {
             ledger.set(at(counter), vcpu, value.max(ledger.get(at(counter), vcpu)));
         }
-        // Whichever of them it was that came last.
+        // The last mark of any vCPU.
         (0..ledger.vcpus()).for_each(|vcpu| ledger.set(at(MarkCounter::Last), vcpu, value as u64));
     }
 }

@@ -1,5 +1,5 @@
-//! Cortex-M: the processor saves registers and names the active exception; a handler returns by jumping to a
-//! marked address. Sections are those of the Armv7-M Architecture Reference Manual.
+//! Cortex-M: the processor saves registers and names the active exception; a handler returns by jumping to a marked
+//! address. Section numbers are those of the Armv7-M Architecture Reference Manual.
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,7 @@ static FACTS: Facts = Facts {
     registers: &[
         "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "sp", "lr", "pc", "xpsr",
     ],
-    // pc is not written back for a callback.
+    // QEMU does not update pc for a callback.
     registers_in_a_row: 15,
     sp: 13,
     return_addr: 14,
@@ -28,41 +28,41 @@ static FACTS: Facts = Facts {
     returns_by_jump: true,
     has_events: true,
     is_masked_at_reset: false,
-    // It clears FAULTMASK.
+    // The return clears FAULTMASK.
     return_unmasks: true,
     names_vcpus: false,
-    // CFSR, HFSR, DFSR, MMFAR and BFAR, in a row (B3.2.15-18).
+    // Addresses of CFSR, HFSR, DFSR, MMFAR and BFAR (B3.2.15-18).
     fault_registers: Some((0xe000_ed28, 20)),
 };
 
 /// HardFault, MemManage, BusFault, UsageFault and SecureFault (B1.5.2).
 const FAULTS: RangeInclusive<u64> = 3..=7;
 
-/// Numbers of exceptions whose priority is fixed, and of the system's timer.
+/// Exception numbers of fixed priority, and of the system timer.
 const NMI: u64 = 2;
 const HARD_FAULT: u64 = 3;
 const SYSTICK: u64 = 15;
 
-/// SysTick Control and Status Register (B3.3.3): bits 0 and 1 say that it counts and interrupts.
+/// SysTick Control and Status Register (B3.3.3): bits 0 and 1 enable counter and interrupt.
 const SYST_CSR: u64 = 0xe000_e010;
 
-/// Interrupt Set-Enable Registers and Interrupt Priority Registers (B3.4.4, B3.4.9); System Handler Priority Registers
-/// (B3.2.10), whose first byte is exception 4's.
+/// Interrupt Set-Enable Registers and Interrupt Priority Registers (B3.4.4, B3.4.9); System Handler Priority
+/// Registers (B3.2.10), whose first byte belongs to exception 4.
 const NVIC_ISER: u64 = 0xe000_e100;
 const NVIC_IPR: u64 = 0xe000_e400;
 const SHPR: u64 = 0xe000_ed18;
 
-/// A level below all priorities.
+/// A level less urgent than all priorities.
 const LOWEST: u64 = 0x100;
 
 /// PendSV's exception number.
 pub const PENDSV: u64 = 14;
 
-/// Exception vectors of the system.
+/// Number of the system's exception vectors.
 const SYSTEM_VECTORS: u64 = 16;
 
-/// Interrupt Controller Type Register (B3.2.2): how many groups of 32 interrupts there are beyond the first. Reading it
-/// has no effect. Armv6-M, which has only one, has no such register, and reads 0.
+/// Interrupt Controller Type Register (B3.2.2): number of groups of 32 interrupts beyond the first. A read has no
+/// effect. Armv6-M has one group and no such register, which reads 0.
 const ICTR: u64 = 0xe000_e004;
 
 /// Vector Table Offset Register (B3.2.5).
@@ -76,11 +76,12 @@ const PENDSVCLR: u64 = 1 << 27;
 /// Application Interrupt and Reset Control Register (B3.2.6): key 0x05FA in the upper half, bit 2 asks for a reset.
 const AIRCR: u64 = 0xe000_ed0c;
 
-/// lr as it comes out of reset (B1.4.2): the image's first function returns to nowhere.
+/// Value of lr at reset (B1.4.2): the image's first function returns nowhere.
 const RESET_LR: u64 = 0xffff_ffff;
 
-/// What a handler finds in lr: bits 31 to 7 are set and bit 1 is clear (B1.5.8; Armv8-M ARM, EXC_RETURN, whose bits 6,
-/// 5 and 0 are clear where the security extension says so). A frame on the process stack (bit 2) is no handler's (bit 3).
+/// Whether lr has an EXC_RETURN value: bits 31 to 7 are set and bit 1 is clear (B1.5.8; Armv8-M ARM, EXC_RETURN,
+/// whose bits 6, 5 and 0 are clear where the security extension says so). A frame on the process stack (bit 2) never
+/// belongs to a handler (bit 3).
 fn is_exc_return(address: u64) -> bool {
     address >> 7 == 0x01ff_ffff && address & 2 == 0 && address & 0xc != 4
 }
@@ -94,7 +95,7 @@ impl<V: Vcpu> Arch<V> for Arm {
         Some(is_exc_return(address))
     }
 
-    /// Tasks of some kernels are made with such an lr.
+    /// Some kernels create tasks with such an lr.
     fn is_nowhere(&self, address: u64) -> bool {
         address >= 0xffff_fff0 && address != RESET_LR
     }
@@ -104,7 +105,7 @@ impl<V: Vcpu> Arch<V> for Arm {
         Some((RESET_LR, guest.memory_word(table, 4)? & !3))
     }
 
-    /// Thumb return addresses carry bit 0; EXC_RETURN values are kept as they are.
+    /// Thumb return addresses have bit 0 set; EXC_RETURN values are kept as they are.
     fn code_address(&self, address: u64) -> u64 {
         if is_exc_return(address) { address } else { address & !1 }
     }
@@ -115,14 +116,14 @@ impl<V: Vcpu> Arch<V> for Arm {
         }
         let table = vector_table(guest);
         let groups = 1 + core_register(guest, ICTR).min(15);
-        // What follows the table must not be taken for it: function pointers often lie there.
+        // Words behind the table must not be taken for vectors: function pointers often lie there.
         let length = guest.memory_from(table).unwrap_or(0).min(4 * (SYSTEM_VECTORS + 32 * groups));
         let bytes = guest.memory(table, length as usize).unwrap_or_default();
         bytes.as_chunks::<4>().0.iter().skip(2).any(|word| u64::from(u32::from_le_bytes(*word)) == pc | 1)
     }
 
-    /// QEMU translates code for handler mode and for thread mode apart (TBFLAG_M32 HANDLER in target/arm/cpu.h), and
-    /// handlers start in handler mode.
+    /// QEMU translates code for handler mode and for thread mode separately (TBFLAG_M32 HANDLER in target/arm/cpu.h),
+    /// and handlers start in handler mode.
     fn can_start_exception(&self, guest: &mut Guest<V>, _: u64) -> bool {
         exception_number(guest) != 0
     }
@@ -137,18 +138,18 @@ impl<V: Vcpu> Arch<V> for Arm {
     }
 
     fn taken(&self, guest: &mut Guest<V>, pc: u64) -> Option<Taken> {
-        // Handlers are called as functions, too.
+        // Handlers are also called as functions.
         if !is_exc_return(guest.return_register()) {
             return None;
         }
         let Context { sp, return_addr: exc_return, .. } = guest.context(pc);
         let number = exception_number(guest);
-        // A handler may go on in another one by a jump, with the same lr.
+        // A handler may continue in another one by a jump, with the same lr.
         let has_come = number != 0 && is_exc_return(exc_return) && is_vector(guest, number, pc);
         has_come.then(|| saved(guest, number, pc, sp, exc_return))
     }
 
-    /// A more urgent one may come while the registers are being saved.
+    /// A more urgent exception may come while the registers are being saved.
     fn preempted(&self, guest: &mut Guest<V>, taken: &Taken) -> Option<Taken> {
         let Context { pc: handler, sp: entry_sp, return_addr: exc_return, .. } = taken.interrupted?;
         let below = taken.below.filter(|&below| below != 0)?;
@@ -171,7 +172,7 @@ impl<V: Vcpu> Arch<V> for Arm {
         Some((number, hardware_frame(guest, frame, exc_return)?))
     }
 
-    /// EXC_RETURN bit 2 says on which stack the frame is (B1.5.6).
+    /// EXC_RETURN bit 2 selects the stack that the frame is on (B1.5.6).
     fn interrupted(&self, guest: &mut Guest<V>) -> Option<Interrupted> {
         let exc_return = guest.return_register();
         if !is_exc_return(exc_return) {
@@ -186,7 +187,7 @@ impl<V: Vcpu> Arch<V> for Arm {
         ["primask", "faultmask"].iter().any(|name| guest.register(name) & 1 != 0) || guest.register("basepri") != 0
     }
 
-    /// One of a higher priority than what executes (B1.5.4), where the masks let it (B1.4.3).
+    /// An enabled interrupt of higher priority than the executing code (B1.5.4), which the masks permit (B1.4.3).
     fn may_be_interrupted(&self, guest: &mut Guest<V>) -> bool {
         let number = exception_number(guest);
         if number == NMI
@@ -228,7 +229,7 @@ impl<V: Vcpu> Arch<V> for Arm {
             return None;
         }
         let (address, bytes) = FACTS.fault_registers?;
-        // Registers of the core, which no device notices.
+        // Registers of the core: reading them affects no device.
         let registers = guest.registers.as_mut().and_then(|registers| registers.read_memory(address, bytes));
         Some(
             registers
@@ -249,9 +250,9 @@ impl<V: Vcpu> Arch<V> for Arm {
         ])
     }
 
-    /// Handlers and threads whose CONTROL.nPRIV (B1.4.4) is clear are privileged (`arm_current_el` in
-    /// target/arm/cpu.h). QEMU skips no `bkpt` for an IT block, and an `hlt` that is skipped there is taken for a call
-    /// all the same: M-profile has no such instruction.
+    /// Handlers, and threads with CONTROL.nPRIV (B1.4.4) clear, are privileged (`arm_current_el` in
+    /// target/arm/cpu.h). QEMU treats a `bkpt` in an IT block as unconditional. An `hlt` in an IT block counts as a
+    /// call although it may be skipped: M-profile has no such instruction.
     fn is_semihosting(&self, guest: &mut Guest<V>, insn: &dyn Insn) -> bool {
         let (bytes, len) = insn.bytes();
         decode::is_breakpoint(guest.isa, &bytes[..len])
@@ -259,38 +260,38 @@ impl<V: Vcpu> Arch<V> for Arm {
     }
 }
 
-/// The number of the exception that the processor executes; 0: none.
+/// Number of the exception that the processor executes; 0: none.
 fn exception_number(guest: &mut Guest<impl Vcpu>) -> u64 {
     guest.general_register(XPSR) & 0x1ff
 }
 
-/// Address of the vector table. It is read from a register of the core, which has no effect.
+/// Address of the vector table, read from a register of the core without side effects.
 fn vector_table(guest: &mut Guest<impl Vcpu>) -> u64 {
     core_register(guest, VTOR)
 }
 
-/// A register of the core's; 0 where there is none.
+/// Value of a register of the core; 0 if it does not exist.
 fn core_register(guest: &mut Guest<impl Vcpu>, address: u64) -> u64 {
     guest.registers.as_mut().and_then(|registers| registers.read_memory_word(address, 4)).unwrap_or(0)
 }
 
-/// The priority of an exception that has one: the lower, the more urgent.
+/// Configured priority of an exception; lower values are more urgent.
 fn priority(guest: &mut Guest<impl Vcpu>, exception: u64) -> u64 {
     let address = match exception.checked_sub(SYSTEM_VECTORS) {
         Some(interrupt) => NVIC_IPR + interrupt,
         None => SHPR + exception.saturating_sub(4),
     };
-    // Armv6-M has them by words only (B3.2.9).
+    // Armv6-M only supports word access (B3.2.9).
     core_register(guest, address & !3) >> (8 * (address & 3)) & 0xff
 }
 
-/// Whether the exception of that number leads to `pc`.
+/// Whether an exception's vector leads to `pc`.
 fn is_vector(guest: &mut Guest<impl Vcpu>, exception: u64, pc: u64) -> bool {
     let table = vector_table(guest);
     guest.memory_word(table + 4 * exception, 4).is_some_and(|vector| vector & !1 == pc)
 }
 
-/// The exception whose handler starts with these values of sp and lr.
+/// Exception whose handler starts with these values of sp and lr.
 fn saved(guest: &mut Guest<impl Vcpu>, number: u64, handler: u64, entry_sp: u64, exc_return: u64) -> Taken {
     let frame = if exc_return & 4 != 0 { guest.register("psp") } else { entry_sp };
     let below = guest.memory_word(frame + 28, 4).unwrap_or(0) & 0x1ff;
@@ -298,12 +299,12 @@ fn saved(guest: &mut Guest<impl Vcpu>, number: u64, handler: u64, entry_sp: u64,
     Taken { number, handler, entry_sp, interrupted, below: Some(below) }
 }
 
-/// Reads what the processor saved at `frame` (B1.5.6 and B1.5.7).
+/// Reads the registers that the processor saved at `frame` (B1.5.6 and B1.5.7).
 fn hardware_frame(guest: &mut Guest<impl Vcpu>, frame: u64, exc_return: u64) -> Option<Context> {
     let words = guest.memory(frame, 32)?;
     let word = |index: usize| words.get(index * 4..)?.first_chunk().map(|&word| u64::from(u32::from_le_bytes(word)));
     let (return_addr, pc, xpsr) = (word(5)?, word(6)?, word(7)?);
-    // Bit 4 clear: room for s0-s15 and FPSCR. Bit 9 of xPSR: one word of padding.
+    // Bit 4 clear: the frame has s0-s15 and FPSCR. Bit 9 of xPSR: one word of padding.
     let frame_bytes = if exc_return & 0x10 == 0 { 26 * 4 } else { 8 * 4 };
     let sp = frame + frame_bytes + if xpsr & 1 << 9 != 0 { 4 } else { 0 };
     let frame_pointer = guest.general_register(FACTS.frame_pointer);

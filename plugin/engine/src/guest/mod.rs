@@ -1,4 +1,4 @@
-//! The emulated processor. Arm and RISC-V are told apart here and nowhere above.
+//! The emulated processor. Only this folder distinguishes Arm and RISC-V.
 
 mod arm;
 mod processor;
@@ -11,7 +11,7 @@ pub use arm::PENDSV;
 use processor::Arch;
 pub use processor::{Context, FaultReader, Guest, Insn, Interrupted, MAX_READ_BYTES, Stored, Taken, Vcpu};
 
-/// The processor that the request in a directory names.
+/// Processor that the request in a directory names.
 pub fn open<V: Vcpu>(request: &Request, directory: &str) -> Guest<V> {
     let (isa, arch): (Isa, &dyn Arch<V>) = match request.isa {
         request::Isa::Riscv32 => (Isa::Riscv32, &riscv::Riscv),

@@ -1,7 +1,7 @@
 //! The emulated processor as callbacks see it: its registers, its memory, its exceptions.
 //!
-//! What differs between architectures is behind [`Arch`]. Memory is only read where no device can notice, and what is
-//! found there is never trusted.
+//! Differences between architectures are behind [`Arch`]. Only memory is read, never a device, and its content is not
+//! trusted.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,21 +14,22 @@ use wire::control::Word;
 use wire::memory;
 use wire::request::Request;
 
-/// Within so many bytes addresses lead to one place: the smallest page there is.
+/// Size of the smallest page, within which addresses stay adjacent in memory.
 const PAGE_BYTES: u64 = 1024;
 
-/// Most bytes of guest memory that are read at once.
+/// Most bytes of guest memory in one read.
 pub const MAX_READ_BYTES: usize = 4096;
 
-/// A vCPU as whatever emulates it hands it out: its registers and its memory, inside callbacks of that vCPU.
+/// A vCPU as provided by its emulator: registers and memory, inside callbacks of that vCPU.
 pub trait Vcpu: Sized + 'static {
     /// A register's handle.
     type Register: Copy;
 
-    /// The vCPU that executes. `general` are the names of the integer registers by number, of which so many lie in a row.
+    /// Finds the executing vCPU's registers. `general` are the names of the integer registers by number; the first
+    /// `in_a_row` lie in an array.
     fn find(general: &[&str], in_a_row: usize) -> Self;
 
-    /// The first register of that name.
+    /// Handle of the first register with this name.
     fn get(&self, name: &str) -> Option<Self::Register>;
 
     /// Reads a register. Wider ones are cut to 64 bits.
@@ -37,17 +38,17 @@ pub trait Vcpu: Sized + 'static {
     /// Reads an integer register by its number.
     fn read_general(&mut self, number: u8) -> Option<u64>;
 
-    /// Reads memory into `bytes`, which it replaces; [`MAX_READ_BYTES`] at most. Whether it could be read. The read *is*
-    /// an access: devices notice.
+    /// Reads memory into `bytes`, replacing their content; [`MAX_READ_BYTES`] at most. Returns whether it could be
+    /// read. The read *is* an access: a device would react.
     fn read_memory_into(&mut self, address: u64, length: usize, bytes: &mut Vec<u8>) -> bool;
 
     /// Reads a little-endian number of at most eight bytes; see [`Vcpu::read_memory_into`].
     fn read_memory_word(&mut self, address: u64, length: usize) -> Option<u64>;
 
-    /// Where in memory the data accesses to an address go; None: nowhere, or that cannot be known.
+    /// Physical address of data accesses to an address; None: unmapped, or unknown.
     fn physical(&mut self, address: u64) -> Option<u64>;
 
-    /// Whether the calling thread executes the guest. On another one its memory cannot be read.
+    /// Whether the calling thread executes the guest. Other threads cannot read its memory.
     fn is_here() -> bool;
 
     /// Reads memory; see [`Vcpu::read_memory_into`].
@@ -57,20 +58,20 @@ pub trait Vcpu: Sized + 'static {
     }
 }
 
-/// An instruction that is being translated.
+/// An instruction during translation.
 pub trait Insn {
     /// Its address.
     fn pc(&self) -> u64;
 
-    /// Its bytes in memory order and how many of them count.
+    /// Its bytes in memory order, and their number.
     fn bytes(&self) -> ([u8; 4], usize);
 
-    /// Copies the bytes at `offset` from it, of the memory that it was translated from. False: they are not all on its
-    /// page, or it was not translated from memory.
+    /// Copies bytes at `offset` from the instruction, out of the memory that it was translated from. False: they are
+    /// not all on its page, or it was not translated from memory.
     fn beside(&self, offset: i64, bytes: &mut [u8]) -> bool;
 }
 
-/// The registers that a walk needs, as they are or were at one instruction.
+/// The registers that a stack walk needs, at one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
     /// Address of the instruction.
@@ -79,7 +80,8 @@ pub struct Context {
     pub sp: u64,
     /// The return address register.
     pub return_addr: u64,
-    /// 0 where the architecture has none, and in code that has called another.
+    /// The second return address register; 0 if the architecture has none, and in code that has called another
+    /// function.
     pub second_return_addr: u64,
     /// The frame pointer.
     pub frame_pointer: u64,
@@ -94,13 +96,13 @@ pub struct Taken {
     pub handler: u64,
     /// The stack pointer that it starts with.
     pub entry_sp: u64,
-    /// What it interrupted; None: that cannot be read.
+    /// The interrupted code; None: it cannot be read.
     pub interrupted: Option<Context>,
-    /// Number of the exception that it interrupted, 0: none was active. None: the processor does not say.
+    /// Number of the exception that it interrupted; 0: none. None: the processor does not tell.
     pub below: Option<u64>,
 }
 
-/// What an exception saved of the code it interrupted.
+/// Registers of interrupted code that an exception saved.
 pub struct Interrupted {
     /// Address of the instruction.
     pub pc: u64,
@@ -108,149 +110,149 @@ pub struct Interrupted {
     pub return_addr: u64,
 }
 
-/// What a store means beyond memory.
+/// Effect of a store beyond memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Stored {
-    /// The run ends with this status.
+    /// Ends the run with this status.
     Exit(u64),
-    /// The machine is to be reset.
+    /// Resets the machine.
     Reset,
-    /// PendSV becomes pending.
+    /// Makes PendSV pending.
     Pend,
-    /// It is pending no more.
+    /// Clears a pending PendSV.
     Unpend,
 }
 
-/// What an architecture is, as far as no code is needed to say it.
+/// Constants of an architecture.
 pub struct Facts {
-    /// Names of the integer registers by number, as QEMU gives them, and of others that are read as often.
+    /// Names of the integer registers by number, as in QEMU, and of others that are read as often.
     pub(super) registers: &'static [&'static str],
-    /// How many of them QEMU keeps in a row, from the first one on.
+    /// Number of registers that QEMU keeps in an array, from the first one on.
     pub(super) registers_in_a_row: usize,
     pub(super) sp: u8,
     pub(super) return_addr: u8,
-    /// Number of the register that millicode returns by.
+    /// Number of the register that millicode uses as its return address.
     pub(super) second_return_addr: Option<u8>,
     pub(super) frame_pointer: u8,
     /// Registers of a function's first two arguments.
     pub(super) arguments: [u8; 2],
-    /// Bytes that the processor pushes on the interrupted stack, at least.
+    /// Least number of bytes that the processor pushes on the interrupted stack.
     pub exception_frame_bytes: u64,
-    /// Exceptions return by a jump, which no instruction shows.
+    /// Whether exceptions return by an ordinary jump, which cannot be recognised by its instruction.
     pub returns_by_jump: bool,
-    /// A wait for events ends with an exception, and QEMU does not wait (`wfe`).
+    /// Whether a wait for events ends with an exception, and QEMU does not wait (`wfe`).
     pub has_events: bool,
-    /// Interrupts are masked at reset, until the firmware allows them.
+    /// Whether interrupts are masked at reset, until the firmware allows them.
     pub is_masked_at_reset: bool,
-    /// An exception's return may end what masked interrupts.
+    /// Whether an exception's return may unmask interrupts.
     pub return_unmasks: bool,
-    /// The processor says which of several vCPUs executes, see [`Arch::vcpu`].
+    /// Whether the processor tells which of several vCPUs executes, see [`Arch::vcpu`].
     pub names_vcpus: bool,
-    /// Address and size of the registers that say why it came to a fault. Reading them has no effect.
+    /// Address and size of the registers with the cause of a fault. Reading them has no effect.
     pub fault_registers: Option<(u64, usize)>,
 }
 
-/// An architecture. The defaults hold where the processor has nothing of the kind.
+/// An architecture. The defaults are for processors without the feature.
 pub(super) trait Arch<V: Vcpu>: Sync {
     fn facts(&self) -> &'static Facts;
 
-    /// Number of the vCPU that executes.
+    /// Number of the executing vCPU.
     fn vcpu(&self, _: &mut Guest<V>) -> Option<u32> {
         None
     }
 
-    /// Whether a return address is none but says that an exception returns. None: there are no such.
+    /// Whether a return address is an exception return instead. None: the architecture has no such values.
     fn is_exception_return(&self, _address: u64) -> Option<bool> {
         None
     }
 
-    /// Whether no call leaves such a return address: it is what a context is made with that is not called.
+    /// Whether no call leaves such a return address: a new context starts with it.
     fn is_nowhere(&self, _address: u64) -> bool {
         false
     }
 
-    /// The return address and the stack pointer that the processor comes out of reset with, where it is known.
+    /// Return address and stack pointer at reset, if known.
     fn reset(&self, _: &mut Guest<V>) -> Option<(u64, u64)> {
         None
     }
 
-    /// The code address in what a call leaves as its return address.
+    /// Code address in a call's return address.
     fn code_address(&self, address: u64) -> u64 {
         address
     }
 
-    /// Whether a block at `pc` may be the first one of an exception, as things are when it is translated.
+    /// Whether a block at `pc` may be the first one of an exception, in the state at translation.
     fn may_be_handler(&self, guest: &mut Guest<V>, pc: u64, may_be_function: bool) -> bool;
 
-    /// Whether a block at `pc` can be the first one of an exception, now or later: that which is being translated. Unlike
-    /// [`Arch::may_be_handler`], which makes do with what is likely, `false` is a proof, as long as traps lead where they
-    /// do now ([`Guest::epoch`]).
+    /// Whether the block at `pc` that is being translated can be the first one of an exception, now or later. Unlike
+    /// [`Arch::may_be_handler`], which is an estimate, `false` is a proof, as long as the trap vector stays the same
+    /// ([`Guest::epoch`]).
     fn can_start_exception(&self, guest: &mut Guest<V>, pc: u64) -> bool;
 
     /// Whether the block at `pc`, which has just started, is the first one of an exception.
     fn is_exception_entry(&self, guest: &mut Guest<V>, pc: u64) -> bool;
 
-    /// The exception whose handler starts at `pc`.
+    /// Exception whose handler starts at `pc`.
     fn taken(&self, guest: &mut Guest<V>, pc: u64) -> Option<Taken>;
 
-    /// The exception that this one came before, so that its start has not been seen.
+    /// Exception that this one preempted before its first instruction, which was therefore not noticed.
     fn preempted(&self, _: &mut Guest<V>, _: &Taken) -> Option<Taken> {
         None
     }
 
-    /// The stack pointer of the code outside of exceptions.
+    /// Stack pointer of the code outside of exceptions.
     fn thread_stack_pointer(&self, guest: &mut Guest<V>) -> u64 {
         guest.stack_pointer()
     }
 
-    /// Number of the exception that the processor executes, 0: none. None: it does not say, and every return is an
+    /// Number of the exception that the processor executes; 0: none. None: it does not tell, and every return is an
     /// instruction of its own.
     fn active_exception(&self, _: &mut Guest<V>) -> Option<u64> {
         None
     }
 
-    /// Number of an exception whose start was not seen, and what it interrupted, by its handler's frame.
+    /// Number and interrupted code of an exception whose start was not noticed, from its handler's frame.
     fn unseen(&self, _: &mut Guest<V>, _cfa: u64, _return_addr: u64) -> Option<(u64, Context)> {
         None
     }
 
-    /// What the exception has saved whose first block has just started.
+    /// Registers that an exception has saved, at the start of its first block.
     fn interrupted(&self, guest: &mut Guest<V>) -> Option<Interrupted>;
 
     /// Whether interrupts are masked.
     fn is_masked(&self, guest: &mut Guest<V>) -> bool;
 
-    /// Whether an interrupt that is enabled could interrupt what executes. Whether one will come is not asked.
+    /// Whether an enabled interrupt could interrupt the executing code. Whether one will come is not checked.
     fn may_be_interrupted(&self, guest: &mut Guest<V>) -> bool;
 
-    /// Whether taking the exception that starts now has masked interrupts; if so, whether they were before.
+    /// Whether interrupts were masked before the exception that starts now. None: taking it did not mask them.
     fn masked_before_trap(&self, _: &mut Guest<V>) -> Option<bool> {
         None
     }
 
-    /// What a store to this address means.
+    /// Effect of a store to an address.
     fn stored(&self, _address: u64, _value: u64) -> Option<Stored> {
         None
     }
 
-    /// What a store to the test finisher means.
+    /// Effect of a store to the test finisher.
     fn finished(&self, _value: u64) -> Option<Stored> {
         None
     }
 
-    /// What the processor says of the exception whose handler starts, if that is a fault: words of the control page.
+    /// Fault information of the exception whose handler starts, as words of the control page; None: it is no fault.
     fn fault(&self, guest: &mut Guest<V>, number: u64) -> Option<Vec<(Word, u64)>>;
 
-    /// The words of the control page that the fault registers go to.
+    /// Words of the control page for the content of the fault registers.
     fn faults(&self, _registers: &[u8]) -> Option<[(Word, u64); 4]> {
         None
     }
 
     /// Whether QEMU has translated a breakpoint instruction as a semihosting call, which it does for privileged code
-    /// only. What cannot be known is one.
+    /// only. In doubt, true.
     fn is_semihosting(&self, guest: &mut Guest<V>, insn: &dyn Insn) -> bool;
 
-    /// Where in memory a data access to this address goes; None: nowhere, or that cannot be known.
+    /// Physical address of a data access to an address; None: unmapped, or unknown.
     fn physical(&self, _: &mut Guest<V>, address: u64) -> Option<u64> {
         Some(address)
     }
@@ -260,29 +262,29 @@ pub(super) trait Arch<V: Vcpu>: Sync {
 pub struct Guest<V: Vcpu> {
     /// The instruction set.
     pub isa: Isa,
-    /// What the architecture is.
+    /// Constants of the architecture.
     pub facts: &'static Facts,
     arch: &'static dyn Arch<V>,
-    /// What may be read without a device noticing.
+    /// Memory that can be read without affecting a device.
     memory: Vec<Range<u64>>,
-    /// The file that says so once there is a machine, until it has been looked for.
+    /// The file that lists it once the machine exists, until it has been read.
     memory_file: Option<PathBuf>,
     /// The test finisher's address.
     finisher: Option<u64>,
-    /// Those of the vCPU that executes.
+    /// Registers of the executing vCPU.
     pub(super) registers: Option<V>,
-    /// That vCPU, and the registers of the others: they may be of another kind.
+    /// The executing vCPU, and the registers of the others, which may be of another kind.
     vcpu: u32,
     others: HashMap<u32, V>,
     is_readable: bool,
-    /// Registers are asked for one by one, as the API has it.
+    /// Whether each register is read through the API.
     is_oracle: bool,
     /// See [`Guest::epoch`].
     epoch: u16,
 }
 
 impl<V: Vcpu> Guest<V> {
-    /// The request's processor, whose other files lie in `directory`, of this instruction set and architecture.
+    /// The request's processor, of this instruction set and architecture; other files are in `directory`.
     pub(super) fn with(isa: Isa, arch: &'static dyn Arch<V>, request: &Request, directory: &str) -> Guest<V> {
         Guest {
             isa,
@@ -300,13 +302,13 @@ impl<V: Vcpu> Guest<V> {
         }
     }
 
-    /// Looks the registers up: a vCPU is about to run on this thread.
+    /// Looks up the registers of a vCPU that is about to run on this thread.
     pub fn appear(&mut self) {
         let in_a_row = if self.is_oracle { 0 } else { self.facts.registers_in_a_row };
         self.registers.get_or_insert_with(|| V::find(self.facts.registers, in_a_row));
     }
 
-    /// Another one of several vCPUs executes.
+    /// Switches to another one of several vCPUs.
     pub fn turn_to(&mut self, vcpu: u32) {
         if vcpu != self.vcpu {
             let registers = self.others.remove(&vcpu);
@@ -318,8 +320,8 @@ impl<V: Vcpu> Guest<V> {
         self.appear();
     }
 
-    /// Learns which memory the machine has. The harness has written it before the machine may execute anything, so this
-    /// comes first where code is translated.
+    /// Reads the list of the machine's memory. The harness writes it before the machine may execute anything, so this
+    /// must come first at translation.
     pub fn learn_memory(&mut self) {
         let Some(file) = self.memory_file.take() else { return };
         if let Some(memory) = fs::read(file).ok().and_then(|bytes| memory::read(&bytes).ok()) {
@@ -327,37 +329,37 @@ impl<V: Vcpu> Guest<V> {
         }
     }
 
-    /// Guest memory cannot be read any more: QEMU exits, and asserts a vCPU where it is read.
+    /// Disables reading guest memory: QEMU exits, and reading would assert a current vCPU.
     pub fn vanish(&mut self) {
         self.is_readable = false;
     }
 
-    /// Guest memory can be read if this is the thread that executes the guest: on another one QEMU would abort.
+    /// Enables reading guest memory if this thread executes the guest: on another one QEMU would abort.
     pub fn read_here(&mut self) {
         self.is_readable = V::is_here();
     }
 
-    /// Whether this is a time at which guest memory can be read.
+    /// Whether guest memory can be read now.
     pub fn is_readable(&self) -> bool {
         self.is_readable
     }
 
-    /// The registers of the vCPU that executes.
+    /// Registers of the executing vCPU.
     pub fn registers(&mut self) -> Option<&mut V> {
         self.registers.as_mut()
     }
 
-    /// Number of the vCPU that executes, as the processor says it.
+    /// Number of the executing vCPU, from the processor.
     pub fn vcpu(&mut self) -> Option<u32> {
         self.arch.vcpu(self)
     }
 
-    /// Reads a register inside a callback; 0 where the CPU has none of that name.
+    /// Reads a register inside a callback; 0 if the CPU has none of that name.
     pub(super) fn register(&mut self, name: &str) -> u64 {
         self.known_register(name).unwrap_or(0)
     }
 
-    /// Reads a register inside a callback; None where the CPU has none of that name, or does not say.
+    /// Reads a register inside a callback; None if the CPU has none of that name, or QEMU does not tell.
     pub(super) fn known_register(&mut self, name: &str) -> Option<u64> {
         let registers = self.registers.as_mut()?;
         registers.get(name).and_then(|register| registers.read(register))
@@ -389,12 +391,12 @@ impl<V: Vcpu> Guest<V> {
         self.general_register(self.facts.return_addr)
     }
 
-    /// The first two arguments of the function that starts here, or of a semihosting call.
+    /// First two arguments of the function that starts here, or of a semihosting call.
     pub fn arguments(&mut self) -> [u64; 2] {
         self.facts.arguments.map(|number| self.general_register(number))
     }
 
-    /// The registers now, in a callback at `pc`.
+    /// Current registers, in a callback at `pc`.
     pub fn context(&mut self, pc: u64) -> Context {
         let &Facts { sp, return_addr, second_return_addr, frame_pointer, .. } = self.facts;
         Context {
@@ -411,18 +413,18 @@ impl<V: Vcpu> Guest<V> {
         if self.isa == Isa::Riscv64 { 8 } else { 4 }
     }
 
-    /// A pointer-sized variable of the firmware's.
+    /// Value of a pointer-sized variable of the firmware.
     pub fn pointer(&mut self, address: u64) -> Option<u64> {
         self.memory_word(address, self.pointer_bytes())
     }
 
-    /// Reads guest memory if it is memory; devices are never touched.
+    /// Reads guest memory, but never a device.
     pub fn memory(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
         self.readable(address, bytes as u64)?.read_memory(address, bytes)
     }
 
-    /// Reads guest memory through the processor's translation of addresses, if it leads to memory; as QEMU reads what a
-    /// semihosting call points to.
+    /// Reads guest memory through the processor's translation of addresses, as QEMU does for a semihosting call's
+    /// buffers; never a device.
     pub fn translated(&mut self, address: u64, bytes: usize) -> Option<Vec<u8>> {
         let mut read = Vec::with_capacity(bytes);
         while read.len() < bytes {
@@ -434,7 +436,7 @@ impl<V: Vcpu> Guest<V> {
         Some(read)
     }
 
-    /// Whether [`Guest::translated`] could read so much, without reading it.
+    /// Whether [`Guest::translated`] could read this much, without reading it.
     pub fn is_translated(&mut self, address: u64, bytes: u64) -> bool {
         let mut seen = 0;
         while seen < bytes {
@@ -449,8 +451,8 @@ impl<V: Vcpu> Guest<V> {
         true
     }
 
-    /// Bytes of the text at an address up to its NUL, or a few more than so many where that has not come by then. None:
-    /// it leads out of memory.
+    /// Length of the text at an address up to its NUL; slightly more than `most` if there is none by then. None: the
+    /// memory ends before it.
     pub fn text_bytes(&mut self, address: u64, most: u64) -> Option<u64> {
         let mut seen = 0;
         while seen < most {
@@ -475,17 +477,17 @@ impl<V: Vcpu> Guest<V> {
         self.memory.iter().any(|region| region.contains(&address))
     }
 
-    /// Bytes of memory from an address to the end of what holds it.
+    /// Bytes from an address to the end of its memory.
     pub fn memory_from(&self, address: u64) -> Option<u64> {
         self.memory.iter().find(|region| region.contains(&address)).map(|region| region.end - address)
     }
 
-    /// Reads guest memory into `bytes`, which it replaces. The caller has seen that it is memory.
+    /// Reads guest memory into `bytes`, replacing their content. The caller has checked that it is memory.
     pub fn read_into(&mut self, address: u64, length: usize, bytes: &mut Vec<u8>) -> bool {
         self.registers.as_mut().is_some_and(|registers| registers.read_memory_into(address, length, bytes))
     }
 
-    /// What reads guest memory, if it is memory and this is a time at which it can be read.
+    /// The vCPU to read a range with, if it is memory and can be read now.
     fn readable(&mut self, address: u64, bytes: u64) -> Option<&mut V> {
         let end = address.checked_add(bytes);
         let is_memory =
@@ -518,24 +520,24 @@ impl<V: Vcpu> Guest<V> {
         self.arch.may_be_handler(self, pc, may_be_function)
     }
 
-    /// The time, if there is one, in which no exception starts at `pc`, where a block is being translated.
+    /// Epoch in which no exception starts at `pc`, where a block is being translated. None: one may start.
     pub fn epoch_without_exception(&mut self, pc: u64) -> Option<NonZeroU16> {
         let can_start = self.arch.can_start_exception(self, pc);
         NonZeroU16::new(self.epoch).filter(|_| !can_start)
     }
 
-    /// Whether it is still that time.
+    /// Whether an epoch still lasts.
     pub fn is_epoch(&self, epoch: Option<NonZeroU16>) -> bool {
         epoch.is_some_and(|epoch| epoch.get() == self.epoch)
     }
 
-    /// Traps will lead elsewhere.
+    /// Begins another epoch, since traps will have another target.
     pub fn vector_moves(&mut self) {
-        // Zero is for good: firmware that does it so often is not worth more.
+        // Zero is final: after 65,535 changes of the vector there are no more epochs.
         self.epoch = if self.epoch == 0 { 0 } else { self.epoch.wrapping_add(1) };
     }
 
-    /// Whether what is being translated is executed by an exception.
+    /// Whether the code being translated is executed by an exception.
     pub fn is_in_exception(&mut self) -> bool {
         self.active_exception() != Some(0)
     }
@@ -585,7 +587,7 @@ impl<V: Vcpu> Guest<V> {
         self.arch.masked_before_trap(self)
     }
 
-    /// What a store to this address means.
+    /// Effect of a store to an address.
     pub fn stored(&self, address: u64, value: u64) -> Option<Stored> {
         if Some(address) == self.finisher { self.arch.finished(value) } else { self.arch.stored(address, value) }
     }
@@ -600,22 +602,22 @@ impl<V: Vcpu> Guest<V> {
         FaultReader(self.arch)
     }
 
-    /// See [`Arch::is_semihosting`]; `insn` has just been translated, for the processor as it is.
+    /// See [`Arch::is_semihosting`]; `insn` has just been translated, in the processor's current state.
     pub fn is_semihosting(&mut self, insn: &dyn Insn) -> bool {
         self.arch.is_semihosting(self, insn)
     }
 }
 
-/// Tells what the fault registers say.
+/// Interprets the fault registers.
 pub struct FaultReader<V: 'static>(&'static dyn Arch<V>);
 
 impl<V: Vcpu> FaultReader<V> {
-    /// Address and size of the registers, where there are any.
+    /// Address and size of the registers, if there are any.
     pub fn registers(&self) -> Option<(u64, usize)> {
         self.0.facts().fault_registers
     }
 
-    /// The words of the control page that they go to.
+    /// Words of the control page for their content.
     pub fn words(&self, registers: &[u8]) -> Option<[(Word, u64); 4]> {
         self.0.faults(registers)
     }

@@ -1,5 +1,5 @@
-//! RISC-V: a trap leaves all registers as they were but for pc, and returns by an instruction of its own. Section
-//! names are those of the Privileged Architecture's machine-level chapter.
+//! RISC-V: a trap changes no register but pc, and returns by an instruction of its own. Section names are those of
+//! the Privileged Architecture's machine-level chapter.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,7 @@ use super::processor::{Arch, Context, Facts, Guest, Insn, Interrupted, Stored, T
 pub(super) struct Riscv;
 
 static FACTS: Facts = Facts {
-    // x8 is `fp`.
+    // QEMU calls x8 `fp`.
     registers: &[
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
         "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
@@ -32,7 +32,7 @@ static FACTS: Facts = Facts {
     fault_registers: None,
 };
 
-/// mstatus ("Machine Status Registers"): SIE, MIE, MPIE, and where MPP starts.
+/// Bits of mstatus ("Machine Status Registers"): SIE, MIE, MPIE, and the lowest one of MPP.
 const SIE: u64 = 1 << 1;
 const MIE: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
@@ -45,10 +45,10 @@ const USER: u64 = 0;
 /// QEMU's page for RISC-V (`TARGET_PAGE_BITS`).
 const PAGE_BYTES: u64 = 4096;
 
-/// Causes of `ecall`, by the mode that it comes from.
+/// Causes of `ecall`, by the calling mode.
 const ENVIRONMENT_CALLS: RangeInclusive<u64> = 8..=11;
 
-/// There are at most so many causes.
+/// Most causes of a trap.
 const MAX_CAUSES: u64 = 64;
 
 impl<V: Vcpu> Arch<V> for Riscv {
@@ -77,7 +77,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
         let (cause, epc) = (guest.register(cause), guest.register(epc));
         let number =
             if guest.isa == Isa::Riscv32 { (cause & 0x7fff_ffff) | (cause & 0x8000_0000) << 32 } else { cause };
-        // Only where this very trap leads; the rest of the table may be other code.
+        // Only the target of this very trap; the rest of the table may be other code.
         let (base, is_vectored) = trap_vector(guest);
         let interrupt = number.checked_sub(1 << 63).filter(|_| is_vectored);
         if pc != base.wrapping_add(interrupt.unwrap_or(0).wrapping_mul(4)) {
@@ -96,7 +96,8 @@ impl<V: Vcpu> Arch<V> for Riscv {
         guest.register("priv") == MACHINE && guest.register("mstatus") & MIE == 0
     }
 
-    /// A less privileged mode is always interrupted by what is not delegated to it ("Machine Interrupt Registers").
+    /// Interrupts that are not delegated to a less privileged mode always interrupt it ("Machine Interrupt
+    /// Registers").
     fn may_be_interrupted(&self, guest: &mut Guest<V>) -> bool {
         let [mode, status, enabled, delegated] =
             ["priv", "mstatus", "mie", "mideleg"].map(|name| guest.register(name));
@@ -115,7 +116,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
         Some(status >> MPP_SHIFT & MACHINE == MACHINE && status & MPIE == 0)
     }
 
-    /// An environment call is asked for, and an interrupt comes from elsewhere.
+    /// Environment calls are intended, and interrupts have external causes: neither is a fault.
     fn fault(&self, guest: &mut Guest<V>, number: u64) -> Option<Vec<(Word, u64)>> {
         if number >> 63 == 1 || ENVIRONMENT_CALLS.contains(&number) {
             return None;
@@ -134,9 +135,9 @@ impl<V: Vcpu> Arch<V> for Riscv {
         }
     }
 
-    /// An `ebreak` is one only between two marker instructions, on whose page it is, as they are when it is translated
-    /// (`trans_ebreak` in target/riscv/insn_trans/trans_privileged.c.inc). Of the second one QEMU may read half from
-    /// the next page, which is not looked at here: the first half is enough.
+    /// An `ebreak` is a call only between two marker instructions on its page, in their state at translation
+    /// (`trans_ebreak` in target/riscv/insn_trans/trans_privileged.c.inc). QEMU may read half of the second marker
+    /// from the next page. That half is not checked here: the first one suffices.
     fn is_semihosting(&self, guest: &mut Guest<V>, insn: &dyn Insn) -> bool {
         let (bytes, len) = insn.bytes();
         let (isa, offset) = (guest.isa, insn.pc() % PAGE_BYTES);
@@ -153,8 +154,8 @@ impl<V: Vcpu> Arch<V> for Riscv {
             })
     }
 
-    /// In machine mode addresses are those of memory, unless loads and stores are another mode's (MPRV, "Memory
-    /// Privilege in mstatus Register").
+    /// In machine mode addresses are physical, unless loads and stores use another mode (MPRV, "Memory Privilege in
+    /// mstatus Register").
     fn physical(&self, guest: &mut Guest<V>, address: u64) -> Option<u64> {
         let is_machine = guest.known_register("priv") == Some(MACHINE);
         if is_machine && guest.known_register("mstatus").is_some_and(|status| status & MPRV == 0) {
@@ -164,7 +165,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
     }
 }
 
-/// The bytes at an offset from an instruction, see [`Insn::beside`].
+/// Bytes at an offset from an instruction, see [`Insn::beside`].
 fn beside<const N: usize>(insn: &dyn Insn, offset: i64) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     insn.beside(offset, &mut bytes).then_some(bytes)
@@ -174,7 +175,7 @@ fn is_supervisor(guest: &mut Guest<impl Vcpu>) -> bool {
     guest.register("priv") == 1
 }
 
-/// Where traps lead, and whether interrupts lead four bytes further per cause.
+/// Target of traps, and whether interrupts add four bytes per cause.
 fn trap_vector(guest: &mut Guest<impl Vcpu>) -> (u64, bool) {
     let name = if is_supervisor(guest) { "stvec" } else { "mtvec" };
     let vector = guest.register(name);

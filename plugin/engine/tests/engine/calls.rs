@@ -1,8 +1,8 @@
-//! The promise: calls that are under way are followed as they return. Random traces of calls, tail calls, returns,
-//! longjmps, switches of tasks, exceptions and deleted tasks, against a shadow stack of each context.
+//! The promise: the timeline reports calls and their returns correctly. Random traces of calls, tail calls, returns,
+//! longjmps, task switches, exceptions and deleted tasks are compared with a shadow stack of each context.
 //!
-//! Traces that stack pointer and return address cannot tell apart are left out: each place of a function calls one other,
-//! and no longjmp leaves a function that followed another by a tail call.
+//! Traces are left out if stack pointer and return address cannot tell them apart: each call site calls one function
+//! only, and no longjmp leaves a function that was entered by a tail call.
 
 use std::collections::BTreeMap;
 
@@ -22,27 +22,27 @@ use crate::fake::{Books, Fake, config, guest, ledger, request};
 const FUNCTIONS: u32 = 5;
 const FUNCTION_BYTES: u64 = 0x100;
 
-/// Instructions that the clock goes on by with each step. They are more than the one that an instruction which is
-/// executed again may have.
+/// Instructions per step. More than 1, since a difference of one instruction can mean that an instruction was
+/// executed again.
 const STEP_INSNS: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The innermost function calls another one.
+    /// The innermost function calls another.
     Call { function: u32 },
-    /// It jumps to another one, which then returns in its place.
+    /// The innermost function jumps to another, which then returns in its place.
     TailCall { function: u32 },
-    /// It returns.
+    /// The innermost function returns.
     Return,
-    /// It leaves some of its callers' frames at once.
+    /// The innermost function leaves this number of frames at once.
     Longjmp { frames: usize },
-    /// Another task goes on.
+    /// The scheduler switches to a task.
     Switch { task: usize },
-    /// An exception comes.
+    /// An exception is taken.
     Enter,
-    /// The exception's handler returns, whatever of it is under way.
+    /// The exception's handler returns, even from within nested calls.
     Leave,
-    /// A task is deleted, and a new one gets its stack.
+    /// A task is deleted, and a new one uses its stack.
     Delete { task: usize },
 }
 
@@ -65,12 +65,12 @@ fn entry(function: u32) -> u64 {
     0x1000 + FUNCTION_BYTES * u64::from(function)
 }
 
-/// Bytes that a function takes off the stack: down to as little as a link register and one more.
+/// Stack bytes of a function's frame; at least 8.
 fn frame_bytes(function: u32) -> u64 {
     8 * (1 + u64::from(function))
 }
 
-/// A frame: the functions that followed each other by tail calls in it.
+/// A frame. It has several functions if they followed each other by tail calls.
 #[derive(Clone, Debug)]
 struct Frame {
     functions: Vec<u32>,
@@ -81,7 +81,7 @@ struct Frame {
 /// A stack of a context.
 #[derive(Clone, Debug)]
 struct Stack {
-    /// The stack pointer of what is below all calls, and the code that is.
+    /// Stack pointer and code address below all calls.
     base_sp: u64,
     root: u64,
     frames: Vec<Frame>,
@@ -92,7 +92,7 @@ impl Stack {
         Stack { base_sp, root, frames: Vec::new() }
     }
 
-    /// The stack pointer with which the innermost function calls, and where it begins.
+    /// Stack pointer and first address of the innermost function at its calls.
     fn here(&self) -> (u64, u64) {
         self.frames.last().map_or((self.base_sp, self.root), |frame| {
             let function = frame.functions[frame.functions.len() - 1];
@@ -101,8 +101,8 @@ impl Stack {
     }
 }
 
-/// Expectations of a step: functions that are called and that return. Beside them, of each function, how many have
-/// been left by then and may be said to be.
+/// Expectation of a step: the calls and returns in it, and for each function, how many of its calls were left without
+/// a return so far, which may be reported by then.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     happened: Vec<What>,
@@ -115,7 +115,7 @@ struct Trace {
     ledger: Ledger<Books>,
     timeline: Timeline,
     core: Core,
-    /// The tasks' stacks, which one runs, and their numbers.
+    /// Stacks of the tasks, index of the running task, and the tasks' ids.
     tasks: Vec<Stack>,
     running: usize,
     ids: Vec<u32>,
@@ -203,7 +203,7 @@ impl Trace {
                 self.call(function, sp, return_addr)
             }
             Step::TailCall { function } => match self.stack().frames.last_mut() {
-                // A turn of its own loop is no call.
+                // A jump to a function of the same frame is a loop, not a call.
                 Some(frame) if !frame.functions.contains(&function) => {
                     frame.functions.push(function);
                     let (sp, return_addr) = (frame.sp, frame.return_addr);
@@ -216,7 +216,7 @@ impl Trace {
                     self.set(sp, 0);
                     let Trace { timeline, core, guest, ledger, .. } = self;
                     let awaited = timeline.awaited_at(return_addr, ledger);
-                    // As generated code asks.
+                    // The condition that generated code checks.
                     if ledger.get(awaited, 0) >= 1 {
                         timeline.leave(return_addr, core, guest, ledger);
                     }
@@ -273,7 +273,7 @@ impl Trace {
         self.expected.push(Expected { happened, left: self.left.clone() });
     }
 
-    /// Holds what the timeline has against the shadow stacks.
+    /// Compares the timeline with the shadow stacks.
     fn check(self) -> Result<(), TestCaseError> {
         let mut told: BTreeMap<usize, Vec<What>> = BTreeMap::new();
         let mut said: BTreeMap<u32, usize> = BTreeMap::new();

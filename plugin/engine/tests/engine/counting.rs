@@ -1,6 +1,6 @@
-//! The promise: *clock - origin* is the number of instructions started, and each counter how often its instructions have,
-//! wherever a block is left; a sample is the instruction that the clock reaches a multiple of the period at; and a run
-//! that ends at an instruction has counted up to it.
+//! The promise: *clock - origin* is the number of started instructions, and each counter is the number of times that
+//! its instructions have started, even if a block is left early. A sample is the instruction at which the clock
+//! reaches a multiple of the period. A run that ends at an instruction has counted up to it.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use wire::request::{Isa, Request};
 
 use crate::fake::{Books, config, execute, ledger, request};
 
-/// A block's segments by their lengths, and whether it is counted as a whole.
+/// A block: the lengths of its segments, and whether it is counted as a whole.
 #[derive(Clone, Debug)]
 struct Shape {
     lengths: Vec<u32>,
     is_whole: bool,
 }
 
-/// One execution: of which block, and after which of its segments it is left.
+/// One execution: index of the block, and index of the last segment that starts.
 type Execution = (usize, usize);
 
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ fn programs() -> impl Strategy<Value = Program> {
     })
 }
 
-/// Address of a block's `index`-th instruction: each has two bytes.
+/// Address of a block's `index`-th instruction; instructions have two bytes.
 fn address(block: usize, index: u32) -> u64 {
     0x1000 * (block as u64 + 1) + 2 * u64::from(index)
 }
@@ -60,11 +60,11 @@ struct Outcome {
     insns: u64,
     /// Number of times that each instruction has started, by its address.
     counts: BTreeMap<u64, u64>,
-    /// Instruction and address of each sample.
+    /// Number of the instruction and address of each sample.
     samples: Vec<(u64, u64)>,
 }
 
-/// Instruction by instruction.
+/// Counts instruction by instruction.
 fn naive(program: &Program, sampled_at: &[u64]) -> Outcome {
     let mut outcome = Outcome::default();
     for &(block, exit) in &program.executions {
@@ -83,7 +83,7 @@ fn naive(program: &Program, sampled_at: &[u64]) -> Outcome {
     outcome
 }
 
-/// The parts of the plugin that count, as it puts them together.
+/// The plugin's counting parts, composed as in the plugin.
 struct Plugin {
     ledger: Ledger<Books>,
     blocks: Blocks,
@@ -120,7 +120,7 @@ impl Plugin {
         self.blocks.number(Block { pc: address(number, 0), sizes: sizes(total), segments, exits })
     }
 
-    /// Does as `State::settle` does, before anything looks at the clock.
+    /// Handles due events like `State::settle`, before the clock is read.
     fn settle(&mut self) {
         clock::amend(0, &self.blocks, &mut self.ledger);
         while let Some(due) = self.clock.due(0, &self.ledger) {
@@ -140,7 +140,7 @@ impl Plugin {
         }
     }
 
-    /// Does as generated code and its callback do.
+    /// Counts one execution like generated code and its callback.
     fn execute(&mut self, number: usize, started: u32) {
         let block = self.blocks.get(number).clone();
         if self.ledger.get(CLOCK, 0) >= DUE - block.insns() {
@@ -162,7 +162,7 @@ impl Plugin {
             if index < started as usize {
                 count.steps(index == 0, false).for_each(|step| execute(step, 0, &self.ledger));
             }
-            // Where the block can be left no more, all of it starts.
+            // A block that is closed cannot be left early any more, so all its instructions start.
             assert!(!matches!(count, Count::Closed) || index < block.sizes.len());
         }
     }

@@ -1,4 +1,4 @@
-//! A vCPU of plain memory, and books of it.
+//! A fake vCPU with plain memory, and fake counters.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use wire::counters::FIRST_DEFINED;
 use wire::definition::{Decoder, Definition};
 use wire::request::{Isa, Request, Semihosting};
 
-/// Asks for as many cases as take a second, the same in every run.
+/// Number of cases for about a second; the random seed is fixed.
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
         cases: 2_000,
@@ -25,7 +25,7 @@ pub(crate) fn config() -> ProptestConfig {
     }
 }
 
-/// The books: as many counters as are asked for, and the streams.
+/// Counters and record streams in memory.
 #[derive(Debug)]
 pub(crate) struct Books {
     vcpus: u32,
@@ -104,7 +104,7 @@ pub(crate) fn ledger(vcpus: u32) -> Ledger<Books> {
     Ledger::new(Books::new(vcpus))
 }
 
-/// Does a step as generated code does it.
+/// Performs a step of generated code.
 pub(crate) fn execute(step: Step, vcpu: u32, ledger: &Ledger<Books>) {
     match step {
         Step::Add { slot, amount } => {
@@ -123,7 +123,7 @@ pub(crate) struct Fake {
 }
 
 thread_local! {
-    /// The processor of the guest that is made next on this thread.
+    /// Processor for the next guest that is made on this thread.
     static NEXT: RefCell<Fake> = RefCell::default();
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn guest(request: &Request, fake: Fake) -> Guest<Fake> {
     guest
 }
 
-/// The plainest request.
+/// The smallest request.
 pub(crate) fn request(isa: Isa) -> Request {
     Request {
         isa,

@@ -1,6 +1,6 @@
-//! The promise: a prediction that is wrong costs time and no count. Calls through a register, from several places, to a
-//! function that predicts them, with traps in between and trap vectors that move: each arc is counted as often as it was
-//! gone, and each instruction once.
+//! The promise: a wrong prediction costs time, but no count is wrong. Several call sites call a function through a
+//! register, and its block predicts its caller. Traps come in between, and the trap vector changes. Each arc's count
+//! is the number of its calls, and each instruction is counted once.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ use wire::request::{Isa, Request};
 
 use crate::fake::{Books, Fake, config, execute, guest, ledger, request};
 
-/// Two functions that call by register, one that calls directly, the one that predicts, another one, and a handler.
+/// Two functions that call by register, one that calls directly, one that predicts its caller, another callee, a trap
+/// handler, and code that changes the trap vector.
 const CALLERS: [u64; 2] = [0x1000, 0x1100];
 const DIRECT: u64 = 0x1200;
 const POINTED: u64 = 0x2000;
@@ -27,22 +28,22 @@ const HANDLER: u64 = 0x3000;
 const MOVER: u64 = 0x3100;
 const FUNCTION_BYTES: u64 = 0x100;
 
-/// `a5`.
+/// Number of `a5`.
 const REGISTER: u8 = 15;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A call by register that arrives.
+    /// A call by register.
     Call { caller: usize, target: u64 },
-    /// The same, with a trap before the target's first instruction.
+    /// A call by register, with a trap before the target's first instruction.
     Trapped { caller: usize, target: u64 },
-    /// The function that predicts is called directly.
+    /// A direct call of the predicting function.
     Direct,
-    /// A trap out of code that calls nothing.
+    /// A trap in code that calls nothing.
     Trap,
-    /// Traps lead elsewhere from now on.
+    /// A change of the trap vector.
     Move { to: u64 },
-    /// QEMU forgets what it has translated.
+    /// QEMU discards its translations.
     Flush,
 }
 
@@ -59,7 +60,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// Arcs by the addresses of the call and its target, and instructions.
+/// Counts of the arcs by call site and target, and the number of instructions.
 type Outcome = (BTreeMap<(u64, u64), u64>, u64);
 
 /// Number of instructions of the block at `pc`.
@@ -90,12 +91,12 @@ fn naive(steps: &[Step]) -> Outcome {
     (arcs, insns)
 }
 
-/// The call is the last instruction of its block.
+/// Address of the call, the last instruction of the caller's block.
 fn site_pc(caller: u64) -> u64 {
     caller + 4 * (insns_of(caller) - 1)
 }
 
-/// The parts of the plugin that count, as it puts them together.
+/// The plugin's counting parts, composed as in the plugin.
 struct Plugin {
     ledger: Ledger<Books>,
     guest: Guest<Fake>,
@@ -104,7 +105,7 @@ struct Plugin {
     clock: Clock,
     transfers: Transfers,
     predictions: Predictions,
-    /// Prediction that each block was translated with, by its address, and [`VECTOR_MOVES`] at that time.
+    /// Prediction that each block was translated with, by its address, and [`VECTOR_MOVES`] at the translation.
     translated: BTreeMap<u64, Option<(Prediction, u64)>>,
 }
 
@@ -153,7 +154,7 @@ impl Plugin {
         ledger.set(LAST, 0, 0);
     }
 
-    /// Does as the callback of a block in which something may be due.
+    /// Acts like the callback of a block at whose start an event may be due.
     fn begin(&mut self, number: usize, pc: u64, is_sure: bool) {
         self.settle();
         let called = clock::called(0, &self.ledger);
@@ -218,7 +219,7 @@ impl Plugin {
         prediction
     }
 
-    /// Executes the block at an address; a caller's ends in its call.
+    /// Executes the block at an address; a caller's block ends with its call.
     fn execute(&mut self, pc: u64) {
         let sizes = vec![4; insns_of(pc) as usize].into_boxed_slice();
         let slot = self.ledger.segment(Segment { pc, sizes: sizes.clone(), transfer: None });
@@ -259,7 +260,7 @@ impl Plugin {
         }
     }
 
-    /// Executes the handler, which comes before the instruction at this address.
+    /// Executes the trap handler before the instruction at this address.
     fn trap(&mut self, before: u64) {
         self.set("mepc", before);
         let handler = self.guest.registers().unwrap().registers["mtvec"];

@@ -1,5 +1,5 @@
-//! The promise: a stack is walked as it was. Registers and memory of real runs (`../stacks/README.md`), and what the walk
-//! makes of them.
+//! The promise: stacks of real runs are walked correctly. The dumps of registers and memory and the expected walks
+//! are described in `../stacks/README.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stacks")
 }
 
-/// A place of a run: all that its stack follows from.
+/// A state of a run: all inputs of the stack walk.
 #[derive(Debug, Default)]
 struct Dump {
     isa: String,
@@ -96,13 +96,13 @@ impl Dump {
         ISAS.into_iter().find(|(name, _)| *name == self.isa).unwrap().1
     }
 
-    /// An address as people read it.
+    /// Formats an address as function and offset.
     fn named(&self, address: u64) -> String {
         let function = self.functions.iter().find(|(range, _)| range.contains(&address));
         function.map_or(format!("{address:#x}"), |(range, name)| format!("{name}+{:#x}", address - range.start))
     }
 
-    /// The walk, a line for each frame.
+    /// Walks the stack; one line for each frame.
     fn walk(&self) -> String {
         let request = Request {
             entry: self.entry,
@@ -152,7 +152,7 @@ fn stacks_of_real_runs_are_walked_as_they_were() {
     settings.bind(|| insta::assert_snapshot!("stacks", all));
 }
 
-/// Pieces of an Intel HEX file.
+/// Memory contents in an Intel HEX file.
 #[cfg(feature = "record")]
 fn code(text: &str) -> Vec<(u64, Vec<u8>)> {
     let (mut pieces, mut upper): (Vec<(u64, Vec<u8>)>, u64) = (Vec::new(), 0);
@@ -173,7 +173,7 @@ fn code(text: &str) -> Vec<(u64, Vec<u8>)> {
     pieces
 }
 
-/// Makes a dump of what `../stacks/record` has left, of as much as a walk may read.
+/// Makes a dump from the files that `../stacks/record` has left, with only the memory that a walk may read.
 #[cfg(feature = "record")]
 #[test]
 fn record() {
@@ -193,7 +193,7 @@ fn record() {
             _ => {}
         }
     }
-    // Where calls may return to, by the words of the stack and the registers.
+    // Possible return addresses: the words of the stack, and the registers.
     let word_bytes = if request.isa == Isa::Riscv64 { 8 } else { 4 };
     let words = dump.memory.iter().flat_map(|(_, bytes)| bytes.chunks_exact(word_bytes)).map(|word| {
         let mut value = [0; 8];
@@ -219,7 +219,7 @@ fn record() {
     }
     let is_in = |at: u64| dump.functions.iter().any(|(function, _)| function.contains(&at));
     dump.forgetful = request.forgetful.iter().copied().filter(|&entry| is_in(entry)).collect();
-    // A row holds until the next one, also over the start of a function.
+    // A row holds up to the next row, even past the start of a function.
     let ends = request.unwind.iter().skip(1).map(|next| next.pc).chain([u64::MAX]);
     let holds = |row: &Row, end: u64| {
         dump.functions.iter().any(|(function, _)| row.pc <= function.end && function.start < end)
@@ -234,14 +234,14 @@ fn record() {
         dump.memory.extend(held.filter(|_| is_in(at - 1)));
     }
     if request.isa != Isa::Riscv32 && request.isa != Isa::Riscv64 {
-        // Where the vector table is, and the stack pointer that it begins with.
+        // The vector table's address, and the table's first word, the initial stack pointer.
         let table = code.iter().map(|&(start, _)| start).min().unwrap();
         dump.memory.push((0xe000_ed08, (table as u32).to_le_bytes().to_vec()));
         dump.memory.push((table, code.iter().find(|&&(start, _)| start == table).unwrap().1[..4].to_vec()));
     }
     dump.memory.sort();
     dump.memory.dedup();
-    // No more of the stack than the walk reads.
+    // Removes memory that the walk does not read.
     let walked = dump.walk();
     for index in 0..dump.memory.len() {
         loop {

@@ -6,7 +6,7 @@ use super::hooks::{AccessHook, Hook, access_trampoline, trampoline};
 use super::raw::{self, READS_REGISTERS, WRITES_REGISTERS, access, condition, operation};
 use super::versions;
 
-/// Smallest page of the processors that [`engine::guest::Insn::beside`] is asked for.
+/// Smallest page of the processors for which [`engine::guest::Insn::beside`] is used.
 const PAGE_BYTES: u64 = 4096;
 
 /// Called when a block is translated.
@@ -24,7 +24,7 @@ pub(crate) fn on_translate<T: TranslateHook>(id: u64) {
 
 /// Names the function called at translation.
 pub(crate) trait TranslateHook {
-    /// The function.
+    /// Function that QEMU calls for each translated block.
     const CALL: TranslateCallback;
 }
 
@@ -106,7 +106,7 @@ impl Insn<'_> {
         unsafe { raw::qemu_plugin_insn_vaddr(self.0) }
     }
 
-    /// Its bytes in memory order and how many of them count (at most four are kept).
+    /// Bytes in memory order, at most four, and their number.
     pub(crate) fn bytes(&self) -> ([u8; 4], usize) {
         let mut bytes = [0; 4];
         // SAFETY: the instruction is valid as long as its block; QEMU writes at most `len` bytes.
@@ -151,7 +151,7 @@ impl Insn<'_> {
         }
     }
 
-    /// The same, when the vCPU's cell is at least `least`.
+    /// Calls `H` as [`Insn::hold`] does, when the vCPU's cell is at least `least`.
     pub(crate) fn hold_when_at_least<H: Hook>(&self, cell: Cell, least: u64, id: usize) {
         self.call_when::<H>(WRITES_REGISTERS, condition::AT_LEAST, cell, least, id);
     }
@@ -219,8 +219,8 @@ impl engine::guest::Insn for Insn<'_> {
         if host.is_null() {
             return false;
         }
-        // SAFETY: QEMU reads the instruction there, in the mapping of guest memory, whose pages are whole; all that is
-        // read is on that page. Whatever the guest writes there comes from this thread.
+        // SAFETY: QEMU reads the instruction there, in the mapping of guest memory, whose pages are whole; all bytes
+        // read are on that page. Only this thread writes there for the guest.
         unsafe { host.offset(offset as isize).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         true
     }
@@ -238,9 +238,9 @@ pub(crate) struct Cell(raw::U64);
 /// mapping. QEMU moves `data` only when a vCPU is added, and then flushes every translation, so an offset
 /// taken at translation holds for that translation.
 ///
-/// Under icount the vCPU in it is the one that the block was translated for, as a constant, which generated code
-/// multiplies *in place* (QEMU 10.0, `gen_cpu_index`): all of the block that uses that number would compute with
-/// another. An element of one byte leaves it as it is.
+/// Under icount, `vcpu` is a constant: the vCPU that the block was translated for. Generated code multiplies it *in
+/// place* (QEMU 10.0, `gen_cpu_index`), so that later uses in the block would see the product. With an element of one
+/// byte the product is the same number.
 pub(crate) struct Scoreboard(*mut raw::Score);
 
 /// See [`Scoreboard`].

@@ -14,9 +14,9 @@ pub(crate) type AccessCallback = fn(vcpu: u32, access: Access, id: usize);
 pub(crate) struct Access {
     /// Guest virtual address.
     pub(crate) address: u64,
-    /// What was loaded or stored; of 16 bytes the low half.
+    /// Value loaded or stored; of 16 bytes the low half.
     pub(crate) value: u64,
-    /// How many bytes.
+    /// Width of the access, in bytes.
     pub(crate) bytes: u64,
 }
 

@@ -1,44 +1,44 @@
-//! What QEMU looks for in a plugin: its version word, and the function that installs it.
+//! Entry points of a plugin that QEMU looks up: its version word, and the function that installs it.
 
 use std::ffi::{CStr, c_char, c_int};
 
 use super::raw::Info;
 use super::versions;
 
-/// What QEMU says as it loads the plugin.
+/// QEMU's information as it loads the plugin.
 pub(crate) struct Installation {
-    /// The number that QEMU has given this plugin.
+    /// Number that QEMU has given this plugin.
     pub(crate) id: u64,
-    /// How many vCPUs there will be.
+    /// Number of vCPUs.
     pub(crate) vcpus: u32,
-    /// The words behind the plugin's path, without the commas.
+    /// Words after the plugin's path, split at commas.
     pub(crate) arguments: Vec<String>,
 }
 
 /// # Safety
-/// `info` and `arguments` are what QEMU gives the function that installs a plugin.
+/// `info` and `arguments` are those that QEMU passes to the function that installs a plugin.
 pub(crate) unsafe fn installation(
     id: u64,
     info: *const Info,
     count: c_int,
     arguments: *const *const c_char,
 ) -> Installation {
-    // SAFETY: QEMU's, for as long as it installs.
+    // SAFETY: QEMU's structure, valid while it installs the plugin.
     let info = unsafe { &*info };
     versions::choose(info.current_api);
     let vcpus = if info.is_system { info.vcpus.max(1) } else { 1 };
     let argument = |index| {
-        // SAFETY: there are `count` of them, each ends in NUL.
+        // SAFETY: there are `count` arguments, each ends in NUL.
         unsafe { CStr::from_ptr(*arguments.add(index)) }.to_string_lossy().into_owned()
     };
     let arguments = (0..usize::try_from(count).unwrap_or(0)).map(argument).collect();
     Installation { id, vcpus: vcpus as u32, arguments }
 }
 
-/// Makes a function the one that QEMU installs this plugin by: `fn(Installation)`.
+/// Makes `fn(Installation)` the function by which QEMU installs this plugin.
 macro_rules! install_by {
     ($install:path) => {
-        /// The plugin API that this library asks for, until the harness writes another one here for the QEMU at hand.
+        /// Plugin API that this library asks for; the harness overwrites it with the version of the QEMU at hand.
         #[unsafe(no_mangle)]
         pub static qemu_plugin_version: std::ffi::c_int = wire::api::OLDEST;
 
@@ -50,7 +50,7 @@ macro_rules! install_by {
             count: std::ffi::c_int,
             arguments: *const *const std::ffi::c_char,
         ) -> std::ffi::c_int {
-            // SAFETY: QEMU calls this, with these.
+            // SAFETY: QEMU calls this function with these arguments.
             $install(unsafe { $crate::qemu::installation(id, info, count, arguments) });
             0
         }

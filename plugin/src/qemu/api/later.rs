@@ -1,4 +1,4 @@
-//! Functions of the plugin API that not every version has, looked up by name (from API 5, QEMU 10.1, on).
+//! Functions that only later versions of the plugin API have (from API 5, QEMU 10.1, on), looked up by name.
 
 use std::ffi::c_void;
 use std::mem;
@@ -13,8 +13,8 @@ type Translate = unsafe extern "C" fn(u64, *mut u64) -> bool;
 /// `qemu_plugin_write_register`: a length, or whether it was done; neither is looked at.
 type WriteRegister = unsafe extern "C" fn(*mut raw::Register, *mut GByteArray);
 
-/// The physical address that the executing vCPU's data accesses to an address go to, if to any; only in its callbacks.
-/// None: this QEMU has no such function.
+/// Physical address of the executing vCPU's data accesses to an address, if it is mapped; only in its callbacks.
+/// None: this QEMU lacks the function.
 pub(in crate::qemu) fn physical(address: u64) -> Option<Option<u64>> {
     let translate = symbol(c"qemu_plugin_translate_vaddr")?;
     let mut physical = 0;
@@ -27,8 +27,8 @@ pub(in crate::qemu) fn physical(address: u64) -> Option<Option<u64>> {
 /// this QEMU has no such function.
 pub(crate) fn write_register(register: Register, bytes: &[u8]) -> bool {
     let Some(function) = symbol(c"qemu_plugin_write_register") else { return false };
-    // SAFETY: the API's function of this name has this type, but for what it returns; handle from QEMU, buffer from glib,
-    // as long as it is set to and filled before it is read.
+    // SAFETY: the API's function of this name has this type, except for its result. The handle is QEMU's; glib's
+    // buffer has the size that it is set to, and is filled before it is read.
     unsafe {
         let buffer = g_byte_array_set_size(g_byte_array_sized_new(bytes.len() as u32), bytes.len() as u32);
         (*buffer).data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());

@@ -1,5 +1,5 @@
-//! QEMU's public plugin header, and nothing else of QEMU's: what it declares ([`raw`]), what differs between its versions
-//! ([`versions`]), and what only later ones have ([`later`]).
+//! QEMU's public plugin header, and no other part of QEMU: its declarations ([`raw`]), the differences between its
+//! versions ([`versions`]), and functions that only later ones have ([`later`]).
 
 pub(super) mod block;
 pub(super) mod hooks;

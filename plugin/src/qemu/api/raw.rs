@@ -1,13 +1,13 @@
-//! QEMU's plugin API as its C header declares it: the functions that are used here, and no others. QEMU has them when
-//! it loads this library, so that none may be named that a supported version lacks: those are in [`super::later`].
+//! QEMU's plugin API as its C header declares it: the functions that are used here. QEMU must have all of them to
+//! load this library, so that functions which a supported version lacks are in [`super::later`] instead.
 //!
-//! All have the same prototype in every version from [`wire::api::OLDEST`] to [`wire::api::NEWEST`]. What differs is in
-//! [`super::versions`].
+//! All have the same prototype in every version from [`wire::api::OLDEST`] to [`wire::api::NEWEST`]. Functions that
+//! differ are in [`super::versions`].
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::marker::{PhantomData, PhantomPinned};
 
-/// Something of QEMU's that is only ever pointed at.
+/// Declares types of QEMU's that are only used behind pointers.
 macro_rules! opaque {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
         $(#[$doc])*
@@ -21,7 +21,7 @@ macro_rules! opaque {
 opaque! {
     /// A block that is being translated.
     Tb
-    /// An instruction of one.
+    /// An instruction of a block that is being translated.
     Insn
     /// A register's handle.
     Register
@@ -29,14 +29,14 @@ opaque! {
     Score
 }
 
-/// What a plugin is told as it is loaded.
+/// Information that a plugin gets as it is loaded.
 #[repr(C)]
 pub(crate) struct Info {
     pub(in crate::qemu) target_name: *const c_char,
     pub(in crate::qemu) min_api: c_int,
     pub(in crate::qemu) current_api: c_int,
     pub(in crate::qemu) is_system: bool,
-    /// In system emulation; else undefined.
+    /// Number of vCPUs in system emulation; else undefined.
     pub(in crate::qemu) vcpus: c_int,
     pub(in crate::qemu) max_vcpus: c_int,
 }
@@ -49,17 +49,17 @@ pub(in crate::qemu) struct U64 {
     pub(in crate::qemu) offset: usize,
 }
 
-/// What was loaded or stored: the low bytes of `low` as wide as `width` says, in the host's order.
+/// Loaded or stored value: the low `1 << width` bytes of `low`, in the host's order.
 #[repr(C)]
 pub(in crate::qemu) struct Value {
-    /// Of 1 << `width` bytes.
+    /// Binary logarithm of the width in bytes.
     pub(in crate::qemu) width: c_uint,
-    /// The first half of a union that is 16 bytes wide.
+    /// First half of a union that is 16 bytes wide.
     pub(in crate::qemu) low: ValueBytes,
     _high: u64,
 }
 
-/// As wide as it is aligned, whatever it holds.
+/// Value of any width up to 8 bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(in crate::qemu) union ValueBytes {
@@ -69,12 +69,12 @@ pub(in crate::qemu) union ValueBytes {
     pub(in crate::qemu) u64: u64,
 }
 
-/// What a callback does with registers: it reads them.
+/// Flag of a callback that reads registers.
 pub(in crate::qemu) const READS_REGISTERS: c_uint = 1;
-/// It may change them, too.
+/// Flag of a callback that may change registers, too.
 pub(in crate::qemu) const WRITES_REGISTERS: c_uint = 2;
 
-/// Conditions of a callback, of a [`U64`] against a number.
+/// Conditions of a callback, comparing a [`U64`] with a number.
 pub(in crate::qemu) mod condition {
     use std::ffi::c_uint;
     pub(crate) const EQUAL: c_uint = 2;
@@ -82,23 +82,23 @@ pub(in crate::qemu) mod condition {
     pub(crate) const AT_LEAST: c_uint = 7;
 }
 
-/// What generated code does to a [`U64`].
+/// Operations of generated code on a [`U64`].
 pub(in crate::qemu) mod operation {
     use std::ffi::c_uint;
     pub(crate) const ADD: c_uint = 0;
     pub(crate) const STORE: c_uint = 1;
 }
 
-/// Accesses of memory.
+/// Kinds of memory accesses.
 pub(in crate::qemu) mod access {
     use std::ffi::c_uint;
     pub(crate) const LOAD: c_uint = 1;
     pub(crate) const STORE: c_uint = 2;
 }
 
-/// Executed code calls it with the vCPU and what was given at registration.
+/// Callback of executed code, with the vCPU and the data given at registration.
 pub(in crate::qemu) type OnExec = extern "C" fn(c_uint, *mut c_void);
-/// The same after a load or store, with a handle of the access and the guest's address.
+/// Callback after a load or store, with a handle of the access and the guest's address.
 pub(in crate::qemu) type OnAccess = extern "C" fn(c_uint, u32, u64, *mut c_void);
 
 unsafe extern "C" {

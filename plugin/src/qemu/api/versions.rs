@@ -1,6 +1,5 @@
-//! What differs between the versions of QEMU's plugin API, in one table. A version's column is chosen once, as QEMU
-//! says which one it has; the version word of this library, which QEMU checks before, is the harness's to set
-//! ([`wire::api`]).
+//! Differences between the versions of QEMU's plugin API, in one table. The column is chosen once, by the version
+//! that QEMU reports. QEMU checks this library's version word before that; the harness sets it ([`wire::api`]).
 //!
 //! | | 4 (QEMU 9.2, 10.0) | 5 (10.1, 10.2) | 6 (11.0) | 7 (11.1) |
 //! |---|---|---|---|---|
@@ -14,8 +13,8 @@
 //! | `write_register` | is missing | is there | same | same |
 //! | a Cortex-M's `wfe` | goes on | same | sleeps | same |
 //!
-//! What `read_register` returns is not looked at, a description's size is asked of glib, and functions that not all have
-//! are looked up by name ([`super::later`]).
+//! The result of `read_register` is not used, glib tells the size of a description, and functions that some versions
+//! lack are looked up by name ([`super::later`]).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem;
@@ -24,13 +23,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::raw::{GByteArray, Register, Tb};
 
-/// The first version whose callbacks all have data of the plugin's, and no number of the plugin.
+/// First version whose callbacks all get data of the plugin, and no number of the plugin.
 const CALLBACKS_HAVE_DATA: c_int = 7;
 
 /// QEMU's current version.
 static CURRENT: AtomicI32 = AtomicI32::new(0);
 
-/// Chooses the column; before anything else in here is used.
+/// Chooses the column; must come before any other use of this module.
 pub(in crate::qemu) fn choose(current: c_int) {
     CURRENT.store(current, Ordering::Relaxed);
 }
@@ -40,11 +39,11 @@ pub(in crate::qemu) fn current() -> c_int {
     CURRENT.load(Ordering::Relaxed)
 }
 
-/// The first version whose QEMU has Cortex-M processors sleep at a `wfe`. It is no matter of the plugin API, but came
-/// with it.
+/// First version whose QEMU has Cortex-M processors sleep at a `wfe`. The plugin API did not cause this; it changed
+/// in the same release.
 const WFE_SLEEPS: c_int = 6;
 
-/// Whether a Cortex-M sleeps at a `wfe` until an event comes, as a chip does. Else it goes on at once.
+/// Whether a Cortex-M sleeps at a `wfe` until an event comes, as a chip does. Otherwise it goes on at once.
 pub(crate) fn wfe_sleeps() -> bool {
     current() >= WFE_SLEEPS
 }
@@ -53,25 +52,25 @@ fn callbacks_have_data() -> bool {
     current() >= CALLBACKS_HAVE_DATA
 }
 
-// Functions whose type depends on the version, and is given to them below.
+// Functions whose type depends on the version; the functions below cast them.
 unsafe extern "C" {
     fn qemu_plugin_register_vcpu_tb_trans_cb();
     fn qemu_plugin_register_vcpu_init_cb();
     fn qemu_plugin_register_atexit_cb();
-    // A length or a bool: neither is declared, for neither is looked at.
+    // Returns a length or a bool, depending on the version: neither is declared or used.
     pub(in crate::qemu) fn qemu_plugin_read_register(register: *mut Register, to: *mut GByteArray);
 }
 
-/// A register's description as it begins in all versions.
+/// Beginning of a register's description, the same in all versions.
 #[repr(C)]
 pub(in crate::qemu) struct Description {
     pub(in crate::qemu) handle: *mut Register,
     pub(in crate::qemu) name: *const c_char,
-    /// Of GDB's target description that it is of, or null.
+    /// Name of its feature in GDB's target description, or null.
     pub(in crate::qemu) feature: *const c_char,
 }
 
-/// Has a function called with every block that QEMU translates. `id` is the plugin's.
+/// Registers a callback for every block that QEMU translates. `id` is the plugin's.
 pub(in crate::qemu) fn on_translate(
     id: u64,
     by_id: extern "C" fn(u64, *mut Tb),
@@ -89,7 +88,7 @@ pub(in crate::qemu) fn on_translate(
     }
 }
 
-/// Has a function called with every new vCPU.
+/// Registers a callback for every new vCPU.
 pub(in crate::qemu) fn on_vcpu_init(
     id: u64,
     by_id: extern "C" fn(u64, c_uint),
@@ -107,7 +106,7 @@ pub(in crate::qemu) fn on_vcpu_init(
     }
 }
 
-/// Has a function called as QEMU exits in an orderly way.
+/// Registers a callback for an orderly exit of QEMU.
 pub(in crate::qemu) fn on_exit(id: u64, by_id: extern "C" fn(u64, *mut c_void), by_data: extern "C" fn(*mut c_void)) {
     let function = qemu_plugin_register_atexit_cb as *const ();
     if callbacks_have_data() {

@@ -1,4 +1,4 @@
-//! Virtual time, which the plugin may move.
+//! Control of virtual time by the plugin.
 
 use std::ffi::c_void;
 
@@ -15,7 +15,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Asks QEMU for it. None: this QEMU does not show its lock or is not known, or another plugin moves the time.
+    /// Asks QEMU for that right. None: this QEMU does not export its lock or is not known, or another plugin has the
+    /// right.
     pub(crate) fn find() -> Option<Clock> {
         let lock = BigLock::find(&WAITS)?;
         // SAFETY: no precondition; QEMU is starting, and this is its main thread.
@@ -23,11 +24,10 @@ impl Clock {
         (handle != 0).then_some(Clock { handle, lock })
     }
 
-    /// Has QEMU take the calling vCPU to have something to do until it has left the guest's code and its
-    /// instructions are accounted for. When this returns, the main thread is not deciding otherwise.
-    /// Only inside callbacks of the vCPU.
+    /// Makes QEMU treat the calling vCPU as busy until it has left generated code and its instructions are accounted
+    /// for. On return, the main thread is not deciding otherwise. Only inside callbacks of the vCPU.
     pub(crate) fn keep_vcpu_busy(&self) {
-        // What there is to do: have the time advance to what it has long passed, which changes nothing.
+        // The work: advancing the time to a value long past, which changes nothing.
         // SAFETY: the handle is the one that QEMU gave, and this is a vCPU's thread.
         unsafe { qemu_plugin_update_ns(self.handle as *const c_void, 0) };
         self.lock.hold(|| {});

@@ -1,14 +1,15 @@
 //! A chip's memory, registers, timers and interrupts, added to QEMU's machine once it is made.
 //!
-//! The machine is a base for the processor only: all that it has below the processor's own registers (0xe0000000) is
-//! covered by a region that faults, and the chip's memory and register blocks lie above that. What the registers do is
-//! [`device`]'s; here is what QEMU is asked for. Callbacks come from QEMU with its big lock held, in the vCPU's thread or, of
-//! timers and of the console, in the main thread. All time is `QEMU_CLOCK_VIRTUAL`, that of the instructions.
+//! The machine only provides the processor: everything below the processor's own registers (0xe0000000) is covered by
+//! a region that faults, and the chip's memory and register blocks are laid over that. [`device`] defines the
+//! registers' behaviour; this file makes the calls of QEMU. Callbacks come from QEMU with its big lock held, in the
+//! vCPU's thread or, of timers and of the console, in the main thread. All time is `QEMU_CLOCK_VIRTUAL`, which counts
+//! instructions.
 //!
 //! | of QEMU | what for |
 //! |---|---|
-//! | `memory_region_…`, `object_property_get_link` | memory and registers, in what the processor sees |
-//! | `timer_…`, `qemu_clock_get_ns` | what is due later |
+//! | `memory_region_…`, `object_property_get_link` | memory and registers in the processor's address space |
+//! | `timer_…`, `qemu_clock_get_ns` | events that are due later |
 //! | `object_…`, `qdev_get_gpio_in_named`, `qemu_set_irq`, `qemu_allocate_irq` | interrupts |
 //! | `object_property_find` | where NVIC keeps the number of its lines and of their priority bits, see [`Nvic`] |
 //! | `clock_set`, `clock_propagate` | the clock of SysTick, see [`root_clock`] |
@@ -26,31 +27,31 @@ use wire::trick::DEVICES;
 
 use super::{is_on, symbol};
 
-/// Behind the last address that a chip has memory or registers of its own at: from here on it is the processor's.
+/// End of a chip's own memory and registers; addresses from here on are the processor's.
 const END: u64 = 0xe000_0000;
 
-/// Above all that a base machine has.
+/// Priority of the covering region, above all regions of a base machine.
 const COVER_PRIORITY: c_int = 1000;
 const CHIP_PRIORITY: c_int = 1001;
 
-/// More than any of QEMU's structures that are made here takes (MemoryRegion, QEMUTimer, CharBackend); they are never
+/// More bytes than any of QEMU's structures made here takes (MemoryRegion, QEMUTimer, CharBackend); they are never
 /// freed.
 const ROOM_BYTES: usize = 8192;
 
 /// Interrupts before the first line: the processor's own exceptions (hw/intc/armv7m_nvic.c, `NVIC_FIRST_IRQ`).
 const FIRST_IRQ: u64 = 16;
 
-/// What can be typed ahead.
+/// Bytes that can be typed ahead.
 const INPUT_BYTES: c_int = 64;
 
 const QEMU_CLOCK_VIRTUAL: c_int = 1;
 const DECODE_ERROR: u32 = 2;
 const LITTLE_ENDIAN: c_int = 2;
 
-/// An object of QEMU's that is only pointed at.
+/// An object of QEMU's, only used behind a pointer.
 type Object = *mut c_void;
 type Error = *mut *mut c_void;
-/// `MemTxAttrs`: a bit field, which is given by value and not looked at.
+/// `MemTxAttrs`: a bit field, passed by value and not used.
 type Attributes = u64;
 
 type ReadRegion = extern "C" fn(*mut c_void, u64, *mut u64, u32, Attributes) -> u32;
@@ -83,7 +84,7 @@ struct Implemented {
     unaligned: bool,
 }
 
-// SAFETY: functions and numbers, which nothing changes.
+// SAFETY: functions and numbers, which never change.
 unsafe impl Sync for Operations {}
 
 const fn operations(read: ReadRegion, write: WriteRegion) -> Operations {
@@ -102,14 +103,14 @@ static NOTHING: Operations = operations(read_nothing, write_nothing);
 static REGISTERS: Operations = operations(read_registers, write_registers);
 static FLASH: Operations = operations(read_flash, write_flash);
 
-/// Declares the functions of QEMU's that are used here, each looked up by its name.
+/// Declares the functions of QEMU's used here, each looked up by its name.
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
         #[derive(Clone, Copy)]
         struct Functions { $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)* }
 
         impl Functions {
-            /// Looks all up; the first that is missing is named.
+            /// Looks up all functions. The error is the name of the first one missing.
             fn find() -> Result<Functions, &'static str> {
                 $(
                     let $name = concat!(stringify!($name), "\0");
@@ -176,21 +177,21 @@ struct Notifier {
     link: [*mut c_void; 2],
 }
 
-/// `Object` (include/qom/object.h), which others begin with.
+/// `Object` (include/qom/object.h), the beginning of other structures.
 #[repr(C)]
 struct ObjectHead {
     _words: [usize; 5],
 }
 
-/// `ObjectProperty` (include/qom/object.h) up to what is needed.
+/// `ObjectProperty` (include/qom/object.h), up to the last field needed.
 #[repr(C)]
 struct ObjectProperty {
     _names_and_functions: [usize; 8],
-    /// Of a device's property its description.
+    /// Description, if the property is a device's.
     description: *const Property,
 }
 
-/// `Property` (include/hw/qdev-properties.h) up to what is needed.
+/// `Property` (include/hw/qdev-properties.h), up to the last field needed.
 #[repr(C)]
 struct Property {
     name: *const c_char,
@@ -207,7 +208,7 @@ struct Irq {
     line: c_int,
 }
 
-/// `Clock` (include/hw/clock.h) up to what is needed.
+/// `Clock` (include/hw/clock.h), up to the last field needed.
 #[repr(C)]
 struct Clock {
     _head: ObjectHead,
@@ -220,13 +221,13 @@ struct Clock {
     source: *mut Clock,
 }
 
-/// Why the machine cannot be completed.
+/// Reason why the machine cannot be completed.
 pub(crate) type Missing = String;
 
-/// What is done where a watchdog, by its address, has run out.
+/// Callback for a watchdog that has run out, with its address.
 type Bites = Box<dyn Fn(u64) + Send>;
 
-/// A chip that waits for its machine; with what is done where that cannot be completed, and with its watchdogs.
+/// A chip that waits for its machine, with its callbacks for failure and for watchdogs.
 struct Wanted {
     chip: Chip,
     functions: Functions,
@@ -234,13 +235,13 @@ struct Wanted {
     bites: Bites,
 }
 
-/// The chip that the machine becomes, with all that belongs to it.
+/// The completed machine: the chip's devices, and QEMU's part.
 struct Completed {
     device: Device,
     machine: Machine,
 }
 
-/// What the chip's devices are given of QEMU.
+/// QEMU's side of the chip's devices.
 struct Machine {
     functions: Functions,
     timer: *mut c_void,
@@ -249,11 +250,11 @@ struct Machine {
     cpu_clock: *mut Clock,
     systick_clock: *mut Clock,
     console: *mut c_void,
-    /// When the timer is due, so that it is not set to what it is.
+    /// Time that the timer is set to, so that it is not set twice.
     due_ns: Option<u64>,
     /// Called where a watchdog has run out, with its address.
     bites: Bites,
-    /// Addresses of the register blocks.
+    /// Base addresses of the register blocks.
     starts: Vec<u64>,
 }
 
@@ -265,7 +266,7 @@ struct Mapped {
     host: *mut u8,
 }
 
-// SAFETY: what is pointed at is QEMU's, and lives for ever; it is used with QEMU's big lock held.
+// SAFETY: the pointers are to QEMU's objects, which live for ever and are used with QEMU's big lock held.
 unsafe impl Send for Machine {}
 
 static COMPLETED: OnceLock<Mutex<Completed>> = OnceLock::new();
@@ -273,11 +274,11 @@ static COMPLETED: OnceLock<Mutex<Completed>> = OnceLock::new();
 /// The chip, until the machine is made.
 static WANTED: Mutex<Option<Wanted>> = Mutex::new(None);
 
-/// Address + 1 of the last access that nothing models, until it is taken; bit 63: it was a write.
+/// Address + 1 of the last access that the chip does not model, until it is taken; bit 63: it was a write.
 static UNMODELLED: AtomicU64 = AtomicU64::new(0);
 const IS_WRITE: u64 = 1 << 63;
 
-/// The access that has just been made, where nothing models it: its address, and whether it was a write.
+/// Takes the access just made, if the chip does not model it: its address, and whether it was a write.
 pub(crate) fn take_unmodelled() -> Option<(u64, bool)> {
     if UNMODELLED.load(Ordering::Relaxed) == 0 {
         return None;
@@ -286,8 +287,8 @@ pub(crate) fn take_unmodelled() -> Option<(u64, bool)> {
     Some(((access & !IS_WRITE) - 1, access & IS_WRITE != 0))
 }
 
-/// Has the machine completed to a chip as soon as it is made. `refuse` is called where that turns out not to work, `bites`
-/// where a watchdog, by its address, has run out.
+/// Completes the machine to a chip as soon as QEMU has made it. `refuse` is called if that fails, `bites` if a
+/// watchdog has run out, with its address.
 ///
 /// # Errors
 /// The name of what this QEMU lacks.
@@ -324,13 +325,13 @@ extern "C" fn machine_is_made(_: *mut Notifier, _: *mut c_void) {
     }
 }
 
-/// Room for a structure of QEMU's, aligned as any of them.
+/// Memory for a structure of QEMU's, aligned as any of them.
 #[repr(align(64))]
 struct Room {
     _bytes: [u8; ROOM_BYTES],
 }
 
-/// Zeroed room, never freed.
+/// Zeroed [`Room`], never freed.
 fn room() -> *mut c_void {
     (&raw mut *Box::leak(Box::new(Room { _bytes: [0; ROOM_BYTES] }))).cast()
 }
@@ -339,7 +340,7 @@ fn name(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
-/// Of all objects of a kind, in QEMU's order.
+/// All objects of a kind, in QEMU's order.
 fn objects(functions: &Functions, kind: &CStr) -> Vec<Object> {
     struct Search<'a> {
         functions: &'a Functions,
@@ -368,7 +369,7 @@ fn objects(functions: &Functions, kind: &CStr) -> Vec<Object> {
 impl Machine {
     fn make(chip: &Chip, functions: Functions, bites: Bites) -> Result<Machine, Missing> {
         let processor = objects(&functions, c"armv7m").first().copied().ok_or("a Cortex-M")?;
-        // SAFETY: the processor's property of that name, which is a link to its memory.
+        // SAFETY: the processor's property of that name, a link to its memory.
         let container = unsafe { (functions.object_property_get_link)(processor, c"memory".as_ptr(), null_mut()) };
         if container.is_null() {
             return Err("a memory that its processor sees".to_owned());
@@ -386,7 +387,7 @@ impl Machine {
             bites,
             starts: chip.blocks.iter().map(|block| block.start).collect(),
         };
-        // SAFETY: room for a timer, on the clock of the instructions, in nanoseconds.
+        // SAFETY: memory for a timer, on the clock of the instructions, in nanoseconds.
         unsafe {
             (functions.timer_init_full)(
                 machine.timer,
@@ -410,14 +411,14 @@ impl Machine {
     }
 }
 
-/// Puts a chip's memory and registers over all that the machine has.
+/// Lays a chip's memory and registers over the machine's.
 fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec<Mapped>, Missing> {
     let add = |region: *mut c_void, start: u64, priority: c_int| {
         // SAFETY: a region that was made just now and is in no other, and QEMU's own container.
         unsafe { (functions.memory_region_add_subregion_overlap)(container, start, region, priority) };
     };
     let nothing = room();
-    // SAFETY: room for a region; name and functions are kept or live for ever.
+    // SAFETY: memory for a region; name and functions live for ever.
     unsafe {
         let name = c"nothing of the chip".as_ptr();
         (functions.memory_region_init_io)(nothing, null_mut(), &raw const NOTHING, null_mut(), name, END);
@@ -426,7 +427,7 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
     let mut mapped: Vec<Mapped> = Vec::new();
     for (memory, index) in chip.memory.iter().zip(0usize..) {
         let (region, name) = (room(), name(&memory.name));
-        // SAFETY: room for a region, of a size that the host has; the name is copied.
+        // SAFETY: memory for a region, of a size that the host has; the name is copied.
         let is_made = unsafe {
             match memory.alias_of {
                 Some(of) => {
@@ -471,7 +472,7 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
     }
     for (block, index) in chip.blocks.iter().zip(0usize..) {
         let (region, name) = (room(), name(&block.name));
-        // SAFETY: room for a region; the name is copied.
+        // SAFETY: memory for a region; the name is copied.
         unsafe {
             let (operations, name) = (&raw const REGISTERS, name.as_ptr());
             (functions.memory_region_init_io)(
@@ -488,18 +489,18 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
     Ok(mapped)
 }
 
-/// The interrupt controller of a Cortex-M: how many lines it has and how many bits their priorities are two numbers in it,
-/// which the board has set. Its tables have room for all that an Armv7-M may have.
+/// The interrupt controller of a Cortex-M. The numbers of its lines and of their priority bits are two fields, which
+/// the board has set. Its tables have room for all lines that an Armv7-M may have.
 struct Nvic<'a> {
     functions: &'a Functions,
     object: Object,
 }
 
 impl Nvic<'_> {
-    /// Where a number is that is a property. What lies there is held against what is known of it by the caller.
+    /// Address of the field of a numeric property. The caller checks its value for plausibility.
     fn place(&self, property: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the property of a device is described by what its last member leads to, and lies at that offset in the
-        // object.
+        // SAFETY: the last member of a device's property leads to its description, which has the field's offset in
+        // the object.
         unsafe {
             let found = (self.functions.object_property_find)(self.object, property.as_ptr()).as_ref()?;
             let description = found.description.as_ref()?;
@@ -509,7 +510,7 @@ impl Nvic<'_> {
     }
 }
 
-/// The interrupt lines, of which there are as many as the chip has.
+/// The interrupt lines, extended to the number that the chip has.
 fn interrupts(chip: &Chip, functions: &Functions, processor: Object) -> Result<Vec<*mut Irq>, Missing> {
     let nvic = objects(functions, c"armv7m_nvic").first().copied().ok_or("an interrupt controller")?;
     let nvic = Nvic { functions, object: nvic };
@@ -552,9 +553,9 @@ fn interrupts(chip: &Chip, functions: &Functions, processor: Object) -> Result<V
     Ok(all)
 }
 
-/// The clock that a processor's input is derived from, which may be set. Null: there is none that is understood.
+/// The clock that a processor's input is derived from and that may be set. Null: none was recognised.
 fn root_clock(functions: &Functions, clocks: &[Object], processor: Object, input: &CStr) -> *mut Clock {
-    // A device's clocks are its children by their names.
+    // A device's clocks are its children, found by name.
     // SAFETY: a property of the processor, or none.
     let mut clock = unsafe { (functions.object_property_get_link)(processor, input.as_ptr(), null_mut()) };
     for _ in 0..clocks.len() {
@@ -571,10 +572,10 @@ fn root_clock(functions: &Functions, clocks: &[Object], processor: Object, input
     null_mut()
 }
 
-/// A front end of the console; null: there is none.
+/// Opens a front end of the console; null: there is no console.
 fn console(functions: &Functions) -> *mut c_void {
     let console = room();
-    // SAFETY: the console is known by its name; room for a front end, whose functions live for ever.
+    // SAFETY: the console's name is fixed; memory for a front end, whose functions live for ever.
     unsafe {
         let back = (functions.qemu_chr_find)(c"console".as_ptr());
         if back.is_null() || !(functions.qemu_chr_fe_init)(console, back, null_mut()) {
@@ -666,7 +667,7 @@ impl Host for Machine {
 }
 
 impl Machine {
-    /// Where the host has a stretch of the chip's memory.
+    /// Host address of a range of the chip's memory.
     fn host(&self, address: u64, bytes: usize) -> Option<*mut u8> {
         let end = address.checked_add(bytes as u64)?;
         let memory =
@@ -675,7 +676,7 @@ impl Machine {
         Some(unsafe { memory.host.add((address - memory.start) as usize) })
     }
 
-    /// Changes bytes of flash. Code that was translated from them is forgotten.
+    /// Changes bytes of flash, and discards code translated from them.
     fn change_flash(&mut self, memory: u32, offset: u64, bytes: u64, change: impl Fn(usize, u8) -> u8) {
         let Some(memory) = self.memories.get(memory as usize) else { return };
         if offset.checked_add(bytes).is_none_or(|end| end > memory.bytes) {
@@ -688,7 +689,7 @@ impl Machine {
                 *byte = change(index, *byte);
             }
         }
-        // SAFETY: a region with functions and memory, which this is within.
+        // SAFETY: a region with functions and memory; the range is within it.
         unsafe { (self.functions.memory_region_flush_rom_device)(memory.region, offset, bytes) };
     }
 
@@ -746,7 +747,7 @@ fn note(device: &Device, block: usize, offset: u64, is_write: u64) {
     UNMODELLED.store((device.chip().blocks[block].start + offset + 1) | is_write, Ordering::Relaxed);
 }
 
-/// Flash is read without being asked; this is where it is not memory for once.
+/// Reads flash while it does not act as memory; otherwise QEMU reads it directly.
 extern "C" fn read_flash(memory: *mut c_void, offset: u64, value: *mut u64, bytes: u32, _: Attributes) -> u32 {
     with(|_, machine| {
         let mut word = [0; 8];
@@ -778,7 +779,7 @@ extern "C" fn can_receive(_: *mut c_void) -> c_int {
 }
 
 extern "C" fn receive(_: *mut c_void, bytes: *const u8, count: c_int) {
-    // SAFETY: QEMU hands over so many bytes.
+    // SAFETY: QEMU passes this many bytes.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, usize::try_from(count).unwrap_or(0)) };
     with(|device, machine| bytes.iter().for_each(|&byte| device.receive(byte, machine)));
 }

@@ -1,8 +1,8 @@
-//! Two editions of the same translated code, between which a run can change: one whose blocks lead to each other, and one
-//! that QEMU looks each block up for. So one can have what the other does without, and neither is lost.
+//! Two editions of the same translated code, between which a run can change: in one, blocks are chained; in the
+//! other, QEMU looks up each block. So one can have callbacks that the other lacks, and neither is lost.
 //!
-//! QEMU keeps what it translates by flags (`curr_cflags`, accel/tcg/cpu-exec.c), of which one says whether blocks may be
-//! chained. It is taken from the words of `-d` (`nochain`), a global variable, whenever a block is looked up.
+//! QEMU keys translated blocks by flags (`curr_cflags`, accel/tcg/cpu-exec.c), one of which allows chaining. At each
+//! lookup it is taken from a global variable, the words of `-d` (`nochain`).
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -15,20 +15,20 @@ use super::{symbol, vcpu};
 /// `CPU_LOG_TB_NOCHAIN` (include/qemu/log.h).
 const NO_CHAIN: c_int = 1 << 13;
 
-/// `curr_cflags` (accel/tcg/internal-common.h): the flags that a vCPU's next block is looked up by.
+/// `curr_cflags` (accel/tcg/internal-common.h): the flags for the lookup of a vCPU's next block.
 type Flags = unsafe extern "C" fn(*mut c_void) -> u32;
 
-/// `cpu_exit` (include/hw/core/cpu.h): has a vCPU leave the blocks that lead to each other, at the next one's start.
+/// `cpu_exit` (include/hw/core/cpu.h): makes a vCPU leave chained blocks at the start of the next one.
 type Leave = unsafe extern "C" fn(*mut c_void);
 
-/// What changes between the editions.
+/// The variable and functions of QEMU's that select an edition.
 pub(crate) struct Editions {
     words: &'static AtomicI32,
     flags: Flags,
     leave: Leave,
 }
 
-/// Which one.
+/// Edition of the translated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edition {
     Chained,
@@ -36,13 +36,12 @@ pub(crate) enum Edition {
 }
 
 impl Editions {
-    /// None: only a QEMU that shows its functions to modules of its own has them for us, and this one does not or is not
-    /// known.
+    /// None: this QEMU is not known, or lacks loadable modules, without which it does not export these functions.
     pub(crate) fn find() -> Option<Editions> {
         let find = |name| symbol(&EDITIONS, name);
         let (words, flags, leave) = (find(c"qemu_loglevel")?, find(c"curr_cflags")?, find(c"cpu_exit")?);
-        // SAFETY: in the releases of the table's row the functions of these names have these types, and the variable is an int that
-        // is there as long as the program, aligned as one. Other threads only read it.
+        // SAFETY: in the releases of the table's row the functions of these names have these types. The variable is
+        // an int that lives as long as the program, aligned as one. Other threads only read it.
         unsafe {
             Some(Editions {
                 words: &*words.cast::<AtomicI32>(),
@@ -52,8 +51,7 @@ impl Editions {
         }
     }
 
-    /// Whether the editions are kept apart, as is seen on the vCPU that the calling thread executes. The one that is
-    /// chosen stays.
+    /// Whether this QEMU keeps the editions apart, tested on the calling thread's vCPU. The chosen edition stays.
     pub(crate) fn are_apart(&self) -> bool {
         let Some(vcpu) = vcpu::current() else { return false };
         let words = self.words.load(Ordering::Relaxed);
@@ -66,7 +64,7 @@ impl Editions {
         flags[0] != flags[1]
     }
 
-    /// The edition that blocks are looked up in from now on.
+    /// Selects the edition for blocks looked up from now on.
     pub(crate) fn choose(&self, edition: Edition) {
         match edition {
             Edition::Chained => self.words.fetch_and(!NO_CHAIN, Ordering::Relaxed),
@@ -74,7 +72,7 @@ impl Editions {
         };
     }
 
-    /// Has the vCPU that the calling thread executes look its next block up, wherever it is.
+    /// Makes the calling thread's vCPU look up its next block.
     pub(crate) fn leave_chain(&self) {
         if let Some(vcpu) = vcpu::current() {
             // SAFETY: see `find` for the type; the vCPU executes this thread's callback.

@@ -1,15 +1,15 @@
-//! A copy of the whole process, made in the middle of an instruction's callback: a checkpoint that costs what has been
-//! written since.
+//! A copy of the whole process, made in the middle of an instruction's callback: a checkpoint, whose cost is the
+//! memory written since.
 //!
-//! fork(2) copies the calling thread alone: the one that executes the guest, wherever in generated code it is. What the
-//! copy lacks is QEMU's main thread, of which a run under icount needs one thing: when all vCPUs wait, it moves virtual
-//! time to the next timer and runs what is due. A thread of ours does that there ([`Timekeeper`]), woken by what wakes
-//! QEMU's.
+//! fork(2) copies the calling thread alone, which executes the guest, wherever in generated code it is. The copy
+//! lacks QEMU's main thread. A run under icount needs that for one task: when all vCPUs wait, it moves virtual time
+//! to the next timer and runs due work. A thread of ours does that in the copy ([`Timekeeper`]), woken by the same
+//! descriptors.
 //!
-//! What the copies would share with the process that they were made of, and must not, is replaced: the records' maps, what
-//! the firmware prints, the event descriptors that threads wake each other by, the place in the firmware's input. The
-//! monitor's socket and the console's pipes are closed. Memory that QEMU has kept from copies (guest RAM, which matters
-//! to virtual machines in the kernel) is copied, too.
+//! Resources that a copy must not share with its original are replaced: the maps of records, the firmware's output,
+//! the event descriptors by which threads wake each other, the position in the firmware's input. The monitor's socket
+//! and the console's pipes are closed. Memory that QEMU excludes from copies (guest RAM, for the sake of virtual
+//! machines in the kernel) is copied, too.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
@@ -28,10 +28,10 @@ use super::symbol;
 use crate::qemu::exit;
 use crate::qemu::socket::Socket;
 
-/// How long the timekeeper waits before it looks by itself, as QEMU's main thread does now and then.
+/// Longest wait of the timekeeper, in milliseconds; QEMU's main thread polls now and then, too.
 const GLANCE_MS: c_int = 5;
 
-/// How long what is done aside may take; it takes microseconds.
+/// Longest time of work done aside; it normally takes microseconds.
 const ASIDE_PATIENCE: Duration = Duration::from_secs(2);
 
 type Action = unsafe extern "C" fn();
@@ -41,55 +41,55 @@ type Context = unsafe extern "C" fn() -> *mut c_void;
 type PollContext = unsafe extern "C" fn(*mut c_void) -> c_int;
 type RunTimers = unsafe extern "C" fn() -> bool;
 
-/// The functions of QEMU's that a copy needs, which are none of the plugin API's.
+/// Functions of QEMU's that a copy needs, outside the plugin API.
 #[derive(Clone, Copy)]
 struct Functions {
     is_locked: IsLocked,
     lock: Lock,
     unlock: Action,
-    /// `qemu_get_aio_context` and `aio_bh_poll`: work that was put off.
+    /// `qemu_get_aio_context` and `aio_bh_poll`: deferred work.
     context: Context,
     poll_context: PollContext,
-    /// `icount_start_warp_timer`: has virtual time go on where nothing executes.
+    /// `icount_start_warp_timer`: advances virtual time while no vCPU executes.
     warp: Action,
     run_timers: RunTimers,
     register_thread: Action,
 }
 
-/// What makes copies of the process.
+/// Makes copies of the process.
 pub(crate) struct Copier {
     functions: Functions,
-    /// What each copy gets in place of what it would share.
+    /// Replacements in each copy, by file descriptor.
     replacements: Vec<(RawFd, Replacement)>,
-    /// The process's mappings, all of which are copied.
+    /// The process's mappings, all marked to be copied.
     copied: String,
     is_copy: bool,
 }
 
-/// What takes the place of a descriptor in a copy.
+/// Replacement of a descriptor in a copy.
 #[derive(Clone, Debug)]
 enum Replacement {
-    /// Nothing is read from it or written to it any more.
+    /// Null device: the copy does not use it.
     Null,
-    /// One that only the copy's threads wake each other by.
+    /// Event descriptor that only the copy's threads use.
     Event,
-    /// A file of its own, as long, of which nothing is read.
+    /// Memory file of the same length, whose content is not read.
     Memory { appends: bool },
-    /// The same file with a place of its own in it.
+    /// The same file with a position of its own.
     Reopened(PathBuf),
 }
 
-/// Which of the two processes goes on.
+/// Process that a call of `fork` returns in.
 pub(crate) enum Side {
-    /// That which was copied.
+    /// The copied process.
     Original,
     /// The copy.
     Copy,
 }
 
 impl Copier {
-    /// Finds QEMU's functions. None: a QEMU that shows its functions to modules of its own has them, and this one does not or
-    /// is not known.
+    /// Finds QEMU's functions. None: this QEMU is not known, or lacks loadable modules, without which it does not
+    /// export them.
     pub(crate) fn find() -> Option<Copier> {
         let find = |name: &CStr| symbol(&COPIES, name);
         let (is_locked, lock, unlock) = (find(c"bql_locked")?, find(c"bql_lock_impl")?, find(c"bql_unlock")?);
@@ -113,8 +113,8 @@ impl Copier {
         Some(Copier { functions, replacements: Vec::new(), copied: String::new(), is_copy: false })
     }
 
-    /// Makes a copy; only in a callback of the vCPU. `console` is where the firmware's output goes, `records` the
-    /// directory of the records, `socket` is the copy's, and `is_resting` says of QEMU's main thread that it waits for
+    /// Makes a copy; only in a callback of the vCPU. `console` is the file of the firmware's output, `records` the
+    /// directory of the records, `socket` the copy's own. `is_resting` tells whether QEMU's main thread waits for
     /// file descriptors.
     pub(crate) fn fork(
         &mut self,
@@ -126,13 +126,13 @@ impl Copier {
         if self.fork_quietly(console, records, socket, is_resting)? > 0 {
             return Ok(Side::Original);
         }
-        // Half of it would have two processes talk over one socket.
+        // After a partial replacement two processes would share one socket.
         let Ok(events) = self.replace() else { exit(1) };
         Timekeeper { functions: self.functions, events }.start();
         Ok(Side::Copy)
     }
 
-    /// As fork(2); in the copy nothing is its own yet but memory.
+    /// Forks as fork(2) does; in the copy only memory is its own so far.
     fn fork_quietly(
         &mut self,
         console: &str,
@@ -142,21 +142,21 @@ impl Copier {
     ) -> io::Result<libc::pid_t> {
         if !self.is_copy {
             self.replacements = replacements(Path::new(console), Path::new(records), socket.number())?;
-            // The kernel takes milliseconds to say how each is kept.
+            // The kernel takes milliseconds to list each mapping's flags.
             let maps = fs::read_to_string("/proc/self/maps")?;
             if maps != self.copied {
                 copy_all_memory()?;
                 self.copied = maps;
             }
-            // Copies that end are nobody's to wait for.
+            // Ended copies need not be waited for.
             // SAFETY: no handler.
             unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
         }
         let Functions { is_locked, lock, unlock, .. } = self.functions;
-        // SAFETY: may be asked on any thread of QEMU's.
+        // SAFETY: any thread of QEMU's may call it.
         let was_locked = unsafe { is_locked() };
-        // Whatever QEMU's other threads are in the middle of, the copy would be in it for ever. With the lock held the main
-        // thread is in nothing where it waits for descriptors, nor is the timekeeper of a copy.
+        // A copy would keep any lock that QEMU's other threads hold, for ever. With the big lock held and the main
+        // thread waiting for descriptors, that thread holds no other lock; the same goes for a copy's timekeeper.
         for look in 0.. {
             if !was_locked {
                 // SAFETY: this thread does not have it; the name lives for ever.
@@ -174,7 +174,8 @@ impl Copier {
             }
             thread::yield_now();
         }
-        // SAFETY: fork(2) copies this thread, which goes on in both. The C library keeps its allocator whole in the copy.
+        // SAFETY: fork(2) copies this thread, which goes on in both. The C library keeps its allocator consistent in
+        // the copy.
         let child = unsafe { libc::fork() };
         let error = io::Error::last_os_error();
         if child == 0 {
@@ -188,7 +189,8 @@ impl Copier {
         if child < 0 { Err(error) } else { Ok(child) }
     }
 
-    /// What `work` finds in a copy that ends with it. None: it found nothing, or ended otherwise, or has not ended soon.
+    /// Result of `work`, done in a copy that exits afterwards. None: it returned nothing, ended otherwise, or took
+    /// too long.
     pub(crate) fn aside(
         &mut self,
         console: &str,
@@ -219,12 +221,12 @@ impl Copier {
         }
     }
 
-    /// Puts what is the copy's own in the place of what it would share. Returns its event descriptors.
+    /// Replaces resources that the copy must not share. Returns its event descriptors.
     fn replace(&self) -> io::Result<Vec<RawFd>> {
         let mut events = Vec::new();
         for (descriptor, replacement) in &self.replacements {
-            // SAFETY: system calls on descriptors of this process, which own nothing in it that relies on what they lead to;
-            // texts end in NUL, and structures live until the calls have returned.
+            // SAFETY: system calls on descriptors of this process, whose owners do not depend on the files behind
+            // them; texts end in NUL, and structures live until the calls have returned.
             let is_done = unsafe {
                 let put = |new: RawFd| {
                     let is_put = new >= 0 && libc::dup2(new, *descriptor) >= 0;
@@ -263,10 +265,10 @@ impl Copier {
     }
 }
 
-/// How often it is looked whether QEMU's main thread rests before there is no copy.
+/// Most checks whether QEMU's main thread rests, before the copy is given up.
 const RESTING_LOOKS: u32 = 100_000;
 
-/// What a copy would share and must not.
+/// Descriptors that a copy must not share, with their replacements.
 fn replacements(console: &Path, records: &Path, kept: RawFd) -> io::Result<Vec<(RawFd, Replacement)>> {
     let console = fs::canonicalize(console)?;
     let records = fs::canonicalize(records)?;
@@ -303,7 +305,7 @@ fn replacements(console: &Path, records: &Path, kept: RawFd) -> io::Result<Vec<(
     Ok(replacements)
 }
 
-/// Has memory that QEMU has kept from copies be copied.
+/// Marks all memory of the process to be copied, which QEMU has partly excluded.
 fn copy_all_memory() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/smaps")?;
     let mut range = None;
@@ -324,13 +326,13 @@ fn copy_all_memory() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the timekeeper has nothing to do: the run is held.
+/// Whether the run is held, so that the timekeeper has no work.
 static TIMEKEEPER_RESTS: AtomicBool = AtomicBool::new(true);
 
-/// The thread, to be woken; of the process that it was started in.
+/// The timekeeper's thread of this process, to be woken.
 static TIMEKEEPER: OnceLock<std::sync::Mutex<Option<Thread>>> = OnceLock::new();
 
-/// Says whether the run executes: then a copy's timekeeper works.
+/// Notes whether the run executes: then a copy's timekeeper works.
 pub(crate) fn executes(is_executing: bool) {
     TIMEKEEPER_RESTS.store(!is_executing, Ordering::SeqCst);
     if is_executing
@@ -341,7 +343,7 @@ pub(crate) fn executes(is_executing: bool) {
     }
 }
 
-/// What a copy has of QEMU's main thread.
+/// A copy's replacement for QEMU's main thread.
 struct Timekeeper {
     functions: Functions,
     events: Vec<RawFd>,
@@ -376,15 +378,15 @@ impl Timekeeper {
         }
     }
 
-    /// Waits until a thread wants QEMU's main thread to look.
+    /// Waits until a thread wakes QEMU's main thread.
     fn wait(&self) {
         let poll = |&fd: &RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polls: Vec<libc::pollfd> = self.events.iter().map(poll).collect();
-        // SAFETY: as many as there are.
+        // SAFETY: the array has that many elements.
         unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, GLANCE_MS) };
         for poll in polls.iter().filter(|poll| poll.revents & libc::POLLIN != 0) {
             let mut count = [0u8; 8];
-            // SAFETY: eight bytes, as such a descriptor has; it does not block.
+            // SAFETY: an event descriptor's eight bytes; it does not block.
             unsafe { libc::read(poll.fd, count.as_mut_ptr().cast(), count.len()) };
         }
     }

@@ -1,4 +1,4 @@
-//! QEMU's big lock, which its devices and its timers are changed under.
+//! QEMU's big lock, held for changes of its devices and timers.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem;
@@ -21,8 +21,8 @@ pub(super) struct BigLock {
 }
 
 impl BigLock {
-    /// Finds the lock for a trick that names it. A QEMU that can load modules of its own shows it to them. None: this one
-    /// does not, or the trick may not be used.
+    /// Finds the lock for a trick of the table. None: the trick may not be used, or this QEMU lacks loadable modules,
+    /// without which it does not export the lock.
     pub(super) fn find(trick: &Trick) -> Option<BigLock> {
         let find = |name| symbol(trick, name);
         let (is_locked, lock, unlock) = (find(c"bql_locked")?, find(c"bql_lock_impl")?, find(c"bql_unlock")?);
@@ -37,12 +37,12 @@ impl BigLock {
         }
     }
 
-    /// Does something while the calling thread has the lock, which it may have already.
+    /// Runs `action` with the lock held; the calling thread may have it already.
     pub(super) fn hold<T>(&self, action: impl FnOnce() -> T) -> T {
-        // SAFETY: see `find` for the types. These may be called on any thread of QEMU's: the lock is taken where this
-        // thread does not have it, and is then given back. The file name is only shown and lives for ever. It cannot be
-        // waited for in vain: the main thread holds the lock as it looks at CPUs and timers, and a device's access locks
-        // it at the same place, so that no holder waits for this thread.
+        // SAFETY: see `find` for the types. Any thread of QEMU's may call these: the lock is taken where this thread
+        // does not have it, and then released. The file name is only shown and lives for ever. No deadlock: the main
+        // thread holds the lock while it handles CPUs and timers, and a device's access takes it at the same place,
+        // so that no holder waits for this thread.
         let was_locked = unsafe { (self.is_locked)() };
         if !was_locked {
             // SAFETY: the same.

@@ -1,6 +1,6 @@
-//! QEMU's own functions, variables and layouts, which the plugin API has not and a release may change: one file for each
-//! row of the table ([`wire::trick`]). All of them come by [`symbol`], which gives none where the row is not for the QEMU
-//! at hand. Each file says what is done without it.
+//! QEMU's own functions, variables and layouts outside of the plugin API, which a release may change: one file for
+//! each row of the table ([`wire::trick`]). All are looked up by [`symbol`], which returns None where the row does
+//! not cover the QEMU at hand. Each file tells the behaviour without it.
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
@@ -21,20 +21,21 @@ pub(super) mod vcpu;
 pub(super) mod virtual_time;
 pub(super) mod write;
 
-/// QEMU's version, as the harness says it. None: nothing in here may be used.
+/// QEMU's version, as the harness passes it. None: nothing in this module may be used.
 static QEMU: OnceLock<Option<[u32; 3]>> = OnceLock::new();
 
-/// Says which QEMU this is; before anything in here is used.
+/// Sets QEMU's version; must come before any other use of this module.
 pub(crate) fn choose(qemu: Option<[u32; 3]>) {
     QEMU.get_or_init(|| qemu);
 }
 
-/// Whether a trick may be used.
+/// Whether a trick may be used with this QEMU.
 fn is_on(trick: &Trick) -> bool {
     QEMU.get().copied().flatten().is_some_and(|version| trick.is_for(version))
 }
 
-/// One of a trick's symbols. None: this QEMU does not show it, the trick may not be used, or the table does not name it.
+/// One of a trick's symbols. None: this QEMU does not export it, the trick may not be used, or the table does not
+/// list it.
 fn symbol(trick: &Trick, name: &CStr) -> Option<*mut c_void> {
     let is_named = trick.symbols.iter().any(|known| known.as_bytes() == name.to_bytes());
     if is_named && is_on(trick) { super::symbols::symbol(name) } else { None }

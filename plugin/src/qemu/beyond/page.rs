@@ -1,4 +1,4 @@
-//! Where the guest's addresses lead, as QEMU itself finds out where it reads for a debugger or for semihosting.
+//! Translation of the guest's addresses, by the function of QEMU's that serves debuggers and semihosting.
 
 use std::ffi::c_void;
 use std::mem;
@@ -7,14 +7,14 @@ use wire::trick::PAGES;
 
 use super::{symbol, vcpu};
 
-/// `cpu_get_phys_page_debug` (include/hw/core/cpu.h): the page that an address is on; all ones: none.
+/// `cpu_get_phys_page_debug` (include/hw/core/cpu.h): physical page of an address; all ones: unmapped.
 type PhysicalPage = unsafe extern "C" fn(*mut c_void, u64) -> u64;
 
-/// All pages of all processors are multiples of this.
+/// Smallest page of all processors; the larger ones are multiples.
 const PAGE_BYTES: u64 = 4096;
 
-/// The physical address that the executing vCPU's data accesses to an address go to; only in its callbacks. None: to
-/// none, or QEMU does not say.
+/// Physical address of the executing vCPU's data accesses to an address; only in its callbacks. None: unmapped, or
+/// QEMU does not tell.
 pub(in crate::qemu) fn physical(address: u64) -> Option<u64> {
     let (page, cpu) = (symbol(&PAGES, c"cpu_get_phys_page_debug")?, vcpu::current()?);
     // SAFETY: in the releases of the table's row the function of this name has this type.

@@ -1,12 +1,12 @@
-//! A vCPU's integer registers, read from where QEMU keeps them.
+//! A vCPU's integer registers, read directly from QEMU's memory.
 //!
-//! The plugin API hands registers out one by one, through the functions that serve GDB: a stack pointer takes as long as
-//! the rest of a callback. QEMU has them in a row in the vCPU's object (`CPURISCVState::gpr`, `CPUARMState::regs`), which
-//! is what those functions read. Where in the object differs from build to build, so it is found and not known: the
-//! place that had the values of all registers, as the API says them, each time that both were compared, with other values
-//! each time. Where none or several have, or QEMU does not show which object it is, the API goes on being asked.
+//! The plugin API reads one register at a time, through the functions that serve GDB: a stack pointer takes as long
+//! as the rest of a callback. Those functions read an array in the vCPU's object (`CPURISCVState::gpr`,
+//! `CPUARMState::regs`). Its offset differs from build to build, so it is searched for: the place that held the API's
+//! values of all registers in several comparisons, with different values each time. If no place or several match, or
+//! QEMU does not export the object, the API stays in use.
 //!
-//! It is compared again now and then as long as the run lasts; where it is not the same any more the run ends.
+//! The comparison is repeated now and then during the run; a difference ends the run.
 
 use std::ptr;
 
@@ -15,36 +15,37 @@ use wire::trick::REGISTERS;
 use super::{is_on, vcpu};
 use crate::qemu::{abort, streams};
 
-/// How much of an object is looked at. The registers come after what all kinds of vCPUs have, some 10 KB.
+/// Bytes of an object that are searched. The registers follow fields common to all kinds of vCPUs, some 10 KB.
 const LOOKED_AT_BYTES: usize = 64 << 10;
 
-/// Where in an object the registers may begin: objects begin where any type may, and so does what holds them there.
+/// Alignment of the registers' array in an object, and of objects themselves.
 const ALIGN_BYTES: usize = 8;
 
-/// What is asked for of the system at a time.
+/// Bytes copied by one system call.
 const PAGE_BYTES: usize = 4096;
 
-/// Comparisons, each with other values than the one before, after which a place is believed.
+/// Comparisons with different values that a place must match before it is used.
 const COMPARISONS: u32 = 16;
 
-/// Most tries of them: firmware may stand still.
+/// Most comparisons tried, in case the firmware stands still.
 const MAX_TRIES: u32 = 256;
 
-/// Different values other than 0 that registers must have: zeros are everywhere.
+/// Least number of distinct values other than 0 in the registers: zeros are everywhere.
 const MIN_VALUES: usize = 4;
 
 /// Reads through the API between two tries.
 const READS_PER_TRY: u32 = 8;
 
-/// Reads between two comparisons once the place is known: as few at first, and twice as many each time.
+/// Reads between two comparisons once the place is known: the first number at first, doubled each time up to the
+/// second.
 const READS_PER_AUDIT: [u32; 2] = [1 << 6, 1 << 14];
 
 /// The registers of one vCPU.
 pub(in crate::qemu) struct RegisterFile {
-    /// How many of them, from the first one, are in a row.
+    /// Number of registers in the array, from the first one on.
     count: usize,
     stage: Stage,
-    /// Until the next try or comparison.
+    /// Reads until the next comparison.
     reads_left: u32,
 }
 
@@ -55,50 +56,50 @@ enum Stage {
         place: Place,
         reads_per_audit: u32,
     },
-    /// It is not known where they are, and will not be.
+    /// The place is not known, and is no longer searched for.
     Unknown,
 }
 
 #[derive(Default)]
 struct Search {
     object: usize,
-    /// Where they may be, once the object has been looked at.
+    /// Candidate places, once the object has been searched.
     places: Option<Vec<Place>>,
-    /// What they were the last time.
+    /// Values at the last comparison.
     values: Vec<u64>,
     comparisons: u32,
     tries: u32,
 }
 
-/// Where registers may be: the address of the first, and what is from one to the next.
+/// A candidate place of the registers: address of the first, and distance between two.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     address: usize,
     stride_bytes: usize,
-    /// As many as the API says of each.
+    /// Size of a register in the API, in bytes.
     value_bytes: usize,
 }
 
 impl RegisterFile {
-    /// So many registers of a vCPU, whose place is not known yet; 0: it is not looked for, nor in a QEMU that is not known.
+    /// Starts with `count` registers whose place is not known yet; 0, or an unknown QEMU: it is not searched for.
     pub(in crate::qemu) fn new(count: usize) -> RegisterFile {
         let stage = if count == 0 || !is_on(&REGISTERS) { Stage::Unknown } else { Stage::Sought(Search::default()) };
         RegisterFile { count, stage, reads_left: READS_PER_TRY }
     }
 
-    /// A register, where its place is known; inside callbacks of the vCPU. None also where it is time to compare.
+    /// Value of a register, if its place is known; inside callbacks of the vCPU. None also when a comparison is due.
     pub(in crate::qemu) fn get(&mut self, number: u8) -> Option<u64> {
         let Stage::Found { place, .. } = self.stage else { return None };
         if usize::from(number) >= self.count || self.reads_left == 0 {
             return None;
         }
         self.reads_left -= 1;
-        // SAFETY: the place lies in the object of a vCPU, which stays where it is as long as QEMU lives. This is the
-        // thread that executes that vCPU, and nothing else writes to it while it is in a callback.
+        // SAFETY: the place lies in the object of a vCPU, which never moves while QEMU lives. This thread executes
+        // that vCPU, and nothing else writes to the object during a callback.
         Some(unsafe { place.value(number.into()) })
     }
 
-    /// A register is about to be asked for. Whether [`RegisterFile::compare`] is to follow.
+    /// Counts a read that follows. Returns whether [`RegisterFile::compare`] must be called.
     pub(in crate::qemu) fn is_time(&mut self) -> bool {
         if matches!(self.stage, Stage::Unknown) {
             return false;
@@ -107,12 +108,12 @@ impl RegisterFile {
         self.reads_left == 0
     }
 
-    /// How many of them are in a row.
+    /// Number of registers in the array.
     pub(in crate::qemu) fn count(&self) -> usize {
         self.count
     }
 
-    /// Compares with what the API says of all of them now, each of so many bytes.
+    /// Compares the places with the API's current values of all registers, each of `value_bytes`.
     pub(in crate::qemu) fn compare(&mut self, values: &[u64], value_bytes: usize) {
         let object = vcpu::current().map_or(0, |object| object as usize);
         match &mut self.stage {
@@ -139,10 +140,10 @@ impl RegisterFile {
 }
 
 impl Search {
-    /// Looks once more. What it has come to, if anything.
+    /// Makes one more comparison. Returns the new stage, if the search is over.
     fn go_on(&mut self, object: usize, values: &[u64], value_bytes: usize) -> Option<Stage> {
         self.tries += 1;
-        // Registers of more than one vCPU, or of which it is not known whose.
+        // The registers of more than one vCPU, or of an unknown one.
         let is_other = object == 0 || (self.object != 0 && self.object != object);
         if is_other || !object.is_multiple_of(ALIGN_BYTES) || self.tries > MAX_TRIES {
             return Some(Stage::Unknown);
@@ -174,7 +175,7 @@ impl Search {
 }
 
 impl Place {
-    /// Whether bytes have these values from an offset on, as this place would.
+    /// Whether bytes, laid out as this place, have these values from an offset on.
     fn is_in(&self, bytes: &[u8], offset: usize, values: &[u64]) -> bool {
         values.iter().enumerate().all(|(number, &value)| {
             let at = offset + number * self.stride_bytes;
@@ -182,13 +183,14 @@ impl Place {
         })
     }
 
-    /// The value of a register.
+    /// Value of a register.
     ///
     /// # Safety
     /// The place is a vCPU's, and has that many registers.
     unsafe fn value(&self, number: usize) -> u64 {
         let address = self.address + number * self.stride_bytes;
-        // SAFETY: aligned, for the first one is by eight bytes and each is as large as what is read or larger.
+        // SAFETY: aligned, since the first one is aligned to eight bytes, and each is at least as large as the value
+        // read.
         unsafe {
             if self.value_bytes == 8 {
                 ptr::with_exposed_provenance::<u64>(address).read_volatile()
@@ -199,9 +201,9 @@ impl Place {
     }
 }
 
-/// Where in an object the values are.
+/// Places in an object that have the values.
 fn places(object: usize, values: &[u64], value_bytes: usize) -> Vec<Place> {
-    // As on any host that QEMU and this library run on: low bytes come first.
+    // Little-endian hosts only, as all that QEMU and this library run on.
     if !matches!(value_bytes, 4 | 8) || cfg!(target_endian = "big") {
         return Vec::new();
     }
@@ -215,7 +217,7 @@ fn places(object: usize, values: &[u64], value_bytes: usize) -> Vec<Place> {
     places
 }
 
-/// Memory of this process, as far as there is any: the system is asked, for an object may end anywhere.
+/// Copies memory of this process, up to the first unmapped byte: an object may end anywhere, so the kernel checks.
 #[cfg(target_os = "linux")]
 fn copy(address: usize, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
@@ -225,7 +227,7 @@ fn copy(address: usize, length: usize) -> Vec<u8> {
         let wanted = (PAGE_BYTES - at % PAGE_BYTES).min(length - copied);
         let remote = libc::iovec { iov_base: ptr::without_provenance_mut(at), iov_len: wanted };
         let local = libc::iovec { iov_base: bytes[copied..].as_mut_ptr().cast(), iov_len: wanted };
-        // SAFETY: the system copies into the buffer, which has room, from whatever is there, or says that nothing is.
+        // SAFETY: the kernel copies mapped memory into the buffer, which has room, or returns an error.
         let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
         if usize::try_from(read) != Ok(wanted) {
             break;

@@ -1,13 +1,13 @@
 //! Timers of virtual time that are set to never.
 //!
-//! QEMU's devices say never by the last nanosecond that a clock can show: a RISC-V timer whose comparator is as high as it
-//! can be, the watchdog of `sifive_e` while its comparator is passed. Under `sleep=off` time goes on to the next timer
-//! wherever all CPUs sleep, and so to that one, 292 years from the start. It then expires, which no chip's would. The
-//! watchdog's callback sets it to never again, which is now: it is called for ever, on the thread that executes the CPUs and
-//! with QEMU's lock held, so that no instruction executes and the monitor does not answer (hw/misc/sifive_e_aon.c,
+//! QEMU's devices encode never as the last nanosecond of a clock: a RISC-V timer with the highest comparator, the
+//! watchdog of `sifive_e` while its comparator is passed. Under `sleep=off`, time skips to the next timer when all
+//! CPUs sleep, and so to that one, 292 years from the start. It then expires, unlike any chip's. The watchdog's
+//! callback sets it to never again, which is now: it is called for ever, on the thread that executes the CPUs and
+//! with QEMU's lock held. No instruction executes, and the monitor does not answer (hw/misc/sifive_e_aon.c,
 //! `timerlist_run_timers` in util/qemu-timer.c).
 //!
-//! So these timers are taken off the list before a CPU waits. Where no other is left QEMU sleeps.
+//! So these timers are removed from the list before a CPU waits. If no other is left, QEMU sleeps.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -41,13 +41,13 @@ type Delete = unsafe extern "C" fn(*mut Timer);
 const VIRTUAL: c_int = 1;
 const NANOSECONDS: c_int = 1;
 
-/// What devices set a timer to that is not to expire.
+/// Expiry of a timer that is not to expire, in nanoseconds.
 const NEVER_NS: i64 = i64::MAX;
 
-/// A time after that at which a machine starts, and before that of any timer.
+/// A time after the machine's start and before any other timer, in nanoseconds.
 const FIRST_NS: i64 = 1;
 
-/// Words of `QEMUTimerList` (util/qemu-timer.c) among which is the first timer's address: behind the clock and a mutex.
+/// Words of `QEMUTimerList` (util/qemu-timer.c) that include the first timer's address, after the clock and a mutex.
 const LIST_WORDS: usize = 12;
 
 /// The timers of virtual time.
@@ -60,9 +60,9 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Finds them by a timer that is set for a moment, as no header says where the list begins. Only on a vCPU's thread,
-    /// before any instruction of it executes. None: this QEMU does not show its functions or is not known, or a timer is
-    /// set to the very start.
+    /// Finds the list by setting a timer for a moment, since no header tells where the list begins. Only on a vCPU's
+    /// thread, before it executes any instruction. None: this QEMU is not known or does not export the functions, or
+    /// a timer is set to the very start.
     pub(crate) fn find() -> Option<Timers> {
         unsafe extern "C" fn nothing(_: *mut c_void) {}
         let lock = BigLock::find(&TIMERS)?;
@@ -88,14 +88,15 @@ impl Timers {
                 scale: 0,
             };
             let ours = &raw mut ours;
-            // SAFETY: a timer of ours, which is on the list between the second call and the third. Virtual time stands
-            // still meanwhile, at its start, so that it does not expire. No group of lists means the main loop's.
+            // SAFETY: the timer is ours, and is on the list between the second call and the third. Virtual time
+            // stands still meanwhile, at its start, so that it does not expire. Without a group of lists, the main
+            // loop's is used.
             let first = unsafe {
                 init(ours, null_mut(), VIRTUAL, NANOSECONDS, 0, nothing, null_mut());
                 set(ours, FIRST_NS);
                 let list = (*ours).list;
-                // The list is larger than the words that are looked at, and changes under its lock only, which nothing
-                // takes while no instruction executes and the big lock is held.
+                // The list is larger than the words read here. It changes under its lock only, which nothing takes
+                // while the big lock is held and no instruction executes.
                 (0..LIST_WORDS).map(|index| list.wrapping_add(index)).find(|&word| *word == ours)
             };
             // SAFETY: the same.
@@ -106,12 +107,12 @@ impl Timers {
         })
     }
 
-    /// Takes the timers off the list that are set to never, where there are only such. Only inside callbacks of a vCPU.
+    /// Removes timers that are set to never, if there are no others before them. Only inside callbacks of a vCPU.
     pub(crate) fn drop_never(&self) {
         self.lock.hold(|| {
             let first = self.first as *const *mut Timer;
-            // SAFETY: see `find`. Timers are changed under the big lock: devices belong to who holds it, and their callbacks
-            // run under it. A timer on the list is a whole one, and one that is not any more is its device's to set again.
+            // SAFETY: see `find`. Timers are changed under the big lock: the holder may change devices, whose
+            // callbacks run under it. A timer on the list is valid, and its device may set a removed one again.
             unsafe {
                 while let Some(timer) = (*first).as_ref()
                     && timer.expires_ns == NEVER_NS

@@ -1,13 +1,13 @@
-//! Turns of several vCPUs, which nothing on the host may end.
+//! Turns of several vCPUs, made independent of the host's timing.
 //!
-//! QEMU executes vCPUs in turns on one thread (`rr_cpu_thread_fn`, accel/tcg/tcg-accel-ops-rr.c). A turn is a number of
-//! instructions, so that runs repeat. But memory of QEMU's that others may still read is freed by a thread that waits
-//! for all readers to be through (util/rcu.c), and a turn is one long read. From QEMU 10.2 on ("rcu: Unify force
-//! quiescent state") that thread waits 50 ms of the host's, or not at all where 30 pieces wait to be freed, and then
-//! tells the readers to hurry: the vCPU thread has asked to be told, and ends the turn (`rr_force_rcu`). Before, it was
-//! told only by what no run of ours does (`drain_call_rcu`).
+//! QEMU executes vCPUs in turns on one thread (`rr_cpu_thread_fn`, accel/tcg/tcg-accel-ops-rr.c). A turn is a number
+//! of instructions, so that runs repeat. But a thread that frees memory waits until no reader uses it any more
+//! (util/rcu.c), and a turn is one long read. From QEMU 10.2 on ("rcu: Unify force quiescent state") that thread
+//! waits for 50 ms of the host's time, or not at all when 30 blocks wait to be freed. Then it notifies the readers:
+//! the vCPU thread has registered for that, and ends the turn (`rr_force_rcu`). Earlier versions only notified in
+//! `drain_call_rcu`, which no run of ours calls.
 //!
-//! So the vCPU thread is taken off the list of those that are told. Memory is freed when a turn ends by itself, as it
+//! So the vCPU thread is removed from the list of notified threads. Memory is freed when a turn ends by itself, as it
 //! was before 10.2.
 
 use std::ffi::c_void;
@@ -23,23 +23,22 @@ use super::symbol;
 struct Notifier {
     notify: extern "C" fn(*mut Notifier, *mut c_void),
     next: *mut Notifier,
-    /// What points at this one.
+    /// Back link: the pointer to this member.
     link: *mut c_void,
 }
 
-/// `rcu_add_force_rcu_notifier`, which puts one in front of the calling thread's list, and
+/// `rcu_add_force_rcu_notifier`, which puts a notifier at the head of the calling thread's list, and
 /// `rcu_remove_force_rcu_notifier` (include/qemu/rcu.h). Both take the lock under which the list is read.
 type Change = unsafe extern "C" fn(*mut Notifier);
 
-/// What keeps turns as long as they are.
+/// The functions of QEMU's that protect turns.
 pub(crate) struct Turns {
     add: Change,
     remove: Change,
 }
 
 impl Turns {
-    /// None: only a QEMU that shows its functions to modules of its own can be kept from it, and this one does not or is
-    /// not known.
+    /// None: this QEMU is not known, or lacks loadable modules, without which it does not export the functions.
     pub(crate) fn find() -> Option<Turns> {
         let find = |name| symbol(&TURNS, name);
         let (add, remove) = (find(c"rcu_add_force_rcu_notifier")?, find(c"rcu_remove_force_rcu_notifier")?);
@@ -53,16 +52,16 @@ impl Turns {
         }
     }
 
-    /// Takes the calling thread off the list, before the first turn of its vCPUs. False: it was not on the list, so that
-    /// something else is to be expected of this QEMU.
+    /// Removes the calling thread from the list, before the first turn of its vCPUs. False: it was not on the list,
+    /// so this QEMU works in an unknown way.
     pub(crate) fn keep(&self) -> bool {
         extern "C" fn ignore(_: *mut Notifier, _: *mut c_void) {}
         let mut ours = Notifier { notify: ignore, next: null_mut(), link: null_mut() };
         let ours = &raw mut ours;
         let mut found = false;
-        // SAFETY: ours is a member of the calling thread's list from its addition to its removal, both in here, and is
-        // called meanwhile at most. Only that thread changes the list, so that what follows ours is a member, which
-        // QEMU's own function takes out. QEMU itself would do so behind the loop in which that thread stays for ever.
+        // SAFETY: `ours` is a member of the calling thread's list from its addition to its removal, both in here, and
+        // is at most called meanwhile. Only that thread changes the list, so its successor is a valid member, which
+        // QEMU's own function removes. QEMU itself would do so after the loop in which that thread stays for ever.
         unsafe {
             (self.add)(ours);
             while !(*ours).next.is_null() {

@@ -1,6 +1,6 @@
-//! Which vCPU executes, as QEMU itself knows it.
+//! Index of the executing vCPU, from QEMU's own variable.
 //!
-//! What QEMU reports to a callback is the vCPU that the block was translated for, and to a translation nothing at all.
+//! QEMU passes a callback the vCPU that the block was translated for, and passes none to a translation.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -13,17 +13,17 @@ use crate::qemu::thread::Thread;
 /// `qemu_get_cpu` (include/hw/core/cpu.h): the vCPU of an index, or null.
 type GetCpu = unsafe extern "C" fn(c_int) -> *mut c_void;
 
-/// What tells the executing vCPU from the others.
+/// The function and objects of QEMU's that identify the executing vCPU.
 pub(crate) struct Vcpus {
     get_cpu: GetCpu,
     count: u32,
-    /// QEMU's objects, by index, once all of them are there.
+    /// QEMU's objects, by index, once all of them exist.
     objects: Vec<usize>,
 }
 
 impl Vcpus {
-    /// Of so many vCPUs. None: a QEMU that shows its functions to modules of its own says it, and this one does not or is
-    /// not known.
+    /// Prepares for `count` vCPUs. None: this QEMU is not known, or lacks loadable modules, without which it does not
+    /// export the function.
     pub(crate) fn find(count: u32) -> Option<Vcpus> {
         symbol(&EXECUTING, c"current_cpu")?;
         let get_cpu = symbol(&EXECUTING, c"qemu_get_cpu")?;
@@ -33,14 +33,14 @@ impl Vcpus {
         Some(Vcpus { get_cpu, count, objects: Vec::new() })
     }
 
-    /// The vCPU that executes; None on a thread that executes none.
+    /// Index of the executing vCPU; None on a thread without one.
     pub(crate) fn executing(&mut self) -> Option<u32> {
         let current = current()? as usize;
         if self.objects.is_empty() {
             // SAFETY: see `find` for the type; vCPUs are only added and never removed, and this thread runs them.
             let objects = (0..self.count).map(|index| unsafe { (self.get_cpu)(index as c_int) } as usize);
             let objects: Vec<usize> = objects.collect();
-            // The last one may not be there yet.
+            // The last object may not exist yet.
             if objects.contains(&0) {
                 return objects.iter().position(|&object| object == current).map(|index| index as u32);
             }
@@ -50,7 +50,7 @@ impl Vcpus {
     }
 }
 
-/// The object of the vCPU that the calling thread executes.
+/// Object of the vCPU that the calling thread executes.
 pub(in crate::qemu) fn current() -> Option<*mut c_void> {
     let cell = cell()?;
     // SAFETY: see `cell`.
@@ -58,11 +58,11 @@ pub(in crate::qemu) fn current() -> Option<*mut c_void> {
     (!object.is_null()).then_some(object)
 }
 
-/// What a function says when the calling thread executes no vCPU as far as QEMU knows. None: it is none that does.
+/// Result of `ask`, called while QEMU takes this thread for one without a vCPU. None: it really has no vCPU.
 pub(in crate::qemu) fn with_none_current<T>(ask: impl FnOnce() -> T) -> Option<T> {
     let object = current()?;
     let cell = cell()?;
-    // SAFETY: see `cell`. No other thread sees it, and it is as before when this one goes on.
+    // SAFETY: see `cell`. No other thread sees the change, which is undone before this one returns.
     unsafe { *cell = std::ptr::null_mut() };
     let answer = ask();
     // SAFETY: the same.
@@ -70,8 +70,9 @@ pub(in crate::qemu) fn with_none_current<T>(ask: impl FnOnce() -> T) -> Option<T
     Some(answer)
 }
 
-/// Where QEMU keeps what the calling thread executes (`__thread CPUState *current_cpu`): the thread's own, which dlsym
-/// finds for the calling thread and which lives as long as that. Null where it executes none. None: it never does.
+/// Address of QEMU's thread-local pointer to the executing vCPU (`__thread CPUState *current_cpu`). dlsym finds it
+/// for the calling thread, and it lives as long as that. The pointer is null while the thread executes no vCPU. None:
+/// the thread never executes one.
 fn cell() -> Option<*mut *mut c_void> {
     thread_local! {
         static CURRENT: Option<usize> = symbol(&EXECUTING, c"current_cpu").map(|address| address as usize);

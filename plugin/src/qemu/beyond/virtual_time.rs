@@ -1,21 +1,22 @@
 //! Semihosting's clocks. QEMU answers SYS_CLOCK, SYS_TIME and SYS_ELAPSED by the host's `clock`, `time` and
-//! `clock_gettime`, which it calls in `do_common_semihosting` (semihosting/arm-compat-semi.c). Those calls, told by
-//! where they return to, are answered here by the machine's own time, which repeats; all others by the C library.
+//! `clock_gettime`, which it calls in `do_common_semihosting` (semihosting/arm-compat-semi.c). Those calls are
+//! recognised by their return address and answered with the machine's own time, which repeats; the C library answers
+//! all others.
 //!
-//! What QEMU calls is found where the dynamic linker has written it: in the program's table of functions.
+//! QEMU's calls are redirected in the program's table of functions, which the dynamic linker has filled in.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Answers that have been given.
+/// Number of answers given.
 static ANSWERS: AtomicU64 = AtomicU64::new(0);
 
-/// How often one of semihosting's clocks has been read here.
+/// Number of reads of semihosting's clocks that were answered here.
 pub(crate) fn answers() -> u64 {
     ANSWERS.load(Ordering::Relaxed)
 }
 
-/// Takes the clocks over. Where that cannot be done, because this QEMU is not known, shows none of its functions or was
-/// linked otherwise, nothing is changed and [`answers`] stays as it is.
+/// Takes over the clocks. If this QEMU is not known, exports none of its functions, or was linked differently,
+/// nothing is changed and [`answers`] stays 0.
 pub(crate) fn answer() {
     #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
     elf::take_over();
@@ -38,46 +39,46 @@ mod elf {
     use super::ANSWERS;
     use crate::qemu::program::Program;
 
-    /// As dladdr, with the symbol.
+    /// Flag of `dladdr1` that asks for the symbol, too.
     const RTLD_DL_SYMENT: c_int = 1;
-    // Not in the crate.
+    // Missing in the libc crate.
     unsafe extern "C" {
         #[link_name = "clock"]
         safe fn hosts_clock() -> clock_t;
         fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, flags: c_int) -> c_int;
     }
 
-    /// `qemu_clock_get_ns` (include/qemu/timer.h), and its clock that stands still while the machine does.
+    /// `qemu_clock_get_ns` (include/qemu/timer.h), called for the clock that stands still while the machine does.
     type GetNs = unsafe extern "C" fn(c_int) -> i64;
     const QEMU_CLOCK_VIRTUAL: c_int = 1;
 
-    /// 2000-01-01T00:00:00Z, where the machine's clocks begin.
+    /// 2000-01-01T00:00:00Z, the start of the machine's clocks.
     const BEGIN_S: i64 = 946_684_800;
     const NS_PER_S: i64 = 1_000_000_000;
 
-    /// What is needed of QEMU.
+    /// Addresses and values of QEMU's that the answers need.
     struct Qemu {
-        /// Where semihosting's calls return to.
+        /// Return addresses of semihosting's calls.
         semihosting: Range<usize>,
         get_ns: GetNs,
-        /// What `clock_gettime` said as QEMU started, which it subtracts.
+        /// Result of `clock_gettime` as QEMU started, in nanoseconds; QEMU subtracts it.
         start_ns: i64,
     }
 
     static QEMU: OnceLock<Qemu> = OnceLock::new();
 
-    /// Virtual time, where the caller is semihosting.
+    /// Virtual time in nanoseconds, if the caller is semihosting.
     fn virtual_ns(return_address: usize) -> Option<i64> {
         let qemu = QEMU.get().filter(|qemu| qemu.semihosting.contains(&return_address))?;
         ANSWERS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the function has this type and is called where QEMU would: on the vCPU's thread, outside of the
-        // guest's code.
+        // SAFETY: the function has this type and is called as QEMU would: on the vCPU's thread, outside of generated
+        // code.
         Some(unsafe { (qemu.get_ns)(QEMU_CLOCK_VIRTUAL) })
     }
 
     extern "C" fn clock(return_address: usize) -> clock_t {
         match virtual_ns(return_address) {
-            // Microseconds, as POSIX has it.
+            // Microseconds, as POSIX defines.
             Some(ns) => ns / 1000,
             None => hosts_clock(),
         }
@@ -85,11 +86,11 @@ mod elf {
 
     unsafe extern "C" fn time(seconds: *mut time_t, return_address: usize) -> time_t {
         let Some(ns) = virtual_ns(return_address) else {
-            // SAFETY: as it was called.
+            // SAFETY: the caller's own arguments.
             return unsafe { libc::time(seconds) };
         };
         let now = BEGIN_S + ns / NS_PER_S;
-        // SAFETY: null, or the caller's room for the answer.
+        // SAFETY: null, or the caller's memory for the answer.
         if let Some(seconds) = unsafe { seconds.as_mut() } {
             *seconds = now;
         }
@@ -97,18 +98,18 @@ mod elf {
     }
 
     unsafe extern "C" fn clock_gettime(clock: clockid_t, now: *mut timespec, return_address: usize) -> c_int {
-        // SAFETY: null, or the caller's room for the answer. Other callers are many, and served first.
+        // SAFETY: null, or the caller's memory for the answer. Most callers are not semihosting and must be fast.
         let qemu = QEMU.get().zip(unsafe { now.as_mut() });
         let answer = qemu.and_then(|(qemu, now)| Some((qemu.start_ns + virtual_ns(return_address)?, now)));
         let Some((ns, now)) = answer else {
-            // SAFETY: as it was called.
+            // SAFETY: the caller's own arguments.
             return unsafe { libc::clock_gettime(clock, now) };
         };
         *now = timespec { tv_sec: ns / NS_PER_S, tv_nsec: ns % NS_PER_S };
         0
     }
 
-    /// An entry that hands on where it returns to, as one more argument of a function: `$register` on x86-64, and
+    /// Entry point that passes its return address as one more argument of a function: in `$register` on x86-64, in
     /// `$other` on AArch64.
     macro_rules! entry {
         ($name:ident, $function:ident, $register:literal, $other:literal) => {
@@ -125,12 +126,12 @@ mod elf {
     entry!(time_entry, time, "rsi", "x1");
     entry!(clock_gettime_entry, clock_gettime, "rdx", "x2");
 
-    /// Where a function's code lies.
+    /// Address range of a function's code.
     fn extent(function: *mut c_void) -> Option<Range<usize>> {
-        // SAFETY: all zero is a valid description, of nothing.
+        // SAFETY: all zero is a valid, empty description.
         let mut info: libc::Dl_info = unsafe { mem::zeroed() };
         let mut entry: *mut c_void = std::ptr::null_mut();
-        // SAFETY: both are room for what the linker knows of an address; the symbol stays where it is.
+        // SAFETY: both are memory for the linker's answer; the symbol stays where it is.
         let size = unsafe {
             if dladdr1(function, &mut info, &mut entry, RTLD_DL_SYMENT) == 0 {
                 return None;
@@ -159,8 +160,8 @@ mod elf {
         let semihosting = extent(symbol(&CLOCKS, c"do_common_semihosting")?)?;
         let get_ns = symbol(&CLOCKS, c"qemu_clock_get_ns")?;
         let start_ns = symbol(&CLOCKS, c"clock_start")?.cast::<i64>();
-        // SAFETY: QEMU's functions and variables of these names have these types; it shows them from the program
-        // itself, which stays loaded. The variable was set before its main function began.
+        // SAFETY: QEMU's functions and variables of these names have these types; the program itself exports them and
+        // stays loaded. The variable was set before QEMU's main function began.
         unsafe {
             Some(Qemu { semihosting, get_ns: mem::transmute::<*mut c_void, GetNs>(get_ns), start_ns: *start_ns })
         }

@@ -456,7 +456,7 @@ impl<'a> Walk<'a> {
         Some(step)
     }
 
-    /// Follows an IT block on two ways, one for its condition and one for the contrary.
+    /// Follows an IT block on two paths: one where its condition holds, and one where it does not.
     fn conditional(&self, pc: u64, bytes: &[u8], count: u8, state: Option<State>, step: &mut Step) {
         let low = bytes.first_chunk().map_or(0, |&half| u32::from(u16::from_le_bytes(half)));
         let mut ways = [Some((state, Edge::Flow)); 2];

@@ -38,7 +38,7 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> 
 /// Way through a function.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Continues at this instruction; so many instructions from there on are conditional.
+    /// Continues at this instruction; the second number is how many instructions from there on are conditional.
     On(u64, u8),
     /// Has left the function, by a jump into another or by running into it.
     Left,

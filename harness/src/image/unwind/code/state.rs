@@ -10,7 +10,7 @@ pub(super) enum Value {
     Unknown,
     /// Number of at most 32 bits; wider addresses are not tracked.
     Constant(i32),
-    /// The canonical frame address plus so many bytes.
+    /// Canonical frame address plus a number of bytes.
     Frame(i32),
     /// Return address of the function.
     ReturnAddr,
