@@ -6,11 +6,11 @@ use wire::request;
 /// Which semihosting calls are served, the fewest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Semihosting {
-    /// None, the exit neither: as on hardware without a debugger
+    /// None, not even the exit, as on hardware without a debugger
     Off,
     /// The console, clocks, the command line and the exit
     Console,
-    /// Those, and files in the run's scratch directory
+    /// The same, and files in the run's scratch directory
     #[default]
     Scratch,
     /// All, for tests of the walls that the kernel builds

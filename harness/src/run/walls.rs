@@ -22,12 +22,12 @@ use crate::run::workspace::Workspace;
 /// Whether the kernel's walls stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Sandbox {
-    /// They do not: only the plugin keeps the firmware in
+    /// No walls of the kernel: only the plugin contains the firmware
     Off,
-    /// Those stand that this kernel has
+    /// All walls that this kernel has
     #[default]
     Auto,
-    /// All stand, or nothing runs
+    /// All walls, or nothing runs
     Required,
 }
 
@@ -182,7 +182,7 @@ impl Walls {
 
 /// The warning that goes with what is missing of the walls.
 pub(super) fn without(what: &str) -> String {
-    format!("{what}: firmware is kept in by the walls that are left (--sandbox required refuses to run so)")
+    format!("{what}: only the other walls contain the firmware (--sandbox required refuses to run then)")
 }
 
 /// Whether a file is a program for an interpreter, or cannot be looked at.
