@@ -299,7 +299,7 @@ pub struct Descriptor {
 const NO_HEAP: &str = "the run did not follow the heap: ask for it with --heap, or with heap = true in a suite";
 
 /// What is said of a number that is not known, where nothing more can be said.
-const UNKNOWN: &str = "it is not known of this run";
+const UNKNOWN: &str = "this run did not measure it";
 
 /// What a number is a share of: that of the run, or of the function or task of this name.
 pub type Whole = fn(&Profile, &Metrics, &str) -> Option<u64>;

@@ -83,10 +83,11 @@ impl Interrupt for Line {
 }
 
 /// What is said where the run that was profiled is asked for after a write.
-const WRITTEN: &str = "the run was written to, and what was before that is another run: start the debugger again";
+const WRITTEN: &str =
+    "the debugger wrote to the run, so nothing before that can be visited: start the debugger again";
 
 /// What is said where accesses are to be watched after a write.
-const UNWATCHED: &str = "memory cannot be watched any more once the run was written to: start the debugger again";
+const UNWATCHED: &str = "memory cannot be watched after the debugger wrote to the run: start the debugger again";
 
 /// What is said where there is nothing to ask.
 const NONE: &str = "no process executes the run any more";

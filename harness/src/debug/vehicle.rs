@@ -77,7 +77,7 @@ impl Held {
     /// The same, unless it was held because somebody asked for it: what was logged is then not all.
     pub(super) fn uninterrupted(self) -> Result<Held> {
         if self.why == Halt::Held(Why::Interrupted) {
-            bail!(Refused("interrupted before that was found".to_owned()));
+            bail!(Refused("interrupted during the search".to_owned()));
         }
         Ok(self)
     }
