@@ -315,9 +315,7 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
     }
     let chips = machine::chips_for(image);
     let which = if chips.len() > 1 { format!("one of {}", chips.join(", ")) } else { chips.first()?.to_string() };
-    Some(format!(
-        "note: if it was built for a real chip, --chip has memory and registers for it: {which} (docs/chips.md)"
-    ))
+    Some(format!("note: if the firmware is for a real chip, name that with --chip: {which} (docs/chips.md)"))
 }
 
 /// Collects the profile's facts about the chip.
@@ -373,7 +371,7 @@ fn generic_spans(asked: &[(String, String)], spans: &[(Vec<u64>, Vec<u64>)]) -> 
         if spans[..index].iter().find(is_alike).is_some_and(|other| other != &spans[index]) {
             let (from, until) = &asked[index];
             return Err(InputError::new(format!(
-                "--span {from}..{until}: another --span is between instances of the same functions; ask for it in a \
+                "--span {from}..{until}: another --span already measures the same functions; give this one in a \
                  run of its own"
             )));
         }

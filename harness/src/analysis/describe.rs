@@ -28,7 +28,7 @@ pub fn describe_chip(profile: &Profile) -> Vec<String> {
     let differs = if chip.differs.is_empty() {
         String::new()
     } else {
-        format!("; not as in the chip: {}", chip.differs.join("; "))
+        format!("; differs from the chip: {}", chip.differs.join("; "))
     };
     let name = printable(&chip.name);
     lines.push(printable(&format!("chip {name} ({hash}) on QEMU's {}{differs}", profile.facts.machine)).into_owned());
@@ -111,7 +111,7 @@ pub fn describe_end(profile: &Profile) -> String {
         End::Timeout => format!("--timeout ended the run; {}", reproduce(profile)),
         End::Interrupted => format!("interrupted; {}", reproduce(profile)),
         End::DiskFull => format!(
-            "the disk became full: what was recorded and printed by instruction {} is kept, as far as there was room",
+            "the disk became full: records and output up to instruction {} are kept, as far as there was room",
             group(profile.total_insns())
         ),
         End::EmulatorFailed { message } => format!("QEMU failed: {message}"),
@@ -193,7 +193,7 @@ fn describe_help(profile: &Profile, register: &OnlyPoll) -> String {
 /// Describes the option that replaces a function.
 fn describe_stubbing(name: &str) -> String {
     let (plain, with_value) = (quoted(name), quoted(&format!("{name}=VALUE")));
-    format!("--stub {plain} has it return at once, --stub {with_value} with a value")
+    format!("--stub {plain} makes it return at once, --stub {with_value} with a value")
 }
 
 /// Describes a fault that came too late to judge its consequences.
@@ -237,7 +237,7 @@ fn describe_poll(profile: &Profile) -> Option<String> {
     }
     let since = group(only.since_insns);
     let (register, help) = (describe_register(profile, only), describe_help(profile, only));
-    Some(format!("since instruction {since} nothing was done but to poll {register}{help}"))
+    Some(format!("since instruction {since} the firmware only polled {register}{help}"))
 }
 
 /// Describes a register that was read over and over, and its value.
@@ -264,7 +264,7 @@ fn describe_typing(facts: &Facts) -> Option<&'static str> {
 }
 
 /// Hint about the option that types input.
-const TYPING: &str = "where it waits for input, --input-after 'PROMPT:TEXT' types some";
+const TYPING: &str = "if it waits for input, --input-after 'PROMPT:TEXT' types it";
 
 /// Describes a window that never opened, so that nothing was measured. None: it opened.
 pub fn describe_unopened(profile: &Profile) -> Option<String> {
@@ -312,14 +312,14 @@ pub fn describe_notes(profile: &Profile) -> Vec<String> {
                 _ if note.unread && note.text.is_empty() => "its name cannot be read",
                 _ if note.unread => "its name cannot be read to its end",
                 // The path may be incomplete.
-                _ if stays_inside(&note.text) => "it is no file that --semihosting serves",
+                _ if stays_inside(&note.text) => "--semihosting does not serve this file",
                 _ => "it leads out of the run's scratch directory",
             };
             format!("denied: {operation}{text} at {at}: {reason}")
         } else {
             let what = match note.operation {
-                0x0d => "a name of the host's",
-                0x12 => "what became of a command on the host",
+                0x0d => "a name from the host",
+                0x12 => "the result of a command on the host",
                 _ => "host time",
             };
             format!("depends on the host: {operation}{text} at {at} returns {what}; another run may differ")
@@ -346,7 +346,7 @@ pub fn describe_input(facts: &Facts) -> Option<String> {
             _ if facts.input_begun > index as u64 => {
                 format!("the machine took {} of its {} bytes", group(taken), group(bytes))
             }
-            When::At(insns) => format!("it was to come at instruction {}", group(*insns)),
+            When::At(insns) => format!("it was due at instruction {}", group(*insns)),
             When::After(prompt) => format!("{prompt:?} was not printed"),
         };
         let text = String::from_utf8_lossy(&input.bytes);
@@ -379,8 +379,8 @@ pub fn describe_run(facts: &Facts) -> String {
 pub fn describe_tricks(facts: &Facts) -> Option<String> {
     let why = match facts.tricks {
         Tricks::Used => return None,
-        Tricks::UnknownVersion => "it is of no version that this harness knows from inside",
-        Tricks::Off => "as HARNESS_NO_TRICKS has it",
+        Tricks::UnknownVersion => "this harness does not know the inside of that version",
+        Tricks::Off => "HARNESS_NO_TRICKS is set",
     };
     Some(format!("QEMU {} was used by its plugin API alone: {why} (docs/qemu.md)", facts.qemu_version))
 }
@@ -405,7 +405,7 @@ pub fn describe_bins(profile: &Profile) -> Option<String> {
 pub fn describe_unresolved(facts: &Facts) -> Option<String> {
     (facts.unresolved_transfers > 0).then(|| {
         let jumps = plural(facts.unresolved_transfers, "jump");
-        format!("where {jumps} or calls went could not be told: calls of some functions are not counted")
+        format!("the targets of {jumps} or calls are unknown: calls of some functions are not counted")
     })
 }
 

@@ -301,7 +301,7 @@ pub struct Descriptor {
 const NO_HEAP: &str = "the run did not follow the heap: ask for it with --heap, or with heap = true in a suite";
 
 /// Reason for an unknown number without a known cause.
-const UNKNOWN: &str = "it is not known of this run";
+const UNKNOWN: &str = "this run did not measure it";
 
 /// The whole that a number is a share of: the run's, or that of the function or task with this name.
 pub type Whole = fn(&Profile, &Metrics, &str) -> Option<u64>;

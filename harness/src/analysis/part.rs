@@ -12,7 +12,7 @@ use crate::profile::{Parts, Profile, VcpuCounts, Zones};
 pub const NO_PHASE: &str = "[no phase]";
 
 /// Message for a profile without phases.
-pub const NO_PHASES: &str = "the firmware has named no phase in this run: PHASE(\"name\") of zone.h does";
+pub const NO_PHASES: &str = "the firmware named no phase in this run; PHASE(\"name\") of zone.h names one";
 
 /// Phases in the order of their first beginnings: number and name.
 pub fn phases(profile: &Profile) -> Vec<(u32, String)> {

@@ -240,8 +240,8 @@ impl Sources {
         if let Some(outside) = self.first(|path, found| own(path) && matches!(found, Found::Outside)) {
             notes.push(format!(
                 "{outside}: left out; sources are read below the current directory, its repository and what \
-                 --source-map FROM=TO names, not in hidden directories or through links that lead out of them, and \
-                 without --source-map only files that are named as sources are (.c, .rs)"
+                 --source-map FROM=TO names, but not in hidden directories or through links that lead out; \
+                 without --source-map a file needs a source's name (.c, .rs)"
             ));
         }
         for file in &self.short {

@@ -155,7 +155,7 @@ pub fn faults(profile: &Profile) -> Vec<String> {
         let samples = group(disproved.iter().map(|(_, samples)| samples).sum());
         let named = disproved.into_iter().map(|(name, samples)| format!("{name} ({})", group(samples)));
         say(
-            format!("{samples} stacks showed calls that were never made, and are cut off where they did, below"),
+            format!("{samples} stacks showed calls that were never made, and are cut off there, below"),
             named.collect(),
         );
     }
@@ -166,14 +166,14 @@ pub fn faults(profile: &Profile) -> Vec<String> {
             let caller = caller.map_or_else(|| "nothing".to_owned(), name);
             format!("{} called by {caller} {} times instead of {}", name(callee), group(in_tree), group(exact))
         });
-        say("the call tree is NOT exact, its calls are not those that were made".to_owned(), named.collect());
+        say("the call tree is NOT exact: its calls differ from those that were made".to_owned(), named.collect());
     }
     match profile.facts.resynchronised {
         0 => {}
         times => say(
             format!(
-                "the call tree is NOT exact: {} times code went on where no call or return leads, and what was active \
-                 was unwound",
+                "the call tree is NOT exact: {} times control went where no call or return leads, and active \
+                 functions were unwound",
                 group(times)
             ),
             Vec::new(),

@@ -22,7 +22,7 @@ pub fn sentence(profile: &Profile) -> Option<String> {
     }
     let shift = profile.facts.icount_shift;
     let slept_ns = profile.timeline.as_ref().map_or(0, Timeline::slept_ns);
-    let one_ns = format!("each takes {} ns (--shift {shift})", 1_u64 << shift);
+    let one_ns = format!("each instruction takes {} ns (--shift {shift})", 1_u64 << shift);
     if slept_ns > 0 {
         let awake_ns = u128::from(total) << shift;
         let busy_ns = u128::from(total.saturating_sub(idle_insns(profile))) << shift;
@@ -33,7 +33,7 @@ pub fn sentence(profile: &Profile) -> Option<String> {
         let slept = millis_of(u128::from(slept_ns));
         let waits = plural(profile.facts.waits, "wait");
         return Some(format!(
-            "time: {}, of which the processor slept {slept} in {waits} for an interrupt, if of the instructions {one_ns}; \
+            "time: {}, of which the processor slept {slept} in {waits} for an interrupt, if {one_ns}; \
              CPU load {busy}",
             millis_of(all_ns)
         ));
@@ -43,11 +43,11 @@ pub fn sentence(profile: &Profile) -> Option<String> {
         0 => format!("CPU load {busy}"),
         waits => {
             let waits = plural(waits, "wait");
-            format!("CPU load at most {busy}, less by what it slept in {waits} for an interrupt, which takes none")
+            format!("CPU load at most {busy} (the time of {waits} for an interrupt is not known)")
         }
     };
     let millis = millis_of(u128::from(total) << shift);
-    Some(format!("time: {millis} for the instructions, if {one_ns}; {load}"))
+    Some(format!("time: {millis} if {one_ns}; {load}"))
 }
 
 /// Milliseconds with three decimals.
@@ -67,12 +67,12 @@ mod tests {
     fn a_time_says_what_an_instruction_was_taken_to_last_and_sleep_is_no_load() {
         let mut profile = empty().insn(0x40, 1_000_000);
         profile.facts.icount_shift = 5;
-        let start = "time: 32.000 ms for the instructions, if each takes 32 ns (--shift 5); CPU load ";
+        let start = "time: 32.000 ms if each instruction takes 32 ns (--shift 5); CPU load ";
         assert_eq!(sentence(&profile), Some(format!("{start}100.00%")));
         profile.facts.slept_insns = 250_000;
         assert_eq!(sentence(&profile), Some(format!("{start}75.00%")));
         profile.facts.waits = 3;
-        let slept = "at most 75.00%, less by what it slept in 3 waits for an interrupt, which takes none";
+        let slept = "at most 75.00% (the time of 3 waits for an interrupt is not known)";
         assert_eq!(sentence(&profile), Some(format!("{start}{slept}")));
         // Asleep for twice as long as awake, and idle for a quarter of the instructions.
         let mut events = Vec::new();
@@ -81,8 +81,8 @@ mod tests {
             encoder.put(&Event { vcpu: 0, at_insns, what: What::Slept { ns } }, &mut events).unwrap();
         }
         profile.timeline = Some(Timeline { events, ..Timeline::default() });
-        let slept = "time: 96.000 ms, of which the processor slept 64.000 ms in 3 waits for an interrupt, if of the \
-                     instructions each takes 32 ns (--shift 5); CPU load 25.00%";
+        let slept = "time: 96.000 ms, of which the processor slept 64.000 ms in 3 waits for an interrupt, if each \
+                     instruction takes 32 ns (--shift 5); CPU load 25.00%";
         assert_eq!(sentence(&profile).as_deref(), Some(slept));
         profile.vcpus.push(profile.vcpus[0].clone());
         assert_eq!(sentence(&profile), None);

@@ -86,7 +86,7 @@ pub fn remarks(rows: &[Row]) -> Vec<String> {
     for Row { name, all, .. } in rows {
         let mut parts = Vec::new();
         if all.recursive > 0 {
-            parts.push(format!("{} within itself, which its total has once", plural(all.recursive, "time")));
+            parts.push(format!("{} within itself, counted once in its total", plural(all.recursive, "time")));
         }
         if all.left > 0 {
             parts.push(format!("{} left without its end, not counted", plural(all.left, "time")));
@@ -221,11 +221,9 @@ mod tests {
         (counts.recursive, counts.left, counts.orphans, counts.foreign, counts.open) = (1, 2, 5, 2, 1);
         assert_eq!(
             remarks(&table(&profile)),
-            [
-                "zone decode: 1 time within itself, which its total has once; 2 times left without its end, not counted; \
-              2 times ended in another task or interrupt than it began in, not counted; 3 times ended where it had \
-              not begun; 1 still under way at the end, not counted"
-            ]
+            ["zone decode: 1 time within itself, counted once in its total; 2 times left without its end, not \
+                 counted; 2 times ended in another task or interrupt than it began in, not counted; 3 times ended where \
+                 it had not begun; 1 still under way at the end, not counted"]
         );
     }
 }

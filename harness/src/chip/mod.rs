@@ -72,8 +72,8 @@ pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
         let near = near.filter(|(likeness, _)| *likeness > 0.8).max_by(|one, other| one.0.total_cmp(&other.0));
         let near = near.map_or_else(String::new, |(_, name)| format!("; {name} is"));
         return Err(InputError::new(format!(
-            "--chip {name_or_file}: no chip that is known by name{near}. Known are: {}. A chip file's name ends in .toml \
-             (docs/chips.md says how to write one)",
+            "--chip {name_or_file}: no known chip has that name{near}; known are {}. A chip file's name ends in \
+             .toml (docs/chips.md says how to write one)",
             names.join(", ")
         )));
     }

@@ -111,9 +111,9 @@ impl<'a> Resolver<'a> {
 
     fn resolve(self, name: &str) -> Result<Chip, InputError> {
         if self.files[0].chip.is_none() {
-            return Err(self.own().error(0, "no [chip] table: which processor it has is said there"));
+            return Err(self.own().error(0, "no [chip] table, which names the processor"));
         }
-        let need = |what: &str| self.own().error(0, format_args!("[chip] does not say `{what}`"));
+        let need = |what: &str| self.own().error(0, format_args!("[chip] lacks `{what}`"));
         let (cpu, cpu_source) = self.said(|chip| chip.cpu.as_ref()).ok_or_else(|| need("cpu"))?;
         if crate::chip::base::BASES.iter().all(|(core, _)| core != cpu.get_ref()) {
             let known: Vec<&str> = crate::chip::base::BASES.iter().map(|(core, _)| *core).collect();
@@ -941,7 +941,7 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
     fn what_cannot_be_meant_is_said_with_its_line() {
         let cases = [
             ("hz = 8_000_000", "hx = 8_000_000", "small.toml:4: unknown field `hx`"),
-            ("hz = 8_000_000", "", "small.toml:1: [chip] does not say `hz`"),
+            ("hz = 8_000_000", "", "small.toml:1: [chip] lacks `hz`"),
             ("cortex-m3", "cortex-m99", "small.toml:3: no processor cortex-m99"),
             ("start = 0x20000000", "start = 0x08008000", "small.toml:12: RAM at 0x08008000 overlaps flash"),
             ("at = 0x40000000", "at = 0x20001000", "small.toml:17: T at 0x20001000 overlaps RAM"),

@@ -4,7 +4,7 @@
 pub(super) const HARNESS: &str = "\
 Examples:
   harness build/firmware.elf --for 50M      # run it, and see where its instructions go
-  harness report firmware.profile --open    # look around in that, in the browser";
+  harness report firmware.profile --open    # look around in it, in the browser";
 
 pub(super) const PROFILE: &str = "\
 Examples:
@@ -32,7 +32,7 @@ pub(super) const EXPORT: &str = "\
 Examples:
   harness export firmware.profile --format callgrind -o callgrind.out
   harness export firmware.profile -f folded | grep crc32
-  harness export                            # what formats there are";
+  harness export                            # list the formats";
 
 pub(super) const TOP: &str = "\
 Examples:

@@ -50,12 +50,16 @@ const LONG_VERSION: &str = concat!(
 );
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever, \
-stuck, faulting only; under --strict its own counts differ, calls disprove stacks or tree, or it stands still; \
-an expectation of a suite is not met); \
-2 usage or bad input; 3 a regression threshold was crossed; 4 a limit, timeout or output bound ended the run; \
-5 the emulator could not run. \
-`harness run` has its own: see `harness run --help`.";
+Exit codes; when several apply, the first of 2, 5, 4, 1, 3 counts:
+  0  all good
+  1  the firmware failed: its own status, lock-up, reset, asleep for ever, stuck, faulting only; \
+under --strict also: its own counts differ, calls disprove stacks or the call tree, or it stands still; \
+in a suite: an expectation is not met
+  2  usage or bad input
+  3  a regression threshold was crossed
+  4  a limit, timeout or output bound ended the run
+  5  the emulator could not run
+`harness run` has codes of its own: see `harness run --help`.";
 
 const RUN_HELP: &str = "\
 As a cargo runner, in .cargo/config.toml of the firmware:
@@ -63,14 +67,16 @@ As a cargo runner, in .cargo/config.toml of the firmware:
   [target.'cfg(target_os = \"none\")']
   runner = \"harness run\"
 
-Options stand before FIRMWARE; all that follows it is for the firmware, which reads it through semihosting \
-(SYS_GET_CMDLINE) as one line, `firmware ARGS…` with a space between each two. One `--` right after FIRMWARE is \
-left out. Standard output carries what the firmware prints, and nothing else.
+Put options before FIRMWARE. Everything after it is passed to the firmware, which reads it through semihosting \
+(SYS_GET_CMDLINE) as one line: `firmware ARGS…`, separated by spaces. One `--` right after FIRMWARE is dropped. \
+Standard output has only what the firmware prints.
 
-Exit codes: the firmware's own status; 1 also where it ended without one: lock-up, reset, asleep for ever, \
-stuck, faulting only, a forbidden or unknown semihosting call, a window that never opened; 0 where --for or --until \
-ended the run; 124 a limit, timeout, output bound or Ctrl-C ended it; 125 usage or bad input, or the emulator could \
-not run.";
+Exit codes:
+  the firmware's own status; 0 also if --for or --until ended the run
+  1    also if it ended without a status: lock-up, reset, asleep for ever, stuck, faulting only, a forbidden or \
+unknown semihosting call, a window that never opened
+  124  a limit, timeout, output bound or Ctrl-C ended the run
+  125  usage or bad input, or the emulator could not run";
 
 /// Commands of harness.
 #[derive(Debug, Subcommand)]
@@ -169,7 +175,7 @@ pub struct InitArgs {
     /// Firmware files, or folders to search for ELF files [default: the current directory and all below it]
     #[arg(value_name = "PATH")]
     pub places: Vec<PathBuf>,
-    /// Window of an image that does not end by itself before
+    /// Window, in instructions, of an image that has not ended by then
     #[arg(long = "for", value_name = "N", default_value = "50M")]
     pub for_insns: String,
     /// Leave out an image that has not ended after SECONDS on this host
@@ -249,7 +255,7 @@ pub struct TestArgs {
     /// Hide progress and images that pass without a warning
     #[arg(short, long)]
     pub quiet: bool,
-    /// Hold every image to `strict`, and fail where a limit limits nothing
+    /// Apply `strict` to every image, and fail if a limit has no effect
     #[arg(long)]
     pub strict: bool,
     /// List the images instead of running them
@@ -282,12 +288,12 @@ pub struct TestArgs {
     /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
     #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
     pub shard: Option<(usize, usize)>,
-    /// The suite is a stranger's: no arguments of QEMU but settings, no files but those of its folder, no baseline
-    /// written, bounds on time, output and memory
+    /// Run a suite from somebody else: only settings of QEMU, only files of the suite's folder, no baseline written,
+    /// limits on time, output and memory
     #[arg(long, conflicts_with_all = ["save_baseline", "ratchet"], help_heading = "Containment")]
     pub untrusted: bool,
-    /// Whether the kernel keeps QEMU from files and the network: off, as far as it can, or not running otherwise
-    /// [default: auto; with --untrusted required]
+    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required [default:
+    /// auto; with --untrusted required]
     #[arg(long, value_name = "WHETHER", help_heading = "Containment")]
     pub sandbox: Option<Sandbox>,
     /// Run everything, even what has not changed since it was last run
@@ -400,9 +406,9 @@ pub enum Sort {
     SelfInsns,
     /// Most instructions including called functions first
     Inclusive,
-    /// Longest shortest call first; needs a profile made with --exact
+    /// Largest minimum per call first; needs a profile made with --exact
     Min,
-    /// Longest call first; needs a profile made with --exact
+    /// Largest maximum per call first; needs a profile made with --exact
     Max,
     /// Most calls first
     Calls,
@@ -481,7 +487,7 @@ pub struct HeapArgs {
     /// Quantity that the flamegraph shows
     #[arg(long, value_name = "WHAT", default_value = "peak")]
     pub of: HeapQuantity,
-    /// Show interrupts in it under a root of their own
+    /// Show interrupts under a root of their own in the flamegraph
     #[arg(long)]
     pub fold_irqs: bool,
     /// Width of tables.
@@ -523,7 +529,7 @@ pub struct CallersArgs {
     /// Function: its name, FILE:NAME, or an address in it, 0x…
     #[arg(value_name = "FUNCTION", required_unless_present = "schema")]
     pub function: Option<String>,
-    /// Print all of them as JSON
+    /// Print all callers and callees as JSON
     #[arg(long, conflicts_with = "top")]
     pub json: bool,
     /// Print the JSON Schema of --json
@@ -666,7 +672,7 @@ pub struct MeasureArgs {
     /// Also record calls and returns of FUNC, which may hold * and ?, as in 'crc*'; may be repeated
     #[arg(long, value_name = "FUNC", help_heading = "Timeline")]
     pub trace: Vec<String>,
-    /// Also keep counts for each N instructions, as 1M: functions, tasks, interrupts (harness bins --slice)
+    /// Also keep counts of each N instructions, such as 1M: functions, tasks, interrupts (harness bins --slice)
     #[arg(long, value_name = "N", help_heading = "Spans")]
     pub slice: Option<String>,
     /// Show interrupts under a root of their own instead of on top of the code that they interrupted
@@ -701,19 +707,19 @@ pub struct MeasureArgs {
     /// Fail when the firmware has not ended after SECONDS on this host
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
     pub timeout: Option<f64>,
-    /// Fail when the firmware has printed and written to files more than BYTES in all
+    /// Fail when the firmware has printed and written to files more than BYTES, together
     #[arg(long, value_name = "BYTES", default_value = DEFAULT_MAX_OUTPUT, help_heading = "Measuring window")]
     pub max_output: String,
 
-    /// Type TEXT on the console after AT instructions from reset, as 1M:go\\n; may be repeated
+    /// Type TEXT on the console after AT instructions from reset, as in '1M:go\n'; may be repeated
     #[arg(long, value_name = "AT:TEXT", value_parser = Placed::parse, help_heading = "Console input")]
     pub input: Vec<Placed>,
-    /// Type TEXT once the firmware has printed PROMPT, as 'prompt> :go\\n'; may be repeated
+    /// Type TEXT once the firmware has printed PROMPT, as in 'prompt> :go\n'; may be repeated
     #[arg(long, value_name = "PROMPT:TEXT", value_parser = Placed::parse, help_heading = "Console input")]
     #[arg(allow_hyphen_values = true)]
     pub input_after: Vec<Placed>,
 
-    /// Chip that the firmware is for: a name, or a chip file (docs/chips.md); QEMU's machine is completed to it
+    /// Chip that the firmware is for, which is added to QEMU's machine: a name (harness list chips) or a chip file
     #[arg(long, value_name = "NAME|FILE", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
     pub chip: Option<String>,
     /// QEMU machine, instead of the one that the image's memory and CPU point to
@@ -740,14 +746,14 @@ pub struct MeasureArgs {
     /// Make FUNC return at once, with VALUE; its name may hold * and ?, as in 'HAL_RCC_*=0'; may be repeated
     #[arg(long, value_name = "FUNC[=VALUE]", help_heading = "Machine")]
     pub stub: Vec<String>,
-    /// Address of the vector table that a Cortex-M starts from [default: the machine's, or the image's]
+    /// Address of the vector table from which a Cortex-M starts [default: the machine's, or the image's]
     #[arg(long, value_name = "ADDRESS", help_heading = "Machine")]
     pub vectors: Option<String>,
     /// ELF file with the symbols of an image that has none
     #[arg(long, value_name = "ELF", help_heading = "Machine")]
     pub symbols: Option<PathBuf>,
 
-    /// Semihosting calls of the firmware that are served
+    /// Semihosting calls of the firmware that harness answers
     #[arg(long, value_name = "WHICH", default_value = "scratch", help_heading = "Containment")]
     pub semihosting: Semihosting,
     /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required

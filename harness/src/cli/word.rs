@@ -45,8 +45,8 @@ pub fn misplaced_option(firmware_and_args: &[OsString]) -> Option<String> {
     let words = firmware_and_args.iter().skip(1).map_while(|word| word.to_str());
     let word = words.take_while(|&word| word != "--").find(|word| is_ours(word))?;
     Some(format!(
-        "`{word}` stands after the firmware, which gets it as an argument; harness's own options stand before the \
-         firmware, and -- after it says that the rest is meant"
+        "`{word}` after the firmware is passed to the firmware; put harness's options before the firmware, or -- \
+         after it if that is meant"
     ))
 }
 
@@ -79,8 +79,8 @@ mod tests {
             (&["f.elf", "-oDIR"], "-oDIR"),
         ] {
             let line = said(words).unwrap();
-            assert!(line.starts_with(&format!("`{named}` stands after the firmware")), "{line}");
-            assert_eq!(line.matches("stands after").count(), 1);
+            assert!(line.starts_with(&format!("`{named}` after the firmware")), "{line}");
+            assert_eq!(line.matches("is passed to the firmware").count(), 1);
         }
         for words in [
             &["--exact"][..],

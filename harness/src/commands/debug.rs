@@ -85,7 +85,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     };
     let mut session = Session::open(&options, checkpoint_mib, &mut Terminal::default())?;
     if checkpoint_mib > 0 && !session.has_checkpoints() {
-        say("note: no checkpoints can be made of this run: each place behind takes another run");
+        say("note: no checkpoints can be made of this run: going back takes another run each time");
     }
     let (isa, elf, kernel, threads) = {
         let loaded = session.loaded();
@@ -109,7 +109,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
         }
         let again = profiled(&options, &position)?.0;
         if again.facts.end == End::Interrupted {
-            return Err(Refused("interrupted before that was found".to_owned()).into());
+            return Err(Refused("interrupted during the search".to_owned()).into());
         }
         if again.facts.image_sha256 != image_sha256 {
             return Err(InputError::about(&options.firmware, "has changed since the debugger was started").into());
@@ -129,7 +129,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
         if let Stop { why: Why::Reached, .. } = stop {
         } else if stop.at.insn != found.insn {
             return Err(InputError::new(format!(
-                "{place}: this run is over after {} instructions, and the profile's was not: it is another run",
+                "{place}: this run ended after {} instructions, and the profile's did not: it is a different run",
                 stop.at.insn
             ))
             .into());
@@ -171,7 +171,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
     let target = args.target.clone();
     if !is_profile(&target) {
         let options = Options::resolve(args.into_profile_args(target))?;
-        say("a run finds out what there is in it");
+        say("one run first: the firmware is profiled");
         let (profile, console) = profiled(&options, &Arc::default())?;
         return Ok(Subject { options, profile, console });
     }
@@ -186,7 +186,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
     if let (None, Some(sha256)) = (&args.measure.symbols, &profile.facts.symbols_sha256) {
         args.measure.symbols = search(&directory, WantedFile { name: None, sha256 }).found;
         if args.measure.symbols.is_none() {
-            say("note: the file that the profile has its symbols of is not here; name it with --symbols");
+            say("note: the profile's file of symbols is not here; name it with --symbols");
         }
     }
     let bytes = bounded_read::read(&firmware)
@@ -194,8 +194,8 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
     let hash = image::sha256_hex(&bytes);
     if hash != profile.facts.image_sha256 {
         return Err(InputError::new(format!(
-            "{}: not what was profiled: its SHA-256 is {hash}, the profile's is {}\nprofile it again, or name the \
-             file that was profiled with --elf",
+            "{}: not the file that was profiled: its SHA-256 is {hash}, the profile's is {}\nprofile it again, or \
+             name the file that was profiled with --elf",
             firmware.display(),
             profile.facts.image_sha256
         ))
@@ -226,7 +226,7 @@ fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
     let (name, sha256) = (&profile.facts.image_name, &profile.facts.image_sha256);
     let Search { found, namesake, files, is_cut, .. } = search(directory, WantedFile { name: Some(name), sha256 });
     found.or(namesake).ok_or_else(|| {
-        let limit = if is_cut { "; not everything was looked at, for there is too much" } else { "" };
+        let limit = if is_cut { "; the search ended at its limit of files" } else { "" };
         InputError::new(format!(
             "{name}, which was profiled, is neither below the working directory nor beside the profile: of {} none \
              has the SHA-256 {sha256}{limit}\nname the file with --elf",

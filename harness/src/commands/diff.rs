@@ -72,8 +72,8 @@ fn one_kind_of_stacks(sides: [(&Path, &Profile); 2]) -> Result<(), InputError> {
         return Ok(());
     }
     Err(InputError::new(format!(
-        "the picture compares call paths, and these are not of one kind: {} has {}, {} has {}; profile both alike (both \
-         with --exact, or both without), or leave out --output: the tables compare all the same",
+        "the picture compares call paths, and these are of two kinds: {} has {}, {} has {}; profile both alike \
+         (both with --exact, or both without), or leave out --output, which the tables do not need",
         before_path.display(),
         kind_of_stacks(before),
         after_path.display(),

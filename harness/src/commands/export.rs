@@ -45,7 +45,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     let settings = settings(args)?;
     if settings.by_phase && !format.splits_by_phase() {
         let can: Vec<&str> = FORMATS.iter().filter(|format| format.splits_by_phase()).map(|f| f.name()).collect();
-        let why = format!("--by phase: {} cannot have phases apart; these can: {}", format.name(), can.join(", "));
+        let why = format!("--by phase: {} cannot separate phases; these can: {}", format.name(), can.join(", "));
         return Err(InputError::new(why).into());
     }
     let source_map = SourceMap::parse(&args.source_map)?;
@@ -61,7 +61,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     source_map.relocate(&mut profile.names);
     let is_file = matches!(format.writer(), Writer::File(_));
     if path == Path::new(STDOUT) && is_file && format.is_binary() && stdout().is_terminal() {
-        let why = "this format is binary and no text for a terminal: write it to a file with --output FILE";
+        let why = "this format is binary: write it to a file with --output FILE";
         return Err(InputError::new(why).into());
     }
     match format.writer() {

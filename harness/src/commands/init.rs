@@ -34,7 +34,7 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     for (path, remedy) in [(file, "`harness test` runs it"), (&baseline, "move it away, or write the suite by hand")]
     {
         if path.symlink_metadata().is_ok() {
-            let why = format_args!("is there already, and nothing is written over it; {remedy}");
+            let why = format_args!("exists already and is not overwritten; {remedy}");
             return Err(InputError::about(path, why).into());
         }
     }
@@ -70,7 +70,7 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     let (run, left_out) = (draft.runs(), draft.images.len() - draft.runs());
     if run == 0 {
         let what = "no image ran well enough to be kept: nothing was written";
-        let _ = writeln!(terminal::stderr(), "error: {what}; `harness FIRMWARE` says more of each");
+        let _ = writeln!(terminal::stderr(), "error: {what}; `harness FIRMWARE` says more about each");
         return Ok(codes.into_iter().min().unwrap_or(ExitCode::Usage));
     }
     write(file, &baseline, &draft, &numbers)?;
@@ -95,7 +95,7 @@ fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     let can_be_written = |path: &PathBuf| {
         let is_text = path.to_str().is_some_and(|name| !name.contains(char::is_control));
         if !is_text {
-            let why = "left out: its name is no text that a suite could hold";
+            let why = "left out: its name is not valid text, so no suite can contain it";
             let _ = writeln!(terminal::stderr(), "warning: {}: {why}", path.display());
         }
         is_text
@@ -126,7 +126,7 @@ fn show(draft: &Draft) -> Result<()> {
 fn write(file: &Path, baseline: &Path, draft: &Draft, numbers: &[(String, Vec<u8>)]) -> Result<()> {
     let mut suite = OpenOptions::new().write(true).create_new(true).open(file).map_err(|error| {
         let what = match error.kind() {
-            ErrorKind::AlreadyExists => "is there since, and nothing is written over it".to_owned(),
+            ErrorKind::AlreadyExists => "was made meanwhile and is not overwritten".to_owned(),
             _ => format!("cannot be written: {error}"),
         };
         InputError::about(file, what)

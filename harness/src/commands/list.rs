@@ -86,12 +86,12 @@ fn list_functions(of: &Path, functions: &[Function], profile: Option<&Profile>, 
 fn of_tasks(of: &Path, text: &mut Vec<u8>) -> Result<()> {
     if is_image(of) {
         let run = format!("harness {}", quoted(&of.display().to_string()));
-        let why = format!("tasks are made as firmware runs: `{run}` makes a profile, whose tasks can be listed");
+        let why = format!("tasks exist only in a run: make a profile with `{run}`, and list its tasks");
         return Err(InputError::about(of, why).into());
     }
     let profile = Profile::load(of)?;
     if profile.tasks.is_empty() {
-        return Err(InputError::about(of, "there was no task of a kernel that is known").into());
+        return Err(InputError::about(of, "the run had no task of a known kernel").into());
     }
     let mut table = Vec::new();
     tasks::tasks(&profile, None, &mut table)?;

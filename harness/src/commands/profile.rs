@@ -127,7 +127,8 @@ fn code(profile: &Profile) -> ExitCode {
 
 /// Reasons why `--strict` makes the run a failure; settles the exit code.
 fn strictly(profile: &Profile, check: &CrossCheck, options: &Options, code: &mut ExitCode) -> Vec<String> {
-    let why = if check.faults.is_empty() { "the counts differ" } else { "the calls disprove what a warning names" };
+    let why =
+        if check.faults.is_empty() { "the counts differ" } else { "the calls disprove stacks or the call tree" };
     let counts = (!check.counts_agree()).then_some(why);
     let standstill = profile.facts.only.standstill.as_ref().map(|_| "the firmware stands still");
     let whys: Vec<&str> = counts.into_iter().chain(standstill).filter(|_| options.strict).collect();

@@ -104,10 +104,10 @@ pub fn run(args: RunArgs) -> Result<u8> {
     end_on_interrupt();
     let output = Output::prepare_for(&options)?;
     let job = github::is_job().then(|| Stopped::begin(stdout().is_terminal())).transpose();
-    let job = job.context("the firmware may not print commands into the job's log, and they cannot be stopped")?;
+    let job = job.context("commands that the firmware prints into the job's log cannot be stopped")?;
     deadline::hold(output.deadline().clone(), runner::LIMIT);
     let decoder = Decoder::of(options.symbol_file(), Color::for_stdout()).unwrap_or_else(|why| {
-        let what = "what the firmware logs by defmt cannot be decoded";
+        let what = "the firmware's defmt logs cannot be decoded";
         let _ = writeln!(terminal::stderr(), "harness: warning: {what}: {why}");
         None
     });
@@ -153,7 +153,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         let file = directory.join(CONSOLE);
         return Err(error).with_context(|| {
             format!(
-                "what the firmware printed could not be passed on to standard output; all of it is in {}",
+                "the firmware's output could not be written to standard output; all of it is in {}",
                 file.display()
             )
         });

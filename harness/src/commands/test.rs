@@ -83,7 +83,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
 fn sandbox(args: &TestArgs) -> Result<Sandbox, InputError> {
     match (args.sandbox, args.untrusted) {
         (Some(Sandbox::Off), true) => {
-            Err(InputError::new("--untrusted keeps QEMU in; leave --sandbox off out, or take --sandbox auto"))
+            Err(InputError::new("--untrusted needs the sandbox; leave out --sandbox off, or use --sandbox auto"))
         }
         (Some(sandbox), _) => Ok(sandbox),
         (None, true) => Ok(Sandbox::Required),

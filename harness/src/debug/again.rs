@@ -122,8 +122,8 @@ fn arguments(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
         let again: Vec<String> =
             other.words().iter().map(|word| format!("--{}", quoted(&format!("qemu-arg={word}")))).collect();
         let why = format!(
-            "it was made with QEMU's argument {:?}, which may reach files, programs or the network of this computer; of a \
-             profile only {} are taken",
+            "it was made with QEMU's argument {:?}, which may reach files, programs or the network of this \
+             computer; only {} are taken from a profile",
             other.to_string(),
             settings::ACCEPTED
         );

@@ -113,8 +113,8 @@ impl<'a> Finder<'a> {
     pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         if let (Some(written), false) = (travel.written_at(), matches!(place, Place::Insn(_))) {
             return Err(Refused(format!(
-                "{place}: the run was written to at instruction {}, and this is a place of the run that was profiled; \
-                 of the other one there is insn:N, or start the debugger again",
+                "{place}: the debugger wrote to the run at instruction {}, so places of the profile are gone; use \
+                 insn:N, or start the debugger again",
                 group(written)
             ))
             .into());
@@ -363,7 +363,8 @@ impl<'a> Finder<'a> {
         let profile = self.spans("where interrupts were masked", say)?;
         let longest = longest(profile.spans.iter().filter(|span| span.kind == SpanKind::Masked));
         let longest = longest.map(|span| found_span(profile, span));
-        longest.ok_or_else(|| never(format!("{place}: interrupts were never masked and let in again in the window")))
+        longest
+            .ok_or_else(|| never(format!("{place}: interrupts were never masked and unmasked again in the window")))
     }
 
     /// Task that a name refers to, with namesakes numbered as in reports.
@@ -372,7 +373,7 @@ impl<'a> Finder<'a> {
         match names.iter().position(|shown| shown == name.trim()) {
             Some(index) => Ok((&self.profile.tasks[index], names[index].clone())),
             None if names.is_empty() => {
-                Err(never(format!("{place}: no task ran in the window, or the firmware has no kernel that is known")))
+                Err(never(format!("{place}: no task ran in the window, or the firmware has no known kernel")))
             }
             None => Err(never(format!("{place}: no task is called `{name}`; there are {}", listed(&names)))),
         }
@@ -483,7 +484,7 @@ impl<'a> Finder<'a> {
     fn main_stack(&self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
         let called: BTreeSet<u64> = arcs.filter(|arc| arc.links).map(|arc| arc.target).collect();
-        say("the firmware has no kernel that is known: looking for where its main stack was deepest: one more run");
+        say("the firmware has no known kernel: looking for where its main stack was deepest: one more run");
         go(travel, self.first())?;
         travel.set_breakpoints(&called.into_iter().collect::<Vec<u64>>());
         let is_called = self.forward(travel)?.why == Why::Breakpoint;
@@ -556,9 +557,7 @@ impl<'a> Finder<'a> {
             return Err(never(format!("{place}: what the firmware printed is not kept beside this profile")));
         };
         if self.profile.vcpus.len() > 1 {
-            return Err(never(format!(
-                "{place}: that is found on machines of one CPU; go to a sample or an instruction"
-            )));
+            return Err(never(format!("{place}: this place needs a machine with one CPU; use sample:N or insn:N")));
         }
         let wanted = text.as_bytes();
         let Some(start) = console.windows(wanted.len()).position(|piece| piece == wanted) else {
@@ -1178,7 +1177,10 @@ mod tests {
         let mut finder = Finder::new(&profile, Box::new(no_run));
         for place in ["sample:1", "end", "call:spin", "write:0x20000000"] {
             let error = finder.find(&mut travel, &Place::parse(place).unwrap(), &mut |_| ()).unwrap_err();
-            assert!(error.is::<Refused>() && error.to_string().contains("written to at instruction 2"), "{error}");
+            assert!(
+                error.is::<Refused>() && error.to_string().contains("wrote to the run at instruction 2"),
+                "{error}"
+            );
         }
         assert_eq!(find(&profile, &travel, "insn:3"), Ok(3));
     }
@@ -1192,7 +1194,7 @@ mod tests {
         finder.kernel = Some(kernel());
         for place in ["switch:log", "peak-stack:log", "write:0x20000000", "peak-stack"] {
             let error = finder.find(&mut travel, &Place::parse(place).unwrap(), &mut |_| ()).unwrap_err();
-            assert_eq!(error.to_string(), "interrupted before that was found", "{place}");
+            assert_eq!(error.to_string(), "interrupted during the search", "{place}");
         }
     }
 

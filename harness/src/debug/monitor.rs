@@ -29,14 +29,14 @@ pub(super) const STAY: &str = "stay";
 const COMMANDS: [(&str, &str); 11] = [
     ("where", "instruction, time, function, task, interrupt"),
     ("goto PLACE", "go to a place, forwards or backwards"),
-    ("profile", "the functions that the samples up to here were taken in"),
-    ("bins", "the same by address"),
+    ("profile", "samples up to here, by function"),
+    ("bins", "samples up to here, by address"),
     ("stack", "the call stack of the last sample up to here"),
     ("task", "the firmware's tasks"),
     ("irq", "the interrupt that executes"),
-    ("last-write ADDR|SYMBOL", "what wrote it last before here"),
+    ("last-write ADDR|SYMBOL", "the last write before here"),
     (WHY, "why the last move, read or write was refused"),
-    (STAY, "the next step goes nowhere, and tells the debugger where the run is"),
+    (STAY, "make the next step go nowhere, which tells the debugger where the run is"),
     ("help", "this"),
 ];
 
@@ -61,7 +61,7 @@ impl Monitor<'_> {
             let line_end = if said.ends_with('\n') { "" } else { "\n" };
             let _ = write!(
                 said,
-                "{line_end}written to at instruction {}: from there on it is not the run that was profiled",
+                "{line_end}the debugger wrote at instruction {}: from there on it is not the profiled run",
                 group(written)
             );
         }
@@ -79,7 +79,7 @@ impl Monitor<'_> {
         say: &mut dyn FnMut(&str),
     ) -> Result<String> {
         if !rest.is_empty() && !["goto", "last-write"].contains(&command) && is_command(command) {
-            return Ok(format!("{command} takes nothing after it"));
+            return Ok(format!("{command} takes no argument"));
         }
         match command {
             "where" => self.place(travel),
@@ -103,7 +103,7 @@ impl Monitor<'_> {
             "last-write" => {
                 let here = travel.at().insn;
                 let range = match rest {
-                    "" => return Ok("last-write wants an address (0x…) or a variable".to_owned()),
+                    "" => return Ok("last-write needs an address (0x…) or a variable".to_owned()),
                     what => self.finder.memory(what)?,
                 };
                 let found = self.finder.written_before(travel, &range);
@@ -261,7 +261,7 @@ impl Monitor<'_> {
     fn tasks(&self, travel: &mut dyn Travel) -> Result<String> {
         let profile = self.finder.profile;
         let Some(threads) = &self.threads else {
-            return Ok("the firmware has no kernel that is known".to_owned());
+            return Ok("the firmware has no known kernel".to_owned());
         };
         let mut text = String::new();
         for thread in threads.list(travel)? {
@@ -273,7 +273,7 @@ impl Monitor<'_> {
             };
             let _ = writeln!(text, "{:<9}  {:<16}  {place}", state_name(thread.state), shown(profile, &thread));
         }
-        Ok(if text.is_empty() { "no task has been made yet".to_owned() } else { text })
+        Ok(if text.is_empty() { "there is no task yet".to_owned() } else { text })
     }
 
     fn interrupt(&self, travel: &mut dyn Travel) -> Result<String> {
@@ -312,10 +312,10 @@ fn help() -> String {
     for (form, takes, meaning) in FORMS {
         let _ = writeln!(text, "  {:<30}{meaning}", format!("{form}{takes}"));
     }
-    text += "Devices are read in a copy of the run, which does not notice. Without checkpoints they cannot be, and those\n\
-             that count time (mtime, SysTick) never can.\n\
-             Where the run cannot be written to, GDB says so: what came after a write would not be the run that was\n\
-             profiled. After one, the run goes on from there and not back.\n";
+    text += "Devices are read in a copy of the run, so the run does not notice. That needs checkpoints. Devices that count\n\
+             time (mtime, SysTick) cannot be read.\n\
+             After a write the run is no longer the profiled one: it goes on from there, and not back. GDB says where a\n\
+             write is refused.\n";
     text
 }
 
@@ -344,11 +344,7 @@ fn time(facts: &Facts, insn: u64) -> String {
     let ns = u128::from(insn.saturating_sub(1)) << facts.icount_shift;
     let (ms, rest) = (ns / 1_000_000, ns % 1_000_000);
     let ms = format!("{}.{rest:06} ms", group(u64::try_from(ms).unwrap_or(u64::MAX)));
-    if facts.waits == 0 {
-        format!("virtual time {ms}")
-    } else {
-        format!("virtual time {ms} and what was slept through")
-    }
+    if facts.waits == 0 { format!("virtual time {ms}") } else { format!("virtual time {ms}, without sleep") }
 }
 
 #[cfg(test)]
@@ -385,7 +381,7 @@ mod tests {
         (travel.insn, travel.written_at) = (9, Some(8));
         for words in ["where", "goto insn:10", "profile", "bins", "stack"] {
             let said = monitor.monitor(&mut travel, words, &mut |_| ());
-            let mark = "\nwritten to at instruction 8: from there on it is not the run that was profiled\n";
+            let mark = "\nthe debugger wrote at instruction 8: from there on it is not the profiled run\n";
             assert!(said.ends_with(mark), "{words}: {said}");
         }
         let said = monitor.monitor(&mut travel, "last-write 0x20000100", &mut |_| ());
@@ -430,7 +426,7 @@ mod tests {
         let (said, insn) = answers(&["goto insn:20", "goto insn:99", "goto nowhere", "goto"]);
         assert_eq!(insn, 25);
         assert_eq!(said[1], "insn:99: 60 instructions were executed in the window; the last is insn:60\n");
-        assert!(said[2].contains("no place is called `nowhere`"), "{}", said[2]);
+        assert!(said[2].contains("`nowhere` is no place"), "{}", said[2]);
         assert!(said[3].contains("there are sample:N"), "{}", said[3]);
         let (said, insn) = answers(&["goto write:0x20000000"]);
         assert!(
@@ -473,9 +469,9 @@ mod tests {
     fn unknown_commands_and_help_say_what_there_is() {
         assert_eq!(answer("wehre"), "no command is called `wehre`; did you mean `where`?\n");
         assert!(answer("frobnicate").contains("there are where, goto, profile"));
-        assert_eq!(answer("where now"), "where takes nothing after it\n");
-        assert_eq!(answer("task"), "the firmware has no kernel that is known\n");
-        assert_eq!(answer("last-write"), "last-write wants an address (0x…) or a variable\n");
+        assert_eq!(answer("where now"), "where takes no argument\n");
+        assert_eq!(answer("task"), "the firmware has no known kernel\n");
+        assert_eq!(answer("last-write"), "last-write needs an address (0x…) or a variable\n");
         let help = answer("help");
         for (form, _) in COMMANDS {
             assert!(help.contains(&format!("monitor {form}")), "{help}");

@@ -73,9 +73,9 @@ pub const FORMS: [(&str, &str, &str); 12] = [
     ("max-irq", ":NAME", "an interrupt's handler where it took longest"),
     ("masked-max", "", "where interrupts were masked for longest"),
     ("peak-stack", "[:TASK]", "where a task's stack was deepest"),
-    ("console", ":TEXT", "as the firmware has printed this"),
+    ("console", ":TEXT", "the moment when the firmware had printed this"),
     ("switch", ":TASK[:K]", "the K-th time that a task is switched in"),
-    ("crash", "", "what faulted, or ended the run in failure"),
+    ("crash", "", "the fault, or the failure that ended the run"),
     ("end", "", "the run's last instruction"),
     ("write", ":ADDR|SYMBOL[@PLACE]", "the last write of a variable before the end, or a place"),
 ];
@@ -101,7 +101,7 @@ impl Place {
         let at = start + form.len() + 1;
         let needed = || match rest {
             Some(rest) if !rest.trim().is_empty() => Ok(rest),
-            _ => Err(wrong(typed.len(), format!("`{form}` wants more: {form}{takes} is {meaning}"))),
+            _ => Err(wrong(typed.len(), format!("`{form}` needs more: {form}{takes} is {meaning}"))),
         };
         let number = |text: &str| match parse_number(form, text) {
             Ok(0) => Err(wrong(at, format!("`{form}` counts from 1"))),
@@ -123,7 +123,7 @@ impl Place {
         let named = || needed().map(|name| name.trim().to_owned());
         let alone = |place: Place| match rest {
             None => Ok(place),
-            Some(_) => Err(wrong(at - 1, format!("`{form}` takes nothing after it"))),
+            Some(_) => Err(wrong(at - 1, format!("`{form}` takes no argument"))),
         };
         match form {
             "sample" => Ok(Place::Sample(number(needed()?.trim())?)),
@@ -170,7 +170,7 @@ fn unknown(form: &str, rest: Option<&str>) -> String {
     match distances.min().filter(|&(distance, known)| distance <= known.len() / 2) {
         Some((_, nearest)) => format!("no place begins with `{form}`; did you mean `{nearest}`?"),
         None if rest.is_none() => {
-            format!("no place is called `{form}`; of a function write call:{form} or max:{form}")
+            format!("`{form}` is no place; for a function write call:{form} or max:{form}")
         }
         None => format!("no place begins with `{form}`; there are {}", list()),
     }
@@ -282,15 +282,14 @@ mod tests {
         assert_eq!(error("1234"), "1234: a number alone is no place; write insn:1234 or sample:1234 (column 1)");
         assert_eq!(
             error("vTaskDelay"),
-            "vTaskDelay: no place is called `vTaskDelay`; of a function write call:vTaskDelay or max:vTaskDelay \
-             (column 1)"
+            "vTaskDelay: `vTaskDelay` is no place; for a function write call:vTaskDelay or max:vTaskDelay (column 1)"
         );
         assert!(error("").starts_with(": no place; there are sample:N, insn:N, call:FUNC[:K], "), "{}", error(""));
         assert!(error("frobnicate:1").contains("there are sample:N"), "{}", error("frobnicate:1"));
-        assert_eq!(error("sample"), "sample: `sample` wants more: sample:N is the N-th sample (column 7)");
+        assert_eq!(error("sample"), "sample: `sample` needs more: sample:N is the N-th sample (column 7)");
         assert_eq!(
             error("call:"),
-            "call:: `call` wants more: call:FUNC[:K] is the K-th call of a function (column 6)"
+            "call:: `call` needs more: call:FUNC[:K] is the K-th call of a function (column 6)"
         );
         assert_eq!(
             error("sample:x1"),
@@ -300,7 +299,7 @@ mod tests {
         assert_eq!(error("call:größe:0"), "call:größe:0: `call` counts from 1 (column 12)");
         assert_eq!(error("switch::3"), "switch::3: no name before `:3` (column 8)");
         assert!(error("call:f:99999999999999999999").contains("is too large (column 8)"));
-        assert_eq!(error("end:1"), "end:1: `end` takes nothing after it (column 4)");
+        assert_eq!(error("end:1"), "end:1: `end` takes no argument (column 4)");
         assert_eq!(error("write:@end"), "write:@end: no address or variable before `@` (column 7)");
         assert_eq!(
             error("write:x@ned"),

@@ -78,7 +78,7 @@ impl Held {
     /// Passes on the result, unless it was interrupted, so that the log is incomplete.
     pub(super) fn uninterrupted(self) -> Result<Held> {
         if self.why == Halt::Held(Why::Interrupted) {
-            bail!(Refused("interrupted before that was found".to_owned()));
+            bail!(Refused("interrupted during the search".to_owned()));
         }
         Ok(self)
     }

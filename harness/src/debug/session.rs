@@ -83,10 +83,11 @@ impl Interrupt for Line {
 }
 
 /// Refusal to return to the profiled run after a write.
-const WRITTEN: &str = "the run was written to, and what was before that is another run: start the debugger again";
+const WRITTEN: &str =
+    "the debugger wrote to the run, so nothing before that can be visited: start the debugger again";
 
 /// Refusal to watch accesses after a write.
-const UNWATCHED: &str = "memory cannot be watched any more once the run was written to: start the debugger again";
+const UNWATCHED: &str = "memory cannot be watched after the debugger wrote to the run: start the debugger again";
 
 /// Error for a request without a process.
 const NONE: &str = "no process executes the run any more";

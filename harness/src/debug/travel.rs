@@ -233,7 +233,7 @@ pub(crate) fn register(travel: &mut dyn Travel, names: &[&str]) -> Result<Option
 /// Passes on a stop, unless the search was interrupted: the results after it would be wrong.
 pub(super) fn uninterrupted(stop: Stop) -> Result<Stop> {
     match stop.why {
-        Why::Interrupted => Err(Refused("interrupted before that was found".to_owned()).into()),
+        Why::Interrupted => Err(Refused("interrupted during the search".to_owned()).into()),
         _ => Ok(stop),
     }
 }

@@ -253,15 +253,15 @@ impl Assertion {
         let rest = rest.trim_start();
         let operator = OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, rest.strip_prefix(sign)?)));
         let Some((operator, value)) = operator else {
-            return Err(error("after the measure comes ==, !=, <, <=, > or >=".to_owned()));
+            return Err(error("write ==, !=, <, <=, > or >= after the measure".to_owned()));
         };
         let value = value.trim();
         let value = match value.strip_suffix('%') {
             Some(share) => parse_millionths(share.trim()).map(Value::Millionths),
             None => parse_number("", value).ok().map(Value::Number),
         };
-        let value = value
-            .ok_or_else(|| error("at the end comes a number such as 256 or 10k, or a share such as 5%".to_owned()))?;
+        let value =
+            value.ok_or_else(|| error("end with a number such as 256 or 10k, or a share such as 5%".to_owned()))?;
         match (share, value) {
             (Share::Always, Value::Number(_)) => Err(error(format!("{word} is a share: write it with %"))),
             (Share::Never, Value::Millionths(_)) => {
@@ -440,7 +440,7 @@ impl Measured {
             (Value::Millionths(_), Some(whole)) => {
                 format!("{} of {} ({:.4}%)", group(self.part), group(whole), percent(self.part, whole))
             }
-            (Value::Millionths(_), None) => format!("{}, of which no whole is known", group(self.part)),
+            (Value::Millionths(_), None) => format!("{}, and its share is not known", group(self.part)),
             (Value::Number(_), _) => group(self.part),
         }
     }
@@ -756,7 +756,7 @@ mod tests {
             ("calls(f) == 1", "write calls(\"name\")"),
             ("total(\"f\") == 1", "total takes no name"),
             ("total = 1", "after the measure"),
-            ("total == one", "at the end"),
+            ("total == one", "end with a number"),
             ("calls(\"f\") == 5%", "without %"),
             ("coverage(\"f\") == 5", "with %"),
             ("", "is no measure"),

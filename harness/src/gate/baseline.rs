@@ -197,7 +197,7 @@ impl Baseline {
                     (before, after) if after.is_empty() => format!("now without {before}"),
                     (before, after) => format!("before {before}, now {after}"),
                 };
-                sentences.push(format!("the {word} is another one: {how}"));
+                sentences.push(format!("the {word} differs: {how}"));
             }
         }
         sentences
@@ -405,7 +405,7 @@ mod tests {
         let (before, mut after) = (baseline(), baseline());
         assert_eq!(before.mismatches(&after), [""; 0]);
         after.made_with = BTreeSet::from([("qemu".to_owned(), "10.1.0".to_owned())]);
-        assert_eq!(before.mismatches(&after), ["the qemu is another one: before 10.0.2, now 10.1.0"]);
+        assert_eq!(before.mismatches(&after), ["the qemu differs: before 10.0.2, now 10.1.0"]);
         assert_eq!(
             differing_words("GNU C11 12.2 -g -O2", "GNU C11 12.2 -g -O2 -O3"),
             (String::new(), "-O3".to_owned())

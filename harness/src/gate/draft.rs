@@ -120,9 +120,9 @@ impl Draft {
         let mut text = String::new();
         comment(
             &mut text,
-            "What `harness test` runs: each image in QEMU, held against what is expected of it here and against the \
-             baseline. The same image gives the same numbers to the instruction, on every machine. Paths are relative to \
-             this file; docs/suites.md of harness has all keys. First written by `harness init`.",
+            "`harness test` runs each image in QEMU, and compares it with what is expected here and with the \
+             baseline. The same image gives the same numbers to the instruction, on every machine. Paths are \
+             relative to this file; docs/suites.md of harness has all keys. First written by `harness init`.",
         );
         text.push('\n');
         if self.has_baseline {
@@ -141,7 +141,7 @@ impl Draft {
         if self.has_baseline {
             text += "\n[defaults.thresholds]\n";
             line(&mut text, "total = \"1%\"", "instructions, more than in the baseline; \"0%\" notices a single one");
-            line(&mut text, "# self = { \"@all\" = \"5%\" }", "of each function; calls, stack, … alike");
+            line(&mut text, "# self = { \"@all\" = \"5%\" }", "of each function; also calls, stack, …");
             let is_windowed = self.images.iter().any(|image| matches!(image.fate, Fate::Window(_)));
             if is_windowed {
                 line(&mut text, "work = \"2%\"", "with `for`: calls and lines printed, fewer than in the baseline");
@@ -193,7 +193,11 @@ impl Image {
                 line(&mut entry, &input, "it printed this last and may wait for an answer");
             }
             Some(LastLine::Open(last) | LastLine::Whole(last)) if !matches!(fate, Fate::LeftOut { .. }) => {
-                line(&mut entry, &format!("# console = [{}]", quoted(last)), "what it has to print; this came last");
+                line(
+                    &mut entry,
+                    &format!("# console = [{}]", quoted(last)),
+                    "text that it has to print; this was its last line",
+                );
             }
             _ => {}
         }

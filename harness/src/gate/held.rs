@@ -142,7 +142,8 @@ fn idle(threshold: &Threshold, why: Why, against: &Against<'_>) -> Option<String
         Why::Missing if pattern.is_name() => known.missing(of, &pattern.text),
         Why::Missing => format!("no {} in this run{or_baseline} matches", noun(of)),
         Why::UnknownNow if matches!(metric, Metric::Calls | Metric::Inclusive) => {
-            "it is inlined, and entries of inlined code are not counted; limit `self`, or name what is called"
+            "it is inlined, and entries of inlined code are not counted; limit `self`, or name a function that is \
+             called"
                 .to_owned()
         }
         Why::UnknownNow => descriptor.unknown.to_owned(),

@@ -263,7 +263,7 @@ impl Session {
         match Decoder::of(options.symbol_file(), false) {
             Ok(None) => {}
             Ok(Some(decoder)) => console = words(decoder, &console, &mut profile.console_marks),
-            Err(why) => messages.push(format!("what the firmware logs by defmt cannot be decoded: {why}")),
+            Err(why) => messages.push(format!("the firmware's defmt logs cannot be decoded: {why}")),
         }
         self.evaluate(case, &profile, &console, messages, deadline)
     }
@@ -441,8 +441,8 @@ fn cross_check(profile: &Profile) -> Finding {
         (false, Some(fault)) => Finding::failed(FindingKind::CrossCheck, expected, fault, format!("strict: {fault}")),
         (false, None) => {
             let actual = "they differ: harness profile --strict names each one";
-            let message =
-                "strict: the firmware's own counts are not the exact ones; harness profile --strict names each";
+            let message = "strict: the firmware's own counts differ from the exact ones; harness profile --strict \
+                           names each difference";
             Finding::failed(FindingKind::CrossCheck, expected, actual, message)
         }
     }

@@ -26,7 +26,7 @@ pub fn blind(case: &Case, end: &End, insns: u64) -> Option<String> {
     }
     let limited = if has_total { "`total` is the same however slow it is" } else { "no threshold sees a slowdown" };
     Some(format!(
-        "`{fixed}` ends every run after {}: {limited}. What does see it: `work` in thresholds (fewer calls or lines in the \
+        "`{fixed}` ends every run after {}: {limited}. These see it: `work` in thresholds (fewer calls or lines in the \
          window), `until = \"FUNCTION\"`, an assertion on `mean(\"f\")` or `calls(\"f\") >= N`, a console line with `by`",
         plural(insns, "instruction"),
     ))

@@ -139,7 +139,7 @@ impl fmt::Display for Death {
             }
             (Some(signal), _) => write!(f, "it was ended by {signal}")?,
             (None, Some(status)) => write!(f, "it ended without a result ({status})")?,
-            (None, None) => f.write_str("what it answered was no result")?,
+            (None, None) => f.write_str("its answer was no result")?,
         }
         last_words(&self.said).iter().try_for_each(|words| write!(f, ": {words}"))
     }
@@ -342,7 +342,7 @@ mod tests {
         assert!(death(9, b"").contains("memory runs out"));
         assert_eq!(death(1 << 8, b"\x1b[2J"), "it ended without a result (exit status: 1): \u{fffd}[2J");
         assert!(death(11, &[b'x'; 1 << 20]).len() < 300);
-        assert_eq!(Death { status: None, said: Vec::new() }.to_string(), "what it answered was no result");
+        assert_eq!(Death { status: None, said: Vec::new() }.to_string(), "its answer was no result");
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
             fit.processor.because
         } else if fit.processor.distance < best.processor.distance && fit.machine.is_late {
             format!(
-                "{}, but it joined the table later than others that fit: --machine takes it",
+                "{}, but others that fit come before it in the table: --machine chooses it",
                 fit.processor.because
             )
         } else {

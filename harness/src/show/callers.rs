@@ -95,10 +95,10 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
             "calls are exact; instructions are NOT: calls and call tree contradict each other, as the profile's summary says"
         }
         (true, false) => {
-            "calls are exact; instructions are exact by function, and divided over callers as its samples are, \
-             `-` where there are none (exact with --exact)"
+            "calls are exact; instructions are exact by function, and divided over its callers by samples (`-`: \
+             no samples; exact with --exact)"
         }
-        (false, _) => "calls are exact; the profile has no stacks, and who executed on whose behalf is not known",
+        (false, _) => "calls are exact; the profile has no stacks, so instructions by caller are not known",
     };
     writeln!(out, "{rule}")
 }
@@ -309,8 +309,7 @@ Calls  Instructions    Share  Callers, function, callees
   Instructions    Share  In
            100  100.00%  task blink
 
-calls are exact; instructions are exact by function, and divided over callers as its samples are, `-` where there are none \
-                        (exact with --exact)
+calls are exact; instructions are exact by function, and divided over its callers by samples (`-`: no samples; exact with --exact)
 ";
         assert_eq!(shown(&profile, "main", ONE), expected);
     }

@@ -118,7 +118,8 @@ pub(crate) fn summary(profile: &Profile, found: &HeapUse) -> Vec<String> {
     }
     if found.reissued > 0 {
         lines.push(format!(
-            "warning: {} given out again while held: something frees that is not followed; name it with --heap-free",
+            "warning: {} given out again while held: a function that is not followed frees memory; name it with \
+             --heap-free",
             plural(found.reissued, "block")
         ));
     }

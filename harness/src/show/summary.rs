@@ -58,8 +58,8 @@ const LOCATION: usize = 7;
 const OWN_LINES_FROM_COLUMNS: usize = 100;
 
 /// Explains which instructions are counted, if the table has two numbers.
-const LEGEND: &str = "instructions are those of a function's code, with what is inlined into it; own lines are those of its \
-                      source, wherever it is inlined: these are what harness diff and suites compare";
+const LEGEND: &str = "instructions: a function's code, with what is inlined into it; own lines: its own source, wherever it is \
+     inlined (harness diff and suites compare these)";
 
 /// Additional column: its heading and its values.
 pub type More<'a> = Option<(&'a str, &'a Values)>;
@@ -315,12 +315,9 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
                 "other                   58    2.46%         50     50        0  src/blinky.c:7",
             ]
         );
-        assert!(
-            text.contains("\ninstructions are those of a function's code, with what is inlined into it; own"),
-            "{text}"
-        );
+        assert!(text.contains("\ninstructions: a function's code, with what is inlined into it; own"), "{text}");
         let narrow = shown(&profile, SummarySize { width_columns: Some(80), ..SummarySize::default() });
-        assert!(!narrow.contains("Own lines") && narrow.contains("; own lines are those of its source"), "{narrow}");
+        assert!(!narrow.contains("Own lines") && narrow.contains("; own lines: its own source"), "{narrow}");
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn several_cpus_are_threads_and_count_in_one_order() {
     let own = harness::text::number::group(sample.at_insns);
     assert!(said.contains(&format!("cpu 1, its instruction {own}\n")), "{said}");
     assert!(said.contains(&format!("{place}, here")), "{said}");
-    assert!(said.contains("machines of one CPU"), "{said}");
+    assert!(said.contains("a machine with one CPU"), "{said}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn the_profiled_file_is_found_by_its_content_wherever_it_lies_below() {
     // The only file of its name has other content.
     fs::remove_file(at("project/other.elf")).unwrap();
     fs::remove_file(at("project/out/deep/renamed")).unwrap();
-    said("project", "fw.profile", "out/fw.elf: not what was profiled: its SHA-256 is ");
+    said("project", "fw.profile", "out/fw.elf: not the file that was profiled: its SHA-256 is ");
     // A symbolic link out of the project is not followed.
     fs::remove_file(at("project/out/fw.elf")).unwrap();
     std::os::unix::fs::symlink(image("cortex-m3-exit0"), at("project/fw.elf")).unwrap();

@@ -260,7 +260,7 @@ fn typed_input_is_typed_again_in_each_run() {
     assert_eq!((at(&mut client), client.ask("g")), there);
     drop(client);
     let said = served.ends(0);
-    assert!(said.contains("each place behind takes another run"), "{said}");
+    assert!(said.contains("going back takes another run"), "{said}");
 }
 
 #[test]

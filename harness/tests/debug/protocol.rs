@@ -422,10 +422,7 @@ fn a_command_that_goes_elsewhere_says_what_gdb_has_to_forget() {
     let code = Code::arm();
     let (server, mut client) = served(&code, Manners::default());
     assert_eq!(client.ask(&format!("qRcmd,{}", hex("goto 77"))), "OK");
-    assert_eq!(
-        client.shown,
-        "gone to 77\nthe debugger still shows where it was before: monitor stay, then stepi, and it knows\n"
-    );
+    assert_eq!(client.shown, "gone to 77\nthe debugger still shows the old place: type monitor stay, then stepi\n");
     assert_eq!(insn(&mut client, &code), 77);
     // With the hooks, GDB drops its caches and asks for a stop.
     let follow = std::path::Path::new(&server.address).with_file_name("follow");

@@ -24,8 +24,7 @@ fn formats_without_phases_refuse_them_and_name_those_that_have_them() {
             let (code, text) = said(&without.dir);
             assert!(code == Some(2) && text.contains("no phase"), "{}: {text}", format.name());
         } else {
-            let expected =
-                format!("{} cannot have phases apart; these can: folded, pprof, speedscope", format.name());
+            let expected = format!("{} cannot separate phases; these can: folded, pprof, speedscope", format.name());
             assert!(code == Some(2) && text.contains(&expected), "{}: {text}", format.name());
         }
     }

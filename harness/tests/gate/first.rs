@@ -84,14 +84,14 @@ fn what_is_there_already_stays_as_it_is() {
     let dir = project.path();
     fs::write(dir.join("harness.toml"), "mine").unwrap();
     let refused = harness(dir, &["init"]).expect_code(2);
-    assert!(refused.stderr.contains("harness.toml: is there already"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("harness.toml: exists already"), "{}", refused.stderr);
     assert_eq!((text(dir).as_str(), dir.join("baselines").exists()), ("mine", false));
 
     fs::remove_file(dir.join("harness.toml")).unwrap();
     fs::create_dir_all(dir.join("baselines/main")).unwrap();
     fs::write(dir.join("baselines/main/a.baseline"), "mine").unwrap();
     let refused = harness(dir, &["init"]).expect_code(2);
-    assert!(refused.stderr.contains("baselines/main: is there already"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("baselines/main: exists already"), "{}", refused.stderr);
     assert_eq!(fs::read(dir.join("baselines/main/a.baseline")).unwrap(), b"mine");
     assert!(!dir.join("harness.toml").exists());
 }

@@ -192,7 +192,7 @@ fn what_never_came_to_be_typed_is_said() {
         let line = r#"input not given: 1 of 1, "abc" ("nobody asks" was not printed)"#;
         assert!(never.stdout.contains(line), "{}", never.stdout);
         let late = run_file(&spin, &["--input", "3000001:abc", "--input", "4M:d", "--for", "3M"]).expect_code(0);
-        let line = "1 of 2, \"abc\" (it was to come at instruction 3,000,001), and the one after it";
+        let line = "1 of 2, \"abc\" (it was due at instruction 3,000,001), and the one after it";
         assert!(late.stdout.contains(line), "{}", late.stdout);
     }
 }
@@ -204,7 +204,7 @@ fn a_firmware_that_sleeps_until_input_comes_sleeps_for_ever_where_none_does() {
             let name = format!("{board}-echo{reader}");
             let late = run(&name, &["--input", "900M:quit\\n"]).expect_code(1);
             assert!(matches!(late.profile().facts.end, End::Asleep { .. }));
-            assert!(late.stdout.contains("(it was to come at instruction 900,000,000)"), "{}", late.stdout);
+            assert!(late.stdout.contains("(it was due at instruction 900,000,000)"), "{}", late.stdout);
             let other = run(&name, &["--input-after", r"prompt> :a\n", "--input-after", "login:root"]).expect_code(1);
             assert!(matches!(other.profile().facts.end, End::Asleep { .. }));
             assert!(other.stdout.contains("2 of 2, \"root\" (\"login\" was not printed)"), "{}", other.stdout);

@@ -87,7 +87,7 @@ fn with_the_console_alone_no_file_is_opened() {
     for name in ["riscv64-file-inside", "cortex-m3-file-inside"] {
         let run = run(name, &["--semihosting", "console"]).expect_code(1);
         assert!(matches!(run.profile().facts.end, End::Denied { .. }));
-        let reason = "it is no file that --semihosting serves";
+        let reason = "--semihosting does not serve this file";
         assert!(run.stdout.contains("denied: SYS_OPEN \"out.txt\" at 0x") && run.stdout.contains(reason));
     }
     for (name, code) in [("riscv64-clock", 0), ("riscv64-cmdline", 0), ("cortex-m3-exit3", 1)] {

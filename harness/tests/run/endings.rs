@@ -259,8 +259,8 @@ fn firmware_that_goes_on_after_its_faults_is_no_failure() {
 #[test]
 fn a_register_that_is_polled_for_ever_is_named() {
     for (name, words) in [
-        ("riscv64-polling", ["poll 0x30000000 (\"pcie-mmcfg-mmio\"): it was 0x81b36 each of ", "times at 0x"]),
-        ("cortex-m3-polling", ["poll 0x4000f000 (QEMU has only a stand-in there, ", "it was 0x0 each of "]),
+        ("riscv64-polling", ["only polled 0x30000000 (\"pcie-mmcfg-mmio\"): it was 0x81b36 each of ", "times at 0x"]),
+        ("cortex-m3-polling", ["only polled 0x4000f000 (QEMU has only a stand-in there, ", "it was 0x0 each of "]),
     ] {
         let run = run(name, &[]).expect_code(0);
         let first = run.stdout.lines().next().unwrap();

@@ -42,7 +42,7 @@ fn all_but_tricks(profile: &Profile) -> Profile {
     profile
 }
 
-const WARNING: &str = "is newer or older than what this harness knows from inside";
+const WARNING: &str = "this harness does not know the inside of QEMU";
 
 /// Library that makes QEMU report plugin API 8, which is not known yet, and load plugins as API 7 does.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
@@ -129,17 +129,21 @@ fn a_qemu_of_an_unknown_plugin_api_and_version_is_used_by_its_plugin_api_alone()
         assert!(!known.stderr.contains(WARNING), "{}", known.stderr);
         assert_eq!(known.profile().facts.tricks, Tricks::Used, "{name}");
         let unknown = run_in(folder.path(), name, &args).expect_code(0);
-        assert!(unknown.stderr.contains(&format!("warning: QEMU 99.1.0 {WARNING}")), "{}", unknown.stderr);
+        assert!(unknown.stderr.contains(&format!("warning: {WARNING} 99.1.0")), "{}", unknown.stderr);
         let profile = unknown.profile();
         assert_eq!(profile.facts.tricks, Tricks::UnknownVersion, "{name}");
         assert!(all_but_tricks(&profile) == known.profile(), "{name}: the plugin API alone counts otherwise");
     }
     // Features that need more than the plugin API are refused or reported, never wrong in silence.
     let amp = run_in(folder.path(), "cortex-m33-an521-amp", &["--for", "1M"]).expect_code(5);
-    assert!(amp.stderr.contains("does not say which of several CPUs executes"), "{}", amp.stderr);
+    assert!(amp.stderr.contains("does not show which of several CPUs executes"), "{}", amp.stderr);
     let clock = run_in(folder.path(), "cortex-m3-clock", &["-v"]).expect_code(0);
     assert!(clock.stdout.contains("depends on the host"), "{}", clock.stdout);
-    assert!(clock.stdout.contains("was used by its plugin API alone: it is of no version that"), "{}", clock.stdout);
+    assert!(
+        clock.stdout.contains("was used by its plugin API alone: this harness does not know"),
+        "{}",
+        clock.stdout
+    );
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn a_user_can_have_qemu_used_by_its_plugin_api_alone() {
     let run = finish(temp, output).expect_code(0);
     assert_eq!(run.profile().facts.tricks, Tricks::Off);
     assert!(!run.stderr.contains(WARNING), "{}", run.stderr);
-    assert!(run.stdout.contains("was used by its plugin API alone: as HARNESS_NO_TRICKS has it"), "{}", run.stdout);
+    assert!(run.stdout.contains("was used by its plugin API alone: HARNESS_NO_TRICKS is set"), "{}", run.stdout);
     assert!(run.stdout.contains("depends on the host"), "{}", run.stdout);
 }
 
@@ -182,7 +186,7 @@ fn a_qemu_that_is_another_than_it_said_executes_nothing() {
     });
     for run in refused {
         assert!(
-            run.stderr.contains("to --version and is QEMU") && run.stderr.contains("Run again"),
+            run.stderr.contains("to --version but is QEMU") && run.stderr.contains("Run again"),
             "{}",
             run.stderr
         );

@@ -128,7 +128,7 @@ fn firmware_that_waits_for_input_on_any_machine_is_asleep_and_is_told_how_to_giv
         let title = machine.title();
         let silent = run_file(&elf, &args).expect_code(1);
         assert!(matches!(silent.profile().facts.end, End::Asleep { .. }), "{title}: {}", silent.stdout);
-        assert!(silent.stdout.contains("--input-after 'PROMPT:TEXT' types some"), "{title}: {}", silent.stdout);
+        assert!(silent.stdout.contains("--input-after 'PROMPT:TEXT' types it"), "{title}: {}", silent.stdout);
         assert_eq!(silent.profile().facts.waits, 1, "{title}");
         // The awaited input comes, twice; then it waits for more.
         let typed = run_file(&elf, &[&args[..], &["--input-after", "> :ab"]].concat()).expect_code(1);

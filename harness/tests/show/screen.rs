@@ -275,7 +275,7 @@ fn functions_and_tasks_can_be_listed() {
     assert!(code == Some(0) && tasks.starts_with("Task ") && tasks.contains("\ncrc "), "{tasks}");
     assert!(tasks.lines().all(|line| !line.is_empty()) && tasks.contains("Stack left"), "{tasks}");
     for (words, what) in [
-        (&["tasks", &*elf][..], "tasks are made as firmware runs"),
+        (&["tasks", &*elf][..], "tasks exist only in a run"),
         (&["functions"], "required"),
         (&["machines", "fw.profile"], "leave it out"),
         (&["functions", "missing"], "missing"),
@@ -320,9 +320,9 @@ fn an_option_after_the_firmware_is_the_firmwares_and_is_said_to_be() {
     };
     let (_, stdout, stderr) = run(&["--exact", "--for", "1M"]);
     assert!(stdout.contains("--exact --for 1M"), "{stdout}");
-    assert_eq!(stderr.matches("stands after the firmware").count(), 1, "{stderr}");
-    assert!(stderr.starts_with("harness: note: `--exact` stands"), "{stderr}");
-    assert!(!run(&["--", "--exact"]).2.contains("stands after"));
+    assert_eq!(stderr.matches("is passed to the firmware").count(), 1, "{stderr}");
+    assert!(stderr.starts_with("harness: note: `--exact` after the firmware"), "{stderr}");
+    assert!(!run(&["--", "--exact"]).2.contains("is passed to the firmware"));
 }
 
 #[test]

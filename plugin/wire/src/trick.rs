@@ -70,7 +70,8 @@ table! {
         symbols: &["current_cpu", "cpu_get_phys_page_debug"],
         // From 10.1 on the API has one.
         looked_at: &[(9, 2), (10, 0)],
-        without_it: "before QEMU 10.1, what semihosting calls of RISC-V firmware outside of machine mode point to is not read",
+        without_it: "before QEMU 10.1, arguments of semihosting calls by RISC-V firmware outside of machine mode \
+                     are not read",
     };
     /// Work for the vCPU, so that a wait begins when all before it has been accounted for.
     WAITS = Trick {

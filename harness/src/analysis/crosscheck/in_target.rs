@@ -70,7 +70,8 @@ impl Comparison {
         }
         if self.functions == 0 {
             return vec![
-                "in-target: the firmware has the mcount runtime, and nothing that ran calls it (compiled without -pg?)"
+                "in-target: the firmware has the mcount runtime, but no code that ran calls it (compiled without \
+                 -pg?)"
                     .to_owned(),
             ];
         }
@@ -114,7 +115,7 @@ impl Comparison {
         let functions = plural(self.functions, "function");
         let kinds: Vec<String> = [
             (self.by_interrupt, "by interrupts"),
-            (self.without_call, "without a call, first ones of tasks or by traps"),
+            (self.without_call, "without a call (first entries of tasks, traps)"),
             (self.by_tail_call, "by tail calls"),
         ]
         .into_iter()
@@ -846,7 +847,7 @@ mod tests {
     #[test]
     fn a_runtime_that_nothing_calls_is_said_to_be_one() {
         let silent = empty().function("main", MAIN, 0x20).insn(MAIN, 1);
-        assert!(compared(&silent, &table(&[])).lines(None)[0].contains("nothing that ran calls it"));
+        assert!(compared(&silent, &table(&[])).lines(None)[0].contains("no code that ran calls it"));
     }
 
     #[test]

@@ -64,7 +64,7 @@ const NO_CALLS: &str = "the registers pc, sp and the return address cannot be wr
 const SWITCHED_OUT: &str = "registers of a task that is switched out cannot be written";
 
 /// Hint after a command that moved the run, for a GDB without the hooks.
-const MOVED: &str = "the debugger still shows where it was before: monitor stay, then stepi, and it knows\n";
+const MOVED: &str = "the debugger still shows the old place: type monitor stay, then stepi\n";
 
 /// Greatest distance at which an access that begins below watched memory reaches it.
 const ACCESS_BYTES: u64 = 16;
@@ -480,7 +480,7 @@ fn over(ended: &Ended, insn: u64) -> String {
     match ended {
         Ended::At(end, _) => {
             let what = match end {
-                End::For => "all that was asked for has been executed",
+                End::For => "the window is complete",
                 End::Until => "--until was reached",
                 End::MaxInsns => "--max-insns was reached",
                 End::Exit => "the firmware exited",

@@ -273,7 +273,7 @@ impl<'de> Deserialize<'de> for ConsoleText {
         let ConsoleLine(text, by) = ConsoleLine::deserialize(deserializer)?;
         match by {
             None => Ok(text),
-            Some(_) => Err(de::Error::custom("what must not appear has no `by`: it must not appear at all")),
+            Some(_) => Err(de::Error::custom("console-not takes no `by`: the text must not appear at all")),
         }
     }
 }

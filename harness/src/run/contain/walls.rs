@@ -135,7 +135,7 @@ impl Walls {
 
 /// Warning text for missing walls.
 pub(in crate::run) fn without(what: &str) -> String {
-    format!("{what}: firmware is kept in by the walls that are left (--sandbox required refuses to run so)")
+    format!("{what}: only the other walls contain the firmware (--sandbox required refuses to run then)")
 }
 
 /// Whether a file is a script for an interpreter, or cannot be read.

@@ -48,11 +48,11 @@ pub(crate) fn check(emulator: &Path, greeted: Version) -> Result<(), EmulatorErr
     emulator::remember(emulator, greeted);
     Err(EmulatorError::with_remedy(
         format!(
-            "{} said {major}.{minor}.{micro} to --version and is QEMU {greeted}: it was replaced meanwhile, or a script \
-             answers for another one",
+            "{} reported {major}.{minor}.{micro} to --version but is QEMU {greeted}: it was replaced meanwhile, \
+             or a script starts another one",
             emulator.display()
         ),
-        format!("Run again; where that does not help, {VARIABLE}=1 has no version taken for granted."),
+        format!("Run again; if that does not help, set {VARIABLE}=1, which relies on no version."),
     ))
 }
 
@@ -84,8 +84,8 @@ pub(crate) fn warning(emulator: &Path) -> Option<String> {
     (told(emulator).tricks == Tricks::UnknownVersion).then(|| {
         let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());
         format!(
-            "QEMU {version} is newer or older than what this harness knows from inside: it is used by its plugin API \
-             alone, and `harness doctor` says what that lacks"
+            "this harness does not know the inside of QEMU {version}: it is used by its plugin API alone, and \
+             `harness doctor` lists what is missing"
         )
     })
 }

@@ -129,7 +129,7 @@ impl Options {
 /// Use of the kernel's walls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Sandbox {
-    /// No walls: only the plugin keeps the firmware in
+    /// No walls of the kernel: only the plugin contains the firmware
     Off,
     /// All walls that this kernel has
     #[default]

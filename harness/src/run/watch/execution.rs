@@ -191,7 +191,7 @@ impl Plan<'_> {
                     InputError::new(message).into()
                 }
                 Some(Refusal::UntoldVcpus) => EmulatorError::new(format!(
-                    "{} does not say which of several CPUs executes, as Debian's does of a version that is known \
+                    "{} does not show which of several CPUs executes; Debian's QEMU does, of a known version \
                      (`harness doctor`)",
                     self.emulator.display()
                 ))
