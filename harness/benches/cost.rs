@@ -37,7 +37,7 @@ use harness::image::zone;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
 use harness::measure::Listener;
-use harness::run::contain::walls::Walls;
+use harness::run::contain::grants::Walls;
 use harness::run::qemu::emulator;
 use harness::run::qemu::plugin;
 use harness::run::qemu::process::Process;

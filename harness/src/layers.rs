@@ -1,7 +1,8 @@
-//! Tests the order of the folders of harness and plugin: each may import only folders that stand before it.
-//! `docs/architecture.md` describes the folders. Every line of the sources is read, tests included.
+//! Tests the order of the folders of harness and plugin: each may import only folders that stand before it, and no
+//! files of a folder import each other in a circle. `docs/architecture.md` describes the folders. Every line of the
+//! sources is read; circles of unit tests alone do not count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -87,16 +88,98 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Module of a source file: `run/qemu/mod.rs` and `run/qemu.rs` are both `run::qemu`.
+fn module_path(path: &Path) -> String {
+    let path = path.with_extension("").to_string_lossy().replace('/', "::");
+    path.strip_suffix("::mod").map_or(path.clone(), str::to_owned)
+}
+
+/// Full paths of a use tree, without their last `self`: `a::{b, c::{self, d}}` is `a::b`, `a::c` and `a::c::d`.
+fn expand(tree: &str) -> Vec<String> {
+    let Some((head, rest)) = tree.split_once('{') else { return vec![tree.trim().replace("::self", "")] };
+    let (mut depth, mut from, mut paths) = (0, 0, Vec::new());
+    let inside = rest.strip_suffix('}').unwrap_or(rest);
+    for (at, letter) in inside.char_indices().chain([(inside.len(), ',')]) {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let member = inside[from..at].trim();
+                paths.extend(
+                    expand(member).iter().filter(|path| !path.is_empty()).map(|path| format!("{head}{path}")),
+                );
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    paths.iter().map(|path| path.replace("::self", "")).collect()
+}
+
+/// Modules of the same sources that a file names. A folder's own `mod.rs` is its door: its files may use what it
+/// declares, and it may use them.
+fn named_modules<'a>(path: &Path, text: &str, modules: &BTreeMap<String, &'a Path>) -> BTreeMap<String, &'a Path> {
+    let own = module_path(path);
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code: Vec<&str> = code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let code = code.join("\n");
+    let tree = Regex::new(r"\b(crate|(?:super::)*super)::((?:\w+::)*(?:\w+|\{[^;]*\}))").unwrap();
+    let mut named = BTreeMap::new();
+    for found in tree.captures_iter(&code) {
+        let above = found[1].matches("super").count();
+        let mut base: Vec<&str> = own.split("::").collect();
+        base.truncate(if above == 0 { 0 } else { base.len().saturating_sub(above) });
+        for member in expand(&found[2]) {
+            let full: Vec<&str> = base.iter().copied().chain(member.split("::")).collect();
+            let module =
+                (1..=full.len()).rev().map(|length| full[..length].join("::")).find(|m| modules.contains_key(m));
+            if let Some(module) = module.filter(|module| *module != own && !own.starts_with(&format!("{module}::"))) {
+                named.insert(module.clone(), modules[&module]);
+            }
+        }
+    }
+    named
+}
+
+/// A circle of files that import each other, as their names in order; None: there is none.
+fn circle(files: &[(PathBuf, String)]) -> Option<String> {
+    let modules: BTreeMap<String, &Path> = files.iter().map(|(path, _)| (module_path(path), &**path)).collect();
+    let mut edges: BTreeMap<String, BTreeSet<String>> = files
+        .iter()
+        .map(|(path, text)| (module_path(path), named_modules(path, text, &modules).into_keys().collect()))
+        .collect();
+    // A file that imports none of the remaining files is not part of a circle.
+    loop {
+        let done: Vec<String> =
+            edges.iter().filter(|(_, named)| named.is_empty()).map(|(module, _)| module.clone()).collect();
+        if done.is_empty() {
+            break;
+        }
+        done.iter().for_each(|module| drop(edges.remove(module)));
+        edges.values_mut().for_each(|named| named.retain(|module| !done.contains(module)));
+    }
+    let mut way = vec![edges.keys().next()?.clone()];
+    loop {
+        let next = edges[way.last()?].first()?.clone();
+        if let Some(start) = way.iter().position(|module| *module == next) {
+            way.push(next);
+            return Some(way[start..].join(" → "));
+        }
+        way.push(next);
+    }
+}
+
 /// Forbidden imports of a source file, one line each: `path:line: …`.
 fn upward(layers: &[&str], path: &Path, text: &str) -> Vec<String> {
     let module = path.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
     let module = module.trim_end_matches(".rs");
-    let depth = path.components().count();
+    let depth = module_path(path).split("::").count();
     let level = |module: &str| layers.iter().position(|layer| *layer == module);
     let Some(own) = level(module) else {
         return vec![format!("{}: {module} is no layer: give it a place in harness/src/layers.rs", path.display())];
     };
     let named = Regex::new(r"\bcrate::(\w+|\{)").unwrap();
+    let leading = Regex::new(r"(super::)+").unwrap();
     let mut found = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
@@ -109,13 +192,10 @@ fn upward(layers: &[&str], path: &Path, text: &str) -> Vec<String> {
                 None => found.push(format!("{at}: crate::{name} is no layer by its name: name one module a line")),
             }
         }
-        // `super` in a folder's own file is the crate; in the files inside, `super::super` is.
-        let supers = code.matches("super::").count();
-        if supers > 0 && depth == 1 && !code.contains("use super::*") && !line.starts_with("    ") {
+        let nested = usize::from(line.starts_with("    "));
+        let supers = leading.find(code).map_or(0, |found| found.as_str().matches("super::").count());
+        if supers >= depth + nested {
             found.push(format!("{at}: super:: leads out of the folders"));
-        }
-        if depth == 2 && code.contains("super::super::") && !line.starts_with("    ") {
-            found.push(format!("{at}: super::super:: leads out of the folders"));
         }
     }
     found
@@ -123,6 +203,9 @@ fn upward(layers: &[&str], path: &Path, text: &str) -> Vec<String> {
 
 fn hold(root: &Path, layers: &[&str]) {
     let files = sources(root);
+    let texts: Vec<(PathBuf, String)> =
+        files.iter().map(|path| (path.clone(), fs::read_to_string(root.join(path)).unwrap())).collect();
+    assert_eq!(circle(&texts), None, "files import each other: move what they share into a file of its own");
     let layered = files.iter().filter(|path| !NO_LAYER.contains(&&*path.to_string_lossy()));
     let found: Vec<String> =
         layered.flat_map(|path| upward(layers, path, &fs::read_to_string(root.join(path)).unwrap())).collect();
@@ -194,4 +277,37 @@ fn an_import_from_above_is_named_by_file_and_line() {
     assert_eq!(upward(HARNESS, Path::new("gate/suite.rs"), text), [""; 0]);
     assert_eq!(upward(HARNESS, Path::new("run/plan.rs"), "use crate::{gate, text};").len(), 1);
     assert_eq!(upward(HARNESS, Path::new("newcomer/mod.rs"), "").len(), 1);
+}
+
+#[test]
+fn a_circle_of_files_is_named_by_its_files() {
+    let files = |texts: &[(&str, &str)]| -> Vec<(PathBuf, String)> {
+        texts.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect()
+    };
+    let circled = files(&[
+        ("a/mod.rs", "use crate::a::b::B;"),
+        ("a/b.rs", "use crate::a::{\n    A,\n    c::{self, C},\n};"),
+        ("a/c.rs", "fn f() { super::d::e() }"),
+        ("a/d.rs", "use crate::{a::b, z};"),
+    ]);
+    assert_eq!(circle(&circled).as_deref(), Some("a::b → a::c → a::d → a::b"));
+    let open = files(&[
+        ("a/mod.rs", "use crate::a::b::B;"),
+        ("a/b.rs", "use crate::a::A;\nuse crate::a::c::C;\n"),
+        ("a/c.rs", "// crate::a::b\n#[cfg(test)]\nmod tests {\n    use crate::a::b::B;\n}\n"),
+    ]);
+    assert_eq!(circle(&open), None);
+}
+
+#[test]
+fn super_that_leads_out_of_the_folders_is_named() {
+    for (path, text, is_out) in [
+        ("run/mod.rs", "use super::gate;", true),
+        ("run/qemu/mod.rs", "use super::super::gate;", true),
+        ("run/qemu/start.rs", "use super::super::gate;", false),
+        ("run/qemu/start.rs", "use super::super::super::gate;", true),
+        ("run/qemu/start.rs", "    use super::super::super::gate;", false),
+    ] {
+        assert_eq!(!upward(HARNESS, Path::new(path), text).is_empty(), is_out, "{path}: {text}");
+    }
 }

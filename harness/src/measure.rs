@@ -30,8 +30,8 @@ use crate::image::{Arch, Image, LoadOptions};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
 use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile};
+use crate::run::contain::grants::Walls;
 use crate::run::contain::sandbox;
-use crate::run::contain::walls::Walls;
 use crate::run::qemu::emulator;
 use crate::run::qemu::memory::{self, Unread};
 use crate::run::qemu::offered;
@@ -86,7 +86,7 @@ pub struct Loaded {
     pub(crate) choice: Choice,
     /// The chip that the machine is completed to.
     pub(crate) chip: Option<Chip>,
-    /// The in-target table, if the image has one.
+    /// The in-target table; None: the image has none.
     mcount: Option<mcount::Header>,
     /// ELF that names the image's addresses, if there is one.
     symbol_file: Option<Vec<u8>>,

@@ -6,17 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::heap::Lost;
-use crate::analysis::metrics::file_name;
+use crate::analysis::lost::Lost;
 use crate::image::heap as allocators;
 use crate::image::heap::rule::Kind;
 use crate::image::symbols::demangle;
 use crate::profile::heap::Heap;
 use crate::profile::{Arc, Function, Profile};
-
-/// Suffixes of gcc and LLVM for functions that they made from another one.
-const SUFFIXES: [&str; 9] =
-    [".constprop.", ".isra.", ".part.", ".clone.", ".lto_priv.", ".localalias", ".specialized.", ".llvm.", ".cold"];
+use crate::text::symbol_name::file_name;
+use crate::text::symbol_name::original_name;
 
 /// A called clone that is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,12 +90,6 @@ pub(crate) fn enclosed(profile: &Profile, mut inside: BTreeSet<u64>) -> BTreeSet
     }
 }
 
-/// Name of the function that a clone was made from; any other function's own name.
-fn original(linkage_name: &str) -> &str {
-    let end = SUFFIXES.iter().filter_map(|suffix| linkage_name.find(suffix)).filter(|&at| at > 0).min();
-    &linkage_name[..end.unwrap_or(linkage_name.len())]
-}
-
 /// A followed function, or one that would be if the image had it in its original form.
 #[derive(Default)]
 struct Original {
@@ -150,7 +141,7 @@ impl<'p> Search<'p> {
         let followed: Vec<(&Function, &str)> = followed.collect();
         for (function, name) in followed {
             search.followed_names.insert(name);
-            let of = search.originals.entry(original(name).to_owned()).or_default();
+            let of = search.originals.entry(original_name(name).to_owned()).or_default();
             of.files.extend(function.file.iter().map(|file| file_name(file).to_owned()));
         }
         search
@@ -178,7 +169,7 @@ impl<'p> Search<'p> {
 
     /// Kind of a function: by the option that names it, or by its known name.
     fn kind(&self, linkage_name: &str) -> Kind {
-        let original = original(linkage_name);
+        let original = original_name(linkage_name);
         let demangled = demangle(original);
         let is_named = |text: &str| [original, &*demangled].iter().any(|name| text.trim_start().starts_with(name));
         let rule = self.heap.rules.iter().find(|(_, text)| is_named(text));
@@ -195,13 +186,13 @@ impl<'p> Search<'p> {
                 // A function with the very name of a followed one is another function, in another file.
                 let is_copy = !self.followed_names.contains(name);
                 is_copy
-                    && match self.originals.get(original(name)) {
+                    && match self.originals.get(original_name(name)) {
                         Some(of) => of.may_be_in(function.file.as_deref()),
-                        None => allocators::known_kind(original(name)).is_some(),
+                        None => allocators::known_kind(original_name(name)).is_some(),
                     }
             });
             if let Some(name) = copy {
-                candidates.insert(function.start, (original(name), name));
+                candidates.insert(function.start, (original_name(name), name));
             }
         }
         candidates
@@ -370,22 +361,5 @@ mod tests {
         let elsewhere = wrapper.clone().frames(0x300, &["helper", "malloc"]).insn(0x300, 1);
         assert_eq!(inlined(wrapper), []);
         assert_eq!(inlined(elsewhere), []);
-    }
-
-    #[test]
-    fn names_lose_what_the_compiler_has_put_behind_them() {
-        for (name, from) in [
-            ("pool_get.constprop.0", "pool_get"),
-            ("pool_get.isra.0.constprop.1.cold", "pool_get"),
-            ("_Z8pool_getj.part.0", "_Z8pool_getj"),
-            ("pool_get", "pool_get"),
-            (".cold", ".cold"),
-            (
-                "_ZN55_$LT$a..B$u20$as$u20$core..C$GT$3get17h0123456789abcdefE",
-                "_ZN55_$LT$a..B$u20$as$u20$core..C$GT$3get17h0123456789abcdefE",
-            ),
-        ] {
-            assert_eq!(original(name), from);
-        }
     }
 }

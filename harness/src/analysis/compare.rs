@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::metrics::{ByMetric, Key, Metric, Metrics, Numbers, Role, Subject, ambiguous};
 use crate::text::number::signed_percent;
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Changes from one run to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Fate {
 /// One task's or zone's change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedChange {
-    /// Its name.
+    /// Name of the chip.
     pub name: String,
     /// Its numbers.
     pub numbers: Pairs,

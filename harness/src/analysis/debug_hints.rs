@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::metrics::key_name;
 use crate::analysis::place::Place;
 use crate::analysis::{functions, lookup, stacks};
 use crate::profile::{Profile, SpanKind};
 use crate::text::shell::quoted;
+use crate::text::symbol_name::key_name;
 
 /// Placeholder for a profile's path in a command.
 pub const PROFILE: &str = "PROFILE";

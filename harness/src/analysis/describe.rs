@@ -4,9 +4,10 @@ use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
 use crate::profile::no_progress::{Device, Only, OnlyPoll, Standstill, is_long};
 use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks, Unmodelled};
+use crate::text::columns::shorten;
 use crate::text::number::{Hex, group, plural, share_at_least};
+use crate::text::printable::printable;
 use crate::text::shell::quoted;
-use crate::text::terminal::{printable, shorten};
 
 /// Describes the functions replaced by stubs; None: there are none.
 pub fn describe_stubs(facts: &Facts) -> Option<String> {

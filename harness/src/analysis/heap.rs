@@ -13,11 +13,11 @@ use wire::heap::{Event, What};
 
 use crate::analysis::allocator_clones;
 use crate::analysis::calltree::CallTree;
-use crate::analysis::metrics::stable_name;
+use crate::analysis::lost::Lost;
 use crate::analysis::stacks::View;
-use crate::image::heap::rule::Kind;
 use crate::profile::Profile;
 use crate::profile::heap::Heap;
+use crate::text::symbol_name::stable_name;
 
 /// Message for a run that did not follow the heap.
 pub const NOT_FOLLOWED: &str = "the heap was not followed in this run: profile the firmware with --heap";
@@ -639,33 +639,10 @@ pub struct Unfollowed {
     pub lost: Lost,
 }
 
-/// Kinds of events that a run's heap lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// Whether allocations are missing, so that the true numbers are higher.
-    pub allocations: bool,
-    /// Whether frees are missing, so that less was held.
-    pub frees: bool,
-}
-
-impl Lost {
-    /// Events that are missing if a function's calls are.
-    pub fn of(kind: Kind) -> Lost {
-        Lost { allocations: kind == Kind::Alloc, frees: kind == Kind::Free }
-    }
-
-    /// Events missing in either.
-    #[must_use]
-    pub fn or(self, other: Lost) -> Lost {
-        Lost { allocations: self.allocations || other.allocations, frees: self.frees || other.frees }
-    }
-}
-
 /// Calls that bypassed the followed functions.
 ///
 /// A method that an allocator does not define is the trait's own, which calls others: `realloc` and `alloc_zeroed`
-/// call
-/// `alloc`. Functions called only by followed ones are part of them.
+/// call `alloc`. Functions called only by followed ones are part of them.
 pub fn unfollowed(profile: &Profile) -> Unfollowed {
     let mut unfollowed = Unfollowed::default();
     let Some(heap) = &profile.heap else { return unfollowed };

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::functions::{self, RowKind};
-use crate::analysis::metrics::{Metrics, file_name, key_name};
+use crate::analysis::metrics::Metrics;
 use crate::analysis::place::{self, Place};
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
 use crate::profile::{Frame, Function, Profile};
 use crate::text::number::Hex;
+use crate::text::symbol_name::{file_name, key_name};
 
 /// Most candidates listed in a message.
 const MAX_LISTED: usize = 10;
@@ -16,7 +17,7 @@ const MAX_LISTED: usize = 10;
 /// A function without code of its own, inlined wherever it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
-    /// Its name.
+    /// Name of the chip.
     pub name: String,
     /// Its names in the profile's frames, and the last part of its file's path if that is needed to identify it.
     functions: BTreeSet<u32>,

@@ -15,6 +15,7 @@ use crate::analysis::{functions, heap, stacks, zone};
 use crate::image::kernel::STACK_END_ADVICE;
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, Profile};
+use crate::text::symbol_name::{file_name, key_name};
 
 /// The table of metrics: baselines, comparison, thresholds and assertions take all their knowledge of a metric from
 /// its entry here.
@@ -435,53 +436,6 @@ pub struct Key {
     pub file: String,
 }
 
-/// A name without the suffixes that compilers give to clones.
-pub fn stable_name(name: &str) -> &str {
-    const SUFFIXES: [&str; 8] =
-        [".constprop", ".isra", ".part", ".cold", ".lto_priv", ".llvm", ".localalias", ".ltrans"];
-    let mut name = name;
-    while let Some((before, last)) = name.rsplit_once('.') {
-        let is_number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
-        let stem = if is_number { before } else { name };
-        let Some(shorter) = SUFFIXES.iter().find_map(|suffix| stem.strip_suffix(suffix)) else { break };
-        if shorter.is_empty() {
-            break;
-        }
-        name = shorter;
-    }
-    match name.rsplit_once("::h") {
-        Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => path,
-        _ => name,
-    }
-}
-
-/// A function's name across runs: [`stable_name`] without the numbers that Rust gives to closures in the order of the
-/// source. Functions with equal names count as one, and their numbers are added up.
-pub fn key_name(name: &str) -> String {
-    let mut text = String::new();
-    let mut rest = stable_name(name);
-    while let Some((before, number)) = rest.split_once('#') {
-        let digits = number.len() - number.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
-        // Rust's `{closure#0}` and `{shim:vtable#0}`; not C++'s `{lambda(int)#1}`, whose numbers have always been in
-        // baselines.
-        let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b':'));
-        let is_number = digits > 0 && number[digits..].starts_with('}');
-        text += before;
-        if is_number && before.rsplit_once('{').is_some_and(|(_, word)| is_word(word)) {
-            rest = &number[digits..];
-        } else {
-            text.push('#');
-            rest = number;
-        }
-    }
-    text + rest
-}
-
-/// Last part of a path, with Unix's or Windows's separators.
-pub fn file_name(path: &str) -> &str {
-    path.rsplit(['/', '\\']).next().unwrap_or(path)
-}
-
 impl Metrics {
     /// Adds the numbers of a function with this key.
     pub fn add_function(&mut self, key: Key, numbers: &Numbers) {
@@ -653,24 +607,6 @@ mod tests {
     use crate::profile::Node;
     use crate::profile::testing::empty;
     use crate::profile::zone::{Context, Zone};
-
-    #[test]
-    fn what_compilers_add_to_a_name_is_no_part_of_it() {
-        for (name, stable) in [
-            ("crc32", "crc32"),
-            ("crc32.constprop.0", "crc32"),
-            ("crc32.isra.0.part.12", "crc32"),
-            ("vTaskSwitchContext.part.0", "vTaskSwitchContext"),
-            ("init.cold", "init"),
-            ("f.lto_priv.3.constprop.1", "f"),
-            ("app::run::h0123456789abcdef", "app::run"),
-            ("app::hash", "app::hash"),
-            ("v1.2", "v1.2"),
-            (".part.0", ".part.0"),
-        ] {
-            assert_eq!(stable_name(name), stable);
-        }
-    }
 
     #[test]
     fn a_zone_is_measured_over_all_tasks_and_interrupts() {

@@ -17,6 +17,7 @@ pub mod functions;
 pub mod heap;
 pub mod listing;
 pub mod lookup;
+pub mod lost;
 pub mod metrics;
 pub mod part;
 pub mod place;

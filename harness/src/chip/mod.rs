@@ -4,6 +4,7 @@
 //! register block with its rules, described once for all chips that have it. The chips in `harness/chips` are built
 //! in and have names; others are read from files.
 
+pub(crate) mod base;
 mod file;
 mod resolve;
 
@@ -14,15 +15,6 @@ use crate::error::InputError;
 use crate::image::sha256_hex;
 
 include!(concat!(env!("OUT_DIR"), "/chips.rs"));
-
-/// Processors that a chip may have, each with a machine of QEMU's that has the processor. A chip's memory and
-/// registers are laid over that machine.
-pub(crate) const BASES: [(&str, &str); 4] = [
-    ("cortex-m0", "microbit"),
-    ("cortex-m3", "mps2-an385"),
-    ("cortex-m4", "mps2-an386"),
-    ("cortex-m7", "mps2-an500"),
-];
 
 /// A resolved chip.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -115,8 +115,8 @@ impl<'a> Resolver<'a> {
         }
         let need = |what: &str| self.own().error(0, format_args!("[chip] does not say `{what}`"));
         let (cpu, cpu_source) = self.said(|chip| chip.cpu.as_ref()).ok_or_else(|| need("cpu"))?;
-        if crate::chip::BASES.iter().all(|(core, _)| core != cpu.get_ref()) {
-            let known: Vec<&str> = crate::chip::BASES.iter().map(|(core, _)| *core).collect();
+        if crate::chip::base::BASES.iter().all(|(core, _)| core != cpu.get_ref()) {
+            let known: Vec<&str> = crate::chip::base::BASES.iter().map(|(core, _)| *core).collect();
             let reason = format!("no processor {} that QEMU has a machine for: {}", cpu.get_ref(), known.join(", "));
             return Err(cpu_source.at(cpu, reason));
         }

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::analysis::heap::Quantity;
 use crate::export::Format;
 use crate::run::contain::semihosting::Semihosting;
-use crate::run::contain::walls::Sandbox;
+use crate::run::request::options::Sandbox;
 use crate::run::request::options::{
     DEFAULT_BIN_BYTES, DEFAULT_CHECKPOINT_MIB, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS,
 };

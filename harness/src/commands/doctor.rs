@@ -20,6 +20,7 @@ use crate::run::records::read::Progress;
 use crate::run::request::options::Options;
 use crate::run::store::directory::Output;
 use crate::run::store::staging::Making;
+use crate::text::printable::printable;
 use crate::text::terminal;
 
 /// An architecture, and a program for it: one instruction that jumps to itself.
@@ -228,7 +229,7 @@ fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
         let path = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let problem = found.problem.as_deref().unwrap_or_default();
         if !path.is_empty() && !problem.contains(&path) {
-            write!(out, " {}{}", terminal::printable(&path), if problem.is_empty() { "" } else { ":" })?;
+            write!(out, " {}{}", printable(&path), if problem.is_empty() { "" } else { ":" })?;
         }
         // QEMU's own message follows below.
         let gap = if problem.is_empty() { "" } else { " " };

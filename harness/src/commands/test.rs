@@ -19,11 +19,12 @@ use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
 use crate::gate::suite::{self, Case, Suite, stranger};
 use crate::gate::watch::{self, Watch};
+use crate::run::contain::grants::Walls;
 use crate::run::contain::host;
-use crate::run::contain::walls::{Sandbox, Walls};
 use crate::run::qemu::cores;
-use crate::run::request::plan::{INTERRUPTED, end_on_interrupt};
+use crate::run::request::options::Sandbox;
 use crate::run::store::deadline;
+use crate::run::watch::interrupt::{INTERRUPTED, end_on_interrupt};
 use crate::text::number::plural;
 use crate::text::terminal;
 

@@ -10,8 +10,8 @@ use anyhow::Result;
 
 use crate::analysis::describe;
 use crate::analysis::stacks::Exceptions;
-use crate::debug::find::{go, little_endian, register};
 use crate::debug::travel::{Hit, Travel};
+use crate::debug::travel::{go, little_endian, register};
 use crate::profile::Profile;
 use crate::run::records::fault::{describe_fault, riscv_fault};
 

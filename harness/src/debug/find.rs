@@ -14,7 +14,9 @@ use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
 use crate::analysis::{describe, functions, lookup, place as code};
 use crate::debug::crash;
 use crate::debug::place::Place;
+use crate::debug::travel::uninterrupted;
 use crate::debug::travel::{Access, Hit, Refused, Stop, Travel, Vcpus, Watch, Why};
+use crate::debug::travel::{go, little_endian, register};
 use crate::error::InputError;
 use crate::image::symbols;
 use crate::profile::{End, Profile, Span, SpanKind, Task};
@@ -71,7 +73,7 @@ pub struct Finder<'a> {
     pub elf: Option<&'a [u8]>,
     /// The firmware's kernel; None: not known.
     pub kernel: Option<Kernel>,
-    /// Measures the run once more.
+    /// Callback that measures the run once more.
     pub again: Box<Again<'a>>,
     /// Most hits that are listed at once.
     max_hits: u64,
@@ -79,19 +81,6 @@ pub struct Finder<'a> {
     exact: Option<Profile>,
     /// Instructions of each vCPU before the window, once they were needed.
     before: Vec<u64>,
-}
-
-/// Passes on a stop, unless the search was interrupted: the results after it would be wrong.
-fn uninterrupted(stop: Stop) -> Result<Stop> {
-    match stop.why {
-        Why::Interrupted => Err(Refused("interrupted before that was found".to_owned()).into()),
-        _ => Ok(stop),
-    }
-}
-
-/// Goes to an instruction; an error if the run does not reach it.
-pub(super) fn go(travel: &mut dyn Travel, insn: u64) -> Result<()> {
-    uninterrupted(travel.go(insn)?).map(|_| ())
 }
 
 /// Error for a place that never comes.
@@ -119,8 +108,7 @@ impl<'a> Finder<'a> {
     ///
     /// # Errors
     /// [`InputError`] if the place never comes, with the nearest one that does; [`Refused`] if it belongs to another
-    /// run,
-    /// or the search was interrupted; the run's own errors.
+    /// run, or the search was interrupted; the run's own errors.
     pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         if let (Some(written), false) = (travel.written_at(), matches!(place, Place::Insn(_))) {
             return Err(Refused(format!(
@@ -746,18 +734,6 @@ pub(crate) fn current_task(travel: &mut dyn Travel, kernel: &Kernel) -> Result<O
     let bytes = (kernel.current.end - kernel.current.start).min(8) as usize;
     let read = travel.read(kernel.current.start, bytes)?;
     Ok((read.len() == bytes).then(|| little_endian(&read)).filter(|&tcb| tcb != 0))
-}
-
-/// A number in the guest's byte order.
-pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
-}
-
-/// Value of a register by one of its names.
-pub(crate) fn register(travel: &mut dyn Travel, names: &[&str]) -> Result<Option<u64>> {
-    let registers = travel.registers()?;
-    let found = registers.iter().find(|register| names.contains(&&*register.name) && !register.bytes.is_empty());
-    Ok(found.map(|register| little_endian(&register.bytes)))
 }
 
 /// A function's first argument, at its first instruction.

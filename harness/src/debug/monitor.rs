@@ -8,9 +8,10 @@ use wire::definition::FrameKind;
 
 use crate::analysis::stacks::{Exceptions, task_names};
 use crate::analysis::{describe, place as code};
-use crate::debug::find::{Finder, current_task, register};
+use crate::debug::find::{Finder, current_task};
 use crate::debug::place::{FORMS, Place};
-use crate::debug::threads::{State, Thread, Threads};
+use crate::debug::threads::{State, Thread, Threads, state_name};
+use crate::debug::travel::register;
 use crate::debug::travel::{Travel, Vcpus, Why};
 use crate::profile::{Facts, Profile};
 use crate::text::number::{Hex, group, plural, share};
@@ -270,7 +271,7 @@ impl Monitor<'_> {
                 (_, Some(pc)) => describe::place(&profile.names, pc),
                 (_, None) => String::new(),
             };
-            let _ = writeln!(text, "{:<9}  {:<16}  {place}", state(thread.state), shown(profile, &thread));
+            let _ = writeln!(text, "{:<9}  {:<16}  {place}", state_name(thread.state), shown(profile, &thread));
         }
         Ok(if text.is_empty() { "no task has been made yet".to_owned() } else { text })
     }
@@ -336,17 +337,6 @@ fn task_name(profile: &Profile, tcb: u64) -> String {
 
 fn shown(profile: &Profile, thread: &Thread) -> String {
     if thread.name.is_empty() { task_name(profile, thread.id) } else { thread.name.clone() }
-}
-
-/// Word for a task's state.
-pub fn state(state: State) -> &'static str {
-    match state {
-        State::Running => "running",
-        State::Ready => "ready",
-        State::Blocked => "blocked",
-        State::Suspended => "suspended",
-        State::Deleted => "deleted",
-    }
 }
 
 /// Text for the virtual time before an instruction. The time of a sleeping processor is not included.

@@ -16,7 +16,7 @@ use crate::debug::travel::{
 };
 use crate::measure::{Listener, Loaded};
 use crate::run::request::options::Options;
-use crate::run::request::plan::INTERRUPTED;
+use crate::run::watch::interrupt::INTERRUPTED;
 
 /// A run that is debugged.
 #[derive(Debug)]

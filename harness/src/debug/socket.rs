@@ -20,8 +20,8 @@ use decode::Isa;
 use crate::debug::monitor::STAY;
 use crate::debug::packet::{Greeting, error_packet, greeting};
 use crate::error::InputError;
-use crate::run::request::plan::INTERRUPTS;
 use crate::run::store::staging::Making;
+use crate::run::watch::interrupt::INTERRUPTS;
 
 /// Longest path of a socket; macOS allows less than Linux.
 const MAX_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };

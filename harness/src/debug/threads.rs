@@ -10,9 +10,8 @@ use std::ops::Range;
 use anyhow::Result;
 use wire::request::Kernel;
 
-use crate::debug::find::little_endian;
-use crate::debug::monitor;
 use crate::debug::thread::{self, Processor};
+use crate::debug::travel::little_endian;
 use crate::debug::travel::{Register, Travel};
 use crate::image::kernel::freertos;
 pub use crate::image::kernel::freertos::lists::{Lists, State};
@@ -167,7 +166,7 @@ impl thread::Threads for Threads {
             // GDB's thread numbers have 31 bits.
             let id = NonZeroUsize::new((task.id & 0x7fff_ffff) as usize)?;
             let runs = task.state == State::Running;
-            let state = monitor::state(task.state).to_owned();
+            let state = state_name(task.state).to_owned();
             let saved = (!runs).then(|| self.with_shared(task.saved(word), &now));
             Some(thread::Thread { id, name: task.name, state, saved })
         });
@@ -279,6 +278,17 @@ fn riscv(travel: &mut dyn Travel, sp: u64, word_bytes: u64) -> Result<Vec<(Strin
     registers.extend(RISCV.iter().zip(&saved[2..=last]).map(|(name, &value)| ((*name).to_owned(), value)));
     registers.push(("pc".to_owned(), saved[0]));
     Ok(registers)
+}
+
+/// Word for a task's state.
+pub(super) fn state_name(state: State) -> &'static str {
+    match state {
+        State::Running => "running",
+        State::Ready => "ready",
+        State::Blocked => "blocked",
+        State::Suspended => "suspended",
+        State::Deleted => "deleted",
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub use wire::debug::Register;
 pub struct At {
     /// The instruction that is about to execute, from 1; for a run that is over, the last one that has started.
     pub insn: u64,
-    /// Its address.
+    /// Address of the register.
     pub pc: u64,
 }
 
@@ -141,7 +141,7 @@ impl Position {
 pub struct Hit {
     /// The instruction's number.
     pub insn: u64,
-    /// Its address.
+    /// Address of the register.
     pub pc: u64,
     /// The stack pointer before it.
     pub sp: u64,
@@ -211,4 +211,29 @@ pub trait Travel {
 
     /// Last instruction of the run and its end, once known.
     fn end(&self) -> Option<(At, Ended)>;
+}
+
+/// Goes to an instruction; an error if the run does not reach it.
+pub(super) fn go(travel: &mut dyn Travel, insn: u64) -> Result<()> {
+    uninterrupted(travel.go(insn)?).map(|_| ())
+}
+
+/// A number in the guest's byte order.
+pub(crate) fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// Value of a register by one of its names.
+pub(crate) fn register(travel: &mut dyn Travel, names: &[&str]) -> Result<Option<u64>> {
+    let registers = travel.registers()?;
+    let found = registers.iter().find(|register| names.contains(&&*register.name) && !register.bytes.is_empty());
+    Ok(found.map(|register| little_endian(&register.bytes)))
+}
+
+/// Passes on a stop, unless the search was interrupted: the results after it would be wrong.
+pub(super) fn uninterrupted(stop: Stop) -> Result<Stop> {
+    match stop.why {
+        Why::Interrupted => Err(Refused("interrupted before that was found".to_owned()).into()),
+        _ => Ok(stop),
+    }
 }

@@ -18,9 +18,9 @@ use wire::definition::FrameKind;
 use crate::analysis::attribution::divide;
 use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;
-use crate::analysis::metrics::file_name;
 use crate::analysis::place::Place;
 use crate::export::settings::Settings;
+use crate::text::symbol_name::file_name;
 
 use crate::profile::{End, Profile};
 use crate::text::number::Hex;

@@ -25,14 +25,11 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::analysis::functions::{self, RowKind};
-use crate::analysis::metrics::stable_name;
 use crate::analysis::place::Place;
 use crate::error::InputError;
 use crate::export::settings::Settings;
 use crate::profile::{Frame, Function, Profile};
-
-/// Name parts of pieces that are entered from the rest of their function.
-const PIECES: [&str; 2] = [".part.", ".cold"];
+use crate::text::symbol_name::{is_piece, stable_name};
 
 /// Lines and functions of one source file.
 #[derive(Default)]
@@ -126,8 +123,7 @@ fn sources(profile: &Profile) -> BTreeMap<&str, Source<'_>> {
         let source = sources.entry(file).or_default();
         let sums = source.functions.entry((line, name)).or_default();
         let calls = calls.get(&function.start).copied().unwrap_or(0);
-        let added = &function.linkage_name[name.len()..];
-        if PIECES.iter().any(|piece| added.contains(piece)) {
+        if is_piece(&function.linkage_name) {
             sums.pieces += calls;
         } else {
             *sums.whole.get_or_insert(0) += calls;

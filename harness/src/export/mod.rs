@@ -188,7 +188,7 @@ mod tests {
     use crate::analysis::source::Sources;
     use crate::analysis::stacks::{Frame, FrameRole, View};
     use crate::profile::testing::{empty, freertos};
-    use crate::text::terminal::is_command;
+    use crate::text::printable::is_command;
 
     #[test]
     fn formats_are_in_the_order_of_their_names_and_each_says_what_it_is_for() {

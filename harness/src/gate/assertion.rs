@@ -9,13 +9,15 @@ use std::fmt;
 use wire::definition::NodeKind;
 
 use crate::analysis::lookup;
-use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject, key_name};
+use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject};
 use crate::analysis::place::Place;
 use crate::analysis::stacks;
 use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::near::nearest;
 use crate::text::number::{group, mean, parse_millionths, parse_number, percent};
+use crate::text::symbol_name::file_name;
+use crate::text::symbol_name::key_name;
 
 /// One assertion, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -563,7 +565,7 @@ fn coverage(profile: &Profile, file: &str) -> Result<Measured, Unmeasured> {
     }
     if lines.is_empty() {
         let files = names.lines.iter().filter_map(|code| names.strings.get(code.file as usize));
-        let nearest = nearest(file, files.map(|path| metrics::file_name(path)));
+        let nearest = nearest(file, files.map(|path| file_name(path)));
         let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
         return Err(Unmeasured::unknown(None, file, format!("no line of {file} has code in the image{hint}")));
     }

@@ -24,11 +24,12 @@ use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
 
-use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject, key_name};
+use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject};
 use crate::error::InputError;
 use crate::image::bounded_read;
 use crate::profile::input::Input;
 use crate::profile::{Facts, Profile};
+use crate::text::symbol_name::key_name;
 
 /// The first line: kind of file, and version of the format.
 const FIRST_LINE: &str = "harness baseline 1";

@@ -8,18 +8,18 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::gate::worker::path;
+use crate::gate::path_bytes;
 use crate::image::bounded_read;
 use crate::profile::files::CONSOLE;
 use crate::profile::{FILE_NAME, Profile};
-use crate::run::contain::walls::Sandbox;
 use crate::run::request::options::Options;
+use crate::run::request::options::Sandbox;
 use crate::run::store::staging::Making;
 
 /// A directory of finished runs, by the hash of their inputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cache {
-    #[serde(with = "path")]
+    #[serde(with = "path_bytes")]
     directory: PathBuf,
     /// Hash of this tool: another build may measure differently.
     tool: [u8; 32],

@@ -19,10 +19,11 @@ use crate::run::contain::host;
 use crate::run::qemu::cores::Cores;
 use crate::run::qemu::emulator;
 use crate::run::qemu::tricks;
-use crate::run::request::plan::INTERRUPTED;
 use crate::run::store::directory;
+use crate::run::watch::interrupt::INTERRUPTED;
 use crate::run::watch::progress::{Bar, Bars};
-use crate::text::terminal::{self, printable};
+use crate::text::printable::printable;
+use crate::text::terminal;
 
 /// A running suite: data that all of its cases share.
 struct Crew<'a> {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::gate::expect::Ending;
 use crate::text::fold::words;
 use crate::text::number::{group, plural};
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Name of a first suite's baseline.
 pub const BASELINE: &str = "main";

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::describe;
-use crate::analysis::metrics::key_name;
 use crate::exit_code::ExitCode;
 use crate::profile::{End, Profile};
 use crate::text::number::group;
+use crate::text::symbol_name::key_name;
 
 /// Expectations on one run.
 #[derive(Clone, Debug, Default)]

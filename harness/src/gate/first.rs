@@ -22,8 +22,8 @@ use crate::gate::suite::{self, Case, Suite};
 use crate::image;
 use crate::profile::files::CONSOLE;
 use crate::profile::{End, Profile};
-use crate::run::contain::walls::Sandbox;
-use crate::run::request::plan::INTERRUPTED;
+use crate::run::request::options::Sandbox;
+use crate::run::watch::interrupt::INTERRUPTED;
 
 /// Ratio of the suite's timeout to that of these runs, since the next machine may be slower.
 const SLOWER_MACHINES: f64 = 5.0;

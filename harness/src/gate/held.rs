@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::analysis::compare::{Change, Comparison, Fate};
 use crate::analysis::lookup;
-use crate::analysis::metrics::{Metric, Subject, key_name};
+use crate::analysis::metrics::{Metric, Subject};
 use crate::gate::expect::{Finding, FindingKind};
 use crate::gate::judgement::{Judgement, Why, judge};
 use crate::gate::known::{Known, noun};
@@ -17,6 +17,7 @@ use crate::gate::work_floor;
 use crate::image::symbols;
 use crate::text::near::nearest;
 use crate::text::number::group;
+use crate::text::symbol_name::key_name;
 
 /// Data that a case's limits are compared with.
 #[derive(Clone, Copy, Debug)]

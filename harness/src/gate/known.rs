@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::lookup;
-use crate::analysis::metrics::{Metrics, Subject, key_name};
+use crate::analysis::metrics::{Metrics, Subject};
 use crate::gate::threshold::Pattern;
 use crate::image::symbols::{self, NotFound};
 use crate::profile::Profile;
 use crate::text::near::nearest;
+use crate::text::symbol_name::key_name;
 
 /// Most names that a message lists if none is near.
 const MAX_LISTED: usize = 8;

@@ -12,7 +12,7 @@ use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
 use crate::text::fold;
 use crate::text::github;
 use crate::text::number::group;
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Indentation of details below their line.
 const INDENT: usize = 6;

@@ -13,7 +13,8 @@ use crate::gate::result::{JUNIT, REPORT, SUMMARY, SuiteResult};
 use crate::gate::{junit, lines, markdown};
 use crate::run::store::directory::unwritable;
 use crate::text::github;
-use crate::text::terminal::{self, printable};
+use crate::text::printable::printable;
+use crate::text::terminal;
 
 /// Destinations of a suite's reports.
 #[derive(Debug)]

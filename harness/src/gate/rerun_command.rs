@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::debug_hints;
 use crate::gate::result::CaseResult;
 use crate::gate::suite::FILE_NAME;
-use crate::text::shell::{self, quoted};
+use crate::text::shell::quoted;
 
 /// Common parts of the commands: the suite's name, and the baseline compared with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -131,18 +131,6 @@ fn absolute(path: &Path) -> PathBuf {
     there.map_or_else(|| whole.clone(), |(above, rest)| above.join(rest))
 }
 
-/// The program with its command, and the options of remedies.
-const PROGRAM: [&str; 2] = ["harness", "test"];
-const OPTIONS: [&str; 5] = ["--untrusted", "-f", "--baseline", "--save-baseline", "--ratchet"];
-
-/// Whether a text, which may come from another machine, has the form of the commands made here, so that pasting it
-/// runs nothing else.
-pub fn is_command(text: &str) -> bool {
-    let Some(words) = shell::words(text) else { return false };
-    let is_known = |word: &String| !word.starts_with('-') || OPTIONS.contains(&word.as_str());
-    words.get(..2).is_some_and(|first| first == PROGRAM) && words.iter().all(is_known)
-}
-
 /// Glob that matches this name. Characters that filters cannot contain become wildcards.
 fn exactly(name: &str) -> String {
     globset::escape(name).chars().map(|c| if matches!(c, ')' | '\\') || c.is_control() { '?' } else { c }).collect()
@@ -156,6 +144,7 @@ pub fn shown_path(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::command_check::is_command;
     use crate::gate::filter::Filter;
 
     #[test]
@@ -178,22 +167,6 @@ mod tests {
             assert!(filter.matches(name, &[]), "{name}");
             assert!(!filter.matches(&format!("{name}s"), &[]), "{name}");
             assert!(is_command(&named.repeat(name)) && is_command(&stranger.repeat(name)));
-        }
-    }
-
-    #[test]
-    fn a_command_of_somebody_elses_is_none() {
-        for other in [
-            "",
-            "curl evil",
-            "harness",
-            "harness test; curl evil",
-            "harness test -f x --sandbox off",
-            "harness test --cache-dir=/x",
-            "harness test '--sandbox=off'",
-            "harness run x",
-        ] {
-            assert!(!is_command(other), "{other}");
         }
     }
 

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::compare::{Change, Comparison, Fate, NamedChange, Pair, Pairs};
 use crate::analysis::metrics::{Metric, Subject};
 use crate::exit_code::ExitCode;
+use crate::gate::command_check::is_command;
 use crate::gate::expect::{Finding, FindingKind};
-use crate::gate::rerun_command::is_command;
 
 /// Name of a suite's result in the directory of its reports: what `harness merge` joins.
 pub const REPORT: &str = "report.json";
@@ -85,7 +85,7 @@ pub struct IdleLimit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CaseReport")]
 pub struct CaseResult {
-    /// Its name.
+    /// Name of the chip.
     pub name: String,
     /// Its tags.
     pub tags: Vec<String>,
@@ -194,7 +194,7 @@ pub struct FunctionResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ZoneChange")]
 pub struct ZoneResult {
-    /// Its name.
+    /// Name of the chip.
     pub name: String,
     /// Its numbers, by the word of their metric.
     #[serde(flatten)]
@@ -205,7 +205,7 @@ pub struct ZoneResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TaskChange")]
 pub struct TaskResult {
-    /// Its name.
+    /// Name of the chip.
     pub name: String,
     /// Instructions while it was running.
     pub insns: Pair,

@@ -23,22 +23,22 @@ use crate::gate::debug_place;
 use crate::gate::expect::{self, Finding, FindingKind};
 use crate::gate::held::{Against, Held, hold};
 use crate::gate::known::Known;
+use crate::gate::path_bytes;
 use crate::gate::rerun_command::{Command, Root};
 use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
 use crate::gate::source_location::defined;
 use crate::gate::suite::stranger::Purpose;
 use crate::gate::suite::{Case, Suite};
-use crate::gate::work_floor;
-use crate::gate::worker::path;
+use crate::gate::work_blind;
 use crate::image::bounded_read;
 use crate::image::defmt::Decoder;
 use crate::image::symbols::Symbols;
 use crate::measure::{Listener, measure};
 use crate::profile::files::{CONSOLE, FLAMEGRAPH};
 use crate::profile::{End, Profile};
-use crate::run::contain::walls::Sandbox;
 use crate::run::records::read::Progress;
 use crate::run::request::options::Options;
+use crate::run::request::options::Sandbox;
 use crate::run::store::deadline::{Deadline, GLANCE, GivenUp};
 use crate::run::store::directory::Output;
 
@@ -52,7 +52,7 @@ const TAIL_CHARS: usize = 200;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Directory of reports and profiles.
-    #[serde(with = "path")]
+    #[serde(with = "path_bytes")]
     pub directory: PathBuf,
     /// Cached results; None: every case is run.
     pub cache: Option<Cache>,
@@ -299,7 +299,7 @@ impl Session {
             findings: vec![ending],
             comparison: None,
             idle_limits: Vec::new(),
-            warnings: work_floor::blind(case, &facts.end, insns).into_iter().chain(trouble(profile)).collect(),
+            warnings: work_blind::blind(case, &facts.end, insns).into_iter().chain(trouble(profile)).collect(),
             messages,
             repeat: String::new(),
             accept: None,

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::analysis::metrics::{file_name, key_name};
 use crate::profile::{Names, Profile};
+use crate::text::symbol_name::{file_name, key_name};
 
 /// File and line of a function, by its name in comparisons (`init`, or `init (uart.c)` if there are namesakes). For a
 /// function that is only inlined, whose first line is not known: the first line that ran.

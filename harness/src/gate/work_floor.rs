@@ -10,12 +10,9 @@ use std::fmt;
 use crate::analysis::compare::{Change, Comparison, Fate, Pair};
 use crate::analysis::metrics::Metric;
 use crate::error::InputError;
-use crate::gate::expect::Ending;
 use crate::gate::limit::Limit;
-use crate::gate::suite::Case;
 use crate::gate::threshold::{ALL, Meant, Origin, Pattern};
-use crate::profile::End;
-use crate::text::number::{group, plural};
+use crate::text::number::group;
 
 /// Word of these limits in suites.
 pub const WORD: &str = "work";
@@ -31,7 +28,7 @@ const MOST_CALLED: usize = 5;
 pub struct Work {
     /// Functions whose calls are the work, or [`CONSOLE`]; [`ALL`]: the functions called most, and the console.
     pub pattern: Pattern,
-    /// The limit.
+    /// The limit, in bytes.
     pub limit: Limit,
     /// Place of the limit in the suite.
     pub origin: Origin,
@@ -44,7 +41,7 @@ pub struct Judgement {
     pub function: Option<String>,
     /// The number in the baseline and now.
     pub numbers: Pair,
-    /// The limit.
+    /// The limit, in bytes.
     pub limit: Limit,
     /// Fate of the function as a whole.
     pub fate: Fate,
@@ -231,32 +228,6 @@ impl Judgement {
     pub fn allowed(&self) -> String {
         format!("{}, allowed {}", self.what(), self.limit.describe())
     }
-}
-
-/// Reason why a case whose window ended in this way would not notice a slowdown, and a remedy; None: it would notice,
-/// or it has no limits.
-pub fn blind(case: &Case, end: &End, insns: u64) -> Option<String> {
-    let fixed = match end {
-        End::For => "for",
-        End::MaxInsns if case.expect.ending == Some(Ending::Limit) => "max-insns",
-        _ => return None,
-    };
-    let limits = |metrics: &[Metric]| case.thresholds.iter().any(|threshold| metrics.contains(&threshold.metric));
-    let sees = !case.work.is_empty()
-        || case.assertions.iter().any(|assertion| assertion.sees_slowdown())
-        || case.expect.console.iter().any(|line| line.by_insns.is_some());
-    // A limit on one function's or task's share of the window notices growth, unless that share is always the whole.
-    let sees_some = limits(&[Metric::SelfInsns, Metric::Inclusive, Metric::TaskInsns]);
-    let has_total = limits(&[Metric::Total]);
-    if case.thresholds.is_empty() || sees || (sees_some && !has_total) {
-        return None;
-    }
-    let limited = if has_total { "`total` is the same however slow it is" } else { "no threshold sees a slowdown" };
-    Some(format!(
-        "`{fixed}` ends every run after {}: {limited}. What does see it: `work` in thresholds (fewer calls or lines in the \
-         window), `until = \"FUNCTION\"`, an assertion on `mean(\"f\")` or `calls(\"f\") >= N`, a console line with `by`",
-        plural(insns, "instruction"),
-    ))
 }
 
 #[cfg(test)]

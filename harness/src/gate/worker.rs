@@ -21,14 +21,15 @@ use nix::sys::signal::Signal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::gate::path_bytes;
 use crate::gate::result::CaseResult;
 use crate::gate::session::{Ended, Session, Settings};
 use crate::gate::suite::Suite;
 use crate::run::contain::launcher;
 use crate::run::records::read::Progress;
-use crate::run::request::plan::{INTERRUPTS, ignore_signals, interrupt};
 use crate::run::store::deadline::GLANCE;
-use crate::text::terminal::printable;
+use crate::run::watch::interrupt::{INTERRUPTS, ignore_signals, interrupt};
+use crate::text::printable::printable;
 
 /// First argument of a worker, unlike any command and any usual file name.
 const WORD: &str = "--run-images";
@@ -49,13 +50,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     /// Path that the suite was read from.
-    #[serde(with = "path")]
+    #[serde(with = "path_bytes")]
     suite: PathBuf,
     /// Text of the suite as it was read; the file may have changed since.
     text: String,
     is_untrusted: bool,
     is_strict: bool,
-    #[serde(with = "path")]
+    #[serde(with = "path_bytes")]
     baselines: PathBuf,
     settings: Settings,
     emulator_versions: String,
@@ -328,28 +329,8 @@ fn heard(mut stderr: ChildStderr) -> Receiver<Vec<u8>> {
     heard
 }
 
-/// A path in JSON: its bytes, which need not be text.
-pub(super) mod path {
-    use std::ffi::OsString;
-    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-    use std::path::{Path, PathBuf};
-
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
-
-    pub(in crate::gate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-        path.as_os_str().as_bytes().serialize(serializer)
-    }
-
-    pub(in crate::gate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-        Ok(OsString::from_vec(Vec::deserialize(deserializer)?).into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStrExt as _;
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -373,15 +354,5 @@ mod tests {
         for text in ["\n", "Interrupt\n", "{\"Run\":", "{\"Run\":1}\n", "{\"Stop\":\"a\"}\n"] {
             assert!(read(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_path_need_not_be_text() {
-        #[derive(Serialize, Deserialize)]
-        struct Holder(#[serde(with = "path")] PathBuf);
-        let odd = Path::new(std::ffi::OsStr::from_bytes(b"/a/\xff \n"));
-        let text = serde_json::to_vec(&Holder(odd.to_owned())).unwrap();
-        let Holder(back) = serde_json::from_slice(&text).unwrap();
-        assert_eq!(back, odd);
     }
 }

@@ -6,10 +6,11 @@ use console::Style;
 
 use crate::analysis::functions::{Row, RowKind};
 use crate::analysis::listing::{Instruction, Listing, Run, SourceLine};
-use crate::analysis::metrics;
 use crate::image::symbols;
+use crate::text::columns::clip;
 use crate::text::number::{Hex, group, percent, share};
-use crate::text::terminal::{clip, printable, source};
+use crate::text::printable::{printable, source};
+use crate::text::symbol_name::file_name;
 
 /// Share of the function from which a line or instruction is shown as hot.
 const HOT_PERCENT: f64 = 5.0;
@@ -220,7 +221,7 @@ fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
 
 /// Source line with its place: `crc.c:13 crc = table[crc & 0xff];`
 fn line_text(line: &SourceLine) -> String {
-    let place = format!("{}:{}", printable(metrics::file_name(&line.file)), line.line);
+    let place = format!("{}:{}", printable(file_name(&line.file)), line.line);
     let text = line.text.as_deref().map(source).unwrap_or_default();
     format!("{place}  {text}").trim_end().to_owned()
 }

@@ -8,8 +8,9 @@ use clap::ValueEnum;
 use crate::analysis::place::Place;
 use crate::profile::Profile;
 use crate::show::names;
+use crate::text::columns::{columns, pad};
 use crate::text::number::{Hex, group, share};
-use crate::text::terminal::{columns, pad, printable};
+use crate::text::printable::printable;
 
 /// Length of the longest bar, in columns.
 const BAR_COLUMNS: usize = 20;

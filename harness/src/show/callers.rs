@@ -12,7 +12,7 @@ use crate::analysis::stack_proof;
 use crate::image::symbols;
 use crate::profile::{Frame, Profile};
 use crate::text::number::{group, group_known, share};
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Limits of the calls shown around a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

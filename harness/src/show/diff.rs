@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use crate::analysis::compare::{Change, Comparison, Pair};
 use crate::analysis::metrics::Metric;
 use crate::show::names;
+use crate::text::columns::columns;
 use crate::text::number::{group_known, signed_percent};
 use crate::text::table::write_table;
-use crate::text::terminal::columns;
 
 /// Limits of the table's length and width.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use crate::analysis::allocator_clones;
-use crate::analysis::heap::{self, HeapUse, Held, Lost, Misuse, Unfollowed, Use, Wrong};
+use crate::analysis::heap::{self, HeapUse, Held, Misuse, Unfollowed, Use, Wrong};
+use crate::analysis::lost::Lost;
 use crate::analysis::stacks::{self, FrameRole, View};
 use crate::image::heap::rule::Kind;
 use crate::profile::Profile;
+use crate::text::columns::{clip, columns};
 use crate::text::number::{Hex, group, group_known, mean, plural, share, signed};
+use crate::text::printable::printable;
 use crate::text::table::write_table;
-use crate::text::terminal::{clip, columns, printable};
 
 /// Separator between the functions of a path, innermost first.
 const CALLED_BY: &str = " < ";

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use crate::analysis::functions;
 use crate::profile::{Function, Profile};
 use crate::text::number::{Hex, group};
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Writes functions by address, one per line below a heading: address, bytes, name, place. With a profile also the
 /// instructions executed in each, without its callees'.

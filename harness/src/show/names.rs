@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::analysis::functions::{RowKind, Table};
 use crate::image::symbols;
 use crate::profile::Names;
-use crate::text::terminal::{columns, shorten};
+use crate::text::columns::{columns, shorten};
 
 /// Marks of an async function's body: in a table, and while a name is taken apart. Round brackets would be read as
 /// arguments then.

@@ -1,8 +1,8 @@
 //! Suggestions after a run: commands that show more of the profile, ready to be copied.
 
 use crate::analysis::functions::{RowKind, Table};
+use crate::text::printable::printable;
 use crate::text::shell::quoted;
-use crate::text::terminal::printable;
 
 /// Suggests the profile's page, and the code of its hottest function; None: no instruction was executed.
 pub fn sentence(table: &Table, profile: &str) -> Option<String> {

@@ -6,8 +6,8 @@ use crate::analysis::functions::{self, RowKind};
 use crate::analysis::part::{idle_insns, of, phases};
 use crate::profile::Profile;
 use crate::text::number::{group, plural, share};
+use crate::text::printable::printable;
 use crate::text::table::write_table;
-use crate::text::terminal::printable;
 
 /// Writes the table of phases, and a line about slices; nothing if the run has neither.
 ///

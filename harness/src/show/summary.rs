@@ -7,8 +7,10 @@ use crate::analysis::column::Values;
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::functions::{Row, RowKind, Table};
 use crate::show::names;
+use crate::text::columns::{columns, pad, shorten};
 use crate::text::number::{group, group_known, share};
-use crate::text::terminal::{DEFAULT_WIDTH_COLUMNS, columns, pad, printable, shorten};
+use crate::text::printable::printable;
+use crate::text::terminal::DEFAULT_WIDTH_COLUMNS;
 
 /// Gap between two columns.
 const GAP: &str = "  ";

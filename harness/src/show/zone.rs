@@ -6,8 +6,8 @@ use crate::analysis::zone::{Row, remarks, table};
 use crate::profile::Profile;
 use crate::profile::zone::ZoneCounts;
 use crate::text::number::{group, share};
+use crate::text::printable::printable;
 use crate::text::table::write_table;
-use crate::text::terminal::printable;
 
 /// Writes the tables, and remarks on unbalanced zones; nothing if the firmware names nothing.
 ///

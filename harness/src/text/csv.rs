@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Makes text safe for a cell. Commas and quotes are left to the file's writer.
 pub fn cell(text: &str) -> Cow<'_, str> {

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::text::terminal::columns;
+use crate::text::columns::columns;
 
 /// Narrowest terminal that text is folded for: on narrower ones most words do not fit.
 const MIN_COLUMNS: usize = 10;

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 use std::{env, thread};
 
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Whether the process runs in a GitHub job.
 pub fn is_job() -> bool {

@@ -1,7 +1,7 @@
 //! Names with explanations, laid out like a help text: an explanation that is too long continues below itself.
 
+use crate::text::columns::{columns, pad};
 use crate::text::fold::words;
-use crate::text::terminal::{columns, pad};
 
 /// Narrowest column for explanations beside their names. On narrower terminals they begin below the names.
 const MIN_COLUMNS: usize = 30;

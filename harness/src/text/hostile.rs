@@ -1,6 +1,7 @@
 //! Test table: hostile texts, and the destinations that text goes to. No hostile text gets through any of them.
 
-use crate::text::{csv, github, markdown, markup, screen::Screen, terminal};
+use crate::text::printable::{is_command, printable};
+use crate::text::{csv, github, markdown, markup, screen::Screen};
 
 /// Names that firmware may give a function, a task or a file, and texts that it may print.
 const HOSTILE: [&str; 21] = [
@@ -29,7 +30,7 @@ const HOSTILE: [&str; 21] = [
 
 /// Whether a character must never be written raw.
 fn is_raw(character: char) -> bool {
-    terminal::is_command(character)
+    is_command(character)
 }
 
 /// Returns the text outside code spans, by CommonMark's rules.
@@ -67,10 +68,10 @@ fn no_text_gets_through_to_what_shows_it() {
     for text in HOSTILE {
         let about = |destination: &str| format!("{text:?} to {destination}");
 
-        let shown = terminal::printable(text);
+        let shown = printable(text);
         assert!(!shown.contains(is_raw), "{}", about("a terminal"));
 
-        for line in terminal::printable(text).lines().map(github::line) {
+        for line in printable(text).lines().map(github::line) {
             assert!(!line.trim_start().starts_with("::") && !line.contains("##["), "{}", about("a job's log"));
         }
         let (message, property) = (github::message(text), github::property(text));

@@ -1,7 +1,7 @@
 //! Text for Markdown as GitHub and GitLab show it. The firmware's text appears only as code: there `@name` notifies
 //! no person, an address becomes no link, and `#12` refers to nothing.
 
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Formats text as inline code.
 pub fn code(text: &str) -> String {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::ser::Formatter;
 
-use crate::text::terminal::{is_command, printable};
+use crate::text::printable::{is_command, printable};
 
 /// Escapes text for use between tags.
 pub fn escape(text: &str) -> String {

@@ -1,6 +1,7 @@
 //! Text for people: numbers, tables, and the characters that each destination may get. Names, paths and console
 //! output come from the firmware; each destination has one function that turns them into plain data.
 
+pub mod columns;
 pub mod csv;
 pub mod fold;
 pub mod github;
@@ -11,7 +12,9 @@ pub mod markdown;
 pub mod markup;
 pub mod near;
 pub mod number;
+pub mod printable;
 pub mod screen;
 pub mod shell;
+pub mod symbol_name;
 pub mod table;
 pub mod terminal;

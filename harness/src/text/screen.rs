@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::str;
 
-use crate::text::terminal::is_command;
+use crate::text::printable::is_command;
 
 /// Longest escape sequence that is still taken for a colour.
 const MAX_COLOR_BYTES: usize = 40;

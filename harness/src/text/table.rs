@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::text::terminal::{columns, pad, printable};
+use crate::text::columns::{columns, pad};
+use crate::text::printable::printable;
 
 /// Writes a table between two empty lines; the first column is flush left, the others flush right.
 ///

@@ -1,18 +1,15 @@
 //! Text for a terminal: names and source lines come from the firmware, and must neither command the terminal nor
 //! break its columns.
 
-use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
-use console::{Style, Term, measure_text_width};
+use console::{Style, Term};
 
 use crate::text::fold::Folded;
 use crate::text::github::Log;
-
-/// Replacement for a character that is not shown.
-const HIDDEN: char = '\u{fffd}';
+use crate::text::printable::printable;
 
 /// Width of a table when standard output is not a terminal, so that a log does not depend on one.
 pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
@@ -78,87 +75,12 @@ pub fn width_columns() -> Option<usize> {
     columns.filter(|_| io::stdout().is_terminal())
 }
 
-/// Whether a character is a command to the terminal, or changes the direction of text, instead of being seen.
-pub fn is_command(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            // Invisible characters, and those that turn others around. The joiners U+200C and U+200D belong to
-            // letters and are allowed.
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-        )
-}
-
-/// Cleans one line of text: characters that a terminal would not show are replaced.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_command) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().map(|character| if is_command(character) { HIDDEN } else { character }).collect())
-}
-
 /// Writes notes for the user to standard error. A closed standard error is not an error, since notes are not the
 /// result.
 pub fn notes(notes: &[String]) {
     for note in notes {
         let _ = writeln!(stderr(), "note: {note}");
     }
-}
-
-/// Formats a source line: printable, with its tabs as spaces up to the next multiple of 8 columns.
-pub fn source(text: &str) -> String {
-    let mut line = String::new();
-    for (index, part) in text.split('\t').enumerate() {
-        if index > 0 {
-            let columns = columns(&line);
-            line.extend(std::iter::repeat_n(' ', 8 - columns % 8));
-        }
-        line += &printable(part);
-    }
-    line
-}
-
-/// Columns that a terminal needs for text.
-pub fn columns(text: &str) -> usize {
-    measure_text_width(text)
-}
-
-/// Pads text with spaces to a number of columns.
-pub fn pad(text: &str, width_columns: usize) -> String {
-    let spaces = width_columns.saturating_sub(columns(text));
-    format!("{text}{:spaces$}", "")
-}
-
-/// Cuts text to at most this number of columns, keeping its beginning.
-pub fn clip(text: &str, width_columns: usize) -> Cow<'_, str> {
-    if columns(text) <= width_columns {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(format!("{}…", first(text, width_columns.saturating_sub(1))))
-}
-
-/// Shortens text to at most this number of columns by cutting its middle: names in the same namespace differ at the
-/// end.
-pub fn shorten(text: &str, width_columns: usize) -> Cow<'_, str> {
-    if columns(text) <= width_columns {
-        return Cow::Borrowed(text);
-    }
-    let kept = width_columns.saturating_sub(1);
-    let reversed: String = text.chars().rev().collect();
-    let tail: String = first(&reversed, kept - kept / 3).chars().rev().collect();
-    Cow::Owned(format!("{}…{tail}", first(text, kept / 3)))
-}
-
-/// Longest beginning of text that fits into this number of columns.
-fn first(text: &str, width_columns: usize) -> &str {
-    let mut used = 0;
-    let mut buffer = [0; 4];
-    let end = text.char_indices().find(|&(_, character)| {
-        used += columns(character.encode_utf8(&mut buffer));
-        used > width_columns
-    });
-    &text[..end.map_or(text.len(), |(at, _)| at)]
 }
 
 /// Opens standard output for text: printable, and with no line that a CI job's log takes for a command.
@@ -224,15 +146,7 @@ impl<W: Write> Write for Printable<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_commands_the_terminal() {
-        assert_eq!(printable("a\x1b[31mb\u{9b}c\u{202e}d\r\n"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d\u{fffd}\u{fffd}");
-        let mut out = Printable::new(Vec::new());
-        write!(out, "größe\x07\n寸法\x1b]0;\n").unwrap();
-        assert_eq!(String::from_utf8(out.out).unwrap(), "größe\u{fffd}\n寸法\u{fffd}]0;\n");
-        assert_eq!(source("\tif\t(x)\x08"), "        if      (x)\u{fffd}");
-    }
+    use crate::text::printable::source;
 
     #[test]
     fn the_word_that_begins_a_line_is_in_colour_and_nothing_else() {
@@ -256,14 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_by_columns_not_by_characters() {
-        assert_eq!(columns("寸法größe"), 9);
-        assert_eq!(clip("寸法寸法", 6), "寸法…");
-        assert_eq!(shorten("寸法寸法寸法", 8), "寸…寸法");
-        assert_eq!(pad("寸法", 6), "寸法  ");
-        for width in 1..20 {
-            assert!(columns(&shorten("namespace::寸法::größe::寸法", width)) <= width);
-            assert!(columns(&clip("namespace::寸法::größe::寸法", width)) <= width);
-        }
+    fn nothing_commands_the_terminal() {
+        assert_eq!(printable("a\x1b[31mb\u{9b}c\u{202e}d\r\n"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d\u{fffd}\u{fffd}");
+        let mut out = Printable::new(Vec::new());
+        write!(out, "größe\x07\n寸法\x1b]0;\n").unwrap();
+        assert_eq!(String::from_utf8(out.out).unwrap(), "größe\u{fffd}\n寸法\u{fffd}]0;\n");
+        assert_eq!(source("\tif\t(x)\x08"), "        if      (x)\u{fffd}");
     }
 }

@@ -478,7 +478,7 @@ fn the_repositorys_own_suite_sees_a_slowdown_of_each_image() {
         let is_typed =
             case.options.window.for_insns.is_some_and(|insns| insns != harness::profile::DEFAULT_FOR_INSNS);
         if is_typed || *end == harness::profile::End::MaxInsns {
-            assert_eq!(harness::gate::work_floor::blind(case, end, 1), None, "{}", case.name);
+            assert_eq!(harness::gate::work_blind::blind(case, end, 1), None, "{}", case.name);
         }
     }
 }

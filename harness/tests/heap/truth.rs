@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use harness::analysis::allocator_clones;
-use harness::analysis::heap::{self, HeapUse, Lost, Unfollowed, Use};
+use harness::analysis::heap::{self, HeapUse, Unfollowed, Use};
+use harness::analysis::lost::Lost;
 
 use crate::common::{measured, run};
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use harness::analysis::functions;
 use harness::profile::Profile;
-use harness::text::terminal::printable;
+use harness::text::printable::printable;
 
 use crate::common::{self, Run, run};
 

@@ -19,7 +19,7 @@ use harness::analysis::{crosscheck, describe, functions};
 use harness::profile::{FILE_NAME, Function, Profile, SpanKind, StackFrame};
 use harness::show::bins;
 use harness::text::number::group;
-use harness::text::terminal::is_command;
+use harness::text::printable::is_command;
 use serde_json::{Value, json};
 use wire::definition::FrameKind;
 

@@ -9,6 +9,7 @@ use super::address::physical;
 use super::api::raw::{
     self, GByteArray, g_array_free, g_array_get_element_size, g_byte_array_set_size, g_byte_array_sized_new,
 };
+use super::api::register::Register;
 use super::api::versions::{self, Description};
 use super::beyond::register_file::RegisterFile;
 use super::thread::Thread;
@@ -25,19 +26,6 @@ pub(crate) struct Registers {
 
 // SAFETY: handles are numbers to QEMU; the buffer is only used behind the plugin's one lock.
 unsafe impl Send for Registers {}
-
-/// A register's handle, found once by name.
-#[derive(Clone, Copy)]
-pub(crate) struct Register(*mut raw::Register);
-
-impl Register {
-    pub(super) fn handle(self) -> *mut raw::Register {
-        self.0
-    }
-}
-
-// SAFETY: the handle is an opaque number that any thread may pass back to QEMU.
-unsafe impl Send for Register {}
 
 impl Registers {
     /// Compares the API's registers with their candidate places.
@@ -68,7 +56,7 @@ impl Registers {
         unsafe {
             g_byte_array_set_size(self.buffer, 0);
             // The buffer's length tells of success in any version, unlike the result.
-            versions::qemu_plugin_read_register(register.0, self.buffer);
+            versions::qemu_plugin_read_register(register.handle(), self.buffer);
             if (*self.buffer).len == 0 {
                 return None;
             }
@@ -103,19 +91,19 @@ impl Vcpu for Registers {
                     feature if feature.is_null() => String::new(),
                     feature => CStr::from_ptr(feature).to_string_lossy().into_owned(),
                 };
-                all.push((feature, name.clone(), Register(description.handle)));
+                all.push((feature, name.clone(), Register::new(description.handle)));
                 handles.entry(name).or_insert(description.handle);
             }
             g_array_free(array, 1);
         }
         // SAFETY: no precondition; kept for the life of the process.
         let buffer = unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) };
-        let general = general.iter().map(|&name| handles.get(name).copied().map(Register)).collect();
+        let general = general.iter().map(|&name| handles.get(name).copied().map(Register::new)).collect();
         Registers { handles, general, file: RegisterFile::new(in_a_row), all, buffer }
     }
 
     fn get(&self, name: &str) -> Option<Register> {
-        self.handles.get(name).copied().map(Register)
+        self.handles.get(name).copied().map(Register::new)
     }
 
     fn read_general(&mut self, number: u8) -> Option<u64> {

@@ -37,7 +37,7 @@ impl Socket {
     /// Leaves the socket to another process. Its number stays in use, since the list of descriptors that copies close
     /// contains it.
     pub(crate) fn give_up(self) {
-        super::beyond::fork::close(&self.0);
+        super::descriptor::close(&self.0);
         std::mem::forget(self);
     }
 

@@ -17,7 +17,7 @@ use self::target::{Debuggee, Reason};
 use crate::debug::socket::{Follow, Listener};
 use crate::debug::thread::Threads;
 use crate::debug::travel::Travel;
-use crate::run::request::plan::INTERRUPTED;
+use crate::run::watch::interrupt::INTERRUPTED;
 
 /// Answers GDB's `monitor` commands.
 pub trait Monitor {

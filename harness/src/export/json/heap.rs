@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::heap::{self, Held, Lost, Misuse, Point, Use, Wrong};
+use crate::analysis::heap::{self, Held, Misuse, Point, Use, Wrong};
+use crate::analysis::lost::Lost;
 use crate::analysis::stacks::View;
 use crate::export::json::Address;
 use crate::profile::Profile;
@@ -69,7 +70,7 @@ struct Counts {
     leaked: Bytes,
     /// Allocations that failed for lack of memory.
     failed: Bytes,
-    /// Calls that were left by an exception or a longjmp.
+    /// Calls left by an exception or a longjmp.
     left: Bytes,
     /// Blocks that were freed before the next allocation.
     temporary: u64,
@@ -139,9 +140,9 @@ struct JsonPoint {
     held_bytes: u64,
     /// Blocks held.
     held_blocks: u64,
-    /// Most bytes held since the point before.
+    /// Most bytes held since the previous point.
     most_bytes: u64,
-    /// Bytes from the arena's start to the end of the last block that was ever held.
+    /// Bytes from the arena's start to the end of the highest block so far.
     high_water_bytes: u64,
     /// Largest gap between blocks.
     largest_free_bytes: u64,

@@ -11,7 +11,6 @@ use crate::analysis::describe::kind_of_stacks;
 use crate::analysis::metrics::Metric;
 use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::export::report::Before;
-use crate::export::report::data::NARROW;
 use crate::profile::Profile;
 
 /// Largest number of listed functions; the sentence above the list counts all.
@@ -142,6 +141,9 @@ fn before(node: &Node, now: u64) -> u64 {
         [before, after] => now.saturating_sub(after).saturating_add(before).max(1),
     }
 }
+
+/// Name of the frame for call paths that are too narrow to be drawn one by one.
+pub(super) const NARROW: &str = "[narrower paths]";
 
 #[cfg(test)]
 mod tests {

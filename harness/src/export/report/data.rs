@@ -17,6 +17,7 @@ use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
 use crate::analysis::time;
 use crate::export::report::Extras;
 use crate::export::report::compare::Compare;
+use crate::export::report::compare::NARROW;
 use crate::export::report::console::Console;
 use crate::export::report::download::Saved;
 use crate::export::report::facts;
@@ -31,9 +32,6 @@ use crate::text::number::Hex;
 
 /// Most call paths that are drawn one by one: more than a screen has pixels side by side.
 const MAX_PATHS: usize = 100_000;
-
-/// Name of the frame for call paths that are too narrow to be drawn one by one.
-pub(super) const NARROW: &str = "[narrower paths]";
 
 /// Most bins of the address space; with more, bins become wider than the profile's own.
 const MAX_BINS: usize = 16_384;

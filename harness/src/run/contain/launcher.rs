@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
+use crate::run::contain::grants::Walls;
 use crate::run::contain::host::heed_large_files;
-use crate::run::contain::walls::Walls;
 use crate::run::qemu::bundle::Bundle;
 
 /// First argument of a launcher, unlike any command and any usual file name.
@@ -136,7 +136,7 @@ mod host {
     use nix::unistd::getppid;
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
-    use crate::run::contain::walls::{Access, Limit, OWN_PROC, Walls};
+    use crate::run::contain::grants::{Access, Limit, OWN_PROC, Walls};
 
     /// The program's file may have been moved or replaced since its start.
     pub(in crate::run) const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -250,7 +250,7 @@ mod host {
 mod host {
     use std::io;
 
-    use crate::run::contain::walls::Walls;
+    use crate::run::contain::grants::Walls;
 
     pub(in crate::run) const OWN_PROGRAM: &str = "/proc/self/exe";
 

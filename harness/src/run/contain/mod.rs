@@ -1,5 +1,6 @@
 //! Containment: QEMU's own sandbox, the walls that the kernel builds around it, and the semihosting calls it may serve.
 
+pub mod grants;
 pub mod host;
 pub mod launcher;
 pub mod sandbox;

@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::EmulatorError;
 use crate::run::contain::launcher;
-use crate::run::contain::walls::{self, Sandbox};
+use crate::run::contain::walls;
+use crate::run::request::options::Sandbox;
 
 /// Arguments that deny everything possible.
 const ARGUMENTS: [&str; 2] = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"];

@@ -6,64 +6,15 @@
 //! processes in `/proc`.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-
 use crate::error::EmulatorError;
+use crate::run::contain::grants::{Access, Limit, OWN_PROC, Walls};
 use crate::run::contain::launcher;
 use crate::run::qemu::bundle::Bundle;
 use crate::run::request::options::Options;
+use crate::run::request::options::Sandbox;
 use crate::run::store::workspace::Workspace;
-
-/// Use of the kernel's walls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub enum Sandbox {
-    /// No walls: only the plugin keeps the firmware in
-    Off,
-    /// All walls that this kernel has
-    #[default]
-    Auto,
-    /// All walls, or nothing runs
-    Required,
-}
-
-/// Permitted access to a path and everything below it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) enum Access {
-    /// Reading.
-    Read,
-    /// Reading and executing.
-    Execute,
-    /// Everything except executing.
-    Write,
-}
-
-/// A limited resource of QEMU's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) enum Limit {
-    /// Bytes of a file.
-    FileBytes,
-    /// Descriptors.
-    Files,
-    /// Bytes of a core dump.
-    CoreBytes,
-    /// Bytes of addresses.
-    AddressBytes,
-}
-
-/// The walls around one process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walls {
-    /// Files that it can access; None: all that the user can.
-    pub(in crate::run) files: Option<Vec<(Access, PathBuf)>>,
-    /// Whether it cannot open sockets.
-    pub(in crate::run) no_network: bool,
-    pub(in crate::run) limits: Vec<(Limit, u64)>,
-}
 
 /// Largest file. Larger than any record of a run of reasonable length, and small enough for a disk: `--period 1`
 /// writes at most three bytes per instruction, which takes seven minutes for this size.
@@ -139,8 +90,7 @@ const NETWORKED: [&str; 13] = [
 
 impl Walls {
     /// Walls around an emulator that works in `workspace`. QEMU may use files that the user typed for it; a setting
-    /// from a file
-    /// opens none. The plugin bounds the firmware's output: the limit on files is higher.
+    /// from a file opens none. The plugin bounds the firmware's output: the limit on files is higher.
     ///
     /// # Errors
     /// When all of them are required and the kernel lacks some.
@@ -243,75 +193,6 @@ fn files(emulator: &Path, bundle: Option<&Bundle>, workspace: &Workspace, user: 
     files
 }
 
-/// The process's own entry in /proc.
-pub(in crate::run) const OWN_PROC: &str = "/proc/self";
-
-/// The launcher's command line: a word for each part of the walls.
-impl Walls {
-    pub(in crate::run) fn words(&self) -> Vec<OsString> {
-        let mut words = Vec::new();
-        if let Some(files) = &self.files {
-            words.push("files".into());
-            for (access, path) in files {
-                let letter = match access {
-                    Access::Read => "r=",
-                    Access::Execute => "x=",
-                    Access::Write => "w=",
-                };
-                let mut word = OsString::from(letter);
-                word.push(path);
-                words.push(word);
-            }
-        }
-        if self.no_network {
-            words.push("network".into());
-        }
-        for (limit, value) in &self.limits {
-            let name = match limit {
-                Limit::FileBytes => "fsize",
-                Limit::Files => "nofile",
-                Limit::CoreBytes => "core",
-                Limit::AddressBytes => "as",
-            };
-            words.push(format!("{name}={value}").into());
-        }
-        words
-    }
-
-    /// Reads one of [`Walls::words`]; None: it is invalid.
-    pub(in crate::run) fn read(&mut self, word: &OsStr) -> Option<()> {
-        let bytes = word.as_bytes();
-        let path = |bytes: &[u8]| PathBuf::from(OsString::from_vec(bytes.to_vec()));
-        let access = match bytes {
-            b"files" => {
-                self.files.get_or_insert_default();
-                return Some(());
-            }
-            b"network" => {
-                self.no_network = true;
-                return Some(());
-            }
-            [b'r', b'=', ..] => Access::Read,
-            [b'x', b'=', ..] => Access::Execute,
-            [b'w', b'=', ..] => Access::Write,
-            _ => {
-                let (name, value) = word.to_str()?.split_once('=')?;
-                let limit = match name {
-                    "fsize" => Limit::FileBytes,
-                    "nofile" => Limit::Files,
-                    "core" => Limit::CoreBytes,
-                    "as" => Limit::AddressBytes,
-                    _ => return None,
-                };
-                self.limits.push((limit, value.parse().ok()?));
-                return Some(());
-            }
-        };
-        self.files.as_mut()?.push((access, path(&bytes[2..])));
-        Some(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,28 +220,5 @@ mod tests {
             installed.contains(&(Access::Read, "/usr".into()))
                 || installed.contains(&(Access::Execute, "/usr".into()))
         );
-    }
-
-    #[test]
-    fn walls_survive_the_command_line() {
-        let walls = Walls {
-            files: Some(vec![
-                (Access::Read, "/a b".into()),
-                (Access::Execute, OsString::from_vec(b"/\xff=".to_vec()).into()),
-                (Access::Write, "/w".into()),
-            ]),
-            no_network: true,
-            limits: vec![(Limit::FileBytes, 1), (Limit::Files, 2), (Limit::CoreBytes, 0), (Limit::AddressBytes, 3)],
-        };
-        for walls in [walls, Walls::default(), Walls { files: Some(vec![]), ..Walls::default() }] {
-            let mut read = Walls::default();
-            for word in walls.words() {
-                assert_eq!(read.read(&word), Some(()), "{word:?}");
-            }
-            assert_eq!(read, walls);
-        }
-        for word in ["", "r=/x", "as=", "as=x", "what=1", "--"] {
-            assert_eq!(Walls::default().read(OsStr::new(word)), None, "{word}");
-        }
     }
 }

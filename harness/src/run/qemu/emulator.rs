@@ -16,9 +16,9 @@ use serde_json::Value;
 use wire::control::{Control, Word};
 
 use crate::error::EmulatorError;
+use crate::run::contain::grants::Walls;
 use crate::run::contain::host;
 use crate::run::contain::launcher;
-use crate::run::contain::walls::Walls;
 use crate::run::qemu::bundle::Bundle;
 
 /// The oldest QEMU whose plugin API (4) has what the plugin needs.

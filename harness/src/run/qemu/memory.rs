@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::profile::no_progress::Device;
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Command of QEMU's monitor that prints the tree as flat views, each with its address spaces.
 pub const QUESTION: &str = "info mtree -f";

@@ -10,3 +10,4 @@ pub mod plugin;
 pub mod process;
 pub mod start;
 pub mod tricks;
+pub(in crate::run) mod versions;

@@ -17,9 +17,6 @@ use crate::run::qemu::emulator;
 /// The plugin, as built with this crate.
 const LIBRARY: &[u8] = include_bytes!(env!("PLUGIN_LIBRARY"));
 
-/// First plugin API whose QEMU has an object for its monitor, and warns of the former option.
-pub(in crate::run) const MONITOR_IS_AN_OBJECT: i32 = 7;
-
 /// Message of a QEMU built without plugins, which does not know the option.
 const NO_PLUGINS: &str = "-plugin: invalid option";
 

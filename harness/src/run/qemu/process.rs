@@ -20,8 +20,8 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::error::EmulatorError;
+use crate::run::contain::grants::Walls;
 use crate::run::contain::launcher;
-use crate::run::contain::walls::Walls;
 use crate::run::qemu::emulator::{Version, cannot_be_run, version};
 use crate::run::qemu::monitor::{self, Monitor, left};
 use crate::run::store::workspace::Workspace;
@@ -48,12 +48,10 @@ pub struct Process {
 
 impl Process {
     /// Starts QEMU in the workspace's scratch directory, behind walls and with an empty environment. `input` is the
-    /// firmware's
-    /// `:tt` for reading. QEMU is killed when the calling thread ends.
+    /// firmware's `:tt` for reading. QEMU is killed when the calling thread ends.
     ///
     /// QEMU inherits its standard descriptors, its end of the monitor, and the plugin's end of a debugger's socket,
-    /// if there is
-    /// one.
+    /// if there is one.
     pub fn start(
         emulator: &Path,
         walls: &Walls,

@@ -10,7 +10,7 @@ use crate::run::qemu::memory::{self, Unread};
 use crate::run::qemu::process::Process;
 use crate::run::request::plan::Plan;
 use crate::run::store::workspace::Workspace;
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Last command sent to QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,7 @@ impl Start {
     ///
     /// # Errors
     /// [`EmulatorError`] when the machine cannot be started, [`InputError`](crate::error::InputError) when its memory
-    /// map
-    /// cannot be written.
+    /// map cannot be written.
     pub fn proceed(&mut self, process: &mut Process, workspace: &Workspace) -> anyhow::Result<()> {
         let Some(answer) = process.answer() else { return Ok(()) };
         match self.step {

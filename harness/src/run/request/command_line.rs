@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::machine::{Choice, LoadOption};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::qemu::monitor;
-use crate::run::qemu::plugin;
+use crate::run::qemu::versions;
 
 /// QEMU's arguments: everything that the guest's behaviour depends on. `firmware` are the guest's own arguments,
 /// `user` further ones of QEMU. `plugin_api` is the API that the plugin asks for; None: QEMU runs without it, for
@@ -78,7 +78,7 @@ pub fn arguments(
         &monitor,
     ]);
     // Newer versions warn of the option, and older ones do not know the object.
-    arguments.extend(if plugin_api >= Some(plugin::MONITOR_IS_AN_OBJECT) {
+    arguments.extend(if plugin_api >= Some(versions::MONITOR_IS_AN_OBJECT) {
         ["-object", "monitor-qmp,id=qmp,chardev=monitor"]
     } else {
         ["-mon", "chardev=monitor,mode=control"]

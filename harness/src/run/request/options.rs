@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
 use crate::analysis::stacks::View;
 use crate::image::heap;
 use crate::image::stub::Wanted;
 use crate::profile::Window;
 use crate::profile::input::Input;
 use crate::run::contain::semihosting::Semihosting;
-use crate::run::contain::walls::Sandbox;
 use crate::run::request::settings::Setting;
 
 /// Default of `--period`: a prime, which few loops keep step with.
@@ -122,4 +124,16 @@ impl Options {
     pub fn symbol_file(&self) -> &Path {
         self.symbols.as_deref().unwrap_or(&self.firmware)
     }
+}
+
+/// Use of the kernel's walls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Sandbox {
+    /// No walls: only the plugin keeps the firmware in
+    Off,
+    /// All walls that this kernel has
+    #[default]
+    Auto,
+    /// All walls, or nothing runs
+    Required,
 }

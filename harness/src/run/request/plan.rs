@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use wire::request::InlinedCall;
 
@@ -14,29 +13,6 @@ use crate::profile::Stub;
 use crate::run::contain::sandbox;
 use crate::run::request::command_line;
 use crate::run::request::options::Options;
-
-/// Set when the user wants the run to end.
-pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// Number of interrupts so far.
-pub static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
-
-/// Makes Ctrl-C and SIGTERM end the run, keeping its measurement, instead of the process.
-pub fn end_on_interrupt() {
-    // Fails only if a handler is set already, which then decides.
-    let _ = ctrlc::set_handler(interrupt);
-}
-
-/// Notes that the user wants the run to end.
-pub fn interrupt() {
-    INTERRUPTS.fetch_add(1, Ordering::Relaxed);
-    INTERRUPTED.store(true, Ordering::Relaxed);
-}
-
-/// Leaves Ctrl-C and SIGTERM to the parent, which receives them, too, and passes them on itself.
-pub fn ignore_signals() {
-    let _ = ctrlc::set_handler(|| ());
-}
 
 /// Everything that a run is made from.
 #[derive(Debug)]

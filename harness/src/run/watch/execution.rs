@@ -20,8 +20,8 @@ use crate::image::mcount;
 use crate::profile::in_target::Table;
 use crate::profile::no_progress::{Only, OnlyPoll};
 use crate::profile::{End, InTarget};
+use crate::run::contain::grants::Walls;
 use crate::run::contain::sandbox;
-use crate::run::contain::walls::Walls;
 use crate::run::qemu::memory::Unread;
 use crate::run::qemu::plugin;
 use crate::run::qemu::process::{self, Process};
@@ -29,13 +29,14 @@ use crate::run::qemu::start::Start;
 use crate::run::qemu::tricks;
 use crate::run::records::read::{Progress, Records, Watch};
 use crate::run::request;
-use crate::run::request::plan::{INTERRUPTED, Plan};
+use crate::run::request::plan::Plan;
 use crate::run::store::deadline::Deadline;
 use crate::run::store::workspace::Workspace;
 use crate::run::watch::ending::{self, end, never_ran};
+use crate::run::watch::interrupt::INTERRUPTED;
 use crate::run::watch::stillness::{Still, Stillness};
 use crate::text::number::Hex;
-use crate::text::terminal::printable;
+use crate::text::printable::printable;
 
 /// Interval between two checks of a running QEMU.
 const GLANCE: Duration = Duration::from_millis(40);
@@ -140,8 +141,7 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not run the image, [`InputError`] when the
-    /// records
-    /// could not be written.
+    /// records could not be written.
     pub fn run(
         &self,
         workspace: &Workspace,

@@ -3,6 +3,7 @@
 pub(in crate::run) mod ending;
 pub mod errors;
 pub mod execution;
+pub mod interrupt;
 pub(in crate::run) mod no_progress;
 pub mod progress;
 pub(in crate::run) mod stillness;

@@ -10,8 +10,9 @@ use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::run::records::read::Progress;
+use crate::text::columns::{columns, shorten};
 use crate::text::number::{group, percent};
-use crate::text::terminal::{columns, printable, shorten};
+use crate::text::printable::printable;
 
 /// Width of a line if the terminal's is unknown.
 const DEFAULT_COLUMNS: usize = 80;

@@ -3,15 +3,15 @@
 use std::ffi::c_void;
 use std::mem;
 
-use super::raw::{GByteArray, Register, g_byte_array_set_size, g_byte_array_sized_new};
-use crate::qemu::registers;
+use super::raw::{self, GByteArray, g_byte_array_set_size, g_byte_array_sized_new};
+use super::register::Register;
 use crate::qemu::symbols::symbol;
 
 /// `qemu_plugin_translate_vaddr`.
 type Translate = unsafe extern "C" fn(u64, *mut u64) -> bool;
 
 /// `qemu_plugin_write_register`: returns a length, or a bool of success; neither is used.
-type WriteRegister = unsafe extern "C" fn(*mut Register, *mut GByteArray);
+type WriteRegister = unsafe extern "C" fn(*mut raw::Register, *mut GByteArray);
 
 /// Physical address of the executing vCPU's data accesses to an address, if it is mapped; only in its callbacks.
 /// None: this QEMU lacks the function.
@@ -25,7 +25,7 @@ pub(in crate::qemu) fn physical(address: u64) -> Option<Option<u64>> {
 
 /// Writes a register; only in a callback that may ([`super::block::Insn::hold_when_at_least`]). False: this QEMU
 /// lacks the function.
-pub(crate) fn write_register(register: registers::Register, bytes: &[u8]) -> bool {
+pub(crate) fn write_register(register: Register, bytes: &[u8]) -> bool {
     let Some(function) = symbol(c"qemu_plugin_write_register") else { return false };
     // SAFETY: the API's function of this name has this type, except for its result. The handle is QEMU's; glib's
     // buffer has the size that it is set to, and is filled before it is read.

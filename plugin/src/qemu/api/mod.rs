@@ -6,4 +6,5 @@ pub(super) mod hooks;
 pub(super) mod install;
 pub(super) mod later;
 pub(super) mod raw;
+pub(super) mod register;
 pub(super) mod versions;

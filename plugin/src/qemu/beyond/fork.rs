@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::mem;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -389,15 +389,5 @@ impl Timekeeper {
             // SAFETY: an event descriptor's eight bytes; it does not block.
             unsafe { libc::read(poll.fd, count.as_mut_ptr().cast(), count.len()) };
         }
-    }
-}
-
-/// Replaces a socket by the null device, so that this process no longer holds it open.
-pub(crate) fn close(socket: &impl AsRawFd) {
-    // SAFETY: it leads nowhere from now on; what owns it closes the number as before.
-    unsafe {
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-        libc::dup2(null, socket.as_raw_fd());
-        libc::close(null);
     }
 }
