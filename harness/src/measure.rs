@@ -86,7 +86,7 @@ pub struct Loaded {
     pub(crate) choice: Choice,
     /// The chip that the machine is completed to.
     pub(crate) chip: Option<Chip>,
-    /// The in-target table; None: the image has none.
+    /// The in-target table, if the image has one.
     mcount: Option<mcount::Header>,
     /// ELF that names the image's addresses, if there is one.
     symbol_file: Option<Vec<u8>>,

@@ -79,7 +79,7 @@ impl Fate {
 /// One task's or zone's change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedChange {
-    /// Name of the chip.
+    /// Its name.
     pub name: String,
     /// Its numbers.
     pub numbers: Pairs,

@@ -17,7 +17,7 @@ const MAX_LISTED: usize = 10;
 /// A function without code of its own, inlined wherever it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inlined {
-    /// Name of the chip.
+    /// Its name.
     pub name: String,
     /// Its names in the profile's frames, and the last part of its file's path if that is needed to identify it.
     functions: BTreeSet<u32>,

@@ -73,7 +73,7 @@ pub struct Finder<'a> {
     pub elf: Option<&'a [u8]>,
     /// The firmware's kernel; None: not known.
     pub kernel: Option<Kernel>,
-    /// Callback that measures the run once more.
+    /// Measures the run once more.
     pub again: Box<Again<'a>>,
     /// Most hits that are listed at once.
     max_hits: u64,

@@ -19,7 +19,7 @@ pub use wire::debug::Register;
 pub struct At {
     /// The instruction that is about to execute, from 1; for a run that is over, the last one that has started.
     pub insn: u64,
-    /// Address of the register.
+    /// Its address.
     pub pc: u64,
 }
 
@@ -141,7 +141,7 @@ impl Position {
 pub struct Hit {
     /// The instruction's number.
     pub insn: u64,
-    /// Address of the register.
+    /// Its address.
     pub pc: u64,
     /// The stack pointer before it.
     pub sp: u64,

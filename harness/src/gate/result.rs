@@ -85,7 +85,7 @@ pub struct IdleLimit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CaseReport")]
 pub struct CaseResult {
-    /// Name of the chip.
+    /// Its name.
     pub name: String,
     /// Its tags.
     pub tags: Vec<String>,
@@ -194,7 +194,7 @@ pub struct FunctionResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ZoneChange")]
 pub struct ZoneResult {
-    /// Name of the chip.
+    /// Its name.
     pub name: String,
     /// Its numbers, by the word of their metric.
     #[serde(flatten)]
@@ -205,7 +205,7 @@ pub struct ZoneResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TaskChange")]
 pub struct TaskResult {
-    /// Name of the chip.
+    /// Its name.
     pub name: String,
     /// Instructions while it was running.
     pub insns: Pair,

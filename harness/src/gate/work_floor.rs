@@ -28,7 +28,7 @@ const MOST_CALLED: usize = 5;
 pub struct Work {
     /// Functions whose calls are the work, or [`CONSOLE`]; [`ALL`]: the functions called most, and the console.
     pub pattern: Pattern,
-    /// The limit, in bytes.
+    /// The limit.
     pub limit: Limit,
     /// Place of the limit in the suite.
     pub origin: Origin,
@@ -41,7 +41,7 @@ pub struct Judgement {
     pub function: Option<String>,
     /// The number in the baseline and now.
     pub numbers: Pair,
-    /// The limit, in bytes.
+    /// The limit.
     pub limit: Limit,
     /// Fate of the function as a whole.
     pub fate: Fate,

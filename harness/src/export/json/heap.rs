@@ -70,7 +70,7 @@ struct Counts {
     leaked: Bytes,
     /// Allocations that failed for lack of memory.
     failed: Bytes,
-    /// Calls left by an exception or a longjmp.
+    /// Calls that were left by an exception or a longjmp.
     left: Bytes,
     /// Blocks that were freed before the next allocation.
     temporary: u64,
@@ -140,9 +140,9 @@ struct JsonPoint {
     held_bytes: u64,
     /// Blocks held.
     held_blocks: u64,
-    /// Most bytes held since the previous point.
+    /// Most bytes held since the point before.
     most_bytes: u64,
-    /// Bytes from the arena's start to the end of the highest block so far.
+    /// Bytes from the arena's start to the end of the last block that was ever held.
     high_water_bytes: u64,
     /// Largest gap between blocks.
     largest_free_bytes: u64,
