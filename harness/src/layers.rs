@@ -148,7 +148,7 @@ fn circle(files: &[(PathBuf, String)]) -> Option<String> {
         .iter()
         .map(|(path, text)| (module_path(path), named_modules(path, text, &modules).into_keys().collect()))
         .collect();
-    // Files that import none that is left cannot be part of a circle.
+    // A file that imports none of the remaining files is not part of a circle.
     loop {
         let done: Vec<String> =
             edges.iter().filter(|(_, named)| named.is_empty()).map(|(module, _)| module.clone()).collect();

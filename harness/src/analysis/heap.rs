@@ -642,8 +642,7 @@ pub struct Unfollowed {
 /// Calls that bypassed the followed functions.
 ///
 /// A method that an allocator does not define is the trait's own, which calls others: `realloc` and `alloc_zeroed`
-/// call
-/// `alloc`. Functions called only by followed ones are part of them.
+/// call `alloc`. Functions called only by followed ones are part of them.
 pub fn unfollowed(profile: &Profile) -> Unfollowed {
     let mut unfollowed = Unfollowed::default();
     let Some(heap) = &profile.heap else { return unfollowed };

@@ -108,8 +108,7 @@ impl<'a> Finder<'a> {
     ///
     /// # Errors
     /// [`InputError`] if the place never comes, with the nearest one that does; [`Refused`] if it belongs to another
-    /// run,
-    /// or the search was interrupted; the run's own errors.
+    /// run, or the search was interrupted; the run's own errors.
     pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         if let (Some(written), false) = (travel.written_at(), matches!(place, Place::Insn(_))) {
             return Err(Refused(format!(

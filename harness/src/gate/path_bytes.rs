@@ -1,4 +1,4 @@
-//! Paths as JSON has them in messages and caches: their bytes, which need not be text.
+//! Paths in the JSON of messages and caches: as bytes, since a path need not be text.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

@@ -51,7 +51,7 @@ const TAIL_CHARS: usize = 200;
 /// Settings for running a suite.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where reports and profiles go.
+    /// Directory of reports and profiles.
     #[serde(with = "path_bytes")]
     pub directory: PathBuf,
     /// Cached results; None: every case is run.

@@ -49,7 +49,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Data that a worker needs besides the image's name.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
-    /// Where the suite was read.
+    /// Path that the suite was read from.
     #[serde(with = "path_bytes")]
     suite: PathBuf,
     /// Text of the suite as it was read; the file may have changed since.

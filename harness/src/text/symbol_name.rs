@@ -1,4 +1,4 @@
-//! Names of functions without what compilers add to them: endings of clones and pieces, hashes, numbers of closures.
+//! Names of functions without the compilers' additions: endings of clones and pieces, hashes, numbers of closures.
 
 /// Endings by which gcc, clang and rustc name a function that they made of another one; most are followed by a number.
 const CLONE_ENDINGS: [&str; 10] = [
@@ -41,7 +41,7 @@ pub fn stable_name(name: &str) -> &str {
     }
 }
 
-/// Whether a name's endings say that it is a piece, which is entered from the rest of its function.
+/// Whether a name has the ending of a piece, which is entered from the rest of its function.
 pub fn is_piece(name: &str) -> bool {
     let endings = &name[original_name(name).len()..];
     PIECE_ENDINGS.iter().any(|ending| endings.contains(ending))

@@ -55,7 +55,7 @@ impl Registers {
         // buffer ends before the next read.
         unsafe {
             g_byte_array_set_size(self.buffer, 0);
-            // How much it has written says what it returns in any version.
+            // The buffer's length tells of success in any version, unlike the result.
             versions::qemu_plugin_read_register(register.handle(), self.buffer);
             if (*self.buffer).len == 0 {
                 return None;

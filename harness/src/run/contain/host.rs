@@ -35,8 +35,7 @@ fn large_files() -> SigSet {
 }
 
 /// Checks, before there is anything to tidy up, that enough files can be opened for this many workers. Raises a lower
-/// limit
-/// as far as this process may.
+/// limit as far as this process may.
 ///
 /// # Errors
 /// When it may not.

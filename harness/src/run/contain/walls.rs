@@ -90,8 +90,7 @@ const NETWORKED: [&str; 13] = [
 
 impl Walls {
     /// Walls around an emulator that works in `workspace`. QEMU may use files that the user typed for it; a setting
-    /// from a file
-    /// opens none. The plugin bounds the firmware's output: the limit on files is higher.
+    /// from a file opens none. The plugin bounds the firmware's output: the limit on files is higher.
     ///
     /// # Errors
     /// When all of them are required and the kernel lacks some.

@@ -48,12 +48,10 @@ pub struct Process {
 
 impl Process {
     /// Starts QEMU in the workspace's scratch directory, behind walls and with an empty environment. `input` is the
-    /// firmware's
-    /// `:tt` for reading. QEMU is killed when the calling thread ends.
+    /// firmware's `:tt` for reading. QEMU is killed when the calling thread ends.
     ///
     /// QEMU inherits its standard descriptors, its end of the monitor, and the plugin's end of a debugger's socket,
-    /// if there is
-    /// one.
+    /// if there is one.
     pub fn start(
         emulator: &Path,
         walls: &Walls,

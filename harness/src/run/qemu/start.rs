@@ -47,8 +47,7 @@ impl Start {
     ///
     /// # Errors
     /// [`EmulatorError`] when the machine cannot be started, [`InputError`](crate::error::InputError) when its memory
-    /// map
-    /// cannot be written.
+    /// map cannot be written.
     pub fn proceed(&mut self, process: &mut Process, workspace: &Workspace) -> anyhow::Result<()> {
         let Some(answer) = process.answer() else { return Ok(()) };
         match self.step {

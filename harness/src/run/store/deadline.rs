@@ -218,8 +218,7 @@ pub fn hold(deadline: Arc<Deadline>, status: u8) {
 }
 
 /// Result of work that [`hold`] watches. After the image was given up, an error may only mean that its directory is
-/// gone; the
-/// process is about to end for that reason.
+/// gone; the process is about to end for that reason.
 ///
 /// # Errors
 /// Those of the work.

@@ -261,8 +261,7 @@ pub(in crate::run) fn is_full(error: &io::Error) -> bool {
 }
 
 /// Writes a single file with `make`, completely or not at all; the old content stays until then. A file that is not
-/// regular
-/// (a pipe, a device) is written directly.
+/// regular (a pipe, a device) is written directly.
 ///
 /// # Errors
 /// Those of `make`, or when it cannot be written.

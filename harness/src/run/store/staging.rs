@@ -34,8 +34,7 @@ enum Held {
 
 impl Making {
     /// Makes a directory in `parent` with a name that begins with `prefix`. Before that, removes those that no
-    /// process holds; each of
-    /// them is passed to `rescue` first.
+    /// process holds; each of them is passed to `rescue` first.
     ///
     /// # Errors
     /// When it cannot be made.

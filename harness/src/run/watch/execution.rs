@@ -141,8 +141,7 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not run the image, [`InputError`] when the
-    /// records
-    /// could not be written.
+    /// records could not be written.
     pub fn run(
         &self,
         workspace: &Workspace,

@@ -28,8 +28,7 @@ impl Tail {
     }
 
     /// Copies the rest, now that the file is complete. Waits for a slow reader until `interrupted` is set again: the
-    /// interrupt that
-    /// ended the run does not cut off its output.
+    /// interrupt that ended the run does not cut off its output.
     ///
     /// # Errors
     /// When the file could not be read, or the copy not written. A reader that has seen enough is no error.

@@ -10,7 +10,7 @@ use crate::qemu::symbols::symbol;
 /// `qemu_plugin_translate_vaddr`.
 type Translate = unsafe extern "C" fn(u64, *mut u64) -> bool;
 
-/// `qemu_plugin_write_register`: a length, or whether it was done; neither is looked at.
+/// `qemu_plugin_write_register`: returns a length, or a bool of success; neither is used.
 type WriteRegister = unsafe extern "C" fn(*mut raw::Register, *mut GByteArray);
 
 /// Physical address of the executing vCPU's data accesses to an address, if it is mapped; only in its callbacks.
@@ -23,8 +23,8 @@ pub(in crate::qemu) fn physical(address: u64) -> Option<Option<u64>> {
     Some(is_found.then_some(physical))
 }
 
-/// Writes a register; only in a callback that may ([`super::block::Insn::hold_when_at_least`]). False:
-/// this QEMU has no such function.
+/// Writes a register; only in a callback that may ([`super::block::Insn::hold_when_at_least`]). False: this QEMU
+/// lacks the function.
 pub(crate) fn write_register(register: Register, bytes: &[u8]) -> bool {
     let Some(function) = symbol(c"qemu_plugin_write_register") else { return false };
     // SAFETY: the API's function of this name has this type, except for its result. The handle is QEMU's; glib's
