@@ -38,13 +38,13 @@ use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
 use harness::measure::Listener;
 use harness::run::options::{DEFAULT_CHECKPOINT_MIB, Options};
-use harness::run::plan::Plan;
+use harness::run::plan::{Measurement, Plan};
 use harness::run::process::Process;
 use harness::run::records::{Progress, Records};
 use harness::run::start::Start;
 use harness::run::walls::Walls;
 use harness::run::workspace::Workspace;
-use harness::run::{emulator, plugin};
+use harness::run::{emulator, plugin, request};
 use object::{Object as _, ObjectSymbol as _};
 
 const COST_IMAGES: [&str; 13] = [
@@ -693,6 +693,10 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         emulator: &emulator,
         options: &options,
         icount_shift: choice.machine.shift,
+        mcount: mcount.headers.first(),
+        stubs: &[],
+    };
+    let measurement = Measurement {
         functions: &functions,
         inlined_calls: &[],
         from: &[],
@@ -704,12 +708,10 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         heap: &allocators,
         events: &events,
         timeline: timeline.as_ref(),
-        mcount: mcount.headers.first(),
-        stubs: &[],
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
     let api = plugin::api(plan.emulator);
-    plan.prepare(&workspace, api)?;
+    plan.prepare(&request::measure(&plan, &measurement)?, &workspace, api)?;
     let arguments = plan.arguments(what.has_plugin().then_some(api));
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());

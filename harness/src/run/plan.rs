@@ -37,7 +37,7 @@ pub fn ignore_signals() {
     let _ = ctrlc::set_handler(|| ());
 }
 
-/// Everything that a run is made from.
+/// Everything that a run is made from, whatever is asked of it.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The firmware.
@@ -52,6 +52,15 @@ pub struct Plan<'a> {
     pub options: &'a Options,
     /// Virtual time per instruction is 2^shift ns.
     pub icount_shift: u8,
+    /// The in-target table, if the image has one.
+    pub mcount: Option<&'a mcount::Header>,
+    /// Functions that were made to return at once.
+    pub stubs: &'a [Stub],
+}
+
+/// What is asked of a run that is measured, and of no other.
+#[derive(Debug)]
+pub struct Measurement<'a> {
     /// Addresses of the firmware's functions, sorted.
     pub functions: &'a [Range<u64>],
     /// Calls of inlined code, for the exact call tree.
@@ -72,12 +81,8 @@ pub struct Plan<'a> {
     pub heap: &'a [wire::heap::Allocator],
     /// What is asked for of the timeline, where there is one.
     pub timeline: Option<&'a wire::timeline::Wanted>,
-    /// The in-target table, if the image has one.
-    pub mcount: Option<&'a mcount::Header>,
     /// What the firmware names itself, sorted by address.
     pub events: &'a [wire::zone::Event],
-    /// Functions that were made to return at once.
-    pub stubs: &'a [Stub],
 }
 
 impl Plan<'_> {

@@ -8,7 +8,7 @@ use harness::profile::Profile;
 use harness::run::records::Records;
 use wire::control::{Control, Word};
 use wire::request::Request;
-use wire::{definition, input, memory, refusal, sample, unwind};
+use wire::{definition, memory, refusal, sample, unwind};
 
 use crate::mutate;
 use crate::random::Random;
@@ -67,7 +67,6 @@ pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     }
     drop(memory::read(bytes));
     drop(unwind::read(bytes));
-    drop(input::read(bytes));
     drop(refusal::Refusal::read(bytes));
     let with = scratch.join("records");
     let _ = fs::remove_dir_all(&with);

@@ -21,7 +21,7 @@ pub struct Marks {
 impl Marks {
     /// The marks, where they are asked for.
     pub fn new(request: &Request) -> Option<Marks> {
-        request.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
+        request.measure()?.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
     }
 
     /// At a sample: notes how much has been printed, if that is more than before.

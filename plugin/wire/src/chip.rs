@@ -7,7 +7,7 @@
 //! models, which the plugin fills in as they happen.
 
 use crate::Malformed;
-use crate::varint::{self, Reader};
+use crate::record::{self, record};
 
 /// Name of the file with the accesses that nothing models.
 pub const FILE_NAME: &str = "unmodelled";
@@ -75,110 +75,10 @@ pub fn unmodelled(bytes: &[u8]) -> Result<Vec<Unmodelled>, Malformed> {
     Ok(rows)
 }
 
-/// A value that is written in the request and read from it.
-trait Record: Sized {
-    fn put(&self, out: &mut Vec<u8>);
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
-}
-
-/// Name, in errors, of what a request holds of a chip.
-const WHAT: &str = "request's chip";
-
-impl Record for u64 {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, *self);
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
-        reader.varint(WHAT)
-    }
-}
-
-impl Record for u32 {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, (*self).into());
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<u32, Malformed> {
-        let offset = reader.offset;
-        u32::try_from(reader.varint(WHAT)?).map_err(|_| Malformed { what: WHAT, offset })
-    }
-}
-
-impl Record for bool {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push((*self).into());
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
-        let offset = reader.offset;
-        match reader.byte(WHAT)? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Malformed { what: WHAT, offset }),
-        }
-    }
-}
-
-impl Record for String {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, self.len() as u64);
-        out.extend_from_slice(self.as_bytes());
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<String, Malformed> {
-        let offset = reader.offset;
-        let length = reader.varint(WHAT)?;
-        let text = std::str::from_utf8(reader.bytes(length, WHAT)?);
-        text.map(str::to_owned).map_err(|_| Malformed { what: WHAT, offset })
-    }
-}
-
-impl<T: Record> Record for Option<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.is_some().put(out);
-        if let Some(item) = self {
-            item.put(out);
-        }
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<Option<T>, Malformed> {
-        if bool::read(reader)? { T::read(reader).map(Some) } else { Ok(None) }
-    }
-}
-
-impl<T: Record> Record for Vec<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, self.len() as u64);
-        self.iter().for_each(|item| item.put(out));
-    }
-    /// Each item takes at least a byte, so that a damaged length ends at the end of the file.
-    fn read(reader: &mut Reader<'_>) -> Result<Vec<T>, Malformed> {
-        let count = reader.varint(WHAT)?;
-        let mut items = Vec::new();
-        for _ in 0..count {
-            items.push(T::read(reader)?);
-        }
-        Ok(items)
-    }
-}
-
-/// A structure whose members are written one behind the other, in this order.
-macro_rules! record {
-    ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident: $type:ty,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct $name { $($(#[$member_doc])* pub $member: $type,)* }
-
-        impl Record for $name {
-            fn put(&self, out: &mut Vec<u8>) {
-                $(self.$member.put(out);)*
-            }
-            fn read(reader: &mut Reader<'_>) -> Result<$name, Malformed> {
-                Ok($name { $($member: Record::read(reader)?,)* })
-            }
-        }
-    };
-}
-
 record! {
     /// A chip, and what of the base machine is changed for it.
-    Chip {
+    #[derive(Default)]
+    pub struct Chip {
         /// Its name, for messages.
         name: String,
         /// Memory, in ascending order.
@@ -205,7 +105,8 @@ record! {
 
 record! {
     /// A stretch of memory.
-    Memory {
+    #[derive(Default)]
+    pub struct Memory {
         /// Its name in QEMU's memory tree.
         name: String,
         /// First address.
@@ -223,7 +124,8 @@ record! {
 
 record! {
     /// A word in memory.
-    Word {
+    #[derive(Default)]
+    pub struct Word {
         /// Offset in the memory, a multiple of 4.
         offset: u64,
         /// Value of the word.
@@ -233,7 +135,8 @@ record! {
 
 record! {
     /// A field of a register.
-    Field {
+    #[derive(Default)]
+    pub struct Field {
         /// The register, by index in its block.
         register: u32,
         /// Its bits, contiguous.
@@ -255,7 +158,8 @@ impl Field {
 
 record! {
     /// A peripheral's registers and what they do.
-    Block {
+    #[derive(Default)]
+    pub struct Block {
         /// Name.
         name: String,
         /// First address.
@@ -291,7 +195,8 @@ record! {
 
 record! {
     /// A register.
-    Register {
+    #[derive(Default)]
+    pub struct Register {
         /// Name, for messages.
         name: String,
         /// Offset in the block; None: no instruction sees it.
@@ -327,7 +232,8 @@ record! {
 
 record! {
     /// A field that becomes what another one is.
-    Follow {
+    #[derive(Default)]
+    pub struct Follow {
         /// The field that changes.
         target: Field,
         /// The field that it becomes equal to.
@@ -341,7 +247,8 @@ record! {
 
 record! {
     /// A side effect of an access.
-    Trigger {
+    #[derive(Default)]
+    pub struct Trigger {
         /// Bits of which one must be written as 1; with `value` the field that must be written so; of a read, any.
         field: Field,
         /// Value that must be written to the field.
@@ -361,7 +268,8 @@ record! {
 
 record! {
     /// A field and a value.
-    Setting {
+    #[derive(Default)]
+    pub struct Setting {
         /// The field.
         field: Field,
         /// Its value.
@@ -371,7 +279,8 @@ record! {
 
 record! {
     /// A counter that the chip's clock drives.
-    Counter {
+    #[derive(Default)]
+    pub struct Counter {
         /// Field where its value is read and written; None: nowhere.
         value: Option<Field>,
         /// The upper half of a value of 64 bits.
@@ -403,7 +312,8 @@ record! {
 
 record! {
     /// A value that a counter is compared with.
-    Compare {
+    #[derive(Default)]
+    pub struct Compare {
         /// The value.
         value: Field,
         /// Only while this is not 0.
@@ -421,7 +331,8 @@ record! {
 
 record! {
     /// A factor: a field's value, with something added or looked up.
-    Factor {
+    #[derive(Default)]
+    pub struct Factor {
         /// The block of the register, by index in the chip.
         block: u32,
         /// The field.
@@ -437,7 +348,8 @@ record! {
 
 record! {
     /// A clock.
-    Clock {
+    #[derive(Default)]
+    pub struct Clock {
         /// Name.
         name: String,
         /// Sources that it is made from, each a number of Hz or another clock. Of several, a field says which.
@@ -453,7 +365,8 @@ record! {
 
 record! {
     /// A source of a clock.
-    Source {
+    #[derive(Default)]
+    pub struct Source {
         /// Its frequency, where it is fixed.
         hz: u64,
         /// The clock, by index, else.
@@ -463,7 +376,8 @@ record! {
 
 record! {
     /// A serial port: what is sent goes to the console, what is typed there is received.
-    Port {
+    #[derive(Default)]
+    pub struct Port {
         /// Field whose bytes are sent as it is written.
         send: Option<Field>,
         /// Field that reads as what has been received.
@@ -481,7 +395,8 @@ record! {
 
 record! {
     /// A transfer between memory and a serial port, which takes the bus by itself.
-    Transfer {
+    #[derive(Default)]
+    pub struct Transfer {
         /// From the port to memory.
         is_receive: bool,
         /// Writing 1 starts it.
@@ -505,7 +420,8 @@ record! {
 
 record! {
     /// A controller of flash.
-    Flash {
+    #[derive(Default)]
+    pub struct Flash {
         /// The memory, by index in the chip.
         memory: u32,
         /// Stores to the flash clear its bits where all of these hold.
@@ -519,7 +435,8 @@ record! {
 
 record! {
     /// Erases flash.
-    Erase {
+    #[derive(Default)]
+    pub struct Erase {
         /// The field whose writing does it, with 1, or with anything where it is the page's address.
         start: Field,
         /// Writing any value does it.
@@ -539,7 +456,8 @@ record! {
 
 record! {
     /// A random generator.
-    Random {
+    #[derive(Default)]
+    pub struct Random {
         /// Field in which each read has another number.
         value: Field,
     }
@@ -547,7 +465,8 @@ record! {
 
 record! {
     /// A divider.
-    Divider {
+    #[derive(Default)]
+    pub struct Divider {
         /// Dividend.
         dividend: u32,
         /// Divisor.
@@ -563,7 +482,8 @@ record! {
 
 record! {
     /// A watchdog.
-    Watchdog {
+    #[derive(Default)]
+    pub struct Watchdog {
         /// It runs once all of these hold.
         running: Vec<Setting>,
         /// The clock.
@@ -579,7 +499,8 @@ record! {
 
 record! {
     /// An interrupt line.
-    Interrupt {
+    #[derive(Default)]
+    pub struct Interrupt {
         /// Its number at the processor.
         line: u32,
         /// It is raised while one of these is.
@@ -589,7 +510,8 @@ record! {
 
 record! {
     /// A cause of an interrupt.
-    Cause {
+    #[derive(Default)]
+    pub struct Cause {
         /// Field that says what has happened.
         status: Field,
         /// Whether that is to interrupt; None: always.
@@ -600,14 +522,6 @@ record! {
 }
 
 impl Chip {
-    pub(crate) fn put_in(out: &mut Vec<u8>, chip: &Chip) {
-        chip.put(out);
-    }
-
-    pub(crate) fn read_from(reader: &mut Reader<'_>) -> Result<Chip, Malformed> {
-        Chip::read(reader)
-    }
-
     /// The register block at an address.
     pub fn block_at(&self, address: u64) -> Option<&Block> {
         self.blocks.iter().find(|block| block.start <= address && address - block.start < block.bytes)
@@ -615,9 +529,7 @@ impl Chip {
 
     /// The record by itself, for a hash of it.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.put(&mut out);
-        out
+        record::bytes(self)
     }
 
     /// Names the first thing that cannot be meant.
@@ -772,6 +684,8 @@ impl Block {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::record::Record;
+    use crate::varint::Reader;
 
     /// A chip that has one of each.
     pub(crate) fn full() -> Chip {
@@ -884,14 +798,11 @@ pub(crate) mod tests {
     #[test]
     fn chips_survive_the_wire() {
         for chip in [Chip::default(), full()] {
-            let mut out = Vec::new();
-            chip.put(&mut out);
-            let mut reader = Reader::new(&out);
-            assert_eq!(Chip::read(&mut reader), Ok(chip.clone()));
-            assert!(reader.is_empty());
+            let out = chip.to_bytes();
+            assert_eq!(record::rest(&mut Reader::new(&out, "chip")), Ok(chip.clone()));
             assert_eq!(chip.check(), Ok(()));
             for cut in 0..out.len() {
-                assert!(Chip::read(&mut Reader::new(&out[..cut])).is_err(), "cut at {cut}");
+                assert!(Chip::read(&mut Reader::new(&out[..cut], "chip")).is_err(), "cut at {cut}");
             }
         }
     }

@@ -37,7 +37,7 @@ pub struct Reasons {
 impl Reasons {
     /// None: it is not asked for, or not known where the kernel keeps it.
     pub(super) fn new(request: &Request, vcpus: u32) -> Option<Reasons> {
-        let waits = request.timeline.as_ref()?.waits.clone()?;
+        let waits = request.measure()?.timeline.as_ref()?.waits.clone()?;
         let lists = waits.lists.iter().copied().collect();
         Some(Reasons { waits, lists, objects: HashMap::new(), asked_by_task: vec![None; vcpus as usize] })
     }
