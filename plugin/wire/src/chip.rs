@@ -687,11 +687,20 @@ pub(crate) mod tests {
     use crate::record::Record;
     use crate::varint::Reader;
 
-    /// A chip that has one of each.
-    pub(crate) fn full() -> Chip {
-        let field = |register| Field { register, mask: 0xff00 };
-        let setting = || Setting { field: field(0), value: 3 };
-        let factor = || Factor { block: 0, field: field(1), plus: 1, map: vec![2, 4], is_power: false };
+    fn field(register: u32) -> Field {
+        Field { register, mask: 0xff00 }
+    }
+
+    fn setting() -> Setting {
+        Setting { field: field(0), value: 3 }
+    }
+
+    fn factor() -> Factor {
+        Factor { block: 0, field: field(1), plus: 1, map: vec![2, 4], is_power: false }
+    }
+
+    /// A block that has one of each.
+    fn block() -> Block {
         let register = |name: &str, offset| Register {
             name: name.into(),
             offset,
@@ -700,7 +709,7 @@ pub(crate) mod tests {
             all_of: vec![0],
             ..Register::default()
         };
-        let block = Block {
+        Block {
             name: "RCC".into(),
             start: 0x4002_3800,
             bytes: 0x400,
@@ -757,7 +766,11 @@ pub(crate) mod tests {
                 line: 37,
                 causes: vec![Cause { status: field(0), enable: Some(field(1)), is_inverted: true }],
             }],
-        };
+        }
+    }
+
+    /// A chip that has one of each.
+    pub(crate) fn full() -> Chip {
         Chip {
             name: "stm32f407".into(),
             memory: vec![
@@ -778,7 +791,7 @@ pub(crate) mod tests {
                     ..Memory::default()
                 },
             ],
-            blocks: vec![block],
+            blocks: vec![block()],
             lines: 82,
             priority_bits: 4,
             clocks: vec![Clock {

@@ -612,4 +612,18 @@ mod tests {
         ];
         promises::refuse::<Definitions>(&[Definition::Frame { parent: 0, kind: caller }], &bad);
     }
+
+    /// Profiles are saved in these bytes.
+    #[test]
+    fn definitions_of_saved_profiles_stay_readable() {
+        let is_kept = |one: &Definition| {
+            matches!(one, Definition::Frame { .. } | Definition::Node { .. } | Definition::Span { .. })
+        };
+        let kept: Vec<Definition> = definitions().into_iter().filter(is_kept).collect();
+        promises::stay::<Definitions>(
+            &kept,
+            "04001304010185020402028780808080808080800180048802061a00030100061c01048002ffffffffffffffffff01061e02020f\
+             00072004800207260287808080808080808001072c050732060738078002ffffffffffffffffff01",
+        );
+    }
 }

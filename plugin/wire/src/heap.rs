@@ -281,4 +281,14 @@ mod tests {
             assert!(Decoder::new(bad).next().unwrap().is_err(), "{bad:?}");
         }
     }
+
+    /// Profiles are saved in these bytes.
+    #[test]
+    fn events_of_saved_profiles_stay_readable() {
+        promises::stay::<Events>(
+            &events(),
+            "09b401018080808004070014190a028004ffffffffffffffffff01400a020300010600000201f9838080040b18ffffffff0ffaff\
+             ffff038180808004091c1401ac02080402ac020d000401",
+        );
+    }
 }

@@ -170,4 +170,13 @@ mod tests {
         encoder.put(&first, &mut Vec::new()).unwrap();
         assert!(encoder.put(&Sample { at_insns: 4, ..first }, &mut Vec::new()).is_err());
     }
+
+    /// Profiles are saved in these bytes.
+    #[test]
+    fn samples_of_saved_profiles_stay_readable() {
+        promises::stay::<Samples>(
+            &samples(),
+            "01974e80808080100008008780808010030301013f00012207ffffffff0f10093e030000000000",
+        );
+    }
 }

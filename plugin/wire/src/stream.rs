@@ -194,6 +194,12 @@ pub(crate) mod promises {
         }
     }
 
+    /// Holds a stream to being written as these bytes: a table whose order has changed reads its own, and no older ones.
+    pub(crate) fn stay<S: Stream<Item: Debug>>(items: &[S::Item], bytes: &str) {
+        let written: String = encode::<S>(items).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(written, bytes);
+    }
+
     /// Holds a stream to refusing each of these after `before`, when it is written and when it is read.
     pub(crate) fn refuse<S: Stream<Item: Debug + PartialEq>>(before: &[S::Item], bad: &[S::Item]) {
         let bytes = encode::<S>(before);

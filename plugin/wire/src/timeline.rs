@@ -474,4 +474,15 @@ mod tests {
             assert!(Decoder::new(bad).next().unwrap().is_err(), "{bad:?}");
         }
     }
+
+    /// Profiles are saved in these bytes.
+    #[test]
+    fn events_of_saved_profiles_stay_readable() {
+        promises::stay::<Events>(
+            &events(),
+            "0000010101051e01000f2d0103220004100180828080020200076772c3b6c39f650000ffffffff0f0501030a01070003ffffffff\
+             ffffffffff01070103010509020401010609040801000801ac020a01ac020901000b060c0c0105120480c08080041105a0843d12\
+             00ff01120081be8080041100ffffffffffffffffff012e02ffffffffffffffffff010f003301063402002000ac070008",
+        );
+    }
 }
