@@ -328,6 +328,10 @@ mod tests {
             assert!((0..frame.len()).all(|length| Reply::read(&frame[..length]).is_err()), "{frame:?}");
             assert!(Reply::read(&[&frame[..], &[0]].concat()).is_err(), "{frame:?}");
         }
+        let most = Command::Go { until: None, at_stops: AtStops::Log(MAX_HITS) };
+        assert_eq!(Command::read(&most.bytes()), Ok(most));
+        let more = Command::Go { until: None, at_stops: AtStops::Log(MAX_HITS + 1) };
+        assert!(Command::read(&more.bytes()).is_err());
         assert!(receive(&mut &[0xff; 8][..]).is_err() && receive(&mut &[9, 0, 0, 0, 1][..]).is_err());
     }
 }
