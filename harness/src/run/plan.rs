@@ -58,7 +58,7 @@ pub struct Plan<'a> {
     pub stubs: &'a [Stub],
 }
 
-/// What is asked of a run that is measured, and of no other.
+/// Orders for a run that is measured, beyond its [`Plan`].
 #[derive(Debug)]
 pub struct Measurement<'a> {
     /// Addresses of the firmware's functions, sorted.

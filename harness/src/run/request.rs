@@ -31,7 +31,7 @@ pub fn refusal(records: &Path) -> Option<Refusal> {
     Refusal::read(&bytes).ok().flatten()
 }
 
-/// What a run asks of the plugin that is measured.
+/// Builds the request of a run that is measured.
 ///
 /// # Errors
 /// When it cannot be asked for.
@@ -69,7 +69,7 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
     of(plan, Purpose::Measure(Box::new(measure)))
 }
 
-/// What a run asks of the plugin that is debugged.
+/// Builds the request of a run that is debugged.
 ///
 /// # Errors
 /// When it cannot be asked for.

@@ -91,7 +91,7 @@ record! {
         input: Vec<Step>,
         /// The chip that the machine is completed to; None: the machine is as QEMU has it.
         chip: Option<Chip>,
-        /// What the run is made for.
+        /// Purpose of the run.
         purpose: Purpose,
     }
 }

@@ -52,8 +52,8 @@ impl StreamFile {
     }
 }
 
-/// The items of one stream, and what has to be known of those before to write or read the next one. A default one is that
-/// of an empty stream.
+/// Kind of stream: its items, and the state that writing or reading the next one needs. The default is the state of an
+/// empty stream.
 pub trait Stream: Default {
     /// Item of the stream.
     type Item;
