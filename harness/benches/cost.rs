@@ -44,7 +44,7 @@ use harness::run::qemu::process::Process;
 use harness::run::qemu::start::Start;
 use harness::run::records::read::{Progress, Records};
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
-use harness::run::request::plan::Plan;
+use harness::run::request::plan::{Measurement, Plan};
 use harness::run::store::workspace::Workspace;
 use object::{Object as _, ObjectSymbol as _};
 
@@ -694,6 +694,10 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         emulator: &emulator,
         options: &options,
         icount_shift: choice.machine.shift,
+        mcount: mcount.headers.first(),
+        stubs: &[],
+    };
+    let measurement = Measurement {
         functions: &functions,
         inlined_calls: &[],
         from: &[],
@@ -705,12 +709,10 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         heap: &allocators,
         events: &events,
         timeline: timeline.as_ref(),
-        mcount: mcount.headers.first(),
-        stubs: &[],
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
     let api = plugin::api(plan.emulator);
-    plan.prepare(&workspace, api)?;
+    plan.prepare(&request::measure(&plan, &measurement)?, &workspace, api)?;
     let arguments = plan.arguments(what.has_plugin().then_some(api));
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use wire::control::Word;
 use wire::definition::FrameKind;
+use wire::heap::Allocator;
 use wire::trick::DEVICES;
 
 use crate::analysis::crosscheck::in_target;
@@ -38,7 +39,7 @@ use crate::run::qemu::offered;
 use crate::run::qemu::tricks;
 use crate::run::records::read::{Progress, Records};
 use crate::run::request::options::Options;
-use crate::run::request::plan::Plan;
+use crate::run::request::plan::{Measurement, Plan};
 use crate::run::store::directory::Output;
 use crate::run::store::workspace::Workspace;
 use crate::run::watch::execution::Outcome;
@@ -104,6 +105,25 @@ impl Loaded {
         });
         symbols.place(segments.collect());
         symbols
+    }
+
+    /// The plan of a run of it.
+    pub(crate) fn plan<'a>(&'a self, emulator: &'a Path, options: &'a Options) -> Plan<'a> {
+        Plan {
+            image: &self.image,
+            choice: &self.choice,
+            chip: self.chip.as_ref(),
+            emulator,
+            options,
+            icount_shift: self.icount_shift(options),
+            mcount: self.mcount.as_ref(),
+            stubs: &self.stubs.list,
+        }
+    }
+
+    /// Virtual time per instruction is 2^shift ns.
+    fn icount_shift(&self, options: &Options) -> u8 {
+        options.icount_shift.unwrap_or(self.choice.machine.shift)
     }
 
     /// ELF that names the image's addresses, if there is one.
@@ -181,7 +201,7 @@ pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(),
 pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
     let loaded = load(options, listener)?;
     let symbols = loaded.symbols();
-    let Loaded { image, choice, chip, mcount, symbol_file, stubs } = &loaded;
+    let Loaded { image, choice, chip, symbol_file, stubs, .. } = &loaded;
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let find = |option: &str, name: &str| match symbols.find(name) {
@@ -206,7 +226,6 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
 
     let emulator = emulator::locate(choice.machine.qemu)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
-    let icount_shift = options.icount_shift.unwrap_or(choice.machine.shift);
     let arm = choice.machine.arch == Arch::CortexM;
     let functions = symbols.ranges();
     let mut unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
@@ -222,7 +241,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
         functions: traced,
         waits: kernel::waits(symbol_file.as_deref(), choice.load_bias, arm).filter(|_| kernel.is_some()),
-        sleep_shift: sleeps_alike.then_some(icount_shift),
+        sleep_shift: sleeps_alike.then_some(loaded.icount_shift(options)),
     });
     let zones = zone::find(symbol_file.as_deref(), image, isa, choice.load_bias);
     warn(&unwind.warnings);
@@ -234,13 +253,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     } else {
         Vec::new()
     };
-    let plan = Plan {
-        image,
-        choice,
-        chip: chip.as_ref(),
-        emulator: &emulator,
-        options,
-        icount_shift,
+    let plan = loaded.plan(&emulator, options);
+    let measurement = Measurement {
         functions: &functions,
         inlined_calls: &inlined_calls,
         from: &from,
@@ -251,16 +265,15 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         polls: &executor,
         heap: &allocators,
         timeline: timeline.as_ref(),
-        mcount: mcount.as_ref(),
         events: &zones.events,
-        stubs: &stubs.list,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
     explain_choice(choice, listener);
     listener.starts(&workspace.console());
-    let outcome = plan.run(&workspace, output.deadline(), &mut |progress| listener.progress(progress))?;
+    let outcome =
+        plan.run(&measurement, &workspace, output.deadline(), &mut |progress| listener.progress(progress))?;
     if let Some(line) = sandbox::warning(&emulator, options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
@@ -277,7 +290,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let shared = symbol_file
         .as_deref()
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
-    let (mut profile, warnings) = profile(&plan, &symbols, symbol_file.as_deref(), outcome);
+    let (mut profile, warnings) = profile(&plan, &allocators, &symbols, symbol_file.as_deref(), outcome);
     if let Some(chip) = chip {
         profile.facts.chip = Some(chip_facts(chip, options, &workspace)?);
     }
@@ -474,6 +487,7 @@ fn begun(inputs: &[Input], mut taken_bytes: u64) -> u64 {
 /// Assembles the saved profile.
 fn profile(
     plan: &Plan<'_>,
+    allocators: &[Allocator],
     symbols: &Symbols<'_>,
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
@@ -534,7 +548,7 @@ fn profile(
         interrupted_transfers: records.control.get(Word::Interrupted),
     };
     if let Some(followed) = &mut records.heap {
-        followed.functions = plan.heap.iter().map(|allocator| allocator.entry).collect();
+        followed.functions = allocators.iter().map(|allocator| allocator.entry).collect();
         followed.rules = options.heap.iter().flat_map(|wanted| &wanted.rules).map(Rule::as_typed).collect();
         followed.arena = heap::arena(symbols);
     }

@@ -86,13 +86,11 @@ impl Debugger {
         vcpus: u32,
         main_thread: &MainThread,
     ) -> io::Result<Option<Debugger>> {
-        if !request.is_debugged {
-            return Ok(None);
-        }
+        let Some(asked) = request.debug() else { return Ok(None) };
         let is_single = vcpus == 1;
         Ok(Some(Debugger {
             socket: Socket::inherited(debug::DESCRIPTOR)?,
-            watches_memory: request.is_watched,
+            watches_memory: asked.is_watched,
             until: Some(1),
             at_stops: AtStops::Pass,
             breakpoints: BTreeSet::new(),
@@ -105,7 +103,7 @@ impl Debugger {
             accessed: None,
             // Typing needs QEMU's main thread, which a copy lacks.
             copier: Copier::find()
-                .filter(|_| main_thread.can_be_seen() && request.is_copied && request.input.is_empty()),
+                .filter(|_| main_thread.can_be_seen() && asked.is_copied && request.input.is_empty()),
             main_thread: main_thread.clone(),
             // Leaving a block would end the turn of one of several vCPUs.
             editions: Editions::find().filter(|_| is_single).inspect(|editions| editions.choose(Edition::Single)),

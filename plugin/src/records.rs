@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::ledger::Counters;
 use wire::control::{self, Word};
 use wire::counters::{self, CHUNK_BYTES, SLOTS_PER_CHUNK};
+use wire::stream::StreamFile;
 
 use crate::qemu;
 
@@ -147,18 +148,18 @@ impl Table {
 }
 
 /// A file that only grows, mapped one window at a time.
-struct Stream {
+struct Growing {
     file: File,
     window: Map,
     window_start: u64,
     len_bytes: u64,
 }
 
-impl Stream {
-    fn create(path: &Path) -> io::Result<Stream> {
+impl Growing {
+    fn create(path: &Path) -> io::Result<Growing> {
         let file = create(path)?;
         let window = Map::extend(&file, 0, WINDOW_BYTES)?;
-        Ok(Stream { file, window, window_start: 0, len_bytes: 0 })
+        Ok(Growing { file, window, window_start: 0, len_bytes: 0 })
     }
 
     fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
@@ -182,14 +183,8 @@ impl Stream {
 pub(crate) struct Records {
     /// The control page, shared with the handler for QEMU's abort.
     pub(crate) control: &'static Control,
-    definitions: Stream,
-    samples: Stream,
-    /// Heap events; None: the heap is not followed.
-    heap: Option<Stream>,
-    /// Timeline events; None: there is no timeline.
-    timeline: Option<Stream>,
-    /// Slices of the run; most runs have none.
-    slices: Option<Stream>,
+    /// By [`StreamFile`]; None: nothing has come, nor was it asked for.
+    streams: [Option<Growing>; StreamFile::COUNT],
     directory: PathBuf,
     counters: File,
     chunks: Vec<Map>,
@@ -198,24 +193,24 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Creates the files in `directory`, where none of them may exist.
-    pub(crate) fn create(directory: &str, vcpus: u32, has_heap: bool, has_timeline: bool) -> io::Result<Records> {
+    /// Creates the files in `directory`, which must hold none of them. Streams that are `wanted` are there from the
+    /// beginning: an empty one says that nothing came.
+    pub(crate) fn create(directory: &str, vcpus: u32, wanted: &[StreamFile]) -> io::Result<Records> {
         let path = |name: &str| -> PathBuf { Path::new(directory).join(name) };
         let control_file = create(&path("control"))?;
         let control: &'static Control = Box::leak(Box::new(Control(Map::extend(&control_file, 0, control::BYTES)?)));
         let mut records = Records {
             control,
-            definitions: Stream::create(&path("definitions"))?,
-            samples: Stream::create(&path("samples"))?,
-            heap: has_heap.then(|| Stream::create(&path(wire::heap::FILE_NAME))).transpose()?,
-            timeline: has_timeline.then(|| Stream::create(&path(wire::timeline::FILE_NAME))).transpose()?,
-            slices: None,
+            streams: [const { None }; StreamFile::COUNT],
             directory: directory.into(),
             counters: create(&path(COUNTERS))?,
             chunks: Vec::new(),
             vcpus,
             next_slot: counters::FIRST_DEFINED,
         };
+        for &stream in wanted {
+            records.stream(stream)?;
+        }
         records.reserve(0)?;
         control.set(Word::Version, wire::VERSION);
         control.set(Word::Vcpus, vcpus.into());
@@ -225,11 +220,16 @@ impl Records {
 
     /// Makes all mappings private to this process, a copy of the one that writes the files.
     pub(crate) fn keep(&self) -> io::Result<()> {
-        let maps = [&self.control.0, &self.definitions.window, &self.samples.window];
-        let heap = self.heap.as_ref().map(|heap| &heap.window);
-        let timeline = self.timeline.as_ref().map(|timeline| &timeline.window);
-        let slices = self.slices.as_ref().map(|slices| &slices.window);
-        maps.into_iter().chain(heap).chain(timeline).chain(slices).chain(&self.chunks).try_for_each(Map::keep)
+        let streams = self.streams.iter().flatten().map(|stream| &stream.window);
+        [&self.control.0].into_iter().chain(streams).chain(&self.chunks).try_for_each(Map::keep)
+    }
+
+    #[inline]
+    fn stream(&mut self, stream: StreamFile) -> io::Result<&mut Growing> {
+        Ok(match &mut self.streams[stream as usize] {
+            Some(growing) => growing,
+            none => none.insert(Growing::create(&self.directory.join(stream.name()))?),
+        })
     }
 
     /// Copies the current counters into a file of that name.
@@ -272,40 +272,12 @@ impl Counters for Records {
         }
     }
 
-    fn define(&mut self, record: &[u8]) -> io::Result<()> {
-        self.definitions.append(record)?;
-        self.control.set(Word::DefinitionBytes, self.definitions.len_bytes);
-        Ok(())
-    }
-
-    fn heap(&mut self, record: &[u8]) -> io::Result<()> {
-        let Some(heap) = &mut self.heap else { return Ok(()) };
-        heap.append(record)?;
-        self.control.set(Word::HeapBytes, heap.len_bytes);
-        Ok(())
-    }
-
-    fn timeline(&mut self, record: &[u8]) -> io::Result<()> {
-        let Some(timeline) = &mut self.timeline else { return Ok(()) };
-        timeline.append(record)?;
-        self.control.set(Word::TimelineBytes, timeline.len_bytes);
-        Ok(())
-    }
-
-    fn sample(&mut self, record: &[u8], count: u64) -> io::Result<()> {
-        self.samples.append(record)?;
-        self.control.set(Word::SampleBytes, self.samples.len_bytes);
-        self.control.set(Word::Samples, count);
-        Ok(())
-    }
-
-    fn slice(&mut self, record: &[u8]) -> io::Result<()> {
-        let stream = match &mut self.slices {
-            Some(stream) => stream,
-            none => none.insert(Stream::create(&self.directory.join(wire::slice::FILE_NAME))?),
-        };
-        stream.append(record)?;
-        self.control.set(Word::SliceBytes, stream.len_bytes);
+    #[inline]
+    fn append(&mut self, stream: StreamFile, record: &[u8]) -> io::Result<()> {
+        let growing = self.stream(stream)?;
+        growing.append(record)?;
+        let length = growing.len_bytes;
+        self.control.set(stream.length(), length);
         Ok(())
     }
 

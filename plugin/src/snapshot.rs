@@ -25,7 +25,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// The range to be copied into files of this directory; None: no range.
     pub(crate) fn new(request: &Request, directory: &str) -> Option<Snapshot> {
-        let range = request.snapshot.clone()?;
+        let range = request.measure()?.snapshot.clone()?;
         Some(Snapshot { range, directory: directory.into() })
     }
 

@@ -28,6 +28,7 @@ use wire::definition::FrameKind;
 use wire::refusal::Refusal;
 use wire::request::{self, Request, Semihosting};
 use wire::sample::Sample;
+use wire::stream::StreamFile;
 use wire::timeline::What;
 
 use crate::debug::Debugger;
@@ -144,8 +145,9 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
     let is_shared = vcpus > request.unshared_vcpus.max(1);
-    // Several vCPUs are debugged by one callback per instruction.
-    let is_inline = !is_shared && (vcpus == 1 || !request.is_debugged);
+    // Several are debugged by one callback per instruction.
+    let measure = request.measure();
+    let is_inline = !is_shared && (vcpus == 1 || measure.is_some());
     if is_shared && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }
@@ -154,19 +156,22 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     if vcpus > 1 && request.unshared_vcpus > 1 && told.is_none() {
         return Err(Refused(Refusal::UntoldVcpus, "this QEMU does not say which vCPU executes".into()));
     }
-    if vcpus > 1 && request.is_exact {
+    if vcpus > 1 && measure.is_some_and(|measure| measure.is_exact) {
         return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
     }
-    let (has_heap, has_timeline) = (!request.heap.is_empty(), request.timeline.is_some());
-    let mut ledger = Ledger::new(Records::create(directory, vcpus, has_heap, has_timeline)?);
-    if request.timeline.as_ref().is_some_and(|wanted| !wanted.functions.is_empty()) {
+    let timeline = measure.and_then(|measure| measure.timeline.as_ref());
+    let mut streams = vec![StreamFile::Definitions, StreamFile::Samples];
+    streams.extend(measure.filter(|measure| !measure.heap.is_empty()).map(|_| StreamFile::Heap));
+    streams.extend(timeline.map(|_| StreamFile::Timeline));
+    let mut ledger = Ledger::new(Records::create(directory, vcpus, &streams)?);
+    if timeline.is_some_and(|wanted| !wanted.functions.is_empty()) {
         ledger.keep_calls();
     }
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
-    let is_noted = request.chip.is_some() && !request.is_debugged;
+    let is_noted = request.chip.is_some() && measure.is_some();
     let unmodelled = is_noted.then(|| Unmodelled::create(directory)).transpose()?;
     if let Some(chip) = request.chip.clone() {
         let directory = directory.to_owned();
@@ -191,16 +196,16 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
             it_blocks: HashMap::new(),
             is_inline,
             translating: 0,
-            is_oracle: request.is_oracle,
-            is_debugged: request.is_debugged,
+            is_oracle: measure.is_some_and(|measure| measure.is_oracle),
+            is_debugged: request.debug().is_some(),
             is_far: false,
         },
         follow,
         stacks: Stacks::new(&request),
         heap: Heap::new(&request),
         timeline: Timeline::new(&request),
-        // With several vCPUs the time cannot be compared with the instructions of one.
-        sleep: request.timeline.as_ref().filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
+        // Of several it is not known which one's instructions the time is that of.
+        sleep: timeline.filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
         marks: Marks::new(&request),

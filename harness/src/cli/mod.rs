@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::analysis::heap::Quantity;
 use crate::export::Format;
@@ -765,51 +765,13 @@ pub struct MeasureArgs {
     pub oracle: bool,
 }
 
-/// Settings without any option: the values that clap fills in.
+/// Settings of a command line without options.
 impl Default for MeasureArgs {
     fn default() -> MeasureArgs {
-        MeasureArgs {
-            output: None,
-            period: DEFAULT_PERIOD_INSNS.to_string(),
-            seeded_jitter: None,
-            max_depth: DEFAULT_MAX_DEPTH,
-            no_stacks: false,
-            exact: false,
-            span: Vec::new(),
-            heap: false,
-            heap_alloc: Vec::new(),
-            heap_free: Vec::new(),
-            timeline: false,
-            trace: Vec::new(),
-            slice: None,
-            fold_irqs: false,
-            zones: false,
-            by: None,
-            flamechart: false,
-            bin_bytes: DEFAULT_BIN_BYTES.to_string(),
-            for_insns: None,
-            from: None,
-            until: None,
-            max_insns: None,
-            timeout: None,
-            max_output: DEFAULT_MAX_OUTPUT.to_owned(),
-            input: Vec::new(),
-            input_after: Vec::new(),
-            chip: None,
-            machine: None,
-            cpu: None,
-            qemu_arg: Vec::new(),
-            shift: None,
-            load_addr: None,
-            load_bias: None,
-            file: Vec::new(),
-            stub: Vec::new(),
-            vectors: None,
-            symbols: None,
-            semihosting: Semihosting::Scratch,
-            sandbox: Sandbox::Auto,
-            oracle: false,
-        }
+        let command = MeasureArgs::augment_args(clap::Command::new("defaults").no_binary_name(true));
+        let matches = command.try_get_matches_from(<[&str; 0]>::default());
+        let defaults = matches.and_then(|matches| MeasureArgs::from_arg_matches(&matches));
+        defaults.expect("every option has a default or may be left out")
     }
 }
 

@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use wire::counters::MAX_INSNS;
-use wire::request::Request;
+use wire::request::Debug;
 
 use crate::debug::WORKSHOP;
 use crate::debug::process::{Interrupted, Original, Vehicle};
 use crate::error::{EmulatorError, InputError};
-use crate::image::unwind;
 use crate::measure::{Listener, Loaded, give_files, load};
 use crate::run::contain::grants::Walls;
 use crate::run::contain::host;
@@ -24,7 +22,6 @@ use crate::run::qemu::start::Start;
 use crate::run::qemu::tricks;
 use crate::run::request;
 use crate::run::request::options::Options;
-use crate::run::request::plan::Plan;
 use crate::run::store::staging::Making;
 use crate::run::store::workspace::Workspace;
 
@@ -73,53 +70,20 @@ impl Launch {
         Err(EmulatorError::new("QEMU refuses the plugin".to_owned()).into())
     }
 
-    fn request(&self, plan: &Plan<'_>, watches: bool, is_copied: bool) -> io::Result<Request> {
-        let mut request = request::of(plan)?;
-        request.is_debugged = true;
-        request.is_watched = watches;
-        request.is_copied = is_copied;
-        // This run neither counts nor follows, and has no window.
-        request.period_insns = MAX_INSNS - 1;
-        (request.jitter_seed, request.for_insns, request.max_insns, request.max_depth) = (None, None, None, None);
-        (request.is_exact, request.has_marks, request.is_oracle) = (false, false, false);
-        (request.loops, request.pointed) = (Vec::new(), Vec::new());
-        Ok(request)
-    }
-
     fn try_start(&mut self, watches: bool, interrupted: &Interrupted) -> Result<Option<Vehicle>> {
         self.started += 1;
         let root = self.root.path().join(self.started.to_string());
         let workspace = make(&root)?;
         let unwritable = |error: io::Error| workspace.unwritable(&error);
         give_files(&self.options, &workspace)?;
-        let unwind = unwind::Table::default();
-        let plan = Plan {
-            image: &self.loaded.image,
-            choice: &self.loaded.choice,
-            chip: self.loaded.chip.as_ref(),
-            emulator: &self.emulator,
-            options: &self.options,
-            icount_shift: self.options.icount_shift.unwrap_or(self.loaded.choice.machine.shift),
-            functions: &[],
-            inlined_calls: &[],
-            from: &[],
-            until: &[],
-            spans: &[],
-            unwind: &unwind,
-            kernel: None,
-            polls: &[],
-            heap: &[],
-            events: &[],
-            timeline: None,
-            mcount: None,
-            stubs: &[],
-        };
+        let plan = self.loaded.plan(&self.emulator, &self.options);
         let api = plugin::api(&self.emulator);
         let sandbox = self.options.sandbox;
         let walls = Walls::around(&self.emulator, &workspace, &self.options)?;
         let is_copied = Walls::allow_copies(&self.emulator, sandbox);
-        let request = self.request(&plan, watches, is_copied).map_err(unwritable)?;
-        plan.prepare_for(&request, &workspace, api).map_err(unwritable)?;
+        let asked = Debug { is_watched: watches, is_copied };
+        let request = request::debug(&plan, asked).map_err(unwritable)?;
+        plan.prepare(&request, &workspace, api).map_err(unwritable)?;
         let input = plan.hold_input(&workspace).map_err(unwritable)?;
         let standard_input = plan.standard_input(&workspace).map_err(unwritable)?;
         let (ours, theirs) = UnixStream::pair()?;

@@ -315,14 +315,16 @@ impl Profile {
             encoder.put(sample, &mut samples)?;
         }
         let mut trees = Vec::new();
+        let mut encoder = definition::Encoder::default();
         for &StackFrame { parent, kind } in &self.stacks {
-            Definition::Frame { parent, kind }.put(&mut trees)?;
+            encoder.put(&Definition::Frame { parent, kind }, &mut trees)?;
         }
         for &Node { parent, kind, via, .. } in &self.tree {
-            Definition::Node { slot: FIRST_DEFINED, parent, kind, via: via.unwrap_or(0) }.put(&mut trees)?;
+            let node = Definition::Node { slot: FIRST_DEFINED, parent, kind, via: via.unwrap_or(0) };
+            encoder.put(&node, &mut trees)?;
         }
         for &Span { kind, .. } in &self.spans {
-            Definition::Span { slot: FIRST_DEFINED, kind }.put(&mut trees)?;
+            encoder.put(&Definition::Span { slot: FIRST_DEFINED, kind }, &mut trees)?;
         }
         let span_counts = self.spans.iter().map(|span| {
             let &Span { kind: _, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns } = span;

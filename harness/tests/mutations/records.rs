@@ -8,7 +8,8 @@ use harness::profile::Profile;
 use harness::run::records::read::Records;
 use wire::control::{Control, Word};
 use wire::request::Request;
-use wire::{definition, input, memory, refusal, sample, unwind};
+use wire::stream::{Decoder, Stream, StreamFile};
+use wire::{definition, heap, memory, refusal, sample, slice, timeline, unwind};
 
 use crate::mutate;
 use crate::random::Random;
@@ -23,15 +24,22 @@ pub(crate) fn seeds(dir: &Path) -> Vec<Seed> {
     let mut seeds: Vec<Seed> = names.iter().flat_map(|run| made::files(run, "")).collect();
     for seed in &mut seeds {
         let path = Path::new(&seed.name);
-        let word = match path.file_name().unwrap().to_str().unwrap() {
-            "definitions" => Word::DefinitionBytes,
-            "samples" => Word::SampleBytes,
-            _ => continue,
-        };
+        let Some(stream) = stream(path.file_name().unwrap().to_str().unwrap()) else { continue };
         let control = Control::read(&fs::read(path.with_file_name("control")).unwrap()).unwrap();
-        seed.bytes.truncate(control.get(word) as usize);
+        seed.bytes.truncate(control.get(stream.length()) as usize);
     }
     seeds
+}
+
+/// The stream that a file is.
+fn stream(name: &str) -> Option<StreamFile> {
+    use StreamFile::{Definitions, Heap, Samples, Slices, Timeline};
+    [Definitions, Samples, Heap, Timeline, Slices].into_iter().find(|stream| stream.name() == name)
+}
+
+/// Decodes all of a stream, or up to its first error.
+fn decode<S: Stream>(bytes: &[u8]) {
+    drop(Decoder::<S>::new(bytes).collect::<Result<Vec<_>, _>>());
 }
 
 pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
@@ -55,19 +63,22 @@ pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u
 pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     let path = Path::new(&seed.name);
     let (run, name) = (path.parent().unwrap(), path.file_name().unwrap());
-    match name.to_str().unwrap() {
-        "definitions" => drop(definition::Decoder::new(bytes).collect::<Result<Vec<_>, _>>()),
-        "samples" => drop(sample::Decoder::new(bytes).collect::<Result<Vec<_>, _>>()),
-        "request" => {
+    let stream = stream(name.to_str().unwrap());
+    match stream {
+        Some(StreamFile::Definitions) => decode::<definition::Definitions>(bytes),
+        Some(StreamFile::Samples) => decode::<sample::Samples>(bytes),
+        Some(StreamFile::Heap) => decode::<heap::Events>(bytes),
+        Some(StreamFile::Timeline) => decode::<timeline::Events>(bytes),
+        Some(StreamFile::Slices) => decode::<slice::Slices>(bytes),
+        None if name == "request" => {
             if let Ok(request) = Request::read(bytes) {
                 drop(request.put(&mut Vec::new()));
             }
         }
-        _ => {}
+        None => {}
     }
     drop(memory::read(bytes));
     drop(unwind::read(bytes));
-    drop(input::read(bytes));
     drop(refusal::Refusal::read(bytes));
     let with = scratch.join("records");
     let _ = fs::remove_dir_all(&with);
@@ -76,7 +87,7 @@ pub(crate) fn read(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
         let entry = entry.unwrap();
         if entry.file_name() == name {
             let mut bytes = bytes.to_vec();
-            if ["definitions", "samples"].map(Some).contains(&name.to_str()) {
+            if stream.is_some() {
                 // The control page gives the length that it must have.
                 bytes.resize(fs::metadata(entry.path()).unwrap().len() as usize, 0);
             }

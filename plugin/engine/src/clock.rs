@@ -14,7 +14,7 @@
 //! The clock only tells which events are due ([`Clock::due`]); the top ([`crate::state`]) handles them.
 
 use wire::control::{End, Word};
-use wire::counters::{ALARM, CLOCK, DUE, LAST, OPEN, ORIGIN};
+use wire::counters::{ALARM, CLOCK, DUE, LAST, MAX_INSNS, OPEN, ORIGIN};
 use wire::definition::FrameKind;
 use wire::request::Request;
 
@@ -204,7 +204,8 @@ impl TurnedBack {
 impl Clock {
     /// Events that the request asks for, on `vcpus` vCPUs.
     pub fn new(request: &Request, vcpus: u32) -> Clock {
-        let seed = request.jitter_seed.unwrap_or(0);
+        let measure = request.measure().cloned().unwrap_or_default();
+        let seed = measure.jitter_seed.unwrap_or(0);
         let vcpu = |vcpu: u32| Vcpu {
             next_sample: 0,
             suspect: None,
@@ -213,19 +214,20 @@ impl Clock {
             look_at: None,
         };
         let mut clock = Clock {
-            period_insns: request.period_insns,
-            jitter_seed: request.jitter_seed,
-            for_insns: request.for_insns,
-            max_insns: request.max_insns,
-            from: request.from.clone(),
-            until: request.until.clone(),
+            // No run is that long.
+            period_insns: measure.period_insns.unwrap_or(MAX_INSNS - 1),
+            jitter_seed: measure.jitter_seed,
+            for_insns: measure.for_insns,
+            max_insns: measure.max_insns,
+            from: measure.from,
+            until: measure.until,
             is_window_open: false,
             input_at: None,
             look_insns: None,
             hold_at: None,
             early_insns: 0,
-            slice_insns: request.slice_insns,
-            slice_at: request.slice_insns,
+            slice_insns: measure.slice_insns,
+            slice_at: measure.slice_insns,
             half_at: None,
             vcpus: (0..vcpus).map(vcpu).collect(),
         };

@@ -44,16 +44,17 @@ pub struct Code {
 }
 
 impl Code {
-    /// The code that the request describes.
+    /// The code that the request describes: none, where nothing is measured.
     pub fn new(request: &Request) -> Code {
-        let has_stacks = request.max_depth.is_some();
+        let measure = request.measure().cloned().unwrap_or_default();
+        let has_stacks = measure.max_depth.is_some();
         let mut code = Code {
-            functions: request.functions.clone(),
-            loops: request.loops.clone(),
-            pointed: request.pointed.clone(),
-            forgetful: if has_stacks { request.forgetful.clone() } else { Vec::new() },
-            // Needed without stacks, too: an arc's return address may have to be found by the rows.
-            rows: request.unwind.clone(),
+            functions: measure.functions,
+            loops: measure.loops,
+            pointed: measure.pointed,
+            forgetful: if has_stacks { measure.forgetful } else { Vec::new() },
+            // Without stacks, too: an arc's return address may have to be found by them.
+            rows: measure.unwind,
             first_function: None,
             places: vec![None; KEPT_PLACES],
         };

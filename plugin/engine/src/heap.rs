@@ -98,12 +98,10 @@ impl<V: Vcpu, C: Counters> Walk<'_, V, C> {
 impl Heap {
     /// No calls yet. None: the heap is not followed.
     pub fn new(request: &Request) -> Option<Heap> {
-        if request.heap.is_empty() || request.is_debugged {
-            return None;
-        }
-        Some(Heap {
-            allocators: request.heap.iter().map(|allocator| (allocator.entry, *allocator)).collect(),
-            calls: Watched::new(request.kernel.is_some()),
+        let measure = request.measure()?;
+        (!measure.heap.is_empty()).then(|| Heap {
+            allocators: measure.heap.iter().map(|allocator| (allocator.entry, *allocator)).collect(),
+            calls: Watched::new(measure.kernel.is_some()),
             sites: FxHashMap::default(),
             held: FxHashSet::default(),
             is_window_open: false,

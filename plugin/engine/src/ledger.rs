@@ -11,10 +11,11 @@ use rustc_hash::FxHashMap;
 use wire::Malformed;
 use wire::control::{End, Word};
 use wire::counters::{self, CLOCK, ORIGIN};
-use wire::definition::{Definition, Transfer, TransferKind};
+use wire::definition::{self, Definition, Transfer, TransferKind};
 use wire::heap;
-use wire::sample::{Encoder, Sample};
+use wire::sample::{self, Sample};
 use wire::slice::{self, Slice};
+use wire::stream::StreamFile;
 use wire::timeline::{self, Event, What};
 
 use crate::block::{Block, Segment};
@@ -40,35 +41,11 @@ pub trait Counters {
     /// Sets every defined counter of every vCPU to zero.
     fn clear_counters(&self);
 
-    /// Appends to the definitions.
+    /// Appends a record to a stream.
     ///
     /// # Errors
-    /// There is no room, as with the other streams.
-    fn define(&mut self, record: &[u8]) -> io::Result<()>;
-
-    /// Appends one sample, the `count`-th.
-    ///
-    /// # Errors
-    /// See [`Counters::define`].
-    fn sample(&mut self, record: &[u8], count: u64) -> io::Result<()>;
-
-    /// Appends one event of the heap.
-    ///
-    /// # Errors
-    /// See [`Counters::define`].
-    fn heap(&mut self, record: &[u8]) -> io::Result<()>;
-
-    /// Appends one event of the timeline.
-    ///
-    /// # Errors
-    /// See [`Counters::define`].
-    fn timeline(&mut self, record: &[u8]) -> io::Result<()>;
-
-    /// Appends a slice.
-    ///
-    /// # Errors
-    /// See [`Counters::define`].
-    fn slice(&mut self, record: &[u8]) -> io::Result<()>;
+    /// When there is no room.
+    fn append(&mut self, stream: StreamFile, record: &[u8]) -> io::Result<()>;
 
     /// Sets a word of the control page.
     fn say(&self, word: Word, value: u64);
@@ -92,10 +69,12 @@ pub struct Ledger<C> {
     growing: Vec<u32>,
     /// Notes already written.
     notes: HashSet<Definition>,
-    encoder: Encoder,
+    definitions: definition::Encoder,
+    samples: sample::Encoder,
+    /// Samples so far.
+    sample_count: u64,
     slices: slice::Encoder,
-    samples: u64,
-    heap_encoder: heap::Encoder,
+    heap: heap::Encoder,
     /// None: there is no timeline, or the window has not opened.
     timeline: Option<timeline::Encoder>,
     /// Clock of each vCPU at its last event of the timeline.
@@ -113,10 +92,11 @@ impl<C: Counters> Ledger<C> {
             calls: None,
             growing: Vec::new(),
             notes: HashSet::new(),
-            encoder: Encoder::default(),
+            definitions: definition::Encoder::default(),
+            samples: sample::Encoder::default(),
+            sample_count: 0,
             slices: slice::Encoder::default(),
-            samples: 0,
-            heap_encoder: heap::Encoder::default(),
+            heap: heap::Encoder::default(),
             timeline: None,
             timeline_insns: Vec::new(),
             buffer: Vec::new(),
@@ -306,12 +286,23 @@ impl<C: Counters> Ledger<C> {
         slots.into_iter().flatten().map(|&slot| self.get(slot, vcpu)).sum()
     }
 
+    /// Appends what `encode` puts into the buffer to a stream. Ends the run where that breaks the format's own rules, which
+    /// is a defect, and where it cannot be written.
+    #[inline]
+    fn append(&mut self, stream: StreamFile, encode: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<(), Malformed>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        if let Err(error) = encode(self, &mut buffer) {
+            self.records.fail(&error.to_string());
+        }
+        let written = self.records.append(stream, &buffer);
+        self.written(written);
+        self.buffer = buffer;
+    }
+
     /// Appends a definition.
     pub fn note(&mut self, definition: &Definition) {
-        let mut bytes = Vec::new();
-        valid(definition.put(&mut bytes), &self.records);
-        let written = self.records.define(&bytes);
-        self.written(written);
+        self.append(StreamFile::Definitions, |ledger, out| ledger.definitions.put(definition, out));
     }
 
     /// Appends a definition, if it has not been appended before.
@@ -323,19 +314,14 @@ impl<C: Counters> Ledger<C> {
 
     /// Appends a sample.
     pub fn sample(&mut self, sample: &Sample) {
-        self.buffer.clear();
-        valid(self.encoder.put(sample, &mut self.buffer), &self.records);
-        self.samples += 1;
-        let written = self.records.sample(&self.buffer, self.samples);
-        self.written(written);
+        self.append(StreamFile::Samples, |ledger, out| ledger.samples.put(sample, out));
+        self.sample_count += 1;
+        self.say(Word::Samples, self.sample_count);
     }
 
     /// Appends an event of the heap.
     pub fn heap(&mut self, event: &heap::Event) {
-        self.buffer.clear();
-        valid(self.heap_encoder.put(event, &mut self.buffer), &self.records);
-        let written = self.records.heap(&self.buffer);
-        self.written(written);
+        self.append(StreamFile::Heap, |ledger, out| ledger.heap.put(event, out));
     }
 
     /// Begins the timeline at this instruction, the first one of the window.
@@ -351,20 +337,19 @@ impl<C: Counters> Ledger<C> {
         }
         for other in (0..self.vcpus()).filter(|&other| other != vcpu) {
             if self.insns(other) != self.timeline_insns[other as usize] {
-                self.append(other, What::Stopped);
+                self.happens(other, What::Stopped);
             }
         }
-        self.append(vcpu, what);
+        self.happens(vcpu, what);
     }
 
-    fn append(&mut self, vcpu: u32, what: What) {
+    fn happens(&mut self, vcpu: u32, what: What) {
         let at_insns = self.insns(vcpu);
-        let Some(encoder) = &mut self.timeline else { return };
         self.timeline_insns[vcpu as usize] = at_insns;
-        self.buffer.clear();
-        valid(encoder.put(&Event { vcpu, at_insns, what }, &mut self.buffer), &self.records);
-        let written = self.records.timeline(&self.buffer);
-        self.written(written);
+        let event = Event { vcpu, at_insns, what };
+        self.append(StreamFile::Timeline, |ledger, out| {
+            ledger.timeline.as_mut().map_or(Ok(()), |timeline| timeline.put(&event, out))
+        });
     }
 
     /// The counters that only grow.
@@ -374,10 +359,7 @@ impl<C: Counters> Ledger<C> {
 
     /// Appends a slice.
     pub fn slice(&mut self, slice: &Slice) {
-        self.buffer.clear();
-        valid(self.slices.put(slice, &mut self.buffer), &self.records);
-        let written = self.records.slice(&self.buffer);
-        self.written(written);
+        self.append(StreamFile::Slices, |ledger, out| ledger.slices.put(slice, out));
     }
 
     /// Unwraps the result of a write. A failure ends the run: the disk is full.
@@ -393,13 +375,6 @@ impl<C: Counters> Ledger<C> {
         self.say(Word::EndPc, pc);
         self.say(Word::End, end as u64);
         self.records.exit()
-    }
-}
-
-/// Ends the run if a record breaks the format's rules, which is a defect.
-fn valid(put: Result<(), Malformed>, records: &impl Counters) {
-    if let Err(error) = put {
-        records.fail(&error.to_string());
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Marks {
 impl Marks {
     /// The marks; None: not asked for.
     pub fn new(request: &Request) -> Option<Marks> {
-        request.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
+        request.measure()?.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
     }
 
     /// Notes at a sample how much has been printed, if there is more than before.

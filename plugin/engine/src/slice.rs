@@ -23,7 +23,8 @@ pub struct Slices {
 impl Slices {
     /// No cut yet. None: the firmware has no phases, and no slices are asked for.
     pub fn new(request: &Request, vcpus: u32) -> Option<Slices> {
-        let is_cut = request.slice_insns.is_some() || !request.events.is_empty();
+        let measure = request.measure()?;
+        let is_cut = measure.slice_insns.is_some() || !measure.events.is_empty();
         is_cut.then(|| Slices { vcpus, phase: 0, last: Vec::new(), is_window_open: false })
     }
 

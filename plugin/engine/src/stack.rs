@@ -89,14 +89,15 @@ pub enum Taken {
 impl Stacks {
     /// No stacks yet. None: stacks are not asked for.
     pub fn new(request: &Request) -> Option<Stacks> {
-        let max_depth = usize::try_from(request.max_depth?).unwrap_or(usize::MAX);
+        let measure = request.measure()?;
+        let max_depth = usize::try_from(measure.max_depth?).unwrap_or(usize::MAX);
         Some(Stacks {
             max_depth,
             kept: FxHashMap::default(),
             frames: FxHashMap::default(),
             last: Vec::new(),
             memory: Memory::default(),
-            recall: (!request.is_oracle).then(Recall::default),
+            recall: (!measure.is_oracle).then(Recall::default),
             trail: Trail::default(),
             root_sp: None,
             reset: FxHashMap::default(),

@@ -43,12 +43,13 @@ struct Console {
 impl Timeline {
     /// None: there is no timeline.
     pub fn new(request: &Request) -> Option<Timeline> {
-        let wanted = request.timeline.as_ref()?;
+        let measure = request.measure()?;
+        let wanted = measure.timeline.as_ref()?;
         Some(Timeline {
             functions: wanted.functions.iter().copied().zip(0..).collect(),
             loops: HashSet::new(),
             seen_calls: HashMap::new(),
-            calls: Watched::new(request.kernel.is_some()),
+            calls: Watched::new(measure.kernel.is_some()),
             console: Console { path: printed(request), file: None, bytes: 0 },
         })
     }

@@ -7,7 +7,7 @@
 //! chip file does not model.
 
 use crate::Malformed;
-use crate::varint::{self, Reader};
+use crate::record::{self, record};
 
 /// Name of the file with the unmodelled accesses.
 pub const FILE_NAME: &str = "unmodelled";
@@ -75,110 +75,10 @@ pub fn unmodelled(bytes: &[u8]) -> Result<Vec<Unmodelled>, Malformed> {
     Ok(rows)
 }
 
-/// A value that is written in the request and read from it.
-trait Record: Sized {
-    fn put(&self, out: &mut Vec<u8>);
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
-}
-
-/// Name of this part of the request, for errors.
-const WHAT: &str = "request's chip";
-
-impl Record for u64 {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, *self);
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
-        reader.varint(WHAT)
-    }
-}
-
-impl Record for u32 {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, (*self).into());
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<u32, Malformed> {
-        let offset = reader.offset;
-        u32::try_from(reader.varint(WHAT)?).map_err(|_| Malformed { what: WHAT, offset })
-    }
-}
-
-impl Record for bool {
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push((*self).into());
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
-        let offset = reader.offset;
-        match reader.byte(WHAT)? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Malformed { what: WHAT, offset }),
-        }
-    }
-}
-
-impl Record for String {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, self.len() as u64);
-        out.extend_from_slice(self.as_bytes());
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<String, Malformed> {
-        let offset = reader.offset;
-        let length = reader.varint(WHAT)?;
-        let text = std::str::from_utf8(reader.bytes(length, WHAT)?);
-        text.map(str::to_owned).map_err(|_| Malformed { what: WHAT, offset })
-    }
-}
-
-impl<T: Record> Record for Option<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.is_some().put(out);
-        if let Some(item) = self {
-            item.put(out);
-        }
-    }
-    fn read(reader: &mut Reader<'_>) -> Result<Option<T>, Malformed> {
-        if bool::read(reader)? { T::read(reader).map(Some) } else { Ok(None) }
-    }
-}
-
-impl<T: Record> Record for Vec<T> {
-    fn put(&self, out: &mut Vec<u8>) {
-        varint::put(out, self.len() as u64);
-        self.iter().for_each(|item| item.put(out));
-    }
-    /// Each item takes at least a byte, so that a damaged length ends at the end of the file.
-    fn read(reader: &mut Reader<'_>) -> Result<Vec<T>, Malformed> {
-        let count = reader.varint(WHAT)?;
-        let mut items = Vec::new();
-        for _ in 0..count {
-            items.push(T::read(reader)?);
-        }
-        Ok(items)
-    }
-}
-
-/// Defines a structure whose members are encoded in this order.
-macro_rules! record {
-    ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident: $type:ty,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct $name { $($(#[$member_doc])* pub $member: $type,)* }
-
-        impl Record for $name {
-            fn put(&self, out: &mut Vec<u8>) {
-                $(self.$member.put(out);)*
-            }
-            fn read(reader: &mut Reader<'_>) -> Result<$name, Malformed> {
-                Ok($name { $($member: Record::read(reader)?,)* })
-            }
-        }
-    };
-}
-
 record! {
-    /// A chip: its differences from the base machine.
-    Chip {
+    /// A chip, and what of the base machine is changed for it.
+    #[derive(Default)]
+    pub struct Chip {
         /// Name of the chip, for messages.
         name: String,
         /// Memory, in ascending order.
@@ -203,8 +103,9 @@ record! {
 }
 
 record! {
-    /// A memory.
-    Memory {
+    /// A stretch of memory.
+    #[derive(Default)]
+    pub struct Memory {
         /// Name in QEMU's memory tree.
         name: String,
         /// First address.
@@ -222,7 +123,8 @@ record! {
 
 record! {
     /// A word in memory.
-    Word {
+    #[derive(Default)]
+    pub struct Word {
         /// Offset in the memory, a multiple of 4.
         offset: u64,
         /// Value of the word.
@@ -232,7 +134,8 @@ record! {
 
 record! {
     /// A field of a register.
-    Field {
+    #[derive(Default)]
+    pub struct Field {
         /// The register, by index in its block.
         register: u32,
         /// Its bits, contiguous.
@@ -253,8 +156,9 @@ impl Field {
 }
 
 record! {
-    /// A peripheral: its registers and their rules.
-    Block {
+    /// A peripheral's registers and what they do.
+    #[derive(Default)]
+    pub struct Block {
         /// Name.
         name: String,
         /// First address.
@@ -290,7 +194,8 @@ record! {
 
 record! {
     /// A register.
-    Register {
+    #[derive(Default)]
+    pub struct Register {
         /// Name, for messages.
         name: String,
         /// Offset in the block; None: instructions cannot access it.
@@ -325,8 +230,9 @@ record! {
 }
 
 record! {
-    /// A field that copies another one.
-    Follow {
+    /// A field that becomes what another one is.
+    #[derive(Default)]
+    pub struct Follow {
         /// Copy.
         target: Field,
         /// Original.
@@ -340,7 +246,8 @@ record! {
 
 record! {
     /// A side effect of an access.
-    Trigger {
+    #[derive(Default)]
+    pub struct Trigger {
         /// Condition on the access. Without `value`: one of these bits is written as 1. With `value`: the field is
         /// written with that value. For a read: any read of the register.
         field: Field,
@@ -361,7 +268,8 @@ record! {
 
 record! {
     /// A field and a value.
-    Setting {
+    #[derive(Default)]
+    pub struct Setting {
         /// The field.
         field: Field,
         /// Its value.
@@ -371,7 +279,8 @@ record! {
 
 record! {
     /// A counter that the chip's clock drives.
-    Counter {
+    #[derive(Default)]
+    pub struct Counter {
         /// Field that reads and sets the value; None: the firmware cannot access the value.
         value: Option<Field>,
         /// Field of the upper half of a 64-bit value.
@@ -402,8 +311,9 @@ record! {
 }
 
 record! {
-    /// A value to compare a counter with.
-    Compare {
+    /// A value that a counter is compared with.
+    #[derive(Default)]
+    pub struct Compare {
         /// Field with the value.
         value: Field,
         /// Field that must be nonzero for the comparison; None: it is always made.
@@ -420,8 +330,9 @@ record! {
 }
 
 record! {
-    /// A factor, computed from a field's value.
-    Factor {
+    /// A factor: a field's value, with something added or looked up.
+    #[derive(Default)]
+    pub struct Factor {
         /// The block of the register, by index in the chip.
         block: u32,
         /// Field.
@@ -438,7 +349,8 @@ record! {
 
 record! {
     /// A clock.
-    Clock {
+    #[derive(Default)]
+    pub struct Clock {
         /// Name.
         name: String,
         /// Sources, of which `select` chooses one.
@@ -454,7 +366,8 @@ record! {
 
 record! {
     /// A source of a clock.
-    Source {
+    #[derive(Default)]
+    pub struct Source {
         /// Fixed frequency in Hz, if `clock` is absent.
         hz: u64,
         /// Index of another clock.
@@ -463,8 +376,9 @@ record! {
 }
 
 record! {
-    /// A serial port, connected to the console in both directions.
-    Port {
+    /// A serial port: what is sent goes to the console, what is typed there is received.
+    #[derive(Default)]
+    pub struct Port {
         /// Field that sends a byte when it is written.
         send: Option<Field>,
         /// Field that reads the next received byte.
@@ -481,8 +395,9 @@ record! {
 }
 
 record! {
-    /// A DMA transfer between memory and a serial port.
-    Transfer {
+    /// A transfer between memory and a serial port, which takes the bus by itself.
+    #[derive(Default)]
+    pub struct Transfer {
         /// Whether it goes from the port to memory.
         is_receive: bool,
         /// Bit that starts it when 1 is written.
@@ -505,8 +420,9 @@ record! {
 }
 
 record! {
-    /// A flash controller.
-    Flash {
+    /// A controller of flash.
+    #[derive(Default)]
+    pub struct Flash {
         /// Index of the flash memory in the chip.
         memory: u32,
         /// Settings under which stores to the flash clear its bits.
@@ -519,8 +435,9 @@ record! {
 }
 
 record! {
-    /// An erase command.
-    Erase {
+    /// Erases flash.
+    #[derive(Default)]
+    pub struct Erase {
         /// Field that starts it: with a bit written as 1, or with any value if `by_any`.
         start: Field,
         /// Whether writing any value starts it.
@@ -539,8 +456,9 @@ record! {
 }
 
 record! {
-    /// A random number generator.
-    Random {
+    /// A random generator.
+    #[derive(Default)]
+    pub struct Random {
         /// Field of which each read returns a new number.
         value: Field,
     }
@@ -548,7 +466,8 @@ record! {
 
 record! {
     /// A divider.
-    Divider {
+    #[derive(Default)]
+    pub struct Divider {
         /// Dividend.
         dividend: u32,
         /// Divisor.
@@ -564,7 +483,8 @@ record! {
 
 record! {
     /// A watchdog.
-    Watchdog {
+    #[derive(Default)]
+    pub struct Watchdog {
         /// Settings that start it once they all hold.
         running: Vec<Setting>,
         /// Clock that it counts.
@@ -580,7 +500,8 @@ record! {
 
 record! {
     /// An interrupt line.
-    Interrupt {
+    #[derive(Default)]
+    pub struct Interrupt {
         /// Number of the line at the processor.
         line: u32,
         /// Causes, of which one is enough to raise it.
@@ -590,7 +511,8 @@ record! {
 
 record! {
     /// A cause of an interrupt.
-    Cause {
+    #[derive(Default)]
+    pub struct Cause {
         /// Field that is nonzero while the cause is present.
         status: Field,
         /// Field that enables the cause; None: it is always enabled.
@@ -601,14 +523,6 @@ record! {
 }
 
 impl Chip {
-    pub(crate) fn put_in(out: &mut Vec<u8>, chip: &Chip) {
-        chip.put(out);
-    }
-
-    pub(crate) fn read_from(reader: &mut Reader<'_>) -> Result<Chip, Malformed> {
-        Chip::read(reader)
-    }
-
     /// Returns the register block at an address.
     pub fn block_at(&self, address: u64) -> Option<&Block> {
         self.blocks.iter().find(|block| block.start <= address && address - block.start < block.bytes)
@@ -616,9 +530,7 @@ impl Chip {
 
     /// Encodes the chip alone, for a hash.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.put(&mut out);
-        out
+        record::bytes(self)
     }
 
     /// Checks the chip. Returns the name of the first invalid part.
@@ -773,12 +685,23 @@ impl Block {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::record::Record;
+    use crate::varint::Reader;
 
-    /// A chip with at least one item in each list.
-    pub(crate) fn full() -> Chip {
-        let field = |register| Field { register, mask: 0xff00 };
-        let setting = || Setting { field: field(0), value: 3 };
-        let factor = || Factor { block: 0, field: field(1), plus: 1, map: vec![2, 4], is_power: false };
+    fn field(register: u32) -> Field {
+        Field { register, mask: 0xff00 }
+    }
+
+    fn setting() -> Setting {
+        Setting { field: field(0), value: 3 }
+    }
+
+    fn factor() -> Factor {
+        Factor { block: 0, field: field(1), plus: 1, map: vec![2, 4], is_power: false }
+    }
+
+    /// A block that has one of each.
+    fn block() -> Block {
         let register = |name: &str, offset| Register {
             name: name.into(),
             offset,
@@ -787,7 +710,7 @@ pub(crate) mod tests {
             all_of: vec![0],
             ..Register::default()
         };
-        let block = Block {
+        Block {
             name: "RCC".into(),
             start: 0x4002_3800,
             bytes: 0x400,
@@ -844,7 +767,11 @@ pub(crate) mod tests {
                 line: 37,
                 causes: vec![Cause { status: field(0), enable: Some(field(1)), is_inverted: true }],
             }],
-        };
+        }
+    }
+
+    /// A chip that has one of each.
+    pub(crate) fn full() -> Chip {
         Chip {
             name: "stm32f407".into(),
             memory: vec![
@@ -865,7 +792,7 @@ pub(crate) mod tests {
                     ..Memory::default()
                 },
             ],
-            blocks: vec![block],
+            blocks: vec![block()],
             lines: 82,
             priority_bits: 4,
             clocks: vec![Clock {
@@ -885,14 +812,11 @@ pub(crate) mod tests {
     #[test]
     fn chips_survive_the_wire() {
         for chip in [Chip::default(), full()] {
-            let mut out = Vec::new();
-            chip.put(&mut out);
-            let mut reader = Reader::new(&out);
-            assert_eq!(Chip::read(&mut reader), Ok(chip.clone()));
-            assert!(reader.is_empty());
+            let out = chip.to_bytes();
+            assert_eq!(record::rest(&mut Reader::new(&out, "chip")), Ok(chip.clone()));
             assert_eq!(chip.check(), Ok(()));
             for cut in 0..out.len() {
-                assert!(Chip::read(&mut Reader::new(&out[..cut])).is_err(), "cut at {cut}");
+                assert!(Chip::read(&mut Reader::new(&out[..cut], "chip")).is_err(), "cut at {cut}");
             }
         }
     }

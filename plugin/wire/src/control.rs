@@ -1,5 +1,7 @@
 //! Control page: the run's progress and how it ended, as little-endian u64 words.
 
+use crate::record::Record;
+use crate::varint::Reader;
 use crate::{MAGIC, Malformed, VERSION};
 
 /// Size of the page in bytes.
@@ -137,8 +139,19 @@ impl End {
     ];
 
     /// Decodes the code of an end.
-    pub(crate) fn from_number(number: u64) -> Option<End> {
+    fn from_number(number: u64) -> Option<End> {
         End::ALL.into_iter().find(|&end| end as u64 == number)
+    }
+}
+
+impl Record for End {
+    fn put(&self, out: &mut Vec<u8>) {
+        (*self as u64).put(out);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<End, Malformed> {
+        let malformed = reader.malformed();
+        End::from_number(reader.varint()?).ok_or(malformed)
     }
 }
 

@@ -3,7 +3,11 @@
 //! A definition is appended once, when its code is first translated or its arc first taken. Its counter then lives in
 //! the counters file under the definition's slot.
 
-use crate::varint::{self, Reader};
+use std::borrow::Borrow;
+
+use crate::record::{AtMost, Codec, Optional, Record, record, since};
+use crate::stream::{self, Stream};
+use crate::varint::Reader;
 use crate::zone::Row;
 use crate::{Malformed, counters};
 
@@ -13,139 +17,141 @@ pub const MAX_SEGMENT_INSNS: usize = 4096;
 /// Longest text of a note, in bytes.
 pub const MAX_TEXT_BYTES: usize = 1024;
 
-/// Record of the definitions file.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Definition {
-    /// Straight-line code that starts as a whole or not at all, so one counter holds the executions of each of its
-    /// instructions.
-    Segment {
-        /// Counter.
-        slot: u32,
-        /// Address of the first instruction.
-        pc: u64,
-        /// Size of each instruction in bytes, 2 or 4.
-        sizes: Vec<u8>,
-        /// Transfer of the last instruction, where the code alone names the target.
-        transfer: Option<Transfer>,
-    },
-    /// Transfer to a function's entry whose target or return address is known only at run time.
-    Arc {
-        /// Counter.
-        slot: u32,
-        /// Address of the instruction that transferred control.
-        site: u64,
-        /// Address it went to.
-        target: u64,
-        /// Return address that the target saw at its entry, as `_mcount` would record it. None for a jump to the
-        /// start of the function that contains the jump.
-        return_addr: Option<u64>,
-        /// Kind of transfer: a call sets the return address, a jump (tail call or loop) keeps it.
-        kind: TransferKind,
-    },
-    /// Frame of a call stack; stacks with the same outer frames share them. The n-th frame has the id n, from 1.
-    Frame {
-        /// Id of the next outer frame, less than this frame's own; 0: this is the outermost.
-        parent: u32,
-        /// Call, exception or gap that the frame stands for.
-        kind: FrameKind,
-    },
-    /// Task of the firmware's kernel. The n-th task has the id n, from 1.
-    Task {
-        /// First of [`TASK_COUNTERS`] counters, see [`TaskCounter`].
-        slot: u32,
-        /// Address of the task's control block.
-        tcb: u64,
-        /// Name of the task; empty where none could be read.
-        name: String,
-        /// Lowest address of the task's stack; 0: not known.
-        stack_start: u64,
-        /// Address above the task's stack; 0: not known.
-        stack_end: u64,
-        /// Whether the task is one of the kernel's idle tasks.
-        is_idle: bool,
-        /// First address of the function that is called to resume the task; 0: the task has a stack of its own.
-        poll: u64,
-    },
-    /// Marks a task as one of the kernel's idle tasks, once that is known.
-    Idle {
-        /// Id of the task, defined before.
-        task: u32,
-    },
-    /// Node of the exact call tree. The n-th node has the id n, from 1.
-    Node {
-        /// First of [`NODE_COUNTERS`] counters, see [`NodeCounter`].
-        slot: u32,
-        /// Id of the caller, less than this node's own; 0: no caller.
-        parent: u32,
-        /// Function, exception or root that the node stands for.
-        kind: NodeKind,
-        /// An address in the caller at which the functions are inlined that made the call; 0: it made the call itself, or
-        /// that is not told.
-        via: u64,
-    },
-    /// An instruction has read the same from a register of a device over and over, up to the end.
-    Poll {
-        /// Address of the instruction.
-        pc: u64,
-        /// Address of the register.
-        address: u64,
-        /// Value that it has read.
-        value: u64,
-        /// Instructions of the window up to the first of these reads.
-        since_insns: u64,
-        /// Number of these reads.
-        times: u64,
-    },
-    /// Amount of console output, at a sample that found more than the one before.
-    Mark {
-        /// Instructions of the window up to the sample.
-        at_insns: u64,
-        /// Bytes on the console.
-        bytes: u64,
-    },
-    /// Repeated activity and its durations.
-    Span {
-        /// First of [`SPAN_COUNTERS`] counters, see [`SpanCounter`].
-        slot: u32,
-        /// Start and end of the activity.
-        kind: SpanKind,
-    },
-    /// Site that allocates or frees memory. The n-th site has the id n, from 1.
-    Site {
-        /// First address of the function that allocates or frees.
-        entry: u64,
-        /// Callers: the id of the innermost [`Definition::Frame`]; 0: none, or not known.
-        stack: u32,
-        /// Running task, the id of a [`Definition::Task`]; 0: none.
-        task: u32,
-    },
-    /// Zone, mark or context with counters, see [`crate::zone`].
-    Row {
-        /// First of the row's counters.
-        slot: u32,
-        /// Subject of the counters.
-        row: Row,
-    },
-    /// Stack of zones, as samples find it. The n-th path has the id n, from 1.
-    ZonePath {
-        /// Id of the enclosing zone's path, less than this path's own; 0: no zone encloses it.
-        parent: u32,
-        /// Number of the zone's name.
-        name: u32,
-        /// Address of the event that began the zone.
-        pc: u64,
-    },
-    /// Action of the firmware that left the emulated machine.
-    Note {
-        /// Meaning for the run.
-        kind: NoteKind,
-        /// Number of the semihosting operation.
-        operation: u32,
-        /// Address of the instruction that asked for it.
-        pc: u64,
-        /// Argument of the operation, as far as it could be read: a path, a command.
-        text: String,
-    },
+record! {
+    /// Record of the definitions file.
+    #[derive(Hash)]
+    pub enum Definition {
+        /// Straight-line code that starts as a whole or not at all, so one counter holds the executions of each of its
+        /// instructions.
+        1 = Segment {
+            /// Counter.
+            slot: u32,
+            /// Address of the first instruction.
+            pc: u64,
+            /// Transfer of the last instruction, where the code alone names the target.
+            transfer: Option<Transfer> = OfSegment::at(pc),
+            /// Size of each instruction in bytes, 2 or 4.
+            sizes: Vec<u8> = Sizes,
+        },
+        /// Transfer to a function's entry whose target or return address is known only at run time.
+        2 = Arc {
+            /// Counter.
+            slot: u32,
+            /// Address of the instruction that transferred control.
+            site: u64,
+            /// Address it went to.
+            target: u64 = since(site),
+            /// Kind of transfer: a call sets the return address, a jump (tail call or loop) keeps it.
+            kind: TransferKind,
+            /// Return address that the target saw at its entry, as `_mcount` would record it. None for a jump to the
+            /// start of the function that contains the jump.
+            return_addr: Option<u64> = Optional(since(site)),
+        },
+        /// Frame of a call stack; stacks with the same outer frames share them. The n-th frame has the id n, from 1.
+        4 = Frame {
+            /// Id of the next outer frame, less than this frame's own; 0: this is the outermost.
+            parent: u32,
+            /// Call, exception or gap that the frame stands for.
+            kind: FrameKind,
+        },
+        /// Task of the firmware's kernel. The n-th task has the id n, from 1.
+        5 = Task {
+            /// First of [`TASK_COUNTERS`] counters, see [`TaskCounter`].
+            slot: u32,
+            /// Address of the task's control block.
+            tcb: u64,
+            /// Lowest address of the task's stack; 0: not known.
+            stack_start: u64,
+            /// Address above the task's stack; 0: not known.
+            stack_end: u64,
+            /// Whether the task is one of the kernel's idle tasks.
+            is_idle: bool,
+            /// First address of the function that is called to resume the task; 0: the task has a stack of its own.
+            poll: u64,
+            /// Name of the task; empty where none could be read.
+            name: String,
+        },
+        /// Marks a task as one of the kernel's idle tasks, once that is known.
+        10 = Idle {
+            /// Id of the task, defined before.
+            task: u32,
+        },
+        /// Node of the exact call tree. The n-th node has the id n, from 1.
+        6 = Node {
+            /// First of [`NODE_COUNTERS`] counters, see [`NodeCounter`].
+            slot: u32,
+            /// Id of the caller, less than this node's own; 0: no caller.
+            parent: u32,
+            /// Function, exception or root that the node stands for.
+            kind: NodeKind,
+            /// An address in the caller at which the functions are inlined that made the call; 0: it made the call itself, or
+            /// that is not told.
+            via: u64,
+        },
+        /// An instruction has read the same from a register of a device over and over, up to the end.
+        8 = Poll {
+            /// Address of the instruction.
+            pc: u64,
+            /// Address of the register.
+            address: u64,
+            /// Value that it has read.
+            value: u64,
+            /// Instructions of the window up to the first of these reads.
+            since_insns: u64,
+            /// Number of these reads.
+            times: u64,
+        },
+        /// Amount of console output, at a sample that found more than the one before.
+        9 = Mark {
+            /// Instructions of the window up to the sample.
+            at_insns: u64,
+            /// Bytes on the console.
+            bytes: u64,
+        },
+        /// Repeated activity and its durations.
+        7 = Span {
+            /// First of [`SPAN_COUNTERS`] counters, see [`SpanCounter`].
+            slot: u32,
+            /// Start and end of the activity.
+            kind: SpanKind,
+        },
+        /// Site that allocates or frees memory. The n-th site has the id n, from 1.
+        11 = Site {
+            /// First address of the function that allocates or frees.
+            entry: u64,
+            /// Callers: the id of the innermost [`Definition::Frame`]; 0: none, or not known.
+            stack: u32,
+            /// Running task, the id of a [`Definition::Task`]; 0: none.
+            task: u32,
+        },
+        /// Zone, mark or context with counters, see [`crate::zone`].
+        14 = Row {
+            /// First of the row's counters.
+            slot: u32,
+            /// Subject of the counters.
+            row: Row,
+        },
+        /// Stack of zones, as samples find it. The n-th path has the id n, from 1.
+        15 = ZonePath {
+            /// Id of the enclosing zone's path, less than this path's own; 0: no zone encloses it.
+            parent: u32,
+            /// Number of the zone's name.
+            name: u32,
+            /// Address of the event that began the zone.
+            pc: u64,
+        },
+        /// Action of the firmware that left the emulated machine.
+        3 = Note {
+            /// Meaning for the run.
+            kind: NoteKind,
+            /// Number of the semihosting operation.
+            operation: u32,
+            /// Address of the instruction that asked for it.
+            pc: u64,
+            /// Argument of the operation, as far as it could be read: a path, a command.
+            text: String,
+        },
+    }
 }
 
 /// Kind of a call stack's frame.
@@ -209,25 +215,27 @@ pub enum TaskCounter {
 /// Counters of one task.
 pub const TASK_COUNTERS: u32 = 4;
 
-/// Kind of an exact call tree's node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NodeKind {
-    /// Outermost code of a task, or with task 0 of no task: it was not called. A polled task has no root, it begins
-    /// in the code that calls it.
-    Root {
-        /// Id of the task, or 0.
-        task: u32,
-    },
-    /// Function that was called, or jumped to as a tail call.
-    Function {
-        /// First address of the function.
-        entry: u64,
-    },
-    /// Exception; its handler is a function below this node.
-    Exception {
-        /// Number or cause, as in [`FrameKind::Exception`].
-        number: u64,
-    },
+record! {
+    /// Kind of an exact call tree's node.
+    #[derive(Copy, Hash, PartialOrd, Ord)]
+    pub enum NodeKind {
+        /// Outermost code of a task, or with task 0 of no task: it was not called. A polled task has no root, it begins
+        /// in the code that calls it.
+        3 = Root {
+            /// Id of the task, or 0.
+            task: u32,
+        },
+        /// Function that was called, or jumped to as a tail call.
+        4 = Function {
+            /// First address of the function.
+            entry: u64,
+        },
+        /// Exception; its handler is a function below this node.
+        2 = Exception {
+            /// Number or cause, as in [`FrameKind::Exception`].
+            number: u64,
+        },
+    }
 }
 
 /// Meaning of a node's counters, by distance from the first.
@@ -243,30 +251,32 @@ pub enum NodeCounter {
 /// Counters of one node.
 pub const NODE_COUNTERS: u32 = 2;
 
-/// Kind of span, from one instruction to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SpanKind {
-    /// Call of a function: from its first instruction until it is left.
-    Call {
-        /// First address of the function.
-        entry: u64,
-    },
-    /// Exception: from its handler's first instruction until it returns.
-    Exception {
-        /// Number or cause, as in [`FrameKind::Exception`].
-        number: u64,
-    },
-    /// Time during which interrupts are masked.
-    Masked,
-    /// Latency of a Cortex-M's PendSV: from the store that pends it to its handler's first instruction.
-    PendSv,
-    /// Time from one instruction of the firmware to another.
-    Between {
-        /// Address whose execution begins the span.
-        from: u64,
-        /// Address whose execution ends the span.
-        until: u64,
-    },
+record! {
+    /// Kind of span, from one instruction to another.
+    #[derive(Copy, Hash, PartialOrd, Ord)]
+    pub enum SpanKind {
+        /// Call of a function: from its first instruction until it is left.
+        4 = Call {
+            /// First address of the function.
+            entry: u64,
+        },
+        /// Exception: from its handler's first instruction until it returns.
+        2 = Exception {
+            /// Number or cause, as in [`FrameKind::Exception`].
+            number: u64,
+        },
+        /// Time during which interrupts are masked.
+        5 = Masked,
+        /// Latency of a Cortex-M's PendSV: from the store that pends it to its handler's first instruction.
+        6 = PendSv,
+        /// Time from one instruction of the firmware to another.
+        7 = Between {
+            /// Address whose execution begins the span.
+            from: u64,
+            /// Address whose execution ends the span.
+            until: u64,
+        },
+    }
 }
 
 /// Meaning of a span's counters, by distance from the first.
@@ -299,433 +309,200 @@ pub struct Transfer {
     pub target: u64,
 }
 
-/// Whether, and how, a transfer sets the return address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum TransferKind {
-    /// Sets the return address: `bl`, `jal ra`.
-    Call,
-    /// Keeps the return address: `b`, `j`; a tail call where it enters a function, else a loop.
-    Jump,
-    /// Keeps the return address and is conditional. When it is not taken, the instruction after it starts, which
-    /// starts in no other way: the number of jumps is a difference of counts. Only in segments.
-    Branch,
+record! {
+    /// Whether, and how, a transfer sets the return address.
+    #[derive(Copy, Hash, PartialOrd, Ord)]
+    pub enum TransferKind {
+        /// Sets the return address: `bl`, `jal ra`.
+        1 = Call,
+        /// Keeps the return address: `b`, `j`; a tail call where it enters a function, else a loop.
+        2 = Jump,
+        /// Keeps the return address and is conditional. When it is not taken, the instruction after it starts, which
+        /// starts in no other way: the number of jumps is a difference of counts. Only in segments.
+        3 = Branch,
+    }
 }
 
-/// Meaning of a note for the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NoteKind {
-    /// The answer came from the host: another machine may give another one.
-    HostDependent,
-    /// The operation was not carried out, or the run ended before it could be.
-    Denied,
-    /// The operation was denied because its argument cannot be read as a whole.
-    Unread,
+record! {
+    /// Meaning of a note for the run.
+    #[derive(Copy, Hash, PartialOrd, Ord)]
+    pub enum NoteKind {
+        /// The answer came from the host: another machine may give another one.
+        1 = HostDependent,
+        /// The operation was not carried out, or the run ended before it could be.
+        2 = Denied,
+        /// The operation was denied because its argument cannot be read as a whole.
+        3 = Unread,
+    }
 }
 
-const SEGMENT: u8 = 1;
-const ARC: u8 = 2;
-const NOTE: u8 = 3;
-const FRAME: u8 = 4;
-const TASK: u8 = 5;
-const NODE: u8 = 6;
-const POLL: u8 = 8;
-const MARK: u8 = 9;
-const SPAN: u8 = 7;
-const IDLE: u8 = 10;
-const SITE: u8 = 11;
-const ROW: u8 = 14;
-const ZONE_PATH: u8 = 15;
+impl Record for FrameKind {
+    fn put(&self, out: &mut Vec<u8>) {
+        match *self {
+            FrameKind::Caller { return_addr } => {
+                out.push(CALLER);
+                return_addr.put(out);
+            }
+            FrameKind::Exception { number, handler, pc } => {
+                out.push(EXCEPTION);
+                [number, handler, pc].put(out);
+            }
+            FrameKind::Unknown(why) => out.push(UNKNOWN + why as u8),
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<FrameKind, Malformed> {
+        let malformed = reader.malformed();
+        match reader.byte()? {
+            CALLER => Ok(FrameKind::Caller { return_addr: reader.varint()? }),
+            EXCEPTION => {
+                let [number, handler, pc] = Record::read(reader)?;
+                Ok(FrameKind::Exception { number, handler, pc })
+            }
+            code => {
+                let why = code.checked_sub(UNKNOWN).and_then(|index| Unknown::ALL.get(usize::from(index)));
+                Ok(FrameKind::Unknown(*why.ok_or(malformed)?))
+            }
+        }
+    }
+}
 
 const CALLER: u8 = 1;
 const EXCEPTION: u8 = 2;
-const ROOT: u8 = 3;
-const FUNCTION: u8 = 4;
-const MASKED: u8 = 5;
-const PEND_SV: u8 = 6;
-const BETWEEN: u8 = 7;
 /// Added to the index in [`Unknown::ALL`].
 const UNKNOWN: u8 = 0x10;
 
-fn kind_code(kind: TransferKind) -> u8 {
-    match kind {
-        TransferKind::Call => 1,
-        TransferKind::Jump => 2,
-        TransferKind::Branch => 3,
+/// The transfer of a segment, by the segment's address: its kind's code or 0, and how far it goes.
+struct OfSegment {
+    pc: u64,
+}
+
+impl OfSegment {
+    fn at(pc: impl Borrow<u64>) -> OfSegment {
+        OfSegment { pc: *pc.borrow() }
     }
 }
 
-/// Decodes the code of [`kind_code`].
-fn kind(code: u8) -> Option<TransferKind> {
-    [TransferKind::Call, TransferKind::Jump, TransferKind::Branch].into_iter().find(|&kind| kind_code(kind) == code)
-}
-
-/// Bit added to an arc's kind when a return address follows.
-const RETURNS: u8 = 0x10;
-
-impl Definition {
-    /// Appends the record to `out`.
-    ///
-    /// # Errors
-    /// When the record breaks a limit that the reader checks; nothing is appended.
-    pub fn put(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let malformed = |what| Malformed { what, offset: out.len() };
-        match self {
-            Definition::Segment { slot, pc, sizes, transfer } => {
-                let fits = (1..=MAX_SEGMENT_INSNS).contains(&sizes.len());
-                if !fits || sizes.iter().any(|size| !matches!(size, 2 | 4)) || *slot < counters::FIRST_DEFINED {
-                    return Err(malformed("segment"));
-                }
-                out.push(SEGMENT);
-                varint::put(out, u64::from(*slot));
-                varint::put(out, *pc);
-                out.push(transfer.map_or(0, |transfer| kind_code(transfer.kind)));
-                if let Some(transfer) = transfer {
-                    varint::put_delta(out, *pc, transfer.target);
-                }
-                varint::put(out, sizes.len() as u64);
-                for eight in sizes.chunks(8) {
-                    out.push(eight.iter().enumerate().fold(0, |bits, (n, &size)| bits | u8::from(size == 4) << n));
-                }
-            }
-            Definition::Arc { slot, site, target, return_addr, kind } => {
-                if *slot < counters::FIRST_DEFINED || *kind == TransferKind::Branch {
-                    return Err(malformed("arc"));
-                }
-                out.push(ARC);
-                varint::put(out, u64::from(*slot));
-                varint::put(out, *site);
-                varint::put_delta(out, *site, *target);
-                out.push(kind_code(*kind) | if return_addr.is_some() { RETURNS } else { 0 });
-                if let Some(return_addr) = return_addr {
-                    varint::put_delta(out, *site, *return_addr);
-                }
-            }
-            Definition::Frame { parent, kind } => {
-                out.push(FRAME);
-                varint::put(out, u64::from(*parent));
-                match *kind {
-                    FrameKind::Caller { return_addr } => {
-                        out.push(CALLER);
-                        varint::put(out, return_addr);
-                    }
-                    FrameKind::Exception { number, handler, pc } => {
-                        out.push(EXCEPTION);
-                        varint::put(out, number);
-                        varint::put(out, handler);
-                        varint::put(out, pc);
-                    }
-                    FrameKind::Unknown(why) => out.push(UNKNOWN + why as u8),
-                }
-            }
-            Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll } => {
-                if *slot < counters::FIRST_DEFINED || name.len() > MAX_TEXT_BYTES {
-                    return Err(malformed("task"));
-                }
-                out.push(TASK);
-                varint::put(out, u64::from(*slot));
-                varint::put(out, *tcb);
-                varint::put(out, *stack_start);
-                varint::put(out, *stack_end);
-                out.push(u8::from(*is_idle));
-                varint::put(out, *poll);
-                varint::put(out, name.len() as u64);
-                out.extend_from_slice(name.as_bytes());
-            }
-            Definition::Idle { task } => {
-                if *task == 0 {
-                    return Err(malformed("idle task"));
-                }
-                out.push(IDLE);
-                varint::put(out, u64::from(*task));
-            }
-            Definition::Node { slot, parent, kind, via } => {
-                if *slot < counters::FIRST_DEFINED {
-                    return Err(malformed("node"));
-                }
-                out.push(NODE);
-                varint::put(out, u64::from(*slot));
-                varint::put(out, u64::from(*parent));
-                let (code, value) = match *kind {
-                    NodeKind::Root { task } => (ROOT, task.into()),
-                    NodeKind::Function { entry } => (FUNCTION, entry),
-                    NodeKind::Exception { number } => (EXCEPTION, number),
-                };
-                out.push(code);
-                varint::put(out, value);
-                varint::put(out, *via);
-            }
-            Definition::Poll { pc, address, value, since_insns, times } => {
-                out.push(POLL);
-                for number in [pc, address, value, since_insns, times] {
-                    varint::put(out, *number);
-                }
-            }
-            Definition::Mark { at_insns, bytes } => {
-                out.push(MARK);
-                varint::put(out, *at_insns);
-                varint::put(out, *bytes);
-            }
-            Definition::Span { slot, kind } => {
-                if *slot < counters::FIRST_DEFINED {
-                    return Err(malformed("span"));
-                }
-                out.push(SPAN);
-                varint::put(out, u64::from(*slot));
-                match *kind {
-                    SpanKind::Call { entry } => {
-                        out.push(FUNCTION);
-                        varint::put(out, entry);
-                    }
-                    SpanKind::Exception { number } => {
-                        out.push(EXCEPTION);
-                        varint::put(out, number);
-                    }
-                    SpanKind::Masked => out.push(MASKED),
-                    SpanKind::PendSv => out.push(PEND_SV),
-                    SpanKind::Between { from, until } => {
-                        out.push(BETWEEN);
-                        varint::put(out, from);
-                        varint::put(out, until);
-                    }
-                }
-            }
-            Definition::Site { entry, stack, task } => {
-                out.push(SITE);
-                varint::put(out, *entry);
-                varint::put(out, u64::from(*stack));
-                varint::put(out, u64::from(*task));
-            }
-            Definition::Row { slot, row } => {
-                let mut bytes = Vec::new();
-                row.put(*slot, &mut bytes).map_err(|_| malformed("row"))?;
-                out.push(ROW);
-                varint::put(out, u64::from(*slot));
-                out.extend(bytes);
-            }
-            Definition::ZonePath { parent, name, pc } => {
-                out.push(ZONE_PATH);
-                varint::put(out, u64::from(*parent));
-                varint::put(out, u64::from(*name));
-                varint::put(out, *pc);
-            }
-            Definition::Note { kind, operation, pc, text } => {
-                if text.len() > MAX_TEXT_BYTES {
-                    return Err(malformed("note"));
-                }
-                out.push(NOTE);
-                out.push(match kind {
-                    NoteKind::HostDependent => 1,
-                    NoteKind::Denied => 2,
-                    NoteKind::Unread => 3,
-                });
-                varint::put(out, u64::from(*operation));
-                varint::put(out, *pc);
-                varint::put(out, text.len() as u64);
-                out.extend_from_slice(text.as_bytes());
+impl Codec<Option<Transfer>> for OfSegment {
+    fn put(&self, transfer: &Option<Transfer>, out: &mut Vec<u8>) {
+        match transfer {
+            None => out.push(0),
+            Some(Transfer { kind, target }) => {
+                kind.put(out);
+                since(self.pc).put(target, out);
             }
         }
-        Ok(())
+    }
+
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Option<Transfer>, Malformed> {
+        let code = reader.byte()?;
+        if code == 0 {
+            return Ok(None);
+        }
+        let kind = TransferKind::read_fields(code, (), reader)?;
+        Ok(Some(Transfer { kind, target: since(self.pc).read(reader)? }))
     }
 }
 
-/// Decoder of a definitions file, record by record.
-#[derive(Clone, Debug)]
-pub struct Decoder<'a> {
-    reader: Reader<'a>,
+/// Sizes of instructions, in bytes: their number, and one bit for each.
+struct Sizes;
+
+impl Codec<Vec<u8>> for Sizes {
+    fn put(&self, sizes: &Vec<u8>, out: &mut Vec<u8>) {
+        (sizes.len() as u64).put(out);
+        for eight in sizes.chunks(8) {
+            out.push(eight.iter().enumerate().fold(0, |bits, (n, &size)| bits | u8::from(size == 4) << n));
+        }
+    }
+
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+        let malformed = reader.malformed();
+        let count = AtMost(MAX_SEGMENT_INSNS as u64).read(reader)?;
+        let bits = reader.bytes(count.div_ceil(8))?;
+        let size = |n: usize| if bits[n / 8] >> (n % 8) & 1 == 1 { 4 } else { 2 };
+        // No bit is set behind the last one's.
+        let is_whole = count % 8 == 0 || bits.last().is_some_and(|last| last >> (count % 8) == 0);
+        if is_whole { Ok((0..count as usize).map(size).collect()) } else { Err(malformed) }
+    }
+}
+
+impl Definition {
+    /// First of the record's counters, where it has some.
+    fn slot(&self) -> Option<u32> {
+        match *self {
+            Definition::Segment { slot, .. }
+            | Definition::Arc { slot, .. }
+            | Definition::Task { slot, .. }
+            | Definition::Node { slot, .. }
+            | Definition::Span { slot, .. }
+            | Definition::Row { slot, .. } => Some(slot),
+            _ => None,
+        }
+    }
+}
+
+/// Stream of definitions: the highest ids so far, which later ones may refer to.
+#[derive(Clone, Debug, Default)]
+pub struct Definitions {
     frames: u32,
-    nodes: u32,
     tasks: u32,
+    nodes: u32,
     zone_paths: u32,
 }
 
-impl<'a> Decoder<'a> {
-    /// Starts at the first byte of a file.
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), frames: 0, nodes: 0, tasks: 0, zone_paths: 0 }
-    }
+/// Encoder of definitions.
+pub type Encoder = stream::Encoder<Definitions>;
 
-    fn slot(&mut self) -> Result<u32, Malformed> {
-        let malformed = Malformed { what: "slot", offset: self.reader.offset };
-        let slot = self.reader.varint("slot")?;
-        u32::try_from(slot).ok().filter(|&slot| slot >= counters::FIRST_DEFINED).ok_or(malformed)
-    }
+/// Decoder of the definitions that an [`Encoder`] wrote.
+pub type Decoder<'a> = stream::Decoder<'a, Definitions>;
 
-    /// Reads the id of a frame, node or zone path that was defined before; `known` is the highest such id.
-    fn parent(&mut self, known: u32) -> Result<u32, Malformed> {
-        let malformed = Malformed { what: "parent", offset: self.reader.offset };
-        let parent = self.reader.varint("parent")?;
-        u32::try_from(parent).ok().filter(|&parent| parent <= known).ok_or(malformed)
-    }
+impl Stream for Definitions {
+    type Item = Definition;
+    const WHAT: &'static str = "definition";
 
-    fn text(&mut self) -> Result<String, Malformed> {
-        let malformed = Malformed { what: "text", offset: self.reader.offset };
-        let len = self.reader.varint("text's length")?;
-        if len > MAX_TEXT_BYTES as u64 {
-            return Err(malformed);
-        }
-        let text = std::str::from_utf8(self.reader.bytes(len, "text")?).map_err(|_| malformed)?;
-        Ok(text.to_owned())
-    }
-
-    fn definition(&mut self) -> Result<Definition, Malformed> {
-        let start = self.reader.offset;
-        let malformed = |what| Malformed { what, offset: start };
-        match self.reader.byte("definition")? {
-            SEGMENT => {
-                let slot = self.slot()?;
-                let pc = self.reader.varint("segment's pc")?;
-                let transfer = match self.reader.byte("segment's transfer")? {
-                    0 => None,
-                    code => {
-                        let kind = kind(code).ok_or(malformed("segment"))?;
-                        Some(Transfer { kind, target: self.reader.delta(pc, "segment's target")? })
-                    }
-                };
-                let count = self.reader.varint("segment's length")?;
-                if count == 0 || count > MAX_SEGMENT_INSNS as u64 {
-                    return Err(malformed("segment"));
+    fn allows(&self, definition: &Definition) -> bool {
+        definition.slot().is_none_or(|slot| slot >= counters::FIRST_DEFINED)
+            && match definition {
+                Definition::Segment { sizes, .. } => {
+                    (1..=MAX_SEGMENT_INSNS).contains(&sizes.len()) && sizes.iter().all(|size| matches!(size, 2 | 4))
                 }
-                let bits = self.reader.bytes(count.div_ceil(8), "segment's sizes")?;
-                let sizes =
-                    (0..count as usize).map(|n| if bits[n / 8] >> (n % 8) & 1 == 1 { 4 } else { 2 }).collect();
-                Ok(Definition::Segment { slot, pc, sizes, transfer })
+                Definition::Arc { kind, .. } => *kind != TransferKind::Branch,
+                Definition::Frame { parent, kind: FrameKind::Unknown(_) } => *parent == 0,
+                Definition::Frame { parent, .. } => *parent <= self.frames,
+                Definition::Task { name, .. } => name.len() <= MAX_TEXT_BYTES,
+                Definition::Idle { task } => (1..=self.tasks).contains(task),
+                Definition::Node { parent, .. } => *parent <= self.nodes,
+                Definition::Site { stack, task, .. } => *stack <= self.frames && *task <= self.tasks,
+                Definition::Row { row, .. } => row.is_sound(),
+                Definition::ZonePath { parent, .. } => *parent <= self.zone_paths,
+                Definition::Note { text, .. } => text.len() <= MAX_TEXT_BYTES,
+                Definition::Poll { .. } | Definition::Mark { .. } | Definition::Span { .. } => true,
             }
-            ARC => {
-                let slot = self.slot()?;
-                let site = self.reader.varint("arc's site")?;
-                let target = self.reader.delta(site, "arc's target")?;
-                let flags = self.reader.byte("arc's kind")?;
-                let kind = kind(flags & !RETURNS).filter(|&kind| kind != TransferKind::Branch);
-                let kind = kind.ok_or(malformed("arc"))?;
-                let return_addr = match flags & RETURNS {
-                    0 => None,
-                    _ => Some(self.reader.delta(site, "arc's return address")?),
-                };
-                Ok(Definition::Arc { slot, site, target, return_addr, kind })
-            }
-            SITE => {
-                let entry = self.reader.varint("site's function")?;
-                Ok(Definition::Site { entry, stack: self.parent(self.frames)?, task: self.parent(self.tasks)? })
-            }
-            NOTE => {
-                let kind = match self.reader.byte("note")? {
-                    1 => NoteKind::HostDependent,
-                    2 => NoteKind::Denied,
-                    3 => NoteKind::Unread,
-                    _ => return Err(malformed("note")),
-                };
-                let operation =
-                    u32::try_from(self.reader.varint("note's operation")?).map_err(|_| malformed("note"))?;
-                let pc = self.reader.varint("note's pc")?;
-                let text = self.text()?;
-                Ok(Definition::Note { kind, operation, pc, text })
-            }
-            FRAME => {
-                let parent = self.parent(self.frames)?;
-                let kind = match self.reader.byte("frame's kind")? {
-                    CALLER => FrameKind::Caller { return_addr: self.reader.varint("frame's return address")? },
-                    EXCEPTION => FrameKind::Exception {
-                        number: self.reader.varint("frame's exception")?,
-                        handler: self.reader.varint("frame's handler")?,
-                        pc: self.reader.varint("frame's pc")?,
-                    },
-                    code => {
-                        let why = code.checked_sub(UNKNOWN).and_then(|index| Unknown::ALL.get(usize::from(index)));
-                        FrameKind::Unknown(*why.filter(|_| parent == 0).ok_or(malformed("frame"))?)
-                    }
-                };
-                self.frames += 1;
-                Ok(Definition::Frame { parent, kind })
-            }
-            TASK => {
-                let slot = self.slot()?;
-                let tcb = self.reader.varint("task's control block")?;
-                let stack_start = self.reader.varint("task's stack")?;
-                let stack_end = self.reader.varint("task's stack")?;
-                let is_idle = match self.reader.byte("task's kind")? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(malformed("task")),
-                };
-                let poll = self.reader.varint("task's function")?;
-                let name = self.text()?;
-                self.tasks += 1;
-                Ok(Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll })
-            }
-            IDLE => match self.parent(self.tasks)? {
-                0 => Err(malformed("idle task")),
-                task => Ok(Definition::Idle { task }),
-            },
-            NODE => {
-                let slot = self.slot()?;
-                let parent = self.parent(self.nodes)?;
-                let code = self.reader.byte("node's kind")?;
-                let value = self.reader.varint("node's value")?;
-                let via = self.reader.varint("node's call")?;
-                let kind = match code {
-                    ROOT => NodeKind::Root { task: u32::try_from(value).map_err(|_| malformed("node"))? },
-                    FUNCTION => NodeKind::Function { entry: value },
-                    EXCEPTION => NodeKind::Exception { number: value },
-                    _ => return Err(malformed("node")),
-                };
-                self.nodes += 1;
-                Ok(Definition::Node { slot, parent, kind, via })
-            }
-            POLL => {
-                let mut number = || self.reader.varint("poll");
-                let [pc, address, value, since_insns, times] =
-                    [number()?, number()?, number()?, number()?, number()?];
-                Ok(Definition::Poll { pc, address, value, since_insns, times })
-            }
-            MARK => Ok(Definition::Mark {
-                at_insns: self.reader.varint("mark's instruction")?,
-                bytes: self.reader.varint("mark's bytes")?,
-            }),
-            SPAN => {
-                let slot = self.slot()?;
-                let kind = match self.reader.byte("span's kind")? {
-                    FUNCTION => SpanKind::Call { entry: self.reader.varint("span's entry")? },
-                    EXCEPTION => SpanKind::Exception { number: self.reader.varint("span's exception")? },
-                    MASKED => SpanKind::Masked,
-                    PEND_SV => SpanKind::PendSv,
-                    BETWEEN => SpanKind::Between {
-                        from: self.reader.varint("span's beginning")?,
-                        until: self.reader.varint("span's end")?,
-                    },
-                    _ => return Err(malformed("span")),
-                };
-                Ok(Definition::Span { slot, kind })
-            }
-            ROW => {
-                let slot = self.slot()?;
-                Ok(Definition::Row { slot, row: Row::read(&mut self.reader)? })
-            }
-            ZONE_PATH => {
-                let parent = self.parent(self.zone_paths)?;
-                let name = u32::try_from(self.reader.varint("zone's name")?).map_err(|_| malformed("zone"))?;
-                let pc = self.reader.varint("zone's event")?;
-                self.zone_paths += 1;
-                Ok(Definition::ZonePath { parent, name, pc })
-            }
-            _ => Err(malformed("definition")),
-        }
     }
-}
 
-impl Iterator for Decoder<'_> {
-    type Item = Result<Definition, Malformed>;
+    fn put(&self, definition: &Definition, out: &mut Vec<u8>) {
+        definition.put(out);
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.reader.is_empty() {
-            return None;
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Definition, Malformed> {
+        Record::read(reader)
+    }
+
+    fn note(&mut self, definition: &Definition) {
+        match definition {
+            Definition::Frame { .. } => self.frames += 1,
+            Definition::Task { .. } => self.tasks += 1,
+            Definition::Node { .. } => self.nodes += 1,
+            Definition::ZonePath { .. } => self.zone_paths += 1,
+            _ => {}
         }
-        Some(self.definition().inspect_err(|_| self.reader.stop()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::promises;
     use crate::zone::ContextKind;
 
     fn slot(number: u32) -> u32 {
@@ -786,61 +563,67 @@ mod tests {
         ]
     }
 
-    fn encode(definitions: &[Definition]) -> Vec<u8> {
-        let mut out = Vec::new();
-        for definition in definitions {
-            definition.put(&mut out).unwrap();
-        }
-        out
+    #[test]
+    fn definitions_survive_the_wire_and_no_cut_or_flipped_bit_goes_unseen() {
+        promises::hold::<Definitions>(&definitions());
     }
 
     #[test]
-    fn definitions_survive_the_wire() {
-        let decoded: Result<Vec<_>, _> = Decoder::new(&encode(&definitions())).collect();
-        assert_eq!(decoded.unwrap(), definitions());
-    }
-
-    #[test]
-    fn impossible_definitions_are_refused_when_written() {
-        let mut out = Vec::new();
-        let segment = |slot, sizes| Definition::Segment { slot, pc: 0, sizes, transfer: None };
-        assert!(segment(slot(0), vec![]).put(&mut out).is_err());
-        assert!(segment(slot(0), vec![3]).put(&mut out).is_err());
-        assert!(segment(slot(0), vec![2; MAX_SEGMENT_INSNS + 1]).put(&mut out).is_err());
-        assert!(segment(counters::CLOCK, vec![2]).put(&mut out).is_err());
-        assert!(Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked }.put(&mut out).is_err());
-        let text = "x".repeat(MAX_TEXT_BYTES + 1);
-        assert!(Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text }.put(&mut out).is_err());
-        assert!(Definition::Idle { task: 0 }.put(&mut out).is_err());
-        assert!(Definition::Row { slot: slot(0), row: Row::Mark { name: 0 } }.put(&mut out).is_err());
-        assert!(Definition::Row { slot: counters::CLOCK, row: Row::Mark { name: 1 } }.put(&mut out).is_err());
-        assert!(out.is_empty());
+    fn impossible_definitions_are_refused_when_written_and_when_read() {
+        let segment = |slot, sizes| Definition::Segment { slot, pc: 0, transfer: None, sizes };
+        let long = || "x".repeat(MAX_TEXT_BYTES + 1);
+        let task = Definition::Task {
+            slot: slot(0),
+            tcb: 0,
+            stack_start: 0,
+            stack_end: 0,
+            is_idle: false,
+            poll: 0,
+            name: long(),
+        };
+        let bad = [
+            segment(slot(0), vec![]),
+            segment(slot(0), vec![2; MAX_SEGMENT_INSNS + 1]),
+            segment(counters::CLOCK, vec![2]),
+            Definition::Arc { slot: slot(0), site: 0, target: 0, kind: TransferKind::Branch, return_addr: None },
+            Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked },
+            Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
+            task,
+            Definition::Idle { task: 0 },
+            Definition::Row { slot: slot(0), row: Row::Mark { name: 0 } },
+            Definition::Row { slot: counters::CLOCK, row: Row::Mark { name: 1 } },
+        ];
+        promises::refuse::<Definitions>(&[segment(slot(0), vec![2])], &bad);
+        // No byte could say it.
+        assert!(Encoder::default().put(&segment(slot(0), vec![3]), &mut Vec::new()).is_err());
     }
 
     #[test]
     fn nobody_has_a_parent_that_comes_later() {
-        for definition in [
-            Definition::Frame { parent: 1, kind: FrameKind::Caller { return_addr: 2 } },
+        let caller = FrameKind::Caller { return_addr: 2 };
+        let bad = [
+            Definition::Frame { parent: 2, kind: caller },
+            Definition::Frame { parent: 1, kind: FrameKind::Unknown(Unknown::Corrupt) },
             Definition::Node { slot: slot(0), parent: 1, kind: NodeKind::Function { entry: 2 }, via: 0 },
             Definition::Idle { task: 1 },
+            Definition::Site { entry: 0, stack: 2, task: 0 },
+            Definition::Site { entry: 0, stack: 1, task: 1 },
             Definition::ZonePath { parent: 1, name: 1, pc: 0 },
-        ] {
-            assert!(Decoder::new(&encode(&[definition])).next().unwrap().is_err());
-        }
-        let inner = Definition::Frame { parent: 1, kind: FrameKind::Unknown(Unknown::Corrupt) };
-        assert!(Decoder::new(&encode(&[definitions()[8].clone(), inner])).any(|read| read.is_err()));
+        ];
+        promises::refuse::<Definitions>(&[Definition::Frame { parent: 0, kind: caller }], &bad);
     }
 
+    /// Profiles are saved in these bytes.
     #[test]
-    fn cut_and_flipped_bytes_never_panic() {
-        let bytes = encode(&definitions());
-        for cut in 0..bytes.len() {
-            let _ = Decoder::new(&bytes[..cut]).count();
-            for bit in 0..8 {
-                let mut flipped = bytes.clone();
-                flipped[cut] ^= 1 << bit;
-                let _ = Decoder::new(&flipped).count();
-            }
-        }
+    fn definitions_of_saved_profiles_stay_readable() {
+        let is_kept = |one: &Definition| {
+            matches!(one, Definition::Frame { .. } | Definition::Node { .. } | Definition::Span { .. })
+        };
+        let kept: Vec<Definition> = definitions().into_iter().filter(is_kept).collect();
+        promises::stay::<Definitions>(
+            &kept,
+            "04001304010185020402028780808080808080800180048802061a00030100061c01048002ffffffffffffffffff01061e02020f\
+             00072004800207260287808080808080808001072c050732060738078002ffffffffffffffffff01",
+        );
     }
 }

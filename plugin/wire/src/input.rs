@@ -1,97 +1,48 @@
 //! Console input and its times: a part of the [`crate::request`].
 
-use crate::Malformed;
-use crate::varint::{self, Reader};
+use crate::record::{Bytes, record};
 
 /// Longest prompt or text, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Text to be typed. It waits until all texts before it have been typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Instruction or prompt at which it begins.
-    pub when: When,
-    /// Bytes that are typed, not empty.
-    pub bytes: Vec<u8>,
+record! {
+    /// Text to be typed. It waits until all texts before it have been typed.
+    pub struct Step {
+        /// Instruction or prompt at which it begins.
+        when: When,
+        /// Bytes that are typed, not empty.
+        bytes: Vec<u8> = Bytes,
+    }
 }
 
-/// Start of a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum When {
-    /// Start once this number of instructions of the run has started.
-    At(u64),
-    /// Start once the firmware has printed this prompt, not empty, after the prompt of the step before.
-    After(Vec<u8>),
+record! {
+    /// Start of a text.
+    pub enum When {
+        /// Start once so many instructions of the run have started.
+        1 = At(insns: u64),
+        /// Start once the firmware has printed this prompt, not empty, after the prompt of the step before.
+        2 = After(prompt: Vec<u8> = Bytes),
+    }
 }
-
-const AT: u8 = 1;
-const AFTER: u8 = 2;
 
 impl Step {
-    /// Appends the step to `out`.
-    ///
-    /// # Errors
-    /// When a text is empty or too long; nothing is appended.
-    pub fn put(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    /// Whether both texts have a length that they may have.
+    pub(crate) fn is_meant(&self) -> bool {
         let fits = |bytes: &[u8]| (1..=MAX_BYTES).contains(&bytes.len());
         let prompt_fits = match &self.when {
             When::At(_) => true,
             When::After(prompt) => fits(prompt),
         };
-        if !prompt_fits || !fits(&self.bytes) {
-            return Err(Malformed { what: "input", offset: out.len() });
-        }
-        match &self.when {
-            When::At(insns) => {
-                out.push(AT);
-                varint::put(out, *insns);
-            }
-            When::After(prompt) => {
-                out.push(AFTER);
-                put_bytes(out, prompt);
-            }
-        }
-        put_bytes(out, &self.bytes);
-        Ok(())
+        prompt_fits && fits(&self.bytes)
     }
-}
-
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    varint::put(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-fn read_bytes(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
-    let malformed = Malformed { what: "input's length", offset: reader.offset };
-    let len = reader.varint("input's length")?;
-    if !(1..=MAX_BYTES as u64).contains(&len) {
-        return Err(malformed);
-    }
-    Ok(reader.bytes(len, "input")?.to_vec())
-}
-
-/// Reads all steps.
-///
-/// # Errors
-/// When the file is damaged.
-pub fn read(bytes: &[u8]) -> Result<Vec<Step>, Malformed> {
-    let mut reader = Reader::new(bytes);
-    let mut steps = Vec::new();
-    while !reader.is_empty() {
-        let malformed = Malformed { what: "input", offset: reader.offset };
-        let when = match reader.byte("input")? {
-            AT => When::At(reader.varint("input's instruction")?),
-            AFTER => When::After(read_bytes(&mut reader)?),
-            _ => return Err(malformed),
-        };
-        steps.push(Step { when, bytes: read_bytes(&mut reader)? });
-    }
-    Ok(steps)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Malformed;
+    use crate::record;
+    use crate::varint::Reader;
 
     fn steps() -> Vec<Step> {
         vec![
@@ -100,38 +51,36 @@ mod tests {
         ]
     }
 
-    fn encode(steps: &[Step]) -> Vec<u8> {
-        let mut out = Vec::new();
-        steps.iter().for_each(|step| step.put(&mut out).unwrap());
-        out
+    fn read(bytes: &[u8]) -> Result<Vec<Step>, Malformed> {
+        record::rest(&mut Reader::new(bytes, "input"))
     }
 
     #[test]
     fn steps_survive_the_wire() {
-        assert_eq!(read(&encode(&steps())), Ok(steps()));
-        assert_eq!(read(&[]), Ok(vec![]));
+        for steps in [steps(), vec![]] {
+            assert_eq!(read(&record::bytes(&steps)), Ok(steps));
+        }
     }
 
     #[test]
-    fn impossible_steps_are_refused_when_written() {
-        let mut out = Vec::new();
+    fn impossible_steps_are_not_meant() {
         for (when, bytes) in
             [(When::At(1), vec![]), (When::After(vec![]), vec![1]), (When::At(1), vec![0; MAX_BYTES + 1])]
         {
-            assert!(Step { when, bytes }.put(&mut out).is_err());
+            assert!(!Step { when, bytes }.is_meant());
         }
-        assert!(out.is_empty());
+        assert!(steps().iter().all(Step::is_meant));
     }
 
     #[test]
     fn cut_and_flipped_bytes_never_panic() {
-        let bytes = encode(&steps());
+        let bytes = record::bytes(&steps());
         for cut in 0..bytes.len() {
-            let _ = read(&bytes[..cut]);
+            assert!(read(&bytes[..cut]).is_err(), "cut at {cut}");
             for bit in 0..8 {
                 let mut flipped = bytes.clone();
                 flipped[cut] ^= 1 << bit;
-                let _ = read(&flipped);
+                assert_ne!(read(&flipped), Ok(steps()), "byte {cut} bit {bit} does not matter");
             }
         }
     }

@@ -3,7 +3,10 @@
 //! This crate is all that the two sides of a GPL boundary share. So it has no dependencies, knows nothing of QEMU or
 //! ELF, and checks every record when it is written *and* when it is read.
 //!
-//! A run leaves four to six files in one directory. All are memory maps of the plugin, so they are complete up to the
+//! Records are tables of their fields (`record`), and every file that grows is a stream of them ([`stream`]): one encoder,
+//! one decoder, and one check of what may come next that both ask.
+//!
+//! A run leaves four to eight files in one directory. All are memory maps of the plugin, so they are complete up to the
 //! moment at which QEMU ends (by its own exit, an abort, SIGKILL):
 //!
 //! | file | module | holds |
@@ -14,6 +17,7 @@
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
 //! | `heap` | [`heap`] | what was allocated and freed, where that was asked for |
 //! | `timeline` | [`timeline`] | what happened at which instruction, where that was asked for |
+//! | `slices` | [`slice`] | what the counters grew by between the cuts of the run, where it is cut |
 //! | `unmodelled` | [`chip`] | accesses that nothing in the chip file models, where there is one |
 //!
 //! Beside them lie the harness's orders to the plugin ([`request`], with the [`unwind`] table and the console's
@@ -42,10 +46,12 @@ pub mod errors;
 pub mod heap;
 pub mod input;
 pub mod memory;
+mod record;
 pub mod refusal;
 pub mod request;
 pub mod sample;
 pub mod slice;
+pub mod stream;
 pub mod timeline;
 pub mod trick;
 pub mod unwind;
@@ -56,7 +62,7 @@ pub mod zone;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of these files changes its meaning.
-pub const VERSION: u64 = 12;
+pub const VERSION: u64 = 13;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";
@@ -75,7 +81,7 @@ pub const SNAPSHOT_END: &str = "snapshot-end";
 pub struct Malformed {
     /// Name of the record that was read or written.
     pub what: &'static str,
-    /// Byte offset in the stream at which the record starts.
+    /// Byte offset at which it starts; in a stream that of its item.
     pub offset: usize,
 }
 

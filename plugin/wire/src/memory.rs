@@ -7,7 +7,8 @@
 use std::ops::Range;
 
 use crate::Malformed;
-use crate::varint::{self, Reader};
+use crate::record::{self, Record};
+use crate::varint::Reader;
 
 /// Name of the file.
 pub const FILE_NAME: &str = "memory";
@@ -25,12 +26,8 @@ const VERSION: u64 = 1;
 pub fn put(out: &mut Vec<u8>, memory: &[Range<u64>]) -> Result<(), Malformed> {
     check(memory)?;
     out.extend_from_slice(&MAGIC);
-    varint::put(out, VERSION);
-    varint::put(out, memory.len() as u64);
-    for range in memory {
-        varint::put(out, range.start);
-        varint::put(out, range.end - range.start);
-    }
+    VERSION.put(out);
+    memory.to_vec().put(out);
     Ok(())
 }
 
@@ -39,24 +36,14 @@ pub fn put(out: &mut Vec<u8>, memory: &[Range<u64>]) -> Result<(), Malformed> {
 /// # Errors
 /// When the bytes are not such a file.
 pub fn read(bytes: &[u8]) -> Result<Vec<Range<u64>>, Malformed> {
-    let mut reader = Reader::new(bytes);
-    if reader.bytes(MAGIC.len() as u64, "memory")? != MAGIC {
+    let mut reader = Reader::new(bytes, "memory");
+    if reader.bytes(MAGIC.len() as u64)? != MAGIC {
         return Err(Malformed { what: "memory's magic", offset: 0 });
     }
-    if reader.varint("memory's version")? != VERSION {
+    if reader.varint()? != VERSION {
         return Err(Malformed { what: "memory's version", offset: MAGIC.len() });
     }
-    let mut memory = Vec::new();
-    // Each range takes at least two bytes, so a damaged length ends at the file's end.
-    for _ in 0..reader.varint("memory's length")? {
-        let malformed = Malformed { what: "memory's range", offset: reader.offset };
-        let start = reader.varint("memory's range")?;
-        let end = start.checked_add(reader.varint("memory's range")?).ok_or(malformed)?;
-        memory.push(start..end);
-    }
-    if !reader.is_empty() {
-        return Err(Malformed { what: "memory's end", offset: reader.offset });
-    }
+    let memory: Vec<Range<u64>> = record::rest(&mut reader)?;
     check(&memory)?;
     Ok(memory)
 }

@@ -1,7 +1,9 @@
 //! Samples in time order, delta-coded: two or three bytes each where nothing but the pc changes.
 
 use crate::Malformed;
-use crate::varint::{self, Reader};
+use crate::record::{Codec, Record, since};
+use crate::stream::{self, Stream};
+use crate::varint::Reader;
 
 /// Sample: the instruction at which the clock reached a multiple of the period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,40 +34,40 @@ const TASK: u8 = 8;
 const NODE: u8 = 16;
 const ZONE: u8 = 32;
 
+/// Stream of samples: the values that the next one's differences refer to.
 #[derive(Clone, Debug, Default)]
-struct Previous {
+pub struct Samples {
     sample: Sample,
     /// Instructions at the last sample and the step that led there, by vCPU.
     at: Vec<(u64, u64)>,
 }
 
-impl Previous {
-    fn at(&mut self, vcpu: u32) -> &mut (u64, u64) {
-        let index = vcpu as usize;
-        if index >= self.at.len() {
-            self.at.resize(index + 1, (0, 0));
-        }
-        &mut self.at[index]
+/// Encoder of samples.
+pub type Encoder = stream::Encoder<Samples>;
+
+/// Decoder of the samples that an [`Encoder`] wrote.
+pub type Decoder<'a> = stream::Decoder<'a, Samples>;
+
+impl Samples {
+    #[inline]
+    fn at(&self, vcpu: u32) -> (u64, u64) {
+        self.at.get(vcpu as usize).copied().unwrap_or_default()
     }
 }
 
-/// Encoder of samples; keeps the values that the next delta refers to.
-#[derive(Clone, Debug, Default)]
-pub struct Encoder(Previous);
+impl Stream for Samples {
+    type Item = Sample;
+    const WHAT: &'static str = "sample";
 
-impl Encoder {
-    /// Appends one sample to `out`.
-    ///
-    /// # Errors
-    /// When the sample lies before the vCPU's previous one or its vCPU is above the limit; nothing is appended.
-    pub fn put(&mut self, sample: &Sample, out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let malformed = Malformed { what: "sample", offset: out.len() };
-        if sample.vcpu >= MAX_VCPUS {
-            return Err(malformed);
-        }
-        let (at_insns, last_step) = *self.0.at(sample.vcpu);
-        let step = sample.at_insns.checked_sub(at_insns).filter(|&step| step > 0).ok_or(malformed)?;
-        let last = self.0.sample;
+    #[inline]
+    fn allows(&self, sample: &Sample) -> bool {
+        sample.vcpu < MAX_VCPUS && sample.at_insns > self.at(sample.vcpu).0
+    }
+
+    #[inline]
+    fn put(&self, sample: &Sample, out: &mut Vec<u8>) {
+        let (at_insns, last_step) = self.at(sample.vcpu);
+        let (last, step) = (&self.sample, sample.at_insns - at_insns);
         let mut fields = 0;
         for (flag, changed) in [
             (STEP, step != last_step),
@@ -81,86 +83,59 @@ impl Encoder {
         }
         out.push(fields);
         if fields & VCPU != 0 {
-            varint::put(out, sample.vcpu.into());
+            sample.vcpu.put(out);
         }
         if fields & STEP != 0 {
-            varint::put(out, step);
+            step.put(out);
         }
-        varint::put_delta(out, last.pc, sample.pc);
+        since(last.pc).put(&sample.pc, out);
         for (flag, value) in [(STACK, sample.stack), (TASK, sample.task), (NODE, sample.node), (ZONE, sample.zone)] {
             if fields & flag != 0 {
-                varint::put(out, value.into());
+                value.put(out);
             }
         }
-        *self.0.at(sample.vcpu) = (sample.at_insns, step);
-        self.0.sample = *sample;
-        Ok(())
-    }
-}
-
-/// Decoder of the samples that [`Encoder`] wrote.
-#[derive(Clone, Debug)]
-pub struct Decoder<'a> {
-    reader: Reader<'a>,
-    previous: Previous,
-}
-
-impl<'a> Decoder<'a> {
-    /// Starts at the first byte of a stream.
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { reader: Reader::new(bytes), previous: Previous::default() }
     }
 
-    fn sample(&mut self) -> Result<Sample, Malformed> {
-        let malformed = Malformed { what: "sample", offset: self.reader.offset };
-        let small = |value: u64| u32::try_from(value).map_err(|_| malformed.clone());
-        let mut sample = self.previous.sample;
-        let fields = self.reader.byte("sample")?;
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Sample, Malformed> {
+        let malformed = reader.malformed();
+        let mut sample = self.sample;
+        let fields = reader.byte()?;
         if fields >= ZONE << 1 {
             return Err(malformed);
         }
         if fields & VCPU != 0 {
-            sample.vcpu = small(self.reader.varint("sample's vcpu")?)?;
-            if sample.vcpu >= MAX_VCPUS {
-                return Err(malformed);
+            sample.vcpu = u32::read(reader)?;
+        }
+        let (at_insns, last_step) = self.at(sample.vcpu);
+        let step = if fields & STEP != 0 { reader.varint()? } else { last_step };
+        sample.at_insns = at_insns.checked_add(step).ok_or(malformed)?;
+        sample.pc = since(self.sample.pc).read(reader)?;
+        for (flag, value) in
+            [(STACK, &mut sample.stack), (TASK, &mut sample.task), (NODE, &mut sample.node), (ZONE, &mut sample.zone)]
+        {
+            if fields & flag != 0 {
+                *value = u32::read(reader)?;
             }
         }
-        let (at_insns, last_step) = *self.previous.at(sample.vcpu);
-        let step = if fields & STEP != 0 { self.reader.varint("sample's step")? } else { last_step };
-        sample.at_insns = at_insns.checked_add(step).filter(|_| step > 0).ok_or(malformed.clone())?;
-        sample.pc = self.reader.delta(self.previous.sample.pc, "sample's pc")?;
-        if fields & STACK != 0 {
-            sample.stack = small(self.reader.varint("sample's stack")?)?;
-        }
-        if fields & TASK != 0 {
-            sample.task = small(self.reader.varint("sample's task")?)?;
-        }
-        if fields & NODE != 0 {
-            sample.node = small(self.reader.varint("sample's node")?)?;
-        }
-        if fields & ZONE != 0 {
-            sample.zone = small(self.reader.varint("sample's zone")?)?;
-        }
-        *self.previous.at(sample.vcpu) = (sample.at_insns, step);
-        self.previous.sample = sample;
         Ok(sample)
     }
-}
 
-impl Iterator for Decoder<'_> {
-    type Item = Result<Sample, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.reader.is_empty() {
-            return None;
+    #[inline]
+    fn note(&mut self, sample: &Sample) {
+        let index = sample.vcpu as usize;
+        if index >= self.at.len() {
+            self.at.resize(index + 1, (0, 0));
         }
-        Some(self.sample().inspect_err(|_| self.reader.stop()))
+        let at = &mut self.at[index];
+        *at = (sample.at_insns, sample.at_insns - at.0);
+        self.sample = *sample;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::promises;
 
     fn samples() -> Vec<Sample> {
         let plain = |at_insns, pc| Sample { at_insns, pc, ..Sample::default() };
@@ -174,51 +149,34 @@ mod tests {
         ]
     }
 
-    fn encode(samples: &[Sample]) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut encoder = Encoder::default();
-        for sample in samples {
-            encoder.put(sample, &mut out).unwrap();
-        }
-        out
-    }
-
     #[test]
-    fn samples_survive_the_wire() {
-        let decoded: Result<Vec<_>, _> = Decoder::new(&encode(&samples())).collect();
-        assert_eq!(decoded.unwrap(), samples());
+    fn samples_survive_the_wire_and_no_cut_or_flipped_bit_goes_unseen() {
+        promises::hold::<Samples>(&samples());
+        assert!(Decoder::new(&[0x40]).next().unwrap().is_err());
     }
 
     #[test]
     fn an_unchanged_step_costs_two_bytes() {
         let steady: Vec<_> =
             (1..=1000).map(|n| Sample { at_insns: n * 10_007, pc: 0x100 + n % 8, ..Sample::default() }).collect();
-        assert!(encode(&steady).len() <= 2 * 1000 + 4);
+        assert!(promises::encode::<Samples>(&steady).len() <= 2 * 1000 + 4);
     }
 
     #[test]
-    fn a_sample_out_of_order_is_refused_when_written() {
+    fn a_sample_out_of_order_is_refused_when_written_and_when_read() {
+        let first = Sample { at_insns: 5, ..Sample::default() };
+        promises::refuse::<Samples>(&[first], &[first, Sample { at_insns: 9, vcpu: MAX_VCPUS, ..first }]);
         let mut encoder = Encoder::default();
-        let mut out = Vec::new();
-        encoder.put(&Sample { at_insns: 5, ..Sample::default() }, &mut out).unwrap();
-        let len = out.len();
-        assert!(encoder.put(&Sample { at_insns: 5, ..Sample::default() }, &mut out).is_err());
-        assert!(encoder.put(&Sample { at_insns: 9, vcpu: MAX_VCPUS, ..Sample::default() }, &mut out).is_err());
-        assert_eq!(out.len(), len);
+        encoder.put(&first, &mut Vec::new()).unwrap();
+        assert!(encoder.put(&Sample { at_insns: 4, ..first }, &mut Vec::new()).is_err());
     }
 
+    /// Profiles are saved in these bytes.
     #[test]
-    fn any_cut_or_flipped_byte_is_an_error_or_other_samples_and_never_a_panic() {
-        let bytes = encode(&samples());
-        for cut in 0..bytes.len() {
-            let _ = Decoder::new(&bytes[..cut]).count();
-            for bit in 0..8 {
-                let mut flipped = bytes.clone();
-                flipped[cut] ^= 1 << bit;
-                let decoded: Result<Vec<_>, _> = Decoder::new(&flipped).collect();
-                assert_ne!(decoded.as_ref(), Ok(&samples()), "byte {cut} bit {bit} does not matter");
-            }
-        }
-        assert!(Decoder::new(&[0x40]).next().unwrap().is_err());
+    fn samples_of_saved_profiles_stay_readable() {
+        promises::stay::<Samples>(
+            &samples(),
+            "01974e80808080100008008780808010030301013f00012207ffffffff0f10093e030000000000",
+        );
     }
 }

@@ -17,16 +17,17 @@ pub(crate) fn put_delta(out: &mut Vec<u8>, from: u64, to: u64) {
     put(out, ((delta << 1) ^ (delta >> 63)) as u64);
 }
 
-/// Position in a byte stream. Every read takes the name of the value that it reads, for its error.
+/// Position in a byte stream, with the name of the value that is read, for errors.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     bytes: &'a [u8],
     pub(crate) offset: usize,
+    pub(crate) what: &'static str,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Reader { bytes, offset: 0 }
+    pub(crate) fn new(bytes: &'a [u8], what: &'static str) -> Self {
+        Reader { bytes, offset: 0, what }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -38,25 +39,32 @@ impl<'a> Reader<'a> {
         self.offset = self.bytes.len();
     }
 
-    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, Malformed> {
-        let byte = *self.bytes.get(self.offset).ok_or(Malformed { what, offset: self.offset })?;
+    /// The error about what begins here.
+    #[inline]
+    pub(crate) fn malformed(&self) -> Malformed {
+        Malformed { what: self.what, offset: self.offset }
+    }
+
+    #[inline]
+    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
+        let byte = *self.bytes.get(self.offset).ok_or(self.malformed())?;
         self.offset += 1;
         Ok(byte)
     }
 
-    pub(crate) fn bytes(&mut self, len: u64, what: &'static str) -> Result<&'a [u8], Malformed> {
-        let malformed = Malformed { what, offset: self.offset };
+    pub(crate) fn bytes(&mut self, len: u64) -> Result<&'a [u8], Malformed> {
+        let malformed = self.malformed();
         let end = usize::try_from(len).ok().and_then(|len| self.offset.checked_add(len)).ok_or(malformed.clone())?;
         let bytes = self.bytes.get(self.offset..end).ok_or(malformed)?;
         self.offset = end;
         Ok(bytes)
     }
 
-    pub(crate) fn varint(&mut self, what: &'static str) -> Result<u64, Malformed> {
-        let start = self.offset;
+    pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
+        let malformed = self.malformed();
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
-            let byte = self.byte(what)?;
+            let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
             // The tenth byte holds one bit; higher bits would be silently lost.
             if shift == 63 && bits > 1 {
@@ -67,11 +75,12 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(Malformed { what, offset: start })
+        Err(malformed)
     }
 
-    pub(crate) fn delta(&mut self, from: u64, what: &'static str) -> Result<u64, Malformed> {
-        let zigzag = self.varint(what)?;
+    #[inline]
+    pub(crate) fn delta(&mut self, from: u64) -> Result<u64, Malformed> {
+        let zigzag = self.varint()?;
         Ok(from.wrapping_add((zigzag >> 1) ^ (zigzag & 1).wrapping_neg()))
     }
 }
@@ -88,9 +97,9 @@ mod tests {
                 let mut out = Vec::new();
                 put(&mut out, to);
                 put_delta(&mut out, from, to);
-                let mut reader = Reader::new(&out);
-                assert_eq!(reader.varint("t"), Ok(to));
-                assert_eq!(reader.delta(from, "t"), Ok(to));
+                let mut reader = Reader::new(&out, "t");
+                assert_eq!(reader.varint(), Ok(to));
+                assert_eq!(reader.delta(from), Ok(to));
                 assert!(reader.is_empty());
             }
         }
@@ -98,8 +107,8 @@ mod tests {
 
     #[test]
     fn overlong_and_cut_integers_are_refused() {
-        assert!(Reader::new(&[0xff; 11]).varint("t").is_err());
-        assert!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]).varint("t").is_err());
-        assert!(Reader::new(&[0x80]).varint("t").is_err());
+        assert!(Reader::new(&[0xff; 11], "t").varint().is_err());
+        assert!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], "t").varint().is_err());
+        assert!(Reader::new(&[0x80], "t").varint().is_err());
     }
 }

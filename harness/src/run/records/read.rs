@@ -13,10 +13,8 @@ use wire::counters;
 use wire::definition::{
     self, Definition, NodeCounter, NoteKind, SpanCounter, SpanKind, TaskCounter, Transfer, TransferKind,
 };
-use wire::heap;
 use wire::sample::{self, Sample};
-use wire::slice;
-use wire::timeline;
+use wire::stream::StreamFile;
 use wire::zone::Row;
 
 use crate::profile::bounds;
@@ -134,23 +132,22 @@ impl Records {
             fs::read(&path).with_context(|| failed(&path))
         };
         let control = Control::read(&file("control")?)?;
-        // The rest of these files is only reserved space, a megabyte and more.
-        let beginning = |name: &str, word| {
-            let path = directory.join(name);
-            let bytes = control.get(word);
+        // The rest of these files is only reserved, a megabyte and more.
+        let stream = |stream: StreamFile| {
+            let path = directory.join(stream.name());
+            let bytes = control.get(stream.length());
             let mut read = Vec::new();
             let file = File::open(&path).and_then(|file| file.take(bytes).read_to_end(&mut read));
             file.with_context(|| failed(&path))?;
             ensure!(read.len() as u64 == bytes, "the plugin's records are cut short");
             Ok(read)
         };
-        let definitions = beginning("definitions", Word::DefinitionBytes)?;
-        let samples = beginning("samples", Word::SampleBytes)?;
-        let has_heap = directory.join(heap::FILE_NAME).exists();
-        let heap_events = if has_heap { beginning(heap::FILE_NAME, Word::HeapBytes)? } else { Vec::new() };
-        let has_timeline = directory.join(timeline::FILE_NAME).exists();
-        let timeline = if has_timeline { Some(beginning(timeline::FILE_NAME, Word::TimelineBytes)?) } else { None };
-        let timeline = timeline.map(|events| Timeline { events, ..Timeline::default() });
+        // One that was not asked for is not there.
+        let asked = |file: StreamFile| directory.join(file.name()).exists().then(|| stream(file)).transpose();
+        let definitions = stream(StreamFile::Definitions)?;
+        let samples = stream(StreamFile::Samples)?;
+        let heap = asked(StreamFile::Heap)?;
+        let timeline = asked(StreamFile::Timeline)?.map(|events| Timeline { events, ..Timeline::default() });
         let mut sites = Vec::new();
         let counts = file("counters")?;
 
@@ -317,7 +314,7 @@ impl Records {
         let parts = if is_cut && is_open {
             let slices = match control.get(Word::SliceBytes) {
                 0 => Vec::new(),
-                _ => beginning(slice::FILE_NAME, Word::SliceBytes)?,
+                _ => stream(StreamFile::Slices)?,
             };
             let rest = |vcpu: usize| {
                 let count = |&slot: &u32| Ok((slot, counter(slot, vcpu as u32)? as i64));
@@ -329,7 +326,7 @@ impl Records {
             Parts::default()
         };
         bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
-        let heap = has_heap.then(|| Heap { sites, events: heap_events, ..Heap::default() });
+        let heap = heap.map(|events| Heap { sites, events, ..Heap::default() });
         if let Some(heap) = &heap {
             heap.check(stacks.len(), tasks.len()).context("cannot use the plugin's records")?;
         }

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::{fs, io};
 
 use wire::refusal::Refusal;
-use wire::request::{self, Isa, Request};
+use wire::request::{self, Debug, Isa, Measure, Purpose, Request};
 
 use crate::image::targets::Targets;
 use crate::run::qemu::tricks;
-use crate::run::request::plan::Plan;
+use crate::run::request::plan::{Measurement, Plan};
 
 /// Path of the console without its extension, relative to QEMU's working directory.
 const CONSOLE: &str = "../console";
@@ -36,17 +36,60 @@ pub fn refusal(records: &Path) -> Option<Refusal> {
     Refusal::read(&bytes).ok().flatten()
 }
 
-/// The request for a plan.
+/// Builds the request of a run that is measured.
 ///
 /// # Errors
-/// When the plan has something that cannot be requested.
-pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
+/// When it cannot be asked for.
+pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Request> {
     let Plan { image, choice, options, .. } = plan;
-    let machine = &choice.machine;
-    let isa: decode::Isa = machine.isa.parse().map_err(io::Error::other)?;
-    let targets = Targets::find(isa, &image.segments, choice.load_bias, plan.functions);
+    let Measurement { functions, unwind, .. } = measurement;
+    let targets = Targets::find(isa(plan)?, &image.segments, choice.load_bias, functions);
+    let measure = Measure {
+        period_insns: Some(options.period_insns),
+        jitter_seed: options.jitter_seed,
+        for_insns: options.window.for_insns,
+        max_insns: options.window.max_insns,
+        from: measurement.from.to_vec(),
+        until: measurement.until.to_vec(),
+        spans: measurement.spans.to_vec(),
+        snapshot: plan.mcount.map(|header| header.state.clone()),
+        // One at the end of the address space may be bent by the load bias.
+        functions: functions.iter().filter(|function| function.start <= function.end).cloned().collect(),
+        loops: targets.loops,
+        pointed: targets.pointed,
+        forgetful: unwind.forgetful.clone(),
+        inlined_calls: measurement.inlined_calls.to_vec(),
+        unwind: unwind.rows.clone(),
+        max_depth: options.max_depth,
+        is_exact: options.exact,
+        has_marks: options.console_marks,
+        is_oracle: options.oracle,
+        kernel: measurement.kernel.cloned(),
+        polls: measurement.polls.to_vec(),
+        heap: measurement.heap.to_vec(),
+        events: measurement.events.to_vec(),
+        slice_insns: options.slice_insns,
+        timeline: measurement.timeline.cloned(),
+    };
+    of(plan, Purpose::Measure(Box::new(measure)))
+}
+
+/// Builds the request of a run that is debugged.
+///
+/// # Errors
+/// When it cannot be asked for.
+pub(crate) fn debug(plan: &Plan<'_>, debug: Debug) -> io::Result<Request> {
+    of(plan, Purpose::Debug(debug))
+}
+
+fn isa(plan: &Plan<'_>) -> io::Result<decode::Isa> {
+    plan.choice.machine.isa.parse().map_err(io::Error::other)
+}
+
+fn of(plan: &Plan<'_>, purpose: Purpose) -> io::Result<Request> {
+    let Plan { choice, options, .. } = plan;
     Ok(Request {
-        isa: match isa {
+        isa: match isa(plan)? {
             decode::Isa::Riscv32 => Isa::Riscv32,
             decode::Isa::Riscv64 => Isa::Riscv64,
             decode::Isa::ThumbV6m => Isa::ThumbV6m,
@@ -54,42 +97,15 @@ pub fn of(plan: &Plan<'_>) -> io::Result<Request> {
             decode::Isa::ThumbV8m => Isa::ThumbV8m,
         },
         qemu: tricks::told(plan.emulator).qemu,
-        period_insns: options.period_insns,
-        jitter_seed: options.jitter_seed,
-        for_insns: options.window.for_insns,
-        max_insns: options.window.max_insns,
         max_output_bytes: Some(options.max_output_bytes),
-        from: plan.from.to_vec(),
-        until: plan.until.to_vec(),
-        spans: plan.spans.to_vec(),
         entry: Some(choice.entry),
-        finisher: machine.finisher,
-        unshared_vcpus: machine.unshared_cpus,
+        finisher: choice.machine.finisher,
+        unshared_vcpus: choice.machine.unshared_cpus,
         memory: plan.memory(),
-        snapshot: plan.mcount.map(|header| header.state.clone()),
-        // The load bias may wrap a function at the end of the address space.
-        functions: plan.functions.iter().filter(|function| function.start <= function.end).cloned().collect(),
-        loops: targets.loops,
-        pointed: targets.pointed,
-        forgetful: plan.unwind.forgetful.clone(),
-        inlined_calls: plan.inlined_calls.to_vec(),
-        unwind: plan.unwind.rows.clone(),
-        max_depth: options.max_depth,
-        is_exact: options.exact,
-        has_marks: options.console_marks,
-        is_oracle: options.oracle,
-        is_debugged: false,
-        is_watched: false,
-        is_copied: false,
         semihosting: options.semihosting.request(),
         console: CONSOLE.to_owned(),
         input: options.input.iter().map(|input| input.step()).collect(),
-        kernel: plan.kernel.cloned(),
-        polls: plan.polls.to_vec(),
-        heap: plan.heap.to_vec(),
-        events: plan.events.to_vec(),
-        slice_insns: options.slice_insns,
-        timeline: plan.timeline.cloned(),
         chip: plan.chip.map(|chip| wire::chip::Chip { insn_shift: plan.icount_shift.into(), ..chip.wire.clone() }),
+        purpose,
     })
 }

@@ -14,7 +14,7 @@ use crate::run::contain::sandbox;
 use crate::run::request::command_line;
 use crate::run::request::options::Options;
 
-/// Everything that a run is made from.
+/// Everything that a run is made from, whatever is asked of it.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The firmware.
@@ -29,6 +29,15 @@ pub struct Plan<'a> {
     pub options: &'a Options,
     /// Binary logarithm of the virtual time per instruction, in ns.
     pub icount_shift: u8,
+    /// The in-target table, if the image has one.
+    pub mcount: Option<&'a mcount::Header>,
+    /// Functions that were made to return at once.
+    pub stubs: &'a [Stub],
+}
+
+/// Orders for a run that is measured, beyond its [`Plan`].
+#[derive(Debug)]
+pub struct Measurement<'a> {
     /// Addresses of the firmware's functions, sorted.
     pub functions: &'a [Range<u64>],
     /// Calls of inlined code, for the exact call tree.
@@ -49,12 +58,8 @@ pub struct Plan<'a> {
     pub heap: &'a [wire::heap::Allocator],
     /// Request for the timeline; None: there is none.
     pub timeline: Option<&'a wire::timeline::Wanted>,
-    /// The in-target table; None: the image has none.
-    pub mcount: Option<&'a mcount::Header>,
     /// Zones, phases and marks of the firmware, sorted by address.
     pub events: &'a [wire::zone::Event],
-    /// Functions that were replaced to return at once.
-    pub stubs: &'a [Stub],
 }
 
 impl Plan<'_> {

@@ -29,7 +29,7 @@ use crate::run::qemu::start::Start;
 use crate::run::qemu::tricks;
 use crate::run::records::read::{Progress, Records, Watch};
 use crate::run::request;
-use crate::run::request::plan::Plan;
+use crate::run::request::plan::{Measurement, Plan};
 use crate::run::store::deadline::Deadline;
 use crate::run::store::workspace::Workspace;
 use crate::run::watch::ending::{self, end, never_ran};
@@ -102,15 +102,7 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn prepare(&self, workspace: &Workspace, api: i32) -> io::Result<()> {
-        self.prepare_for(&request::of(self)?, workspace, api)
-    }
-
-    /// Writes them for another request than that of a profile.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub(crate) fn prepare_for(&self, request: &Request, workspace: &Workspace, api: i32) -> io::Result<()> {
+    pub fn prepare(&self, request: &Request, workspace: &Workspace, api: i32) -> io::Result<()> {
         fs::write(workspace.plugin(), plugin::library(api)?)?;
         fs::write(workspace.image(), self.choice.loadable_elf(self.image))?;
         request::write(request, &workspace.records())?;
@@ -144,12 +136,15 @@ impl Plan<'_> {
     /// records could not be written.
     pub fn run(
         &self,
+        measurement: &Measurement<'_>,
         workspace: &Workspace,
         deadline: &Deadline,
         glance: &mut dyn FnMut(Progress),
     ) -> Result<Outcome> {
         let api = plugin::api(self.emulator);
-        self.prepare(workspace, api).map_err(|error| match error.kind() {
+        let request = request::measure(self, measurement);
+        let prepared = request.and_then(|request| self.prepare(&request, workspace, api));
+        prepared.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => InputError::about(
                 &self.image.path,
                 format_args!("the plugin cannot be asked to run it ({error}); please report this, with the file"),
@@ -211,7 +206,8 @@ impl Plan<'_> {
         let end = ending::judged(end, &only, &records);
         // QEMU loses console output that it cannot write, without an error.
         let end = if end.is_good() && !workspace.has_room() { End::DiskFull } else { end };
-        let in_target = self.mcount.map(|header| self.in_target(header, &start, &records, &end, workspace));
+        let opens_late = !measurement.from.is_empty();
+        let in_target = self.mcount.map(|header| in_target(header, opens_late, &start, &records, &end, workspace));
         let unread_memory = start.unread().cloned();
         // Nothing was read if QEMU has another file there.
         let read_bytes = standard_input.stream_position().unwrap_or(0);
@@ -249,40 +245,6 @@ impl Plan<'_> {
             let written = plugin::library(api).and_then(|library| fs::write(workspace.plugin(), library));
             written.and_then(|()| fs::remove_file(workspace.stderr())).map_err(unwritable)?;
         }
-    }
-
-    /// Reads the table that was copied at the end of the run, or the reason why there is none.
-    fn in_target(
-        &self,
-        header: &mcount::Header,
-        start: &Start,
-        records: &Records,
-        end: &End,
-        workspace: &Workspace,
-    ) -> InTarget {
-        let snapshot = |name: &str| fs::read(workspace.records().join(name)).ok();
-        let read = || {
-            if !start.is_memory(&header.state) {
-                let Range { start, end } = header.state;
-                return Err(format!("should lie at {} to {}, where there is no memory", Hex(start), Hex(end - 1)));
-            }
-            if !self.from.is_empty() && records.control.get(Word::WindowOpen) == 0 {
-                return Err("has nothing from inside the window, which never opened".to_owned());
-            }
-            let bytes = snapshot(wire::SNAPSHOT_END).ok_or_else(|| match end {
-                End::Reset { pc: None } => "was lost as the machine was reset".to_owned(),
-                End::EmulatorFailed { .. } => "was lost as QEMU ended".to_owned(),
-                _ => "could not be copied as the run ended".to_owned(),
-            })?;
-            let table = Table::read(header, &bytes).map_err(|error| error.to_string())?;
-            if self.from.is_empty() {
-                return Ok(table);
-            }
-            let opening = snapshot(wire::SNAPSHOT_OPEN).ok_or("could not be copied as the window opened")?;
-            let opening = Table::read(header, &opening).map_err(|error| format!("{error} (as the window opened)"))?;
-            Ok(table.since(&opening))
-        };
-        read().map_or_else(InTarget::Unread, InTarget::Table)
     }
 
     /// Makes QEMU quit. First copies the memory that the plugin would copy.
@@ -399,4 +361,38 @@ impl Plan<'_> {
         // Newer versions of QEMU sleep at a `wfe`, too. The short form first: it may stand before a `wfi`.
         before([4, 2], decode::is_wfi).or_else(|| before([2, 4], decode::is_wfe)).unwrap_or(pc)
     }
+}
+
+/// Reads the table that was copied as the run ended, or says why there is none.
+fn in_target(
+    header: &mcount::Header,
+    opens_late: bool,
+    start: &Start,
+    records: &Records,
+    end: &End,
+    workspace: &Workspace,
+) -> InTarget {
+    let snapshot = |name: &str| fs::read(workspace.records().join(name)).ok();
+    let read = || {
+        if !start.is_memory(&header.state) {
+            let Range { start, end } = header.state;
+            return Err(format!("should lie at {} to {}, where there is no memory", Hex(start), Hex(end - 1)));
+        }
+        if opens_late && records.control.get(Word::WindowOpen) == 0 {
+            return Err("has nothing from inside the window, which never opened".to_owned());
+        }
+        let bytes = snapshot(wire::SNAPSHOT_END).ok_or_else(|| match end {
+            End::Reset { pc: None } => "was lost as the machine was reset".to_owned(),
+            End::EmulatorFailed { .. } => "was lost as QEMU ended".to_owned(),
+            _ => "could not be copied as the run ended".to_owned(),
+        })?;
+        let table = Table::read(header, &bytes).map_err(|error| error.to_string())?;
+        if !opens_late {
+            return Ok(table);
+        }
+        let opening = snapshot(wire::SNAPSHOT_OPEN).ok_or("could not be copied as the window opened")?;
+        let opening = Table::read(header, &opening).map_err(|error| format!("{error} (as the window opened)"))?;
+        Ok(table.since(&opening))
+    };
+    read().map_or_else(InTarget::Unread, InTarget::Table)
 }

@@ -58,17 +58,20 @@ pub struct Follow {
 impl Follow {
     /// Initial state of `vcpus` vCPUs.
     pub fn new(request: &Request, vcpus: u32, ledger: &mut Ledger<impl Counters>) -> Follow {
-        let has_timeline = request.timeline.is_some();
-        let has_contexts = !request.events.is_empty() || request.slice_insns.is_some() || has_timeline;
+        let measure = request.measure();
+        let has_timeline = measure.is_some_and(|measure| measure.timeline.is_some());
+        let has_contexts = has_timeline
+            || measure.is_some_and(|measure| !measure.events.is_empty() || measure.slice_insns.is_some());
+        let tree = Tree::new(request, vcpus);
         Follow {
+            masks: (has_timeline && tree.is_none()).then(|| Spans::uncounted(vcpus)),
             cores: (0..vcpus).map(|vcpu| Core::new(vcpu, has_contexts)).collect(),
-            tree: Tree::new(request, vcpus),
+            tree,
             tasks: Tasks::new(request, vcpus),
             polls: Polls::new(request, vcpus),
-            betweens: Betweens::new(request, vcpus, ledger),
+            betweens: Betweens::new(measure.map_or(&[], |measure| &measure.spans), vcpus, ledger),
             zones: Zones::new(request),
             has_contexts,
-            masks: (has_timeline && !request.is_exact).then(|| Spans::uncounted(vcpus)),
             device: DevicePoll::default(),
         }
     }

@@ -47,9 +47,10 @@ struct Open {
 impl Polls {
     /// No poll yet. None: the firmware has no such tasks, or a kernel whose tasks are followed instead.
     pub fn new(request: &Request, vcpus: u32) -> Option<Polls> {
-        let is_followed = !request.polls.is_empty() && request.kernel.is_none() && vcpus == 1;
+        let measure = request.measure()?;
+        let is_followed = !measure.polls.is_empty() && measure.kernel.is_none() && vcpus == 1;
         is_followed.then(|| Polls {
-            names: request.polls.iter().map(|poll| (poll.entry, poll.name.clone())).collect(),
+            names: measure.polls.iter().map(|poll| (poll.entry, poll.name.clone())).collect(),
             known: FxHashMap::default(),
             slots: Vec::new(),
             open: Vec::new(),

@@ -37,7 +37,7 @@ pub struct Reasons {
 impl Reasons {
     /// None: reasons are not asked for, or the kernel's lists are not known.
     pub(super) fn new(request: &Request, vcpus: u32) -> Option<Reasons> {
-        let waits = request.timeline.as_ref()?.waits.clone()?;
+        let waits = request.measure()?.timeline.as_ref()?.waits.clone()?;
         let lists = waits.lists.iter().copied().collect();
         Some(Reasons { waits, lists, objects: HashMap::new(), asked_by_task: vec![None; vcpus as usize] })
     }

@@ -7,7 +7,6 @@
 
 use rustc_hash::FxHashMap;
 use wire::definition::{Definition, SPAN_COUNTERS, SpanCounter, SpanKind};
-use wire::request::Request;
 use wire::timeline::What;
 
 use super::context::{Call, Core};
@@ -258,10 +257,10 @@ impl Spans {
 }
 
 impl Betweens {
-    /// Defines the spans asked for, so that the profile has them even if they never occur.
-    pub fn new(request: &Request, vcpus: u32, ledger: &mut Ledger<impl Counters>) -> Betweens {
+    /// Defines what was asked for, so that it is in the profile if it never comes.
+    pub fn new(spans: &[(Vec<u64>, Vec<u64>)], vcpus: u32, ledger: &mut Ledger<impl Counters>) -> Betweens {
         let mut list: Vec<Between> = Vec::new();
-        for (from, until) in &request.spans {
+        for (from, until) in spans {
             let same = list.iter().find(|between| (&between.from, &between.until) == (from, until));
             let slot = same.map(|between| between.slot);
             // The first addresses identify it.

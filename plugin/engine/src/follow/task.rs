@@ -61,7 +61,7 @@ impl Tasks {
     /// No task yet. None: the firmware's kernel is not known.
     pub fn new(request: &Request, vcpus: u32) -> Option<Tasks> {
         Some(Tasks {
-            kernel: request.kernel.clone()?,
+            kernel: request.measure()?.kernel.clone()?,
             live: FxHashMap::default(),
             deleted: FxHashSet::default(),
             idle: FxHashSet::default(),

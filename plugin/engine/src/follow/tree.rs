@@ -59,17 +59,18 @@ struct Moves {
 impl Tree {
     /// An empty tree; None: it is not asked for.
     pub fn new(request: &Request, vcpus: u32) -> Option<Tree> {
-        request.is_exact.then(|| Tree {
+        let measure = request.measure()?;
+        measure.is_exact.then(|| Tree {
             nodes: FxHashMap::default(),
             slots: Vec::new(),
             places: Vec::new(),
-            max_depth: request.max_depth.map_or(1, |depth| depth.max(1)) as usize,
+            max_depth: measure.max_depth.map_or(1, |depth| depth.max(1)) as usize,
             moves: (0..vcpus).map(|_| Moves::default()).collect(),
             spans: Spans::new(vcpus),
             resynchronised: 0,
-            polls: request.polls.iter().map(|poll| poll.entry).collect(),
+            polls: measure.polls.iter().map(|poll| poll.entry).collect(),
             entry: request.entry,
-            inlined_calls: request.inlined_calls.iter().map(|call| (call.return_addr, *call)).collect(),
+            inlined_calls: measure.inlined_calls.iter().map(|call| (call.return_addr, *call)).collect(),
         })
     }
 

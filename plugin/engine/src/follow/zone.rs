@@ -65,12 +65,13 @@ pub enum Happened {
 impl Zones {
     /// No zone yet. None: the image has no events.
     pub fn new(request: &Request) -> Option<Zones> {
-        (!request.events.is_empty()).then(|| Zones {
-            events: request.events.iter().map(|&event| (event.address, event)).collect(),
+        let measure = request.measure()?;
+        (!measure.events.is_empty()).then(|| Zones {
+            events: measure.events.iter().map(|&event| (event.address, event)).collect(),
             zones: FxHashMap::default(),
             marks: FxHashMap::default(),
             paths: FxHashMap::default(),
-            are_tasks_polled: request.kernel.is_none() && !request.polls.is_empty(),
+            are_tasks_polled: measure.kernel.is_none() && !measure.polls.is_empty(),
         })
     }
 

@@ -297,7 +297,7 @@ impl<V: Vcpu> Guest<V> {
             vcpu: 0,
             others: HashMap::new(),
             is_readable: true,
-            is_oracle: request.is_oracle,
+            is_oracle: request.measure().is_some_and(|measure| measure.is_oracle),
             epoch: 1,
         }
     }

@@ -14,7 +14,8 @@ use engine::ledger::Ledger;
 use engine::timeline::Timeline;
 use proptest::prelude::*;
 use wire::counters::CLOCK;
-use wire::request::{Isa, Kernel, Request};
+use wire::request::{Isa, Kernel, Measure};
+use wire::stream::StreamFile;
 use wire::timeline::{Decoder, Wanted, What};
 
 use crate::fake::{Books, Fake, config, guest, ledger, request};
@@ -141,12 +142,13 @@ impl Trace {
             delete: None,
         };
         let functions: Vec<u64> = (0..FUNCTIONS).map(entry).collect();
-        let request = Request {
+        let measure = Measure {
             functions: functions.iter().map(|&start| start..start + FUNCTION_BYTES).collect(),
             kernel: knows_tasks.then_some(kernel),
             timeline: Some(Wanted { functions, waits: None, sleep_shift: None }),
-            ..request(Isa::Riscv32)
+            ..Measure::default()
         };
+        let request = request(Isa::Riscv32, None, measure);
         let mut fake = Fake::default();
         ["sp", "ra", "fp", "t0"].into_iter().for_each(|name| fake.set(name, 0));
         let mut ledger = ledger(1);
@@ -277,7 +279,7 @@ impl Trace {
     fn check(self) -> Result<(), TestCaseError> {
         let mut told: BTreeMap<usize, Vec<What>> = BTreeMap::new();
         let mut said: BTreeMap<u32, usize> = BTreeMap::new();
-        for event in Decoder::new(&self.ledger.records().timeline) {
+        for event in Decoder::new(self.ledger.records().stream(StreamFile::Timeline)) {
             let event = event.unwrap();
             let step = (event.at_insns / STEP_INSNS) as usize - 1;
             if let What::Unwound { function } = event.what {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use wire::control::End;
 use wire::counters::{CLOCK, DUE};
 use wire::definition::Definition;
-use wire::request::{Isa, Request};
+use wire::request::{Isa, Measure, Request};
 
 use crate::fake::{Books, config, execute, ledger, request};
 
@@ -183,12 +183,13 @@ impl Plugin {
 }
 
 fn run(program: &Program) -> Outcome {
-    let mut plugin = Plugin::new(&Request {
-        period_insns: program.period_insns,
+    let measure = Measure {
+        period_insns: Some(program.period_insns),
         jitter_seed: program.jitter_seed,
         for_insns: program.for_insns,
-        ..request(Isa::Riscv32)
-    });
+        ..Measure::default()
+    };
+    let mut plugin = Plugin::new(&request(Isa::Riscv32, None, measure));
     let blocks: Vec<usize> =
         program.shapes.iter().enumerate().map(|(number, shape)| plugin.translate(number, shape)).collect();
     for &(block, exit) in &program.executions {

@@ -13,7 +13,8 @@ use proptest::test_runner::RngSeed;
 use wire::control::Word;
 use wire::counters::FIRST_DEFINED;
 use wire::definition::{Decoder, Definition};
-use wire::request::{Isa, Request, Semihosting};
+use wire::request::{Isa, Measure, Purpose, Request, Semihosting};
+use wire::stream::StreamFile;
 
 /// Number of cases for about a second; the random seed is fixed.
 pub(crate) fn config() -> ProptestConfig {
@@ -30,20 +31,22 @@ pub(crate) fn config() -> ProptestConfig {
 pub(crate) struct Books {
     vcpus: u32,
     counters: Vec<Vec<AtomicU64>>,
-    pub(crate) definitions: Vec<u8>,
-    pub(crate) heap: Vec<u8>,
-    pub(crate) timeline: Vec<u8>,
+    streams: [Vec<u8>; StreamFile::COUNT],
 }
 
 impl Books {
     fn new(vcpus: u32) -> Books {
         let row = || (0..FIRST_DEFINED).map(|_| AtomicU64::new(0)).collect();
         let counters = (0..vcpus).map(|_| row()).collect();
-        Books { vcpus, counters, definitions: Vec::new(), heap: Vec::new(), timeline: Vec::new() }
+        Books { vcpus, counters, streams: Default::default() }
+    }
+
+    pub(crate) fn stream(&self, stream: StreamFile) -> &[u8] {
+        &self.streams[stream as usize]
     }
 
     pub(crate) fn definitions(&self) -> Vec<Definition> {
-        Decoder::new(&self.definitions).map(Result::unwrap).collect()
+        Decoder::new(self.stream(StreamFile::Definitions)).map(Result::unwrap).collect()
     }
 }
 
@@ -66,26 +69,8 @@ impl Counters for Books {
         defined.for_each(|counter| counter.store(0, Ordering::Relaxed));
     }
 
-    fn define(&mut self, record: &[u8]) -> io::Result<()> {
-        self.definitions.extend(record);
-        Ok(())
-    }
-
-    fn sample(&mut self, _: &[u8], _: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn heap(&mut self, record: &[u8]) -> io::Result<()> {
-        self.heap.extend(record);
-        Ok(())
-    }
-
-    fn timeline(&mut self, record: &[u8]) -> io::Result<()> {
-        self.timeline.extend(record);
-        Ok(())
-    }
-
-    fn slice(&mut self, _: &[u8]) -> io::Result<()> {
+    fn append(&mut self, stream: StreamFile, record: &[u8]) -> io::Result<()> {
+        self.streams[stream as usize].extend(record);
         Ok(())
     }
 
@@ -190,46 +175,20 @@ pub(crate) fn guest(request: &Request, fake: Fake) -> Guest<Fake> {
     guest
 }
 
-/// The smallest request.
-pub(crate) fn request(isa: Isa) -> Request {
+/// A request to measure, which is plain in all else.
+pub(crate) fn request(isa: Isa, entry: Option<u64>, measure: Measure) -> Request {
     Request {
         isa,
         qemu: None,
-        period_insns: 1 << 40,
-        jitter_seed: None,
-        for_insns: None,
-        max_insns: None,
         max_output_bytes: None,
-        from: Vec::new(),
-        until: Vec::new(),
-        spans: Vec::new(),
-        entry: None,
+        entry,
         finisher: None,
         unshared_vcpus: 1,
         memory: Vec::new(),
-        snapshot: None,
-        functions: Vec::new(),
-        loops: Vec::new(),
-        pointed: Vec::new(),
-        forgetful: Vec::new(),
-        unwind: Vec::new(),
-        max_depth: None,
-        is_exact: false,
-        has_marks: false,
-        is_oracle: false,
-        is_debugged: false,
-        is_watched: false,
-        is_copied: false,
         semihosting: Semihosting::Off,
         console: "console".to_owned(),
         input: Vec::new(),
-        kernel: None,
-        polls: Vec::new(),
-        heap: Vec::new(),
-        events: Vec::new(),
-        slice_insns: None,
-        timeline: None,
-        inlined_calls: Vec::new(),
         chip: None,
+        purpose: Purpose::Measure(Box::new(measure)),
     }
 }

@@ -14,7 +14,7 @@ use engine::transfer::{Site, SiteKind, Transfers};
 use proptest::prelude::*;
 use wire::counters::{CLOCK, DUE, FIRST_SITE, LAST, VECTOR_MOVES};
 use wire::definition::Definition;
-use wire::request::{Isa, Request};
+use wire::request::{Isa, Measure};
 
 use crate::fake::{Books, Fake, config, execute, guest, ledger, request};
 
@@ -112,12 +112,13 @@ struct Plugin {
 impl Plugin {
     fn new(period_insns: u64) -> Plugin {
         let starts = [CALLERS[0], CALLERS[1], DIRECT, POINTED, OTHER, HANDLER, MOVER];
-        let request = Request {
-            period_insns,
+        let measure = Measure {
+            period_insns: Some(period_insns),
             functions: starts.iter().map(|&start| start..start + FUNCTION_BYTES).collect(),
             pointed: vec![POINTED],
-            ..request(Isa::Riscv32)
+            ..Measure::default()
         };
+        let request = request(Isa::Riscv32, None, measure);
         let mut fake = Fake::default();
         for (name, value) in [("priv", 3), ("mtvec", HANDLER), ("mepc", 0), ("a5", 0), ("ra", 0)] {
             fake.set(name, value);

@@ -11,7 +11,7 @@ use engine::code::Code;
 use engine::follow::context::Core;
 use engine::stack::Stacks;
 use wire::definition::FrameKind;
-use wire::request::{Isa, Request};
+use wire::request::{Isa, Measure, Request};
 use wire::unwind::{self, Row};
 
 use crate::fake::{Fake, guest, ledger, request};
@@ -104,15 +104,15 @@ impl Dump {
 
     /// Walks the stack; one line for each frame.
     fn walk(&self) -> String {
-        let request = Request {
-            entry: self.entry,
-            memory: self.memory.iter().map(|(at, bytes)| *at..at + bytes.len() as u64).collect(),
+        let measure = Measure {
             functions: self.functions.iter().map(|(range, _)| range.clone()).collect(),
             forgetful: self.forgetful.clone(),
             unwind: self.rows.clone(),
             max_depth: Some(64),
-            ..request(self.isa())
+            ..Measure::default()
         };
+        let memory = self.memory.iter().map(|(at, bytes)| *at..at + bytes.len() as u64).collect();
+        let request = Request { memory, ..request(self.isa(), self.entry, measure) };
         let mut fake = Fake { memory: self.memory.clone(), ..Fake::default() };
         self.registers.iter().for_each(|(name, value)| fake.set(name, *value));
         let mut guest = guest(&request, fake);
@@ -181,6 +181,7 @@ fn record() {
     let name = std::env::var("RECORD").unwrap();
     let text = |file: &str| fs::read_to_string(work.join(file)).unwrap();
     let request = Request::read(&fs::read(work.join("request")).unwrap()).unwrap();
+    let measure = request.measure().expect("`../stacks/record` measures");
     let mut dump = Dump { entry: request.entry, ..Dump::default() };
     dump.isa = ISAS.into_iter().find(|(_, isa)| *isa == request.isa).unwrap().0.to_owned();
     for line in text("gdb").lines() {
@@ -213,18 +214,18 @@ fn record() {
             Some((number(at) & !1, name.replace(' ', "")))
         })
         .collect();
-    for function in request.functions.iter().filter(|function| is_meant(function)) {
+    for function in measure.functions.iter().filter(|function| is_meant(function)) {
         let name = names.get(&function.start).cloned().unwrap_or_else(|| format!("{:#x}", function.start));
         dump.functions.push((function.clone(), name));
     }
     let is_in = |at: u64| dump.functions.iter().any(|(function, _)| function.contains(&at));
-    dump.forgetful = request.forgetful.iter().copied().filter(|&entry| is_in(entry)).collect();
-    // A row holds up to the next row, even past the start of a function.
-    let ends = request.unwind.iter().skip(1).map(|next| next.pc).chain([u64::MAX]);
+    dump.forgetful = measure.forgetful.iter().copied().filter(|&entry| is_in(entry)).collect();
+    // A row holds until the next one, also over the start of a function.
+    let ends = measure.unwind.iter().skip(1).map(|next| next.pc).chain([u64::MAX]);
     let holds = |row: &Row, end: u64| {
         dump.functions.iter().any(|(function, _)| row.pc <= function.end && function.start < end)
     };
-    dump.rows = request.unwind.iter().zip(ends).filter(|&(row, end)| holds(row, end)).map(|(row, _)| *row).collect();
+    dump.rows = measure.unwind.iter().zip(ends).filter(|&(row, end)| holds(row, end)).map(|(row, _)| *row).collect();
     let code = code(&text("code.hex"));
     for at in &candidates {
         let held = code.iter().find_map(|(start, bytes)| {
