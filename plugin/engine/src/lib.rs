@@ -12,6 +12,7 @@
 //! | [`follow`] | what executes: tasks, exceptions, functions, and spans of them |
 //! | [`prediction`] [`transfer`] [`recall`] [`stack`] [`heap`] [`marks`] [`timeline`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 pub mod block;
 pub mod clock;

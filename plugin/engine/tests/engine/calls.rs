@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use engine::code::Code;
-use engine::follow::context::{Active, Core, Path};
-use engine::follow::nest::Nest;
+use engine::follow::context::Core;
 use engine::guest::Guest;
 use engine::ledger::Ledger;
 use engine::timeline::Timeline;
@@ -18,13 +17,7 @@ use wire::request::{Isa, Kernel, Request};
 use wire::timeline::{Decoder, Wanted, What};
 
 use crate::fake::{Books, Fake, config, guest, ledger, request};
-
-const FUNCTIONS: u32 = 5;
-const FUNCTION_BYTES: u64 = 0x100;
-
-/// Instructions that the clock goes on by with each step. They are more than the one that an instruction which is
-/// executed again may have.
-const STEP_INSNS: u64 = 10;
+use crate::shadow::{FUNCTION_BYTES, FUNCTIONS, Frame, STEP_INSNS, Stack, entry, exception};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -58,47 +51,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..3usize).prop_map(|task| Step::Delete { task }),
     ];
     prop::collection::vec(step, 1..200)
-}
-
-/// First address of a function.
-fn entry(function: u32) -> u64 {
-    0x1000 + FUNCTION_BYTES * u64::from(function)
-}
-
-/// Bytes that a function takes off the stack: down to as little as a link register and one more.
-fn frame_bytes(function: u32) -> u64 {
-    8 * (1 + u64::from(function))
-}
-
-/// A frame: the functions that followed each other by tail calls in it.
-#[derive(Clone, Debug)]
-struct Frame {
-    functions: Vec<u32>,
-    sp: u64,
-    return_addr: u64,
-}
-
-/// A stack of a context.
-#[derive(Clone, Debug)]
-struct Stack {
-    /// The stack pointer of what is below all calls, and the code that is.
-    base_sp: u64,
-    root: u64,
-    frames: Vec<Frame>,
-}
-
-impl Stack {
-    fn new(base_sp: u64, root: u64) -> Stack {
-        Stack { base_sp, root, frames: Vec::new() }
-    }
-
-    /// The stack pointer with which the innermost function calls, and where it begins.
-    fn here(&self) -> (u64, u64) {
-        self.frames.last().map_or((self.base_sp, self.root), |frame| {
-            let function = frame.functions[frame.functions.len() - 1];
-            (frame.sp - frame_bytes(function), entry(function))
-        })
-    }
 }
 
 /// Expectations of a step: functions that are called and that return. Beside them, of each function, how many have
@@ -242,17 +194,7 @@ impl Trace {
                 let number = 16 + self.exceptions.len() as u64;
                 let (sp, _) = self.stack().here();
                 self.exceptions.push(Stack::new(sp - 64, 0x9000 + 0x100 * number));
-                self.core.exceptions.push(Active {
-                    number,
-                    handler: 0x9000,
-                    entry_sp: sp - 64,
-                    interrupted: None,
-                    began_at: self.ledger.insns(0),
-                    path: Path::default(),
-                    nest: Nest::default(),
-                    node: 0,
-                    is_preempted: false,
-                });
+                self.core.exceptions.push(exception(number, sp - 64, self.ledger.insns(0)));
                 Vec::new()
             }
             Step::Leave => {

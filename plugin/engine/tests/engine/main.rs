@@ -3,5 +3,7 @@
 mod calls;
 mod counting;
 mod fake;
+mod polls;
 mod predictions;
+mod shadow;
 mod stacks;
