@@ -7,3 +7,4 @@ mod polls;
 mod predictions;
 mod shadow;
 mod stacks;
+mod zones;
