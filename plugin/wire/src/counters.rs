@@ -75,7 +75,7 @@ pub const FAULTED: u32 = 17;
 /// Slot that counts how often the trap vector has been changed.
 pub const VECTOR_MOVES: u32 = 18;
 
-/// First slot that a [`crate::definition`] may define. Saved profiles hold it: the numbers between are free for others.
+/// First slot that a [`crate::definition`] may define. Saved profiles hold it, so it stays; slot 19 is free.
 pub const FIRST_DEFINED: u32 = 20;
 
 /// Clock value that the next event (a sample, a limit) is set at; a block compares against it. The value is small,
