@@ -28,7 +28,7 @@ enum Step {
     Loop,
     /// It returns.
     Return,
-    /// What has polled calls something else, which returns.
+    /// The innermost function calls something else, which returns.
     Pass,
     /// It leaves some of its callers' frames at once.
     Longjmp { frames: usize },
@@ -111,7 +111,7 @@ impl Trace {
         self.contexts.last_mut().unwrap()
     }
 
-    /// What has been polled goes on; exceptions that are over have none.
+    /// The innermost poll goes on, of the contexts that are not over.
     fn go_on(&mut self) {
         self.running = self.contexts.iter().rev().find_map(|context| context.seen).map(|(task, ..)| task);
     }

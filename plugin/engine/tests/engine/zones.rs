@@ -73,7 +73,7 @@ impl Context {
     }
 }
 
-/// Of one zone: how often it ended, its instructions, and how often it was left without an end.
+/// Ends of a zone, its instructions, and how often it was left without an end.
 type Counts = (u64, u64, u64);
 
 struct Trace {
