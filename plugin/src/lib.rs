@@ -50,6 +50,7 @@
 //! | [`debug`] | a debugger's view: the run held at an instruction, and asked |
 //! | [`state`] | the parts put together, and their reaction to due events |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
+#![warn(clippy::too_many_lines)]
 
 mod debug;
 mod errors;

@@ -273,30 +273,7 @@ pub(crate) fn look(
             Some(Call::Ends(End::Denied, operation.into()))
         }
         SYS_OPEN | SYS_REMOVE | SYS_RENAME if served != Semihosting::Unchecked => {
-            let second = (operation == SYS_RENAME).then(|| text(argument, 2, guest));
-            let paths = [Some(text(argument, 0, guest)), second];
-            // QEMU has no switch to refuse it, so the run ends before the call. A path that cannot be read as a whole
-            // may be harmful.
-            let is_served = |path: &Text| {
-                let is_ours = operation == SYS_OPEN && is_no_file(&path.bytes);
-                path.is_whole && (is_ours || served == Semihosting::Scratch && stays_inside(&path.bytes))
-            };
-            if let Some(outside) = paths.iter().flatten().find(|path| !is_served(path)) {
-                note(if outside.is_whole { NoteKind::Denied } else { NoteKind::Unread }, outside.shown());
-                return Some(Call::Ends(End::Denied, operation.into()));
-            }
-            if operation != SYS_OPEN {
-                return Some(Call::Writes(Written::Nameless));
-            }
-            match (&paths[0], field(argument, 1, guest)) {
-                (Some(path), Some(mode)) if path.bytes == CONSOLE => handles.open_console(mode),
-                (Some(path), Some(mode)) if path.bytes == FEATURES => handles.open_features(mode),
-                _ => {
-                    handles.open_other();
-                    return Some(Call::Writes(Written::File));
-                }
-            }
-            None
+            names_file(operation, argument, served, guest, handles, note)
         }
         SYS_OPEN => {
             handles.open_other();
@@ -308,6 +285,41 @@ pub(crate) fn look(
         // QEMU would abort at an unknown call.
         _ => Some(Call::Ends(End::UnknownCall, operation.into())),
     }
+}
+
+/// A call that names files, where not every one may be named. QEMU has no switch that would refuse it, so the run ends
+/// before it happens.
+fn names_file(
+    operation: u32,
+    argument: u64,
+    served: Semihosting,
+    guest: &mut Guest,
+    handles: &mut Handles,
+    mut note: impl FnMut(NoteKind, String),
+) -> Option<Call> {
+    let second = (operation == SYS_RENAME).then(|| text(argument, 2, guest));
+    let paths = [Some(text(argument, 0, guest)), second];
+    // What cannot be read as a whole cannot be known to be harmless.
+    let is_served = |path: &Text| {
+        let is_ours = operation == SYS_OPEN && is_no_file(&path.bytes);
+        path.is_whole && (is_ours || served == Semihosting::Scratch && stays_inside(&path.bytes))
+    };
+    if let Some(outside) = paths.iter().flatten().find(|path| !is_served(path)) {
+        note(if outside.is_whole { NoteKind::Denied } else { NoteKind::Unread }, outside.shown());
+        return Some(Call::Ends(End::Denied, operation.into()));
+    }
+    if operation != SYS_OPEN {
+        return Some(Call::Writes(Written::Nameless));
+    }
+    match (&paths[0], field(argument, 1, guest)) {
+        (Some(path), Some(mode)) if path.bytes == CONSOLE => handles.open_console(mode),
+        (Some(path), Some(mode)) if path.bytes == FEATURES => handles.open_features(mode),
+        _ => {
+            handles.open_other();
+            return Some(Call::Writes(Written::File));
+        }
+    }
+    None
 }
 
 /// The `index`-th word of an argument block.

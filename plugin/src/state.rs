@@ -171,17 +171,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
-    let is_noted = request.chip.is_some() && measure.is_some();
-    let unmodelled = is_noted.then(|| Unmodelled::create(directory)).transpose()?;
-    if let Some(chip) = request.chip.clone() {
-        let directory = directory.to_owned();
-        let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
-        let bites: Box<dyn Fn(u64) + Send> = match &unmodelled {
-            Some(unmodelled) => Box::new(unmodelled.on_bite()),
-            None => Box::new(|_| ()),
-        };
-        qemu::complete_chip(chip, refuse_chip, bites).map_err(|missing| Refused(Refusal::Chip, missing))?;
-    }
+    let unmodelled = complete_chip(&request, directory, refuse)?;
     let mut state = State {
         guest,
         code: Code::new(&request),
@@ -236,6 +226,25 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         state.open_window();
     }
     STATE.set(Mutex::new(state)).map_err(|_| io::Error::other("installed twice").into())
+}
+
+/// Makes the machine the chip that the request has, where it has one. Some: what notes the accesses that the chip's file
+/// does not model.
+fn complete_chip(
+    request: &Request,
+    directory: &str,
+    refuse: fn(&str, Refused),
+) -> Result<Option<Unmodelled>, Refused> {
+    let Some(chip) = request.chip.clone() else { return Ok(None) };
+    let unmodelled = request.measure().map(|_| Unmodelled::create(directory)).transpose()?;
+    let bites: Box<dyn Fn(u64) + Send> = match &unmodelled {
+        Some(unmodelled) => Box::new(unmodelled.on_bite()),
+        None => Box::new(|_| ()),
+    };
+    let directory = directory.to_owned();
+    let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
+    qemu::complete_chip(chip, refuse_chip, bites).map_err(|missing| Refused(Refusal::Chip, missing))?;
+    Ok(unmodelled)
 }
 
 /// Locks the state for one callback.

@@ -7,11 +7,11 @@
 use decode::{Flow, decode};
 use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress, wait_id};
 use engine::code::Code;
-use engine::follow::arrival;
+use engine::follow::{Follow, arrival};
 use engine::prediction::{Check, Prediction};
 use engine::transfer::{Site, SiteKind};
 use wire::counters::{
-    ASLEEP, CLOCK, DUE, EXCEPTIONS, FAULTED, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, POLLED, STACK_SET,
+    ASLEEP, CLOCK, DUE, EXCEPTIONS, FAULTED, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, STACK_SET,
     VECTOR_MOVES, here,
 };
 use wire::definition::{Transfer, TransferKind};
@@ -199,8 +199,6 @@ struct Planned {
     in_exception: bool,
     /// Whether a block ends here for any start of the block and any cause that cuts others short.
     ends_block: bool,
-    /// Whether a callback at it reads the clock.
-    looks_at_clock: bool,
 }
 
 /// Hook for each block that QEMU translates.
@@ -289,8 +287,18 @@ fn is_counted_whole(state: &State, plan: &[Planned], parts: usize) -> bool {
         && parts > 1
         && plan.last().is_some_and(|last| last.ends_block)
         && !plan.iter().skip(1).any(|insn| insn.bound)
-        && !plan.iter().any(|insn| insn.looks_at_clock)
+        && !plan.iter().any(|insn| looks_at_clock(insn, &state.follow))
         && progress(state.blocks.count(), parts).is_some()
+}
+
+/// Whether a callback at an instruction looks at the clock.
+fn looks_at_clock(insn: &Planned, follow: &Follow) -> bool {
+    let by_task = follow.tasks.as_ref().is_some_and(|tasks| {
+        tasks.deletes_at(insn.pc)
+            || (insn.may_store && tasks.may_switch_at(insn.pc))
+            || (insn.sets_sp && tasks.waits_for_first())
+    });
+    insn.calls_host || insn.changes_mask || insn.wait || insn.event_wait || insn.event || by_task
 }
 
 /// Cell of a counter, valid for this translation.
@@ -308,6 +316,22 @@ fn predict(state: &mut State, block: usize, pc: u64) -> Option<usize> {
     let epoch = guest.epoch_without_exception(pc)?;
     let (site, slot) = transfers.arriving_call(counting.translating, pc, ledger)?;
     Some(predictions.number(Prediction { block, epoch, site, slot }))
+}
+
+/// The counter of the calls that are to return to a block, by one of those that watch calls; None: no call may, or none is
+/// watched.
+fn awaited(state: &mut State, by: AtBlock, pc: u64) -> Option<u32> {
+    let State { guest, code, ledger, follow, heap, timeline, .. } = state;
+    let mut may_return = || code.is_return_address(pc, guest);
+    match by {
+        AtBlock::Polled => Some(follow.polls.as_mut().filter(|_| may_return())?.awaited_at(pc, ledger)),
+        AtBlock::Allocated => Some(heap.as_mut().filter(|_| may_return())?.awaited_at(pc, ledger)),
+        AtBlock::Returned => {
+            let timeline = timeline.as_mut().filter(|timeline| timeline.traces() && may_return())?;
+            Some(timeline.awaited_at(pc, ledger))
+        }
+        _ => None,
+    }
 }
 
 fn register_at_block(
@@ -334,9 +358,8 @@ fn register_at_block(
             }
         }
         AtBlock::Polled => {
-            let pc = plan[0].pc;
-            if state.follow.polls.is_some() && state.code.is_return_address(pc, &mut state.guest) {
-                qemu_block.call_if::<OnPolled>(cell(state, POLLED), pc, insn_id(block, 0));
+            if let Some(awaited) = awaited(state, what, plan[0].pc) {
+                qemu_block.call_when_at_least::<OnPolled>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
         AtBlock::Poll => {
@@ -345,20 +368,12 @@ fn register_at_block(
             }
         }
         AtBlock::Allocated => {
-            let State { guest, code, ledger, heap, .. } = state;
-            let Some(heap) = heap else { return };
-            let pc = plan[0].pc;
-            if code.is_return_address(pc, guest) {
-                let awaited = heap.awaited_at(pc, ledger);
+            if let Some(awaited) = awaited(state, what, plan[0].pc) {
                 qemu_block.call_when_at_least::<OnAllocated>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
         AtBlock::Returned => {
-            let State { guest, code, ledger, timeline, .. } = state;
-            let Some(timeline) = timeline.as_mut().filter(|timeline| timeline.traces()) else { return };
-            let pc = plan[0].pc;
-            if code.is_return_address(pc, guest) {
-                let awaited = timeline.awaited_at(pc, ledger);
+            if let Some(awaited) = awaited(state, what, plan[0].pc) {
                 qemu_block.call_when_at_least::<OnTracedReturn>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
@@ -428,8 +443,10 @@ fn register_step(state: &State, step: Step, insn: &Insn<'_>) {
     }
 }
 
+/// Registers what comes before the instruction has started: what the one before it has done, where it may lead, and what
+/// begins or ends with it.
 fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
-    let &At { ref insn, planned, before, count, id, is_last, .. } = at;
+    let &At { ref insn, planned, before, id, .. } = at;
     let pc = planned.pc;
     let is_exact = state.follow.tree.is_some();
     match what {
@@ -490,16 +507,25 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         }
         AtInsn::Until if planned.between.1 => insn.call::<OnUntil>(id),
         AtInsn::Bound if state.clock.is_bound(pc) => insn.call::<OnBound>(id),
-        AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(pc as usize),
         AtInsn::From if planned.between.0 => insn.call::<OnFrom>(id),
         AtInsn::Traced if planned.traced => insn.call::<OnTraced>(id),
         AtInsn::Allocator if planned.allocator => insn.call::<OnAllocator>(id),
         AtInsn::Zone if planned.zone && !state.counting.is_debugged => insn.call::<OnZone>(id),
+        AtInsn::Event if planned.event && !state.counting.is_debugged => insn.call::<OnEvent>(id),
+        _ => register_started(state, what, at),
+    }
+}
+
+/// Registers what comes once the instruction has started, its count first.
+fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
+    let &At { ref insn, planned, count, id, is_last, .. } = at;
+    match what {
         AtInsn::Count => {
             if let Some(count) = count {
                 register_count(state, count, at);
             }
         }
+        AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(planned.pc as usize),
         AtInsn::Transfer if !state.counting.is_debugged => {
             if let Some(site) = &planned.site {
                 register_transfer(state, site, insn, planned.may_return_from_exception);
@@ -513,8 +539,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
         }
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(wait_id(id, planned.event_wait)),
-        AtInsn::Event | AtInsn::EventWait if state.counting.is_debugged => {}
-        AtInsn::Event if planned.event => insn.call::<OnEvent>(id),
+        AtInsn::EventWait if state.counting.is_debugged => {}
         // While it would sleep anyway, the turns of its loop cost no callback.
         AtInsn::EventWait if planned.event_wait => insn.call_unless::<OnEventWait>(cell(state, ASLEEP), 1, id),
         // Under icount QEMU executes a device access as its block's last instruction, so a store
@@ -573,112 +598,101 @@ fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: b
     }
 }
 
+/// What a block's instructions so far say of the next one.
+#[derive(Default)]
+struct SoFar {
+    /// So many more are conditional: they are in a Thumb IT block.
+    conditional: u8,
+    /// The stack pointer has been moved.
+    has_moved_sp: bool,
+    /// The function of the last one; None: there is none before.
+    function: Option<Option<u64>>,
+    /// Register and value of an `auipc`, which the last one is.
+    upper: Option<(u8, u64)>,
+}
+
 fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
-    let State { guest, code, ledger, clock, counting, follow, heap, timeline, semihosting, .. } = state;
-    let (isa, exact) = (guest.isa, follow.tree.is_some());
-    let follows_masks = follow.masks().is_some();
-    let it_blocks = &mut counting.it_blocks;
+    let first = block.insns().next().map(|insn| insn.pc());
+    let conditional = first.and_then(|pc| state.counting.it_blocks.get(&pc).copied()).unwrap_or(0);
+    let mut so_far = SoFar { conditional, ..SoFar::default() };
     let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
-    let mut conditional = block.insns().next().and_then(|insn| it_blocks.get(&insn.pc()).copied()).unwrap_or(0);
-    let mut sp_moved = false;
-    let mut last_here = None;
-    let mut upper: Option<(u8, u64)> = None;
-    for insn in block.insns() {
-        let pc = insn.pc();
-        let (bytes, len) = insn.bytes();
-        let bytes = &bytes[..len];
-        let decoded = decode(isa, pc, bytes);
-        let mut flow = decoded.flow;
-        // auipc + jalr is how RISC-V calls far.
-        if let Some(upper) = upper.take() {
-            flow = flow.after_upper(isa, upper);
-        }
-        upper = decode::auipc(isa, pc, bytes);
-        sp_moved |= decode::moves_sp(isa, bytes) || decode::sets_sp(isa, bytes);
-        let is_elsewhere = last_here.replace(code.function_of(pc)).is_some_and(|last| last != code.function_of(pc));
-        let next = pc + u64::from(decoded.len_bytes);
-        let (transfer, site) = transfer(pc, next, flow, conditional > 0, code);
-        let between = follow.betweens.bounds(pc);
-        let zone = follow.zones.as_ref().is_some_and(|zones| zones.is_event(pc));
-        if conditional > 0 {
-            it_blocks.insert(pc, conditional);
-            conditional -= 1;
-        } else if let Flow::It { count } = flow {
-            conditional = count;
-        }
-        let calls_host = *semihosting != Semihosting::Off && guest.is_semihosting(&insn);
-        let allocator = heap.as_ref().is_some_and(|heap| heap.begins_at(pc));
-        let traced = timeline.as_ref().is_some_and(|timeline| timeline.traces_at(pc));
-        if let (Some(timeline), Flow::Jump { target } | Flow::Branch { target }) = (timeline.as_mut(), flow)
-            && code.function_of(pc) == Some(target)
-        {
-            timeline.loops_to(target, ledger);
-        }
-        let changes_mask = follows_masks && decode::changes_mask(isa, bytes);
-        let may_store = decoded.may_leave && decoded.flow == Flow::Next;
-        plan.push(Planned {
-            pc,
-            size: decoded.len_bytes,
-            ends_segment: decoded.may_leave || !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
-            bound: clock.is_bound(pc)
-                || between != (false, false)
-                || allocator
-                || traced
-                || zone
-                || (exact && is_elsewhere)
-                || decode::is_sev(isa, bytes),
-            transfer,
-            site,
-            calls_host,
-            wait: decode::is_wfi(isa, bytes) || (decode::is_wfe(isa, bytes) && qemu::wfe_sleeps()),
-            event_wait: decode::is_wfe(isa, bytes),
-            event: decode::is_sev(isa, bytes),
-            trap_return: decode::is_trap_return(isa, bytes),
-            here: here(code.function_of(pc)),
-            leaves_function: matches!(decoded.flow, Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump),
-            leaves_activation: match flow {
-                Flow::Return => true,
-                Flow::IndirectJump { .. } | Flow::ComputedJump => sp_moved || decode::is_exchange(isa, bytes),
-                _ => false,
-            },
-            sets_sp: decode::sets_sp(isa, bytes),
-            link: flow.is_call().then(|| arrival::link(next, decode::links_to_t0(isa, bytes))),
-            crossing: match flow {
-                Flow::Jump { target } | Flow::Branch { target }
-                    if exact && !code.is_entry(target) && code.function_of(target) != code.function_of(pc) =>
-                {
-                    Some(target)
-                }
-                _ => None,
-            },
-            moves_sp: exact && decode::moves_sp(isa, bytes),
-            changes_mask,
-            between,
-            allocator,
-            traced,
-            zone,
-            may_store,
-            moves_vector: decode::moves_trap_vector(isa, bytes),
-            // QEMU translates the same code separately for exceptions and outside of them.
-            may_return_from_exception: decode::is_exchange(isa, bytes) && guest.is_in_exception(),
-            in_exception: follow.has_contexts && guest.is_in_exception(),
-            ends_block: !matches!(decoded.flow, Flow::Next | Flow::It { .. }),
-            looks_at_clock: calls_host
-                || changes_mask
-                || decode::is_wfi(isa, bytes)
-                || decode::is_wfe(isa, bytes)
-                || decode::is_sev(isa, bytes)
-                || follow.tasks.as_ref().is_some_and(|tasks| {
-                    tasks.deletes_at(pc)
-                        || (may_store && tasks.may_switch_at(pc))
-                        || (tasks.waits_for_first() && decode::sets_sp(isa, bytes))
-                }),
-        });
-    }
-    if let (Some(last), 1..) = (plan.last(), conditional) {
-        it_blocks.insert(last.pc + u64::from(last.size), conditional);
+    plan.extend(block.insns().map(|insn| plan_insn(state, &insn, &mut so_far)));
+    if let (Some(last), 1..) = (plan.last(), so_far.conditional) {
+        state.counting.it_blocks.insert(last.pc + u64::from(last.size), so_far.conditional);
     }
     plan
+}
+
+fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned {
+    let calls_host = state.semihosting != Semihosting::Off && state.guest.is_semihosting(insn);
+    let State { guest, code, ledger, clock, counting, follow, heap, timeline, .. } = state;
+    let (isa, exact, pc) = (guest.isa, follow.tree.is_some(), insn.pc());
+    let (bytes, len) = insn.bytes();
+    let bytes = &bytes[..len];
+    let decoded = decode(isa, pc, bytes);
+    // auipc + jalr is how RISC-V calls far.
+    let flow = so_far.upper.take().map_or(decoded.flow, |upper| decoded.flow.after_upper(isa, upper));
+    so_far.upper = decode::auipc(isa, pc, bytes);
+    so_far.has_moved_sp |= decode::moves_sp(isa, bytes) || decode::sets_sp(isa, bytes);
+    let function = code.function_of(pc);
+    let is_elsewhere = so_far.function.replace(function).is_some_and(|last| last != function);
+    let next = pc + u64::from(decoded.len_bytes);
+    let (transfer, site) = transfer(pc, next, flow, so_far.conditional > 0, code);
+    if so_far.conditional > 0 {
+        counting.it_blocks.insert(pc, so_far.conditional);
+        so_far.conditional -= 1;
+    } else if let Flow::It { count } = flow {
+        so_far.conditional = count;
+    }
+    let target = match flow {
+        Flow::Jump { target } | Flow::Branch { target } => Some(target),
+        _ => None,
+    };
+    if let (Some(timeline), Some(target)) = (timeline.as_mut(), target.filter(|&target| function == Some(target))) {
+        timeline.loops_to(target, ledger);
+    }
+    let between = follow.betweens.bounds(pc);
+    let zone = follow.zones.as_ref().is_some_and(|zones| zones.is_event(pc));
+    let allocator = heap.as_ref().is_some_and(|heap| heap.begins_at(pc));
+    let traced = timeline.as_ref().is_some_and(|timeline| timeline.traces_at(pc));
+    let names = between != (false, false) || allocator || traced || zone;
+    let may_go_elsewhere = !matches!(decoded.flow, Flow::Next | Flow::It { .. });
+    let crosses = |&target: &u64| exact && !code.is_entry(target) && code.function_of(target) != function;
+    Planned {
+        pc,
+        size: decoded.len_bytes,
+        ends_segment: decoded.may_leave || may_go_elsewhere,
+        bound: clock.is_bound(pc) || names || (exact && is_elsewhere) || decode::is_sev(isa, bytes),
+        transfer,
+        site,
+        calls_host,
+        wait: decode::is_wfi(isa, bytes) || (decode::is_wfe(isa, bytes) && qemu::wfe_sleeps()),
+        event_wait: decode::is_wfe(isa, bytes),
+        event: decode::is_sev(isa, bytes),
+        trap_return: decode::is_trap_return(isa, bytes),
+        here: here(function),
+        leaves_function: matches!(decoded.flow, Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump),
+        leaves_activation: match flow {
+            Flow::Return => true,
+            Flow::IndirectJump { .. } | Flow::ComputedJump => so_far.has_moved_sp || decode::is_exchange(isa, bytes),
+            _ => false,
+        },
+        sets_sp: decode::sets_sp(isa, bytes),
+        link: flow.is_call().then(|| arrival::link(next, decode::links_to_t0(isa, bytes))),
+        crossing: target.filter(crosses),
+        moves_sp: exact && decode::moves_sp(isa, bytes),
+        changes_mask: follow.masks().is_some() && decode::changes_mask(isa, bytes),
+        between,
+        allocator,
+        traced,
+        zone,
+        may_store: decoded.may_leave && decoded.flow == Flow::Next,
+        moves_vector: decode::moves_trap_vector(isa, bytes),
+        // QEMU translates for exceptions and outside of them apart.
+        may_return_from_exception: decode::is_exchange(isa, bytes) && guest.is_in_exception(),
+        in_exception: follow.has_contexts && guest.is_in_exception(),
+        ends_block: may_go_elsewhere,
+    }
 }
 
 /// Classifies a transfer of control: counting its executions suffices (Transfer), or the next block must tell its

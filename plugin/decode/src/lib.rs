@@ -11,6 +11,7 @@
 //!
 //! Both architectures are little-endian here, as QEMU's RISC-V and M-profile machines are.
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 mod riscv;
 mod thumb;

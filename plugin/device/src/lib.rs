@@ -10,6 +10,7 @@
 //! | `counter` | a counter's value and crossings, computed from the time that has passed |
 //! | `clock` | frequencies, from the firmware's own settings |
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 mod clock;
 mod counter;

@@ -10,6 +10,8 @@
 //! on, and generated code may not know which one executes it: so all check the returns of calls of any. Their time is
 //! the sum of all vCPUs' instructions, in the order of their turns.
 
+use std::cmp::Reverse;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::definition::{Definition, FrameKind};
 use wire::heap::{Allocator, Argument, Event, What};
@@ -95,6 +97,75 @@ impl<V: Vcpu, C: Counters> Walk<'_, V, C> {
     }
 }
 
+/// A call at its function's first instruction.
+struct New<'a, V: Vcpu, C> {
+    call: Call,
+    context: Context,
+    walk: Walk<'a, V, C>,
+    /// Its stack; None: nothing has asked for it yet.
+    stack: Option<Taken>,
+}
+
+impl<'a, V: Vcpu, C: Counters> New<'a, V, C> {
+    fn at(pc: u64, walk: Walk<'a, V, C>) -> New<'a, V, C> {
+        let context = walk.guest.context(pc);
+        let return_addr = walk.guest.code_address(context.return_addr);
+        let (place, began_insns) = (Place::of(walk.core), walk.ledger.insns(walk.core.vcpu));
+        let call = Call { place, entry: pc, sp: context.sp, return_addr, began_insns };
+        New { call, context, walk, stack: None }
+    }
+
+    fn stack(&mut self) -> &Taken {
+        self.stack.get_or_insert_with(|| self.walk.take(self.context))
+    }
+
+    /// Where its stack begins; 0: that is not known.
+    fn root_sp(&mut self) -> u64 {
+        self.stack();
+        self.stack.as_ref().and_then(|stack| self.walk.stacks.root_sp(stack)).unwrap_or(0)
+    }
+
+    /// Whether a call that is under way on its stack made it.
+    fn is_within(&mut self, open: &Call) -> bool {
+        let Call { sp, return_addr, .. } = self.call;
+        if open.sp == sp {
+            // By a tail call.
+            return open.return_addr == return_addr;
+        }
+        sp < open.sp && (is_called_by(open, return_addr, self.walk.code) || self.shows(open.return_addr))
+    }
+
+    /// Whether its stack has a call that returns there, see [`shows`].
+    fn shows(&mut self, return_addr: u64) -> bool {
+        self.stack();
+        let frames = self.stack.as_ref().map_or(&[][..], |stack| self.walk.stacks.frames(stack));
+        shows(frames, self.call.return_addr, return_addr)
+    }
+}
+
+/// The calls that may share a new one's stack.
+struct Mates {
+    /// Threads of a kernel that is not known are told apart by their stacks, of which no two are in one place.
+    are_threads: bool,
+    place: Place,
+    vcpu: u32,
+}
+
+impl Mates {
+    fn of(new: &Call, is_kernel_unknown: bool, vcpu: u32) -> Mates {
+        let are_threads = is_kernel_unknown && matches!(new.place, Place::Thread { .. });
+        Mates { are_threads, place: new.place, vcpu }
+    }
+
+    fn have(&self, other: &Call) -> bool {
+        if self.are_threads {
+            matches!(other.place, Place::Thread { .. }) && other.place.may_be_on(self.vcpu)
+        } else {
+            other.place == self.place
+        }
+    }
+}
+
 impl Heap {
     /// No calls yet. None: the heap is not followed.
     pub fn new(request: &Request) -> Option<Heap> {
@@ -124,102 +195,79 @@ impl Heap {
         self.events.drain(..)
     }
 
-    /// Handles the first instruction of an allocation function, before it is counted.
-    pub fn enter<V: Vcpu, C: Counters>(&mut self, pc: u64, mut walk: Walk<'_, V, C>) {
+    /// At the first instruction of such a function, before it is counted.
+    pub fn enter<V: Vcpu, C: Counters>(&mut self, pc: u64, walk: Walk<'_, V, C>) {
         let Some(&allocator) = self.allocators.get(&pc) else { return };
-        let mut place = Place::of(walk.core);
-        let context = walk.guest.context(pc);
-        let (sp, return_addr) = (context.sp, walk.guest.code_address(context.return_addr));
-        let (now, own_now) = (walk.ledger.insns_of_all(), walk.ledger.insns(walk.core.vcpu));
-        // Threads of an unknown kernel are distinguished by their stacks, which never share an address.
-        let (began_in, vcpu) = (place, walk.core.vcpu);
-        let are_threads = !self.calls.knows_tasks() && matches!(place, Place::Thread { .. });
-        let shares = |open: &Open<Allocation>| {
-            let other = open.call.place;
-            if are_threads {
-                matches!(other, Place::Thread { .. }) && other.may_be_on(vcpu)
-            } else {
-                other == began_in
-            }
-        };
-        let call = Call { place, entry: pc, sp, return_addr, began_insns: own_now };
-        if self.calls.open().iter().any(|open| shares(open) && call.is_again(&open.call)) {
+        let mut new = New::at(pc, walk);
+        let mates = Mates::of(&new.call, !self.calls.knows_tasks(), new.walk.core.vcpu);
+        if self.calls.open().iter().any(|open| mates.have(&open.call) && new.call.is_again(&open.call)) {
             return;
         }
         // An earlier call from here that has not returned never will.
         let ended = |open: &Open<Allocation>| {
-            shares(open) && call.is_in_place_of(&open.call) && (open.is_gone || open.call.entry == pc)
+            mates.have(&open.call) && new.call.is_in_place_of(&open.call) && (open.is_gone || open.call.entry == pc)
         };
         while let Some(index) = self.calls.open().iter().position(ended) {
-            self.give_up(index, walk.ledger);
+            self.give_up(index, new.walk.ledger);
         }
-        let mut stack = None;
-        let is_within = |open: &Call, walk: &mut Walk<'_, V, C>, stack: &mut Option<Taken>| {
-            if open.sp == sp {
-                // A tail call.
-                return open.return_addr == return_addr;
-            }
-            sp < open.sp
-                && (is_called_by(open, return_addr, walk.code) || {
-                    let stack = stack.get_or_insert_with(|| walk.take(context));
-                    shows(walk.stacks.frames(stack), return_addr, open.return_addr)
-                })
-        };
-        let mut parent = None;
-        if are_threads {
-            // Of the calls that may enclose this one, the nearest is on its stack.
-            let open = self.calls.open();
-            let mut others: Vec<usize> = (0..open.len()).filter(|&index| shares(&open[index])).collect();
-            others.sort_by_key(|&index| (open[index].call.sp, std::cmp::Reverse(index)));
-            let nearest = others.into_iter().find(|&index| is_within(&open[index].call, &mut walk, &mut stack));
-            place = match nearest {
-                Some(index) => open[index].call.place,
-                None => {
-                    let stack = stack.get_or_insert_with(|| walk.take(context));
-                    Place::Thread { vcpu, root_sp: walk.stacks.root_sp(stack).unwrap_or(0) }
-                }
-            };
-            if let Some(index) = nearest {
-                let open = &mut self.calls.open_mut()[index];
-                open.is_gone = false;
-                parent = Some(open.id);
-            }
-        }
-        while let Some(index) = self.calls.innermost(place) {
-            let &Open { id, call, .. } = &self.calls.open()[index];
-            if parent == Some(id) || (!are_threads && is_within(&call, &mut walk, &mut stack)) {
-                parent = Some(id);
-                break;
-            }
-            self.lose(index, walk.ledger);
-        }
-        let parent = parent.and_then(|parent| self.calls.index_of(parent));
-        let asked = asked(&allocator, walk.guest);
+        let parent = self.parent(&mut new, &mates).and_then(|parent| self.calls.index_of(parent));
+        let asked = asked(&allocator, new.walk.guest);
         let takes_back_only = allocator.size.is_none();
         // Nothing is freed, and the return does not matter.
         if takes_back_only && asked.old == 0 {
             return;
         }
-        // Most calls within others need no event, and so no stack.
-        if stack.is_none() && parent.is_none() && self.is_window_open {
-            stack = Some(walk.take(context));
+        // Of most that are made by others nothing is ever heard again.
+        if parent.is_none() && self.is_window_open {
+            new.stack();
         }
+        let New { call, stack, walk, .. } = new;
         let stack = stack.filter(|_| self.is_window_open);
         let frames = stack.map_or(0, |stack| walk.stacks.id_of(&stack, walk.ledger));
         let site = match parent {
             Some(parent) if frames == 0 => self.calls.open()[parent].payload.site,
             _ => self.site(pc, frames, walk.core.task, walk.ledger),
         };
+        let began_insns = walk.ledger.insns_of_all();
         if takes_back_only {
-            let event = Event { at_insns: now, site, what: What::Freed { address: asked.old } };
-            self.happened(parent, event);
+            self.happened(parent, Event { at_insns: began_insns, site, what: What::Freed { address: asked.old } });
         }
         let parent = parent.map(|parent| self.calls.open()[parent].id);
         if self.calls.open().len() >= MAX_OPEN {
             self.give_up(0, walk.ledger);
         }
-        let allocation = Allocation { allocator, began_insns: now, site, asked, parent, inner: Vec::new() };
-        self.calls.push(Call { place, ..call }, true, allocation, walk.ledger);
+        let allocation = Allocation { allocator, began_insns, site, asked, parent, inner: Vec::new() };
+        self.calls.push(call, true, allocation, walk.ledger);
+    }
+
+    /// The call that made a new one. What is above it on its stack is lost.
+    fn parent<V: Vcpu, C: Counters>(&mut self, new: &mut New<'_, V, C>, mates: &Mates) -> Option<u64> {
+        let thread = if mates.are_threads { Some(self.thread(new, mates)) } else { None };
+        while let Some(index) = self.calls.innermost(new.call.place) {
+            let &Open { id, call, .. } = &self.calls.open()[index];
+            let is_parent = thread.map_or_else(|| new.is_within(&call), |parent| parent == Some(id));
+            if is_parent {
+                return Some(id);
+            }
+            self.lose(index, new.walk.ledger);
+        }
+        None
+    }
+
+    /// Puts a new call on its thread's stack: that of the nearest of the calls that may have made it, which this returns.
+    fn thread<V: Vcpu, C: Counters>(&mut self, new: &mut New<'_, V, C>, mates: &Mates) -> Option<u64> {
+        let open = self.calls.open();
+        let mut others: Vec<usize> = (0..open.len()).filter(|&index| mates.have(&open[index].call)).collect();
+        others.sort_by_key(|&index| (open[index].call.sp, Reverse(index)));
+        let Some(nearest) = others.into_iter().find(|&index| new.is_within(&open[index].call)) else {
+            let root_sp = new.root_sp();
+            new.call.place = Place::Thread { vcpu: new.walk.core.vcpu, root_sp };
+            return None;
+        };
+        let open = &mut self.calls.open_mut()[nearest];
+        open.is_gone = false;
+        new.call.place = open.call.place;
+        Some(open.id)
     }
 
     /// Whether several calls may have returned to here with this stack pointer: one of a deleted task, and one of the
@@ -230,7 +278,7 @@ impl Heap {
 
     /// Handles an address that an allocation function may have returned to, before it is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
-        let ended = self.calls.leave(pc, guest.stack_pointer(), core, ledger);
+        let ended = self.calls.leave(Place::of(core), (pc, guest.stack_pointer()), core, ledger);
         // Tail-called functions return with the first call. Calls within it returned unnoticed.
         let returned = ended.into_iter().rev().find_map(|ended| match ended {
             Ended::Returned(open) => Some(open.payload),

@@ -13,6 +13,7 @@
 //! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
 //! | [`prediction`] [`transfer`] [`recall`] [`stack`] [`heap`] [`marks`] [`timeline`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 pub mod block;
 pub mod clock;

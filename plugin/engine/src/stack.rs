@@ -14,7 +14,7 @@ use wire::request::Request;
 use wire::unwind::{Base, Rule, Saved};
 
 use crate::code::{Code, Place};
-use crate::follow::context::Core;
+use crate::follow::context::{Active, Core};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use crate::recall::{Recall, Recalled, Trail};
@@ -73,6 +73,38 @@ enum FramePointer {
     Word { address: u64 },
     /// The kept registers of a forgetful function, or none.
     Kept,
+}
+
+/// A walk from a context outwards, in the innermost active exception if there is one, and where it has come to.
+struct Cursor<'a, V: Vcpu> {
+    stacks: &'a mut Stacks,
+    core: &'a Core,
+    guest: &'a mut Guest<V>,
+    code: &'a mut Code,
+    /// The frames so far.
+    stack: &'a mut Stack,
+    /// Where it is: in code that executes or was interrupted, or in a caller.
+    at: Context,
+    /// `at` lies in the `level`-th active exception, 0: in none.
+    level: usize,
+    /// `at` is the state of code that executes or was interrupted, not of a caller; then the return address register is
+    /// current.
+    is_innermost: bool,
+    /// `at` called by the second link register: the first one is still its own.
+    has_link: bool,
+    /// A frame was passed by assumption: what does not add up after it says nothing of the stack.
+    is_assumed: bool,
+    /// Where the frame pointer was read: often no frame is found by it, and what a function has in it is its own.
+    frame_pointer_from: FramePointer,
+}
+
+/// Outcome of a walk's step.
+#[derive(PartialEq, Eq)]
+enum Step {
+    /// It stands at another frame.
+    Further,
+    /// The stack begins here.
+    Outermost,
 }
 
 /// Frames of a walk, from the innermost caller outwards.
@@ -222,176 +254,24 @@ impl Stacks {
         self.root_sp = None;
         // The depth of most stacks.
         let mut stack = Vec::with_capacity(16);
-        if let Err(why) = self.walk(core, context, &mut stack, guest, code) {
+        let walked = Cursor {
+            stacks: self,
+            core,
+            guest,
+            code,
+            stack: &mut stack,
+            at: context,
+            level: core.exceptions.len(),
+            is_innermost: true,
+            has_link: false,
+            is_assumed: false,
+            frame_pointer_from: FramePointer::Context,
+        }
+        .walk();
+        if let Err(why) = walked {
             stack.push(FrameKind::Unknown(why));
         }
         stack
-    }
-
-    /// Walks outwards from a context, which is in the innermost active exception, if any.
-    fn walk(
-        &mut self,
-        core: &Core,
-        mut at: Context,
-        stack: &mut Stack,
-        guest: &mut Guest<impl Vcpu>,
-        code: &mut Code,
-    ) -> Result<(), Unknown> {
-        // `at` lies in the `level`-th active exception; 0: in none.
-        let mut level = core.exceptions.len();
-        // Whether `at` is the state of executing or interrupted code, not of a caller; then the return address
-        // register is current.
-        let mut innermost = true;
-        // Whether `at` called by the second link register, so that the first one is still its own.
-        let mut has_link = false;
-        // Whether a frame was passed by an assumption; a contradiction after it proves nothing about the stack.
-        let mut assumed = false;
-        // Source of the frame pointer: often no frame is found by it, and functions use it for other values.
-        let mut frame_pointer_from = FramePointer::Context;
-        loop {
-            if stack.len() >= self.max_depth {
-                return Err(Unknown::TooDeep);
-            }
-            let address = if innermost { at.pc } else { at.pc.wrapping_sub(1) };
-            let Place { function, rule, is_forgetful, .. } = code.place(address, guest);
-            if level == 0 && function.is_some_and(|entry| Some(entry) == code.first_function) {
-                self.root_sp = Some(at.sp);
-                return Ok(());
-            }
-            let active = level.checked_sub(1).map(|index| &core.exceptions[index]);
-            let handler = active.map(|active| active.handler);
-            let entry_return_addr = active.and_then(|active| active.interrupted).map(|context| context.return_addr);
-            let Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer }) = rule else {
-                // Code outside the image's functions, such as code copied to RAM: called by C, it still has its
-                // return address in the register. A function's register may hold the return address of its own call,
-                // so a caller is only shown if it is certain.
-                let caller = guest.code_address(at.return_addr);
-                let call = code.place(caller.wrapping_sub(1), guest);
-                let leaf = innermost
-                    && function.is_none()
-                    && code.has_functions()
-                    && (level == 0 || entry_return_addr != Some(at.return_addr))
-                    && call.ends_call
-                    && call.rule.is_some();
-                if leaf {
-                    stack.push(FrameKind::Caller { return_addr: caller });
-                    (at.pc, innermost, assumed) = (caller, false, true);
-                    continue;
-                }
-                // The handler itself: the interrupted code is known without its frame.
-                if level > 0 && (function.is_none() || handler == function) {
-                    match cross(core, level, stack) {
-                        Some(interrupted) => (at, innermost, assumed, level) = (interrupted, true, false, level - 1),
-                        None => return Ok(()),
-                    }
-                    continue;
-                }
-                return Err(Unknown::NoUnwindInfo);
-            };
-            let broken = if assumed { Unknown::NoUnwindInfo } else { Unknown::Corrupt };
-            let from = if base == Base::StackPointer {
-                at.sp
-            } else {
-                match frame_pointer_from {
-                    FramePointer::Context => self.trail.use_frame_pointer(),
-                    FramePointer::Word { address } => self.trail.read(address, at.frame_pointer),
-                    FramePointer::Kept => self.trail.leave_open(),
-                }
-                at.frame_pointer
-            };
-            let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
-            if cfa < at.sp || (cfa == at.sp && !innermost && !has_link && !is_forgetful && !assumed) {
-                return Err(broken);
-            }
-            let caller = match return_addr {
-                Saved::AtCfa(offset_bytes) => {
-                    let address = cfa.wrapping_add_signed(offset_bytes.into());
-                    let word = self.stack_word(address, guest).ok_or(broken)?;
-                    self.trail.read(address, word);
-                    word
-                }
-                Saved::Register if (innermost || has_link) && !is_forgetful => at.return_addr,
-                Saved::SecondLink if innermost => {
-                    self.trail.leave_open();
-                    at.second_return_addr
-                }
-                Saved::Register | Saved::Lost | Saved::SecondLink => {
-                    self.trail.leave_open();
-                    // A loop to the function's start finds the return addresses of the function's own calls.
-                    let is_loop = || code.function_of(guest.code_address(at.return_addr)) == function;
-                    match self.kept(function, cfa).map(|kept| kept.return_addr) {
-                        kept if innermost && function == Some(at.pc) => {
-                            kept.filter(|_| is_loop()).unwrap_or(at.return_addr)
-                        }
-                        Some(return_addr) => return_addr,
-                        // An assembly handler whose unwind information does not know of the exception.
-                        None if level > 0 && handler == function => {
-                            match cross(core, level, stack) {
-                                Some(interrupted) => (at, innermost, assumed) = (interrupted, true, false),
-                                None => return Ok(()),
-                            }
-                            level -= 1;
-                            continue;
-                        }
-                        None => return Err(Unknown::NotKept),
-                    }
-                }
-            };
-            // The handler's own frame. If the processor does not mark it, it begins where the interrupted frame
-            // ended, and its saved return address is that frame's.
-            let boundary = guest.is_exception_return(caller).unwrap_or_else(|| {
-                core.exceptions.get(level.wrapping_sub(1)).is_some_and(|active| {
-                    cfa == active.entry_sp && (handler == function || entry_return_addr == Some(caller))
-                })
-            });
-            if boundary {
-                let interrupted = if level > 0 {
-                    cross(core, level, stack)
-                } else {
-                    self.trail.leave_open();
-                    Some(cross_unseen(cfa, caller, stack, guest).ok_or(broken)?)
-                };
-                match interrupted {
-                    Some(interrupted) => (at, innermost, assumed) = (interrupted, true, false),
-                    None => return Ok(()),
-                }
-                level = level.saturating_sub(1);
-                continue;
-            }
-            let came_with = caller;
-            let caller = guest.code_address(came_with);
-            if !code.is_return_address(caller, guest) {
-                // Code that starts without a call: the image itself, or a task.
-                let is_root = came_with == 0
-                    || guest.is_nowhere(came_with)
-                    || (level == 0 && self.reset.get(&core.vcpu) == Some(&Some((came_with, cfa))))
-                    || code.is_entry(caller)
-                    // Start-up code may have any value there.
-                    || (level == 0 && code.is_in_first_function(caller));
-                if assumed || !is_root {
-                    return Err(broken);
-                }
-                self.root_sp = Some(cfa);
-                return Ok(());
-            }
-            let frame_pointer = match frame_pointer {
-                Saved::Register => at.frame_pointer,
-                Saved::AtCfa(offset_bytes) => {
-                    let address = cfa.wrapping_add_signed(offset_bytes.into());
-                    frame_pointer_from = FramePointer::Word { address };
-                    self.stack_word(address, guest).ok_or(broken)?
-                }
-                Saved::Lost | Saved::SecondLink => {
-                    frame_pointer_from = FramePointer::Kept;
-                    self.kept(function, cfa).map_or(0, |kept| kept.frame_pointer)
-                }
-            };
-            stack.push(FrameKind::Caller { return_addr: caller });
-            has_link = return_addr == Saved::SecondLink;
-            let link = if has_link { at.return_addr } else { 0 };
-            at = Context { pc: caller, sp: cfa, return_addr: link, second_return_addr: 0, frame_pointer };
-            innermost = false;
-        }
     }
 
     /// Registers kept for a function's call with this canonical frame address.
@@ -447,25 +327,221 @@ impl Stacks {
     }
 }
 
+impl<V: Vcpu> Cursor<'_, V> {
+    /// Walks to where the stack begins.
+    fn walk(&mut self) -> Result<(), Unknown> {
+        while self.step()? == Step::Further {}
+        Ok(())
+    }
+
+    /// Passes one frame.
+    #[inline]
+    fn step(&mut self) -> Result<Step, Unknown> {
+        if self.stack.len() >= self.stacks.max_depth {
+            return Err(Unknown::TooDeep);
+        }
+        let address = if self.is_innermost { self.at.pc } else { self.at.pc.wrapping_sub(1) };
+        let Place { function, rule, is_forgetful, .. } = self.code.place(address, self.guest);
+        if self.level == 0 && function.is_some_and(|entry| Some(entry) == self.code.first_function) {
+            self.stacks.root_sp = Some(self.at.sp);
+            return Ok(Step::Outermost);
+        }
+        let Some(rule) = rule else { return self.pass_without_rule(function) };
+        let cfa = self.cfa(&rule, is_forgetful)?;
+        let Some(return_addr) = self.return_addr(&rule, function, is_forgetful, cfa)? else {
+            // A handler in assembly with unwind information that knows nothing of it.
+            return Ok(self.cross());
+        };
+        if self.is_exceptions(function, return_addr, cfa) {
+            return self.leave_exception(return_addr, cfa);
+        }
+        let caller = self.guest.code_address(return_addr);
+        if !self.code.is_return_address(caller, self.guest) {
+            return self.end(return_addr, caller, cfa);
+        }
+        self.pass(caller, &rule, function, cfa)?;
+        Ok(Step::Further)
+    }
+
+    /// What a frame is that does not add up.
+    fn broken(&self) -> Unknown {
+        if self.is_assumed { Unknown::NoUnwindInfo } else { Unknown::Corrupt }
+    }
+
+    /// The exception that the walk is in.
+    fn active(&self) -> Option<&Active> {
+        self.level.checked_sub(1).and_then(|index| self.core.exceptions.get(index))
+    }
+
+    /// Whether a function is its handler.
+    fn is_handler(&self, function: Option<u64>) -> bool {
+        self.active().is_some_and(|active| Some(active.handler) == function)
+    }
+
+    /// The return address register as it interrupted.
+    fn entry_return_addr(&self) -> Option<u64> {
+        self.active().and_then(|active| active.interrupted).map(|context| context.return_addr)
+    }
+
+    /// Passes code of which nothing says where its frame is.
+    fn pass_without_rule(&mut self, function: Option<u64>) -> Result<Step, Unknown> {
+        // Code that is no function of the image's, such as what it copied to RAM: called by C, it still has its
+        // return address in the register. A function's may be of a call of its own, and nothing is shown
+        // that may not have called.
+        let caller = self.guest.code_address(self.at.return_addr);
+        let call = self.code.place(caller.wrapping_sub(1), self.guest);
+        let is_leaf = self.is_innermost
+            && function.is_none()
+            && self.code.has_functions()
+            && self.entry_return_addr() != Some(self.at.return_addr)
+            && call.ends_call
+            && call.rule.is_some();
+        if is_leaf {
+            self.stack.push(FrameKind::Caller { return_addr: caller });
+            (self.at.pc, self.is_innermost, self.is_assumed) = (caller, false, true);
+            return Ok(Step::Further);
+        }
+        // The handler itself: what interrupted is known without its frame.
+        if self.level > 0 && (function.is_none() || self.is_handler(function)) {
+            return Ok(self.cross());
+        }
+        Err(Unknown::NoUnwindInfo)
+    }
+
+    /// The canonical frame address: where the caller's frame ends.
+    fn cfa(&mut self, rule: &Rule, is_forgetful: bool) -> Result<u64, Unknown> {
+        let at = &self.at;
+        let from = if rule.base == Base::StackPointer {
+            at.sp
+        } else {
+            match self.frame_pointer_from {
+                FramePointer::Context => self.stacks.trail.use_frame_pointer(),
+                FramePointer::Word { address } => self.stacks.trail.read(address, at.frame_pointer),
+                FramePointer::Kept => self.stacks.trail.leave_open(),
+            }
+            at.frame_pointer
+        };
+        let cfa = self.guest.isa.wrap(from.wrapping_add_signed(rule.cfa_offset_bytes.into()));
+        let may_be_empty = self.is_innermost || self.has_link || is_forgetful || self.is_assumed;
+        if cfa < at.sp || (cfa == at.sp && !may_be_empty) { Err(self.broken()) } else { Ok(cfa) }
+    }
+
+    /// Where the frame's function returns, as it stands in its register or was saved. None: it is an exception's handler
+    /// that does not say.
+    fn return_addr(
+        &mut self,
+        rule: &Rule,
+        function: Option<u64>,
+        is_forgetful: bool,
+        cfa: u64,
+    ) -> Result<Option<u64>, Unknown> {
+        let return_addr = match rule.return_addr {
+            Saved::AtCfa(offset_bytes) => {
+                let address = cfa.wrapping_add_signed(offset_bytes.into());
+                let word = self.stacks.stack_word(address, self.guest).ok_or(self.broken())?;
+                self.stacks.trail.read(address, word);
+                word
+            }
+            Saved::Register if (self.is_innermost || self.has_link) && !is_forgetful => self.at.return_addr,
+            Saved::SecondLink if self.is_innermost => {
+                self.stacks.trail.leave_open();
+                self.at.second_return_addr
+            }
+            Saved::Register | Saved::Lost | Saved::SecondLink => {
+                self.stacks.trail.leave_open();
+                let kept = self.stacks.kept(function, cfa).map(|kept| kept.return_addr);
+                if self.is_innermost && function == Some(self.at.pc) {
+                    // A loop to the function's start finds what the function's own calls left.
+                    let own = self.guest.code_address(self.at.return_addr);
+                    kept.filter(|_| self.code.function_of(own) == function).unwrap_or(self.at.return_addr)
+                } else if let Some(return_addr) = kept {
+                    return_addr
+                } else if self.is_handler(function) {
+                    return Ok(None);
+                } else {
+                    return Err(Unknown::NotKept);
+                }
+            }
+        };
+        Ok(Some(return_addr))
+    }
+
+    /// Whether a frame is the handler's own. Where the processor does not mark it, it begins where the interrupted one
+    /// ended, and the return address it saved is that one's.
+    fn is_exceptions(&self, function: Option<u64>, return_addr: u64, cfa: u64) -> bool {
+        self.guest.is_exception_return(return_addr).unwrap_or_else(|| {
+            self.active().is_some_and(|active| cfa == active.entry_sp)
+                && (self.is_handler(function) || self.entry_return_addr() == Some(return_addr))
+        })
+    }
+
+    /// Passes the handler's own frame.
+    fn leave_exception(&mut self, return_addr: u64, cfa: u64) -> Result<Step, Unknown> {
+        if self.level > 0 {
+            return Ok(self.cross());
+        }
+        // The exception's start was not seen: the return value and the frame say what it interrupted.
+        self.stacks.trail.leave_open();
+        let (number, interrupted) = self.guest.unseen_exception(cfa, return_addr).ok_or(self.broken())?;
+        self.stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });
+        (self.at, self.is_innermost, self.is_assumed) = (interrupted, true, false);
+        Ok(Step::Further)
+    }
+
+    /// Passes from a handler to what it interrupted.
+    fn cross(&mut self) -> Step {
+        let Some(&Active { number, handler, interrupted, .. }) = self.active() else { return Step::Outermost };
+        let pc = interrupted.map_or(0, |context| context.pc);
+        self.stack.push(FrameKind::Exception { number, handler, pc });
+        // Nothing is below a task that has not run yet.
+        let Some(interrupted) = interrupted else { return Step::Outermost };
+        (self.at, self.is_innermost, self.is_assumed) = (interrupted, true, false);
+        self.level -= 1;
+        Step::Further
+    }
+
+    /// Ends the walk at what starts without a call: the image itself, a task.
+    fn end(&mut self, came_with: u64, caller: u64, cfa: u64) -> Result<Step, Unknown> {
+        let is_root = came_with == 0
+            || self.guest.is_nowhere(came_with)
+            || (self.level == 0 && self.stacks.reset.get(&self.core.vcpu) == Some(&Some((came_with, cfa))))
+            || self.code.is_entry(caller)
+            // Start-up code may leave anything of its own there.
+            || (self.level == 0 && self.code.is_in_first_function(caller));
+        if self.is_assumed || !is_root {
+            return Err(self.broken());
+        }
+        self.stacks.root_sp = Some(cfa);
+        Ok(Step::Outermost)
+    }
+
+    /// Passes from a frame to its caller's.
+    fn pass(&mut self, caller: u64, rule: &Rule, function: Option<u64>, cfa: u64) -> Result<(), Unknown> {
+        let frame_pointer = match rule.frame_pointer {
+            Saved::Register => self.at.frame_pointer,
+            Saved::AtCfa(offset_bytes) => {
+                let address = cfa.wrapping_add_signed(offset_bytes.into());
+                self.frame_pointer_from = FramePointer::Word { address };
+                self.stacks.stack_word(address, self.guest).ok_or(self.broken())?
+            }
+            Saved::Lost | Saved::SecondLink => {
+                self.frame_pointer_from = FramePointer::Kept;
+                self.stacks.kept(function, cfa).map_or(0, |kept| kept.frame_pointer)
+            }
+        };
+        self.stack.push(FrameKind::Caller { return_addr: caller });
+        self.has_link = rule.return_addr == Saved::SecondLink;
+        let return_addr = if self.has_link { self.at.return_addr } else { 0 };
+        self.at = Context { pc: caller, sp: cfa, return_addr, second_return_addr: 0, frame_pointer };
+        self.is_innermost = false;
+        Ok(())
+    }
+}
+
 /// Return address at the entry of a forgetful function; 0 if it started without a call, as a coroutine that a switch
 /// returns into: then the register has another call's. `by_transfer`: it may have been reached other than by direct
 /// calls.
 fn came_with(entry: u64, return_addr: u64, by_transfer: bool, guest: &mut Guest<impl Vcpu>, code: &Code) -> u64 {
     let is_anothers = !by_transfer && code.is_call_of_another(guest.code_address(return_addr), entry, guest);
     if is_anothers { 0 } else { return_addr }
-}
-
-/// Crosses from a handler to the interrupted code. None: there is none.
-fn cross(core: &Core, level: usize, stack: &mut Stack) -> Option<Context> {
-    let active = &core.exceptions[level - 1];
-    let pc = active.interrupted.map_or(0, |context| context.pc);
-    stack.push(FrameKind::Exception { number: active.number, handler: active.handler, pc });
-    active.interrupted
-}
-
-/// Does what [`cross`] does for an exception whose start was not noticed: by its return value and frame.
-fn cross_unseen(cfa: u64, return_addr: u64, stack: &mut Stack, guest: &mut Guest<impl Vcpu>) -> Option<Context> {
-    let (number, interrupted) = guest.unseen_exception(cfa, return_addr)?;
-    stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });
-    Some(interrupted)
 }

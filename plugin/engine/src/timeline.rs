@@ -139,7 +139,7 @@ impl Timeline {
 
     /// Handles an address that a traced function may have returned to, before it is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
-        for ended in self.calls.leave(pc, guest.stack_pointer(), core, ledger) {
+        for ended in self.calls.leave(Place::of(core), (pc, guest.stack_pointer()), core, ledger) {
             match ended {
                 Ended::Returned(Open { payload: (function, vcpu), .. }) => {
                     ledger.happened(vcpu, What::Returned { function });

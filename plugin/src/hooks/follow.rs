@@ -25,8 +25,9 @@ impl Hook for OnException {
         if let Some(masks) = follow.masks_alone() {
             masks.handler_starts(here.vcpu, taken.number, guest, ledger);
         }
+        let has_exceptions = follow.has_exceptions(stacks.is_some());
         let core = &mut follow.cores[here.vcpu as usize];
-        if stacks.is_some() || follow.tree.is_some() || follow.has_contexts {
+        if has_exceptions {
             exception::enter(core, follow.tree.as_mut(), taken, guest, code, ledger);
         }
         if guest.facts.has_events {
@@ -91,9 +92,10 @@ impl Hook for OnTrapReturn {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
         let State { ledger, follow, stacks, .. } = &mut *state;
+        let has_exceptions = follow.has_exceptions(stacks.is_some());
         let core = &mut follow.cores[here.vcpu as usize];
         core.fault.may_return(here.vcpu, ledger);
-        if stacks.is_some() || follow.tree.is_some() || follow.has_contexts {
+        if has_exceptions {
             exception::trap_return(core, follow.tree.as_mut(), ledger);
         }
         let is_outermost = core.exceptions.is_empty();

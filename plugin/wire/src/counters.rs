@@ -69,17 +69,13 @@ pub const SLEPT: u32 = 15;
 /// Slot that is 1 when the next `wfe` does not sleep: the processor's event register.
 pub const EVENT: u32 = 16;
 
-/// Slot that holds the return address of the innermost task that is being polled, see [`crate::request::Poll`]; 0: no
-/// task is being polled.
-pub const POLLED: u32 = 17;
+/// Slot that is 1 from the start of a fault's handler until another exception comes.
+pub const FAULTED: u32 = 17;
 
 /// Slot that counts how often the trap vector has been changed.
 pub const VECTOR_MOVES: u32 = 18;
 
-/// Slot that is 1 from the start of a fault's handler until another exception comes.
-pub const FAULTED: u32 = 19;
-
-/// First slot that a [`crate::definition`] may define.
+/// First slot that a [`crate::definition`] may define. Saved profiles hold it, so it stays; slot 19 is free.
 pub const FIRST_DEFINED: u32 = 20;
 
 /// Clock value that the next event (a sample, a limit) is set at; a block compares against it. The value is small,

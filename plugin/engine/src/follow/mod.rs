@@ -1,7 +1,7 @@
 //! Execution state: the task, the exceptions above it, and the functions in each of them.
 //!
 //! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`],
-//! [`nest`], [`context`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`], [`watched`].
+//! [`nest`], [`context`], [`watched`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`].
 
 pub mod activation;
 pub mod arrival;
@@ -74,6 +74,11 @@ impl Follow {
             has_contexts,
             device: DevicePoll::default(),
         }
+    }
+
+    /// Whether anything asks which exceptions are active; `has_stacks`: stacks cross into what they interrupted.
+    pub fn has_exceptions(&self, has_stacks: bool) -> bool {
+        has_stacks || self.tree.is_some() || self.has_contexts || self.polls.is_some()
     }
 
     /// Tracker of masked interrupts, if there is one.

@@ -17,8 +17,12 @@ use wire::timeline::{What, Why};
 
 use super::context::Core;
 use super::tree::Tree;
+use super::watched::{Call, Open, Place, Watched};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
+
+/// Most polls that are under way; the oldest is given up.
+const MAX_OPEN: usize = 1 << 14;
 
 /// Tasks of one vCPU's executors.
 pub struct Polls {
@@ -28,20 +32,10 @@ pub struct Polls {
     known: FxHashMap<(u64, u64), u32>,
     /// First counter of each task, by id.
     slots: Vec<u32>,
-    /// Polls that have begun, the innermost last.
-    open: Vec<Open>,
+    /// Polls that are under way, with the task of each.
+    calls: Watched<u32>,
     /// Clock when the innermost poll began or continued, or when the last one ended.
     since: u64,
-}
-
-/// A poll that has begun.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Open {
-    task: u32,
-    sp: u64,
-    return_addr: u64,
-    /// The exception in whose handler it is; 0: none. None: the processor does not tell.
-    exception: Option<u64>,
 }
 
 impl Polls {
@@ -53,7 +47,7 @@ impl Polls {
             names: measure.polls.iter().map(|poll| (poll.entry, poll.name.clone())).collect(),
             known: FxHashMap::default(),
             slots: Vec::new(),
-            open: Vec::new(),
+            calls: Watched::new(false),
             since: 0,
         })
     }
@@ -61,6 +55,11 @@ impl Polls {
     /// Whether a task's function starts at this address.
     pub fn begins_at(&self, pc: u64) -> bool {
         self.names.contains_key(&pc)
+    }
+
+    /// The counter of the polls that are to return to this address.
+    pub fn awaited_at(&mut self, pc: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
+        self.calls.awaited_at(pc, ledger)
     }
 
     /// Handles the start of a task's function, before it is counted.
@@ -75,16 +74,25 @@ impl Polls {
         let Context { sp, return_addr, .. } = guest.context(pc);
         let return_addr = guest.code_address(return_addr);
         let [argument, _] = guest.arguments();
-        let exception = guest.active_exception();
         let task = self.task(pc, argument, ledger);
-        let open = Open { task, sp, return_addr, exception };
+        let place = Place::shared(core);
+        let call = Call { place, entry: pc, sp, return_addr, began_insns: ledger.insns(core.vcpu) };
+        self.calls.forget_exceptions(core, ledger);
+        let is_again = |open: &Open<u32>| open.payload == task && call.is_in_place_of(&open.call);
         // A loop to the function's start is no poll.
-        if self.open.last() == Some(&open) {
-            return;
+        if self.calls.innermost(place).is_some_and(|index| is_again(&self.calls.open()[index])) {
+            return self.go_on(core, tree, ledger);
         }
-        // A poll that began at or below this stack pointer was left without a return.
-        while self.open.pop_if(|below| below.exception == exception && below.sp <= sp).is_some() {}
-        self.open.push(open);
+        // What began at or below this stack pointer has been left otherwise than by a return.
+        while let Some(index) = self.calls.innermost(place)
+            && self.calls.open()[index].call.sp <= sp
+        {
+            self.calls.remove(index, ledger);
+        }
+        if self.calls.open().len() >= MAX_OPEN {
+            self.calls.remove(0, ledger);
+        }
+        self.calls.push(call, true, task, ledger);
         self.switch(core, tree, ledger);
         self.count(task, TaskCounter::Switches, 1, ledger);
     }
@@ -98,8 +106,19 @@ impl Polls {
         guest: &mut Guest<impl Vcpu>,
         ledger: &mut Ledger<impl Counters>,
     ) {
-        let sp = guest.stack_pointer();
-        if self.open.pop_if(|open| (open.return_addr, open.sp) == (pc, sp)).is_some() {
+        self.calls.forget_exceptions(core, ledger);
+        let ended = self.calls.leave(Place::shared(core), (pc, guest.stack_pointer()), core, ledger);
+        if ended.is_empty() { self.go_on(core, tree, ledger) } else { self.switch(core, tree, ledger) }
+    }
+
+    /// The task of the innermost poll; 0: none is under way.
+    fn polled(&self) -> u32 {
+        self.calls.open().last().map_or(0, |open| open.payload)
+    }
+
+    /// No poll has begun or returned. One may have ended with the exception that it was in.
+    fn go_on(&mut self, core: &mut Core, tree: Option<&mut Tree>, ledger: &mut Ledger<impl Counters>) {
+        if core.task != self.polled() {
             self.switch(core, tree, ledger);
         }
     }
@@ -113,12 +132,11 @@ impl Polls {
         let insns = ledger.insns(core.vcpu);
         self.count(core.task, TaskCounter::Insns, insns - self.since, ledger);
         self.since = insns;
-        let (task, return_addr) = self.open.last().map_or((0, 0), |open| (open.task, open.return_addr));
+        let task = self.polled();
         core.task = task;
         ledger.happened(core.vcpu, What::Switched { task, why: Why::Polled });
         ledger.set(counters::TASK, core.vcpu, task.into());
         ledger.set(counters::TASK_SINCE, core.vcpu, insns);
-        ledger.set(counters::POLLED, core.vcpu, return_addr);
     }
 
     fn count(&self, task: u32, counter: TaskCounter, amount: u64, ledger: &Ledger<impl Counters>) {
@@ -150,6 +168,7 @@ impl Polls {
 
     /// Opens the window: polls under way began before it.
     pub fn restart(&mut self, ledger: &Ledger<impl Counters>) {
+        self.calls.await_again(ledger);
         self.since = 0;
         ledger.set(counters::TASK_SINCE, 0, 0);
     }

@@ -49,6 +49,14 @@ impl Place {
         }
     }
 
+    /// The same where tasks have no stacks of their own: an executor polls them on its own.
+    pub fn shared(core: &Core) -> Place {
+        match Place::of(core) {
+            Place::Task(_) => Place::Thread { vcpu: core.vcpu, root_sp: 0 },
+            place => place,
+        }
+    }
+
     /// Whether a vCPU may execute on it.
     pub fn may_be_on(self, executing: u32) -> bool {
         match self {
@@ -212,9 +220,16 @@ impl<P> Watched<P> {
         places.next().is_some_and(|first| places.any(|other| other != first))
     }
 
-    /// Removes the calls that return to an instruction, the innermost first.
-    pub fn leave(&mut self, pc: u64, sp: u64, core: &Core, ledger: &Ledger<impl Counters>) -> Vec<Ended<P>> {
-        let Some(index) = self.returning(pc, sp, core) else { return Vec::new() };
+    /// Code goes on at an instruction that calls may return to, on this stack: takes out those that do, the innermost
+    /// first.
+    pub fn leave(
+        &mut self,
+        here: Place,
+        (pc, sp): (u64, u64),
+        core: &Core,
+        ledger: &Ledger<impl Counters>,
+    ) -> Vec<Ended<P>> {
+        let Some(index) = self.returning(here, (pc, sp), core) else { return Vec::new() };
         let Open { call, is_gone, .. } = self.open[index];
         let is_with = |open: &Open<P>| open.call.place == call.place && open.call.is_in_place_of(&call);
         let first = self.open.iter().position(is_with).unwrap_or(index);
@@ -230,11 +245,10 @@ impl<P> Watched<P> {
         ended
     }
 
-    /// Index of the call that returns: the innermost on the executing stack, or else on another one. A call that
-    /// removes nothing from the stack is preferred: of two calls from the same place one may be a few bytes within
-    /// the other.
-    fn returning(&self, pc: u64, sp: u64, core: &Core) -> Option<usize> {
-        let here = Place::of(core);
+    /// The call that returns: the innermost on the stack of what executes, and one of another place only where there is
+    /// none. What takes nothing off the stack comes before what does: of two calls from the same place one may be a few
+    /// bytes within the other.
+    fn returning(&self, here: Place, (pc, sp): (u64, u64), core: &Core) -> Option<usize> {
         let find = |takes: bool, is_meant: &dyn Fn(&Open<P>) -> bool| {
             self.open.iter().rposition(|open| {
                 open.call.taken_bytes(pc, sp).is_some_and(|taken| (taken != 0) == takes) && is_meant(open)

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use engine::code::Code;
-use engine::follow::context::{Active, Core, Path};
-use engine::follow::nest::Nest;
+use engine::follow::context::Core;
 use engine::guest::Guest;
 use engine::ledger::Ledger;
 use engine::timeline::Timeline;
@@ -19,13 +18,7 @@ use wire::stream::StreamFile;
 use wire::timeline::{Decoder, Wanted, What};
 
 use crate::fake::{Books, Fake, config, guest, ledger, request};
-
-const FUNCTIONS: u32 = 5;
-const FUNCTION_BYTES: u64 = 0x100;
-
-/// Instructions per step. More than 1, since a difference of one instruction can mean that an instruction was
-/// executed again.
-const STEP_INSNS: u64 = 10;
+use crate::shadow::{FUNCTION_BYTES, FUNCTIONS, Frame, STEP_INSNS, Stack, entry, exception};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -59,47 +52,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..3usize).prop_map(|task| Step::Delete { task }),
     ];
     prop::collection::vec(step, 1..200)
-}
-
-/// First address of a function.
-fn entry(function: u32) -> u64 {
-    0x1000 + FUNCTION_BYTES * u64::from(function)
-}
-
-/// Stack bytes of a function's frame; at least 8.
-fn frame_bytes(function: u32) -> u64 {
-    8 * (1 + u64::from(function))
-}
-
-/// A frame. It has several functions if they followed each other by tail calls.
-#[derive(Clone, Debug)]
-struct Frame {
-    functions: Vec<u32>,
-    sp: u64,
-    return_addr: u64,
-}
-
-/// A stack of a context.
-#[derive(Clone, Debug)]
-struct Stack {
-    /// Stack pointer and code address below all calls.
-    base_sp: u64,
-    root: u64,
-    frames: Vec<Frame>,
-}
-
-impl Stack {
-    fn new(base_sp: u64, root: u64) -> Stack {
-        Stack { base_sp, root, frames: Vec::new() }
-    }
-
-    /// Stack pointer and first address of the innermost function at its calls.
-    fn here(&self) -> (u64, u64) {
-        self.frames.last().map_or((self.base_sp, self.root), |frame| {
-            let function = frame.functions[frame.functions.len() - 1];
-            (frame.sp - frame_bytes(function), entry(function))
-        })
-    }
 }
 
 /// Expectation of a step: the calls and returns in it, and for each function, how many of its calls were left without
@@ -244,17 +196,7 @@ impl Trace {
                 let number = 16 + self.exceptions.len() as u64;
                 let (sp, _) = self.stack().here();
                 self.exceptions.push(Stack::new(sp - 64, 0x9000 + 0x100 * number));
-                self.core.exceptions.push(Active {
-                    number,
-                    handler: 0x9000,
-                    entry_sp: sp - 64,
-                    interrupted: None,
-                    began_at: self.ledger.insns(0),
-                    path: Path::default(),
-                    nest: Nest::default(),
-                    node: 0,
-                    is_preempted: false,
-                });
+                self.core.exceptions.push(exception(number, sp - 64, self.ledger.insns(0)));
                 Vec::new()
             }
             Step::Leave => {

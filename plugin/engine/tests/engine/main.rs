@@ -3,5 +3,8 @@
 mod calls;
 mod counting;
 mod fake;
+mod polls;
 mod predictions;
+mod shadow;
 mod stacks;
+mod zones;
