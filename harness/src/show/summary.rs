@@ -57,8 +57,8 @@ const LOCATION: usize = 7;
 const OWN_LINES_FROM_COLUMNS: usize = 100;
 
 /// Explains which instructions are counted, where there is another number.
-const LEGEND: &str = "instructions: a function's code, with what is inlined into it; own lines: its own source, wherever it is \
-     inlined (harness diff and suites compare these)";
+const LEGEND: &str = "instructions: a function's code, with what is inlined into it; own lines: its own source, \
+     wherever it is inlined (harness diff and suites compare these)";
 
 /// Additional column: its heading and its values.
 pub type More<'a> = Option<(&'a str, &'a Values)>;
