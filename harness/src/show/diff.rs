@@ -24,9 +24,9 @@ const HEADINGS: [&str; COLUMNS] =
     ["Function", "Own before", "Own after", "Change", "Of the total", "With inlined", "Calls"];
 const COLUMNS: usize = 7;
 
-/// Explains the two numbers, if both are shown.
-const LEGEND: &str = "own: instructions of a function's own lines, wherever they are inlined; with inlined: instructions of its \
-     code, with what is inlined into it, as in harness top";
+/// Explains which instructions are which, where both are shown.
+const LEGEND: &str = "own: instructions of a function's own lines, wherever they are inlined; with inlined: \
+     instructions of its code, with what is inlined into it, as in harness top";
 
 /// Names are not shortened below this, however narrow the terminal is.
 const MIN_NAME_COLUMNS: usize = 16;

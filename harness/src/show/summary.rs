@@ -57,9 +57,9 @@ const LOCATION: usize = 7;
 /// Terminals narrower than this get no column of own lines.
 const OWN_LINES_FROM_COLUMNS: usize = 100;
 
-/// Explains which instructions are counted, if the table has two numbers.
-const LEGEND: &str = "instructions: a function's code, with what is inlined into it; own lines: its own source, wherever it is \
-     inlined (harness diff and suites compare these)";
+/// Explains which instructions are counted, where there is another number.
+const LEGEND: &str = "instructions: a function's code, with what is inlined into it; own lines: its own source, \
+     wherever it is inlined (harness diff and suites compare these)";
 
 /// Additional column: its heading and its values.
 pub type More<'a> = Option<(&'a str, &'a Values)>;
