@@ -640,6 +640,12 @@ mod tests {
         assert_eq!(Request::read(&other), Err(Malformed { what: "Isa", offset: isa }));
         other[isa..=isa + 1].copy_from_slice(&[0, 2]);
         assert_eq!(Request::read(&other), Err(Malformed { what: "Request's qemu", offset: isa + 1 }));
+        // The same of a row that has its place in a table of rows.
+        let row = Row { pc: 0x1234_5678_9abc_def0, rule: None };
+        let mut other = encode(&measured(Measure { unwind: vec![row], ..Measure::default() }));
+        let start = other.windows(8).position(|bytes| bytes == row.pc.to_le_bytes()).unwrap();
+        other[start + unwind::ROW_BYTES - 1] = 9;
+        assert_eq!(Request::read(&other), Err(Malformed { what: "unwind row", offset: start }));
     }
 
     #[test]
