@@ -1,13 +1,18 @@
 //! The promise: whatever is asked for is due at its instruction, of the vCPU that it is for, once, in the order that the
-//! clock's own page says; and no block is called back too late for it.
+//! clock's own page says; and no block is called back too late for it. What the books count on the way, they count once.
 
+use std::num::NonZeroU16;
+
+use engine::block::{Block, Segment};
 use engine::clock::{self, Clock, Event, Suspect};
 use engine::ledger::Ledger;
+use engine::prediction::{Check, Prediction, Predictions};
 use proptest::prelude::*;
 use wire::control::End;
-use wire::counters::{ALARM, CLOCK, DUE, LAST};
+use wire::counters::{ALARM, CLOCK, DUE, VECTOR_MOVES};
 use wire::definition::{Definition, NodeKind, NoteKind, Transfer, TransferKind};
 use wire::request::{Isa, Request};
+use wire::timeline::{Decoder, What};
 
 use crate::fake::{Books, config, ledger, request};
 
@@ -319,7 +324,19 @@ fn a_clock_that_is_asked_to_call_tells_why_and_its_time_stands() {
     let turned = clock::turn_back(0, 3, &ledger);
     assert_eq!(ledger.insns(0), 3);
     turned.restore(0, &ledger);
-    assert_eq!((ledger.insns(0), ledger.get(LAST, 0)), (5, 0));
+    assert_eq!(ledger.insns(0), 5);
+}
+
+#[test]
+fn blocks_call_back_so_many_instructions_before_an_event_as_is_asked_for() {
+    let asked = Request { period_insns: 100, ..request(Isa::Riscv32) };
+    for early in [0, 1, 30] {
+        let (mut clock, ledger) = (Clock::new(&asked, 1), ledger(1));
+        clock.set_early(early);
+        clock.open_window(&ledger);
+        let called = (1..=100).find(|_| clock::advance(0, 1, &ledger));
+        assert_eq!(called, Some(100 - early));
+    }
 }
 
 #[test]
@@ -339,7 +356,7 @@ fn calls_are_counted_by_where_they_go_and_return_whoever_makes_them() {
     let mut ledger = ledger(2);
     let segment = |ledger: &mut Ledger<Books>, pc: u64, kind: TransferKind| {
         let transfer = Some(Transfer { kind, target: 0x100 });
-        ledger.segment(engine::block::Segment { pc, sizes: [2, 4].into(), transfer })
+        ledger.segment(Segment { pc, sizes: [2, 4].into(), transfer })
     };
     let before = segment(&mut ledger, 0x40, TransferKind::Call);
     ledger.keep_calls();
@@ -372,4 +389,58 @@ fn a_call_that_is_awaited_is_awaited_on_every_vcpu_and_never_less_than_not() {
     ledger.await_one_less(slot);
     ledger.await_one_less(slot);
     assert_eq!([0, 1].map(|vcpu| ledger.get(slot, vcpu)), [0, 0]);
+}
+
+#[test]
+fn a_jump_that_the_run_ends_at_has_not_led_anywhere_and_a_call_has() {
+    let mut ledger = ledger(1);
+    let mut segment = |kind: Option<TransferKind>| {
+        let transfer = kind.map(|kind| Transfer { kind, target: 0x40 });
+        ledger.segment(Segment { pc: 0x40, sizes: [2, 2].into(), transfer })
+    };
+    // The last is the part of each other that has started where that counts for less.
+    let kinds = [Some(TransferKind::Jump), Some(TransferKind::Branch), Some(TransferKind::Call), None];
+    let slots = kinds.map(&mut segment);
+    for (index, left) in [(0, [0, 0, 0, 0]), (1, [0, 0, 1, 2])] {
+        slots.iter().zip([1, 1, 1, 0]).for_each(|(&slot, count)| ledger.set(slot, 0, count));
+        for slot in &slots[..3] {
+            let segments = [(*slot, 2)].into();
+            let block = Block { pc: 0x40, sizes: [2, 2].into(), segments, exits: [].into() };
+            ledger.uncount(0, &block, index, 1 - index);
+        }
+        assert_eq!(slots.map(|slot| ledger.get(slot, 0)), left, "at instruction {index}");
+    }
+}
+
+#[test]
+fn predictions_are_numbered_once_and_expect_no_trap_that_came_after() {
+    let mut predictions = Predictions::default();
+    let of = |block| Prediction { block, epoch: NonZeroU16::MIN, site: 3, slot: 21 };
+    assert_eq!([7, 8, 7, 9, 8].map(|block| predictions.number(of(block))), [0, 1, 0, 2, 1]);
+    assert_eq!([0, 1, 2].map(|number| predictions.get(number)), [7, 8, 9].map(of));
+    for moves in [0, 1, 5] {
+        let unsure = Check::Unsure { slot: VECTOR_MOVES, least: moves + 1 };
+        assert!(of(7).at_arrival(moves).contains(&unsure), "{moves}");
+    }
+    for insns in [1, 2, 60] {
+        assert!(of(7).at_events(insns).contains(&Check::Due { slot: CLOCK, least: DUE - insns }));
+    }
+}
+
+#[test]
+fn a_vcpu_that_has_gone_on_is_said_to_be_where_it_is_before_another_ones_event() {
+    let asked = request(Isa::Riscv32);
+    let (mut clock, mut ledger) = (Clock::new(&asked, 2), ledger(2));
+    ledger.happened(0, What::Stopped);
+    assert!(ledger.records().timeline.is_empty(), "no window, no event");
+    clock.open_window(&ledger);
+    ledger.open_timeline();
+    clock::advance(0, 4, &ledger);
+    ledger.happened(0, What::Stopped);
+    clock::advance(1, 7, &ledger);
+    ledger.happened(0, What::Stopped);
+    ledger.happened(0, What::Stopped);
+    let told: Vec<_> = Decoder::new(&ledger.records().timeline).map(Result::unwrap).collect();
+    let places: Vec<_> = told.iter().map(|event| (event.vcpu, event.at_insns)).collect();
+    assert_eq!(places, [(0, 4), (1, 7), (0, 4), (0, 4)]);
 }
