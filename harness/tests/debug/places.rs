@@ -97,7 +97,7 @@ fn an_instruction_is_the_same_whichever_way_it_is_come_to() {
     let images = selected_that(|_| true);
     in_parallel(&images, |name| {
         let is_single = !has_several_cpus(name);
-        let window: &[&str] = if is_single { &["--for", "2M"] } else { &[] };
+        let window: &[&str] = if is_single { &["--for", "5M"] } else { &[] };
         let mut profile = run(name, &[window, &["--period", "97"]].concat()).profile();
         let mut seed = 7;
         while profile.samples.len() > places() {
