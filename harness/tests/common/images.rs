@@ -180,13 +180,11 @@ pub fn image_args(name: &str) -> &'static [&'static str] {
         }
         name if name.starts_with("cortex-m3-lm3s-") => &["--machine", "lm3s6965evb"],
         "riscv64-spin" | "cortex-m3-spin" | "riscv64-hang" | "cortex-m3-hang" => &["--for", "20M"],
-        name if ["faulting", "-again", "unhandled", "probing", "polling", "deeptraps", "traploop"]
-            .iter()
-            .any(|end| name.ends_with(end)) =>
-        {
-            // Faults take long; all that these images do, they have done by then a thousand times.
+        // Faults take long; all that these images do, they have done by then a thousand times.
+        name if ["faulting", "-again", "unhandled", "traploop"].iter().any(|end| name.ends_with(end)) => {
             &["--for", "400k"]
         }
+        name if ["probing", "polling", "deeptraps"].iter().any(|end| name.ends_with(end)) => &["--for", "2M"],
         _ => &[],
     }
 }
