@@ -647,6 +647,23 @@ mod tests {
     }
 
     #[test]
+    fn calls_deeper_than_the_tree_follows_disprove_nothing_and_none_are_missing_in_no_tree() {
+        // The arcs have ten calls of leaf, which the tree lacks.
+        let with_depth = |max_depth: u32| {
+            let mut profile = profile().node(0, NodeKind::Root { task: 0 }, 1);
+            for (parent, entry, calls) in [(1, MAIN, 1), (2, STEP, 10), (3, LEAF, 10)] {
+                profile = profile.node(parent, NodeKind::Function { entry }, 1);
+                profile.tree.last_mut().unwrap().calls = calls;
+            }
+            profile.facts.max_depth = Some(max_depth);
+            wrong_calls(&profile).len()
+        };
+        assert_eq!([2, 3, 4, 64].map(with_depth), [0, 0, 1, 1]);
+        assert_eq!(wrong_calls(&profile()), []);
+        assert_eq!(wrong_calls(&profile().node(0, NodeKind::Root { task: 0 }, 1)), []);
+    }
+
+    #[test]
     fn code_at_the_end_of_the_address_space_is_followed() {
         let start = u64::MAX - 3;
         let mut profile = empty().function("last", start, 4).insn(start, 1).insn(start + 2, 1);

@@ -203,3 +203,21 @@ pub(super) fn elf_entry(image: &Image, bias: u64) -> u64 {
     };
     address.wrapping_add(bias)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::table::MACHINES;
+
+    #[test]
+    fn an_image_that_is_moved_out_of_the_address_space_fits_nowhere() {
+        let machine = MACHINES.iter().find(|machine| machine.name == "mps2-an385").unwrap();
+        let ram = machine.main_ram().unwrap();
+        let fits = |range: Range<u64>, bias: u64| home(machine, &shift(&range, bias), "segment").is_ok();
+        assert!(fits(0x10..0x20, ram.start));
+        // Modulo 2^64 these would lie in RAM: as a whole, and with their end.
+        let first = u64::MAX - 0xf;
+        assert!(!fits(first..u64::MAX, ram.start + 0x10));
+        assert!(!fits(first - 0x10..u64::MAX, ram.start + 0x10));
+    }
+}

@@ -89,6 +89,10 @@ mod tests {
             ("f.lto_priv.3.constprop.1", "f"),
             ("app::run::h0123456789abcdef", "app::run"),
             ("app::hash", "app::hash"),
+            // Hexadecimal but too short or too long; of the right length but no number.
+            ("app::h0123456789abcde", "app::h0123456789abcde"),
+            ("app::h0123456789abcdef0", "app::h0123456789abcdef0"),
+            ("app::handle_interrupts", "app::handle_interrupts"),
             ("v1.2", "v1.2"),
             (".part.0", ".part.0"),
         ] {

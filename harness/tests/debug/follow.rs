@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock};
 
 use harness::debug::thread::{Processor, Threads};
 use harness::debug::threads;
@@ -69,8 +70,16 @@ impl Case {
     }
 }
 
-/// Reads the expected states by a session of our own.
-fn told(case: Case) -> Vec<Shown> {
+/// Results of [`ask`], once for all tests of an image.
+fn told(case: Case) -> &'static [Shown] {
+    type Cell = &'static OnceLock<Vec<Shown>>;
+    static TOLD: Mutex<BTreeMap<&str, Cell>> = Mutex::new(BTreeMap::new());
+    let cell: Cell = TOLD.lock().unwrap().entry(case.name).or_insert_with(|| Box::leak(Box::default()));
+    cell.get_or_init(|| ask(case))
+}
+
+/// Asks a debugger of our own what there is at each place.
+fn ask(case: Case) -> Vec<Shown> {
     let Case { name, is_arm, .. } = case;
     let mut session = open(name, 512);
     let elf = fs::read(image(name)).unwrap();
@@ -159,12 +168,12 @@ fn compare(case: Case, way: Way) {
     let executing: BTreeSet<&str> = told.iter().map(|told| &*told.thread).collect();
     assert!(executing.len() > 1, "{name}: {executing:?}");
     assert_eq!(seen.len(), told.len(), "{name}: {said}");
-    for (seen, told) in seen.iter().zip(&told) {
+    for (seen, told) in seen.iter().zip(told) {
         assert_eq!(seen, told, "{name}");
     }
     // Each place is reported on arrival and after the step.
     assert_eq!(stepped.len(), 2 * told.len(), "{name}: {said}");
-    for (pair, told) in stepped.chunks(2).zip(&told) {
+    for (pair, told) in stepped.chunks(2).zip(told) {
         assert_eq!(pair[0], told.insn, "{name}");
         // A step within a task skips the instructions of other tasks, and a task may end in it.
         assert!(pair[1] > told.insn, "{name}: {pair:?}");

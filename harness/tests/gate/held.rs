@@ -139,29 +139,47 @@ fn a_limit_of_the_defaults_is_dead_only_where_no_image_of_the_suite_has_what_it_
     let defaults = |limits: &str| {
         suite.write(&format!("baseline = \"main\"\n[defaults.thresholds]\n{limits}\n{all}"));
     };
-    for (word, _, image, name, typo) in KINDS {
-        // The name is in one of the suite's images.
-        for pattern in [name, &pattern("pattern", name), "@all"] {
-            defaults(&format!("{word} = {{ {pattern:?} = \"0%\" }}"));
-            let held = suite.run(&[]).expect_code(0);
-            assert!(!held.stdout.contains("limits nothing"), "{word} {pattern}: {}", held.stdout);
-        }
-        defaults(&format!("{word} = {{ {typo:?} = \"0%\" }}"));
-        let dead = suite.run(&[]).expect_code(2);
-        let said = format!("harness.toml:3: error: thresholds.{word} {typo:?} limits nothing in any image: ");
+    // Limits of all kinds at once, each in a line of its own.
+    let each = |pattern: &dyn Fn(&str, &str) -> String| {
+        KINDS.map(|(word, _, _, name, typo)| format!("{word} = {{ {:?} = \"0%\" }}", pattern(name, typo))).join("\n")
+    };
+    // One image has it.
+    for form in ["name", "pattern", "all"] {
+        defaults(&each(&|name, _| pattern(form, name)));
+        let held = suite.run(&[]).expect_code(0);
+        assert!(!held.stdout.contains("limits nothing"), "{form}: {}", held.stdout);
+    }
+    let lines = || (3..).zip(KINDS);
+    defaults(&each(&|_, typo| typo.to_owned()));
+    let dead = suite.run(&[]).expect_code(2);
+    for (line, (word, .., typo)) in lines() {
+        let said = format!("harness.toml:{line}: error: thresholds.{word} {typo:?} limits nothing in any image: ");
         assert!(dead.stdout.contains(&said) && dead.stdout.contains("3 of 3 passed"), "{said}\n{}", dead.stdout);
-        for report in dead.files() {
-            assert!(report.contains("limits nothing in any image"), "{report}");
-        }
-        defaults(&format!("{word} = {{ \"{typo}*\" = \"0%\" }}"));
-        let unused = suite.run(&[]).expect_code(0);
-        let said = format!("harness.toml:3: warning: thresholds.{word} \"{typo}*\" limits nothing in any image: ");
-        assert!(unused.stdout.contains(&said) && unused.stdout.contains(", 1 warning"), "{said}\n{}", unused.stdout);
-        suite.run(&["--strict"]).expect_code(2);
-        // A filtered run of one image does not judge names of the others.
-        defaults(&format!("{word} = {{ {typo:?} = \"0%\" }}"));
+    }
+    for report in dead.files() {
+        let is_named = |word: &str| report.contains(&format!("thresholds.{word} "));
+        assert!(
+            report.contains("limits nothing in any image") && KINDS.iter().all(|kind| is_named(kind.0)),
+            "{report}"
+        );
+    }
+    // An image of several says nothing of the others.
+    for image in [ZONES, STACKS] {
         suite.run(&["-f", image]).expect_code(0);
     }
+    defaults(&each(&|_, typo| format!("{typo}*")));
+    let unused = suite.run(&[]).expect_code(0);
+    let strict = suite.run(&["--strict"]).expect_code(2);
+    for (line, (word, .., typo)) in lines() {
+        let said = |how: &str| {
+            format!("harness.toml:{line}: {how}: thresholds.{word} \"{typo}*\" limits nothing in any image: ")
+        };
+        assert!(unused.stdout.contains(&said("warning")), "{}\n{}", said("warning"), unused.stdout);
+        assert!(strict.stdout.contains(&said("error")), "{}\n{}", said("error"), strict.stdout);
+    }
+    assert!(unused.stdout.contains(&format!(", {} warnings", KINDS.len())), "{}", unused.stdout);
+    let (word, .., typo) = KINDS[0];
+    defaults(&format!("{word} = {{ {typo:?} = \"0%\" }}"));
     // A shard does not judge them either; all shards merged do.
     let [first, second] = ["1/2", "2/2"].map(|shard| {
         let output = format!("part{}", &shard[..1]);

@@ -113,10 +113,10 @@ fn small_suite() -> String {
 fn a_suite_can_expect_firmware_that_only_faults_or_is_stuck() {
     let images = [
         target("riscv64-stuck", "exit = \"stuck\""),
-        target("cortex-m3-faulting", "exit = \"faulting\"\nfor = \"2M\""),
+        target("cortex-m3-faulting", "exit = \"faulting\"\nfor = \"400k\""),
     ];
     Suite::new(&images.concat()).run(&["--no-cache"]).expect_code(0);
-    let unexpected = Suite::new(&target("cortex-m3-faulting", "for = \"2M\"")).run(&["--no-cache"]).expect_code(1);
+    let unexpected = Suite::new(&target("cortex-m3-faulting", "for = \"400k\"")).run(&["--no-cache"]).expect_code(1);
     assert!(unexpected.stdout.contains("nothing ran but [irq HardFault]"), "{}", unexpected.stdout);
 }
 

@@ -97,8 +97,8 @@ fn processes_in(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Texts of the remedy: the version needed, and two ways to install it.
-const REMEDY: [&str; 3] = ["QEMU 9.2 or newer is needed", "ci/setup", "install"];
+/// Everything that says how to get one, wherever harness is.
+const REMEDY: [&str; 2] = ["QEMU 9.2 or newer is needed", "install"];
 
 #[test]
 fn a_missing_emulator_gets_the_command_that_installs_it() {
@@ -108,15 +108,32 @@ fn a_missing_emulator_gets_the_command_that_installs_it() {
     assert!(REMEDY.iter().all(|part| lines.contains(part)), "{lines}");
 }
 
-#[test]
-fn outside_a_clone_ci_setup_is_no_remedy() {
-    let nothing = Programs::none();
-    let installed = nothing.0.path().join("harness");
+/// Output of `harness doctor` without any emulator, of a program in a folder with these files.
+fn doctor_beside(files: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    for file in files {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    let installed = folder.path().join("target/debug/harness");
+    fs::create_dir_all(installed.parent().unwrap()).unwrap();
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_harness")).arg(&installed).status().unwrap().success());
+    let nothing = Programs::none();
     let output = Command::new(&installed).arg("doctor").env("PATH", nothing.0.path()).output().unwrap();
     let run = finish(tempfile::tempdir().unwrap(), output).expect_code(5);
-    assert!(run.stdout.contains(REMEDY[0]) && run.stdout.contains(REMEDY[2]), "{}", run.stdout);
-    assert!(!run.stdout.contains("ci/setup"), "{}", run.stdout);
+    assert!(REMEDY.iter().all(|part| run.stdout.contains(part)), "{}", run.stdout);
+    run.stdout
+}
+
+#[test]
+fn ci_setup_is_a_remedy_in_a_clone_and_nowhere_else() {
+    let clone = doctor_beside(&["ci/setup", "harness/Cargo.toml"]);
+    assert!(clone.contains("run ci/setup, or: "), "{clone}");
+    for others in [&[][..], &["ci/setup"]] {
+        let outside = doctor_beside(others);
+        assert!(!outside.contains("ci/setup"), "{others:?}: {outside}");
+    }
 }
 
 #[test]

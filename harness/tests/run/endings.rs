@@ -99,7 +99,7 @@ fn firmware_that_only_faults_is_a_failure_and_says_why_in_its_first_line() {
             ] {
                 assert!(first.contains(word), "{word:?} is not in: {first}");
             }
-            assert_eq!(profile.total_insns(), 2_000_000, "it ends where the window does");
+            assert_eq!(profile.total_insns(), 400_000, "it ends where the window does");
         }
         let unhandled = run(&format!("{arch}-unhandled"), &[]).expect_code(1);
         assert!(matches!(unhandled.profile().facts.end, End::Faulting { .. }));
@@ -196,7 +196,7 @@ fn a_loop_that_an_interrupt_may_still_leave_is_a_warning_and_no_failure() {
     let rv = |flags: &str| riscv(64, 0x8000_0000, 0x8000_0000, 0x8001_0000).with(&format!("-O2{flags}"));
     for (name, yields, stays) in [("m3", m3(" -DYIELDS"), m3("")), ("rv", rv(" -DYIELDS"), rv(""))] {
         let irq = if name == "rv" { "[irq timer]" } else { "[irq PendSV]" };
-        let args = ["--for", "4M"];
+        let args = ["--for", "400k"];
         let idle = run_file(&yields.build_source(dir.path(), name, IDLE), &args).expect_code(0);
         let first = idle.stdout.lines().next().unwrap();
         assert!(first.starts_with("warning: since instruction "), "{name}: {first}");
@@ -214,7 +214,7 @@ fn a_loop_that_an_interrupt_may_still_leave_is_a_warning_and_no_failure() {
 #[test]
 fn a_run_that_the_host_ends_says_that_it_only_faulted() {
     for name in ["cortex-m3-faulting", "cortex-m3-faulting-again", "riscv64-faulting-again"] {
-        let run = run_file(&image(name), &["--for", "1000G", "--timeout", "3"]).expect_code(4);
+        let run = run_file(&image(name), &["--for", "1000G", "--timeout", "1"]).expect_code(4);
         assert_eq!(run.profile().facts.end, End::Timeout);
         let first = run.stdout.lines().next().unwrap();
         assert!(first.starts_with("warning: since instruction "), "{name}: {first}");
@@ -222,7 +222,7 @@ fn a_run_that_the_host_ends_says_that_it_only_faulted() {
     }
     // Firmware that continues after its faults.
     for name in ["cortex-m3-probing", "riscv64-probing"] {
-        let run = run_file(&image(name), &["--for", "1000G", "--timeout", "2"]).expect_code(4);
+        let run = run_file(&image(name), &["--for", "1000G", "--timeout", "1"]).expect_code(4);
         assert!(!run.stdout.lines().next().unwrap().contains("since instruction"), "{name}: {}", run.stdout);
     }
 }
@@ -416,7 +416,7 @@ fn what_asks_whether_a_register_is_there_has_not_faulted_for_ever() {
         1: csrw mtvec,t0\" ::: \"t0\"); for (;;) sum += 3; }";
     let dir = scratch();
     let image = riscv(64, 0x8000_0000, 0x8000_0000, 0x8010_0000).build_source(dir.path(), "asking", source);
-    for options in [&["--for", "3M"][..], &["--for", "3M", "--no-stacks"], &["--for", "3M", "--exact"]] {
+    for options in [&["--for", "300k"][..], &["--for", "300k", "--no-stacks"], &["--for", "300k", "--exact"]] {
         let run = run_file(&image, options).expect_code(0);
         assert!(matches!(run.profile().facts.end, End::For), "{options:?}: {}", run.stdout);
     }

@@ -106,7 +106,7 @@ fn the_default_period_equals_the_oracle() {
 
 #[test]
 fn jitter_equals_the_oracle() {
-    for name in ["riscv64-bare", "cortex-m3-freertos"] {
+    for name in ["riscv64-bare", "cortex-m3-freertos-Os"] {
         let options = ["--period", "997", "--seeded-jitter", "42"];
         let fast = run(name, &options).profile();
         assert_equal(name, &options, &fast, &run(name, &[&options[..], &ORACLE].concat()).profile());

@@ -129,6 +129,9 @@ impl Plugin {
                 Event::Sample => self.samples.push((due.at_insns, pc)),
                 Event::End(End::For) => {
                     let block = self.blocks.get(due.block);
+                    // As often as it is done and undone, what is left is the same.
+                    self.ledger.uncount(0, block, due.index, due.overrun_insns);
+                    self.ledger.recount(0, block, due.index, due.overrun_insns);
                     self.ledger.uncount(0, block, due.index, due.overrun_insns);
                     clock::set_back(0, due.at_insns, &self.ledger);
                     self.is_over = true;

@@ -2,6 +2,7 @@
 
 mod calls;
 mod counting;
+mod due;
 mod fake;
 mod polls;
 mod predictions;
