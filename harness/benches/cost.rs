@@ -43,6 +43,7 @@ use harness::run::qemu::plugin;
 use harness::run::qemu::process::Process;
 use harness::run::qemu::start::Start;
 use harness::run::records::read::{Progress, Records};
+use harness::run::request;
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::request::plan::{Measurement, Plan};
 use harness::run::store::workspace::Workspace;

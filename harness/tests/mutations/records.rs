@@ -6,7 +6,7 @@ use std::path::Path;
 
 use harness::profile::Profile;
 use harness::run::records::read::Records;
-use wire::control::{Control, Word};
+use wire::control::Control;
 use wire::request::Request;
 use wire::stream::{Decoder, Stream, StreamFile};
 use wire::{definition, heap, memory, refusal, sample, slice, timeline, unwind};
