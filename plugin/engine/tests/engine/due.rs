@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use wire::control::End;
 use wire::counters::{ALARM, CLOCK, DUE, VECTOR_MOVES};
 use wire::definition::{Definition, NodeKind, NoteKind, Transfer, TransferKind};
-use wire::request::{Isa, Request};
+use wire::request::{Isa, Measure, Request};
 use wire::timeline::{Decoder, What};
 
 use crate::fake::{Books, config, ledger, request};
@@ -188,16 +188,21 @@ impl Plugin {
     }
 }
 
+/// Request to measure on one processor.
+fn measuring(measure: Measure) -> Request {
+    request(Isa::Riscv32, None, measure)
+}
+
 fn run(run: &Run) -> Outcome {
     let mut clock = Clock::new(
-        &Request {
-            period_insns: run.period_insns,
+        &measuring(Measure {
+            period_insns: Some(run.period_insns),
             for_insns: run.for_insns,
             max_insns: run.max_insns,
             slice_insns: run.slice_insns,
             from: if run.opened_by.is_some() { vec![0x40] } else { Vec::new() },
-            ..request(Isa::Riscv32)
-        },
+            ..Measure::default()
+        }),
         run.vcpus,
     );
     let ledger = ledger(run.vcpus);
@@ -246,7 +251,8 @@ proptest! {
 
 /// Distances between the samples of a vCPU.
 fn distances(period_insns: u64, seed: u64, vcpu: u32, count: usize) -> Vec<u64> {
-    let asked = Request { period_insns, jitter_seed: Some(seed), ..request(Isa::Riscv32) };
+    let asked =
+        measuring(Measure { period_insns: Some(period_insns), jitter_seed: Some(seed), ..Measure::default() });
     let (mut clock, ledger) = (Clock::new(&asked, 2), ledger(2));
     clock.open_window(&ledger);
     let mut before = 0;
@@ -276,7 +282,7 @@ fn jitter_is_any_distance_below_twice_the_period_as_often_as_any_other() {
 
 #[test]
 fn a_window_opens_at_its_first_bound_and_closes_at_its_last() {
-    let asked = Request { from: vec![0x40], until: vec![0x80], ..request(Isa::Riscv32) };
+    let asked = measuring(Measure { from: vec![0x40], until: vec![0x80], ..Measure::default() });
     let (mut clock, ledger) = (Clock::new(&asked, 1), ledger(1));
     let seen =
         |clock: &Clock| [0x40, 0x80, 0xc0].map(|pc| (clock.is_bound(pc), clock.opens_at(pc), clock.closes_at(pc)));
@@ -284,12 +290,12 @@ fn a_window_opens_at_its_first_bound_and_closes_at_its_last() {
     assert!(clock.opens_late());
     clock.open_window(&ledger);
     assert_eq!(seen(&clock), [(true, false, false), (true, false, true), (false, false, false)]);
-    assert!(!Clock::new(&request(Isa::Riscv32), 1).opens_late());
+    assert!(!Clock::new(&measuring(Measure::default()), 1).opens_late());
 }
 
 #[test]
 fn a_run_is_held_next_where_nothing_else_is_due_before() {
-    let asked = Request { period_insns: 10, ..request(Isa::Riscv32) };
+    let asked = measuring(Measure { period_insns: Some(10), ..Measure::default() });
     let (mut clock, ledger) = (Clock::new(&asked, 1), ledger(1));
     clock.open_window(&ledger);
     assert!(!clock.holds_next(0), "no debugger");
@@ -302,7 +308,7 @@ fn a_run_is_held_next_where_nothing_else_is_due_before() {
 
 #[test]
 fn a_clock_that_is_asked_to_call_tells_why_and_its_time_stands() {
-    let (mut clock, ledger) = (Clock::new(&request(Isa::Riscv32), 1), ledger(1));
+    let (mut clock, ledger) = (Clock::new(&measuring(Measure::default()), 1), ledger(1));
     clock.open_window(&ledger);
     let start = ledger.get(CLOCK, 0);
     clock::advance(0, 5, &ledger);
@@ -329,7 +335,7 @@ fn a_clock_that_is_asked_to_call_tells_why_and_its_time_stands() {
 
 #[test]
 fn blocks_call_back_so_many_instructions_before_an_event_as_is_asked_for() {
-    let asked = Request { period_insns: 100, ..request(Isa::Riscv32) };
+    let asked = measuring(Measure { period_insns: Some(100), ..Measure::default() });
     for early in [0, 1, 30] {
         let (mut clock, ledger) = (Clock::new(&asked, 1), ledger(1));
         clock.set_early(early);
@@ -429,7 +435,7 @@ fn predictions_are_numbered_once_and_expect_no_trap_that_came_after() {
 
 #[test]
 fn a_vcpu_that_has_gone_on_is_said_to_be_where_it_is_before_another_ones_event() {
-    let asked = request(Isa::Riscv32);
+    let asked = measuring(Measure::default());
     let (mut clock, mut ledger) = (Clock::new(&asked, 2), ledger(2));
     ledger.happened(0, What::Stopped);
     assert!(ledger.records().timeline.is_empty(), "no window, no event");
