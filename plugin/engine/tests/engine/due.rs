@@ -12,6 +12,7 @@ use wire::control::End;
 use wire::counters::{ALARM, CLOCK, DUE, VECTOR_MOVES};
 use wire::definition::{Definition, NodeKind, NoteKind, Transfer, TransferKind};
 use wire::request::{Isa, Measure, Request};
+use wire::stream::StreamFile;
 use wire::timeline::{Decoder, What};
 
 use crate::fake::{Books, config, ledger, request};
@@ -438,7 +439,7 @@ fn a_vcpu_that_has_gone_on_is_said_to_be_where_it_is_before_another_ones_event()
     let asked = measuring(Measure::default());
     let (mut clock, mut ledger) = (Clock::new(&asked, 2), ledger(2));
     ledger.happened(0, What::Stopped);
-    assert!(ledger.records().timeline.is_empty(), "no window, no event");
+    assert!(ledger.records().stream(StreamFile::Timeline).is_empty(), "no window, no event");
     clock.open_window(&ledger);
     ledger.open_timeline();
     clock::advance(0, 4, &ledger);
@@ -446,7 +447,7 @@ fn a_vcpu_that_has_gone_on_is_said_to_be_where_it_is_before_another_ones_event()
     clock::advance(1, 7, &ledger);
     ledger.happened(0, What::Stopped);
     ledger.happened(0, What::Stopped);
-    let told: Vec<_> = Decoder::new(&ledger.records().timeline).map(Result::unwrap).collect();
+    let told: Vec<_> = Decoder::new(ledger.records().stream(StreamFile::Timeline)).map(Result::unwrap).collect();
     let places: Vec<_> = told.iter().map(|event| (event.vcpu, event.at_insns)).collect();
     assert_eq!(places, [(0, 4), (1, 7), (0, 4), (0, 4)]);
 }
