@@ -32,6 +32,7 @@ const PLUGIN: &[&str] = &[
     "qemu",
     "records",
     "unmodelled",
+    "polled",
     "output",
     "errors",
     "handles",

@@ -35,6 +35,7 @@ use crate::errors::Errors;
 use crate::handles::Handles;
 use crate::input::Input;
 use crate::output::Output;
+use crate::polled::Polls;
 use crate::qemu::{self, Access, Guest, Scoreboard, Vcpus};
 use crate::records::{Ledger, Records};
 use crate::semihosting::Asked;
@@ -89,6 +90,8 @@ pub(crate) struct State {
     pub(crate) debugger: Option<Debugger>,
     /// None: the machine is as QEMU has it, or it is not asked for.
     pub(crate) unmodelled: Option<Unmodelled>,
+    /// None: the run does not end at a register that is polled.
+    pub(crate) polled: Option<Polls>,
     /// Of several vCPUs, the instruction at which it is to be asked: the clocks are those of each.
     hold_at: Option<u64>,
 }
@@ -171,11 +174,11 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     if let Some(chip) = request.chip.clone() {
         let directory = directory.to_owned();
         let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
-        let bites: Box<dyn Fn(u64) + Send> = match &unmodelled {
-            Some(unmodelled) => Box::new(unmodelled.on_bite()),
+        let tell: Box<dyn Fn(qemu::ChipEvent) + Send> = match &unmodelled {
+            Some(unmodelled) => Box::new(unmodelled.on_event()),
             None => Box::new(|_| ()),
         };
-        qemu::complete_chip(chip, refuse_chip, bites).map_err(|missing| Refused(Refusal::Chip, missing))?;
+        qemu::complete_chip(chip, refuse_chip, tell).map_err(|missing| Refused(Refusal::Chip, missing))?;
     }
     let mut state = State {
         guest,
@@ -215,6 +218,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         asked: Asked::new(request.semihosting),
         debugger,
         unmodelled,
+        polled: Polls::new(&request, directory),
         hold_at: None,
     };
     if state.debugger.is_some() {
@@ -587,6 +591,15 @@ impl State {
         let taken = self.take_snapshot(wire::SNAPSHOT_END);
         self.ledger.written(taken);
         self.ledger.close(end, value, pc)
+    }
+
+    /// Ends the window at an instruction that polls a register, and leaves what the processor is like there.
+    pub(crate) fn end_at_poll(&mut self, read: (u64, u64, u64), insns: u64) -> ! {
+        if let Some(polled) = self.polled.take() {
+            let written = polled.write(read, insns, &mut self.guest);
+            self.ledger.written(written);
+        }
+        self.end(End::For, 0, read.0)
     }
 
     /// Notes what alone the firmware has done up to here, where that is one exception's handler or asking one device.

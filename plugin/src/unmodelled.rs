@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use wire::chip::{BITES, OTHERS, ROWS};
+use wire::chip::{ABSENT, BITES, FIRST_RULE, OTHERS, ROWS, SPECIAL_ROWS};
 
 use rustc_hash::FxHashMap;
 
@@ -23,11 +23,19 @@ impl Unmodelled {
 
     /// Takes note of the access that the instruction at `pc` has just made, where it was such a one.
     pub(crate) fn note(&mut self, pc: u64) {
-        let Some((address, is_write)) = qemu::take_unmodelled() else { return };
+        if let Some((address, is_write)) = qemu::take_unmodelled() {
+            self.count(address, pc, is_write);
+        }
+        if let Some(rule) = qemu::take_answer() {
+            self.count(FIRST_RULE + rule, pc, false);
+        }
+    }
+
+    fn count(&mut self, address: u64, pc: u64, is_write: bool) {
         let next = self.rows.len();
         let (row, address) = match self.rows.get(&address) {
             Some(&row) => (row, address),
-            None if next < ROWS - 2 => {
+            None if next < ROWS - SPECIAL_ROWS => {
                 self.rows.insert(address, next);
                 (next, address)
             }
@@ -36,9 +44,12 @@ impl Unmodelled {
         self.table.count(row, address, pc, is_write);
     }
 
-    /// Takes note of a watchdog, by its address, that has run out: whatever thread and lock it happens on.
-    pub(crate) fn on_bite(&self) -> impl Fn(u64) + Send + 'static + use<> {
+    /// Takes note of what happens on whatever thread and lock.
+    pub(crate) fn on_event(&self) -> impl Fn(qemu::ChipEvent) + Send + 'static + use<> {
         let table = Arc::clone(&self.table);
-        move |watchdog| table.count(ROWS - 2, BITES, watchdog, true)
+        move |event| match event {
+            qemu::ChipEvent::Bite { watchdog } => table.count(ROWS - 2, BITES, watchdog, true),
+            qemu::ChipEvent::Absent { address, is_write } => table.count(ROWS - 3, ABSENT, address, is_write),
+        }
     }
 }

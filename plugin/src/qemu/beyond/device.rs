@@ -223,15 +223,24 @@ struct Clock {
 /// Why the machine cannot be completed.
 pub(crate) type Missing = String;
 
-/// What is done where a watchdog, by its address, has run out.
-type Bites = Box<dyn Fn(u64) + Send>;
+/// An event of a chip that the harness is told of.
+#[derive(Clone, Copy)]
+pub(crate) enum ChipEvent {
+    /// A watchdog, by its address, has run out.
+    Bite { watchdog: u64 },
+    /// The firmware has accessed an address at which the chip has nothing.
+    Absent { address: u64, is_write: bool },
+}
 
-/// A chip that waits for its machine; with what is done where that cannot be completed, and with its watchdogs.
+/// Receiver of a chip's events.
+type Tell = Box<dyn Fn(ChipEvent) + Send>;
+
+/// A chip that waits for its machine; with what is done where that cannot be completed, and with its events.
 struct Wanted {
     chip: Chip,
     functions: Functions,
     refuse: Box<dyn FnOnce(&str) + Send>,
-    bites: Bites,
+    tell: Tell,
 }
 
 /// The chip that the machine becomes, with all that belongs to it.
@@ -251,8 +260,8 @@ struct Machine {
     console: *mut c_void,
     /// When the timer is due, so that it is not set to what it is.
     due_ns: Option<u64>,
-    /// Called where a watchdog has run out, with its address.
-    bites: Bites,
+    /// Called at each event.
+    tell: Tell,
     /// Addresses of the register blocks.
     starts: Vec<u64>,
 }
@@ -286,21 +295,28 @@ pub(crate) fn take_unmodelled() -> Option<(u64, bool)> {
     Some(((access & !IS_WRITE) - 1, access & IS_WRITE != 0))
 }
 
-/// Has the machine completed to a chip as soon as it is made. `refuse` is called where that turns out not to work, `bites`
-/// where a watchdog, by its address, has run out.
+/// Number + 1 of the answer that the last read was given, until it is taken.
+static ANSWER: AtomicU64 = AtomicU64::new(0);
+
+/// The answer that the read has been given which has just been made, by its number.
+pub(crate) fn take_answer() -> Option<u64> {
+    if ANSWER.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    ANSWER.swap(0, Ordering::Relaxed).checked_sub(1)
+}
+
+/// Has the machine completed to a chip as soon as it is made. `refuse` is called where that turns out not to work, `tell` at
+/// each event.
 ///
 /// # Errors
 /// The name of what this QEMU lacks.
-pub(crate) fn complete(
-    chip: Chip,
-    refuse: impl FnOnce(&str) + Send + 'static,
-    bites: Box<dyn Fn(u64) + Send>,
-) -> Result<(), Missing> {
+pub(crate) fn complete(chip: Chip, refuse: impl FnOnce(&str) + Send + 'static, tell: Tell) -> Result<(), Missing> {
     if !is_on(&DEVICES) {
         return Err("devices that the plugin may use (docs/qemu.md)".to_owned());
     }
     let functions = Functions::find()?;
-    let wanted = Wanted { chip, functions, refuse: Box::new(refuse), bites };
+    let wanted = Wanted { chip, functions, refuse: Box::new(refuse), tell };
     *WANTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
     let notifier = Notifier { notify: machine_is_made, link: [null_mut(); 2] };
     // SAFETY: see `Functions::find`; the notifier lives for ever.
@@ -310,8 +326,8 @@ pub(crate) fn complete(
 
 extern "C" fn machine_is_made(_: *mut Notifier, _: *mut c_void) {
     let Some(wanted) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-    let Wanted { chip, functions, refuse, bites } = wanted;
-    match Machine::make(&chip, functions, bites) {
+    let Wanted { chip, functions, refuse, tell } = wanted;
+    match Machine::make(&chip, functions, tell) {
         Err(missing) => {
             refuse(&missing);
             crate::qemu::exit(1);
@@ -366,7 +382,7 @@ fn objects(functions: &Functions, kind: &CStr) -> Vec<Object> {
 }
 
 impl Machine {
-    fn make(chip: &Chip, functions: Functions, bites: Bites) -> Result<Machine, Missing> {
+    fn make(chip: &Chip, functions: Functions, tell: Tell) -> Result<Machine, Missing> {
         let processor = objects(&functions, c"armv7m").first().copied().ok_or("a Cortex-M")?;
         // SAFETY: the processor's property of that name, which is a link to its memory.
         let container = unsafe { (functions.object_property_get_link)(processor, c"memory".as_ptr(), null_mut()) };
@@ -383,7 +399,7 @@ impl Machine {
             systick_clock: null_mut(),
             console: null_mut(),
             due_ns: None,
-            bites,
+            tell,
             starts: chip.blocks.iter().map(|block| block.start).collect(),
         };
         // SAFETY: room for a timer, on the clock of the instructions, in nanoseconds.
@@ -660,7 +676,7 @@ impl Host for Machine {
 
     fn bite(&mut self, block: u32) {
         if let Some(&start) = self.starts.get(block as usize) {
-            (self.bites)(start);
+            (self.tell)(ChipEvent::Bite { watchdog: start });
         }
     }
 }
@@ -713,11 +729,13 @@ fn with(work: impl FnOnce(&mut Device, &mut Machine)) {
     }
 }
 
-extern "C" fn read_nothing(_: *mut c_void, _: u64, _: *mut u64, _: u32, _: Attributes) -> u32 {
+extern "C" fn read_nothing(_: *mut c_void, address: u64, _: *mut u64, _: u32, _: Attributes) -> u32 {
+    with(|_, machine| (machine.tell)(ChipEvent::Absent { address, is_write: false }));
     DECODE_ERROR
 }
 
-extern "C" fn write_nothing(_: *mut c_void, _: u64, _: u64, _: u32, _: Attributes) -> u32 {
+extern "C" fn write_nothing(_: *mut c_void, address: u64, _: u64, _: u32, _: Attributes) -> u32 {
+    with(|_, machine| (machine.tell)(ChipEvent::Absent { address, is_write: true }));
     DECODE_ERROR
 }
 
@@ -726,6 +744,9 @@ extern "C" fn read_registers(block: *mut c_void, offset: u64, value: *mut u64, b
         let access = device.read(block as usize, offset, bytes, machine);
         if !access.is_modelled {
             note(device, block as usize, offset, 0);
+        }
+        if let Some(answer) = access.answer {
+            ANSWER.store(answer as u64 + 1, Ordering::Relaxed);
         }
         // SAFETY: QEMU's room for the value.
         unsafe { *value = access.value.into() };
