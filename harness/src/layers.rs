@@ -22,6 +22,7 @@ const HARNESS: &[&str] = &[
     "export",
     "cli",
     "measure",
+    "learn",
     "debug",
     "gate",
     "commands",

@@ -5,8 +5,10 @@
 //! have names; anything else is a file.
 
 mod file;
+pub mod learn;
 mod resolve;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -41,8 +43,27 @@ pub struct Chip {
     pub differs: Vec<String>,
     /// Names of the registers by address, for reports.
     pub registers: Vec<(u64, String)>,
+    /// Its answers and pulses for whoever reads of them, in the order of [`wire::chip::FIRST_RULE`].
+    pub rules: Vec<Rule>,
+    /// Registers that the firmware accessed which the file was learned from; None: it was not learned.
+    pub seen: Option<BTreeSet<u64>>,
     /// The chip as the plugin is asked for it.
     pub wire: wire::chip::Chip,
+}
+
+/// A rule that was learned, or written in the same way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Register or interrupt, with what it does.
+    pub what: String,
+    /// Reason.
+    pub why: String,
+    /// Place in the firmware.
+    pub place: String,
+    /// Instructions executed up to there, when it was learned.
+    pub at_insns: u64,
+    /// Whether something else might be right.
+    pub is_guess: bool,
 }
 
 /// Largest chip file.

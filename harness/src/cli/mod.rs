@@ -120,6 +120,9 @@ pub enum Command {
     /// List machines with their memory, formats of other tools, functions, or tasks
     #[command(after_help = examples::LIST)]
     List(ListArgs),
+    /// Learn a chip that nobody has described from firmware for it: `harness chip learn`
+    #[command(after_help = examples::CHIP)]
+    Chip(ChipArgs),
     /// Put GDB at any instruction of a run, forwards and backwards
     #[command(after_help = examples::DEBUG)]
     Debug(DebugArgs),
@@ -136,6 +139,74 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// Arguments of `harness chip`.
+#[derive(Debug, Args)]
+pub struct ChipArgs {
+    /// What to do with a chip.
+    #[command(subcommand)]
+    pub command: ChipCommand,
+}
+
+/// Commands of `harness chip`.
+#[derive(Debug, Subcommand)]
+pub enum ChipCommand {
+    /// Run firmware again and again, and write a chip file that gives it what it waits for
+    #[command(after_help = examples::CHIP)]
+    Learn(LearnArgs),
+}
+
+/// Arguments of `harness chip learn`.
+#[derive(Debug, Args)]
+pub struct LearnArgs {
+    /// Firmware, as for `harness profile`
+    #[arg(value_name = "FIRMWARE")]
+    pub firmware: PathBuf,
+    /// Chip file to write; - is standard output [default: ./chip.toml, unless there is one]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Instructions of a run that waits for nothing
+    #[arg(long = "for", value_name = "N", default_value = "20M")]
+    pub for_insns: String,
+    /// Load address of a raw binary
+    #[arg(long, value_name = "ADDRESS")]
+    pub load_addr: Option<String>,
+    /// Address of the vector table [default: the image's]
+    #[arg(long, value_name = "ADDRESS")]
+    pub vectors: Option<String>,
+    /// ELF file with the symbols of an image that has none
+    #[arg(long, value_name = "ELF")]
+    pub symbols: Option<PathBuf>,
+    /// Show only what is left
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
+    pub sandbox: Sandbox,
+}
+
+impl LearnArgs {
+    /// Converts the arguments to those of profiling the firmware.
+    pub fn into_profile_args(self) -> ProfileArgs {
+        ProfileArgs {
+            firmware: self.firmware,
+            top: 0,
+            wide: WideArgs::default(),
+            quiet: self.quiet,
+            verbose: false,
+            json: false,
+            strict: false,
+            measure: MeasureArgs {
+                for_insns: Some(self.for_insns),
+                load_addr: self.load_addr,
+                vectors: self.vectors,
+                symbols: self.symbols,
+                sandbox: self.sandbox,
+                ..MeasureArgs::default()
+            },
+        }
+    }
 }
 
 /// Subjects of `harness list`.
