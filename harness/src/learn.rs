@@ -17,7 +17,7 @@ use crate::chip::learn::{self, Draft, Learned, LearnedPulse, Verdict, Wanted};
 use crate::error::InputError;
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
-use crate::image::{Image, LoadOptions, given};
+use crate::image::{self, Image, LoadOptions, given};
 use crate::machine;
 use crate::measure::Listener;
 use crate::profile::{End, Window};
@@ -49,6 +49,9 @@ const SYSTICK: usize = 15;
 /// Most interrupts of a chip, of whose vectors the table is looked through.
 const MAX_VECTORS: usize = FIRST_INTERRUPT + 240;
 
+/// Most instructions of a loop that waits for an interrupt, with those of a tick.
+const MAX_LOOP: usize = 256;
+
 /// Calls of a handler from which on it ticks.
 const TICKS: u64 = 2;
 
@@ -79,8 +82,10 @@ struct Ended {
     executed: BTreeMap<u64, u64>,
     /// First address that was accessed and at which there is nothing.
     absent: Option<u64>,
-    /// Registers that were accessed, with the first instruction that did.
+    /// Number of reads of each register that was accessed.
     seen: BTreeMap<u64, u64>,
+    /// Instructions that executed in the second half; None: the run ended before its window did.
+    late: Option<BTreeSet<u64>>,
     insns: u64,
     /// The instruction that faulted was not there.
     is_fetch: bool,
@@ -104,13 +109,7 @@ struct Teacher<'a> {
 /// # Errors
 /// When the image cannot be read, is for no chip that can be learned, or QEMU cannot run it.
 pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
-    let load = LoadOptions {
-        load_addr: options.load_addr,
-        load_bias: options.load_bias,
-        vectors: options.vectors,
-        symbols: options.symbols.as_deref(),
-    };
-    let image = Image::open(&options.firmware, &load)?;
+    let image = open(options)?;
     let about = |reason: String| InputError::about(&options.firmware, reason);
     let mut draft = Draft::of(&image).map_err(about)?;
     let choice = machine::choose_chip(&image, &draft.chip()?)?;
@@ -161,6 +160,38 @@ fn short(options: &Options) -> Options {
         cpu: None,
         ..options.clone()
     }
+}
+
+/// The chip file of `--chip auto`, beside where the command was typed; it is kept, so that it can be edited.
+pub fn file_of(options: &Options) -> PathBuf {
+    PathBuf::from(format!("{}.chip.toml", image::stem(&options.firmware)))
+}
+
+/// The one chip known by name that has memory for the image and whose name is in its file. None: there is none, or several.
+///
+/// # Errors
+/// When the image cannot be read.
+pub fn known(options: &Options) -> Result<Option<&'static str>, InputError> {
+    let image = open(options)?;
+    let file = options.symbols.as_deref().unwrap_or(&options.firmware);
+    let bytes =
+        given::read(file).map_err(|error| InputError::about(file, format_args!("cannot be read: {error}")))?;
+    let fit = machine::chips_for(&image);
+    let mut named = fit.into_iter().filter(|name| learn::names(&bytes, name));
+    Ok(match (named.next(), named.next()) {
+        (Some(name), None) => Some(name),
+        _ => None,
+    })
+}
+
+fn open(options: &Options) -> Result<Image, InputError> {
+    let load = LoadOptions {
+        load_addr: options.load_addr,
+        load_bias: options.load_bias,
+        vectors: options.vectors,
+        symbols: options.symbols.as_deref(),
+    };
+    Image::open(&options.firmware, &load)
 }
 
 /// The functions' names by their first addresses.
@@ -218,7 +249,8 @@ impl Teacher<'_> {
                 self.left.push(format!("it {what} at {address:#010x}, where a chip's memory cannot be guessed"));
                 return Ok(ended);
             }
-            if !waits(&ended.end) || !self.interrupt(draft, &ended, listener)? {
+            let Some(pc) = waits(&ended) else { return Ok(ended) };
+            if !self.interrupt(draft, &ended, pc, listener)? {
                 return Ok(ended);
             }
         }
@@ -296,11 +328,7 @@ impl Teacher<'_> {
     }
 
     /// Offers the interrupts that have handlers to firmware that waits. Returns whether one lets it go on.
-    fn interrupt(&mut self, draft: &mut Draft, ended: &Ended, listener: &mut dyn Listener) -> Result<bool> {
-        let pc = match ended.end {
-            End::Asleep { pc } => pc,
-            _ => return Ok(false),
-        };
+    fn interrupt(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
         let offered = handlers(self.image).into_iter().filter(|(vector, _)| *vector >= FIRST_INTERRUPT);
         let mut best: Option<(usize, LearnedPulse)> = None;
         for (vector, handler) in offered {
@@ -322,23 +350,24 @@ impl Teacher<'_> {
             if !plain.executed.contains_key(&handler) {
                 continue;
             }
-            // Its flags: registers that the handler was the first to read.
-            let is_news = |(address, _): &(&u64, &u64)| !ended.seen.contains_key(address);
-            pulse.registers = plain.seen.iter().filter(is_news).map(|(&address, _)| address & !3).collect();
+            // Its flags: registers that the handler reads.
+            let is_read = |&(address, &reads): &(&u64, &u64)| reads > ended.seen.get(address).copied().unwrap_or(0);
+            pulse.registers = plain.seen.iter().filter(is_read).map(|(&address, _)| address).collect();
             let with_flags = if pulse.registers.is_empty() {
-                None
+                0
             } else {
                 let mut other = draft.clone();
                 other.pulses.push(pulse.clone());
-                Some(self.run(&other)?.executed.len())
+                let with_flags = self.run(&other)?;
+                self.went_on(ended, &with_flags)
             };
-            let plain = plain.executed.len();
-            if with_flags.is_none_or(|flags| flags <= plain) {
+            let plain = self.went_on(ended, &plain);
+            if with_flags <= plain {
                 pulse.registers.clear();
             }
-            let executed = plain.max(with_flags.unwrap_or(0));
-            if executed > best.as_ref().map_or(ended.executed.len(), |best| best.0) {
-                best = Some((executed, pulse));
+            let new = plain.max(with_flags);
+            if new > best.as_ref().map_or(0, |best| best.0) {
+                best = Some((new, pulse));
             }
         }
         let Some((_, pulse)) = best else {
@@ -348,6 +377,15 @@ impl Teacher<'_> {
         listener.say(&format!("interrupt {} ({}) lets {} go on, a guess", pulse.line, pulse.handler, pulse.place));
         draft.pulses.push(pulse);
         Ok(true)
+    }
+
+    /// Number of instructions that another run executed in addition, in functions that had been entered before: what waited
+    /// has gone on. A handler alone is no progress.
+    fn went_on(&self, before: &Ended, after: &Ended) -> usize {
+        let function = |pc: u64| self.functions.range(..=pc).next_back().map(|(&start, _)| start);
+        let entered: BTreeSet<Option<u64>> = before.executed.keys().map(|&pc| function(pc)).collect();
+        let new = after.executed.keys().filter(|pc| !before.executed.contains_key(pc));
+        new.filter(|&&pc| entered.contains(&function(pc))).count()
     }
 
     /// Runs the firmware on a draft.
@@ -392,7 +430,8 @@ impl Teacher<'_> {
 }
 
 fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> {
-    let Outcome { records, end, .. } = outcome;
+    let Outcome { mut records, end, .. } = outcome;
+    let half = std::mem::take(&mut records.half);
     let table = fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table")?;
     let rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
     let polled = match fs::read(workspace.records().join(POLLED)) {
@@ -403,13 +442,22 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
     for insn in records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).filter(|insn| insn.count > 0) {
         *executed.entry(insn.pc).or_default() += insn.count;
     }
+    let before: BTreeMap<u64, u64> =
+        half.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| (insn.pc, insn.count)).collect();
+    let grown = |(pc, count): &(&u64, &u64)| before.get(pc).is_none_or(|before| before < count);
+    let late = (end == End::For && polled.is_none() && !before.is_empty())
+        .then(|| executed.iter().filter(grown).map(|(&pc, _)| pc).collect());
     let is_fault = records.control.get(Word::Fault) == 1;
     // CFSR.IBUSERR (Armv7-M ARM, B3.2.15).
     let is_fetch = is_fault && records.control.get(Word::FaultCfsr) & 0x100 != 0;
-    let seen = rows.iter().filter(|row| row.address < FIRST_RULE && chip.wire.block_at(row.address).is_some());
+    let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.address < FIRST_RULE && chip.wire.block_at(row.address).is_some()) {
+        *seen.entry(row.address & !3).or_default() += row.reads;
+    }
     Ok(Ended {
         absent: rows.iter().find(|row| row.address == ABSENT).map(|row| row.pc),
-        seen: seen.map(|row| (row.address & !3, row.pc)).collect(),
+        seen,
+        late,
         insns: records.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum(),
         executed,
         polled,
@@ -418,6 +466,11 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
     })
 }
 
-fn waits(end: &End) -> bool {
-    matches!(end, End::Asleep { .. })
+/// The instruction at which a run waits for an interrupt: it sleeps, or goes round in a small loop.
+fn waits(ended: &Ended) -> Option<u64> {
+    if let End::Asleep { pc } = ended.end {
+        return Some(pc);
+    }
+    let late = ended.late.as_ref().filter(|late| late.len() <= MAX_LOOP)?;
+    late.first().copied()
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use wire::chip::{ABSENT, BITES, FIRST_RULE, OTHERS, ROWS, SPECIAL_ROWS};
+use wire::chip::{ABSENT, BITES, FIRST_RULE, FIRST_RULE_ROW, OTHERS, ROWS};
 
 use rustc_hash::FxHashMap;
 
@@ -27,7 +27,7 @@ impl Unmodelled {
             self.count(address, pc, is_write);
         }
         if let Some(rule) = qemu::take_answer() {
-            self.count(FIRST_RULE + rule, pc, false);
+            self.table.count(FIRST_RULE_ROW + rule as usize, FIRST_RULE + rule, pc, false);
         }
     }
 
@@ -35,7 +35,7 @@ impl Unmodelled {
         let next = self.rows.len();
         let (row, address) = match self.rows.get(&address) {
             Some(&row) => (row, address),
-            None if next < ROWS - SPECIAL_ROWS => {
+            None if next < FIRST_RULE_ROW => {
                 self.rows.insert(address, next);
                 (next, address)
             }
@@ -49,6 +49,9 @@ impl Unmodelled {
         let table = Arc::clone(&self.table);
         move |event| match event {
             qemu::ChipEvent::Bite { watchdog } => table.count(ROWS - 2, BITES, watchdog, true),
+            qemu::ChipEvent::Pulse { rule } => {
+                table.count(FIRST_RULE_ROW + rule, FIRST_RULE + rule as u64, 0, false);
+            }
             qemu::ChipEvent::Absent { address, is_write } => table.count(ROWS - 3, ABSENT, address, is_write),
         }
     }

@@ -93,6 +93,12 @@ pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
     if let Some((name, text)) = CHIPS.iter().find(|(name, _)| *name == name_or_file) {
         return resolve::chip(name, &format!("{name}.toml"), text);
     }
+    if name_or_file == "auto" {
+        return Err(InputError::new(
+            "--chip auto is for `harness profile` and `harness run`; elsewhere name a chip, or the file of \
+             `harness chip learn`",
+        ));
+    }
     let path = Path::new(name_or_file);
     let is_file = path.components().count() > 1 || path.extension().is_some_and(|ending| ending == "toml");
     if !is_file {

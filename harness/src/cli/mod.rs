@@ -51,7 +51,7 @@ const LONG_VERSION: &str = concat!(
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 all good; 1 the firmware failed (its own status, lock-up, reset, asleep for ever, \
-stuck, faulting only; under --strict its own counts differ, calls disprove stacks or tree, or it stands still; \
+stuck, faulting only; under --strict its own counts differ, calls disprove stacks or tree, it stands still, or its chip file guesses; \
 an expectation of a suite is not met); \
 2 usage or bad input; 3 a regression threshold was crossed; 4 a limit, timeout or output bound ended the run; \
 5 the emulator could not run. \
@@ -672,7 +672,7 @@ pub struct ProfileArgs {
     #[arg(long)]
     pub json: bool,
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones, when the calls disprove call
-    /// stacks or the exact call tree, or when the firmware stands still
+    /// stacks or the exact call tree, when the firmware stands still, or when its chip file guesses (docs/chips.md)
     #[arg(long)]
     pub strict: bool,
     /// Settings of the run.
@@ -784,8 +784,9 @@ pub struct MeasureArgs {
     #[arg(allow_hyphen_values = true)]
     pub input_after: Vec<Placed>,
 
-    /// Chip that the firmware is for: a name, or a chip file (docs/chips.md); QEMU's machine is completed to it
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
+    /// Chip that the firmware is for: a name, a chip file (docs/chips.md), or auto, which finds or learns it; QEMU's
+    /// machine is completed to it
+    #[arg(long, value_name = "NAME|FILE|auto", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
     pub chip: Option<String>,
     /// QEMU machine, instead of the one that the image's memory and CPU point to
     #[arg(long, value_name = "NAME", help_heading = "Machine")]

@@ -10,6 +10,7 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::learn::{self, Lesson};
 use crate::measure::Listener;
+use crate::profile::Window;
 use crate::run::directory::{STDOUT, write_file, write_to};
 use crate::run::options::Options;
 use crate::run::plan::end_on_interrupt;
@@ -19,6 +20,12 @@ use crate::text::terminal::{self, printable};
 
 /// File that is written unless another one is named.
 const FILE: &str = "chip.toml";
+
+/// Value of `--chip` that has the chip found or learned.
+const AUTO: &str = "auto";
+
+/// Instructions of a run that learns, for `--chip auto`.
+const AUTO_INSNS: u64 = 20_000_000;
 
 /// Says what is learned as it is learned.
 struct Terminal {
@@ -77,6 +84,36 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
         say(&format!("{}: harness {} --chip {}", to.display(), options.firmware.display(), to.display()));
     }
     Ok(ExitCode::Good)
+}
+
+/// Settles `--chip auto`: the one chip known by name that the image is for, or what is learned from it, once.
+///
+/// # Errors
+/// As learning.
+pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> {
+    if options.chip.as_deref() != Some(AUTO) {
+        return Ok(());
+    }
+    if let Some(name) = learn::known(options)? {
+        listener.choice(&format!("chip: {name}, which the image names and has memory for (--chip auto)"));
+        options.chip = Some(name.to_owned());
+        return Ok(());
+    }
+    let file = learn::file_of(options);
+    if file.exists() {
+        listener.choice(&format!("chip: {}, learned before (--chip auto; remove it to learn anew)", file.display()));
+    } else {
+        let short =
+            Options { window: Window { for_insns: Some(AUTO_INSNS), ..Window::default() }, ..options.clone() };
+        let lesson = learn::learn(&short, listener)?;
+        let text = lesson.draft.text();
+        write_file(&file, |out| Ok(out.write_all(text.as_bytes())?))?;
+        describe(&lesson).iter().for_each(|line| listener.choice(line));
+        listener.choice(&format!("chip: {}, learned now (--chip auto)", file.display()));
+    }
+    // A path, and not the name of a chip that is known.
+    options.chip = Some(Path::new(".").join(file).display().to_string());
+    Ok(())
 }
 
 /// What was learned, and what is left.

@@ -42,6 +42,8 @@ pub trait Host {
     fn set_cpu_clock(&mut self, hz: u64);
     /// SysTick's external clock has another frequency.
     fn set_systick_clock(&mut self, hz: u64);
+    /// A pulse has come, by its number among the chip's answers and pulses.
+    fn pulsed(&mut self, rule: usize);
     /// The firmware has let a watchdog, by its block, run out: the chip would have been reset.
     fn bite(&mut self, block: u32);
 }
@@ -250,6 +252,7 @@ impl Device {
                 continue;
             }
             let Pulse { line, every_insns, sets } = self.chip.pulses[index].clone();
+            host.pulsed(self.chip.answers.len() + index);
             let every = self.insns_ns(every_insns);
             self.pulses_ns[index] += (1 + (now - self.pulses_ns[index]) / every) * every;
             for Answer { address, mask, value } in sets {
@@ -1106,6 +1109,7 @@ mod tests {
             self.cpu_hz = hz;
         }
         fn set_systick_clock(&mut self, _: u64) {}
+        fn pulsed(&mut self, _: usize) {}
         fn bite(&mut self, _: u32) {
             self.bites += 1;
         }

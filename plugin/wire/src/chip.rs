@@ -13,7 +13,7 @@ use crate::varint::{self, Reader};
 pub const FILE_NAME: &str = "unmodelled";
 
 /// Rows of that file. What comes when all are taken is only counted, in the last row.
-pub const ROWS: usize = 512;
+pub const ROWS: usize = 1024;
 
 /// Words of a row: address + 1, pc, reads, writes.
 pub const ROW_WORDS: usize = 4;
@@ -36,11 +36,14 @@ pub const ABSENT: u64 = u64::MAX - 3;
 /// come behind the answers.
 pub const FIRST_RULE: u64 = 1 << 40;
 
+/// The row of the first answer or pulse.
+pub const FIRST_RULE_ROW: usize = ROWS - SPECIAL_ROWS;
+
 /// Most answers and pulses of one chip.
 pub const MAX_RULES: usize = 256;
 
-/// Rows that do not belong to one register each.
-pub const SPECIAL_ROWS: usize = 3;
+/// Rows at the end that do not belong to one register each.
+pub const SPECIAL_ROWS: usize = MAX_RULES + 3;
 
 /// Name of the file with the state at a polled register.
 pub const POLLED: &str = "polled";

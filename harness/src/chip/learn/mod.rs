@@ -313,6 +313,15 @@ impl Draft {
     }
 }
 
+/// Whether a file names a chip: in a path of its sources, a symbol or a section.
+pub fn names(file: &[u8], chip: &str) -> bool {
+    let chip = chip.as_bytes();
+    let ends = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric());
+    let mut places = file.windows(chip.len()).enumerate().filter(|(_, bytes)| bytes.eq_ignore_ascii_case(chip));
+    // Behind it may be the package: STM32F407VG, nRF52840_xxAA.
+    places.any(|(at, _)| at == 0 || ends(file.get(at - 1)))
+}
+
 /// A text as TOML has it.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
@@ -413,6 +422,12 @@ mod tests {
         assert_eq!(chip.rules[0].place, "rcc::init<\"a\">+0x4");
         assert!(chip.rules.iter().all(|rule| rule.is_guess));
         assert_eq!(chip.seen, Some([0x4000_0010, 0x4002_3800].into()));
+    }
+
+    #[test]
+    fn a_file_names_a_chip_in_whatever_case_and_with_its_package() {
+        assert!(names(b"/src/STM32F407VG.c\0", "stm32f407") && names(b"nrf52840_xxaa", "nrf52840"));
+        assert!(!names(b"xstm32f407", "stm32f407") && !names(b"stm32f40", "stm32f407"));
     }
 
     #[test]

@@ -228,6 +228,8 @@ pub(crate) type Missing = String;
 pub(crate) enum ChipEvent {
     /// A watchdog, by its address, has run out.
     Bite { watchdog: u64 },
+    /// An interrupt has come by itself, by its number among the answers and pulses.
+    Pulse { rule: usize },
     /// The firmware has accessed an address at which the chip has nothing.
     Absent { address: u64, is_write: bool },
 }
@@ -672,6 +674,10 @@ impl Host for Machine {
 
     fn set_systick_clock(&mut self, hz: u64) {
         self.set_clock(self.systick_clock, hz);
+    }
+
+    fn pulsed(&mut self, rule: usize) {
+        (self.tell)(ChipEvent::Pulse { rule });
     }
 
     fn bite(&mut self, block: u32) {
