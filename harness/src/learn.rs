@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use wire::chip::{ABSENT, FIRST_RULE, POLLED, Polled};
+use wire::chip::{ABSENT, ENABLED, FIRST_RULE, POLLED, Polled};
 use wire::control::Word;
 use wire::trick::DEVICES;
 
@@ -85,7 +85,9 @@ struct Ended {
     /// Number of reads of each register that was accessed.
     seen: BTreeMap<u64, u64>,
     /// Instructions that executed in the second half; None: the run ended before its window did.
-    late: Option<BTreeSet<u64>>,
+    late: Option<BTreeMap<u64, u64>>,
+    /// Interrupt lines that the firmware has enabled.
+    enabled: Vec<u32>,
     insns: u64,
     /// The instruction that faulted was not there.
     is_fetch: bool,
@@ -273,17 +275,20 @@ impl Teacher<'_> {
         listener: &mut dyn Listener,
     ) -> Result<()> {
         let place = self.place(polled.pc);
+        let verdict = learn::find(self.image, polled);
         let row = |wanted: Wanted, is_guess: bool| Learned {
             address: polled.address & !3,
             wanted,
+            why: verdict.why(wanted, polled.value),
             is_guess,
             place: place.clone(),
             insns: polled.insns,
         };
         let whole = |value: u32| Wanted { mask: u32::MAX, value };
-        let (choices, is_guess) = match learn::find(self.image, polled) {
-            Verdict::Certain(wanted) => (vec![vec![row(wanted, false)]], false),
-            Verdict::Several(several) => (several.into_iter().map(|wanted| vec![row(wanted, true)]).collect(), true),
+        let (choices, is_guess) = match &verdict {
+            Verdict::Certain(wanted) => (vec![vec![row(*wanted, false)]], false),
+            Verdict::Any(wanted) => (vec![vec![row(*wanted, true)]], true),
+            Verdict::Several(several) => (several.iter().map(|&wanted| vec![row(wanted, true)]).collect(), true),
             // Nothing is known of the value: patterns, as the last resort.
             Verdict::None | Verdict::Unknown => (vec![vec![row(whole(u32::MAX), true), row(whole(0), true)]], true),
         };
@@ -329,10 +334,11 @@ impl Teacher<'_> {
 
     /// Offers the interrupts that have handlers to firmware that waits. Returns whether one lets it go on.
     fn interrupt(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
-        let offered = handlers(self.image).into_iter().filter(|(vector, _)| *vector >= FIRST_INTERRUPT);
+        let handlers: BTreeMap<usize, u64> = handlers(self.image).into_iter().collect();
         let mut best: Option<(usize, LearnedPulse)> = None;
-        for (vector, handler) in offered {
-            let line = (vector - FIRST_INTERRUPT) as u32;
+        for &line in &ended.enabled {
+            let handler = handlers.get(&(FIRST_INTERRUPT + line as usize));
+            let handler = handler.and_then(|handler| self.functions.get(handler)).cloned();
             if draft.pulses.iter().any(|pulse| pulse.line == line) {
                 continue;
             }
@@ -340,16 +346,13 @@ impl Teacher<'_> {
                 line,
                 every_insns: PULSE_INSNS,
                 registers: Vec::new(),
-                handler: self.functions.get(&handler).cloned().unwrap_or_else(|| format!("{handler:#010x}")),
+                handler: handler.unwrap_or_else(|| "its handler".to_owned()),
                 place: self.place(pc),
                 insns: ended.insns,
             };
             let mut other = draft.clone();
             other.pulses.push(pulse.clone());
             let plain = self.run(&other)?;
-            if !plain.executed.contains_key(&handler) {
-                continue;
-            }
             // Its flags: registers that the handler reads.
             let is_read = |&(address, &reads): &(&u64, &u64)| reads > ended.seen.get(address).copied().unwrap_or(0);
             pulse.registers = plain.seen.iter().filter(is_read).map(|(&address, _)| address).collect();
@@ -371,7 +374,7 @@ impl Teacher<'_> {
             }
         }
         let Some((_, pulse)) = best else {
-            self.left.push(format!("{} waits for an interrupt, and none that has a handler helps", self.place(pc)));
+            self.left.push(format!("{} waits for an interrupt, and none that it has enabled helps", self.place(pc)));
             return Ok(false);
         };
         listener.say(&format!("interrupt {} ({}) lets {} go on, a guess", pulse.line, pulse.handler, pulse.place));
@@ -446,7 +449,7 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
         half.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| (insn.pc, insn.count)).collect();
     let grown = |(pc, count): &(&u64, &u64)| before.get(pc).is_none_or(|before| before < count);
     let late = (end == End::For && polled.is_none() && !before.is_empty())
-        .then(|| executed.iter().filter(grown).map(|(&pc, _)| pc).collect());
+        .then(|| executed.iter().filter(grown).map(|(&pc, &count)| (pc, count)).collect());
     let is_fault = records.control.get(Word::Fault) == 1;
     // CFSR.IBUSERR (Armv7-M ARM, B3.2.15).
     let is_fetch = is_fault && records.control.get(Word::FaultCfsr) & 0x100 != 0;
@@ -458,6 +461,7 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
         absent: rows.iter().find(|row| row.address == ABSENT).map(|row| row.pc),
         seen,
         late,
+        enabled: enabled(&fs::read(workspace.records().join(ENABLED)).unwrap_or_default()),
         insns: records.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum(),
         executed,
         polled,
@@ -472,5 +476,11 @@ fn waits(ended: &Ended) -> Option<u64> {
         return Some(pc);
     }
     let late = ended.late.as_ref().filter(|late| late.len() <= MAX_LOOP)?;
-    late.first().copied()
+    late.iter().max_by_key(|(pc, count)| (**count, std::cmp::Reverse(**pc))).map(|(&pc, _)| pc)
+}
+
+/// The numbers of the lines whose bits are set.
+fn enabled(bytes: &[u8]) -> Vec<u32> {
+    let bit = |line: &u32| bytes.get(*line as usize / 8).is_some_and(|byte| byte >> (line % 8) & 1 != 0);
+    (0..bytes.len() as u32 * 8).filter(bit).collect()
 }

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 
 use engine::guest::MAX_READ_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wire::chip::{Contents, POLLED, Polled, REGISTERS};
+use wire::chip::{Contents, ENABLED, ENABLED_WORDS, POLLED, Polled, REGISTERS};
 use wire::request::Request;
 
 use crate::qemu::Guest;
 
 /// From here on addresses are the processor's own.
 const END: u64 = 0xe000_0000;
+
+/// NVIC's registers that enable interrupts, a bit each (Armv7-M ARM, B3.4.4).
+const ENABLE: u64 = 0xe000_e100;
 
 /// Most instructions between two reads of a loop that waits.
 const MOST_INSNS_PER_READ: u64 = 4096;
@@ -24,7 +27,9 @@ pub(crate) struct Polls {
     reads: FxHashMap<u64, Reads>,
     /// Memory whose contents are wanted: first address and size.
     memory: Vec<(u64, u64)>,
-    file: PathBuf,
+    directory: PathBuf,
+    /// Interrupts that have been enabled.
+    enabled: [u32; ENABLED_WORDS],
 }
 
 struct Reads {
@@ -44,15 +49,24 @@ impl Polls {
             passed: chip.passed.iter().copied().collect(),
             reads: FxHashMap::default(),
             memory: ram.map(|memory| (memory.start, memory.bytes)).collect(),
-            file: PathBuf::from(directory).join(POLLED),
+            directory: PathBuf::from(directory),
+            enabled: [0; ENABLED_WORDS],
         })
     }
 
     /// A device has been written to.
-    pub(crate) fn forget(&mut self, address: u64) {
+    pub(crate) fn written(&mut self, address: u64, value: u64) -> io::Result<()> {
         if address < END {
             self.reads.clear();
         }
+        let word = address.checked_sub(ENABLE).filter(|offset| offset % 4 == 0).map(|offset| offset as usize / 4);
+        let Some(word) = word.and_then(|word| self.enabled.get_mut(word)) else { return Ok(()) };
+        if *word | value as u32 == *word {
+            return Ok(());
+        }
+        *word |= value as u32;
+        let bytes: Vec<u8> = self.enabled.iter().flat_map(|word| word.to_le_bytes()).collect();
+        fs::write(self.directory.join(ENABLED), bytes)
     }
 
     /// An instruction has read a device. Returns whether it polls.
@@ -80,7 +94,7 @@ impl Polls {
         let registers = (0..REGISTERS as u8).map(|number| guest.general_register(number) as u32).collect();
         let memory = self.memory.iter().map(|&(start, bytes)| Contents { start, words: words(start, bytes, guest) });
         let memory = memory.collect();
-        fs::write(&self.file, Polled { pc, address, value, insns, registers, memory }.to_bytes())
+        fs::write(self.directory.join(POLLED), Polled { pc, address, value, insns, registers, memory }.to_bytes())
     }
 }
 

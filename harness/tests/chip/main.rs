@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod learn;
 
 use std::fs;
 use std::process::Command;

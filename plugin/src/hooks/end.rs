@@ -19,7 +19,10 @@ impl AccessHook for OnStore {
         if !state.guest.is_memory(address) {
             state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
             state.follow.device.forget();
-            state.polled.iter_mut().for_each(|polled| polled.forget(address));
+            if let Some(polled) = &mut state.polled {
+                let written = polled.written(address, value);
+                state.ledger.written(written);
+            }
             if state.timeline.is_some() {
                 state.settle(here.vcpu);
                 state.look_at_console(here.vcpu);

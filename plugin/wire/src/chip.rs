@@ -48,6 +48,13 @@ pub const SPECIAL_ROWS: usize = MAX_RULES + 3;
 /// Name of the file with the state at a polled register.
 pub const POLLED: &str = "polled";
 
+/// Name of the file with the interrupt lines that the firmware has enabled, of a run with [`Chip::poll_limit`]: a bit each, in
+/// words of 32 as NVIC has them.
+pub const ENABLED: &str = "enabled";
+
+/// Words of that file.
+pub const ENABLED_WORDS: usize = 15;
+
 /// Registers of [`Polled`].
 pub const REGISTERS: usize = 15;
 

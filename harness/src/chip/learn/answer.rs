@@ -43,12 +43,28 @@ pub struct Wanted {
 pub enum Verdict {
     /// The loop's code says which bits it waits for.
     Certain(Wanted),
-    /// Several lead out of it.
+    /// Any other value leads out of it; this is one.
+    Any(Wanted),
+    /// Several bits lead out of it, each alone.
     Several(Vec<Wanted>),
     /// It is a loop, and no value that was tried leads out of it.
     None,
     /// The code could not be followed, or goes round in no loop.
     Unknown,
+}
+
+impl Verdict {
+    /// The reason for one of its answers, where the register has read as `value`.
+    pub fn why(&self, wanted: Wanted, value: u64) -> String {
+        let until = super::describe(wanted.mask, wanted.value);
+        match self {
+            Verdict::Certain(_) => format!("polled until {until}"),
+            Verdict::Any(_) => format!("polled until it is not {value:#x}"),
+            Verdict::Several(several) => format!("polled until {until}, or one of {} others", several.len() - 1),
+            Verdict::None => "polled, and no value leads on: a pattern".to_owned(),
+            Verdict::Unknown => "polled by code that was not understood: a pattern".to_owned(),
+        }
+    }
 }
 
 /// The ways of a loop.
@@ -174,7 +190,7 @@ pub(super) fn find(memory: &dyn Memory, poll: &Poll<'_>) -> Verdict {
         [] => {}
         &[one] => return Verdict::Certain(in_word(one)),
         // Any change will do.
-        flips if flips.len() as u32 == bits => return Verdict::Several(vec![in_word(flips[0])]),
+        flips if flips.len() as u32 == bits => return Verdict::Any(in_word(flips[0])),
         flips => return Verdict::Several(flips.iter().take(MAX_CHOICES).copied().map(in_word).collect()),
     }
     let shifted = |&constant: &u32| (0..bits).map(move |shift| constant << shift);
@@ -242,8 +258,8 @@ mod tests {
         let two = vec![Wanted { mask: 1, value: 1 }, Wanted { mask: 0x80, value: 0x80 }];
         assert_eq!(found(&[0x6801, 0x4211, 0xd0fc], 0, &[0x4002_3800, 0, 0x81]), Verdict::Several(two));
         // ldr r1, [r0]; cmp r1, #0; beq: any.
-        let any = vec![Wanted { mask: 1, value: 1 }];
-        assert_eq!(found(&[0x6801, 0x2900, 0xd0fc], 0, &[0x4000_0100]), Verdict::Several(any));
+        let any = Wanted { mask: 1, value: 1 };
+        assert_eq!(found(&[0x6801, 0x2900, 0xd0fc], 0, &[0x4000_0100]), Verdict::Any(any));
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct Learned {
     pub address: u64,
     /// Bits that are answered.
     pub wanted: Wanted,
+    /// Reason.
+    pub why: String,
     /// Whether other values would have done, too.
     pub is_guess: bool,
     /// Place that polls it: function, offset, address.
@@ -243,12 +245,12 @@ impl Draft {
         for Stretch { range, kind, why } in &self.stretches {
             self.stretch(&mut text, range, *kind, why);
         }
-        for Learned { address, wanted: Wanted { mask, value }, is_guess, place, insns } in &self.answers {
+        for Learned { address, wanted: Wanted { mask, value }, why, is_guess, place, insns } in &self.answers {
             let _ = write!(
                 text,
                 "\n[[answer]]\nat = {address:#010x}\nmask = {mask:#010x}\nvalue = {value:#010x}\n\
                  why = {}\nplace = {}\ninsn = {insns}\nguess = {is_guess}\n",
-                quoted(&describe(*mask, *value)),
+                quoted(why),
                 quoted(place),
             );
         }
@@ -332,11 +334,11 @@ fn describe(mask: u32, value: u32) -> String {
     let (low, high) = (mask.trailing_zeros(), 31 - mask.leading_zeros());
     let is_field = mask >> low & (mask >> low).wrapping_add(1) == 0;
     if mask.count_ones() == 1 {
-        format!("polled until bit {low} is {}", value >> low)
+        format!("bit {low} is {}", value >> low)
     } else if is_field {
-        format!("polled until bits {high}:{low} are {:#x}", value >> low)
+        format!("bits {high}:{low} are {:#x}", value >> low)
     } else {
-        format!("polled until the bits of {mask:#010x} are {value:#010x}")
+        format!("the bits of {mask:#010x} are {value:#010x}")
     }
 }
 
@@ -397,6 +399,7 @@ mod tests {
             answers: vec![Learned {
                 address: 0x4002_3800,
                 wanted: Wanted { mask: 0x2_0000, value: 0x2_0000 },
+                why: "polled until bit 17 is 1".to_owned(),
                 is_guess: true,
                 place: "rcc::init<\"a\">+0x4".to_owned(),
                 insns: 1000,
