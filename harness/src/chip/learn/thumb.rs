@@ -312,6 +312,16 @@ impl<'m> Walk<'m> {
                 let result = self.subtract(one, Some(op & 0xff), flags);
                 self.set(at_8, result);
             }
+            _ => return self.narrow_rest(op, next, flags),
+        }
+        None
+    }
+
+    /// The others of 16 bits: operations on two registers, memory, branches.
+    fn narrow_rest(&mut self, op: u32, next: u32, flags: bool) -> Option<Step> {
+        let (low, middle) = ((op & 7) as usize, (op >> 3 & 7) as usize);
+        let at_8 = (op >> 8 & 7) as usize;
+        match op >> 11 {
             8 if op >> 10 & 1 == 0 => self.register_operation(op >> 6 & 15, low, middle, flags),
             8 => return self.high_registers(op, next),
             9 => {
