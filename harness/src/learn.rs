@@ -8,6 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use decode::Isa;
 use wire::chip::{ABSENT, ENABLED, FIRST_RULE, POLLED, Polled};
 use wire::control::Word;
 use wire::trick::DEVICES;
@@ -88,6 +89,8 @@ struct Ended {
     late: Option<BTreeMap<u64, u64>>,
     /// Interrupt lines that the firmware has enabled.
     enabled: Vec<u32>,
+    /// Handler that alone executed up to the end.
+    handler: Option<u64>,
     insns: u64,
     /// The instruction that faulted was not there.
     is_fetch: bool,
@@ -251,7 +254,13 @@ impl Teacher<'_> {
                 self.left.push(format!("it {what} at {address:#010x}, where a chip's memory cannot be guessed"));
                 return Ok(ended);
             }
-            let Some(pc) = waits(&ended) else { return Ok(ended) };
+            if let Some(handler) = ended.handler {
+                let place = self.place(handler);
+                self.left
+                    .push(format!("the exception handler {place} does not return: --chip with this file says which"));
+                return Ok(ended);
+            }
+            let Some(pc) = self.waits(draft, &ended) else { return Ok(ended) };
             if !self.interrupt(draft, &ended, pc, listener)? {
                 return Ok(ended);
             }
@@ -332,6 +341,25 @@ impl Teacher<'_> {
         Ok(())
     }
 
+    /// The instruction at which a run waits for an interrupt: it sleeps, also between the interrupts that it has been given, or
+    /// goes round in a small loop.
+    fn waits(&self, draft: &Draft, ended: &Ended) -> Option<u64> {
+        if let End::Asleep { pc } = ended.end {
+            return Some(pc);
+        }
+        let late = ended.late.as_ref()?;
+        let is_wait = |pc: &u64| {
+            let code = self.image.code_at(*pc);
+            code.is_some_and(|code| decode::is_wfi(Isa::ThumbV7m, code) || decode::is_wfe(Isa::ThumbV7m, code))
+        };
+        if let Some(&pc) = late.keys().find(|pc| is_wait(pc)).filter(|_| !draft.pulses.is_empty()) {
+            return Some(pc);
+        }
+        let is_small = late.len() <= MAX_LOOP;
+        let most = late.iter().max_by_key(|(pc, count)| (**count, std::cmp::Reverse(**pc)));
+        most.map(|(&pc, _)| pc).filter(|_| is_small)
+    }
+
     /// Offers the interrupts that have handlers to firmware that waits. Returns whether one lets it go on.
     fn interrupt(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
         let handlers: BTreeMap<usize, u64> = handlers(self.image).into_iter().collect();
@@ -374,7 +402,17 @@ impl Teacher<'_> {
             }
         }
         let Some((_, pulse)) = best else {
-            self.left.push(format!("{} waits for an interrupt, and none that it has enabled helps", self.place(pc)));
+            let place = self.place(pc);
+            match (&ended.end, ended.enabled.is_empty()) {
+                (End::Asleep { .. }, true) => {
+                    self.left.push(format!("{place} sleeps, and no interrupt is enabled that could wake it"));
+                }
+                // The end of main, or of a task.
+                (_, true) => {}
+                (_, false) => {
+                    self.left.push(format!("{place} waits or is done: no interrupt that is enabled lets it go on"));
+                }
+            }
             return Ok(false);
         };
         listener.say(&format!("interrupt {} ({}) lets {} go on, a guess", pulse.line, pulse.handler, pulse.place));
@@ -433,7 +471,7 @@ impl Teacher<'_> {
 }
 
 fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> {
-    let Outcome { mut records, end, .. } = outcome;
+    let Outcome { mut records, end, only, .. } = outcome;
     let half = std::mem::take(&mut records.half);
     let table = fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table")?;
     let rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
@@ -461,6 +499,7 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
         absent: rows.iter().find(|row| row.address == ABSENT).map(|row| row.pc),
         seen,
         late,
+        handler: only.handler.map(|handler| handler.handler),
         enabled: enabled(&fs::read(workspace.records().join(ENABLED)).unwrap_or_default()),
         insns: records.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum(),
         executed,
@@ -468,15 +507,6 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
         end,
         is_fetch,
     })
-}
-
-/// The instruction at which a run waits for an interrupt: it sleeps, or goes round in a small loop.
-fn waits(ended: &Ended) -> Option<u64> {
-    if let End::Asleep { pc } = ended.end {
-        return Some(pc);
-    }
-    let late = ended.late.as_ref().filter(|late| late.len() <= MAX_LOOP)?;
-    late.iter().max_by_key(|(pc, count)| (**count, std::cmp::Reverse(**pc))).map(|(&pc, _)| pc)
 }
 
 /// The numbers of the lines whose bits are set.
