@@ -4,6 +4,7 @@
 //! more row. So every decision depends on the image and on the rows before it alone, and a second time makes the same file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ use wire::trick::DEVICES;
 
 use crate::chip::Chip;
 use crate::chip::learn::{self, Draft, Learned, LearnedPulse, Verdict, Wanted};
-use crate::error::InputError;
+use crate::error::{EmulatorError, InputError};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
 use crate::image::{self, Image, LoadOptions, given};
@@ -75,11 +76,28 @@ pub struct Lesson {
     pub left: Vec<String>,
 }
 
+/// The end of a run that taught nothing: it was interrupted, or the host would not have it.
+#[derive(Debug)]
+pub struct GivenUp(pub End);
+
+impl fmt::Display for GivenUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.0 {
+            End::Interrupted => "it was interrupted",
+            End::DiskFull => "the disk is full",
+            _ => "a run took too long",
+        };
+        write!(f, "learning was given up: {why}; no chip file is written")
+    }
+}
+
+impl std::error::Error for GivenUp {}
+
 /// A run that has ended.
 struct Ended {
     polled: Option<Polled>,
     end: End,
-    /// How often each instruction executed.
+    /// Executions of each instruction.
     executed: BTreeMap<u64, u64>,
     /// First address that was accessed and at which there is nothing.
     absent: Option<u64>,
@@ -96,7 +114,7 @@ struct Ended {
     is_fetch: bool,
 }
 
-/// What is needed for each run.
+/// Settings and results of all runs.
 struct Teacher<'a> {
     image: &'a Image,
     options: Options,
@@ -463,6 +481,11 @@ impl Teacher<'_> {
         };
         let deadline = Deadline::new(self.options.timeout);
         let outcome = plan.run(&workspace, &deadline, &mut |_| ())?;
+        match outcome.end {
+            End::Interrupted | End::Timeout | End::DiskFull => return Err(GivenUp(outcome.end).into()),
+            End::EmulatorFailed { message } => return Err(EmulatorError::new(message).into()),
+            _ => {}
+        }
         let ended = ended(&chip, &workspace, outcome)?;
         // Each has a few MiB.
         let _ = fs::remove_dir_all(&root);

@@ -31,7 +31,7 @@ pub(super) struct File {
     /// Interrupts that come by themselves.
     #[serde(default)]
     pub(super) pulse: Vec<Spanned<PulseTable>>,
-    /// What is known of the firmware that the file was learned from.
+    /// Facts of the firmware that the file was learned from.
     pub(super) learned: Option<LearnedTable>,
 }
 

@@ -144,7 +144,7 @@ pub enum Command {
 /// Arguments of `harness chip`.
 #[derive(Debug, Args)]
 pub struct ChipArgs {
-    /// What to do with a chip.
+    /// Command for a chip.
     #[command(subcommand)]
     pub command: ChipCommand,
 }

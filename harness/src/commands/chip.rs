@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::cli::{ChipArgs, ChipCommand, LearnArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::learn::{self, Lesson};
+use crate::learn::{self, GivenUp, Lesson};
 use crate::measure::Listener;
 use crate::profile::Window;
 use crate::run::directory::{STDOUT, write_file, write_to};
@@ -69,7 +69,14 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
     };
     let options = Options::resolve(args.into_profile_args())?;
     end_on_interrupt();
-    let lesson = learn::learn(&options, &mut Terminal { is_quiet })?;
+    let lesson = match learn::learn(&options, &mut Terminal { is_quiet }) {
+        Ok(lesson) => lesson,
+        Err(error) => {
+            let given_up = error.downcast::<GivenUp>()?;
+            say(&given_up.to_string());
+            return Ok(ExitCode::of_end(&given_up.0));
+        }
+    };
     let text = lesson.draft.text();
     let write = |out: &mut dyn std::io::Write| Ok(out.write_all(text.as_bytes())?);
     if to.as_os_str() == STDOUT {
@@ -116,7 +123,7 @@ pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> 
     Ok(())
 }
 
-/// What was learned, and what is left.
+/// Lines about what was learned and what is left.
 fn describe(lesson: &Lesson) -> Vec<String> {
     let Lesson { draft, runs, main, ticks, functions, left, .. } = lesson;
     let guesses = draft.answers.iter().filter(|answer| answer.is_guess).count() + draft.pulses.len();

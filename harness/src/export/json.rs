@@ -209,7 +209,7 @@ struct ChipRule<'a> {
     place: &'a str,
     /// Whether something else might be right.
     guess: bool,
-    /// How often it was given.
+    /// Number of times that it was given.
     times: u64,
 }
 

@@ -170,7 +170,7 @@ pub struct ChipRule {
     pub at_insns: u64,
     /// Whether something else might be right.
     pub is_guess: bool,
-    /// How often it was given.
+    /// Number of times that it was given.
     pub times: u64,
 }
 

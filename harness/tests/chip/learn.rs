@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::common::{harness, image};
 
-/// What was learned of an image.
+/// A chip file that was learned from an image.
 struct Learned {
     _temp: TempDir,
     file: PathBuf,

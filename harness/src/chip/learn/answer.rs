@@ -38,7 +38,7 @@ pub struct Wanted {
     pub value: u32,
 }
 
-/// What is known of a poll.
+/// Result of walking a poll's loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The loop's code says which bits it waits for.
