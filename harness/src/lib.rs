@@ -21,6 +21,7 @@ pub mod gate;
 pub mod image;
 #[cfg(test)]
 mod layers;
+pub mod learn;
 pub mod machine;
 pub mod measure;
 pub mod profile;

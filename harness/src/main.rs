@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         }
         (Some(Command::Doctor(args)), _) => commands::doctor::run(&args),
         (Some(Command::Init(args)), _) => commands::init::run(args),
+        (Some(Command::Chip(args)), _) => commands::chip::run(args),
         (Some(Command::List(args)), _) => commands::list::run(&args),
         (Some(Command::Debug(args)), _) => commands::debug::run(args),
         (Some(Command::Completions { shell }), _) => commands::manual::completions(shell),

@@ -12,6 +12,7 @@ use wire::heap::Allocator;
 use wire::trick::DEVICES;
 
 use crate::analysis::crosscheck::in_target;
+use crate::analysis::describe;
 use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill;
 use crate::chip::{self, Chip};
@@ -321,14 +322,38 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
 /// Suggests the chips whose description may help firmware that ends in a fault, or polls a device that QEMU's machine
 /// lacks.
 fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<String> {
+    let firmware = options.firmware.display();
+    if let Some(chip) = &profile.facts.chip {
+        let register = profile.facts.only.standstill.as_ref().and_then(|still| still.register.as_ref());
+        let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
+        let what = match (register, chip.absent.filter(|_| is_lost)) {
+            (Some(poll), _) => {
+                let at = describe::place(&profile.names, poll.pc);
+                format!("{at} waits for {:#010x}, for which chip {} has no answer", poll.address, chip.name)
+            }
+            (None, Some(absent)) => format!("chip {} has nothing at {absent:#010x}", chip.name),
+            (None, None) => return None,
+        };
+        return Some(format!(
+            "note: {what}: `harness chip learn {firmware}` writes a chip file that has (docs/chips.md)"
+        ));
+    }
     let only = &profile.facts.only;
     let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
     if options.chip.is_some() || options.machine.is_some() || !is_lost && only.poll.is_none() {
         return None;
     }
     let chips = machine::chips_for(image);
+    if chips.is_empty() && image.arch == Some(Arch::CortexM) {
+        return Some(format!(
+            "note: if it was built for a real chip, `harness chip learn {firmware}` writes a chip file for it (docs/chips.md)"
+        ));
+    }
     let which = if chips.len() > 1 { format!("one of {}", chips.join(", ")) } else { chips.first()?.to_string() };
-    Some(format!("note: if the firmware is for a real chip, name that with --chip: {which} (docs/chips.md)"))
+    Some(format!(
+        "note: if it was built for a real chip, --chip has memory and registers for it: {which}; for another chip, \
+         `harness chip learn {firmware}` writes a chip file (docs/chips.md)"
+    ))
 }
 
 /// Collects the profile's facts about the chip.
@@ -337,6 +362,22 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
     let mut rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
     rows.sort_by_key(|row| (std::cmp::Reverse(row.reads + row.writes), row.address));
+    let mut rules: Vec<profile::ChipRule> = Vec::new();
+    rows.retain(|row| {
+        let index = row.address.checked_sub(wire::chip::FIRST_RULE).and_then(|index| usize::try_from(index).ok());
+        let rule = index.and_then(|index| chip.rules.get(index));
+        rules.extend(rule.map(|rule| profile::ChipRule {
+            what: rule.what.clone(),
+            why: rule.why.clone(),
+            place: rule.place.clone(),
+            at_insns: rule.at_insns,
+            is_guess: rule.is_guess,
+            times: row.reads,
+        }));
+        rule.is_none()
+    });
+    rules.sort_by_key(|rule| (!rule.is_guess, rule.at_insns));
+    let absent = rows.iter().position(|row| row.address == wire::chip::ABSENT).map(|at| rows.remove(at).pc);
     let bites = rows.iter().position(|row| row.address == wire::chip::BITES).map(|at| rows.remove(at));
     let bitten =
         bites.map(|row| (chip.wire.block_at(row.pc).map(|block| block.name.clone()).unwrap_or_default(), row.writes));
@@ -349,6 +390,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         pc: row.pc,
         reads: row.reads,
         writes: row.writes,
+        is_new: chip.seen.as_ref().is_some_and(|seen| !seen.contains(&(row.address & !3))),
     });
     Ok(profile::Chip {
         name: chip.name.clone(),
@@ -357,6 +399,8 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         differs: chip.differs.clone(),
         unmodelled: unmodelled.collect(),
         bitten,
+        rules,
+        absent,
     })
 }
 

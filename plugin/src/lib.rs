@@ -58,6 +58,7 @@ mod handles;
 mod hooks;
 mod input;
 mod output;
+mod polled;
 mod qemu;
 mod records;
 mod semihosting;

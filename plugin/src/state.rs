@@ -36,6 +36,7 @@ use crate::errors::Errors;
 use crate::handles::Handles;
 use crate::input::Input;
 use crate::output::Output;
+use crate::polled::Polls;
 use crate::qemu::{self, Access, Guest, Scoreboard, Vcpus};
 use crate::records::{Ledger, Records};
 use crate::semihosting::Asked;
@@ -90,6 +91,8 @@ pub(crate) struct State {
     pub(crate) debugger: Option<Debugger>,
     /// None: the machine is QEMU's own, or the accesses are not asked for.
     pub(crate) unmodelled: Option<Unmodelled>,
+    /// None: the run does not end at a register that is polled.
+    pub(crate) polled: Option<Polls>,
     /// With several vCPUs, the instruction of the next check of the debugger: each clock counts one vCPU only.
     hold_at: Option<u64>,
 }
@@ -210,6 +213,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         asked: Asked::new(request.semihosting),
         debugger,
         unmodelled,
+        polled: Polls::new(&request, directory),
         hold_at: None,
     };
     if state.debugger.is_some() {
@@ -237,13 +241,13 @@ fn complete_chip(
 ) -> Result<Option<Unmodelled>, Refused> {
     let Some(chip) = request.chip.clone() else { return Ok(None) };
     let unmodelled = request.measure().map(|_| Unmodelled::create(directory)).transpose()?;
-    let bites: Box<dyn Fn(u64) + Send> = match &unmodelled {
-        Some(unmodelled) => Box::new(unmodelled.on_bite()),
+    let tell: Box<dyn Fn(qemu::ChipEvent) + Send> = match &unmodelled {
+        Some(unmodelled) => Box::new(unmodelled.on_event()),
         None => Box::new(|_| ()),
     };
     let directory = directory.to_owned();
     let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
-    qemu::complete_chip(chip, refuse_chip, bites).map_err(|missing| Refused(Refusal::Chip, missing))?;
+    qemu::complete_chip(chip, refuse_chip, tell).map_err(|missing| Refused(Refusal::Chip, missing))?;
     Ok(unmodelled)
 }
 
@@ -602,6 +606,15 @@ impl State {
         let taken = self.take_snapshot(wire::SNAPSHOT_END);
         self.ledger.written(taken);
         self.ledger.close(end, value, pc)
+    }
+
+    /// Ends the window at an instruction that polls a register, and leaves what the processor is like there.
+    pub(crate) fn end_at_poll(&mut self, read: (u64, u64, u64), insns: u64) -> ! {
+        if let Some(polled) = self.polled.take() {
+            let written = polled.write(read, insns, &mut self.guest);
+            self.ledger.written(written);
+        }
+        self.end(End::For, 0, read.0)
     }
 
     /// Notes a run without progress up to here: in one exception's handler, or polling one device.

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use wire::chip::{BITES, OTHERS, ROWS};
+use wire::chip::{ABSENT, BITES, FIRST_RULE, FIRST_RULE_ROW, OTHERS, ROWS};
 
 use rustc_hash::FxHashMap;
 
@@ -23,11 +23,19 @@ impl Unmodelled {
 
     /// Notes the access that the instruction at `pc` has just made, if it was unmodelled.
     pub(crate) fn note(&mut self, pc: u64) {
-        let Some((address, is_write)) = qemu::take_unmodelled() else { return };
+        if let Some((address, is_write)) = qemu::take_unmodelled() {
+            self.count(address, pc, is_write);
+        }
+        if let Some(rule) = qemu::take_answer() {
+            self.table.count(FIRST_RULE_ROW + rule as usize, FIRST_RULE + rule, pc, false);
+        }
+    }
+
+    fn count(&mut self, address: u64, pc: u64, is_write: bool) {
         let next = self.rows.len();
         let (row, address) = match self.rows.get(&address) {
             Some(&row) => (row, address),
-            None if next < ROWS - 2 => {
+            None if next < FIRST_RULE_ROW => {
                 self.rows.insert(address, next);
                 (next, address)
             }
@@ -36,9 +44,15 @@ impl Unmodelled {
         self.table.count(row, address, pc, is_write);
     }
 
-    /// Callback that notes a watchdog that has run out, by its address; callable on any thread and under any lock.
-    pub(crate) fn on_bite(&self) -> impl Fn(u64) + Send + 'static + use<> {
+    /// Takes note of what happens on whatever thread and lock.
+    pub(crate) fn on_event(&self) -> impl Fn(qemu::ChipEvent) + Send + 'static + use<> {
         let table = Arc::clone(&self.table);
-        move |watchdog| table.count(ROWS - 2, BITES, watchdog, true)
+        move |event| match event {
+            qemu::ChipEvent::Bite { watchdog } => table.count(ROWS - 2, BITES, watchdog, true),
+            qemu::ChipEvent::Pulse { rule } => {
+                table.count(FIRST_RULE_ROW + rule, FIRST_RULE + rule as u64, 0, false);
+            }
+            qemu::ChipEvent::Absent { address, is_write } => table.count(ROWS - 3, ABSENT, address, is_write),
+        }
     }
 }

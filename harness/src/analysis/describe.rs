@@ -3,7 +3,7 @@
 use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
 use crate::profile::no_progress::{Device, Only, OnlyPoll, Standstill, is_long};
-use crate::profile::{DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks, Unmodelled};
+use crate::profile::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks, Unmodelled};
 use crate::text::columns::shorten;
 use crate::text::number::{Hex, group, plural, share_at_least};
 use crate::text::printable::printable;
@@ -39,6 +39,7 @@ pub fn describe_chip(profile: &Profile) -> Vec<String> {
             printable(name)
         ));
     }
+    lines.extend(describe_rules(chip));
     if chip.unmodelled.is_empty() {
         lines.push("every register that was accessed is modelled".to_owned());
         return lines;
@@ -61,6 +62,48 @@ pub fn describe_chip(profile: &Profile) -> Vec<String> {
         shown.join("; ")
     ));
     lines
+}
+
+/// The answers and interrupts that a chip file has given, guesses first; registers that are new to it.
+fn describe_rules(chip: &Chip) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !chip.rules.is_empty() {
+        let of = |rule: &ChipRule| {
+            let guess = if rule.is_guess { ", a guess" } else { "" };
+            let place =
+                if rule.place.is_empty() { String::new() } else { format!(", for {}", printable(&rule.place)) };
+            format!("{} ({}{place}{guess})", printable(&rule.what), plural(rule.times, "time"))
+        };
+        let shown: Vec<String> = chip.rules.iter().take(MOST_UNMODELLED).map(of).collect();
+        let more = chip.rules.len().saturating_sub(MOST_UNMODELLED);
+        let more = if more > 0 { format!("; {more} more") } else { String::new() };
+        let guesses = match chip.guesses().count() as u64 {
+            0 => "no guess among them".to_owned(),
+            1 => "1 guess among them".to_owned(),
+            guesses => format!("{guesses} guesses among them"),
+        };
+        let count = plural(chip.rules.len() as u64, "rule");
+        lines.push(format!("answered by the chip file: {count}, {guesses}: {}{more}", shown.join("; ")));
+    }
+    let new: Vec<String> = chip.new_registers().map(|row| Hex(row.address).to_string()).collect();
+    if !new.is_empty() {
+        let shown = new.iter().take(MOST_UNMODELLED).cloned().collect::<Vec<_>>().join(", ");
+        let count = plural(new.len() as u64, "register");
+        lines.push(format!("warning: {count} accessed that the chip file was not learned with: {shown}"));
+    }
+    lines
+}
+
+/// Reason for which `--strict` does not accept what a chip file made up.
+pub fn describe_doubts(profile: &Profile) -> Option<String> {
+    let chip = profile.facts.chip.as_ref()?;
+    let guesses: Vec<&ChipRule> = chip.guesses().collect();
+    if let Some(first) = guesses.first() {
+        let more = if guesses.len() > 1 { format!(" and {} more", guesses.len() - 1) } else { String::new() };
+        return Some(format!("the chip file guesses ({}{more})", printable(&first.what)));
+    }
+    let new = chip.new_registers().next()?;
+    Some(format!("{} is accessed, which the chip file was not learned with", Hex(new.address)))
 }
 
 /// Text for an address, as in `0x80000abc in main (main.c:12)`.

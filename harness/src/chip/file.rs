@@ -25,6 +25,61 @@ pub(super) struct File {
     pub(super) undescribed: Vec<Spanned<UndescribedTable>>,
     #[serde(default)]
     pub(super) kind: BTreeMap<String, Spanned<KindTable>>,
+    /// Answers to polling.
+    #[serde(default)]
+    pub(super) answer: Vec<Spanned<AnswerTable>>,
+    /// Interrupts that come by themselves.
+    #[serde(default)]
+    pub(super) pulse: Vec<Spanned<PulseTable>>,
+    /// Facts of the firmware that the file was learned from.
+    pub(super) learned: Option<LearnedTable>,
+}
+
+/// An answer to firmware that polls a register: see [`wire::chip::Answer`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct AnswerTable {
+    pub(super) at: u64,
+    pub(super) mask: u32,
+    pub(super) value: u32,
+    /// Reason, for whoever reads the file.
+    #[serde(default)]
+    pub(super) why: String,
+    /// Place in the firmware that polls, for whoever reads the file.
+    #[serde(default)]
+    pub(super) place: String,
+    /// Instructions executed up to there.
+    #[serde(default)]
+    pub(super) insn: u64,
+    /// Whether other values would have done, too.
+    #[serde(default)]
+    pub(super) guess: bool,
+}
+
+/// An interrupt that comes by itself: see [`wire::chip::Pulse`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct PulseTable {
+    pub(super) interrupt: u32,
+    pub(super) every: u64,
+    /// Registers that read as all ones once it has come.
+    #[serde(default)]
+    pub(super) ones: Vec<u64>,
+    #[serde(default)]
+    pub(super) why: String,
+    #[serde(default)]
+    pub(super) place: String,
+    #[serde(default)]
+    pub(super) insn: u64,
+    #[serde(default)]
+    pub(super) guess: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct LearnedTable {
+    /// Registers that the firmware accessed.
+    pub(super) seen: Vec<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -6,8 +6,10 @@
 
 pub(crate) mod base;
 mod file;
+pub mod learn;
 mod resolve;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -33,8 +35,27 @@ pub struct Chip {
     pub differs: Vec<String>,
     /// Names of the registers by address, for reports.
     pub registers: Vec<(u64, String)>,
+    /// Its answers and pulses for whoever reads of them, in the order of [`wire::chip::FIRST_RULE`].
+    pub rules: Vec<Rule>,
+    /// Registers that the firmware accessed which the file was learned from; None: it was not learned.
+    pub seen: Option<BTreeSet<u64>>,
     /// Description of the chip for the plugin.
     pub wire: wire::chip::Chip,
+}
+
+/// A rule that was learned, or written in the same way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Register or interrupt, with what it does.
+    pub what: String,
+    /// Reason.
+    pub why: String,
+    /// Place in the firmware.
+    pub place: String,
+    /// Instructions executed up to there, when it was learned.
+    pub at_insns: u64,
+    /// Whether something else might be right.
+    pub is_guess: bool,
 }
 
 /// Largest size of a chip file.
@@ -63,6 +84,12 @@ pub fn shown(name_or_file: &str) -> String {
 pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
     if let Some((name, text)) = CHIPS.iter().find(|(name, _)| *name == name_or_file) {
         return resolve::chip(name, &format!("{name}.toml"), text);
+    }
+    if name_or_file == "auto" {
+        return Err(InputError::new(
+            "--chip auto is for `harness profile` and `harness run`; elsewhere name a chip, or the file of \
+             `harness chip learn`",
+        ));
     }
     let path = Path::new(name_or_file);
     let is_file = path.components().count() > 1 || path.extension().is_some_and(|ending| ending == "toml");

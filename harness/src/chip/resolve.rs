@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 use wire::chip::{
-    Block, Cause, Clock, Compare, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Port,
-    Random, Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
+    Answer, Block, Cause, Clock, Compare, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt, Memory,
+    Port, Pulse, Random, Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
 };
 
 use super::file::{
-    Bits, ClockSource, ClockTable, CounterTable, Direction, FactorTable, File, KindTable, Mask, MemoryKind,
-    MemoryTable, PeripheralTable, RegisterTable, Text, UndescribedTable,
+    AnswerTable, Bits, ClockSource, ClockTable, CounterTable, Direction, FactorTable, File, KindTable, Mask,
+    MemoryKind, MemoryTable, PeripheralTable, PulseTable, RegisterTable, Text, UndescribedTable,
 };
-use super::{CHIPS, Chip, KINDS};
+use super::{CHIPS, Chip, KINDS, Rule};
 use crate::error::InputError;
 use crate::text::number::Hex;
 
@@ -169,7 +169,10 @@ impl<'a> Resolver<'a> {
             systick_clock,
             insn_shift: 0,
             seed: 1,
+            ..wire::chip::Chip::default()
         };
+        let mut wire = wire;
+        let rules = self.rules(&mut wire, &registers)?;
         wire.check().map_err(|what| self.own().error(0, format_args!("cannot be meant: {what}")))?;
         Ok(Chip {
             name: name.to_owned(),
@@ -184,8 +187,55 @@ impl<'a> Resolver<'a> {
                 .flat_map(|chip| chip.differs.clone())
                 .collect(),
             registers,
+            rules,
+            seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             wire,
         })
+    }
+
+    /// Adds the answers and pulses, and returns what is said of them.
+    fn rules(&self, wire: &mut wire::chip::Chip, registers: &[(u64, String)]) -> Result<Vec<Rule>, InputError> {
+        let name = |address: u64| {
+            let found = registers.binary_search_by_key(&address, |(address, _)| *address);
+            found.map_or_else(|_| Hex(address).to_string(), |index| registers[index].1.clone())
+        };
+        let has = |wire: &wire::chip::Chip, at: u64| at.is_multiple_of(4) && wire.block_at(at).is_some();
+        let (mut answers, mut pulses) = (Vec::new(), Vec::new());
+        for (file, source) in self.files.iter().zip(self.sources) {
+            for table in &file.answer {
+                let AnswerTable { at, mask, value, why, place, insn, guess } = table.get_ref().clone();
+                if mask == 0 || value & !mask != 0 || !has(wire, at) {
+                    let reason = format!(
+                        "{} is no word of a register block, or `value` has bits that `mask` has not",
+                        Hex(at)
+                    );
+                    return Err(source.at(table, reason));
+                }
+                wire.answers.push(Answer { address: at, mask, value });
+                let what = format!("{} reads {value:#x} in {mask:#x}", name(at));
+                answers.push(Rule { what, why, place, at_insns: insn, is_guess: guess });
+            }
+            for table in &file.pulse {
+                let PulseTable { interrupt, every, ones, why, place, insn, guess } = table.get_ref().clone();
+                if every < wire::chip::MIN_PULSE_INSNS {
+                    let least = wire::chip::MIN_PULSE_INSNS;
+                    return Err(source.at(table, format_args!("`every` must be at least {least} instructions")));
+                }
+                if let Some(&at) = ones.iter().find(|&&at| !has(wire, at)) {
+                    return Err(source.at(table, format_args!("{} is no word of a register block", Hex(at))));
+                }
+                let sets = ones.iter().map(|&address| Answer { address, mask: u32::MAX, value: u32::MAX });
+                wire.pulses.push(Pulse { line: interrupt, every_insns: every, sets: sets.collect() });
+                let what = format!("interrupt {interrupt} every {every} instructions");
+                pulses.push(Rule { what, why, place, at_insns: insn, is_guess: guess });
+            }
+        }
+        if answers.len() + pulses.len() > wire::chip::MAX_RULES {
+            let reason = format!("more than {} answers and pulses", wire::chip::MAX_RULES);
+            return Err(self.own().error(0, reason));
+        }
+        answers.extend(pulses);
+        Ok(answers)
     }
 
     /// Memory of the nearest file that describes any.

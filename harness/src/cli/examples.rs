@@ -84,6 +84,11 @@ Examples:
   harness list machines                     # memory, as linker scripts have it
   harness list functions build/firmware.elf | grep uart";
 
+pub(super) const CHIP: &str = "\
+Examples:
+  harness chip learn build/firmware.elf -o chip.toml   # then: harness build/firmware.elf --chip chip.toml
+  harness chip learn app.bin --load-addr 0x08000000 --symbols app.elf";
+
 pub(super) const DEBUG: &str = "\
 Examples:
   harness debug firmware.profile --at crash --gdb

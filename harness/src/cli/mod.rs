@@ -53,7 +53,7 @@ const EXIT_CODES: &str = "\
 Exit codes; when several apply, the first of 2, 5, 4, 1, 3 counts:
   0  all good
   1  the firmware failed: its own status, lock-up, reset, asleep for ever, stuck, faulting only; \
-under --strict also: its own counts differ, calls disprove stacks or the call tree, or it stands still; \
+under --strict also: its own counts differ, calls disprove stacks or the call tree, it stands still, or its chip file guesses; \
 in a suite: an expectation is not met
   2  usage or bad input
   3  a regression threshold was crossed
@@ -126,6 +126,9 @@ pub enum Command {
     /// List machines with their memory, formats of other tools, functions, or tasks
     #[command(after_help = examples::LIST)]
     List(ListArgs),
+    /// Learn a chip that nobody has described from firmware for it: `harness chip learn`
+    #[command(after_help = examples::CHIP)]
+    Chip(ChipArgs),
     /// Put GDB at any instruction of a run, forwards and backwards
     #[command(after_help = examples::DEBUG)]
     Debug(DebugArgs),
@@ -142,6 +145,74 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// Arguments of `harness chip`.
+#[derive(Debug, Args)]
+pub struct ChipArgs {
+    /// Command for a chip.
+    #[command(subcommand)]
+    pub command: ChipCommand,
+}
+
+/// Commands of `harness chip`.
+#[derive(Debug, Subcommand)]
+pub enum ChipCommand {
+    /// Run firmware again and again, and write a chip file that gives it what it waits for
+    #[command(after_help = examples::CHIP)]
+    Learn(LearnArgs),
+}
+
+/// Arguments of `harness chip learn`.
+#[derive(Debug, Args)]
+pub struct LearnArgs {
+    /// Firmware, as for `harness profile`
+    #[arg(value_name = "FIRMWARE")]
+    pub firmware: PathBuf,
+    /// Chip file to write; - is standard output [default: ./chip.toml, unless there is one]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Instructions of a run that waits for nothing
+    #[arg(long = "for", value_name = "N", default_value = "20M")]
+    pub for_insns: String,
+    /// Load address of a raw binary
+    #[arg(long, value_name = "ADDRESS")]
+    pub load_addr: Option<String>,
+    /// Address of the vector table [default: the image's]
+    #[arg(long, value_name = "ADDRESS")]
+    pub vectors: Option<String>,
+    /// ELF file with the symbols of an image that has none
+    #[arg(long, value_name = "ELF")]
+    pub symbols: Option<PathBuf>,
+    /// Show only what is left
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
+    pub sandbox: Sandbox,
+}
+
+impl LearnArgs {
+    /// Converts the arguments to those of profiling the firmware.
+    pub fn into_profile_args(self) -> ProfileArgs {
+        ProfileArgs {
+            firmware: self.firmware,
+            top: 0,
+            wide: WideArgs::default(),
+            quiet: self.quiet,
+            verbose: false,
+            json: false,
+            strict: false,
+            measure: MeasureArgs {
+                for_insns: Some(self.for_insns),
+                load_addr: self.load_addr,
+                vectors: self.vectors,
+                symbols: self.symbols,
+                sandbox: self.sandbox,
+                ..MeasureArgs::default()
+            },
+        }
+    }
 }
 
 /// Subjects of `harness list`.
@@ -607,7 +678,7 @@ pub struct ProfileArgs {
     #[arg(long)]
     pub json: bool,
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones, when the calls disprove call
-    /// stacks or the exact call tree, or when the firmware stands still
+    /// stacks or the exact call tree, when the firmware stands still, or when its chip file guesses (docs/chips.md)
     #[arg(long)]
     pub strict: bool,
     /// Settings of the run.
@@ -719,8 +790,9 @@ pub struct MeasureArgs {
     #[arg(allow_hyphen_values = true)]
     pub input_after: Vec<Placed>,
 
-    /// Chip that the firmware is for, which is added to QEMU's machine: a name (harness list chips) or a chip file
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
+    /// Chip that the firmware is for, which is added to QEMU's machine: a name (harness list chips), a chip file, or auto,
+    /// which finds or learns it
+    #[arg(long, value_name = "NAME|FILE|auto", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
     pub chip: Option<String>,
     /// QEMU machine, instead of the one that the image's memory and CPU point to
     #[arg(long, value_name = "NAME", help_heading = "Machine")]

@@ -4,6 +4,7 @@ pub mod annotate;
 pub mod bins;
 mod browser;
 pub mod callers;
+pub mod chip;
 pub mod debug;
 pub mod diff;
 pub mod doctor;

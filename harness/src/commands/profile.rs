@@ -9,6 +9,7 @@ use crate::analysis::crosscheck::{self, CrossCheck};
 use crate::analysis::stack_proof;
 use crate::analysis::{describe, functions};
 use crate::cli::ProfileArgs;
+use crate::commands::chip;
 use crate::error::is_broken_pipe;
 use crate::exit_code::ExitCode;
 use crate::export::{self, Settings, json};
@@ -71,7 +72,7 @@ impl Listener for Terminal {
 /// When there is no profile to show; see [`ExitCode::of_error`].
 pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let (is_quiet, is_verbose, is_json) = (args.quiet, args.verbose, args.json);
-    let options = Options::resolve(args)?;
+    let mut options = Options::resolve(args)?;
     // Before there is anything to tidy up.
     end_on_interrupt();
     let output = Output::prepare_for(&options)?;
@@ -79,6 +80,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let stem = image::stem(&options.firmware);
     let bar = if is_quiet { Bar::hidden() } else { Bar::new(&stem, options.window.for_insns.unwrap_or(0)) };
     let mut terminal = Terminal { bar, is_quiet, is_verbose, runners_up: Vec::new() };
+    chip::settle(&mut options, &mut terminal)?;
     let measured = measure(&options, &output, &mut terminal);
     terminal.bar.finish();
     let deadline = output.deadline().clone();
@@ -131,7 +133,9 @@ fn strictly(profile: &Profile, check: &CrossCheck, options: &Options, code: &mut
         if check.faults.is_empty() { "the counts differ" } else { "the calls disprove stacks or the call tree" };
     let counts = (!check.counts_agree()).then_some(why);
     let standstill = profile.facts.only.standstill.as_ref().map(|_| "the firmware stands still");
-    let whys: Vec<&str> = counts.into_iter().chain(standstill).filter(|_| options.strict).collect();
+    let doubts = describe::describe_doubts(profile);
+    let whys = counts.into_iter().chain(standstill).chain(doubts.as_deref());
+    let whys: Vec<&str> = whys.filter(|_| options.strict).collect();
     if !whys.is_empty() {
         *code = (*code).min(ExitCode::Firmware);
     }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::analysis::describe;
 use crate::cli::{RunArgs, word};
+use crate::commands::chip;
 use crate::exit_code::runner;
 use crate::export::{self, Settings, json};
 use crate::image::defmt::Decoder;
@@ -96,7 +97,7 @@ impl<W: Write> Drop for Words<W> {
 pub fn run(args: RunArgs) -> Result<u8> {
     let misplaced = word::misplaced_option(&args.firmware_and_args);
     let json_file = args.json.clone();
-    let options = Options::resolve_run(args)?;
+    let mut options = Options::resolve_run(args)?;
     if let Some(line) = misplaced {
         let _ = writeln!(terminal::stderr(), "harness: note: {line}");
     }
@@ -112,6 +113,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         None
     });
     let mut passed_on = Console { decoder, tail: None };
+    chip::settle(&mut options, &mut passed_on)?;
     let measured = measure(&options, &output, &mut passed_on);
     let console_error = passed_on.tail.and_then(|tail| tail.finish(&INTERRUPTED).err());
     drop(job);

@@ -139,6 +139,39 @@ pub struct Chip {
     pub unmodelled: Vec<Unmodelled>,
     /// First watchdog that ran out, and how often watchdogs did: each time the real chip would have reset.
     pub bitten: Option<(String, u64)>,
+    /// Answers and interrupts of the file that were given, guesses first.
+    pub rules: Vec<ChipRule>,
+    /// The first address that was accessed and at which the chip has nothing.
+    pub absent: Option<u64>,
+}
+
+impl Chip {
+    /// Rules that answered and are guesses.
+    pub fn guesses(&self) -> impl Iterator<Item = &ChipRule> {
+        self.rules.iter().filter(|rule| rule.is_guess)
+    }
+
+    /// Registers that were accessed for the first time since the chip was learned.
+    pub fn new_registers(&self) -> impl Iterator<Item = &Unmodelled> {
+        self.unmodelled.iter().filter(|row| row.is_new)
+    }
+}
+
+/// A rule of a chip file that answered: what firmware polls, or an interrupt that comes by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChipRule {
+    /// Register or interrupt, with what it does.
+    pub what: String,
+    /// Reason, as the file has it.
+    pub why: String,
+    /// Place in the firmware that it was learned from.
+    pub place: String,
+    /// Instructions executed up to there.
+    pub at_insns: u64,
+    /// Whether something else might be right.
+    pub is_guess: bool,
+    /// Number of times that it was given.
+    pub times: u64,
 }
 
 /// An accessed register that the chip file does not model; it reads as its last written value.
@@ -154,6 +187,8 @@ pub struct Unmodelled {
     pub reads: u64,
     /// Number of writes.
     pub writes: u64,
+    /// Whether the firmware that the chip was learned from had not accessed it.
+    pub is_new: bool,
 }
 
 /// A function that was made to return at once.

@@ -35,7 +35,7 @@ pub(crate) mod testing;
 pub mod timeline;
 pub mod zone;
 
-pub use facts::{Chip, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Tricks, Unmodelled, Window};
+pub use facts::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Tricks, Unmodelled, Window};
 pub use files::FILE_NAME;
 pub use heap::Heap;
 pub use in_target::InTarget;

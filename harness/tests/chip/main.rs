@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod learn;
 
 use std::fs;
 use std::process::Command;

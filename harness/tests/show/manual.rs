@@ -44,7 +44,10 @@ fn each_command_has_a_manual_page_with_its_options() {
             assert!(page.contains(&format!("\\-\\-{}", name.replace('-', "\\-"))), "{command}: --{name}\n{page}");
         }
     }
-    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), commands.len() + 1, "and the program's own");
+    // A command of a command has a page, too.
+    let learn = fs::read_to_string(temp.path().join("harness-chip-learn.1")).unwrap();
+    assert!(learn.contains("\\-\\-for") && learn.contains("\\-\\-output"), "{learn}");
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), commands.len() + 2, "and the program's own");
     let own = fs::read_to_string(temp.path().join("harness.1")).unwrap();
     assert_eq!(prints(&["man"]), own);
 }

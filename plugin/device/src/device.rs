@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use wire::chip::{Block, Chip, Compare, Counter, Field, Setting};
+use wire::chip::{Answer, Block, Chip, Compare, Counter, Field, Pulse, Setting};
 
 use crate::NS_PER_S;
 use crate::clock;
@@ -42,6 +42,8 @@ pub trait Host {
     fn set_cpu_clock(&mut self, hz: u64);
     /// Receives the new frequency of SysTick's external clock.
     fn set_systick_clock(&mut self, hz: u64);
+    /// A pulse has come, by its number among the chip's answers and pulses.
+    fn pulsed(&mut self, rule: usize);
     /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
 }
@@ -53,6 +55,8 @@ pub struct Access {
     pub value: u32,
     /// Whether the chip file describes the register.
     pub is_modelled: bool,
+    /// The chip's answer to polling that was given, by its index.
+    pub answer: Option<usize>,
 }
 
 /// A delayed effect.
@@ -81,6 +85,57 @@ struct State {
     raised: Vec<bool>,
 }
 
+/// Equal reads after which a register is polled, and the next one is answered.
+const EQUAL_READS: u32 = 2;
+
+/// A register that answers where it is polled.
+struct Polled {
+    /// Its answers, by their indices in the chip.
+    answers: Vec<usize>,
+    /// The one that is looked at first.
+    next: usize,
+    last: u32,
+    /// Reads of the same value since it was last written or answered.
+    equal: u32,
+}
+
+impl Polled {
+    fn of(chip: &Chip) -> BTreeMap<(usize, u64), Polled> {
+        let mut all: BTreeMap<(usize, u64), Polled> = BTreeMap::new();
+        for (index, answer) in chip.answers.iter().enumerate() {
+            let Some(block) = block_index(chip, answer.address) else { continue };
+            let key = (block, answer.address - chip.blocks[block].start);
+            let new = || Polled { answers: Vec::new(), next: 0, last: 0, equal: 0 };
+            all.entry(key).or_insert_with(new).answers.push(index);
+        }
+        all
+    }
+
+    /// Takes note of a read. Returns the answer that is given: the next one that changes the value.
+    fn read(&mut self, value: u32, answers: &[Answer]) -> Option<usize> {
+        if value != self.last {
+            (self.last, self.equal) = (value, 0);
+        }
+        self.equal += 1;
+        if self.equal <= EQUAL_READS {
+            return None;
+        }
+        let count = self.answers.len();
+        let order = (0..count).map(|step| (self.next + step) % count);
+        let changes = |&at: &usize| {
+            let Answer { mask, value: bits, .. } = answers[self.answers[at]];
+            value & mask != bits
+        };
+        let at = order.into_iter().find(changes)?;
+        (self.next, self.equal) = (at + 1, 0);
+        Some(self.answers[at])
+    }
+}
+
+fn block_index(chip: &Chip, address: u64) -> Option<usize> {
+    chip.blocks.iter().position(|block| block.start <= address && address - block.start < block.bytes)
+}
+
 /// All devices of a chip.
 pub struct Device {
     chip: Chip,
@@ -94,6 +149,10 @@ pub struct Device {
     clock_blocks: BTreeSet<u32>,
     /// Number of raised interrupts on each line.
     lines: BTreeMap<u32, u32>,
+    /// Registers that answer where they are polled, by their blocks and offsets.
+    polled: BTreeMap<(usize, u64), Polled>,
+    /// When each of the chip's pulses comes next.
+    pulses_ns: Vec<u64>,
 }
 
 impl Device {
@@ -113,7 +172,11 @@ impl Device {
                 states[index].counters.push(Counting::new(pace));
             }
         }
+        let polled = Polled::of(&chip);
+        let pulses_ns = chip.pulses.iter().map(|pulse| pulse.every_insns << chip.insn_shift).collect();
         Device {
+            polled,
+            pulses_ns,
             chip,
             states,
             later: BTreeMap::new(),
@@ -150,14 +213,58 @@ impl Device {
         let shift = (offset % 4) as u32 * 8;
         let mask = lanes(bytes);
         let word = offset & !3 & self.period(block);
-        let Some(&register) = self.states[block].by_offset.get(&word) else {
-            let value = self.states[block].others.get(&word).copied().unwrap_or(0);
-            return Access { value: (value >> shift) & mask, is_modelled: false };
+        let register = self.states[block].by_offset.get(&word).copied();
+        let mut value = match register {
+            Some(register) => self.load(block, register, host),
+            None => self.states[block].others.get(&word).copied().unwrap_or(0),
         };
-        let value = self.load(block, register, host);
-        self.settle(block, host);
-        self.plan(host);
-        Access { value: (value >> shift) & mask, is_modelled: true }
+        let answer = self.polled.get_mut(&(block, word)).and_then(|polled| polled.read(value, &self.chip.answers));
+        if let Some(answer) = answer {
+            let Answer { mask, value: bits, .. } = self.chip.answers[answer];
+            value = (value & !mask) | bits;
+            self.force(block, word, mask, bits, host);
+        }
+        if register.is_some() {
+            self.settle(block, host);
+            self.plan(host);
+        }
+        Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer }
+    }
+
+    /// Gives bits of a register a value, whatever it says of writing.
+    fn force(&mut self, block: usize, word: u64, mask: u32, bits: u32, host: &mut impl Host) {
+        match self.states[block].by_offset.get(&word) {
+            Some(&register) => {
+                let old = self.states[block].values[register as usize];
+                self.change(block, register, (old & !mask) | bits, host, 0);
+            }
+            None => {
+                let old = self.states[block].others.entry(word).or_default();
+                *old = (*old & !mask) | bits;
+            }
+        }
+    }
+
+    /// Has the pulses come that are due.
+    fn pulse_lines(&mut self, now: u64, host: &mut impl Host) {
+        for index in 0..self.pulses_ns.len() {
+            if self.pulses_ns[index] > now {
+                continue;
+            }
+            let Pulse { line, every_insns, sets } = self.chip.pulses[index].clone();
+            host.pulsed(self.chip.answers.len() + index);
+            let every = self.insns_ns(every_insns);
+            self.pulses_ns[index] += (1 + (now - self.pulses_ns[index]) / every) * every;
+            for Answer { address, mask, value } in sets {
+                if let Some(block) = block_index(&self.chip, address) {
+                    self.force(block, address - self.chip.blocks[block].start, mask, value, host);
+                }
+            }
+            if self.lines.get(&line).is_none_or(|&raised| raised == 0) {
+                host.set_line(line, true);
+                host.set_line(line, false);
+            }
+        }
     }
 
     /// Writes `bytes` bytes at an offset of a block. Returns whether the chip file describes the register.
@@ -168,6 +275,9 @@ impl Device {
         let word = offset & !3 & self.period(block);
         let operation =
             if self.chip.blocks[block].has_atomic_aliases { (offset & !self.period(block)) >> 12 } else { 0 };
+        if let Some(polled) = self.polled.get_mut(&(block, word)) {
+            polled.equal = 0;
+        }
         let Some(&register) = self.states[block].by_offset.get(&word) else {
             let old = self.states[block].others.entry(word).or_default();
             *old = combine(*old, value, lanes, operation);
@@ -702,6 +812,7 @@ impl Device {
     /// Applies all effects that are due.
     fn advance(&mut self, host: &mut impl Host) {
         let now = host.now_ns();
+        self.pulse_lines(now, host);
         while let Some(entry) = self.later.first_entry()
             && entry.key().0 <= now
         {
@@ -788,6 +899,7 @@ impl Device {
     /// register.
     fn plan(&mut self, host: &mut impl Host) {
         let mut next = self.later.keys().next().map(|key| key.0);
+        next = next.into_iter().chain(self.pulses_ns.iter().copied()).min();
         let mut at = |ns: Option<u64>| next = next.into_iter().chain(ns).min();
         for block in 0..self.chip.blocks.len() {
             for (index, counter) in self.chip.blocks[block].counters.iter().enumerate() {
@@ -999,6 +1111,7 @@ mod tests {
             self.cpu_hz = hz;
         }
         fn set_systick_clock(&mut self, _: u64) {}
+        fn pulsed(&mut self, _: usize) {}
         fn bite(&mut self, _: u32) {
             self.bites += 1;
         }
@@ -1117,9 +1230,9 @@ mod tests {
     #[test]
     fn what_nobody_has_described_reads_as_it_was_written_and_says_so() {
         let (mut device, mut noted) = begun(Block::default());
-        assert_eq!(device.read(0, 8, 4, &mut noted), Access { value: 0, is_modelled: false });
+        assert_eq!(device.read(0, 8, 4, &mut noted), Access { value: 0, is_modelled: false, answer: None });
         assert!(!device.write(0, 10, 2, 0xabcd, &mut noted));
-        assert_eq!(device.read(0, 8, 4, &mut noted), Access { value: 0xabcd_0000, is_modelled: false });
+        assert_eq!(device.read(0, 8, 4, &mut noted), Access { value: 0xabcd_0000, is_modelled: false, answer: None });
         assert_eq!(device.read(0, 11, 1, &mut noted).value, 0xab);
     }
 
@@ -1327,6 +1440,42 @@ mod tests {
         assert_eq!(noted.cpu_hz, 1_000_000, "nothing has been written");
         write(&mut device, &mut noted, 0, 7);
         assert_eq!(noted.cpu_hz, 8_000_000);
+    }
+
+    fn polled_chip(answers: Vec<Answer>, pulses: Vec<Pulse>) -> Device {
+        let block = Block { name: "P".into(), start: 0x4000_0000, bytes: 0x100, ..Block::default() };
+        Device::new(Chip { blocks: vec![block], answers, pulses, ..Chip::default() })
+    }
+
+    #[test]
+    fn a_polled_register_is_answered_until_it_is_written_again() {
+        let answer = |mask, value| Answer { address: 0x4000_0008, mask, value };
+        let mut device = polled_chip(vec![answer(2, 2), answer(4, 4), answer(2, 0)], Vec::new());
+        let mut noted = Noted::default();
+        let reads = |device: &mut Device, count| -> Vec<(u32, Option<usize>)> {
+            let read = |_| device.read(0, 8, 4, &mut Noted::default());
+            (0..count).map(read).map(|access| (access.value, access.answer)).collect()
+        };
+        device.write(0, 8, 4, 1, &mut noted);
+        let wanted = [(1, None), (1, None), (3, Some(0)), (3, None), (3, None), (7, Some(1)), (7, None)];
+        assert_eq!(reads(&mut device, 7), wanted, "each answer that changes something comes next");
+        device.write(0, 8, 4, 1, &mut noted);
+        assert_eq!(reads(&mut device, 2), [(1, None), (1, None)], "what was answered is gone");
+        device.write(0, 8, 4, 2, &mut noted);
+        assert_eq!(reads(&mut device, 3), [(2, None), (2, None), (0, Some(2))]);
+    }
+
+    #[test]
+    fn a_pulse_comes_again_and_again_and_sets_its_bits() {
+        let sets = vec![Answer { address: 0x4000_0010, mask: 1, value: 1 }];
+        let mut device = polled_chip(Vec::new(), vec![Pulse { line: 9, every_insns: 1000, sets }]);
+        let mut noted = Noted::default();
+        device.begin(&mut noted);
+        assert_eq!(noted.due_ns, Some(1000));
+        noted.ns = 2500;
+        device.wake(&mut noted);
+        assert_eq!((noted.lines.get(&9), noted.due_ns), (Some(&false), Some(3000)), "raised for a moment");
+        assert_eq!(device.read(0, 0x10, 4, &mut noted).value, 1);
     }
 
     #[test]

@@ -19,6 +19,10 @@ impl AccessHook for OnStore {
         if !state.guest.is_memory(address) {
             state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
             state.follow.device.forget();
+            if let Some(polled) = &mut state.polled {
+                let written = polled.written(address, value);
+                state.ledger.written(written);
+            }
             if state.timeline.is_some() {
                 state.settle(here.vcpu);
                 state.look_at_console(here.vcpu);
@@ -57,7 +61,11 @@ impl AccessHook for OnLoad {
         state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
         state.settle(here.vcpu);
         let State { follow, ledger, .. } = &mut *state;
-        follow.device.read(here.pc, address, value, ledger.insns(here.vcpu));
+        let insns = ledger.insns(here.vcpu);
+        follow.device.read(here.pc, address, value, insns);
+        if state.polled.as_mut().is_some_and(|polled| polled.read(here.pc, address, value, insns)) {
+            state.end_at_poll((here.pc, address, value), insns);
+        }
     };
 }
 

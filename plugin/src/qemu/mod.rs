@@ -32,7 +32,7 @@ pub(crate) use api::versions::wfe_sleeps;
 pub(crate) use beyond::accounted::AccountedTime;
 pub(crate) use beyond::busy::Clock;
 pub(crate) use beyond::choose;
-pub(crate) use beyond::device::{complete as complete_chip, take_unmodelled};
+pub(crate) use beyond::device::{ChipEvent, complete as complete_chip, take_answer, take_unmodelled};
 pub(crate) use beyond::editions::{Edition, Editions};
 pub(crate) use beyond::fork::{Copier, Side, executes};
 pub(crate) use beyond::timers::Timers;

@@ -7,13 +7,14 @@
 //! chip file does not model.
 
 use crate::Malformed;
-use crate::record::{self, record};
+use crate::record::{self, Record as _, record};
+use crate::varint::Reader;
 
 /// Name of the file with the unmodelled accesses.
 pub const FILE_NAME: &str = "unmodelled";
 
-/// Number of rows of that file. When all are in use, further accesses are counted in the last row.
-pub const ROWS: usize = 512;
+/// Rows of that file. What comes when all are taken is only counted, in the last row.
+pub const ROWS: usize = 1024;
 
 /// Words of a row: address + 1, pc, reads, writes.
 pub const ROW_WORDS: usize = 4;
@@ -27,6 +28,39 @@ pub const OTHERS: u64 = u64::MAX - 1;
 /// Address in the row before the last: `writes` is the number of times that a watchdog has run out, `pc` the
 /// watchdog's address.
 pub const BITES: u64 = u64::MAX - 2;
+
+/// The address of the row before that: the firmware has accessed addresses at which the chip has nothing. Its "pc" is the
+/// first of them.
+pub const ABSENT: u64 = u64::MAX - 3;
+
+/// Above all addresses: the row of an answer or a pulse, of which this is the first, counts how often it was given. Pulses
+/// come behind the answers.
+pub const FIRST_RULE: u64 = 1 << 40;
+
+/// The row of the first answer or pulse.
+pub const FIRST_RULE_ROW: usize = ROWS - SPECIAL_ROWS;
+
+/// Most answers and pulses of one chip.
+pub const MAX_RULES: usize = 256;
+
+/// Rows at the end that do not belong to one register each.
+pub const SPECIAL_ROWS: usize = MAX_RULES + 3;
+
+/// Name of the file with the state at a polled register.
+pub const POLLED: &str = "polled";
+
+/// Name of the file with the interrupt lines that the firmware has enabled, of a run with [`Chip::poll_limit`]: a bit each, in
+/// words of 32 as NVIC has them.
+pub const ENABLED: &str = "enabled";
+
+/// Words of that file.
+pub const ENABLED_WORDS: usize = 15;
+
+/// Registers of [`Polled`].
+pub const REGISTERS: usize = 15;
+
+/// Fewest instructions from one pulse to the next.
+pub const MIN_PULSE_INSNS: u64 = 100;
 
 /// Largest memory of a chip in bytes, all its memories together; the host provides it.
 pub const MAX_MEMORY_BYTES: u64 = 256 << 20;
@@ -99,6 +133,92 @@ record! {
         insn_shift: u32,
         /// Seed of the random generators.
         seed: u64,
+        /// Answers to firmware that polls a register.
+        answers: Vec<Answer>,
+        /// Interrupts that come again and again by themselves.
+        pulses: Vec<Pulse>,
+        /// Equal reads of a register by one instruction, with no device written to between them, that end the run and leave
+        /// a [`Polled`]; 0: none do.
+        poll_limit: u32,
+        /// Instructions that may read as often as they like.
+        passed: Vec<u64>,
+    }
+}
+
+record! {
+    /// An answer to firmware that polls a register: bits that it reads from then on, until it is written again. Of several
+    /// answers of one register the next one is given that changes its value.
+    #[derive(Default)]
+    pub struct Answer {
+        /// Address of the register's word.
+        address: u64,
+        /// Bits that are answered.
+        mask: u32,
+        /// Value of these bits.
+        value: u32,
+    }
+}
+
+record! {
+    /// An interrupt that comes again and again.
+    #[derive(Default)]
+    pub struct Pulse {
+        /// The line that is raised for a moment.
+        line: u32,
+        /// Instructions from one to the next.
+        every_insns: u64,
+        /// Bits of registers that are set as it comes.
+        sets: Vec<Answer>,
+    }
+}
+
+record! {
+    /// The processor at an instruction that polls a register, see [`Chip::poll_limit`].
+    #[derive(Default)]
+    pub struct Polled {
+        /// Address of the reading instruction.
+        pc: u64,
+        /// Address that it reads.
+        address: u64,
+        /// Value that it reads.
+        value: u64,
+        /// Instructions executed up to here.
+        insns: u64,
+        /// Registers r0 to r14 before the read.
+        registers: Vec<u32>,
+        /// Memory that can be written.
+        memory: Vec<Contents>,
+    }
+}
+
+record! {
+    /// Contents of a stretch of memory.
+    #[derive(Default)]
+    pub struct Contents {
+        /// First address.
+        start: u64,
+        /// Its words.
+        words: Vec<u32>,
+    }
+}
+
+impl Polled {
+    /// Reads the file [`POLLED`].
+    ///
+    /// # Errors
+    /// When it is damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Polled, Malformed> {
+        let mut reader = Reader::new(bytes, "polled register");
+        let polled = Polled::read(&mut reader)?;
+        let is_whole = reader.is_empty() && polled.registers.len() == REGISTERS;
+        is_whole.then_some(polled).ok_or(Malformed { what: "polled register", offset: reader.offset })
+    }
+
+    /// The file's contents.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.put(&mut out);
+        out
     }
 }
 
@@ -573,6 +693,13 @@ impl Chip {
             ),
             (self.clocks.iter().all(|clock| self.is_clock(clock)), "chip's clock"),
             (self.blocks.iter().all(|block| self.is_block(block)), "chip's block"),
+            (self.answers.len() + self.pulses.len() <= MAX_RULES, "chip's number of answers"),
+            (self.pulses.iter().all(|pulse| pulse.line < MAX_LINES), "chip's pulse"),
+            (self.pulses.iter().all(|pulse| pulse.every_insns >= MIN_PULSE_INSNS), "chip's pulse"),
+            (
+                self.pulses.iter().flat_map(|pulse| &pulse.sets).chain(&self.answers).all(|one| self.is_answer(one)),
+                "chip's answer",
+            ),
         ];
         rules.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, what)| Err(what))
     }
@@ -581,6 +708,13 @@ impl Chip {
         !clock.sources.is_empty()
             && clock.sources.iter().all(|source| self.has_clock(source.clock))
             && clock.select.iter().chain(&clock.multiply).chain(&clock.divide).all(|factor| self.is_factor(factor))
+    }
+
+    fn is_answer(&self, answer: &Answer) -> bool {
+        answer.address.is_multiple_of(4)
+            && answer.mask != 0
+            && answer.value & !answer.mask == 0
+            && self.block_at(answer.address).is_some()
     }
 
     fn has_clock(&self, clock: Option<u32>) -> bool {
@@ -806,6 +940,14 @@ pub(crate) mod tests {
             systick_clock: None,
             insn_shift: 3,
             seed: 1,
+            answers: vec![Answer { address: 0x4002_3800, mask: 0x300, value: 0x100 }],
+            pulses: vec![Pulse {
+                line: 3,
+                every_insns: 1000,
+                sets: vec![Answer { address: 0x4002_3804, mask: 1, value: 1 }],
+            }],
+            poll_limit: 16,
+            passed: vec![0x800_0100],
         }
     }
 
@@ -824,7 +966,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 15] = [
+        let changes: [Change; 19] = [
             |chip| chip.memory[0].words[0].offset = 1 << 20,
             |chip| chip.memory[1].start = 0x801_0000,
             |chip| chip.memory[1].bytes += 1,
@@ -840,12 +982,32 @@ pub(crate) mod tests {
             |chip| chip.blocks[0].flashes[0].memory = 1,
             |chip| chip.blocks[0].counters[0].bits = 0,
             |chip| chip.blocks[0].interrupts[0].line = 10_000,
+            |chip| chip.answers[0].address = 0x5000_0000,
+            |chip| chip.answers[0].value = 0x400,
+            |chip| chip.pulses[0].line = 10_000,
+            |chip| chip.pulses[0].every_insns = 1,
         ];
         for (index, change) in changes.into_iter().enumerate() {
             let mut chip = full();
             change(&mut chip);
             assert!(chip.check().is_err(), "change {index}");
         }
+    }
+
+    #[test]
+    fn a_polled_register_survives_the_wire() {
+        let polled = Polled {
+            pc: 0x800_0100,
+            address: 0x4002_3800,
+            value: 0x83,
+            insns: 1000,
+            registers: (0..15).collect(),
+            memory: vec![Contents { start: 0x2000_0000, words: vec![1, u32::MAX] }],
+        };
+        let bytes = polled.to_bytes();
+        assert_eq!(Polled::from_bytes(&bytes), Ok(polled.clone()));
+        assert!(Polled::from_bytes(&bytes[..bytes.len() - 1]).is_err());
+        assert!(Polled::from_bytes(&Polled { registers: vec![], ..polled }.to_bytes()).is_err());
     }
 
     #[test]

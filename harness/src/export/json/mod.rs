@@ -199,6 +199,23 @@ struct Chip<'a> {
     differs: &'a [String],
     /// Accessed registers that the chip file does not model, most frequent first.
     unmodelled: Vec<Unmodelled<'a>>,
+    /// Answers to polling and interrupts of the file that were given, guesses first.
+    rules: Vec<ChipRule<'a>>,
+}
+
+/// A rule of the chip file that answered.
+#[derive(Serialize, JsonSchema)]
+struct ChipRule<'a> {
+    /// Register or interrupt, with what it does.
+    what: &'a str,
+    /// Reason, as the file has it.
+    why: &'a str,
+    /// Place in the firmware that it was learned from.
+    place: &'a str,
+    /// Whether something else might be right.
+    guess: bool,
+    /// Number of times that it was given.
+    times: u64,
 }
 
 /// A register that the chip file does not model.
@@ -214,6 +231,8 @@ struct Unmodelled<'a> {
     reads: u64,
     /// Number of writes.
     writes: u64,
+    /// Whether the firmware that the chip was learned from had not accessed it.
+    new: bool,
 }
 
 impl<'a> Chip<'a> {
@@ -224,9 +243,17 @@ impl<'a> Chip<'a> {
             pc: Address(row.pc),
             reads: row.reads,
             writes: row.writes,
+            new: row.is_new,
+        });
+        let rules = chip.rules.iter().map(|rule| ChipRule {
+            what: &rule.what,
+            why: &rule.why,
+            place: &rule.place,
+            guess: rule.is_guess,
+            times: rule.times,
         });
         let profile::Chip { name, sha256, differs, .. } = chip;
-        Chip { name, sha256, differs, unmodelled: unmodelled.collect() }
+        Chip { name, sha256, differs, unmodelled: unmodelled.collect(), rules: rules.collect() }
     }
 }
 

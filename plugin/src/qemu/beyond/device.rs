@@ -224,15 +224,26 @@ struct Clock {
 /// Reason why the machine cannot be completed.
 pub(crate) type Missing = String;
 
-/// Callback for a watchdog that has run out, with its address.
-type Bites = Box<dyn Fn(u64) + Send>;
+/// An event of a chip that the harness is told of.
+#[derive(Clone, Copy)]
+pub(crate) enum ChipEvent {
+    /// A watchdog, by its address, has run out.
+    Bite { watchdog: u64 },
+    /// An interrupt has come by itself, by its number among the answers and pulses.
+    Pulse { rule: usize },
+    /// The firmware has accessed an address at which the chip has nothing.
+    Absent { address: u64, is_write: bool },
+}
+
+/// Receiver of a chip's events.
+type Tell = Box<dyn Fn(ChipEvent) + Send>;
 
 /// A chip that waits for its machine, with its callbacks for failure and for watchdogs.
 struct Wanted {
     chip: Chip,
     functions: Functions,
     refuse: Box<dyn FnOnce(&str) + Send>,
-    bites: Bites,
+    tell: Tell,
 }
 
 /// The completed machine: the chip's devices, and QEMU's part.
@@ -252,8 +263,8 @@ struct Machine {
     console: *mut c_void,
     /// Time that the timer is set to, so that it is not set twice.
     due_ns: Option<u64>,
-    /// Called where a watchdog has run out, with its address.
-    bites: Bites,
+    /// Called at each event.
+    tell: Tell,
     /// Base addresses of the register blocks.
     starts: Vec<u64>,
 }
@@ -287,21 +298,28 @@ pub(crate) fn take_unmodelled() -> Option<(u64, bool)> {
     Some(((access & !IS_WRITE) - 1, access & IS_WRITE != 0))
 }
 
+/// Number + 1 of the answer that the last read was given, until it is taken.
+static ANSWER: AtomicU64 = AtomicU64::new(0);
+
+/// The answer that the read has been given which has just been made, by its number.
+pub(crate) fn take_answer() -> Option<u64> {
+    if ANSWER.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    ANSWER.swap(0, Ordering::Relaxed).checked_sub(1)
+}
+
 /// Completes the machine to a chip as soon as QEMU has made it. `refuse` is called if that fails, `bites` if a
 /// watchdog has run out, with its address.
 ///
 /// # Errors
 /// The name of what this QEMU lacks.
-pub(crate) fn complete(
-    chip: Chip,
-    refuse: impl FnOnce(&str) + Send + 'static,
-    bites: Box<dyn Fn(u64) + Send>,
-) -> Result<(), Missing> {
+pub(crate) fn complete(chip: Chip, refuse: impl FnOnce(&str) + Send + 'static, tell: Tell) -> Result<(), Missing> {
     if !is_on(&DEVICES) {
         return Err("devices that the plugin may use (docs/qemu.md)".to_owned());
     }
     let functions = Functions::find()?;
-    let wanted = Wanted { chip, functions, refuse: Box::new(refuse), bites };
+    let wanted = Wanted { chip, functions, refuse: Box::new(refuse), tell };
     *WANTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
     let notifier = Notifier { notify: machine_is_made, link: [null_mut(); 2] };
     // SAFETY: see `Functions::find`; the notifier lives for ever.
@@ -311,8 +329,8 @@ pub(crate) fn complete(
 
 extern "C" fn machine_is_made(_: *mut Notifier, _: *mut c_void) {
     let Some(wanted) = WANTED.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-    let Wanted { chip, functions, refuse, bites } = wanted;
-    match Machine::make(&chip, functions, bites) {
+    let Wanted { chip, functions, refuse, tell } = wanted;
+    match Machine::make(&chip, functions, tell) {
         Err(missing) => {
             refuse(&missing);
             crate::qemu::exit(1);
@@ -367,7 +385,7 @@ fn objects(functions: &Functions, kind: &CStr) -> Vec<Object> {
 }
 
 impl Machine {
-    fn make(chip: &Chip, functions: Functions, bites: Bites) -> Result<Machine, Missing> {
+    fn make(chip: &Chip, functions: Functions, tell: Tell) -> Result<Machine, Missing> {
         let processor = objects(&functions, c"armv7m").first().copied().ok_or("a Cortex-M")?;
         // SAFETY: the processor's property of that name, a link to its memory.
         let container = unsafe { (functions.object_property_get_link)(processor, c"memory".as_ptr(), null_mut()) };
@@ -384,7 +402,7 @@ impl Machine {
             systick_clock: null_mut(),
             console: null_mut(),
             due_ns: None,
-            bites,
+            tell,
             starts: chip.blocks.iter().map(|block| block.start).collect(),
         };
         // SAFETY: memory for a timer, on the clock of the instructions, in nanoseconds.
@@ -659,9 +677,13 @@ impl Host for Machine {
         self.set_clock(self.systick_clock, hz);
     }
 
+    fn pulsed(&mut self, rule: usize) {
+        (self.tell)(ChipEvent::Pulse { rule });
+    }
+
     fn bite(&mut self, block: u32) {
         if let Some(&start) = self.starts.get(block as usize) {
-            (self.bites)(start);
+            (self.tell)(ChipEvent::Bite { watchdog: start });
         }
     }
 }
@@ -714,11 +736,13 @@ fn with(work: impl FnOnce(&mut Device, &mut Machine)) {
     }
 }
 
-extern "C" fn read_nothing(_: *mut c_void, _: u64, _: *mut u64, _: u32, _: Attributes) -> u32 {
+extern "C" fn read_nothing(_: *mut c_void, address: u64, _: *mut u64, _: u32, _: Attributes) -> u32 {
+    with(|_, machine| (machine.tell)(ChipEvent::Absent { address, is_write: false }));
     DECODE_ERROR
 }
 
-extern "C" fn write_nothing(_: *mut c_void, _: u64, _: u64, _: u32, _: Attributes) -> u32 {
+extern "C" fn write_nothing(_: *mut c_void, address: u64, _: u64, _: u32, _: Attributes) -> u32 {
+    with(|_, machine| (machine.tell)(ChipEvent::Absent { address, is_write: true }));
     DECODE_ERROR
 }
 
@@ -727,6 +751,9 @@ extern "C" fn read_registers(block: *mut c_void, offset: u64, value: *mut u64, b
         let access = device.read(block as usize, offset, bytes, machine);
         if !access.is_modelled {
             note(device, block as usize, offset, 0);
+        }
+        if let Some(answer) = access.answer {
+            ANSWER.store(answer as u64 + 1, Ordering::Relaxed);
         }
         // SAFETY: QEMU's room for the value.
         unsafe { *value = access.value.into() };

@@ -1,0 +1,446 @@
+//! A chip that nobody has described, learned from firmware that runs on it.
+//!
+//! A [`Draft`] is the chip file in the making: memory from the image, then what each run lacked. The runs are `crate::learn`'s;
+//! here is what is made of them, and nothing here runs anything.
+
+mod answer;
+mod thumb;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use wire::chip::Polled;
+
+pub use answer::{Poll, Verdict, Wanted};
+
+use crate::chip::{Chip, resolve};
+use crate::error::InputError;
+use crate::image::{Arch, ArmLevel, Fpu, Image};
+
+/// Frequency of a chip whose clocks are not known: an instruction takes 16 ns, a whole `--shift`.
+const HZ: u64 = 62_500_000;
+
+/// Granule of memory that is made up from what the image has and what firmware accesses.
+const GRANULE: u64 = 0x1_0000;
+
+/// Granule of memory beside the image's, as of factory settings.
+const SMALL_GRANULE: u64 = 0x1000;
+
+/// Ranges nearer than this are one memory.
+const GAP: u64 = 1 << 20;
+
+/// Below this a chip has code, then RAM, then peripherals (Armv7-M ARM, B3.1).
+const CODE: Range<u64> = 0..0x2000_0000;
+const RAM: Range<u64> = 0x2000_0000..0x4000_0000;
+const PERIPHERALS: Range<u64> = 0x4000_0000..0x6000_0000;
+const EXTERNAL_RAM: Range<u64> = 0x6000_0000..0xa000_0000;
+const EXTERNAL_DEVICES: Range<u64> = 0xa000_0000..0xe000_0000;
+
+/// Addresses at which pointers that lead nowhere lead.
+const NULL: Range<u64> = 0..0x1000;
+
+/// Most stretches of memory and registers.
+const MAX_STRETCHES: usize = 48;
+
+/// Largest gap below a flash's first segment that belongs to it.
+const MAX_BELOW: u64 = 1 << 20;
+
+/// A stretch of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stretch {
+    range: Range<u64>,
+    kind: Kind,
+    /// Why it is there.
+    why: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Flash,
+    Ram,
+    Registers,
+}
+
+/// An answer with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// Address of the register's word.
+    pub address: u64,
+    /// Bits that are answered.
+    pub wanted: Wanted,
+    /// Reason.
+    pub why: String,
+    /// Whether other values would have done, too.
+    pub is_guess: bool,
+    /// Place that polls it: function, offset, address.
+    pub place: String,
+    /// Instructions executed up to there.
+    pub insns: u64,
+}
+
+/// An interrupt that comes by itself, with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedPulse {
+    /// Interrupt line.
+    pub line: u32,
+    /// Instructions from one to the next.
+    pub every_insns: u64,
+    /// Registers that read as all ones once it has come.
+    pub registers: Vec<u64>,
+    /// Name of its handler.
+    pub handler: String,
+    /// Place that waits.
+    pub place: String,
+    /// Instructions executed up to there.
+    pub insns: u64,
+}
+
+/// A chip file in the making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// Name of the firmware's file, and its hash.
+    firmware: (String, String),
+    cpu: &'static str,
+    vectors: u64,
+    stretches: Vec<Stretch>,
+    /// Answers, in the order in which they were learned.
+    pub answers: Vec<Learned>,
+    /// Interrupts.
+    pub pulses: Vec<LearnedPulse>,
+    /// Registers that were accessed.
+    pub seen: BTreeSet<u64>,
+}
+
+fn down(address: u64, granule: u64) -> u64 {
+    address / granule * granule
+}
+
+fn up(address: u64, granule: u64) -> u64 {
+    address.div_ceil(granule) * granule
+}
+
+/// Joins ranges that lie near one another.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+        match all.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(GAP) => last.end = last.end.max(range.end),
+            _ => all.push(range),
+        }
+    }
+    all
+}
+
+fn cpu(image: &Image) -> Result<&'static str, String> {
+    if image.arch.is_some_and(|arch| arch != Arch::CortexM) {
+        return Err("only chips with a Cortex-M can be learned".to_owned());
+    }
+    let Some(needs) = &image.needs.arm else { return Ok("cortex-m4") };
+    match (needs.level, needs.fpu) {
+        (ArmLevel::V6M, _) => Ok("cortex-m0"),
+        (ArmLevel::V7M, _) => Ok("cortex-m3"),
+        (ArmLevel::V7EM, Fpu::None | Fpu::V4Single) => Ok("cortex-m4"),
+        (ArmLevel::V7EM, _) => Ok("cortex-m7"),
+        (level, _) => Err(format!(
+            "the image was built for {level}, and chips with a Cortex-M23 or later cannot be described yet"
+        )),
+    }
+}
+
+impl Draft {
+    /// The chip as far as the image says it.
+    ///
+    /// # Errors
+    /// When it is for no Cortex-M that can be described, or has no vector table.
+    pub fn of(image: &Image) -> Result<Draft, String> {
+        let cpu = cpu(image)?;
+        let table = image.vector_table.ok_or(
+            "no vector table was found in the image, which says where the stack is: --vectors says where it lies",
+        )?;
+        let mut flash = Vec::new();
+        let mut ram = Vec::new();
+        for segment in &image.segments {
+            for range in [segment.load_range(), segment.run_range()] {
+                let is_code =
+                    CODE.contains(&range.start) && !segment.data.is_empty() && range == segment.load_range();
+                if is_code { flash.push(range) } else { ram.push(range) }
+            }
+        }
+        ram.push(table.initial_sp.saturating_sub(8)..table.initial_sp);
+        let flash = joined(flash).into_iter().map(|range| {
+            let base = down(range.start, 1 << 24);
+            let start = if range.start - base <= MAX_BELOW { base } else { down(range.start, GRANULE) };
+            Stretch { range: start..up(range.end, GRANULE), kind: Kind::Flash, why: "the image lies there" }
+        });
+        let mut stretches: Vec<Stretch> = flash.collect();
+        let why = "the image's variables and its first stack lie there";
+        for range in joined(ram) {
+            let range = down(range.start, GRANULE)..up(range.end, GRANULE);
+            let is_free =
+                stretches.iter().all(|other| other.range.end <= range.start || range.end <= other.range.start);
+            if is_free {
+                stretches.push(Stretch { range, kind: Kind::Ram, why });
+            }
+        }
+        stretches.push(Stretch { range: PERIPHERALS, kind: Kind::Registers, why: "peripherals of any Cortex-M" });
+        stretches.sort_by_key(|stretch| stretch.range.start);
+        let file = image.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Draft {
+            firmware: (file, image.sha256.clone()),
+            cpu,
+            vectors: table.address,
+            stretches,
+            answers: Vec::new(),
+            pulses: Vec::new(),
+            seen: BTreeSet::new(),
+        })
+    }
+
+    /// Adds what lies at an address that the firmware accesses. Returns whether it could be added.
+    pub fn add(&mut self, address: u64) -> bool {
+        let (kind, granule) = if RAM.contains(&address) || EXTERNAL_RAM.contains(&address) {
+            (Kind::Ram, GRANULE)
+        } else if CODE.contains(&address) && !NULL.contains(&address) {
+            (Kind::Ram, SMALL_GRANULE)
+        } else if EXTERNAL_DEVICES.contains(&address) {
+            (Kind::Registers, GRANULE)
+        } else {
+            return false;
+        };
+        let is_there = self.stretches.iter().any(|stretch| stretch.range.contains(&address));
+        if is_there || self.stretches.len() >= MAX_STRETCHES {
+            return false;
+        }
+        let range = down(address, granule)..down(address, granule) + granule;
+        let why = "the firmware accesses it";
+        let near =
+            |stretch: &&mut Stretch| stretch.kind == kind && stretch.why == why && stretch.range.end == range.start;
+        match self.stretches.iter_mut().find(near) {
+            Some(stretch) => stretch.range.end = range.end,
+            None => self.stretches.push(Stretch { range, kind, why }),
+        }
+        self.stretches.sort_by_key(|stretch| stretch.range.start);
+        true
+    }
+
+    /// The chip file.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let (file, sha256) = &self.firmware;
+        let file: String = file.chars().filter(|letter| !letter.is_control()).collect();
+        let _ = writeln!(
+            text,
+            "# Learned by `harness chip learn` from {file}\n# (SHA-256 {sha256}).\n\
+             # Strike out what is wrong: without a row the firmware waits there again, and that is said.\n\
+             [chip]\ncpu = \"{}\"\nhz = {HZ}\nvectors = {:#010x}\ncpu-clock = \"core\"\n\
+             differs = [\"clocks and interrupt priorities are not the chip's, and registers were learned from the firmware\"]",
+            self.cpu, self.vectors,
+        );
+        if self.cpu != "cortex-m0" {
+            let _ = writeln!(text, "interrupts = 240\npriority-bits = 4");
+        }
+        let _ = writeln!(text, "\n[clocks]\ncore = {HZ}");
+        for Stretch { range, kind, why } in &self.stretches {
+            self.stretch(&mut text, range, *kind, why);
+        }
+        for Learned { address, wanted: Wanted { mask, value }, why, is_guess, place, insns } in &self.answers {
+            let _ = write!(
+                text,
+                "\n[[answer]]\nat = {address:#010x}\nmask = {mask:#010x}\nvalue = {value:#010x}\n\
+                 why = {}\nplace = {}\ninsn = {insns}\nguess = {is_guess}\n",
+                quoted(why),
+                quoted(place),
+            );
+        }
+        for LearnedPulse { line, every_insns, registers, handler, place, insns } in &self.pulses {
+            let ones: Vec<String> = registers.iter().map(|register| format!("{register:#010x}")).collect();
+            let _ = write!(
+                text,
+                "\n[[pulse]]\ninterrupt = {line}\nevery = {every_insns}\nones = [{}]\nwhy = {}\nplace = {}\n\
+                 insn = {insns}\nguess = true\n",
+                ones.join(", "),
+                quoted(&format!("the firmware waits, and goes on when {handler} is called")),
+                quoted(place),
+            );
+        }
+        if !self.seen.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n[learned]\n# Registers that the firmware accessed; --strict fails where another one is.\nseen = ["
+            );
+            for row in self.seen.iter().collect::<Vec<_>>().chunks(8) {
+                let row: Vec<String> = row.iter().map(|address| format!("{address:#010x}")).collect();
+                let _ = writeln!(text, "    {},", row.join(", "));
+            }
+            text.push_str("]\n");
+        }
+        text
+    }
+
+    fn stretch(&self, text: &mut String, range: &Range<u64>, kind: Kind, why: &str) {
+        let Range { start, end } = *range;
+        let name = |text: &str| format!("{text} at {start:#x}");
+        if kind == Kind::Registers {
+            let mut at = start;
+            while at < end {
+                let next = end.min(at + wire::chip::MAX_BLOCK_BYTES);
+                let _ = write!(
+                    text,
+                    "\n[[undescribed]]                     # {why}\nname = \"registers\"\nstart = {at:#010x}\nbytes = {:#x}\n",
+                    next - at
+                );
+                at = next;
+            }
+            return;
+        }
+        let (name, flash) = match kind {
+            Kind::Flash => (name("flash"), "kind = \"flash\"\n"),
+            Kind::Ram | Kind::Registers => (name("RAM"), ""),
+        };
+        let _ = write!(
+            text,
+            "\n[[memory]]                          # {why}\nname = \"{name}\"\n{flash}start = {start:#010x}\nbytes = {:#x}\n",
+            end - start
+        );
+    }
+
+    /// The chip that the file describes.
+    ///
+    /// # Errors
+    /// When it has too much memory, as of an image that lies all over the address space.
+    pub fn chip(&self) -> Result<Chip, InputError> {
+        resolve::chip("learned", "the learned chip", &self.text())
+    }
+}
+
+/// Whether a file names a chip: in a path of its sources, a symbol or a section.
+pub fn names(file: &[u8], chip: &str) -> bool {
+    let chip = chip.as_bytes();
+    let ends = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric());
+    let mut places = file.windows(chip.len()).enumerate().filter(|(_, bytes)| bytes.eq_ignore_ascii_case(chip));
+    // Behind it may be the package: STM32F407VG, nRF52840_xxAA.
+    places.any(|(at, _)| at == 0 || ends(file.get(at - 1)))
+}
+
+/// A text as TOML has it.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// Describes bits that are waited for.
+fn describe(mask: u32, value: u32) -> String {
+    let (low, high) = (mask.trailing_zeros(), 31 - mask.leading_zeros());
+    let is_field = mask >> low & (mask >> low).wrapping_add(1) == 0;
+    if mask.count_ones() == 1 {
+        format!("bit {low} is {}", value >> low)
+    } else if is_field {
+        format!("bits {high}:{low} are {:#x}", value >> low)
+    } else {
+        format!("the bits of {mask:#010x} are {value:#010x}")
+    }
+}
+
+/// Memory at a polled register: the image's code, and what of RAM the run has left.
+struct Left<'a> {
+    image: &'a Image,
+    polled: &'a Polled,
+}
+
+impl thumb::Memory for Left<'_> {
+    fn code(&self, address: u32) -> Option<u16> {
+        Some(u16::from_le_bytes([thumb::Memory::byte(self, address)?, thumb::Memory::byte(self, address + 1)?]))
+    }
+
+    fn byte(&self, address: u32) -> Option<u8> {
+        let at = u64::from(address);
+        for contents in &self.polled.memory {
+            if let Some(offset) = at.checked_sub(contents.start)
+                && let Some(word) = contents.words.get(offset as usize / 4)
+            {
+                return Some(word.to_le_bytes()[offset as usize % 4]);
+            }
+        }
+        let mut bytes = self.image.segments.iter().filter_map(|segment| {
+            let offset = at.checked_sub(segment.load_addr)?;
+            segment.data.get(usize::try_from(offset).ok()?).copied()
+        });
+        bytes.next()
+    }
+}
+
+/// Finds what a run waits for that was ended at a polled register.
+pub fn find(image: &Image, polled: &Polled) -> Verdict {
+    let poll = Poll {
+        pc: polled.pc as u32,
+        address: polled.address as u32,
+        value: polled.value as u32,
+        registers: &polled.registers,
+    };
+    answer::find(&Left { image, polled }, &poll)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft() -> Draft {
+        let stretch = |range, kind| Stretch { range, kind, why: "it does" };
+        Draft {
+            firmware: ("blinky \"1\"\n.elf".to_owned(), "00".to_owned()),
+            cpu: "cortex-m4",
+            vectors: 0x0800_0000,
+            stretches: vec![
+                stretch(0x0800_0000..0x0802_0000, Kind::Flash),
+                stretch(0x2000_0000..0x2001_0000, Kind::Ram),
+                stretch(PERIPHERALS, Kind::Registers),
+            ],
+            answers: vec![Learned {
+                address: 0x4002_3800,
+                wanted: Wanted { mask: 0x2_0000, value: 0x2_0000 },
+                why: "polled until bit 17 is 1".to_owned(),
+                is_guess: true,
+                place: "rcc::init<\"a\">+0x4".to_owned(),
+                insns: 1000,
+            }],
+            pulses: vec![LearnedPulse {
+                line: 28,
+                every_insns: 10_000,
+                registers: vec![0x4000_0010],
+                handler: "TIM2".to_owned(),
+                place: "main".to_owned(),
+                insns: 9000,
+            }],
+            seen: [0x4000_0010, 0x4002_3800].into(),
+        }
+    }
+
+    #[test]
+    fn a_draft_is_a_chip_file() {
+        let chip = draft().chip().unwrap();
+        assert_eq!((chip.cpu.as_str(), chip.vectors, chip.wire.lines), ("cortex-m4", 0x0800_0000, 240));
+        assert_eq!(chip.wire.answers.len(), 1);
+        assert_eq!(chip.wire.pulses[0].sets[0].mask, u32::MAX);
+        assert_eq!(chip.rules[0].place, "rcc::init<\"a\">+0x4");
+        assert!(chip.rules.iter().all(|rule| rule.is_guess));
+        assert_eq!(chip.seen, Some([0x4000_0010, 0x4002_3800].into()));
+    }
+
+    #[test]
+    fn a_file_names_a_chip_in_whatever_case_and_with_its_package() {
+        assert!(names(b"/src/STM32F407VG.c\0", "stm32f407") && names(b"nrf52840_xxaa", "nrf52840"));
+        assert!(!names(b"xstm32f407", "stm32f407") && !names(b"stm32f40", "stm32f407"));
+    }
+
+    #[test]
+    fn what_firmware_accesses_is_added_and_grows() {
+        let mut draft = draft();
+        assert!(draft.add(0x2001_0004) && draft.add(0x2002_0000) && draft.add(0x1fff_7a10) && draft.add(0xd000_0000));
+        assert!(!draft.add(0x14), "a pointer that leads nowhere");
+        assert!(!draft.add(0x2001_0008), "it is there");
+        let memory = draft.chip().unwrap().wire.memory;
+        let of = |start: u64| memory.iter().find(|memory| memory.start == start).map(|memory| memory.bytes);
+        assert_eq!((of(0x2001_0000), of(0x1fff_7000)), (Some(0x2_0000), Some(0x1000)));
+    }
+}

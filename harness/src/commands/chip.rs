@@ -1,0 +1,148 @@
+//! `harness chip learn`: firmware in, a chip file out.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::cli::{ChipArgs, ChipCommand, LearnArgs};
+use crate::error::InputError;
+use crate::exit_code::ExitCode;
+use crate::learn::{self, GivenUp, Lesson};
+use crate::measure::Listener;
+use crate::profile::Window;
+use crate::run::records::read::Progress;
+use crate::run::request::options::Options;
+use crate::run::store::directory::{STDOUT, write_file, write_to};
+use crate::run::watch::interrupt::end_on_interrupt;
+use crate::text::number::plural;
+use crate::text::printable::printable;
+use crate::text::terminal;
+
+/// File that is written unless another one is named.
+const FILE: &str = "chip.toml";
+
+/// Value of `--chip` that has the chip found or learned.
+const AUTO: &str = "auto";
+
+/// Instructions of a run that learns, for `--chip auto`.
+const AUTO_INSNS: u64 = 20_000_000;
+
+/// Says what is learned as it is learned.
+struct Terminal {
+    is_quiet: bool,
+}
+
+impl Listener for Terminal {
+    fn say(&mut self, line: &str) {
+        if !self.is_quiet {
+            say(line);
+        }
+    }
+
+    fn progress(&mut self, _: Progress) {}
+}
+
+fn say(line: &str) {
+    // A closed standard error is no reason to stop.
+    let _ = writeln!(terminal::stderr(), "{}", printable(line));
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the firmware cannot be run, or the file cannot be written.
+pub fn run(args: ChipArgs) -> Result<ExitCode> {
+    let ChipCommand::Learn(args) = args.command;
+    learn(args)
+}
+
+fn learn(args: LearnArgs) -> Result<ExitCode> {
+    let is_quiet = args.quiet;
+    let output = args.output.clone();
+    let to = match output {
+        Some(file) => file,
+        None if Path::new(FILE).exists() => {
+            let what = format!("exists, and may have been edited; -o {FILE} replaces it");
+            return Err(InputError::about(Path::new(FILE), what).into());
+        }
+        None => PathBuf::from(FILE),
+    };
+    let options = Options::resolve(args.into_profile_args())?;
+    end_on_interrupt();
+    let lesson = match learn::learn(&options, &mut Terminal { is_quiet }) {
+        Ok(lesson) => lesson,
+        Err(error) => {
+            let given_up = error.downcast::<GivenUp>()?;
+            say(&given_up.to_string());
+            return Ok(ExitCode::of_end(&given_up.0));
+        }
+    };
+    let text = lesson.draft.text();
+    let write = |out: &mut dyn std::io::Write| Ok(out.write_all(text.as_bytes())?);
+    if to.as_os_str() == STDOUT {
+        write_to(&to, write)?
+    } else {
+        write_file(&to, write)?
+    }
+    for line in describe(&lesson) {
+        say(&line);
+    }
+    if to.as_os_str() != STDOUT {
+        say(&format!("{}: harness {} --chip {}", to.display(), options.firmware.display(), to.display()));
+    }
+    Ok(ExitCode::Good)
+}
+
+/// Settles `--chip auto`: the one chip known by name that the image is for, or what is learned from it, once.
+///
+/// # Errors
+/// As learning.
+pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> {
+    if options.chip.as_deref() != Some(AUTO) {
+        return Ok(());
+    }
+    if let Some(name) = learn::known(options)? {
+        listener.choice(&format!("chip: {name}, which the image names and has memory for (--chip auto)"));
+        options.chip = Some(name.to_owned());
+        return Ok(());
+    }
+    let file = learn::file_of(options);
+    if file.exists() {
+        listener.choice(&format!("chip: {}, learned before (--chip auto; remove it to learn anew)", file.display()));
+    } else {
+        let short =
+            Options { window: Window { for_insns: Some(AUTO_INSNS), ..Window::default() }, ..options.clone() };
+        let lesson = learn::learn(&short, listener)?;
+        let text = lesson.draft.text();
+        write_file(&file, |out| Ok(out.write_all(text.as_bytes())?))?;
+        describe(&lesson).iter().for_each(|line| listener.choice(line));
+        listener.choice(&format!("chip: {}, learned now (--chip auto)", file.display()));
+    }
+    // A path, and not the name of a chip that is known.
+    options.chip = Some(Path::new(".").join(file).display().to_string());
+    Ok(())
+}
+
+/// Lines about what was learned and what is left.
+fn describe(lesson: &Lesson) -> Vec<String> {
+    let Lesson { draft, runs, main, ticks, functions, left, .. } = lesson;
+    let guesses = draft.answers.iter().filter(|answer| answer.is_guess).count() + draft.pulses.len();
+    let main = match main {
+        Some(true) => "main is reached",
+        Some(false) => "main is not reached",
+        None => "the image names no main",
+    };
+    let ticks =
+        if ticks.is_empty() { "no interrupt ticks".to_owned() } else { format!("{} ticks", ticks.join(", ")) };
+    let mut lines = vec![format!(
+        "{} and {} in {}, {} of these guesses; {main}, {ticks}, {} executed",
+        plural(draft.answers.len() as u64, "answer"),
+        plural(draft.pulses.len() as u64, "interrupt"),
+        plural((*runs).into(), "run"),
+        guesses,
+        plural(*functions as u64, "function"),
+    )];
+    lines.extend(left.iter().map(|line| format!("left: {line}")));
+    lines
+}
