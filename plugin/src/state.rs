@@ -33,13 +33,13 @@ use wire::timeline::What;
 
 use crate::debug::Debugger;
 use crate::errors::Errors;
-use crate::handles::Handles;
 use crate::input::Input;
 use crate::output::Output;
 use crate::polled::Polls;
 use crate::qemu::{self, Access, Guest, Scoreboard, Vcpus};
 use crate::records::{Ledger, Records};
 use crate::semihosting::Asked;
+use crate::semihosting::handles::Handles;
 use crate::sleep::Sleep;
 use crate::snapshot::Snapshot;
 use crate::unmodelled::Unmodelled;

@@ -11,7 +11,7 @@
 //! | [`code`] | functions, unwind rows, places |
 //! | [`clock`] | events and their times; only reports them |
 //! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
-//! | [`prediction`] [`transfer`] [`recall`] [`stack`] [`heap`] [`marks`] [`timeline`] [`slice`] | one instrument each |
+//! | [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`timeline`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
@@ -24,8 +24,8 @@ pub mod heap;
 pub mod ledger;
 pub mod marks;
 pub mod prediction;
-pub mod recall;
 pub mod slice;
 pub mod stack;
+pub mod stack_cache;
 pub mod timeline;
 pub mod transfer;

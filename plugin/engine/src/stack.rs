@@ -17,7 +17,7 @@ use crate::code::{Code, Place};
 use crate::follow::context::{Active, Core};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
-use crate::recall::{Recall, Recalled, Trail};
+use crate::stack_cache::{Recall, Recalled, Trail};
 
 /// Guest memory is read in pieces of this size: one for most stacks.
 const PIECE_BYTES: u64 = 512;

@@ -7,7 +7,7 @@ use wire::zone::ContextKind;
 
 use super::activation::Activation;
 use super::fault::LastException;
-use super::nest::{Contexts, Nest};
+use super::open_zones::{Contexts, Nest};
 use super::watermark::Watermark;
 use crate::guest::{Context, Taken};
 use crate::ledger::{Counters, Ledger};

@@ -10,7 +10,7 @@ use wire::timeline::What;
 
 use super::arrival::Arrival;
 use super::context::{Active, Core, Path};
-use super::nest::Nest;
+use super::open_zones::Nest;
 use super::tree::Tree;
 use crate::code::Code;
 use crate::guest::{Guest, Taken, Vcpu};

@@ -1,7 +1,7 @@
 //! Execution state: the task, the exceptions above it, and the functions in each of them.
 //!
 //! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`],
-//! [`nest`], [`context`], [`watched`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`].
+//! [`open_zones`], [`context`], [`watched`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`].
 
 pub mod activation;
 pub mod arrival;
@@ -10,7 +10,7 @@ pub mod device;
 pub mod event;
 pub mod exception;
 pub mod fault;
-pub mod nest;
+pub mod open_zones;
 pub mod poll;
 pub mod reason;
 pub mod span;

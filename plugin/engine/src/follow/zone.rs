@@ -11,7 +11,7 @@ use wire::request::Request;
 use wire::zone::{ContextKind, Event, EventKind, MARK_COUNTERS, MarkCounter, Row, ZONE_COUNTERS, ZoneCounter};
 
 use super::context::Core;
-use super::nest::Open;
+use super::open_zones::Open;
 use crate::code::Code;
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};

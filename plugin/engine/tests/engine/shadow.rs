@@ -1,7 +1,7 @@
 //! Shadow stacks of random traces: too simple to be wrong.
 
 use engine::follow::context::{Active, Path};
-use engine::follow::nest::Nest;
+use engine::follow::open_zones::Nest;
 
 pub(crate) const FUNCTIONS: u32 = 5;
 pub(crate) const FUNCTION_BYTES: u64 = 0x100;

@@ -3,15 +3,17 @@
 //! Specification: <https://github.com/ARM-software/abi-aa/blob/main/semihosting/semihosting.rst>; the
 //! RISC-V one refers to it.
 
+pub(crate) mod handles;
+
 use wire::control::End;
 use wire::definition::{Definition, MAX_TEXT_BYTES, NoteKind};
 use wire::request::Semihosting;
 
-use crate::handles::Handles;
 use crate::output::Output;
 use crate::qemu;
 use crate::qemu::Guest;
 use crate::records::Ledger;
+use crate::semihosting::handles::Handles;
 
 const SYS_OPEN: u32 = 0x01;
 const SYS_CLOSE: u32 = 0x02;
