@@ -598,10 +598,10 @@ fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: b
     }
 }
 
-/// What a block's instructions so far say of the next one.
+/// Effects of a block's earlier instructions on the next one.
 #[derive(Default)]
 struct SoFar {
-    /// So many more are conditional: they are in a Thumb IT block.
+    /// Number of further conditional instructions, in a Thumb IT block.
     conditional: u8,
     /// The stack pointer has been moved.
     has_moved_sp: bool,

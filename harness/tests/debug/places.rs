@@ -262,7 +262,7 @@ fn what_is_written_makes_a_run_of_its_own() {
     assert_eq!(session.at(), there.stop.at, "writing executes nothing");
     // Instructions before the write belong to another run.
     let refused = session.go(999_999).unwrap_err().to_string();
-    assert!(refused.contains("written"), "{refused}");
+    assert!(refused.contains("wrote to the run"), "{refused}");
     assert_eq!(session.backward(1).unwrap().why, Why::Start, "its history begins where it was written to");
     let later = session.go(1_400_000).unwrap();
     assert_eq!((later.at.insn, later.why), (1_400_000, Why::Reached));
@@ -294,7 +294,7 @@ fn what_a_run_that_was_written_to_cannot_do_is_refused_and_it_goes_on() {
         assert_eq!(session.written_at(), None, "{way} MiB");
         session.write(address, &0x1234_5678_u32.to_le_bytes()).unwrap().unwrap();
         assert_eq!(session.written_at(), Some(1_000_000), "{way} MiB");
-        assert!(refusal(session.go(999_999)).contains("written"));
+        assert!(refusal(session.go(999_999)).contains("wrote to the run"));
         session.set_watches(&[Watch { range: address..address + 4, access: Access::Write }]);
         assert!(session.can_watch().is_err());
         assert!(refusal(session.forward(None)).contains("watched"));
@@ -303,7 +303,7 @@ fn what_a_run_that_was_written_to_cannot_do_is_refused_and_it_goes_on() {
         assert_eq!(session.forward(Some(1_000_100)).unwrap().at.insn, 1_000_100, "{way} MiB");
         if way == 0 {
             for refused in [refusal(session.backward(1)), refusal(session.hits(&[address], None, 1))] {
-                assert!(refused.contains("written"), "{refused}");
+                assert!(refused.contains("wrote to the run"), "{refused}");
             }
         }
         assert_eq!(session.at().insn, 1_000_100);

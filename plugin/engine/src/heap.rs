@@ -119,7 +119,7 @@ impl<'a, V: Vcpu, C: Counters> New<'a, V, C> {
         self.stack.get_or_insert_with(|| self.walk.take(self.context))
     }
 
-    /// Where its stack begins; 0: that is not known.
+    /// Stack pointer at the stack's beginning; 0: unknown.
     fn root_sp(&mut self) -> u64 {
         self.stack();
         self.stack.as_ref().and_then(|stack| self.walk.stacks.root_sp(stack)).unwrap_or(0)

@@ -75,7 +75,7 @@ enum FramePointer {
     Kept,
 }
 
-/// A walk from a context outwards, in the innermost active exception if there is one, and where it has come to.
+/// Walk of a stack from a context outwards, starting in the innermost active exception, with its present position.
 struct Cursor<'a, V: Vcpu> {
     stacks: &'a mut Stacks,
     core: &'a Core,
@@ -83,18 +83,18 @@ struct Cursor<'a, V: Vcpu> {
     code: &'a mut Code,
     /// The frames so far.
     stack: &'a mut Stack,
-    /// Where it is: in code that executes or was interrupted, or in a caller.
+    /// Present position: in executing or interrupted code, or in a caller.
     at: Context,
     /// `at` lies in the `level`-th active exception, 0: in none.
     level: usize,
     /// `at` is the state of code that executes or was interrupted, not of a caller; then the return address register is
     /// current.
     is_innermost: bool,
-    /// `at` called by the second link register: the first one is still its own.
+    /// Whether `at` called by the second link register, so that the first one is still its own.
     has_link: bool,
-    /// A frame was passed by assumption: what does not add up after it says nothing of the stack.
+    /// Whether a frame was passed by an assumption; a contradiction after it proves nothing about the stack.
     is_assumed: bool,
-    /// Where the frame pointer was read: often no frame is found by it, and what a function has in it is its own.
+    /// Source of the frame pointer: often no frame is found by it, and functions use it for other values.
     frame_pointer_from: FramePointer,
 }
 
@@ -363,7 +363,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         Ok(Step::Further)
     }
 
-    /// What a frame is that does not add up.
+    /// Reason for a frame that contradicts its rule.
     fn broken(&self) -> Unknown {
         if self.is_assumed { Unknown::NoUnwindInfo } else { Unknown::Corrupt }
     }
@@ -426,8 +426,8 @@ impl<V: Vcpu> Cursor<'_, V> {
         if cfa < at.sp || (cfa == at.sp && !may_be_empty) { Err(self.broken()) } else { Ok(cfa) }
     }
 
-    /// Where the frame's function returns, as it stands in its register or was saved. None: it is an exception's handler
-    /// that does not say.
+    /// Return address of the frame's function, from its register or from where it was saved. None: it is an exception's
+    /// handler that does not tell.
     fn return_addr(
         &mut self,
         rule: &Rule,

@@ -313,7 +313,7 @@ impl<T: Record + Copy + Default, const N: usize> Record for [T; N] {
     }
 }
 
-/// As the type is written.
+/// Codec of a type's own encoding.
 pub(crate) struct Plain;
 
 impl<T: Record> Codec<T> for Plain {
