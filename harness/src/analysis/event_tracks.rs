@@ -588,42 +588,13 @@ impl Walk<'_> {
         let zone = |name: u32| profile.zones.name(name).to_owned();
         match *what {
             What::Switched { task, why } => {
-                let text = self.words.why(why);
-                if profile.tasks.iter().any(|task| task.is_idle) {
-                    let is_idle = profile.task(task).is_some_and(|task| task.is_idle);
-                    let track = self.plain_track(Kind::Idle, vcpu, "idle");
-                    self.push(vcpu, at_insns, track, Happens::Counts(is_idle.into()));
-                }
-                if old != 0 {
-                    let track = self.context_track(vcpu, Context::Task(old));
-                    self.ends(vcpu, at_insns, track, Some(&text));
-                    if why == Why::Deleted {
-                        self.close_within(vcpu, at_insns, Context::Task(old), &text);
-                    }
-                }
-                if task != 0 {
-                    let track = self.context_track(vcpu, Context::Task(task));
-                    self.begins(vcpu, at_insns, track, "runs");
-                }
+                self.switched(profile, (vcpu, at_insns), old, (task, why));
                 if self.cursor.context(vcpu) != before {
                     self.runs(vcpu, at_insns);
                 }
             }
-            What::Entered { number } => {
-                let context = Context::Exception(number);
-                let track = self.context_track(vcpu, context);
-                let name = self.words.context(context);
-                self.begins(vcpu, at_insns, track, &name);
-                self.runs(vcpu, at_insns);
-            }
-            What::Left => {
-                if matches!(before, Context::Exception(_)) {
-                    self.close_within(vcpu, at_insns, before, "its handler is over");
-                    let track = self.context_track(vcpu, before);
-                    self.ends(vcpu, at_insns, track, None);
-                    self.runs(vcpu, at_insns);
-                }
-            }
+            What::Entered { number } => self.entered(vcpu, at_insns, Context::Exception(number)),
+            What::Left => self.left(vcpu, at_insns, before),
             What::Begun { name } => {
                 let track = self.track_within(Kind::Zones, vcpu, "zones");
                 self.begins(vcpu, at_insns, track, &zone(name));
@@ -638,14 +609,7 @@ impl Walk<'_> {
             }
             What::Phase { name } => {
                 if self.phase.replace(name) != Some(name) {
-                    let executed = |vcpu: &u32| profile.vcpus[*vcpu as usize].clock_insns > 0;
-                    let all: Vec<u32> = (0..profile.vcpus.len() as u32).filter(executed).collect();
-                    for vcpu in if self.has_cpus { all } else { vec![vcpu] } {
-                        let at_insns = self.clocks[vcpu as usize];
-                        let track = self.plain_track(Kind::Phases, self.timekeeper(vcpu), "phases");
-                        self.ends(vcpu, at_insns, track, None);
-                        self.begins(vcpu, at_insns, track, &zone(name));
-                    }
+                    self.phase_begins(profile, vcpu, &zone(name));
                 }
             }
             What::Mark { name, value } => {
@@ -682,21 +646,10 @@ impl Walk<'_> {
                 let name = self.tables.name("waits");
                 self.push(vcpu, at_insns, track, Happens::Is(name, None));
             }
-            What::Slept { ns } => {
-                // No task or interrupt executes meanwhile.
-                let cpu = self.plain_track(Kind::Cpu, vcpu, &format!("CPU {vcpu}"));
-                self.ends(vcpu, at_insns, cpu, None);
-                let track = self.plain_track(Kind::Waits, vcpu, WAITS);
-                self.begins(vcpu, at_insns, track, "sleeps");
-                self.slept_ns = self.slept_ns.saturating_add(ns);
-                self.ends(vcpu, at_insns, track, None);
-                self.runs(vcpu, at_insns);
-            }
+            What::Slept { ns } => self.slept(vcpu, at_insns, ns),
             What::Stack { sp } => {
                 if let Some(bytes) = free_stack(profile, old, sp) {
-                    let parent = self.context_track(vcpu, Context::Task(old));
-                    let key = (Kind::Stack, 0, Some(Context::Task(old)), 0);
-                    let track = self.track(key, Some(old), Some(parent), |_| "free stack".to_owned());
+                    let track = self.stack_track(vcpu, old);
                     self.push(vcpu, at_insns, track, Happens::Counts(bytes));
                 }
             }
@@ -710,6 +663,75 @@ impl Walk<'_> {
             }
             What::Object { .. } | What::Heap | What::Stopped => {}
         }
+    }
+
+    /// Ends the stretch of a CPU's old task, and begins that of its new one.
+    fn switched(&mut self, profile: &Profile, (vcpu, at_insns): (u32, u64), old: u32, (task, why): (u32, Why)) {
+        let text = self.words.why(why);
+        if profile.tasks.iter().any(|task| task.is_idle) {
+            let is_idle = profile.task(task).is_some_and(|task| task.is_idle);
+            let track = self.plain_track(Kind::Idle, vcpu, "idle");
+            self.push(vcpu, at_insns, track, Happens::Counts(is_idle.into()));
+        }
+        if old != 0 {
+            let track = self.context_track(vcpu, Context::Task(old));
+            self.ends(vcpu, at_insns, track, Some(&text));
+            if why == Why::Deleted {
+                self.close_within(vcpu, at_insns, Context::Task(old), &text);
+            }
+        }
+        if task != 0 {
+            let track = self.context_track(vcpu, Context::Task(task));
+            self.begins(vcpu, at_insns, track, "runs");
+        }
+    }
+
+    /// Begins the stretch of a handler.
+    fn entered(&mut self, vcpu: u32, at_insns: u64, handler: Context) {
+        let track = self.context_track(vcpu, handler);
+        let name = self.words.context(handler);
+        self.begins(vcpu, at_insns, track, &name);
+        self.runs(vcpu, at_insns);
+    }
+
+    /// Ends the stretch of the handler that executed until now, if one did.
+    fn left(&mut self, vcpu: u32, at_insns: u64, before: Context) {
+        if matches!(before, Context::Exception(_)) {
+            self.close_within(vcpu, at_insns, before, "its handler is over");
+            let track = self.context_track(vcpu, before);
+            self.ends(vcpu, at_insns, track, None);
+            self.runs(vcpu, at_insns);
+        }
+    }
+
+    /// Begins a phase on the CPU of its event; with several CPUs, on all that have executed.
+    fn phase_begins(&mut self, profile: &Profile, vcpu: u32, name: &str) {
+        let executed = |vcpu: &u32| profile.vcpus[*vcpu as usize].clock_insns > 0;
+        let all: Vec<u32> = (0..profile.vcpus.len() as u32).filter(executed).collect();
+        for vcpu in if self.has_cpus { all } else { vec![vcpu] } {
+            let at_insns = self.clocks[vcpu as usize];
+            let track = self.plain_track(Kind::Phases, self.timekeeper(vcpu), "phases");
+            self.ends(vcpu, at_insns, track, None);
+            self.begins(vcpu, at_insns, track, name);
+        }
+    }
+
+    /// Adds a sleep of the processor. No task or interrupt executes meanwhile.
+    fn slept(&mut self, vcpu: u32, at_insns: u64, ns: u64) {
+        let cpu = self.plain_track(Kind::Cpu, vcpu, &format!("CPU {vcpu}"));
+        self.ends(vcpu, at_insns, cpu, None);
+        let track = self.plain_track(Kind::Waits, vcpu, WAITS);
+        self.begins(vcpu, at_insns, track, "sleeps");
+        self.slept_ns = self.slept_ns.saturating_add(ns);
+        self.ends(vcpu, at_insns, track, None);
+        self.runs(vcpu, at_insns);
+    }
+
+    /// Track of a task's free stack.
+    fn stack_track(&mut self, vcpu: u32, task: u32) -> u32 {
+        let parent = self.context_track(vcpu, Context::Task(task));
+        let key = (Kind::Stack, 0, Some(Context::Task(task)), 0);
+        self.track(key, Some(task), Some(parent), |_| "free stack".to_owned())
     }
 
     /// Updates the bytes held after an event of the heap.
