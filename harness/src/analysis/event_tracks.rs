@@ -511,6 +511,12 @@ impl Walk<'_> {
         self.out.push(Moment { vcpu, at_insns, slept_ns: self.slept_ns, track, what });
     }
 
+    /// Adds an event without duration.
+    fn single(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str, number: Option<i64>) {
+        let name = self.tables.name(name);
+        self.push(vcpu, at_insns, track, Happens::Is(name, number));
+    }
+
     fn begins(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str) {
         let name = self.tables.name(name);
         self.open.entry(track).or_default().push(name);
@@ -633,26 +639,18 @@ impl Walk<'_> {
             }
             What::Printed { bytes } => {
                 let track = self.plain_track(Kind::Console, self.timekeeper(vcpu), "console");
-                let name = self.tables.name("prints");
-                self.push(vcpu, at_insns, track, Happens::Is(name, Some(bytes as i64)));
+                self.single(vcpu, at_insns, track, "prints", Some(bytes as i64));
             }
             What::Semihosting { operation } => {
                 let track = self.plain_track(Kind::Host, vcpu, "semihosting");
-                let name = self.tables.name(&Words::operation(operation));
-                self.push(vcpu, at_insns, track, Happens::Is(name, None));
+                self.single(vcpu, at_insns, track, &Words::operation(operation), None);
             }
             What::Waits => {
                 let track = self.plain_track(Kind::Waits, vcpu, WAITS);
-                let name = self.tables.name("waits");
-                self.push(vcpu, at_insns, track, Happens::Is(name, None));
+                self.single(vcpu, at_insns, track, "waits", None);
             }
             What::Slept { ns } => self.slept(vcpu, at_insns, ns),
-            What::Stack { sp } => {
-                if let Some(bytes) = free_stack(profile, old, sp) {
-                    let track = self.stack_track(vcpu, old);
-                    self.push(vcpu, at_insns, track, Happens::Counts(bytes));
-                }
-            }
+            What::Stack { sp } => self.stack(profile, (vcpu, at_insns), old, sp),
             What::Masked => {
                 let track = self.plain_track(Kind::Masked, vcpu, "interrupts masked");
                 self.begins(vcpu, at_insns, track, "masked");
@@ -727,11 +725,13 @@ impl Walk<'_> {
         self.runs(vcpu, at_insns);
     }
 
-    /// Track of a task's free stack.
-    fn stack_track(&mut self, vcpu: u32, task: u32) -> u32 {
+    /// Adds the free bytes of a task's stack, if its bounds are known.
+    fn stack(&mut self, profile: &Profile, (vcpu, at_insns): (u32, u64), task: u32, sp: u64) {
+        let Some(bytes) = free_stack(profile, task, sp) else { return };
         let parent = self.context_track(vcpu, Context::Task(task));
         let key = (Kind::Stack, 0, Some(Context::Task(task)), 0);
-        self.track(key, Some(task), Some(parent), |_| "free stack".to_owned())
+        let track = self.track(key, Some(task), Some(parent), |_| "free stack".to_owned());
+        self.push(vcpu, at_insns, track, Happens::Counts(bytes));
     }
 
     /// Updates the bytes held after an event of the heap.
@@ -757,8 +757,7 @@ impl Walk<'_> {
         self.account(event);
         let (word, bytes) = of_heap(&event.what);
         let track = self.plain_track(Kind::Allocations, self.timekeeper(vcpu), "allocations");
-        let name = self.tables.name(word);
-        self.push(vcpu, at_insns, track, Happens::Is(name, bytes.map(|bytes| bytes as i64)));
+        self.single(vcpu, at_insns, track, word, bytes.map(|bytes| bytes as i64));
         let track = self.plain_track(Kind::Heap, self.timekeeper(vcpu), "bytes of heap");
         let held = i64::try_from(self.held_bytes).unwrap_or(i64::MAX);
         self.push(vcpu, at_insns, track, Happens::Counts(held));
