@@ -8,6 +8,7 @@
 //!
 //! Inputs are trusted to be files and nothing else: every malformed one is an [`error`] with a message and
 //! an [`exit_code`], never a panic.
+#![warn(clippy::too_many_lines)]
 
 pub mod analysis;
 pub mod chip;

@@ -1,4 +1,5 @@
 //! The `harness` command: a thin shell around the library.
+#![warn(clippy::too_many_lines)]
 
 use std::env;
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! Measures one image: the pipeline from options to a profile, for every command that runs firmware.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use wire::control::Word;
 use wire::definition::FrameKind;
 use wire::heap::Allocator;
+use wire::request::InlinedCall;
 use wire::trick::DEVICES;
 
 use crate::analysis::crosscheck::in_target;
@@ -122,6 +123,11 @@ impl Loaded {
         }
     }
 
+    /// Instruction set of the machine.
+    fn isa(&self) -> Result<decode::Isa> {
+        self.choice.machine.isa.parse().map_err(anyhow::Error::new)
+    }
+
     /// Virtual time per instruction is 2^shift ns.
     fn icount_shift(&self, options: &Options) -> u8 {
         options.icount_shift.unwrap_or(self.choice.machine.shift)
@@ -202,121 +208,189 @@ pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(),
 pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) -> Result<Measured> {
     let loaded = load(options, listener)?;
     let symbols = loaded.symbols();
-    let Loaded { image, choice, chip, symbol_file, stubs, .. } = &loaded;
-    let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
-    let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
-    let find = |option: &str, name: &str| match symbols.find(name) {
-        Ok(found) => Ok(found.iter().map(|found| found.address).collect::<Vec<u64>>()),
-        Err(error) => Err(InputError::about(&image.path, format_args!("{option} {name}: {error}"))),
-    };
-    let bound =
-        |option: &str, name: &Option<String>| name.as_deref().map_or(Ok(Vec::new()), |name| find(option, name));
-    let from = bound("--from", &options.window.from)?;
-    let until = bound("--until", &options.window.until)?;
-    let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
-    let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
-    let generic_spans = generic_spans(&options.spans, &spans)?;
-
-    let allocators = match &options.heap {
-        Some(wanted) => heap::find(wanted, &symbols, isa).map_err(|error| InputError::about(&image.path, error))?,
-        None => Vec::new(),
-    };
-
-    let traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), &symbols)
-        .map_err(|error| InputError::about(&image.path, error))?;
-
+    let Loaded { choice, symbol_file, .. } = &loaded;
+    let named = Named::find(&loaded, &symbols, options)?;
     let emulator = emulator::locate(choice.machine.qemu)?;
     let workspace = Workspace::create(output.run_directory(), output.target())?;
-    let arm = choice.machine.arch == Arch::CortexM;
-    let functions = symbols.ranges();
-    let mut unwind = unwind::table(symbol_file.as_deref(), isa, &image.segments, choice.load_bias, &functions);
-    stubs.functions.iter().for_each(|function| unwind.stub(function));
-    let (kernel, kernel_warnings) = loaded.kernel();
-    // If there is a kernel, its threads are the tasks.
-    let executor = if kernel.is_none() {
-        kernel::embassy::find(symbol_file.as_deref(), choice.load_bias, arm)
-    } else {
-        Vec::new()
-    };
-    let sleeps_alike = options.timeline.is_some() && emulator::sleeps_alike(&emulator)?;
-    let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
-        functions: traced,
-        waits: kernel::waits(symbol_file.as_deref(), choice.load_bias, arm).filter(|_| kernel.is_some()),
-        sleep_shift: sleeps_alike.then_some(loaded.icount_shift(options)),
-    });
-    let zones = zone::find(symbol_file.as_deref(), image, isa, choice.load_bias);
-    warn(&unwind.warnings);
-    warn(&kernel_warnings);
-    warn(&zones.warnings);
+    let known = Known::find(&loaded, &symbols, options, &emulator)?;
+    known.warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     give_files(options, &workspace)?;
-    let inlined_calls = if options.exact {
-        symbols.inlined_calls(&targets::returns(isa, &image.segments, choice.load_bias, &functions))
-    } else {
-        Vec::new()
-    };
-    let plan = loaded.plan(&emulator, options);
+    let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
+        functions: named.traced.clone(),
+        waits: known.waits.clone(),
+        sleep_shift: known.sleep_shift,
+    });
     let measurement = Measurement {
-        functions: &functions,
-        inlined_calls: &inlined_calls,
-        from: &from,
-        until: &until,
-        spans: &spans,
-        unwind: &unwind,
-        kernel: kernel.as_ref(),
-        polls: &executor,
-        heap: &allocators,
+        functions: &known.functions,
+        inlined_calls: &known.inlined_calls,
+        from: &named.from,
+        until: &named.until,
+        spans: &named.spans,
+        unwind: &known.unwind,
+        kernel: known.kernel.as_ref(),
+        polls: &known.executor,
+        heap: &named.allocators,
         timeline: timeline.as_ref(),
-        events: &zones.events,
+        events: &known.zones.events,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
     explain_choice(choice, listener);
     listener.starts(&workspace.console());
+    let plan = loaded.plan(&emulator, options);
     let outcome =
         plan.run(&measurement, &workspace, output.deadline(), &mut |progress| listener.progress(progress))?;
-    if let Some(line) = sandbox::warning(&emulator, options.sandbox) {
+    warn_of_run(&plan, &outcome, listener);
+    let executed = outcome.records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
+    let shared = symbol_file
+        .as_deref()
+        .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
+    let (mut profile, warnings) = profile(&plan, &named.allocators, &symbols, symbol_file.as_deref(), outcome);
+    complete(&mut profile, &plan, named, &symbols, &workspace)?;
+    profile.zones.names = known.zones.names;
+    if let Some(line) = chip_hint(&loaded.image, options, &profile) {
+        listener.choice(&line);
+    }
+    show::heap::missed(&profile).iter().for_each(|line| listener.say(&format!("warning: {line}")));
+    warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
+    if let Some(line) = shared {
+        listener.slow(&format!("note: {line}"));
+    }
+    Ok(Measured { profile, console: workspace.console() })
+}
+
+/// Functions that the options name, by their addresses.
+struct Named {
+    /// Functions that open the window.
+    from: Vec<u64>,
+    /// Functions that close it.
+    until: Vec<u64>,
+    spans: Vec<(Vec<u64>, Vec<u64>)>,
+    generic_spans: Vec<GenericSpan>,
+    /// Functions that allocate and free memory.
+    allocators: Vec<Allocator>,
+    /// Functions whose calls the timeline has.
+    traced: Vec<u64>,
+}
+
+impl Named {
+    fn find(loaded: &Loaded, symbols: &Symbols<'_>, options: &Options) -> Result<Named> {
+        let path = &loaded.image.path;
+        let isa = loaded.isa()?;
+        let find = |option: &str, name: &str| match symbols.find(name) {
+            Ok(found) => Ok(found.iter().map(|found| found.address).collect::<Vec<u64>>()),
+            Err(error) => Err(InputError::about(path, format_args!("{option} {name}: {error}"))),
+        };
+        let bound =
+            |option: &str, name: &Option<String>| name.as_deref().map_or(Ok(Vec::new()), |name| find(option, name));
+        let from = bound("--from", &options.window.from)?;
+        let until = bound("--until", &options.window.until)?;
+        let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
+        let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
+        let generic_spans = generic_spans(&options.spans, &spans)?;
+        let allocators = match &options.heap {
+            Some(wanted) => heap::find(wanted, symbols, isa).map_err(|error| InputError::about(path, error))?,
+            None => Vec::new(),
+        };
+        let traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), symbols)
+            .map_err(|error| InputError::about(path, error))?;
+        Ok(Named { from, until, spans, generic_spans, allocators, traced })
+    }
+}
+
+/// Facts of the firmware's code that the plugin is told.
+struct Known {
+    /// Addresses of the functions, sorted.
+    functions: Vec<Range<u64>>,
+    /// Calls of inlined code; empty unless the run is exact.
+    inlined_calls: Vec<InlinedCall>,
+    unwind: unwind::Table,
+    kernel: Option<wire::request::Kernel>,
+    /// Tasks of executors; empty if there is a kernel, whose threads are the tasks.
+    executor: Vec<wire::request::Poll>,
+    /// Layout of the kernel's data that tell why a task does not execute; None: without a kernel or a timeline.
+    waits: Option<wire::timeline::Waits>,
+    /// Shift of the time asleep, if the run has a timeline, and QEMU sleeps alike in each run.
+    sleep_shift: Option<u8>,
+    zones: zone::Zones,
+    warnings: Vec<String>,
+}
+
+impl Known {
+    fn find(loaded: &Loaded, symbols: &Symbols<'_>, options: &Options, emulator: &Path) -> Result<Known> {
+        let Loaded { image, choice, stubs, .. } = loaded;
+        let (isa, elf) = (loaded.isa()?, loaded.symbol_file());
+        let arm = choice.machine.arch == Arch::CortexM;
+        let functions = symbols.ranges();
+        let mut unwind = unwind::table(elf, isa, &image.segments, choice.load_bias, &functions);
+        stubs.functions.iter().for_each(|function| unwind.stub(function));
+        let (kernel, kernel_warnings) = loaded.kernel();
+        let executor = if kernel.is_none() { kernel::embassy::find(elf, choice.load_bias, arm) } else { Vec::new() };
+        let has_timeline = options.timeline.is_some();
+        let sleeps_alike = has_timeline && emulator::sleeps_alike(emulator)?;
+        let has_waits = has_timeline && kernel.is_some();
+        let zones = zone::find(elf, image, isa, choice.load_bias);
+        let inlined_calls = if options.exact {
+            symbols.inlined_calls(&targets::returns(isa, &image.segments, choice.load_bias, &functions))
+        } else {
+            Vec::new()
+        };
+        Ok(Known {
+            waits: has_waits.then(|| kernel::waits(elf, choice.load_bias, arm)).flatten(),
+            sleep_shift: sleeps_alike.then_some(loaded.icount_shift(options)),
+            warnings: [&unwind.warnings[..], &kernel_warnings, &zones.warnings].concat(),
+            functions,
+            inlined_calls,
+            unwind,
+            kernel,
+            executor,
+            zones,
+        })
+    }
+}
+
+/// Reports the limits that a run turned out to have.
+fn warn_of_run(plan: &Plan<'_>, outcome: &Outcome, listener: &mut dyn Listener) {
+    if let Some(line) = sandbox::warning(plan.emulator, plan.options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
-    if let Some(line) = tricks::warning(&emulator) {
+    if let Some(line) = tricks::warning(plan.emulator) {
         listener.host(&format!("warning: {line}"));
     }
     if let Some(line) = emulator::turns_warning(&outcome.qemu_version, &outcome.records.control) {
         listener.say(&format!("warning: {line}"));
     }
     if let Some(why) = &outcome.unread_memory {
-        listener.say(&format!("warning: {}", describe_unread(why, choice)));
+        listener.say(&format!("warning: {}", describe_unread(why, plan.choice)));
     }
-    let executed = outcome.records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
-    let shared = symbol_file
-        .as_deref()
-        .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
-    let (mut profile, warnings) = profile(&plan, &allocators, &symbols, symbol_file.as_deref(), outcome);
-    if let Some(chip) = chip {
-        profile.facts.chip = Some(chip_facts(chip, options, &workspace)?);
+}
+
+/// Adds to a profile the answers to its options: the chip, the timeline's functions, spans, slices and console.
+fn complete(
+    profile: &mut Profile,
+    plan: &Plan<'_>,
+    named: Named,
+    symbols: &Symbols<'_>,
+    workspace: &Workspace,
+) -> Result<()> {
+    let options = plan.options;
+    if let Some(chip) = plan.chip {
+        profile.facts.chip = Some(chip_facts(chip, options, workspace)?);
     }
-    if let (Some(kept), Some(asked)) = (&mut profile.timeline, timeline) {
-        kept.patterns = options.timeline.clone().unwrap_or_default();
-        kept.functions = asked.functions;
-        kept.objects = trace_patterns::objects(kept, &symbols);
+    if let (Some(kept), Some(patterns)) = (&mut profile.timeline, &options.timeline) {
+        kept.patterns = patterns.clone();
+        kept.functions = named.traced;
+        kept.objects = trace_patterns::objects(kept, symbols);
         kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
     }
-    if let Some(line) = chip_hint(image, options, &profile) {
-        listener.choice(&line);
-    }
-    show::heap::missed(&profile).iter().for_each(|line| listener.say(&format!("warning: {line}")));
-    profile.facts.generic_spans = generic_spans;
-    profile.zones.names = zones.names;
+    profile.facts.generic_spans = named.generic_spans;
     profile.parts.slice_insns = options.slice_insns;
-    warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
-    if let Some(line) = shared {
-        listener.slow(&format!("note: {line}"));
-    }
     if options.console_marks {
         let bytes = fs::metadata(workspace.console()).map_or(0, |metadata| metadata.len());
         profile.console_marks.push((profile.total_insns(), bytes));
     }
-    Ok(Measured { profile, console: workspace.console() })
+    Ok(())
 }
 
 /// Suggests the chips whose description may help firmware that ends in a fault, or polls a device that QEMU's machine
@@ -603,21 +677,28 @@ fn profile(
         profile.stacks = stacks;
         profile.samples.iter_mut().zip(samples).for_each(|(sample, stack)| sample.stack = stack);
     }
-    if let (Some(table), Ok(isa)) = (profile.in_target.as_ref().and_then(InTarget::table), choice.machine.isa.parse())
-    {
-        let mut returns = in_target::returning(&profile, table);
-        returns.retain(|&pc| {
-            let code = image.code_at(pc.wrapping_sub(choice.load_bias));
-            code.is_some_and(|code| decode::decode(isa, pc, code).flow == decode::Flow::Return)
-        });
-        if let Some(InTarget::Table(table)) = &mut profile.in_target {
-            let before = |pc: &u64| before_window.get(pc).copied().unwrap_or(0);
-            let came_back: u64 = returns.iter().map(before).sum();
-            table.inside_at_open = before(&table.entry_point).saturating_sub(came_back);
-            table.returns = returns.into_iter().collect();
-        }
-    }
+    close_calls(&mut profile, plan, &before_window);
     (profile, warnings)
+}
+
+/// Adds to the in-target table the runtime's returns, and its calls that were open when the window opened.
+fn close_calls(profile: &mut Profile, plan: &Plan<'_>, before_window: &BTreeMap<u64, u64>) {
+    let (Some(table), Ok(isa)) =
+        (profile.in_target.as_ref().and_then(InTarget::table), plan.choice.machine.isa.parse())
+    else {
+        return;
+    };
+    let mut returns = in_target::returning(profile, table);
+    returns.retain(|&pc| {
+        let code = plan.image.code_at(pc.wrapping_sub(plan.choice.load_bias));
+        code.is_some_and(|code| decode::decode(isa, pc, code).flow == decode::Flow::Return)
+    });
+    if let Some(InTarget::Table(table)) = &mut profile.in_target {
+        let before = |pc: &u64| before_window.get(pc).copied().unwrap_or(0);
+        let came_back: u64 = returns.iter().map(before).sum();
+        table.inside_at_open = before(&table.entry_point).saturating_sub(came_back);
+        table.returns = returns.into_iter().collect();
+    }
 }
 
 #[cfg(test)]

@@ -511,6 +511,12 @@ impl Walk<'_> {
         self.out.push(Moment { vcpu, at_insns, slept_ns: self.slept_ns, track, what });
     }
 
+    /// Adds an event without duration.
+    fn single(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str, number: Option<i64>) {
+        let name = self.tables.name(name);
+        self.push(vcpu, at_insns, track, Happens::Is(name, number));
+    }
+
     fn begins(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str) {
         let name = self.tables.name(name);
         self.open.entry(track).or_default().push(name);
@@ -588,42 +594,13 @@ impl Walk<'_> {
         let zone = |name: u32| profile.zones.name(name).to_owned();
         match *what {
             What::Switched { task, why } => {
-                let text = self.words.why(why);
-                if profile.tasks.iter().any(|task| task.is_idle) {
-                    let is_idle = profile.task(task).is_some_and(|task| task.is_idle);
-                    let track = self.plain_track(Kind::Idle, vcpu, "idle");
-                    self.push(vcpu, at_insns, track, Happens::Counts(is_idle.into()));
-                }
-                if old != 0 {
-                    let track = self.context_track(vcpu, Context::Task(old));
-                    self.ends(vcpu, at_insns, track, Some(&text));
-                    if why == Why::Deleted {
-                        self.close_within(vcpu, at_insns, Context::Task(old), &text);
-                    }
-                }
-                if task != 0 {
-                    let track = self.context_track(vcpu, Context::Task(task));
-                    self.begins(vcpu, at_insns, track, "runs");
-                }
+                self.switched(profile, (vcpu, at_insns), old, (task, why));
                 if self.cursor.context(vcpu) != before {
                     self.runs(vcpu, at_insns);
                 }
             }
-            What::Entered { number } => {
-                let context = Context::Exception(number);
-                let track = self.context_track(vcpu, context);
-                let name = self.words.context(context);
-                self.begins(vcpu, at_insns, track, &name);
-                self.runs(vcpu, at_insns);
-            }
-            What::Left => {
-                if matches!(before, Context::Exception(_)) {
-                    self.close_within(vcpu, at_insns, before, "its handler is over");
-                    let track = self.context_track(vcpu, before);
-                    self.ends(vcpu, at_insns, track, None);
-                    self.runs(vcpu, at_insns);
-                }
-            }
+            What::Entered { number } => self.entered(vcpu, at_insns, Context::Exception(number)),
+            What::Left => self.left(vcpu, at_insns, before),
             What::Begun { name } => {
                 let track = self.track_within(Kind::Zones, vcpu, "zones");
                 self.begins(vcpu, at_insns, track, &zone(name));
@@ -638,14 +615,7 @@ impl Walk<'_> {
             }
             What::Phase { name } => {
                 if self.phase.replace(name) != Some(name) {
-                    let executed = |vcpu: &u32| profile.vcpus[*vcpu as usize].clock_insns > 0;
-                    let all: Vec<u32> = (0..profile.vcpus.len() as u32).filter(executed).collect();
-                    for vcpu in if self.has_cpus { all } else { vec![vcpu] } {
-                        let at_insns = self.clocks[vcpu as usize];
-                        let track = self.plain_track(Kind::Phases, self.timekeeper(vcpu), "phases");
-                        self.ends(vcpu, at_insns, track, None);
-                        self.begins(vcpu, at_insns, track, &zone(name));
-                    }
+                    self.phase_begins(profile, vcpu, &zone(name));
                 }
             }
             What::Mark { name, value } => {
@@ -669,37 +639,18 @@ impl Walk<'_> {
             }
             What::Printed { bytes } => {
                 let track = self.plain_track(Kind::Console, self.timekeeper(vcpu), "console");
-                let name = self.tables.name("prints");
-                self.push(vcpu, at_insns, track, Happens::Is(name, Some(bytes as i64)));
+                self.single(vcpu, at_insns, track, "prints", Some(bytes as i64));
             }
             What::Semihosting { operation } => {
                 let track = self.plain_track(Kind::Host, vcpu, "semihosting");
-                let name = self.tables.name(&Words::operation(operation));
-                self.push(vcpu, at_insns, track, Happens::Is(name, None));
+                self.single(vcpu, at_insns, track, &Words::operation(operation), None);
             }
             What::Waits => {
                 let track = self.plain_track(Kind::Waits, vcpu, WAITS);
-                let name = self.tables.name("waits");
-                self.push(vcpu, at_insns, track, Happens::Is(name, None));
+                self.single(vcpu, at_insns, track, "waits", None);
             }
-            What::Slept { ns } => {
-                // No task or interrupt executes meanwhile.
-                let cpu = self.plain_track(Kind::Cpu, vcpu, &format!("CPU {vcpu}"));
-                self.ends(vcpu, at_insns, cpu, None);
-                let track = self.plain_track(Kind::Waits, vcpu, WAITS);
-                self.begins(vcpu, at_insns, track, "sleeps");
-                self.slept_ns = self.slept_ns.saturating_add(ns);
-                self.ends(vcpu, at_insns, track, None);
-                self.runs(vcpu, at_insns);
-            }
-            What::Stack { sp } => {
-                if let Some(bytes) = free_stack(profile, old, sp) {
-                    let parent = self.context_track(vcpu, Context::Task(old));
-                    let key = (Kind::Stack, 0, Some(Context::Task(old)), 0);
-                    let track = self.track(key, Some(old), Some(parent), |_| "free stack".to_owned());
-                    self.push(vcpu, at_insns, track, Happens::Counts(bytes));
-                }
-            }
+            What::Slept { ns } => self.slept(vcpu, at_insns, ns),
+            What::Stack { sp } => self.stack(profile, (vcpu, at_insns), old, sp),
             What::Masked => {
                 let track = self.plain_track(Kind::Masked, vcpu, "interrupts masked");
                 self.begins(vcpu, at_insns, track, "masked");
@@ -710,6 +661,77 @@ impl Walk<'_> {
             }
             What::Object { .. } | What::Heap | What::Stopped => {}
         }
+    }
+
+    /// Ends the stretch of a CPU's old task, and begins that of its new one.
+    fn switched(&mut self, profile: &Profile, (vcpu, at_insns): (u32, u64), old: u32, (task, why): (u32, Why)) {
+        let text = self.words.why(why);
+        if profile.tasks.iter().any(|task| task.is_idle) {
+            let is_idle = profile.task(task).is_some_and(|task| task.is_idle);
+            let track = self.plain_track(Kind::Idle, vcpu, "idle");
+            self.push(vcpu, at_insns, track, Happens::Counts(is_idle.into()));
+        }
+        if old != 0 {
+            let track = self.context_track(vcpu, Context::Task(old));
+            self.ends(vcpu, at_insns, track, Some(&text));
+            if why == Why::Deleted {
+                self.close_within(vcpu, at_insns, Context::Task(old), &text);
+            }
+        }
+        if task != 0 {
+            let track = self.context_track(vcpu, Context::Task(task));
+            self.begins(vcpu, at_insns, track, "runs");
+        }
+    }
+
+    /// Begins the stretch of a handler.
+    fn entered(&mut self, vcpu: u32, at_insns: u64, handler: Context) {
+        let track = self.context_track(vcpu, handler);
+        let name = self.words.context(handler);
+        self.begins(vcpu, at_insns, track, &name);
+        self.runs(vcpu, at_insns);
+    }
+
+    /// Ends the stretch of the handler that executed until now, if one did.
+    fn left(&mut self, vcpu: u32, at_insns: u64, before: Context) {
+        if matches!(before, Context::Exception(_)) {
+            self.close_within(vcpu, at_insns, before, "its handler is over");
+            let track = self.context_track(vcpu, before);
+            self.ends(vcpu, at_insns, track, None);
+            self.runs(vcpu, at_insns);
+        }
+    }
+
+    /// Begins a phase on the CPU of its event; with several CPUs, on all that have executed.
+    fn phase_begins(&mut self, profile: &Profile, vcpu: u32, name: &str) {
+        let executed = |vcpu: &u32| profile.vcpus[*vcpu as usize].clock_insns > 0;
+        let all: Vec<u32> = (0..profile.vcpus.len() as u32).filter(executed).collect();
+        for vcpu in if self.has_cpus { all } else { vec![vcpu] } {
+            let at_insns = self.clocks[vcpu as usize];
+            let track = self.plain_track(Kind::Phases, self.timekeeper(vcpu), "phases");
+            self.ends(vcpu, at_insns, track, None);
+            self.begins(vcpu, at_insns, track, name);
+        }
+    }
+
+    /// Adds a sleep of the processor. No task or interrupt executes meanwhile.
+    fn slept(&mut self, vcpu: u32, at_insns: u64, ns: u64) {
+        let cpu = self.plain_track(Kind::Cpu, vcpu, &format!("CPU {vcpu}"));
+        self.ends(vcpu, at_insns, cpu, None);
+        let track = self.plain_track(Kind::Waits, vcpu, WAITS);
+        self.begins(vcpu, at_insns, track, "sleeps");
+        self.slept_ns = self.slept_ns.saturating_add(ns);
+        self.ends(vcpu, at_insns, track, None);
+        self.runs(vcpu, at_insns);
+    }
+
+    /// Adds the free bytes of a task's stack, if its bounds are known.
+    fn stack(&mut self, profile: &Profile, (vcpu, at_insns): (u32, u64), task: u32, sp: u64) {
+        let Some(bytes) = free_stack(profile, task, sp) else { return };
+        let parent = self.context_track(vcpu, Context::Task(task));
+        let key = (Kind::Stack, 0, Some(Context::Task(task)), 0);
+        let track = self.track(key, Some(task), Some(parent), |_| "free stack".to_owned());
+        self.push(vcpu, at_insns, track, Happens::Counts(bytes));
     }
 
     /// Updates the bytes held after an event of the heap.
@@ -735,8 +757,7 @@ impl Walk<'_> {
         self.account(event);
         let (word, bytes) = of_heap(&event.what);
         let track = self.plain_track(Kind::Allocations, self.timekeeper(vcpu), "allocations");
-        let name = self.tables.name(word);
-        self.push(vcpu, at_insns, track, Happens::Is(name, bytes.map(|bytes| bytes as i64)));
+        self.single(vcpu, at_insns, track, word, bytes.map(|bytes| bytes as i64));
         let track = self.plain_track(Kind::Heap, self.timekeeper(vcpu), "bytes of heap");
         let held = i64::try_from(self.held_bytes).unwrap_or(i64::MAX);
         self.push(vcpu, at_insns, track, Happens::Counts(held));

@@ -714,49 +714,14 @@ impl Rules<'_, '_> {
         let mut block = self.draft.block.clone();
         let Some(kind) = &self.draft.kind else { return Ok(block) };
         let kind = &kind.table;
-        for (name, table) in &kind.registers {
-            let table = table.get_ref();
-            for number in 0..table.count.unwrap_or(1) {
-                let own = if table.count.is_some() { format!("{name}{number}") } else { name.clone() };
-                let index = self.draft.fields[&own].register as usize;
-                let other = |text: &Option<Text>| text.as_ref().map(|text| self.register(text, number)).transpose();
-                let register = &mut block.registers[index];
-                register.sets = other(&table.sets)?;
-                register.clears = other(&table.clears)?;
-                register.toggles = other(&table.toggles)?;
-                register.upper_clears = other(&table.upper_clears)?;
-                register.reads = other(&table.reads)?;
-                register.all_of =
-                    table.all_of.iter().map(|text| self.register(text, number)).collect::<Result<_, _>>()?;
-            }
-        }
+        self.registers(kind, &mut block)?;
         for rule in &kind.follow {
             for number in self.repeats(rule.repeat, &rule.bits)? {
                 let (target, source) = (self.field_of(&rule.bits, number)?, self.field_of(&rule.of, number)?);
                 block.follows.push(Follow { target, source, after_insns: rule.after, is_inverted: rule.inverted });
             }
         }
-        for rule in &kind.on {
-            let (text, is_read) = match (&rule.write, &rule.read) {
-                (Some(text), None) => (text, false),
-                (None, Some(text)) => (text, true),
-                _ => {
-                    let at = rule.set.first().map_or(0, |text| text.span().start);
-                    return Err(self.source().error(at, "[[on]] needs `write` or `read`, and not both"));
-                }
-            };
-            for number in self.repeats(rule.repeat, text)? {
-                block.triggers.push(Trigger {
-                    field: self.field_of(text, number)?,
-                    value: rule.value,
-                    by_any: rule.any,
-                    is_read,
-                    when: self.settings(&rule.when, number)?,
-                    after_insns: rule.after,
-                    set: self.settings(&rule.set, number)?,
-                });
-            }
-        }
+        self.triggers(kind, &mut block)?;
         for counter in &kind.counter {
             block.counters.push(self.counter(counter)?);
         }
@@ -807,6 +772,53 @@ impl Rules<'_, '_> {
         self.flashes(kind, &mut block)?;
         self.interrupts(kind, &mut block)?;
         Ok(block)
+    }
+
+    /// Adds the effects of registers on others.
+    fn registers(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
+        for (name, table) in &kind.registers {
+            let table = table.get_ref();
+            for number in 0..table.count.unwrap_or(1) {
+                let own = if table.count.is_some() { format!("{name}{number}") } else { name.clone() };
+                let index = self.draft.fields[&own].register as usize;
+                let other = |text: &Option<Text>| text.as_ref().map(|text| self.register(text, number)).transpose();
+                let register = &mut block.registers[index];
+                register.sets = other(&table.sets)?;
+                register.clears = other(&table.clears)?;
+                register.toggles = other(&table.toggles)?;
+                register.upper_clears = other(&table.upper_clears)?;
+                register.reads = other(&table.reads)?;
+                register.all_of =
+                    table.all_of.iter().map(|text| self.register(text, number)).collect::<Result<_, _>>()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the rules of `[[on]]`.
+    fn triggers(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
+        for rule in &kind.on {
+            let (text, is_read) = match (&rule.write, &rule.read) {
+                (Some(text), None) => (text, false),
+                (None, Some(text)) => (text, true),
+                _ => {
+                    let at = rule.set.first().map_or(0, |text| text.span().start);
+                    return Err(self.source().error(at, "[[on]] needs `write` or `read`, and not both"));
+                }
+            };
+            for number in self.repeats(rule.repeat, text)? {
+                block.triggers.push(Trigger {
+                    field: self.field_of(text, number)?,
+                    value: rule.value,
+                    by_any: rule.any,
+                    is_read,
+                    when: self.settings(&rule.when, number)?,
+                    after_insns: rule.after,
+                    set: self.settings(&rule.set, number)?,
+                });
+            }
+        }
+        Ok(())
     }
 
     fn counter(&self, counter: &CounterTable) -> Result<Counter, InputError> {

@@ -19,7 +19,7 @@ use crate::debug::session::Session;
 use crate::debug::socket;
 use crate::debug::thread::{self, Processor};
 use crate::debug::threads::Threads;
-use crate::debug::travel::{Position, Refused, Stop, Travel, Why};
+use crate::debug::travel::{Position, Refused, Travel, Why};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::image;
@@ -121,19 +121,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     finder.elf = elf.as_deref();
     finder.kernel = kernel;
     if let Some(place) = &place {
-        let found = finder.find(&mut session, place, &mut say)?;
-        let stop = session.go(found.insn)?;
-        if let Some(note) = found.note {
-            say(&note);
-        }
-        if let Stop { why: Why::Reached, .. } = stop {
-        } else if stop.at.insn != found.insn {
-            return Err(InputError::new(format!(
-                "{place}: this run ended after {} instructions, and the profile's did not: it is a different run",
-                stop.at.insn
-            ))
-            .into());
-        }
+        go_to(place, &mut finder, &mut session)?;
     }
     let mut monitor = Monitor { finder, threads: threads.clone() };
     if place.is_some() {
@@ -157,6 +145,23 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
         |travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)| monitor.monitor(travel, words, say);
     server::serve(&mut session, isa, threads, &mut answer, &mut listener)?;
     Ok(ExitCode::Good)
+}
+
+/// Moves the session to a place of the profile.
+fn go_to(place: &Place, finder: &mut Finder<'_>, session: &mut Session) -> Result<()> {
+    let found = finder.find(session, place, &mut say)?;
+    let stop = session.go(found.insn)?;
+    if let Some(note) = found.note {
+        say(&note);
+    }
+    if !matches!(stop.why, Why::Reached) && stop.at.insn != found.insn {
+        return Err(InputError::new(format!(
+            "{place}: this run ended after {} instructions, and the profile's did not: it is a different run",
+            stop.at.insn
+        ))
+        .into());
+    }
+    Ok(())
 }
 
 /// The firmware or profile to be debugged.

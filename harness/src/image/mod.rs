@@ -377,68 +377,10 @@ impl Image {
             has_dwarf: false,
             warnings: Vec::new(),
         };
-        match format {
-            Format::Elf => {
-                let facts = elf::parse(path, bytes, elf::Purpose::Run)?;
-                image.arch = facts.arch;
-                image.needs = facts.needs;
-                image.segments = facts.segments;
-                image.entry = Some(facts.entry);
-                image.position_independent = facts.position_independent;
-                image.symbols_from = Some(path.to_path_buf());
-                image.has_symbols = facts.has_symbols;
-                image.has_dwarf = facts.has_dwarf;
-            }
-            Format::IntelHex => {
-                let contents = hex::parse(path, bytes)?;
-                image.segments = contents.segments;
-                image.entry = contents.entry;
-            }
-            Format::Raw => {
-                // detect_format has checked that the address is given.
-                let load_addr = options.load_addr.unwrap_or(0);
-                if load_addr.checked_add(bytes.len() as u64).is_none() {
-                    return Err(InputError::about(
-                        path,
-                        format_args!(
-                            "{} bytes from --load-addr {} on end beyond the last address",
-                            bytes.len(),
-                            Hex(load_addr)
-                        ),
-                    ));
-                }
-                image.segments.push(Segment {
-                    load_addr,
-                    run_addr: load_addr,
-                    data: bytes.to_vec(),
-                    mem_bytes: bytes.len() as u64,
-                    executable: true,
-                    writable: true,
-                });
-            }
-        }
-        if options.load_bias.is_some() && !image.position_independent {
-            return Err(InputError::about(
-                path,
-                "--load-bias moves a position-independent ELF (linked with -static-pie), and this \
-                 file has fixed addresses; leave --load-bias out",
-            ));
-        }
+        image.load(bytes, options.load_addr)?;
+        image.check_is_movable()?;
         sort_segments(path, &mut image.segments)?;
-        if let Some(bias) = options.load_bias {
-            let last = if image.arch.is_some_and(Arch::is_64_bit) { u64::MAX } else { u64::from(u32::MAX) };
-            let end = image.link_range().end;
-            if end.checked_add(bias).is_none_or(|end| end > last) {
-                return Err(InputError::about(
-                    path,
-                    format_args!(
-                        "--load-bias {} moves the image's end ({}) beyond the last address",
-                        Hex(bias),
-                        Hex(end)
-                    ),
-                ));
-            }
-        }
+        image.check_bias()?;
         if let Some((symbols_path, facts)) = symbols {
             image.adopt_symbols(symbols_path, facts)?;
         }
@@ -448,6 +390,81 @@ impl Image {
         }
         image.settle_arch()?;
         Ok(image)
+    }
+
+    /// Takes the segments of the file, and the facts that its format states.
+    fn load(&mut self, bytes: &[u8], load_addr: Option<u64>) -> Result<(), InputError> {
+        match self.format {
+            Format::Elf => {
+                let facts = elf::parse(&self.path, bytes, elf::Purpose::Run)?;
+                self.arch = facts.arch;
+                self.needs = facts.needs;
+                self.segments = facts.segments;
+                self.entry = Some(facts.entry);
+                self.position_independent = facts.position_independent;
+                self.symbols_from = Some(self.path.clone());
+                self.has_symbols = facts.has_symbols;
+                self.has_dwarf = facts.has_dwarf;
+            }
+            Format::IntelHex => {
+                let contents = hex::parse(&self.path, bytes)?;
+                self.segments = contents.segments;
+                self.entry = contents.entry;
+            }
+            Format::Raw => {
+                // detect_format has checked that the address is given.
+                let load_addr = load_addr.unwrap_or(0);
+                if load_addr.checked_add(bytes.len() as u64).is_none() {
+                    return Err(InputError::about(
+                        &self.path,
+                        format_args!(
+                            "{} bytes from --load-addr {} on end beyond the last address",
+                            bytes.len(),
+                            Hex(load_addr)
+                        ),
+                    ));
+                }
+                self.segments.push(Segment {
+                    load_addr,
+                    run_addr: load_addr,
+                    data: bytes.to_vec(),
+                    mem_bytes: bytes.len() as u64,
+                    executable: true,
+                    writable: true,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a bias for an image of fixed addresses.
+    fn check_is_movable(&self) -> Result<(), InputError> {
+        if self.load_bias.is_some() && !self.position_independent {
+            return Err(InputError::about(
+                &self.path,
+                "--load-bias moves a position-independent ELF (linked with -static-pie), and this \
+                 file has fixed addresses; leave --load-bias out",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a bias that moves a segment beyond the last address.
+    fn check_bias(&self) -> Result<(), InputError> {
+        let Some(bias) = self.load_bias else { return Ok(()) };
+        let last = if self.arch.is_some_and(Arch::is_64_bit) { u64::MAX } else { u64::from(u32::MAX) };
+        let end = self.link_range().end;
+        if end.checked_add(bias).is_none_or(|end| end > last) {
+            return Err(InputError::about(
+                &self.path,
+                format_args!(
+                    "--load-bias {} moves the image's end ({}) beyond the last address",
+                    Hex(bias),
+                    Hex(end)
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Stack pointer at reset, if the file states it.

@@ -308,44 +308,14 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
             format_args!("this is a {own} image, and --machine {arch}:{name} asks for {arch}"),
         ));
     }
-    let mut warnings = Vec::new();
     let Some(machine) = named.iter().find(|machine| machine.arch == arch) else {
         if let Some(other) = named.first() {
-            let mut names: Vec<&str> =
-                MACHINES.iter().filter(|machine| machine.arch == arch).map(|machine| &*machine.name).collect();
-            names.dedup();
-            return Err(InputError::about(
-                &image.path,
-                format_args!(
-                    "this is a {arch} image, but --machine {base} is a {} machine; leave --machine \
-                     out, or give one of: {}",
-                    if other.arch.is_riscv() { "RISC-V" } else { "Cortex-M" },
-                    names.join(", ")
-                ),
-            ));
+            return Err(other_family(image, arch, other));
         }
-        if base == "sifive_u" {
-            return Err(InputError::about(
-                &image.path,
-                format_args!(
-                    "--machine {name} does not repeat: with its several CPUs QEMU empties the UART's queue at other \
-                     instructions in each run, and the firmware that waits for it executes others. Name a machine that \
-                     does, such as virt"
-                ),
-            ));
-        }
-        if UNLIKE.contains(&base) {
-            return Err(InputError::about(
-                &image.path,
-                format_args!(
-                    "--machine {name} has processors of several kinds, whose instructions cannot be told apart: their \
-                     counts would be wrong. Name a machine whose processors are alike, such as virt"
-                ),
-            ));
-        }
+        check_repeats(image, name)?;
         return Ok(unknown(image, arch, name, forced_cpu));
     };
-
+    let mut warnings = Vec::new();
     let processor = match processor(machine, image, forced_cpu) {
         Ok(processor) => processor.cpu,
         Err(reason) => {
@@ -384,6 +354,49 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
         initial_sp: placement.initial_sp,
         vectors: placement.vectors,
     })
+}
+
+/// Message about a named machine of a family that cannot execute the image.
+fn other_family(image: &Image, arch: Arch, named: &Machine) -> InputError {
+    let mut names: Vec<&str> =
+        MACHINES.iter().filter(|machine| machine.arch == arch).map(|machine| &*machine.name).collect();
+    names.dedup();
+    InputError::about(
+        &image.path,
+        format_args!(
+            "this is a {arch} image, but --machine {} is a {} machine; leave --machine \
+             out, or give one of: {}",
+            named.name,
+            if named.arch.is_riscv() { "RISC-V" } else { "Cortex-M" },
+            names.join(", ")
+        ),
+    )
+}
+
+/// Refuses a machine outside of the table on which a run would not repeat, or its counts would be wrong. `name` may
+/// include properties.
+fn check_repeats(image: &Image, name: &str) -> Result<(), InputError> {
+    let base = name.split(',').next().unwrap_or(name);
+    if base == "sifive_u" {
+        return Err(InputError::about(
+            &image.path,
+            format_args!(
+                "--machine {name} does not repeat: with its several CPUs QEMU empties the UART's queue at other \
+                 instructions in each run, and the firmware that waits for it executes others. Name a machine that \
+                 does, such as virt"
+            ),
+        ));
+    }
+    if UNLIKE.contains(&base) {
+        return Err(InputError::about(
+            &image.path,
+            format_args!(
+                "--machine {name} has processors of several kinds, whose instructions cannot be told apart: their \
+                 counts would be wrong. Name a machine whose processors are alike, such as virt"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Finds the bias with which all bytes have a place, the only demand on a machine that the user named. RAM may be

@@ -35,6 +35,7 @@
 //! Where it is known how long the window is, `counters-half` ([`COUNTERS_HALF`]) has the counters as they were when half of
 //! it was over.
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 pub mod api;
 pub mod chip;

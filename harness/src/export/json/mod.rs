@@ -766,14 +766,7 @@ struct CrossCheck {
 impl<'a> Document<'a> {
     fn new(profile: &'a Profile, tree: &'a CallTree) -> Document<'a> {
         let table = functions::table(profile);
-        let check = crosscheck::check(profile, &table);
-        let cross_check = CrossCheck {
-            counts_agree: check.counts_agree(),
-            largest_z: check.largest_z,
-            aliased: check.aliased.iter().map(|aliased| aliased.name.clone()).collect(),
-            inconsistencies: check.inconsistencies.clone(),
-            in_target: check.in_target_lines(None),
-        };
+        let cross_check = CrossCheck::new(&crosscheck::check(profile, &table));
         let names = &profile.names;
         let executed = profile.insns();
         let vcpus = || profile.vcpus.iter().enumerate();
@@ -789,14 +782,7 @@ impl<'a> Document<'a> {
                 table.rows.clone().into_iter().chain(never).map(|row| Function::new(profile, row))
             }),
             insns: List::of(move || {
-                vcpus().flat_map(|(vcpu, counts)| {
-                    counts.insns.iter().map(move |insn| Insn {
-                        vcpu,
-                        address: Address(insn.pc),
-                        size_bytes: insn.size_bytes,
-                        count: insn.count,
-                    })
-                })
+                vcpus().flat_map(|(vcpu, counts)| counts.insns.iter().map(move |insn| Insn::new(vcpu, insn)))
             }),
             lines: lines(names, executed),
             arcs: List::of(move || {
@@ -804,37 +790,18 @@ impl<'a> Document<'a> {
                     .flat_map(move |(vcpu, counts)| counts.arcs.iter().map(move |arc| Arc::new(profile, vcpu, arc)))
             }),
             frames: List::of(|| tree.members.iter().map(Frame::new)),
-            paths: List::of(|| {
-                tree.paths.iter().map(|path| Path {
-                    parent: path.parent.checked_sub(1),
-                    frame: path.member,
-                    insns: path.insns,
-                    samples: path.samples,
-                })
-            }),
+            paths: List::of(|| tree.paths.iter().map(Path::new)),
             tree: List::of(|| profile.tree.iter().map(JsonNode::new)),
             in_target_arcs: List::of(|| {
                 let table = profile.in_target.as_ref().and_then(InTarget::table);
-                table.into_iter().flat_map(|table| &table.arcs).map(|arc| InTargetArc {
-                    caller: Address(arc.caller),
-                    callee: Address(arc.callee),
-                    count: arc.count,
-                })
+                table.into_iter().flat_map(|table| &table.arcs).map(InTargetArc::new)
             }),
             heap: Heap::of(profile),
             timeline: Timeline::of(profile),
             console_marks: List::of(|| {
                 profile.console_marks.iter().map(|&(at_insns, bytes)| ConsoleMark { at_insns, bytes })
             }),
-            samples: List::of(|| {
-                profile.samples.iter().zip(&tree.samples).map(|(sample, path)| Sample {
-                    vcpu: sample.vcpu,
-                    at_insns: sample.at_insns,
-                    address: Address(sample.pc),
-                    task: sample.task.checked_sub(1),
-                    path: path.checked_sub(1),
-                })
-            }),
+            samples: List::of(|| profile.samples.iter().zip(&tree.samples).map(Sample::new)),
             bin_bytes: profile.facts.bin_bytes,
             bins: List::of(|| {
                 let bins = profile.bins().into_iter();
@@ -846,16 +813,7 @@ impl<'a> Document<'a> {
                 profile.spans.iter().map(move |span| Span::new(profile, &exceptions, span))
             }),
             zones: List::of(|| zone::table(profile).into_iter().map(JsonZone::new)),
-            marks: List::of(|| {
-                profile.zones.marks.iter().map(|mark| JsonMark {
-                    name: profile.zones.name(mark.name),
-                    count: mark.count,
-                    min: mark.min,
-                    max: mark.max,
-                    sum: mark.sum,
-                    last: mark.last,
-                })
-            }),
+            marks: List::of(|| profile.zones.marks.iter().map(|mark| JsonMark::new(profile, mark))),
             phases: List::of(|| {
                 let of = PartsOf::new(profile);
                 let phases = part::phases(profile).into_iter();
@@ -866,14 +824,19 @@ impl<'a> Document<'a> {
                 let of = PartsOf::new(profile);
                 (0..profile.parts.slices()).map(move |slice| of.sum(slice.to_string(), |part| part.slice == slice))
             }),
-            notes: List::of(|| {
-                profile.notes.iter().map(|note| Note {
-                    denied: note.denied,
-                    operation: note.operation,
-                    address: Address(note.pc),
-                    text: &note.text,
-                })
-            }),
+            notes: List::of(|| profile.notes.iter().map(Note::new)),
+        }
+    }
+}
+
+impl CrossCheck {
+    fn new(check: &crosscheck::CrossCheck) -> CrossCheck {
+        CrossCheck {
+            counts_agree: check.counts_agree(),
+            largest_z: check.largest_z,
+            aliased: check.aliased.iter().map(|aliased| aliased.name.clone()).collect(),
+            inconsistencies: check.inconsistencies.clone(),
+            in_target: check.in_target_lines(None),
         }
     }
 }
@@ -990,6 +953,12 @@ impl<'a> Typed<'a> {
     }
 }
 
+impl Insn {
+    fn new(vcpu: usize, insn: &profile::InsnCount) -> Insn {
+        Insn { vcpu, address: Address(insn.pc), size_bytes: insn.size_bytes, count: insn.count }
+    }
+}
+
 impl Arc {
     fn new(profile: &Profile, vcpu: usize, arc: &profile::Arc) -> Arc {
         let kind = match (arc.links, functions::is_call(profile, arc)) {
@@ -1021,6 +990,12 @@ impl<'a> Frame<'a> {
     }
 }
 
+impl Path {
+    fn new(path: &calltree::Path) -> Path {
+        Path { parent: path.parent.checked_sub(1), frame: path.member, insns: path.insns, samples: path.samples }
+    }
+}
+
 impl JsonNode {
     fn new(node: &profile::Node) -> JsonNode {
         let (kind, task, address) = match node.kind {
@@ -1030,6 +1005,37 @@ impl JsonNode {
         };
         let &profile::Node { parent, via, insns, calls, .. } = node;
         JsonNode { parent: parent.checked_sub(1), kind, task, address, via: via.map(Address), insns, calls }
+    }
+}
+
+impl InTargetArc {
+    fn new(arc: &profile::in_target::TableArc) -> InTargetArc {
+        InTargetArc { caller: Address(arc.caller), callee: Address(arc.callee), count: arc.count }
+    }
+}
+
+impl Sample {
+    fn new((sample, path): (&wire::sample::Sample, &u32)) -> Sample {
+        Sample {
+            vcpu: sample.vcpu,
+            at_insns: sample.at_insns,
+            address: Address(sample.pc),
+            task: sample.task.checked_sub(1),
+            path: path.checked_sub(1),
+        }
+    }
+}
+
+impl<'a> JsonMark<'a> {
+    fn new(profile: &'a Profile, mark: &profile::zone::Mark) -> JsonMark<'a> {
+        let &profile::zone::Mark { name, count, min, max, sum, last } = mark;
+        JsonMark { name: profile.zones.name(name), count, min, max, sum, last }
+    }
+}
+
+impl<'a> Note<'a> {
+    fn new(note: &'a profile::Note) -> Note<'a> {
+        Note { denied: note.denied, operation: note.operation, address: Address(note.pc), text: &note.text }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::analysis::debug_hints;
 use crate::analysis::describe;
 use crate::analysis::stacks::View;
 use crate::image::heap::rule::Kind;
-use crate::profile::input::When;
-use crate::profile::{Profile, SpanKind};
+use crate::profile::input::{Input, When};
+use crate::profile::{Facts, Profile, SpanKind, Window};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
 use crate::run::request::settings::{self, Setting};
@@ -15,214 +15,257 @@ use crate::text::number::{Hex, group};
 
 /// Facts of a run as terms with their texts, in the order of reading.
 pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
-    let facts = &profile.facts;
-    let mut list: Vec<(String, String)> = Vec::new();
-    let mut say = |term: &str, text: String| list.push((term.to_owned(), text));
-    say("Image", facts.image_name.clone());
-    say("SHA-256 of the image", facts.image_sha256.clone());
-    if let Some(sha256) = &facts.symbols_sha256 {
-        say("SHA-256 of the symbols", sha256.clone());
-    }
-    say("Instruction set", facts.isa.clone());
-    let cpu = facts.cpu.as_ref().map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
-    say("Machine", format!("QEMU {} {}{cpu}", facts.qemu_version, facts.machine));
-    if !facts.qemu_args.is_empty() {
-        say("QEMU arguments", facts.qemu_args.join(" "));
-    }
-    if profile.vcpus.len() > 1 {
-        say("vCPUs", profile.vcpus.len().to_string());
-    }
-    say("Firmware's time", format!("{} ns per instruction", 1_u64 << facts.icount_shift));
-    if !facts.firmware_args.is_empty() {
-        say("Firmware's arguments", facts.firmware_args.join(" "));
-    }
-    if let Some(served) = &facts.semihosting {
-        say("Semihosting", served.clone());
-    }
-    if let Some(address) = facts.load_addr {
-        say("Loaded at", Hex(address).to_string());
-    }
-    if facts.load_bias != 0 {
-        say("Load bias", format!("{:#x}", facts.load_bias));
-    }
-    if let Some(address) = facts.vectors {
-        say("Vector table", Hex(address).to_string());
-    }
-    if let Some(line) = describe::describe_stubs(facts) {
-        say("Stubs", line);
-    }
-    for line in describe::describe_chip(profile) {
-        say("Chip", line);
-    }
-    say("Entry", describe::place(&profile.names, facts.entry));
-    let jitter = facts.jitter_seed.map_or_else(String::new, |seed| format!(", dithered with seed {seed}"));
-    say("Samples", format!("one every {} instructions{jitter}", group(facts.period_insns)));
-    say(
-        "Call stacks",
-        match (profile.tree.is_empty(), facts.max_depth) {
-            (false, _) => "exact: every call and return was followed".to_owned(),
-            (true, Some(depth)) => format!("at the samples, at most {} frames", group(depth.into())),
-            (true, None) => "none were taken".to_owned(),
-        },
-    );
-    if facts.before_window_insns > 0 {
-        say("Before the window", format!("{} instructions", group(facts.before_window_insns)));
-    }
-    say("End", describe::describe_end(profile));
-    if let Some(line) = describe::describe_unopened(profile) {
-        say("Window", line);
-    }
-    if let Some(line) = describe::describe_input(facts) {
-        say("Input", line);
-    }
-    for line in describe::describe_notes(profile) {
-        say("Asked of the host", line);
-    }
-    if facts.waits > 0 {
-        say("Waits for an interrupt", group(facts.waits));
-    }
-    if facts.slept_insns > 0 {
-        say("Idle in wfe", format!("{} instructions", group(facts.slept_insns)));
-    }
-    if let Some(line) = describe::describe_unresolved(facts) {
-        say("Not attributed", line);
-    }
+    let mut facts = Terms { list: Vec::new() };
+    facts.image(&profile.facts);
+    facts.machine(profile);
+    facts.measurement(profile);
+    facts.execution(profile);
     for producer in &profile.names.producers {
-        say("Compiled by", producer.clone());
+        facts.say("Compiled by", producer.clone());
     }
-    if let Some(line) = debug_hints::sentence(profile, debug_hints::PROFILE) {
-        say("In a debugger", line);
+    facts.say_any("In a debugger", debug_hints::sentence(profile, debug_hints::PROFILE));
+    facts.say("Made by", format!("harness {}", profile.facts.harness_version));
+    facts.say("The same again", command(profile, view));
+    facts.list
+}
+
+/// Terms so far, with their texts.
+struct Terms {
+    list: Vec<(String, String)>,
+}
+
+impl Terms {
+    fn say(&mut self, term: &str, text: String) {
+        self.list.push((term.to_owned(), text));
     }
-    say("Made by", format!("harness {}", facts.harness_version));
-    say("The same again", command(profile, view));
-    list
+
+    /// Adds a term for each of the texts, which may be none.
+    fn say_any(&mut self, term: &str, texts: impl IntoIterator<Item = String>) {
+        texts.into_iter().for_each(|text| self.say(term, text));
+    }
+
+    fn image(&mut self, facts: &Facts) {
+        self.say("Image", facts.image_name.clone());
+        self.say("SHA-256 of the image", facts.image_sha256.clone());
+        self.say_any("SHA-256 of the symbols", facts.symbols_sha256.clone());
+    }
+
+    /// The machine, and all that the firmware finds there.
+    fn machine(&mut self, profile: &Profile) {
+        let facts = &profile.facts;
+        self.say("Instruction set", facts.isa.clone());
+        let cpu = facts.cpu.as_ref().map_or_else(String::new, |cpu| format!(", CPU {cpu}"));
+        self.say("Machine", format!("QEMU {} {}{cpu}", facts.qemu_version, facts.machine));
+        if !facts.qemu_args.is_empty() {
+            self.say("QEMU arguments", facts.qemu_args.join(" "));
+        }
+        if profile.vcpus.len() > 1 {
+            self.say("vCPUs", profile.vcpus.len().to_string());
+        }
+        self.say("Firmware's time", format!("{} ns per instruction", 1_u64 << facts.icount_shift));
+        if !facts.firmware_args.is_empty() {
+            self.say("Firmware's arguments", facts.firmware_args.join(" "));
+        }
+        self.say_any("Semihosting", facts.semihosting.clone());
+        self.say_any("Loaded at", facts.load_addr.map(|address| Hex(address).to_string()));
+        if facts.load_bias != 0 {
+            self.say("Load bias", format!("{:#x}", facts.load_bias));
+        }
+        self.say_any("Vector table", facts.vectors.map(|address| Hex(address).to_string()));
+        self.say_any("Stubs", describe::describe_stubs(facts));
+        self.say_any("Chip", describe::describe_chip(profile));
+        self.say("Entry", describe::place(&profile.names, facts.entry));
+    }
+
+    fn measurement(&mut self, profile: &Profile) {
+        let facts = &profile.facts;
+        let jitter = facts.jitter_seed.map_or_else(String::new, |seed| format!(", dithered with seed {seed}"));
+        self.say("Samples", format!("one every {} instructions{jitter}", group(facts.period_insns)));
+        self.say(
+            "Call stacks",
+            match (profile.tree.is_empty(), facts.max_depth) {
+                (false, _) => "exact: every call and return was followed".to_owned(),
+                (true, Some(depth)) => format!("at the samples, at most {} frames", group(depth.into())),
+                (true, None) => "none were taken".to_owned(),
+            },
+        );
+    }
+
+    /// The firmware's execution, in the window and before it.
+    fn execution(&mut self, profile: &Profile) {
+        let facts = &profile.facts;
+        if facts.before_window_insns > 0 {
+            self.say("Before the window", format!("{} instructions", group(facts.before_window_insns)));
+        }
+        self.say("End", describe::describe_end(profile));
+        self.say_any("Window", describe::describe_unopened(profile));
+        self.say_any("Input", describe::describe_input(facts));
+        self.say_any("Asked of the host", describe::describe_notes(profile));
+        if facts.waits > 0 {
+            self.say("Waits for an interrupt", group(facts.waits));
+        }
+        if facts.slept_insns > 0 {
+            self.say("Idle in wfe", format!("{} instructions", group(facts.slept_insns)));
+        }
+        self.say_any("Not attributed", describe::describe_unresolved(facts));
+    }
 }
 
 /// Command that makes the profile, quoted for a shell.
 fn command(profile: &Profile, view: View) -> String {
     let facts = &profile.facts;
-    let mut words: Vec<String> = vec!["harness".to_owned()];
+    let mut line = CommandLine { words: vec!["harness".to_owned()], left_out: Vec::new() };
     if !facts.firmware_args.is_empty() {
-        words.push("run".to_owned());
+        line.switch("run");
     }
-    let mut option = |name: &str, value: String| words.extend([name.to_owned(), quote(&value)]);
-    let window = &facts.window;
-    if let Some(insns) = window.for_insns {
-        option("--for", insns.to_string());
-    }
-    if let Some(function) = &window.from {
-        option("--from", function.clone());
-    }
-    if let Some(function) = &window.until {
-        option("--until", function.clone());
-    }
-    if let Some(insns) = window.max_insns {
-        option("--max-insns", insns.to_string());
-    }
-    if facts.period_insns != DEFAULT_PERIOD_INSNS {
-        option("--period", facts.period_insns.to_string());
-    }
-    if let Some(seed) = facts.jitter_seed {
-        option("--seeded-jitter", seed.to_string());
-    }
-    if let Some(depth) = facts.max_depth.filter(|&depth| depth != DEFAULT_MAX_DEPTH) {
-        option("--max-depth", depth.to_string());
-    }
-    if facts.bin_bytes != DEFAULT_BIN_BYTES {
-        option("--bin-bytes", facts.bin_bytes.to_string());
-    }
-    for span in &profile.spans {
-        if let SpanKind::Between { from, until } = span.kind {
-            let generic = facts.generic_spans.iter().find(|span| (span.from, span.until) == (from, until));
-            option("--span", generic.map_or_else(|| format!("{from:#x}..{until:#x}"), |span| span.name.clone()));
-        }
-    }
-    if let Some(insns) = profile.parts.slice_insns {
-        option("--slice", insns.to_string());
-    }
-    for input in &facts.input {
-        let text = escape(&input.bytes);
-        match &input.when {
-            When::At(insns) => option("--input", format!("{insns}:{text}")),
-            When::After(prompt) => option("--input-after", format!("{}:{text}", escape(prompt.as_bytes()))),
-        }
-    }
-    // A page may come from a stranger, and the command may be copied and run. So of QEMU's arguments it contains only
-    // those that a profile may bring along, and names the others in a comment, escaped to one line.
-    let mut left_out: Vec<String> = Vec::new();
-    match &facts.chip {
-        Some(chip) => option("--chip", chip.given.clone()),
-        None if settings::check_machine(&facts.machine).is_ok() => option("--machine", facts.machine.clone()),
-        None => left_out.push(format!("--machine {}", facts.machine.escape_debug())),
-    }
-    match &facts.cpu {
-        Some(cpu) if settings::check_cpu(cpu).is_ok() => option("--cpu", cpu.clone()),
-        cpu => left_out.extend(cpu.iter().map(|cpu| format!("--cpu {}", cpu.escape_debug()))),
-    }
-    option("--shift", facts.icount_shift.to_string());
-    if let Some(address) = facts.load_addr {
-        option("--load-addr", format!("{address:#x}"));
-    }
-    if facts.load_bias != 0 {
-        option("--load-bias", format!("{:#x}", facts.load_bias));
-    }
-    if let Some(address) = facts.vectors {
-        option("--vectors", format!("{address:#x}"));
-    }
-    if let Some(served) = &facts.semihosting {
-        match Semihosting::from_str(served, false) {
-            Ok(Semihosting::Unchecked) | Err(_) => left_out.push(format!("--semihosting {}", served.escape_debug())),
-            Ok(_) => option("--semihosting", served.clone()),
-        }
-    }
-    for stub in &facts.stubs {
-        let is_alone = profile.names.functions.iter().filter(|function| function.name == stub.name).count() == 1;
-        let place = if is_alone { String::new() } else { format!("@{:#x}", stub.address) };
-        option("--stub", format!("{}{place}{}", stub.name, stub.returned()));
-    }
-    if facts.symbols_sha256.is_some() {
-        option("--symbols", "ELF".to_owned());
-    }
+    line.window(&facts.window);
+    line.measurement(profile);
+    line.input(&facts.input);
+    line.machine(facts);
+    line.image(profile);
     let (settings, others) = settings::read(&facts.qemu_args);
     for argument in settings.iter().flat_map(Setting::words) {
-        words.push(quote(&format!("--qemu-arg={argument}")));
+        line.words.push(quote(&format!("--qemu-arg={argument}")));
     }
-    if !profile.tree.is_empty() {
-        words.push("--exact".to_owned());
-    }
-    if let Some(heap) = &profile.heap {
-        words.push("--heap".to_owned());
-        for (option, rule) in &heap.rules {
-            match [Kind::Alloc, Kind::Free].map(Kind::option).into_iter().find(|known| known == option) {
-                Some(option) => words.extend([option.to_owned(), quote(rule)]),
-                None => left_out.push(format!("{} {}", option.escape_debug(), rule.escape_debug())),
-            }
-        }
-    }
-    if let Some(timeline) = &profile.timeline {
-        words.push("--timeline".to_owned());
-        for pattern in &timeline.patterns {
-            words.extend(["--trace".to_owned(), quote(pattern)]);
-        }
-    }
+    line.records(profile);
     if facts.max_depth.is_none() {
-        words.push("--no-stacks".to_owned());
+        line.switch("--no-stacks");
     }
     if view.fold_irqs {
-        words.push("--fold-irqs".to_owned());
+        line.switch("--fold-irqs");
     }
     // Not taken for an option.
     let here = if facts.image_name.starts_with('-') { "./" } else { "" };
-    words.push(quote(&format!("{here}{}", facts.image_name)));
+    line.words.push(quote(&format!("{here}{}", facts.image_name)));
     if !facts.firmware_args.is_empty() {
-        words.push("--".to_owned());
-        words.extend(facts.firmware_args.iter().map(|argument| quote(argument)));
+        line.switch("--");
+        line.words.extend(facts.firmware_args.iter().map(|argument| quote(argument)));
     }
+    let CommandLine { mut words, mut left_out } = line;
     left_out.extend(others.iter().map(|other| format!("QEMU's {}", other.to_string().escape_debug())));
     if !left_out.is_empty() {
         words.push(format!("# left out, since it may reach files or programs: {}", left_out.join("; ")));
     }
     words.join(" ")
+}
+
+/// Words of a command.
+///
+/// A page may come from a stranger, and the command may be copied and run. So of QEMU's arguments it contains only
+/// those that a profile may bring along, and names the others in a comment, escaped to one line.
+struct CommandLine {
+    words: Vec<String>,
+    left_out: Vec<String>,
+}
+
+impl CommandLine {
+    fn switch(&mut self, word: &str) {
+        self.words.push(word.to_owned());
+    }
+
+    fn option(&mut self, name: &str, value: impl ToString) {
+        self.words.extend([name.to_owned(), quote(&value.to_string())]);
+    }
+
+    /// Adds an option that may have no value.
+    fn optional(&mut self, name: &str, value: Option<impl ToString>) {
+        value.into_iter().for_each(|value| self.option(name, value));
+    }
+
+    fn window(&mut self, window: &Window) {
+        self.optional("--for", window.for_insns);
+        self.optional("--from", window.from.as_ref());
+        self.optional("--until", window.until.as_ref());
+        self.optional("--max-insns", window.max_insns);
+    }
+
+    /// Adds the options of samples, spans and slices.
+    fn measurement(&mut self, profile: &Profile) {
+        let facts = &profile.facts;
+        self.optional("--period", Some(facts.period_insns).filter(|&insns| insns != DEFAULT_PERIOD_INSNS));
+        self.optional("--seeded-jitter", facts.jitter_seed);
+        self.optional("--max-depth", facts.max_depth.filter(|&depth| depth != DEFAULT_MAX_DEPTH));
+        self.optional("--bin-bytes", Some(facts.bin_bytes).filter(|&bytes| bytes != DEFAULT_BIN_BYTES));
+        for span in &profile.spans {
+            if let SpanKind::Between { from, until } = span.kind {
+                let generic = facts.generic_spans.iter().find(|span| (span.from, span.until) == (from, until));
+                let name = generic.map_or_else(|| format!("{from:#x}..{until:#x}"), |span| span.name.clone());
+                self.option("--span", name);
+            }
+        }
+        self.optional("--slice", profile.parts.slice_insns);
+    }
+
+    fn input(&mut self, inputs: &[Input]) {
+        for input in inputs {
+            let text = escape(&input.bytes);
+            match &input.when {
+                When::At(insns) => self.option("--input", format!("{insns}:{text}")),
+                When::After(prompt) => {
+                    self.option("--input-after", format!("{}:{text}", escape(prompt.as_bytes())));
+                }
+            }
+        }
+    }
+
+    fn machine(&mut self, facts: &Facts) {
+        match &facts.chip {
+            Some(chip) => self.option("--chip", &chip.given),
+            None if settings::check_machine(&facts.machine).is_ok() => self.option("--machine", &facts.machine),
+            None => self.left_out.push(format!("--machine {}", facts.machine.escape_debug())),
+        }
+        match &facts.cpu {
+            Some(cpu) if settings::check_cpu(cpu).is_ok() => self.option("--cpu", cpu),
+            cpu => self.left_out.extend(cpu.iter().map(|cpu| format!("--cpu {}", cpu.escape_debug()))),
+        }
+        self.option("--shift", facts.icount_shift);
+    }
+
+    /// Adds the options about the image's place, its requests, and its symbols.
+    fn image(&mut self, profile: &Profile) {
+        let facts = &profile.facts;
+        self.optional("--load-addr", facts.load_addr.map(|address| format!("{address:#x}")));
+        if facts.load_bias != 0 {
+            self.option("--load-bias", format!("{:#x}", facts.load_bias));
+        }
+        self.optional("--vectors", facts.vectors.map(|address| format!("{address:#x}")));
+        if let Some(served) = &facts.semihosting {
+            match Semihosting::from_str(served, false) {
+                Ok(Semihosting::Unchecked) | Err(_) => {
+                    self.left_out.push(format!("--semihosting {}", served.escape_debug()));
+                }
+                Ok(_) => self.option("--semihosting", served),
+            }
+        }
+        for stub in &facts.stubs {
+            let is_alone = profile.names.functions.iter().filter(|function| function.name == stub.name).count() == 1;
+            let place = if is_alone { String::new() } else { format!("@{:#x}", stub.address) };
+            self.option("--stub", format!("{}{place}{}", stub.name, stub.returned()));
+        }
+        if facts.symbols_sha256.is_some() {
+            self.option("--symbols", "ELF");
+        }
+    }
+
+    /// Adds the options of the exact tree, the heap and the timeline.
+    fn records(&mut self, profile: &Profile) {
+        if !profile.tree.is_empty() {
+            self.switch("--exact");
+        }
+        if let Some(heap) = &profile.heap {
+            self.switch("--heap");
+            for (option, rule) in &heap.rules {
+                match [Kind::Alloc, Kind::Free].map(Kind::option).into_iter().find(|known| known == option) {
+                    Some(option) => self.option(option, rule),
+                    None => self.left_out.push(format!("{} {}", option.escape_debug(), rule.escape_debug())),
+                }
+            }
+        }
+        if let Some(timeline) = &profile.timeline {
+            self.switch("--timeline");
+            timeline.patterns.iter().for_each(|pattern| self.option("--trace", pattern));
+        }
+    }
 }
 
 /// Escapes a text in `--input`'s syntax.
@@ -263,7 +306,6 @@ fn quote(word: &str) -> String {
 mod tests {
     use super::*;
     use crate::profile::Heap;
-    use crate::profile::input::Input;
     use crate::profile::testing::empty;
 
     #[test]

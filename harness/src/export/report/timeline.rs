@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::analysis::calltree::CallTree;
-use crate::analysis::event_tracks::{Happens, Kind, walk};
+use crate::analysis::event_tracks::{Happens, Kind, Track, walk};
 use crate::analysis::sample_tracks::{self, Groups};
 use crate::profile::Profile;
 
@@ -118,18 +118,52 @@ impl Row {
     }
 }
 
+/// Stretches of a track by depth, and the open ones.
+#[derive(Default)]
+struct Lane {
+    rows: Vec<Vec<Stretch>>,
+    open: Vec<(u64, u32)>,
+}
+
+impl Lane {
+    fn push(&mut self, depth: usize, stretch: Stretch) {
+        if self.rows.len() <= depth {
+            self.rows.resize_with(depth + 1, Vec::new);
+        }
+        self.rows[depth].push(stretch);
+    }
+
+    /// Adds a moment of a track of this kind.
+    fn happens(&mut self, kind: Kind, at: u64, what: Happens) {
+        match what {
+            Happens::Begins(name) => self.open.push((at, name)),
+            Happens::Ends(_) => {
+                if let Some((start, name)) = self.open.pop() {
+                    let stretch = Stretch { start, end: at, name, value: 0, count: 1 };
+                    // An empty stretch means nothing for the code that executes on a CPU. A sleep, however, takes no
+                    // instruction.
+                    if at > start || !matches!(kind, Kind::Cpu | Kind::Waits) {
+                        self.push(self.open.len(), stretch);
+                    }
+                }
+            }
+            Happens::Is(name, value) => {
+                self.push(0, Stretch { start: at, end: at, name, value: value.unwrap_or(0), count: 1 });
+            }
+            Happens::Counts(value) if kind == Kind::Mark => {
+                self.push(0, Stretch { start: at, end: at, name: 0, value, count: 1 });
+            }
+            Happens::Counts(_) => {}
+        }
+    }
+}
+
 /// Rows of an exact timeline; None: the run has none.
 fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
     profile.timeline.as_ref()?;
-    /// Stretches of a track by depth, and the open ones.
-    #[derive(Default)]
-    struct Lane {
-        rows: Vec<Vec<Stretch>>,
-        open: Vec<(u64, u32)>,
-    }
     let mut lanes: Vec<Lane> = Vec::new();
     let mut names = Vec::new();
-    let mut tracks = Vec::new();
+    let mut tracks: Vec<Track> = Vec::new();
     let walked = walk(profile, |tables, moment| {
         if tables.names.len() > names.len() {
             names.extend_from_slice(&tables.names[names.len()..]);
@@ -138,37 +172,17 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
             tracks.extend_from_slice(&tables.tracks[tracks.len()..]);
             lanes.resize_with(tracks.len(), Lane::default);
         }
-        let lane = &mut lanes[moment.track as usize];
-        let at = moment.at_insns;
-        let push = |depth: usize, stretch: Stretch, rows: &mut Vec<Vec<Stretch>>| {
-            if rows.len() <= depth {
-                rows.resize_with(depth + 1, Vec::new);
-            }
-            rows[depth].push(stretch);
-        };
-        match moment.what {
-            Happens::Begins(name) => lane.open.push((at, name)),
-            Happens::Ends(_) => {
-                if let Some((start, name)) = lane.open.pop() {
-                    let stretch = Stretch { start, end: at, name, value: 0, count: 1 };
-                    // An empty stretch means nothing for the code that executes on a CPU. A sleep, however, takes no
-                    // instruction.
-                    if at > start || !matches!(tracks[moment.track as usize].kind, Kind::Cpu | Kind::Waits) {
-                        push(lane.open.len(), stretch, &mut lane.rows);
-                    }
-                }
-            }
-            Happens::Is(name, value) => {
-                push(0, Stretch { start: at, end: at, name, value: value.unwrap_or(0), count: 1 }, &mut lane.rows);
-            }
-            Happens::Counts(value) if tracks[moment.track as usize].kind == Kind::Mark => {
-                push(0, Stretch { start: at, end: at, name: 0, value, count: 1 }, &mut lane.rows);
-            }
-            Happens::Counts(_) => {}
-        }
+        let track = moment.track as usize;
+        lanes[track].happens(tracks[track].kind, moment.at_insns, moment.what);
         Ok::<(), std::convert::Infallible>(())
     });
     let Ok(_) = walked;
+    let rows = rows_of(&tracks, lanes, &mut names);
+    Some((names, rows))
+}
+
+/// Rows of all tracks in the order of reading. The names of marks are added to `names`.
+fn rows_of(tracks: &[Track], lanes: Vec<Lane>, names: &mut Vec<String>) -> Vec<Made> {
     let mut rows = Vec::new();
     let has_rows: Vec<bool> = lanes.iter().map(|lane| !lane.rows.is_empty()).collect();
     let cpus = tracks.iter().filter(|track| track.kind == Kind::Cpu).count();
@@ -207,7 +221,7 @@ fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
         }
     }
     rows.sort_by_key(|row| row.order);
-    Some((names, rows))
+    rows
 }
 
 /// Rows made from samples.

@@ -197,29 +197,12 @@ impl Reader<'_> {
         };
         let mut options = Options::resolve(args)
             .map_err(|error| self.at(&entry.place(error.option).unwrap_or_else(|| span.clone()), error))?;
-        let mut input = Vec::new();
-        for typed in entry.input.iter().flatten() {
-            let InputText { at, after, .. } = typed.get_ref();
-            let when = match (at, after) {
-                (Some(Count(at)), None) => {
-                    When::At(parse_number("at", at).map_err(|error| self.at(&typed.span(), error))?)
-                }
-                (None, Some(prompt)) if !prompt.is_empty() => When::After(prompt.clone()),
-                _ => return Err(self.at(&typed.span(), "input: either `at` or `after` says when it is typed")),
-            };
-            let bytes = self.typed(directory, typed, inputs)?;
-            input.push(Input { when, bytes });
-        }
-        Input::check(&input).map_err(|error| self.at(span, error))?;
-        options.input = input;
-        for (kind, texts) in [(Kind::Alloc, &entry.heap_alloc), (Kind::Free, &entry.heap_free)] {
-            for text in texts {
-                let rule = Rule::parse(kind, text.get_ref()).map_err(|error| self.at(&text.span(), error))?;
-                // An image with heap = false ignores the defaults' rules.
-                if entry.heap != Some(false) {
-                    options.heap.get_or_insert_default().rules.push(rule);
-                }
-            }
+        options.input = self.input(directory, entry, inputs)?;
+        Input::check(&options.input).map_err(|error| self.at(span, error))?;
+        // An image with heap = false ignores the defaults' rules, which are read all the same.
+        let rules = self.heap_rules(entry)?;
+        if !rules.is_empty() && entry.heap != Some(false) {
+            options.heap.get_or_insert_default().rules.extend(rules);
         }
         for (pattern, value) in &entry.stub {
             let StubValue(text) = value.get_ref();
@@ -232,6 +215,36 @@ impl Reader<'_> {
             stranger::confine(&mut options).map_err(|why| self.at(span, why))?;
         }
         Ok(options)
+    }
+
+    /// Texts to be typed; the files of their bytes are added to `files`.
+    fn input(&self, directory: &Path, entry: &Entry, files: &mut Vec<PathBuf>) -> Result<Vec<Input>, InputError> {
+        let mut input = Vec::new();
+        for typed in entry.input.iter().flatten() {
+            let InputText { at, after, .. } = typed.get_ref();
+            let when = match (at, after) {
+                (Some(Count(at)), None) => {
+                    When::At(parse_number("at", at).map_err(|error| self.at(&typed.span(), error))?)
+                }
+                (None, Some(prompt)) if !prompt.is_empty() => When::After(prompt.clone()),
+                _ => return Err(self.at(&typed.span(), "input: either `at` or `after` says when it is typed")),
+            };
+            let bytes = self.typed(directory, typed, files)?;
+            input.push(Input { when, bytes });
+        }
+        Ok(input)
+    }
+
+    /// Rules about functions that allocate and free memory.
+    fn heap_rules(&self, entry: &Entry) -> Result<Vec<Rule>, InputError> {
+        let mut rules = Vec::new();
+        for (kind, texts) in [(Kind::Alloc, &entry.heap_alloc), (Kind::Free, &entry.heap_free)] {
+            for text in texts {
+                let rule = Rule::parse(kind, text.get_ref()).map_err(|error| self.at(&text.span(), error))?;
+                rules.push(rule);
+            }
+        }
+        Ok(rules)
     }
 
     /// Text to be typed: given here, or the bytes of a file, which is added to `files`.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -126,205 +127,37 @@ impl Records {
 
     /// Reads the files in `directory`, after QEMU has ended.
     pub fn read(directory: &Path) -> Result<Records> {
-        let failed = |path: &Path| format!("cannot read the plugin's records in {}", path.display());
-        let file = |name: &str| {
-            let path = directory.join(name);
-            fs::read(&path).with_context(|| failed(&path))
-        };
-        let control = Control::read(&file("control")?)?;
-        // The rest of these files is only reserved, a megabyte and more.
-        let stream = |stream: StreamFile| {
-            let path = directory.join(stream.name());
-            let bytes = control.get(stream.length());
-            let mut read = Vec::new();
-            let file = File::open(&path).and_then(|file| file.take(bytes).read_to_end(&mut read));
-            file.with_context(|| failed(&path))?;
-            ensure!(read.len() as u64 == bytes, "the plugin's records are cut short");
-            Ok(read)
-        };
-        // One that was not asked for is not there.
-        let asked = |file: StreamFile| directory.join(file.name()).exists().then(|| stream(file)).transpose();
-        let definitions = stream(StreamFile::Definitions)?;
-        let samples = stream(StreamFile::Samples)?;
-        let heap = asked(StreamFile::Heap)?;
-        let timeline = asked(StreamFile::Timeline)?.map(|events| Timeline { events, ..Timeline::default() });
-        let mut sites = Vec::new();
-        let counts = file("counters")?;
+        let files = Files::open(directory)?;
+        let control = &files.control;
+        let definitions = files.stream(StreamFile::Definitions)?;
+        let samples = files.stream(StreamFile::Samples)?;
+        let heap = files.optional(StreamFile::Heap)?;
+        let timeline = files.optional(StreamFile::Timeline)?.map(|events| Timeline { events, ..Timeline::default() });
+        let counters = Counters::read(&files)?;
 
-        let vcpus = control.vcpus();
-        let counter =
-            |slot, vcpu| counters::get(&counts, slot, vcpu, vcpus).context("the plugin's counters are cut short");
-        let mut builders = vec![Builder::default(); vcpus as usize];
-        let (mut notes, mut stacks, mut tasks, mut tree) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut console_marks = Vec::new();
-        let mut spans = Vec::new();
-        let mut zones = zones::Builder::default();
-        let is_open = control.get(Word::WindowOpen) == 1;
-        // A sum that overflows exceeds the bounds as well, which are checked after reading.
-        let sum = |slot| -> Result<u64> {
-            (0..vcpus).try_fold(0_u64, |sum, vcpu| Ok(sum.saturating_add(counter(slot, vcpu)?)))
-        };
-        let counts_open = fs::read(directory.join(wire::COUNTERS_OPEN)).unwrap_or_default();
-        let mut before_window = BTreeMap::new();
-        let counts_half = fs::read(directory.join(wire::COUNTERS_HALF)).unwrap_or_default();
-        // None: the counter was defined later.
-        let half = |slot, vcpu| counters::get(&counts_half, slot, vcpu, vcpus).unwrap_or(0);
-        let mut half_builders = vec![Builder::default(); if counts_half.is_empty() { 0 } else { vcpus as usize }];
-        let mut polls = Vec::new();
-        let is_cut = control.get(Word::SliceBytes) > 0 || control.get(Word::Phase) != 0;
-        let mut growing = BTreeMap::new();
+        let mut defined = Defined::new(control, &counters);
         for definition in definition::Decoder::new(&definitions) {
-            let definition = definition?;
-            if let Some((slot, counts)) = Growing::of(&definition).filter(|_| is_cut) {
-                growing.insert(slot, counts);
-            }
-            match definition {
-                Definition::Segment { slot, pc, sizes, transfer } => {
-                    for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
-                        builder.segment(pc, &sizes, transfer, counter(slot, vcpu)?);
-                    }
-                    for (vcpu, builder) in (0..vcpus).zip(&mut half_builders) {
-                        builder.segment(pc, &sizes, transfer, half(slot, vcpu));
-                    }
-                    // None: the counter was defined later.
-                    let before = (0..vcpus).filter_map(|vcpu| counters::get(&counts_open, slot, vcpu, vcpus));
-                    let before = before.fold(0, u64::saturating_add);
-                    let mut pc = pc;
-                    for &size in sizes.iter().filter(|_| before > 0) {
-                        let sum: &mut u64 = before_window.entry(pc).or_default();
-                        *sum = sum.saturating_add(before);
-                        pc = pc.wrapping_add(size.into());
-                    }
-                }
-                Definition::Arc { slot, site, target, return_addr, kind } => {
-                    for (vcpu, builder) in (0..vcpus).zip(&mut builders) {
-                        builder.arc(site, target, return_addr, kind, counter(slot, vcpu)?);
-                    }
-                    for (vcpu, builder) in (0..vcpus).zip(&mut half_builders) {
-                        builder.arc(site, target, return_addr, kind, half(slot, vcpu));
-                    }
-                }
-                Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
-                Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll } => {
-                    let known = |address: u64| (address != 0).then_some(address);
-                    let highest = |counter_of: TaskCounter| -> Result<Option<u64>> {
-                        let values = (0..vcpus).map(|vcpu| counter(slot + counter_of as u32, vcpu));
-                        Ok(values.collect::<Result<Vec<_>>>()?.into_iter().max().filter(|&value| value != 0))
-                    };
-                    tasks.push(Task {
-                        name,
-                        tcb,
-                        stack_start: known(stack_start),
-                        stack_end: known(stack_end),
-                        is_idle,
-                        poll: known(poll),
-                        insns: sum(slot + TaskCounter::Insns as u32)?,
-                        switches: sum(slot + TaskCounter::Switches as u32)?,
-                        deepest_sp: highest(TaskCounter::DeepestSp)?.map(u64::wrapping_neg),
-                        painted_bytes: highest(TaskCounter::Painted)?.map(|bytes| bytes - 1),
-                    });
-                }
-                Definition::Idle { task } => {
-                    if let Some(task) = (task as usize).checked_sub(1).and_then(|index| tasks.get_mut(index)) {
-                        task.is_idle = true;
-                    }
-                }
-                Definition::Node { slot, parent, kind, via } => tree.push(Node {
-                    parent,
-                    kind,
-                    via: Some(via).filter(|&via| via != 0),
-                    insns: sum(slot + NodeCounter::Insns as u32)?,
-                    calls: sum(slot + NodeCounter::Calls as u32)?,
-                }),
-                Definition::Poll { pc, address, value, since_insns, times } => {
-                    polls.push(Poll { pc, address, value, since_insns, times });
-                }
-                Definition::Mark { at_insns, bytes } => console_marks.push((at_insns, bytes)),
-                Definition::Span { slot, kind } => {
-                    let mut span = Span::none(kind);
-                    for vcpu in (0..vcpus).filter(|_| is_open) {
-                        let counter = |of: SpanCounter| counter(slot + of as u32, vcpu);
-                        span.add(Span {
-                            kind,
-                            count: counter(SpanCounter::Count)?,
-                            min_insns: !counter(SpanCounter::MinComplement)?,
-                            max_insns: counter(SpanCounter::Max)?,
-                            sum_insns: counter(SpanCounter::Sum)?,
-                            longest_at: counter(SpanCounter::LongestAt)?,
-                            longest_since_insns: counter(SpanCounter::LongestSince)?,
-                        });
-                    }
-                    // A requested span that never occurred is listed; other empty ones were only defined before the
-                    // window.
-                    if span.count > 0 || matches!(kind, SpanKind::Between { .. }) {
-                        spans.push(span);
-                    }
-                }
-                Definition::Site { entry, stack, task } => sites.push(Site { entry, stack, task }),
-                Definition::Row { slot, row } if is_open => zones.row((slot, row), vcpus, counter)?,
-                Definition::Row { .. } => {}
-                Definition::ZonePath { parent, name, pc } => zones.path(ZonePath { parent, name, pc }),
-                Definition::Note { kind, operation, pc, text } => {
-                    let unread = kind == NoteKind::Unread;
-                    notes.push(Note { unread, denied: unread || kind == NoteKind::Denied, operation, pc, text });
-                }
-            }
+            defined.take(definition?)?;
         }
-        let finished = (0..vcpus).zip(builders).map(|(vcpu, builder)| {
-            let clock = counters::insns(counter(counters::CLOCK, vcpu)?, counter(counters::ORIGIN, vcpu)?);
-            Ok(builder.finish(clock))
-        });
-        let half = (0..).zip(half_builders).map(|(vcpu, builder)| {
-            builder.finish(counters::insns(half(counters::CLOCK, vcpu), half(counters::ORIGIN, vcpu)))
-        });
-        let half: Vec<VcpuCounts> = half.collect();
-        let mut vcpus = finished.collect::<Result<Vec<_>>>()?;
-        // The last task has not been switched out.
-        let last = |slot, vcpu| -> Result<Option<usize>> { Ok((counter(slot, vcpu)? as usize).checked_sub(1)) };
-        for (vcpu, counts) in (0..).zip(&vcpus) {
-            if let Some(task) = last(counters::TASK, vcpu)?.and_then(|index| tasks.get_mut(index)) {
-                let since = counter(counters::TASK_SINCE, vcpu)?;
-                task.insns = task.insns.saturating_add(counts.clock_insns.saturating_sub(since));
-            }
-        }
-        // The tree is only kept for a single vCPU.
-        let attributed = tree.iter().map(|node: &Node| node.insns).fold(0, u64::saturating_add);
-        if let (Some(node), [counts]) = (last(counters::NODE, 0)?.and_then(|index| tree.get_mut(index)), &vcpus[..]) {
-            node.insns = node.insns.saturating_add(counts.clock_insns.saturating_sub(attributed));
-        }
-        // A sleep at the end of the run has not ended.
-        let (mut sleeps, mut slept_insns) = (sum(counters::SLEEPS)?, sum(counters::SLEPT)?);
-        for (vcpu, counts) in (0..).zip(&vcpus) {
-            let idles =
-                last(counters::TASK, vcpu)?.and_then(|index| tasks.get(index)).is_some_and(|task| task.is_idle);
-            if counter(counters::ASLEEP, vcpu)? != 0 && !idles {
-                let since = counter(counters::ASLEEP_SINCE, vcpu)?;
-                slept_insns = slept_insns.saturating_add(counts.clock_insns.saturating_sub(since));
-            }
-        }
+        let mut vcpus = defined.finish_vcpus()?;
+        let half = defined.finish_half();
+        defined.finish_tasks(&vcpus)?;
+        defined.finish_tree(&vcpus)?;
+        let (mut sleeps, mut slept_insns) = defined.sleeps(&vcpus)?;
         let mut before_window_insns = control.get(Word::BeforeWindowInsns);
-        if control.get(Word::WindowOpen) == 0 {
+        if !defined.is_open {
             // Everything so far was before the window; the counters are only cleared when it opens.
             before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).fold(0, u64::saturating_add);
             vcpus.fill(VcpuCounts::default());
             (sleeps, slept_insns) = (0, 0);
         }
-        spans.sort_by_key(|span| span.kind);
         let samples = sample::Decoder::new(&samples).collect::<Result<Vec<_>, _>>()?;
-        let parts = if is_cut && is_open {
-            let slices = match control.get(Word::SliceBytes) {
-                0 => Vec::new(),
-                _ => stream(StreamFile::Slices)?,
-            };
-            let rest = |vcpu: usize| {
-                let count = |&slot: &u32| Ok((slot, counter(slot, vcpu as u32)? as i64));
-                growing.keys().map(count).collect::<Result<_>>()
-            };
-            let understand = |grown: &Vec<BTreeMap<u32, i64>>| understand(&growing, grown);
-            parts::read(&slices, &control, (&vcpus, &samples), rest, understand)?
-        } else {
-            Parts::default()
-        };
+        let parts = defined.parts(&files, &vcpus, &samples)?;
+
+        let Defined {
+            stacks, tasks, tree, sites, mut spans, zones, before_window, console_marks, polls, notes, ..
+        } = defined;
+        spans.sort_by_key(|span| span.kind);
         bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
         let heap = heap.map(|events| Heap { sites, events, ..Heap::default() });
         if let Some(heap) = &heap {
@@ -333,7 +166,7 @@ impl Records {
         let zones = zones.finish();
         bounds::check_zones(&zones).context("cannot use the plugin's records")?;
         Ok(Records {
-            control,
+            control: files.control,
             vcpus,
             before_window_insns,
             before_window,
@@ -353,6 +186,319 @@ impl Records {
             sleeps,
             slept_insns,
         })
+    }
+}
+
+/// Files of the records.
+struct Files<'a> {
+    directory: &'a Path,
+    control: Control,
+}
+
+impl<'a> Files<'a> {
+    /// The files in `directory`, with `control` read.
+    fn open(directory: &'a Path) -> Result<Files<'a>> {
+        let path = directory.join("control");
+        let control = fs::read(&path).with_context(|| unreadable(&path))?;
+        Ok(Files { directory, control: Control::read(&control)? })
+    }
+
+    /// Recorded bytes of a stream. The rest of its file is only reserved, a megabyte and more.
+    fn stream(&self, stream: StreamFile) -> Result<Vec<u8>> {
+        let path = self.directory.join(stream.name());
+        let bytes = self.control.get(stream.length());
+        let mut read = Vec::new();
+        let file = File::open(&path).and_then(|file| file.take(bytes).read_to_end(&mut read));
+        file.with_context(|| unreadable(&path))?;
+        ensure!(read.len() as u64 == bytes, "the plugin's records are cut short");
+        Ok(read)
+    }
+
+    /// Recorded bytes of a stream; None: the run was not asked for it.
+    fn optional(&self, stream: StreamFile) -> Result<Option<Vec<u8>>> {
+        self.directory.join(stream.name()).exists().then(|| self.stream(stream)).transpose()
+    }
+}
+
+/// Message about a file of the records.
+fn unreadable(path: &Path) -> String {
+    format!("cannot read the plugin's records in {}", path.display())
+}
+
+/// The counters, at three moments of the run.
+struct Counters {
+    vcpus: u32,
+    /// At the end of the run.
+    end: Vec<u8>,
+    /// When the window opened; empty if they were not kept.
+    open: Vec<u8>,
+    /// In the middle of the window; empty if its length was not known.
+    half: Vec<u8>,
+}
+
+impl Counters {
+    fn read(files: &Files<'_>) -> Result<Counters> {
+        let path = files.directory.join("counters");
+        Ok(Counters {
+            vcpus: files.control.vcpus(),
+            end: fs::read(&path).with_context(|| unreadable(&path))?,
+            open: fs::read(files.directory.join(wire::COUNTERS_OPEN)).unwrap_or_default(),
+            half: fs::read(files.directory.join(wire::COUNTERS_HALF)).unwrap_or_default(),
+        })
+    }
+
+    /// Value at the end of the run.
+    fn end(&self, slot: u32, vcpu: u32) -> Result<u64> {
+        counters::get(&self.end, slot, vcpu, self.vcpus).context("the plugin's counters are cut short")
+    }
+
+    /// Sum over the vCPUs. One that overflows exceeds the bounds as well, which are checked after reading.
+    fn sum(&self, slot: u32) -> Result<u64> {
+        (0..self.vcpus).try_fold(0_u64, |sum, vcpu| Ok(sum.saturating_add(self.end(slot, vcpu)?)))
+    }
+
+    /// Highest value of the vCPUs, if it is not 0.
+    fn highest(&self, slot: u32) -> Result<Option<u64>> {
+        let values = (0..self.vcpus).map(|vcpu| self.end(slot, vcpu));
+        Ok(values.collect::<Result<Vec<_>>>()?.into_iter().max().filter(|&value| value != 0))
+    }
+
+    /// Index at the end of the run, of which the counter holds the successor; None: the counter is 0.
+    fn index(&self, slot: u32, vcpu: u32) -> Result<Option<usize>> {
+        Ok((self.end(slot, vcpu)? as usize).checked_sub(1))
+    }
+
+    /// Sum over the vCPUs when the window opened. A counter that was defined later counts as 0.
+    fn sum_at_open(&self, slot: u32) -> u64 {
+        let counts = (0..self.vcpus).filter_map(|vcpu| counters::get(&self.open, slot, vcpu, self.vcpus));
+        counts.fold(0, u64::saturating_add)
+    }
+
+    /// Value in the middle of the window. A counter that was defined later counts as 0.
+    fn half(&self, slot: u32, vcpu: u32) -> u64 {
+        counters::get(&self.half, slot, vcpu, self.vcpus).unwrap_or(0)
+    }
+}
+
+/// Definitions read so far, with the values of their counters.
+struct Defined<'a> {
+    counters: &'a Counters,
+    /// Whether the window has opened.
+    is_open: bool,
+    /// Whether the run is cut into phases or slices.
+    is_cut: bool,
+    builders: Vec<Builder>,
+    half_builders: Vec<Builder>,
+    before_window: BTreeMap<u64, u64>,
+    stacks: Vec<StackFrame>,
+    tasks: Vec<Task>,
+    tree: Vec<Node>,
+    sites: Vec<Site>,
+    spans: Vec<Span>,
+    zones: zones::Builder,
+    console_marks: Vec<(u64, u64)>,
+    polls: Vec<Poll>,
+    notes: Vec<Note>,
+    /// Subjects of the counters that slices and phases count, by slot.
+    growing: BTreeMap<u32, Growing>,
+}
+
+impl<'a> Defined<'a> {
+    fn new(control: &Control, counters: &'a Counters) -> Defined<'a> {
+        let vcpus = counters.vcpus as usize;
+        Defined {
+            counters,
+            is_open: control.get(Word::WindowOpen) == 1,
+            is_cut: control.get(Word::SliceBytes) > 0 || control.get(Word::Phase) != 0,
+            builders: vec![Builder::default(); vcpus],
+            half_builders: vec![Builder::default(); if counters.half.is_empty() { 0 } else { vcpus }],
+            before_window: BTreeMap::new(),
+            stacks: Vec::new(),
+            tasks: Vec::new(),
+            tree: Vec::new(),
+            sites: Vec::new(),
+            spans: Vec::new(),
+            zones: zones::Builder::default(),
+            console_marks: Vec::new(),
+            polls: Vec::new(),
+            notes: Vec::new(),
+            growing: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next definition.
+    fn take(&mut self, definition: Definition) -> Result<()> {
+        if let Some((slot, subject)) = Growing::of(&definition).filter(|_| self.is_cut) {
+            self.growing.insert(slot, subject);
+        }
+        let counters = self.counters;
+        match definition {
+            Definition::Segment { slot, pc, sizes, transfer } => {
+                self.count(slot, |builder, count| builder.segment(pc, &sizes, transfer, count))?;
+                self.count_before_window(slot, pc, &sizes);
+            }
+            Definition::Arc { slot, site, target, return_addr, kind } => {
+                self.count(slot, |builder, count| builder.arc(site, target, return_addr, kind, count))?;
+            }
+            Definition::Frame { parent, kind } => self.stacks.push(StackFrame { parent, kind }),
+            Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll } => {
+                let known = |address: u64| (address != 0).then_some(address);
+                self.tasks.push(Task {
+                    name,
+                    tcb,
+                    stack_start: known(stack_start),
+                    stack_end: known(stack_end),
+                    is_idle,
+                    poll: known(poll),
+                    insns: counters.sum(slot + TaskCounter::Insns as u32)?,
+                    switches: counters.sum(slot + TaskCounter::Switches as u32)?,
+                    deepest_sp: counters.highest(slot + TaskCounter::DeepestSp as u32)?.map(u64::wrapping_neg),
+                    painted_bytes: counters.highest(slot + TaskCounter::Painted as u32)?.map(|bytes| bytes - 1),
+                });
+            }
+            Definition::Idle { task } => {
+                if let Some(task) = (task as usize).checked_sub(1).and_then(|index| self.tasks.get_mut(index)) {
+                    task.is_idle = true;
+                }
+            }
+            Definition::Node { slot, parent, kind, via } => self.tree.push(Node {
+                parent,
+                kind,
+                via: Some(via).filter(|&via| via != 0),
+                insns: counters.sum(slot + NodeCounter::Insns as u32)?,
+                calls: counters.sum(slot + NodeCounter::Calls as u32)?,
+            }),
+            Definition::Poll { pc, address, value, since_insns, times } => {
+                self.polls.push(Poll { pc, address, value, since_insns, times });
+            }
+            Definition::Mark { at_insns, bytes } => self.console_marks.push((at_insns, bytes)),
+            Definition::Span { slot, kind } => self.span(slot, kind)?,
+            Definition::Site { entry, stack, task } => self.sites.push(Site { entry, stack, task }),
+            Definition::Row { slot, row } if self.is_open => {
+                self.zones.row((slot, row), counters.vcpus, |slot, vcpu| counters.end(slot, vcpu))?;
+            }
+            Definition::Row { .. } => {}
+            Definition::ZonePath { parent, name, pc } => self.zones.path(ZonePath { parent, name, pc }),
+            Definition::Note { kind, operation, pc, text } => {
+                let unread = kind == NoteKind::Unread;
+                self.notes.push(Note { unread, denied: unread || kind == NoteKind::Denied, operation, pc, text });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a counter, at the end of the run and in the middle of the window.
+    fn count(&mut self, slot: u32, add: impl Fn(&mut Builder, u64)) -> Result<()> {
+        for (vcpu, builder) in (0..).zip(&mut self.builders) {
+            add(builder, self.counters.end(slot, vcpu)?);
+        }
+        for (vcpu, builder) in (0..).zip(&mut self.half_builders) {
+            add(builder, self.counters.half(slot, vcpu));
+        }
+        Ok(())
+    }
+
+    /// Adds a segment's executions before the window.
+    fn count_before_window(&mut self, slot: u32, start: u64, sizes: &[u8]) {
+        let before = self.counters.sum_at_open(slot);
+        let mut pc = start;
+        for &size in sizes.iter().filter(|_| before > 0) {
+            add(self.before_window.entry(pc).or_default(), before);
+            pc = pc.wrapping_add(size.into());
+        }
+    }
+
+    /// Adds a span. A requested one that never occurred is listed; other empty ones were only defined before the
+    /// window.
+    fn span(&mut self, slot: u32, kind: SpanKind) -> Result<()> {
+        let mut span = Span::none(kind);
+        for vcpu in (0..self.counters.vcpus).filter(|_| self.is_open) {
+            let counter = |of: SpanCounter| self.counters.end(slot + of as u32, vcpu);
+            span.add(Span {
+                kind,
+                count: counter(SpanCounter::Count)?,
+                min_insns: !counter(SpanCounter::MinComplement)?,
+                max_insns: counter(SpanCounter::Max)?,
+                sum_insns: counter(SpanCounter::Sum)?,
+                longest_at: counter(SpanCounter::LongestAt)?,
+                longest_since_insns: counter(SpanCounter::LongestSince)?,
+            });
+        }
+        if span.count > 0 || matches!(kind, SpanKind::Between { .. }) {
+            self.spans.push(span);
+        }
+        Ok(())
+    }
+
+    /// Counts by vCPU at the end of the run.
+    fn finish_vcpus(&mut self) -> Result<Vec<VcpuCounts>> {
+        let end = |slot, vcpu| self.counters.end(slot, vcpu);
+        let finished = (0..).zip(mem::take(&mut self.builders)).map(|(vcpu, builder)| {
+            Ok(builder.finish(counters::insns(end(counters::CLOCK, vcpu)?, end(counters::ORIGIN, vcpu)?)))
+        });
+        finished.collect()
+    }
+
+    /// Counts by vCPU in the middle of the window.
+    fn finish_half(&mut self) -> Vec<VcpuCounts> {
+        let half = |slot, vcpu| self.counters.half(slot, vcpu);
+        let finished = (0..).zip(mem::take(&mut self.half_builders)).map(|(vcpu, builder)| {
+            builder.finish(counters::insns(half(counters::CLOCK, vcpu), half(counters::ORIGIN, vcpu)))
+        });
+        finished.collect()
+    }
+
+    /// Adds the instructions of each vCPU's last task, which has not been switched out.
+    fn finish_tasks(&mut self, vcpus: &[VcpuCounts]) -> Result<()> {
+        for (vcpu, counts) in (0..).zip(vcpus) {
+            let last = self.counters.index(counters::TASK, vcpu)?;
+            if let Some(task) = last.and_then(|index| self.tasks.get_mut(index)) {
+                let since = self.counters.end(counters::TASK_SINCE, vcpu)?;
+                add(&mut task.insns, counts.clock_insns.saturating_sub(since));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the instructions of the call tree's last node. The tree is only kept for a single vCPU.
+    fn finish_tree(&mut self, vcpus: &[VcpuCounts]) -> Result<()> {
+        let attributed = self.tree.iter().map(|node| node.insns).fold(0, u64::saturating_add);
+        let last = self.counters.index(counters::NODE, 0)?;
+        if let (Some(node), [counts]) = (last.and_then(|index| self.tree.get_mut(index)), vcpus) {
+            add(&mut node.insns, counts.clock_insns.saturating_sub(attributed));
+        }
+        Ok(())
+    }
+
+    /// Number of sleeps, and their instructions. A sleep at the end of the run has not ended.
+    fn sleeps(&self, vcpus: &[VcpuCounts]) -> Result<(u64, u64)> {
+        let (sleeps, mut slept_insns) = (self.counters.sum(counters::SLEEPS)?, self.counters.sum(counters::SLEPT)?);
+        for (vcpu, counts) in (0..).zip(vcpus) {
+            let task = self.counters.index(counters::TASK, vcpu)?.and_then(|index| self.tasks.get(index));
+            let idles = task.is_some_and(|task| task.is_idle);
+            if self.counters.end(counters::ASLEEP, vcpu)? != 0 && !idles {
+                let since = self.counters.end(counters::ASLEEP_SINCE, vcpu)?;
+                add(&mut slept_insns, counts.clock_insns.saturating_sub(since));
+            }
+        }
+        Ok((sleeps, slept_insns))
+    }
+
+    /// Phases and slices of a run that is cut.
+    fn parts(&self, files: &Files<'_>, vcpus: &[VcpuCounts], samples: &[Sample]) -> Result<Parts> {
+        if !self.is_cut || !self.is_open {
+            return Ok(Parts::default());
+        }
+        let slices = match files.control.get(Word::SliceBytes) {
+            0 => Vec::new(),
+            _ => files.stream(StreamFile::Slices)?,
+        };
+        let rest = |vcpu: usize| {
+            let count = |&slot: &u32| Ok((slot, self.counters.end(slot, vcpu as u32)? as i64));
+            self.growing.keys().map(count).collect::<Result<_>>()
+        };
+        let understand = |grown: &Vec<BTreeMap<u32, i64>>| understand(&self.growing, grown);
+        parts::read(&slices, &files.control, (vcpus, samples), rest, understand)
     }
 }
 
@@ -462,7 +608,7 @@ impl Builder {
     }
 
     fn finish(mut self, clock_insns: u64) -> VcpuCounts {
-        for ((site, next, target), count) in std::mem::take(&mut self.branches) {
+        for ((site, next, target), count) in mem::take(&mut self.branches) {
             // A branch that is not taken falls through; see `TransferKind::Branch`.
             let after = self.insns.range((next, 0)..=(next, u8::MAX)).map(|(_, &count)| count);
             let fell_through = after.fold(0, u64::saturating_add);

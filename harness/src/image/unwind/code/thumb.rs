@@ -143,6 +143,7 @@ fn multiple(base: usize, mask: u32, is_up: bool, is_load: bool, writes_back: boo
 }
 
 /// Applies a 32-bit instruction: A5.3, "32-bit Thumb instruction encoding".
+#[expect(clippy::too_many_lines, reason = "a decoding table, with a row for each group of the manual's encodings")]
 fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mut State) {
     let rn = bits(low, 3, 0) as usize;
     let (rt, rd) = (bits(high, 15, 12) as usize, bits(high, 11, 8) as usize);
