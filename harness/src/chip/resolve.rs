@@ -13,6 +13,7 @@ use super::file::{
     MemoryKind, MemoryTable, PeripheralTable, PulseTable, RegisterTable, Text, UndescribedTable,
 };
 use super::{CHIPS, Chip, KINDS, Rule};
+use crate::chip::base::BASES;
 use crate::error::InputError;
 use crate::text::number::Hex;
 
@@ -109,18 +110,28 @@ impl<'a> Resolver<'a> {
         said.filter_map(|(file, source)| Some((what(file.chip.as_ref()?)?, source))).next()
     }
 
+    /// Error for a key of `[chip]` that no file has.
+    fn lacks(&self, key: &str) -> InputError {
+        self.own().error(0, format_args!("[chip] lacks `{key}`"))
+    }
+
+    /// Name of the processor, one that QEMU has a machine for.
+    fn cpu(&self) -> Result<String, InputError> {
+        let (cpu, source) = self.said(|chip| chip.cpu.as_ref()).ok_or_else(|| self.lacks("cpu"))?;
+        if BASES.iter().all(|(core, _)| core != cpu.get_ref()) {
+            let known: Vec<&str> = BASES.iter().map(|(core, _)| *core).collect();
+            let reason = format!("no processor {} that QEMU has a machine for: {}", cpu.get_ref(), known.join(", "));
+            return Err(source.at(cpu, reason));
+        }
+        Ok(cpu.get_ref().clone())
+    }
+
     fn resolve(self, name: &str) -> Result<Chip, InputError> {
         if self.files[0].chip.is_none() {
             return Err(self.own().error(0, "no [chip] table, which names the processor"));
         }
-        let need = |what: &str| self.own().error(0, format_args!("[chip] lacks `{what}`"));
-        let (cpu, cpu_source) = self.said(|chip| chip.cpu.as_ref()).ok_or_else(|| need("cpu"))?;
-        if crate::chip::base::BASES.iter().all(|(core, _)| core != cpu.get_ref()) {
-            let known: Vec<&str> = crate::chip::base::BASES.iter().map(|(core, _)| *core).collect();
-            let reason = format!("no processor {} that QEMU has a machine for: {}", cpu.get_ref(), known.join(", "));
-            return Err(cpu_source.at(cpu, reason));
-        }
-        let (&hz, _) = self.said(|chip| chip.hz.as_ref()).ok_or_else(|| need("hz"))?;
+        let cpu = self.cpu()?;
+        let (&hz, _) = self.said(|chip| chip.hz.as_ref()).ok_or_else(|| self.lacks("hz"))?;
         let memory = self.memory()?;
         let mut drafts = self.drafts()?;
         self.check_overlap(&memory, &mut drafts)?;
@@ -158,7 +169,7 @@ impl<'a> Resolver<'a> {
             blocks.push(block);
         }
         registers.sort();
-        let wire = wire::chip::Chip {
+        let mut wire = wire::chip::Chip {
             name: name.to_owned(),
             memory,
             blocks,
@@ -171,12 +182,11 @@ impl<'a> Resolver<'a> {
             seed: 1,
             ..wire::chip::Chip::default()
         };
-        let mut wire = wire;
         let rules = self.rules(&mut wire, &registers)?;
         wire.check().map_err(|what| self.own().error(0, format_args!("cannot be meant: {what}")))?;
         Ok(Chip {
             name: name.to_owned(),
-            cpu: cpu.get_ref().clone(),
+            cpu,
             sha256: Chip::hash(&wire),
             hz,
             vectors: self.said(|chip| chip.vectors.as_ref()).map_or(0, |(&vectors, _)| vectors),

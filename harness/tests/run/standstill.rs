@@ -195,17 +195,27 @@ fn firmware_that_only_waits_or_has_given_up_says_so_first_and_is_no_success_unde
                 "waits-in-main" => ("main", &[" poll", ": it was 0x", "in main ("]),
                 "gives-up" => (
                     "error_handler",
-                    &["an endless loop at 0x", "was called at 0x", "in clock_config (", "--stub clock_config makes it return"],
+                    &[
+                        "an endless loop at 0x",
+                        "was called at 0x",
+                        "in clock_config (",
+                        "--stub clock_config makes it return",
+                    ],
                 ),
                 "gives-up-in-main" => {
                     ("error_handler", &["an endless loop at 0x", "which was called at 0x", "in main ("])
                 }
                 "waits-by-a-function-that-reads" => {
-                    ("clock_config", &[": it was 0x", "in status (", "--stub status has"])
+                    ("clock_config", &[": it was 0x", "in status (", "--stub status makes it return"])
                 }
                 _ => (
                     "clock_config",
-                    &[": it was 0x", "in clock_config (", "--stub clock_config makes it return", "--stub clock_config=VALUE"],
+                    &[
+                        ": it was 0x",
+                        "in clock_config (",
+                        "--stub clock_config makes it return",
+                        "--stub clock_config=VALUE",
+                    ],
                 ),
             };
             assert_eq!(function(&profile, found.pc), place, "{what}");
