@@ -139,14 +139,8 @@ impl Crew<'_> {
 
     /// Reason why no further case of an untrusted suite is run; None: it is within its bounds.
     fn is_over(&self) -> Option<&'static str> {
-        if !self.is_untrusted {
-            return None;
-        }
-        if self.started.elapsed() > stranger::MAX_SUITE_TIME {
-            return Some("it was not run: the suite has taken the hour that --untrusted gives it");
-        }
-        let is_full = self.kept_bytes.load(Ordering::Relaxed) > stranger::MAX_KEPT_BYTES;
-        is_full.then_some("it was not run: the profiles are larger than --untrusted lets them be together")
+        let kept_bytes = self.kept_bytes.load(Ordering::Relaxed);
+        self.is_untrusted.then(|| stranger::overrun(self.started.elapsed(), kept_bytes)).flatten()
     }
 
     /// Adds the bytes of a result's profile to the total.

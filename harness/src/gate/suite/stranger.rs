@@ -188,6 +188,16 @@ pub fn confine(options: &mut Options) -> Result<(), InputError> {
     Ok(())
 }
 
+/// Reason why no further case of an untrusted suite is run, by its time so far and the size of its profiles; None: it
+/// is within its bounds.
+pub fn overrun(elapsed: Duration, kept_bytes: u64) -> Option<&'static str> {
+    if elapsed > MAX_SUITE_TIME {
+        return Some("it was not run: the suite has taken the hour that --untrusted gives it");
+    }
+    (kept_bytes > MAX_KEPT_BYTES)
+        .then_some("it was not run: the profiles are larger than --untrusted lets them be together")
+}
+
 fn key(name: &str, why: &dyn fmt::Display) -> InputError {
     InputError::new(format!("{name}: {why} (--untrusted)"))
 }
@@ -197,6 +207,14 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_strangers_suite_has_an_hour_and_four_gigabytes() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(overrun(hour, 4_000_000_000), None);
+        assert!(overrun(hour + Duration::from_millis(1), 0).unwrap().contains("hour"));
+        assert!(overrun(Duration::ZERO, 4_000_000_001).unwrap().contains("larger"));
+    }
 
     #[test]
     fn a_strangers_files_are_those_of_its_folder() {
