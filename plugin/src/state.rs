@@ -163,13 +163,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
     }
     let timeline = measure.and_then(|measure| measure.timeline.as_ref());
-    let mut streams = vec![StreamFile::Definitions, StreamFile::Samples];
-    streams.extend(measure.filter(|measure| !measure.heap.is_empty()).map(|_| StreamFile::Heap));
-    streams.extend(timeline.map(|_| StreamFile::Timeline));
-    let mut ledger = Ledger::new(Records::create(directory, vcpus, &streams)?);
-    if timeline.is_some_and(|wanted| !wanted.functions.is_empty()) {
-        ledger.keep_calls();
-    }
+    let mut ledger = open_ledger(&request, directory, vcpus)?;
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
@@ -232,8 +226,22 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     STATE.set(Mutex::new(state)).map_err(|_| io::Error::other("installed twice").into())
 }
 
-/// Makes the machine the chip that the request has, where it has one. Some: what notes the accesses that the chip's file
-/// does not model.
+/// Creates the records that a request asks for, and the ledger that is kept in them.
+fn open_ledger(request: &Request, directory: &str, vcpus: u32) -> io::Result<Ledger> {
+    let measure = request.measure();
+    let timeline = measure.and_then(|measure| measure.timeline.as_ref());
+    let mut streams = vec![StreamFile::Definitions, StreamFile::Samples];
+    streams.extend(measure.filter(|measure| !measure.heap.is_empty()).map(|_| StreamFile::Heap));
+    streams.extend(timeline.map(|_| StreamFile::Timeline));
+    let mut ledger = Ledger::new(Records::create(directory, vcpus, &streams)?);
+    if timeline.is_some_and(|wanted| !wanted.functions.is_empty()) {
+        ledger.keep_calls();
+    }
+    Ok(ledger)
+}
+
+/// Completes the machine to the requested chip, if there is one. Some: the table for accesses that the chip's file does
+/// not model.
 fn complete_chip(
     request: &Request,
     directory: &str,
