@@ -12,8 +12,7 @@ use crate::image::heap::rule::Kind;
 use crate::image::symbols::demangle;
 use crate::profile::heap::Heap;
 use crate::profile::{Arc, Function, Profile};
-use crate::text::symbol_name::file_name;
-use crate::text::symbol_name::original_name;
+use crate::text::symbol_name::{file_name, original_name};
 
 /// A called clone that is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -110,7 +110,7 @@ impl CallTree {
     /// stored, since there may be millions.
     ///
     /// # Errors
-    /// Those of `visit`.
+    /// Errors of `visit`.
     pub fn each<'t, E>(&'t self, mut visit: impl FnMut(&[&'t Member], &Path) -> Result<(), E>) -> Result<(), E> {
         let mut frames: Vec<&Member> = Vec::new();
         let mut depths: Vec<u32> = Vec::with_capacity(self.paths.len());

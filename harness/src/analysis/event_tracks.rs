@@ -373,7 +373,7 @@ type Key = (Kind, u32, Option<Context>, u32);
 /// timeline.
 ///
 /// # Errors
-/// Those of `take`.
+/// Errors of `take`.
 pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Result<(), E>) -> Result<bool, E> {
     let Some(recorded) = recorded(profile) else { return Ok(false) };
     let mut walk = Walk {

@@ -48,7 +48,7 @@ impl Inlined {
 /// Places for a user's words, as [`places`] finds them, or else a function that only exists inlined.
 ///
 /// # Errors
-/// Those of [`places`].
+/// Same as [`places`].
 pub fn places_or_inlined<'p>(
     profile: &'p Profile,
     wanted: &str,

@@ -97,7 +97,7 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
 /// Settles `--chip auto`: the one chip known by name that the image is for, or what is learned from it, once.
 ///
 /// # Errors
-/// As learning.
+/// Same as [`learn::learn`]; also when the file cannot be written.
 pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> {
     if options.chip.as_deref() != Some(AUTO) {
         return Ok(());

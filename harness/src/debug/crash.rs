@@ -10,8 +10,7 @@ use anyhow::Result;
 
 use crate::analysis::describe;
 use crate::analysis::stacks::Exceptions;
-use crate::debug::travel::{Hit, Travel};
-use crate::debug::travel::{go, little_endian, register};
+use crate::debug::travel::{Hit, Travel, go, little_endian, register};
 use crate::profile::Profile;
 use crate::run::records::fault::{describe_fault, riscv_fault};
 

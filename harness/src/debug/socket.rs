@@ -374,7 +374,7 @@ impl Listener {
     /// Waits for a debugger. None: the user has ended the server, or the GDB that was started here has ended.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn accept(&mut self) -> Result<Option<Greeted>> {
         loop {
             if let Some(client) = self.come()? {

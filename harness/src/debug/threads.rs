@@ -54,7 +54,7 @@ impl Threads {
     /// All current tasks: the running ones first, then in the order of the lists.
     ///
     /// # Errors
-    /// Those of the run.
+    /// Errors of the run.
     pub fn list(&self, travel: &mut dyn Travel) -> Result<Vec<Thread>> {
         let word = self.lists.pointer_bytes;
         let mut seen = BTreeSet::new();
@@ -139,7 +139,7 @@ impl Threads {
     /// Registers that the kernel has saved for a waiting task.
     ///
     /// # Errors
-    /// Those of the run.
+    /// Errors of the run.
     pub fn registers(&self, travel: &mut dyn Travel, tcb: u64) -> Result<Vec<(String, u64)>> {
         let Some(offset) = self.kernel.saved_sp else { return Ok(Vec::new()) };
         let Some(sp) = self.pointer(travel, tcb + offset)?.filter(|&sp| sp != 0) else { return Ok(Vec::new()) };

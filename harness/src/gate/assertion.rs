@@ -16,8 +16,7 @@ use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::near::nearest;
 use crate::text::number::{group, mean, parse_millionths, parse_number, percent};
-use crate::text::symbol_name::file_name;
-use crate::text::symbol_name::key_name;
+use crate::text::symbol_name::{file_name, key_name};
 
 /// One assertion, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

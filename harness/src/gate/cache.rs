@@ -12,8 +12,7 @@ use crate::gate::path_bytes;
 use crate::image::bounded_read;
 use crate::profile::files::CONSOLE;
 use crate::profile::{FILE_NAME, Profile};
-use crate::run::request::options::Options;
-use crate::run::request::options::Sandbox;
+use crate::run::request::options::{Options, Sandbox};
 use crate::run::store::staging::Making;
 
 /// A directory of finished runs, by the hash of their inputs.

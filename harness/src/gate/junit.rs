@@ -17,7 +17,7 @@ use crate::text::markup::line;
 /// Writes a result; `profiles` maps a case to its profile's path, relative to the project's root.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut impl Write) -> Result<()> {
     let mut suite = TestSuite::new(line(&result.suite));
     suite.add_property(Property::new("harness", &result.harness_version));

@@ -33,7 +33,7 @@ pub struct View<'a> {
 /// Writes one case.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn case(case: &CaseResult, view: View<'_>, out: &mut impl Write) -> io::Result<()> {
     let View { name_columns: width, directory, command, width_columns } = view;
     let word = if case.passed() { "PASS" } else { "FAIL" };
@@ -99,7 +99,7 @@ fn at(place: Option<&(String, u32)>) -> String {
 /// Writes the verdict; `code` is the command's exit code.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn verdict(result: &SuiteResult, code: ExitCode, out: &mut impl Write) -> io::Result<()> {
     let (passed, all) = (result.passed(), result.cases.len());
     let insns: u64 = result.cases.iter().filter_map(|case| Some(case.run.as_ref()?.insns)).sum();
@@ -129,7 +129,7 @@ pub fn verdict(result: &SuiteResult, code: ExitCode, out: &mut impl Write) -> io
 /// (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>).
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn annotations(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
     let mut write = |kind: &str, title: &str, place: Option<&(String, u32)>, message: &str| {
         let place = place.map(|(file, line)| format!("file={},line={line},", github::property(github::path(file))));

@@ -14,7 +14,7 @@ const ROWS: usize = 10;
 /// Writes a result; `profiles` maps a case to its profile's path, relative to the project's root.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut impl Write) -> io::Result<()> {
     let (passed, all) = (result.passed(), result.cases.len());
     let (sign, verdict) = match passed == all {

@@ -60,7 +60,7 @@ impl Reports {
     /// Writes the reports for profiles in other directories, by the cases' names.
     ///
     /// # Errors
-    /// As for [`Reports::finish`].
+    /// Same as [`Reports::finish`].
     pub fn finish_with_profiles<'a>(
         &'a self,
         result: &SuiteResult,
@@ -81,7 +81,7 @@ impl Reports {
     /// Writes the reports, and the JSON report instead of the verdict to standard output.
     ///
     /// # Errors
-    /// As for [`Reports::finish`].
+    /// Same as [`Reports::finish`].
     pub fn finish_with_json(&self, result: &SuiteResult) -> Result<ExitCode> {
         let code = self.write(result, &|_| &self.directory)?;
         Ok(print(result.to_json()?.as_bytes(), code))

@@ -37,8 +37,7 @@ use crate::measure::{Listener, measure};
 use crate::profile::files::{CONSOLE, FLAMEGRAPH};
 use crate::profile::{End, Profile};
 use crate::run::records::read::Progress;
-use crate::run::request::options::Options;
-use crate::run::request::options::Sandbox;
+use crate::run::request::options::{Options, Sandbox};
 use crate::run::store::deadline::{Deadline, GLANCE, GivenUp};
 use crate::run::store::directory::Output;
 

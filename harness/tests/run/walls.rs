@@ -1,7 +1,7 @@
 //! The kernel's sandbox holds where the plugin's check fails, ends QEMU with its parent, and is reported where it is
 //! missing.
 //!
-//! Where this machine's kernel lacks a feature, the test prints that it was not run.
+//! Tests print that they were not run if this machine's kernel lacks a feature.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -48,7 +48,7 @@ impl Monitor for Afresh<'_> {
 /// started from it.
 ///
 /// # Errors
-/// Those of the run, and a debugger that speaks another protocol.
+/// Errors of the run, and a debugger that speaks another protocol.
 pub fn serve(
     travel: &mut dyn Travel,
     isa: Isa,

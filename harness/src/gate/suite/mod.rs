@@ -108,7 +108,7 @@ impl Suite {
     /// Reads the file of an untrusted suite, which may name fewer files and options.
     ///
     /// # Errors
-    /// As for [`Suite::load`], and when it names more than it may.
+    /// Same as [`Suite::load`], and when the file names more than it may.
     pub fn load_untrusted(path: &Path) -> Result<Suite, InputError> {
         Suite::parse_untrusted(path, &read(path)?)
     }
@@ -116,7 +116,7 @@ impl Suite {
     /// Reads the text of an untrusted suite, as if it were in `path`.
     ///
     /// # Errors
-    /// As for [`Suite::load_untrusted`].
+    /// Same as [`Suite::load_untrusted`].
     pub fn parse_untrusted(path: &Path, text: &str) -> Result<Suite, InputError> {
         Suite::parse_within(path, text, Some(Folder::of(path)?))
     }
@@ -130,7 +130,7 @@ impl Suite {
     /// Reads a suite's text, as if it were in this file.
     ///
     /// # Errors
-    /// As for [`Suite::load`].
+    /// Same as [`Suite::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Suite, InputError> {
         Suite::parse_within(path, text, None)
     }

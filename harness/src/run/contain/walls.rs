@@ -12,8 +12,7 @@ use crate::error::EmulatorError;
 use crate::run::contain::grants::{Access, Limit, OWN_PROC, Walls};
 use crate::run::contain::launcher;
 use crate::run::qemu::bundle::Bundle;
-use crate::run::request::options::Options;
-use crate::run::request::options::Sandbox;
+use crate::run::request::options::{Options, Sandbox};
 use crate::run::store::workspace::Workspace;
 
 /// Largest file. Larger than any record of a run of reasonable length, and small enough for a disk: `--period 1`

@@ -210,7 +210,7 @@ const SLEEPS_ALIKE_FROM: (u32, u32) = (10, 0);
 /// Whether an emulator's sleeps are equally long in every run.
 ///
 /// # Errors
-/// As for [`version`].
+/// Same as [`version`].
 pub(crate) fn sleeps_alike(path: &Path) -> Result<bool, EmulatorError> {
     let version = version(path)?;
     let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());

@@ -221,7 +221,7 @@ pub fn hold(deadline: Arc<Deadline>, status: u8) {
 /// gone; the process is about to end for that reason.
 ///
 /// # Errors
-/// Those of the work.
+/// Errors of the work.
 pub fn settle<T, E>(deadline: &Deadline, result: Result<T, E>) -> Result<T, E> {
     while result.is_err() && deadline.check().is_err() {
         thread::park();

@@ -264,7 +264,7 @@ pub(in crate::run) fn is_full(error: &io::Error) -> bool {
 /// regular (a pipe, a device) is written directly.
 ///
 /// # Errors
-/// Those of `make`, or when it cannot be written.
+/// Errors of `make`; also when it cannot be written.
 pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let failed = |error: io::Error| {
         let next = host::remedy(&error).unwrap_or_else(|| {
