@@ -19,7 +19,7 @@ use crate::chip::learn::{self, Draft, Learned, LearnedPulse, Verdict, Wanted};
 use crate::error::{EmulatorError, InputError};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
-use crate::image::{self, Image, LoadOptions, bounded_read};
+use crate::image::{self, Image, bounded_read};
 use crate::machine;
 use crate::measure::Listener;
 use crate::profile::{End, Window};
@@ -132,7 +132,7 @@ struct Teacher<'a> {
 /// # Errors
 /// When the image cannot be read, is for no chip that can be learned, or QEMU cannot run it.
 pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
-    let image = open(options)?;
+    let image = Image::open(&options.firmware, &options.load())?;
     let about = |reason: String| InputError::about(&options.firmware, reason);
     let mut draft = Draft::of(&image).map_err(about)?;
     let choice = machine::choose_chip(&image, &draft.chip()?)?;
@@ -195,10 +195,9 @@ pub fn file_of(options: &Options) -> PathBuf {
 /// # Errors
 /// When the image cannot be read.
 pub fn known(options: &Options) -> Result<Option<&'static str>, InputError> {
-    let image = open(options)?;
+    let image = Image::open(&options.firmware, &options.load())?;
     let file = options.symbols.as_deref().unwrap_or(&options.firmware);
-    let bytes =
-        bounded_read::read(file).map_err(|error| InputError::about(file, format_args!("cannot be read: {error}")))?;
+    let bytes = bounded_read::read_named(file)?;
     let fit = machine::chips_for(&image);
     let mut named = fit.into_iter().filter(|name| learn::names(&bytes, name));
     Ok(match (named.next(), named.next()) {
@@ -207,21 +206,10 @@ pub fn known(options: &Options) -> Result<Option<&'static str>, InputError> {
     })
 }
 
-fn open(options: &Options) -> Result<Image, InputError> {
-    let load = LoadOptions {
-        load_addr: options.load_addr,
-        load_bias: options.load_bias,
-        vectors: options.vectors,
-        symbols: options.symbols.as_deref(),
-    };
-    Image::open(&options.firmware, &load)
-}
-
 /// The functions' names by their first addresses.
 fn functions(image: &Image) -> Result<BTreeMap<u64, String>, InputError> {
     let Some(path) = &image.symbols_from else { return Ok(BTreeMap::new()) };
-    let bytes =
-        bounded_read::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))?;
+    let bytes = bounded_read::read_named(path)?;
     let symbols = Symbols::new(Some(&bytes), 0, true);
     let mut functions: BTreeMap<u64, String> = BTreeMap::new();
     for (name, address) in symbols.entries() {

@@ -29,7 +29,7 @@ use crate::image::targets;
 use crate::image::trace_patterns;
 use crate::image::unwind;
 use crate::image::zone;
-use crate::image::{Arch, Image, LoadOptions};
+use crate::image::{Arch, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
 use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile};
@@ -154,13 +154,7 @@ fn plain_symbols<'a>(symbol_file: Option<&'a [u8]>, choice: &Choice) -> Symbols<
 /// # Errors
 /// When the image cannot be read, no machine fits, or a stub's function does not exist.
 pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loaded> {
-    let load = LoadOptions {
-        load_addr: options.load_addr,
-        load_bias: options.load_bias,
-        vectors: options.vectors,
-        symbols: options.symbols.as_deref(),
-    };
-    let mut image = Image::open(&options.firmware, &load)?;
+    let mut image = Image::open(&options.firmware, &options.load())?;
     let chip = options.chip.as_deref().map(chip::find).transpose()?;
     let choice = match &chip {
         Some(chip) => machine::choose_chip(&image, chip)?,
@@ -532,10 +526,7 @@ fn has_compressed(image: &Image) -> bool {
 
 /// Reads the ELF that names the image's addresses, if there is one.
 fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
-    let read = |path: &PathBuf| {
-        bounded_read::read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
-    };
-    image.symbols_from.as_ref().map(read).transpose()
+    image.symbols_from.as_deref().map(bounded_read::read_named).transpose()
 }
 
 /// Number of executed `wfi` instructions, and of sleeps at `wfe`.

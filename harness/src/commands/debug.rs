@@ -194,8 +194,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
             say("note: the profile's file of symbols is not here; name it with --symbols");
         }
     }
-    let bytes = bounded_read::read(&firmware)
-        .map_err(|error| InputError::about(&firmware, format_args!("cannot be read: {error}")))?;
+    let bytes = bounded_read::read_named(&firmware)?;
     let hash = image::sha256_hex(&bytes);
     if hash != profile.facts.image_sha256 {
         return Err(InputError::new(format!(

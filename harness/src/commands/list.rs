@@ -63,8 +63,7 @@ fn is_image(path: &Path) -> bool {
 fn functions(of: &Path, text: &mut Vec<u8>) -> Result<()> {
     if is_image(of) {
         let image = Image::open(of, &LoadOptions::default())?;
-        let bytes =
-            bounded_read::read(of).map_err(|error| InputError::about(of, format_args!("cannot be read: {error}")))?;
+        let bytes = bounded_read::read_named(of)?;
         let (names, warnings) = Symbols::new(Some(&bytes), 0, image.arch == Some(Arch::CortexM)).names(&[]);
         for line in warnings {
             let _ = writeln!(terminal::stderr(), "warning: {line}");

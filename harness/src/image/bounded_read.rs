@@ -9,6 +9,8 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
+use crate::error::InputError;
+
 /// Largest file that is read: larger than any firmware's memory.
 pub const MAX_BYTES: u64 = 1 << 30;
 
@@ -18,6 +20,14 @@ pub const MAX_BYTES: u64 = 1 << 30;
 /// When it cannot be read, is not a regular file, would have to be waited for, or is larger than [`MAX_BYTES`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_up_to(path, MAX_BYTES)
+}
+
+/// Reads a whole file that a user named.
+///
+/// # Errors
+/// [`InputError`] with the file and the reason, for the same reasons as [`read`].
+pub fn read_named(path: &Path) -> Result<Vec<u8>, InputError> {
+    read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
 }
 
 fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::stacks::View;
+use crate::image::LoadOptions;
 use crate::image::heap;
 use crate::image::stub::Wanted;
 use crate::profile::Window;
@@ -115,6 +116,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// Placement of the image in memory, and the file of its symbols.
+    pub fn load(&self) -> LoadOptions<'_> {
+        LoadOptions {
+            load_addr: self.load_addr,
+            load_bias: self.load_bias,
+            vectors: self.vectors,
+            symbols: self.symbols.as_deref(),
+        }
+    }
+
     /// All arguments of QEMU beyond those of every run.
     pub fn all_qemu_args(&self) -> Vec<String> {
         self.settings.iter().flat_map(Setting::words).chain(self.qemu_args.iter().cloned()).collect()
