@@ -14,6 +14,7 @@ use wire::trick::DEVICES;
 
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::describe;
+use crate::analysis::heap_summary;
 use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill;
 use crate::chip::{self, Chip};
@@ -45,7 +46,6 @@ use crate::run::request::plan::{Measurement, Plan};
 use crate::run::store::directory::Output;
 use crate::run::store::workspace::Workspace;
 use crate::run::watch::execution::Outcome;
-use crate::show;
 
 /// Receiver of messages about a run while it is measured.
 pub trait Listener {
@@ -246,7 +246,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     if let Some(line) = chip_hint(&loaded.image, options, &profile) {
         listener.choice(&line);
     }
-    show::heap::missed(&profile).iter().for_each(|line| listener.say(&format!("warning: {line}")));
+    heap_summary::missed(&profile).iter().for_each(|line| listener.say(&format!("warning: {line}")));
     warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     if let Some(line) = shared {
         listener.slow(&format!("note: {line}"));

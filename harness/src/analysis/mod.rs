@@ -2,6 +2,7 @@
 
 pub mod allocator_clones;
 pub mod attribution;
+pub mod bins;
 pub mod both;
 pub mod callgraph;
 pub mod calltree;
@@ -15,6 +16,7 @@ pub mod event_rows;
 pub mod event_tracks;
 pub mod functions;
 pub mod heap;
+pub mod heap_summary;
 pub mod listing;
 pub mod lookup;
 pub mod lost;
@@ -24,7 +26,9 @@ pub mod place;
 mod rtic;
 pub mod sample_tracks;
 pub mod source;
+pub mod span_remarks;
 pub mod stack_proof;
+pub mod stack_remarks;
 pub mod stack_vs_tree;
 pub mod stacks;
 pub mod standstill;

@@ -1,10 +1,10 @@
-//! Histogram of instructions and samples by address. It needs nothing but the program counter.
+//! Histogram of instructions and samples by address on the terminal.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
 
+use crate::analysis::bins::{Bin, bins};
 use crate::analysis::place::Place;
 use crate::profile::Profile;
 use crate::show::names;
@@ -41,39 +41,6 @@ pub struct BinsTable {
     pub order: Order,
     /// Width of the terminal; None: names are whole.
     pub width_columns: Option<usize>,
-}
-
-/// Range of addresses with its counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bin {
-    /// First address.
-    pub start: u64,
-    /// Instructions executed in the bin.
-    pub insns: u64,
-    /// Samples taken in the bin.
-    pub samples: u64,
-    /// Address of the bin's most executed instruction, the first of equal ones.
-    pub hottest: u64,
-}
-
-/// Returns all bins with executed instructions, by address.
-pub fn bins(profile: &Profile, bin_bytes: u64) -> Vec<Bin> {
-    let mut bins: BTreeMap<u64, (Bin, u64)> = BTreeMap::new();
-    let start = |address: u64| address & !(bin_bytes - 1);
-    // All vCPUs together, by address.
-    for (pc, count) in profile.insns() {
-        let new = Bin { start: start(pc), hottest: pc, ..Bin::default() };
-        let (bin, most) = bins.entry(new.start).or_insert((new, 0));
-        bin.insns += count;
-        if count > *most {
-            (bin.hottest, *most) = (pc, count);
-        }
-    }
-    for (pc, samples) in profile.samples_by_pc() {
-        let new = Bin { start: start(pc), hottest: pc, ..Bin::default() };
-        bins.entry(new.start).or_insert((new, 0)).0.samples += samples;
-    }
-    bins.into_values().map(|(bin, _)| bin).collect()
 }
 
 /// Writes the histogram and its sums.

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::place::{Place, between};
+use crate::analysis::span_remarks;
 use crate::analysis::stacks::Exceptions;
-use crate::profile::{Profile, Span, SpanKind};
-use crate::text::number::{group, plural};
+use crate::profile::{Profile, SpanKind};
+use crate::text::number::group;
 use crate::text::table::write_table;
 
 /// Writes the table of handlers, and a line for each other kind of span; nothing for a profile without spans.
@@ -17,60 +17,23 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let mut lines = vec![["Handler", "Times", "Min", "Mean", "Max instructions"].map(str::to_owned)];
     for span in &profile.spans {
         if let SpanKind::Exception { number } = span.kind {
-            let [min, mean, max] = insns(span);
+            let [min, mean, max] = span_remarks::insns(span);
             lines.push([exceptions.name(number, span.longest_at), group(span.count), min, mean, max]);
         }
     }
     if lines.len() > 1 {
         write_table(&lines, out)?;
     }
-    for line in remarks(profile) {
+    for line in span_remarks::remarks(profile) {
         writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
-/// Lines about the other spans: masked interrupts, PendSV, and `--span`.
-pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
-    let mut lines = Vec::new();
-    for span in &profile.spans {
-        let name = match span.kind {
-            SpanKind::Call { .. } | SpanKind::Exception { .. } => continue,
-            SpanKind::Masked => "interrupts masked".to_owned(),
-            SpanKind::PendSv => "PendSV pending".to_owned(),
-            SpanKind::Between { from, until } => between(profile, from, until),
-        };
-        if span.count == 0 {
-            lines.push(format!("{name}: never"));
-            continue;
-        }
-        let [min, mean, max] = insns(span);
-        let times = plural(span.count, "time");
-        let line = format!("{name}: {times}, {min} to {max} instructions, mean {mean}");
-        lines.push(match span.kind {
-            SpanKind::Between { .. } => line,
-            _ => format!("{line}; the longest from {}", place(profile, span.longest_at)),
-        });
-    }
-    lines
-}
-
-fn insns(span: &Span) -> [String; 3] {
-    [span.min_insns, span.mean_insns(), span.max_insns].map(group)
-}
-
-/// Function of an executed instruction, with file and line if they are known.
-fn place(profile: &Profile, pc: u64) -> String {
-    let function = Place::of(profile, pc);
-    match profile.names.line_at(pc) {
-        Some((file, line)) => format!("{function} ({file}:{line})"),
-        None => function.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Span;
     use crate::profile::testing::empty;
 
     #[test]

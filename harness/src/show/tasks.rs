@@ -2,12 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::place::Place;
-use crate::analysis::stack_proof;
-use crate::analysis::stacks;
-use crate::analysis::time;
+use crate::analysis::stack_remarks::{paint_left, remarks, stack_left};
+use crate::analysis::{stacks, time};
 use crate::profile::{Profile, Task};
-use crate::text::number::{group, plural, share, share_at_least};
+use crate::text::number::{group, plural, share};
 use crate::text::table::write_table;
 
 /// Writes the tables of tasks and interrupts, if there are any, and the remarks on stacks. Each table has at most
@@ -40,34 +38,6 @@ pub fn write(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -
         writeln!(out, "{line}")?;
     }
     Ok(())
-}
-
-/// Lines about the completeness and the depth of stacks.
-pub(crate) fn remarks(profile: &Profile) -> Vec<String> {
-    let total = profile.samples.len() as u64;
-    let mut lines = Vec::new();
-    if profile.facts.max_depth.is_some() && total > 0 {
-        let unknown = stacks::unknown(profile);
-        let complete = total - unknown.values().sum::<u64>();
-        let mut line = format!("stacks: {} sampled, {} complete", group(total), share_at_least(complete, total));
-        for (why, samples) in unknown {
-            line += &format!("; {} {} ({})", group(samples), stacks::why(why), share(samples, total));
-        }
-        lines.push(line);
-    }
-    if !profile.tree.is_empty() {
-        let (depth, function) = recursion(profile);
-        let paths = group(profile.tree.len() as u64);
-        let exact = if stack_proof::has_exact_tree(profile) { "exact" } else { "NOT exact" };
-        lines.push(match function {
-            Some(name) if depth > 1 => {
-                format!("call tree: {paths} call paths, {exact}; deepest recursion: {name}, {depth} at once")
-            }
-            _ => format!("call tree: {paths} call paths, {exact}; no recursion"),
-        });
-    }
-    lines.extend(stack_proof::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
-    lines
 }
 
 /// Splits off the rows that a table has no room for. A single remaining row is shown, since the line about it would
@@ -134,65 +104,6 @@ fn idle(profile: &Profile) -> Option<String> {
     let idle = share(time::idle_insns(profile), profile.total_insns());
     let why = if slept > 0 { " (QEMU goes on at a wfe; a chip would sleep)" } else { "" };
     Some(format!("idle: {idle} of the instructions{why}; {waits}"))
-}
-
-/// Size of a task's stack; None if the kernel does not keep the stack's end. A guess from the memory above it could
-/// be wrong, so none is made.
-fn stack_bytes(task: &Task) -> Option<u64> {
-    task.stack_end?.checked_sub(task.stack_start?)
-}
-
-/// Bytes between the low end of a task's stack and the lowest stack pointer seen. Registers that an interrupt or a
-/// switch saves there count as used. If every move was followed, these bytes were never used; otherwise at most so
-/// many were unused. Every known kernel keeps the stack's low end, but few its high end, so few stacks have a known
-/// size.
-pub(crate) fn stack_left(task: &Task, is_exact: bool) -> String {
-    let (Some(start), Some(deepest)) = (task.stack_start, task.deepest_sp) else { return "-".to_owned() };
-    let bound = if is_exact { "" } else { "\u{2264} " };
-    format!("{bound}{}", of_stack(deepest.saturating_sub(start), task))
-}
-
-/// Bytes at the low end of a task's stack that still have the kernel's paint. Missing paint means that the stack was
-/// used at some time, also before the window.
-pub(crate) fn paint_left(task: &Task) -> String {
-    task.painted_bytes.filter(|&bytes| bytes > 0).map_or_else(|| "-".to_owned(), |bytes| of_stack(bytes, task))
-}
-
-/// Formats bytes, with the stack's size if the kernel keeps it.
-fn of_stack(bytes: u64, task: &Task) -> String {
-    match stack_bytes(task) {
-        Some(size) => format!("{} of {}", group(bytes), group(size)),
-        None => group(bytes),
-    }
-}
-
-/// Deepest recursion: most activations of one function on a path of the tree, and the function's name.
-fn recursion(profile: &Profile) -> (u32, Option<String>) {
-    use wire::definition::NodeKind;
-    let mut depths: Vec<u32> = Vec::with_capacity(profile.tree.len());
-    let mut deepest = (0, None);
-    for node in &profile.tree {
-        let NodeKind::Function { entry } = node.kind else {
-            depths.push(0);
-            continue;
-        };
-        // The nearest outer node of the same function already counts the ones above it.
-        let mut at = node.parent;
-        let mut depth = 1;
-        while let Some(index) = at.checked_sub(1).map(|index| index as usize) {
-            let outer = &profile.tree[index];
-            if outer.kind == (NodeKind::Function { entry }) {
-                depth = depths[index] + 1;
-                break;
-            }
-            at = outer.parent;
-        }
-        depths.push(depth);
-        if depth > deepest.0 {
-            deepest = (depth, Some(Place::of(profile, entry).to_string()));
-        }
-    }
-    deepest
 }
 
 #[cfg(test)]

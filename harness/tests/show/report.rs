@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use harness::analysis::bins::bins;
 use harness::analysis::callgraph::{CallGraph, Party};
 use harness::analysis::calltree::CallTree;
 use harness::analysis::compare::compare;
@@ -17,7 +18,6 @@ use harness::analysis::source::Sources;
 use harness::analysis::stacks::{self, Exceptions, FrameRole, View};
 use harness::analysis::{crosscheck, describe, functions};
 use harness::profile::{FILE_NAME, Function, Profile, SpanKind, StackFrame};
-use harness::show::bins;
 use harness::text::number::group;
 use harness::text::printable::is_command;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
         SpanKind::Exception { number } => Some(exceptions.name(number, span.longest_at)),
         _ => None,
     }));
-    let mut bins = bins::bins(profile, profile.facts.bin_bytes);
+    let mut bins = bins(profile, profile.facts.bin_bytes);
     bins.sort_by_key(|bin| std::cmp::Reverse(bin.insns));
     let check = crosscheck::check(profile, &table);
     let check: Vec<String> =

@@ -7,10 +7,10 @@ use anyhow::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::analysis::bins::bins;
 use crate::analysis::place::Place;
 use crate::export::json::{Address, VERSION};
 use crate::profile::Profile;
-use crate::show::bins::bins;
 
 /// Bins of a profile.
 #[derive(Serialize, JsonSchema)]

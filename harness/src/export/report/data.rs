@@ -14,7 +14,7 @@ use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Table};
 use crate::analysis::place::{self, Place};
 use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
-use crate::analysis::time;
+use crate::analysis::{span_remarks, stack_remarks, time};
 use crate::export::report::Extras;
 use crate::export::report::compare::{Compare, NARROW};
 use crate::export::report::console::Console;
@@ -26,7 +26,6 @@ use crate::export::report::strings::Strings;
 use crate::export::report::timeline::Timeline;
 use crate::export::report::zones::Zones;
 use crate::profile::{Profile, Span, SpanKind};
-use crate::show::{spans, tasks};
 use crate::text::number::Hex;
 
 /// Most call paths that are drawn one by one: more than a screen has pixels side by side.
@@ -222,7 +221,7 @@ impl Data {
             arcs,
             tasks: tasks_of(profile),
             interrupts: interrupts_of(profile, interrupted),
-            remarks: tasks::remarks(profile).into_iter().chain(spans::remarks(profile)).collect(),
+            remarks: stack_remarks::remarks(profile).into_iter().chain(span_remarks::remarks(profile)).collect(),
             time: time::sentence(profile),
             per_call: per_call(profile, &rows, functions.name.len()),
             zones: Zones::new(profile, &tree),
@@ -441,8 +440,8 @@ fn tasks_of(profile: &Profile) -> Vec<TaskRow> {
             name,
             insns: task.insns,
             switches: task.switches,
-            stack: tasks::stack_left(task, !profile.tree.is_empty()),
-            painted: tasks::paint_left(task),
+            stack: stack_remarks::stack_left(task, !profile.tree.is_empty()),
+            painted: stack_remarks::paint_left(task),
             idle: task.is_idle,
         })
         .collect();

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use serde::Serialize;
 
 use crate::analysis::heap;
+use crate::analysis::heap_summary::{call_paths, describe_misuse, summary};
 use crate::profile::Profile;
-use crate::show::heap::{names, summary};
 
 /// Most call paths that the page lists.
 const MAX_PATHS: usize = 200;
@@ -40,7 +40,7 @@ impl Heap {
     /// Heap of a profile; None: it was not followed.
     pub(super) fn of(profile: &Profile) -> Option<Heap> {
         let found = heap::replay(profile)?;
-        let paths = names(profile);
+        let paths = call_paths(profile);
         let rows = heap::by(&found, |site| paths[site as usize - 1].as_str());
         let mut rows: Vec<_> = rows
             .into_iter()
@@ -54,7 +54,7 @@ impl Heap {
         let wrong = found.misuses.iter().take(MAX_PATHS);
         Some(Heap {
             lines: summary(profile, &found),
-            wrong: wrong.map(|misuse| crate::show::heap::sentence(misuse, &paths).join("; ")).collect(),
+            wrong: wrong.map(|misuse| describe_misuse(misuse, &paths).join("; ")).collect(),
             at_insns: points.iter().map(|point| point.at_insns).collect(),
             held: points.iter().map(|point| point.held_bytes).collect(),
             blocks: points.iter().map(|point| point.held_blocks).collect(),

@@ -316,6 +316,7 @@ impl<'a> Symbol<'a> {
             _ => return None,
         };
         let full_name = symbol.name().ok()?;
+        // Compilers and linkers also number equal local names (`prvIdleTask.42`), so this cuts more than their endings.
         let name = full_name.split('.').next().filter(|name| !name.is_empty())?;
         let section = file.section_by_index(symbol.section_index()?).ok()?;
         let section = section.address()..section.address().checked_add(section.size())?;
