@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use wire::definition::NodeKind;
 use wire::sample::Sample;
 
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::profile::Profile;
 
 /// The call stack that code ran in.
@@ -67,7 +67,7 @@ pub struct Leaves<K> {
     pub sampled: Vec<(u32, Context, u64)>,
     /// Index of each sample's pair, in the profile's order.
     pub of_samples: Vec<u32>,
-    /// Place that each leaf belongs to.
+    /// Owner that each leaf belongs to.
     places: Vec<PlaceKey>,
     /// Exact instructions of each leaf.
     insns: Vec<u64>,
@@ -77,7 +77,7 @@ pub struct Leaves<K> {
 type PlaceKey = Option<u64>;
 
 fn place(profile: &Profile, pc: u64) -> PlaceKey {
-    Place::of(profile, pc).start()
+    Owner::of(profile, pc).start()
 }
 
 impl<K: Clone + Eq + Hash> Leaves<K> {

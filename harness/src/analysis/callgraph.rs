@@ -18,7 +18,7 @@ use wire::definition::NodeKind;
 
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::functions::{self, Table};
-use crate::analysis::place::{BOOT_ROM, Place};
+use crate::analysis::owner::{BOOT_ROM, Owner};
 use crate::analysis::stacks::{FrameRole, NO_TASK};
 use crate::profile::{Arc, Profile};
 
@@ -40,7 +40,7 @@ pub enum Party {
 impl Party {
     /// The party that an instruction belongs to.
     pub fn at(profile: &Profile, pc: u64) -> Party {
-        Place::of(profile, pc).start().map_or(Party::BootRom, Party::Code)
+        Owner::of(profile, pc).start().map_or(Party::BootRom, Party::Code)
     }
 
     fn of_start(start: Option<u64>) -> Party {
@@ -63,7 +63,7 @@ impl Party {
     /// Its name as reports show it.
     pub fn name(&self, profile: &Profile) -> String {
         match self {
-            Party::Code(start) => Place::of(profile, *start).to_string(),
+            Party::Code(start) => Owner::of(profile, *start).to_string(),
             Party::BootRom => BOOT_ROM.to_owned(),
             Party::Outside(name) => name.clone(),
         }
@@ -214,7 +214,7 @@ impl CallGraph {
         // The start of code without a name is only known to the exact tree: an unnamed range that makes calls may be
         // a later part of its function.
         let has_name = |party: &Party| match party {
-            Party::Code(start) => matches!(Place::of(profile, *start), Place::Function(_)),
+            Party::Code(start) => matches!(Owner::of(profile, *start), Owner::Function(_)),
             Party::BootRom | Party::Outside(_) => true,
         };
         let is_exact = self.is_exact;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::stack_proof;
 use crate::analysis::stacks::{
     self, CONTRADICTED, Exceptions, Frame, FrameRole, NO_FUNCTION, NO_TASK, NOT_SAMPLED, View,
@@ -179,7 +179,7 @@ impl CallTree {
 
 /// Members that execute at an address, with the function's address.
 fn at(profile: &Profile, pc: u64) -> Vec<Member> {
-    let start = Place::of(profile, pc).start();
+    let start = Owner::of(profile, pc).start();
     let with_start = |(depth, frame)| Member { frame, start: if depth == 0 { start } else { None } };
     stacks::at(profile, pc).into_iter().enumerate().map(with_start).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::{functions, lookup, stacks};
 use crate::profile::{Profile, SpanKind};
 use crate::text::shell::quoted;
@@ -47,12 +47,12 @@ pub fn sentence(profile: &Profile, path: &str) -> Option<String> {
 }
 
 /// Place to visit for functions: their hottest sample, or else their first call.
-pub fn of_functions(profile: &Profile, places: &[Place<'_>]) -> Option<Visit> {
+pub fn of_functions(profile: &Profile, places: &[Owner<'_>]) -> Option<Visit> {
     if profile.vcpus.len() > 1 {
         return None;
     }
     let keys: Vec<_> = places.iter().map(|place| place.key()).collect();
-    let sampled = hottest(profile, |pc| keys.contains(&Place::of(profile, pc).key()));
+    let sampled = hottest(profile, |pc| keys.contains(&Owner::of(profile, pc).key()));
     let what = "its hottest sample";
     sampled.map(|place| Visit { what, place }).or_else(|| {
         let rows = functions::table(profile).rows;
@@ -63,7 +63,7 @@ pub fn of_functions(profile: &Profile, places: &[Place<'_>]) -> Option<Visit> {
 }
 
 /// The place to visit in one sentence, with the command.
-pub fn sentence_of(profile: &Profile, places: &[Place<'_>], path: &str) -> Option<String> {
+pub fn sentence_of(profile: &Profile, places: &[Owner<'_>], path: &str) -> Option<String> {
     let visit = of_functions(profile, places)?;
     Some(format!("{} puts GDB at {}", command(path, &visit.place), visit.what))
 }
@@ -110,7 +110,7 @@ fn longest(profile: &Profile) -> Option<Visit> {
 
 /// Text that names a function: its name, if that is unambiguous, or its address.
 fn named(profile: &Profile, entry: u64) -> String {
-    let name = Place::of(profile, entry).to_string();
+    let name = Owner::of(profile, entry).to_string();
     let found = lookup::places(profile, &name).unwrap_or_default();
     let is_it = matches!(found[..], [place] if place.start() == Some(entry));
     if is_it && !name.contains(char::is_control) { name } else { format!("{entry:#x}") }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::profile::{Arc, Profile};
 
 /// Caller's name if the return address is an EXC_RETURN value: an interrupt, not a call.
@@ -68,11 +68,11 @@ pub struct Row {
 
 impl Row {
     /// A row without counts.
-    pub fn of(place: Place<'_>) -> Row {
+    pub fn of(place: Owner<'_>) -> Row {
         let (kind, function) = match place {
-            Place::Function(function) => (RowKind::Function, Some(function)),
-            Place::BootRom => (RowKind::BootRom, None),
-            Place::Range { .. } => (RowKind::Unnamed, None),
+            Owner::Function(function) => (RowKind::Function, Some(function)),
+            Owner::BootRom => (RowKind::BootRom, None),
+            Owner::Range { .. } => (RowKind::Unnamed, None),
         };
         Row {
             kind,
@@ -117,11 +117,11 @@ pub fn table(profile: &Profile) -> Table {
         inside: u64,
         samples: u64,
     }
-    let mut sums: BTreeMap<(u8, u64), (Place<'_>, Sums)> = BTreeMap::new();
+    let mut sums: BTreeMap<(u8, u64), (Owner<'_>, Sums)> = BTreeMap::new();
     // Instructions are sorted by address: most are in the place of the one before.
     for vcpu in &profile.vcpus {
         for insn in &vcpu.insns {
-            let place = Place::of(profile, insn.pc);
+            let place = Owner::of(profile, insn.pc);
             let (_, sums) = sums.entry(place.key()).or_insert((place, Sums::default()));
             sums.self_insns += insn.count;
             if place.start() == Some(insn.pc) {
@@ -129,17 +129,17 @@ pub fn table(profile: &Profile) -> Table {
             }
         }
         for arc in vcpu.arcs.iter().filter(|arc| !arc.links) {
-            if let Place::Function(function) = Place::of(profile, arc.target)
+            if let Owner::Function(function) = Owner::of(profile, arc.target)
                 && function.start == arc.target
-                && Place::of(profile, arc.site) == Place::Function(function)
-                && let Some((_, sums)) = sums.get_mut(&Place::Function(function).key())
+                && Owner::of(profile, arc.site) == Owner::Function(function)
+                && let Some((_, sums)) = sums.get_mut(&Owner::Function(function).key())
             {
                 sums.inside += arc.count;
             }
         }
     }
     for (pc, samples) in profile.samples_by_pc() {
-        let place = Place::of(profile, pc);
+        let place = Owner::of(profile, pc);
         sums.entry(place.key()).or_insert((place, Sums::default())).1.samples += samples;
     }
 
@@ -176,7 +176,7 @@ pub fn never_executed<'p>(profile: &'p Profile, table: &Table) -> impl Iterator<
     let rows = table.rows.iter().filter(|row| row.kind == RowKind::Function);
     let executed: BTreeSet<u64> = rows.filter_map(|row| row.start).collect();
     let functions = profile.names.functions.iter().filter(move |function| !executed.contains(&function.start));
-    functions.map(|function| Row::of(Place::Function(function)))
+    functions.map(|function| Row::of(Owner::Function(function)))
 }
 
 /// Entries of a function at its first instruction, by origin.
@@ -193,7 +193,7 @@ pub struct Entries {
 pub fn entries(profile: &Profile, table: &Table) -> BTreeMap<u64, Entries> {
     let mut entries: BTreeMap<u64, Entries> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-        let enters = matches!(Place::of(profile, arc.target), Place::Function(callee) if callee.start == arc.target);
+        let enters = matches!(Owner::of(profile, arc.target), Owner::Function(callee) if callee.start == arc.target);
         if enters && is_call(profile, arc) {
             *entries.entry(arc.target).or_default().calls.entry(arc.return_addr).or_default() += arc.count;
         }
@@ -239,7 +239,7 @@ pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
         if !is_call(profile, arc) {
             continue;
         }
-        let (site, callee) = (Place::of(profile, arc.site), Place::of(profile, arc.target));
+        let (site, callee) = (Owner::of(profile, arc.site), Owner::of(profile, arc.target));
         let (caller, caller_start) = caller(profile, arc.return_addr);
         let tail_call = (!arc.links).then(|| TailCall { site: arc.site, function: site.to_string() });
         let key = (caller, caller_start, callee.to_string(), callee.start(), tail_call);
@@ -263,9 +263,9 @@ pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
 
 /// Whether a transfer of control is a call or a tail call; a jump is one if it enters another function at its start.
 pub(crate) fn is_call(profile: &Profile, arc: &Arc) -> bool {
-    let callee = Place::of(profile, arc.target);
-    let enters = matches!(callee, Place::Function(_)) && callee.start() == Some(arc.target);
-    arc.links || enters && Place::of(profile, arc.site) != callee
+    let callee = Owner::of(profile, arc.target);
+    let enters = matches!(callee, Owner::Function(_)) && callee.start() == Some(arc.target);
+    arc.links || enters && Owner::of(profile, arc.site) != callee
 }
 
 /// Caller that a return address lies in: its name, and the first address of its code. Without a return address it is
@@ -283,12 +283,12 @@ pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Op
         return (name.to_owned(), None);
     }
     // A task's return address may be a function's start, where no call was made.
-    if Place::of(profile, return_addr).start() == Some(return_addr) && !follows_call(profile, return_addr) {
+    if Owner::of(profile, return_addr).start() == Some(return_addr) && !follows_call(profile, return_addr) {
         return (UNKNOWN.to_owned(), None);
     }
     // The call ends before the return address, which may already belong to the next function if the callee never
     // returns.
-    let place = Place::of(profile, return_addr - 1);
+    let place = Owner::of(profile, return_addr - 1);
     (place.to_string(), place.start())
 }
 
@@ -305,7 +305,7 @@ fn follows_call(profile: &Profile, address: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::place::BOOT_ROM;
+    use crate::analysis::owner::BOOT_ROM;
     use crate::profile::testing::empty;
 
     fn row<'t>(table: &'t Table, name: &str) -> &'t Row {

@@ -13,7 +13,7 @@ use crate::analysis::disassembly::{Disassembler, Unit};
 use crate::analysis::functions::{self, Row, Table};
 use crate::analysis::lookup::Inlined;
 use crate::analysis::metrics;
-use crate::analysis::place::{self, Place};
+use crate::analysis::owner::{self, Owner};
 use crate::analysis::source::Sources;
 use crate::image::symbols;
 use crate::profile::{Frame, Profile};
@@ -137,7 +137,7 @@ impl<'a> Lister<'a> {
     }
 
     /// Listing of a place.
-    pub fn list(&self, place: Place<'_>, sources: &mut Sources) -> Listing {
+    pub fn list(&self, place: Owner<'_>, sources: &mut Sources) -> Listing {
         let row = self.row(place);
         let own_insns = self.own_insns.get(&row.start).copied().unwrap_or(row.self_insns);
         let listing = self.list_those(place, |_| true, sources);
@@ -145,7 +145,7 @@ impl<'a> Lister<'a> {
     }
 
     /// Listing of an inlined function's copy in a place.
-    pub fn list_inlined(&self, place: Place<'_>, inlined: &Inlined, sources: &mut Sources) -> Listing {
+    pub fn list_inlined(&self, place: Owner<'_>, inlined: &Inlined, sources: &mut Sources) -> Listing {
         let profile = self.profile;
         let frames = |address: u64| profile.names.frames_at(address);
         let is_of_it = |address: u64| frames(address).iter().any(|frame| inlined.is(profile, frame));
@@ -162,7 +162,7 @@ impl<'a> Lister<'a> {
     }
 
     /// Listing of selected instructions of a place.
-    fn list_those(&self, place: Place<'_>, is_listed: impl Fn(u64) -> bool, sources: &mut Sources) -> Listing {
+    fn list_those(&self, place: Owner<'_>, is_listed: impl Fn(u64) -> bool, sources: &mut Sources) -> Listing {
         let row = self.row(place);
         let mut lines: BTreeMap<LineKey<'_>, (u64, u64)> = BTreeMap::new();
         let mut runs: Vec<OpenRun<'_>> = Vec::new();
@@ -203,8 +203,8 @@ impl<'a> Lister<'a> {
         });
         Listing {
             size_bytes: match place {
-                Place::Function(function) => Some(function.size_bytes),
-                Place::BootRom | Place::Range { .. } => None,
+                Owner::Function(function) => Some(function.size_bytes),
+                Owner::BootRom | Owner::Range { .. } => None,
             },
             total_insns: self.table.total_insns,
             total_samples: self.table.total_samples,
@@ -216,25 +216,25 @@ impl<'a> Lister<'a> {
         }
     }
 
-    fn row(&self, place: Place<'_>) -> Row {
+    fn row(&self, place: Owner<'_>) -> Row {
         let row = self.row_of.get(&place.start()).and_then(|&index| self.table.rows.get(index));
         row.cloned().unwrap_or_else(|| Row::of(place))
     }
 
     /// Instructions of a place: those in the image, and those that executed or were sampled.
-    fn instructions(&self, place: Place<'_>) -> Vec<Instruction> {
+    fn instructions(&self, place: Owner<'_>) -> Vec<Instruction> {
         let (start, last) = match place {
-            Place::Function(function) => match function.size_bytes.checked_sub(1) {
+            Owner::Function(function) => match function.size_bytes.checked_sub(1) {
                 Some(rest) => (function.start, function.start.saturating_add(rest)),
                 None => return Vec::new(),
             },
-            Place::BootRom => match place::boot_rom(self.profile) {
+            Owner::BootRom => match owner::boot_rom(self.profile) {
                 Some(addresses) => addresses.into_inner(),
                 None => return Vec::new(),
             },
-            Place::Range { start, last } => (start, last),
+            Owner::Range { start, last } => (start, last),
         };
-        let is_here = |address: u64| Place::of(self.profile, address) == place;
+        let is_here = |address: u64| Owner::of(self.profile, address) == place;
         let mut found: BTreeMap<u64, (u8, String)> = BTreeMap::new();
         for Unit { address, size_bytes, text } in self.units(start, last) {
             if is_here(address) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::functions::{self, RowKind};
 use crate::analysis::metrics::Metrics;
-use crate::analysis::place::{self, Place};
+use crate::analysis::owner::{self, Owner};
 use crate::error::InputError;
 use crate::image::symbols::{self, NotFound};
 use crate::profile::{Frame, Function, Profile};
@@ -33,14 +33,14 @@ impl Inlined {
     }
 
     /// Functions that contain a copy of it, by address.
-    pub fn hosts<'p>(&self, profile: &'p Profile) -> Vec<Place<'p>> {
+    pub fn hosts<'p>(&self, profile: &'p Profile) -> Vec<Owner<'p>> {
         let names = &profile.names;
         let is_it: Vec<bool> =
             names.stacks.iter().map(|stack| stack.iter().any(|frame| self.is(profile, frame))).collect();
         let with = |stack: u32| is_it.get(stack as usize) == Some(&true);
         let found = names.locations.iter().filter(|(_, stack)| with(*stack));
         let hosts: BTreeMap<_, _> =
-            found.map(|&(pc, _)| Place::of(profile, pc)).map(|place| (place.key(), place)).collect();
+            found.map(|&(pc, _)| Owner::of(profile, pc)).map(|place| (place.key(), place)).collect();
         hosts.into_values().collect()
     }
 }
@@ -52,7 +52,7 @@ impl Inlined {
 pub fn places_or_inlined<'p>(
     profile: &'p Profile,
     wanted: &str,
-) -> Result<(Vec<Place<'p>>, Option<Inlined>), InputError> {
+) -> Result<(Vec<Owner<'p>>, Option<Inlined>), InputError> {
     let is_missing = matches!(profile.names.find(wanted.trim()), Err(NotFound::Missing { .. }));
     match places(profile, wanted) {
         Err(error) if is_missing => {
@@ -91,18 +91,18 @@ fn name_and_file(wanted: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// When there is none, or different functions have the name; the message tells what to type instead.
-pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, InputError> {
+pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Owner<'p>>, InputError> {
     let wanted = wanted.trim();
     let rows = functions::table(profile).rows;
     if let Some(row) = rows.iter().rfind(|row| row.kind != RowKind::Function && row.name == wanted) {
-        return Ok(vec![Place::of(profile, place::address_of(profile, row.start))]);
+        return Ok(vec![Owner::of(profile, owner::address_of(profile, row.start))]);
     }
     let names = &profile.names;
     match names.find(wanted) {
-        Ok(found) => Ok(found.iter().map(|found| Place::of(profile, found.address)).collect()),
+        Ok(found) => Ok(found.iter().map(|found| Owner::of(profile, found.address)).collect()),
         Err(NotFound::NoCode { .. }) => {
             let digits = wanted.get(2..).unwrap_or_default().replace('_', "");
-            let place = u64::from_str_radix(&digits, 16).ok().map(|address| Place::of(profile, address & !1));
+            let place = u64::from_str_radix(&digits, 16).ok().map(|address| Owner::of(profile, address & !1));
             let place = place.filter(|place| rows.iter().any(|row| row.name == place.to_string()));
             place.map(|place| vec![place]).ok_or_else(|| {
                 InputError::new(format!("no function is at {wanted}, and no instruction near it was executed"))
@@ -136,7 +136,7 @@ pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, 
                 return Ok(compared);
             }
             let Some(inlined) = inlined(profile, wanted) else { return Err(InputError::new(missing.to_string())) };
-            let into: BTreeSet<String> = inlined.hosts(profile).iter().map(Place::to_string).collect();
+            let into: BTreeSet<String> = inlined.hosts(profile).iter().map(Owner::to_string).collect();
             Err(InputError::new(format!(
                 "`{wanted}` has no code of its own: it is inlined into `{}`; ask for that",
                 into.into_iter().take(4).collect::<Vec<_>>().join("`, `")
@@ -147,14 +147,14 @@ pub fn places<'p>(profile: &'p Profile, wanted: &str) -> Result<Vec<Place<'p>>, 
 
 /// Functions that have this name in comparisons and verdicts: with the file if there are namesakes, without the
 /// numbers of closures.
-fn compared_as<'p>(profile: &'p Profile, wanted: &str) -> Vec<Place<'p>> {
-    let named = |name: &str, file: Option<&str>| -> Vec<Place<'p>> {
+fn compared_as<'p>(profile: &'p Profile, wanted: &str) -> Vec<Owner<'p>> {
+    let named = |name: &str, file: Option<&str>| -> Vec<Owner<'p>> {
         let functions = profile.names.functions.iter();
         let is_it = |function: &&Function| {
             key_name(&function.name) == name
                 && file.is_none_or(|file| function.file.as_deref().is_some_and(|path| file_name(path) == file))
         };
-        functions.filter(is_it).map(Place::Function).collect()
+        functions.filter(is_it).map(Owner::Function).collect()
     };
     let found = named(wanted, None);
     match name_and_file(wanted) {
@@ -256,7 +256,7 @@ mod tests {
         let profile = empty().function("step", 0x50, 0x10).frames(0x52, &["step", "mix"]).insn(0x52, 1);
         assert_eq!(named(&profile, "mix"), "`mix` has no code of its own: it is inlined into `step`; ask for that");
         let (places, inlined) = places_or_inlined(&profile, "mix").unwrap();
-        assert_eq!(places.iter().map(Place::to_string).collect::<Vec<_>>(), ["step"]);
+        assert_eq!(places.iter().map(Owner::to_string).collect::<Vec<_>>(), ["step"]);
         assert_eq!(inlined.unwrap().name, "mix");
         assert_eq!(places_or_inlined(&profile, "step").unwrap().1, None);
         assert!(places_or_inlined(&profile, "mxi").is_err());

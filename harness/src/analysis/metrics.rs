@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 use wire::definition::NodeKind;
 
 use crate::analysis::column::Values;
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::{functions, heap, stacks, zone};
 use crate::image::kernel::STACK_END_ADVICE;
 use crate::profile::zone::ZoneCounts;
@@ -262,11 +262,11 @@ metrics! {
             let Some(found) = heap::replay(profile) else { return };
             // In a run that follows the heap, other functions are known to request none.
             for pc in profile.insns().into_keys() {
-                add(Key::of(Place::of(profile, pc)), 0);
+                add(Key::of(Owner::of(profile, pc)), 0);
             }
             for (number, site) in (1..).zip(&found.sites).filter(|(_, site)| site.allocated.blocks > 0) {
                 if let Some(pc) = heap::asker(profile, number) {
-                    add(Key::of(Place::of(profile, pc)), site.allocated.blocks);
+                    add(Key::of(Owner::of(profile, pc)), site.allocated.blocks);
                 }
             }
         }),
@@ -525,16 +525,16 @@ impl Key {
         let text = |index: u32| names.strings.get(index as usize).map_or("?", String::as_str);
         match names.frames_at(pc).last().filter(|frame| frame.inlined) {
             Some(frame) => (Key::new(text(frame.function), frame.file.map(text)), true),
-            None => (Key::of(Place::of(profile, pc)), false),
+            None => (Key::of(Owner::of(profile, pc)), false),
         }
     }
 
-    fn of(place: Place<'_>) -> Key {
+    fn of(place: Owner<'_>) -> Key {
         match place {
-            Place::Function(function) => Key::new(&function.name, function.file.as_deref()),
+            Owner::Function(function) => Key::new(&function.name, function.file.as_deref()),
             // Addresses of code without a name change with every build.
-            Place::Range { .. } => Key { name: "[unnamed]".to_owned(), file: String::new() },
-            Place::BootRom => Key { name: place.to_string(), file: String::new() },
+            Owner::Range { .. } => Key { name: "[unnamed]".to_owned(), file: String::new() },
+            Owner::BootRom => Key { name: place.to_string(), file: String::new() },
         }
     }
 }

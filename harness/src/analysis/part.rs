@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::profile::part::Part;
 use crate::profile::zone::Exception;
 use crate::profile::{Parts, Profile, VcpuCounts, Zones};
@@ -128,7 +128,7 @@ impl ByFunction {
             .iter()
             .map(|vcpu| {
                 let place = |insn: &crate::profile::InsnCount| {
-                    let place = Place::of(profile, insn.pc);
+                    let place = Owner::of(profile, insn.pc);
                     let key = (place.start(), place.to_string());
                     *numbers.entry(key).or_insert_with_key(|(start, name)| {
                         by_function.functions.push((name.clone(), *start));

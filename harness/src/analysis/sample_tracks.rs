@@ -74,7 +74,7 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) vcpu: u32,
-    /// Index into [`Groups::names`], or the number returned to [`Timeline::grouped`].
+    /// Index into [`Groups::names`], or the number returned to [`SampleTracks::grouped`].
     pub(crate) group: u32,
     /// Runs in the order of time. Between them the vCPU executed other groups.
     pub(crate) runs: Vec<Run>,
@@ -82,21 +82,25 @@ pub(crate) struct Track {
 
 /// Samples of a profile, by vCPU and group.
 #[derive(Debug)]
-pub(crate) struct Timeline {
+pub(crate) struct SampleTracks {
     /// Tracks with samples, sorted by vCPU and group.
     pub(crate) tracks: Vec<Track>,
     /// Instruction of each vCPU's last sample.
     pub(crate) end_insns: BTreeMap<u32, u64>,
 }
 
-impl Timeline {
-    pub(crate) fn new(profile: &Profile, tree: &CallTree, groups: &Groups) -> Timeline {
+impl SampleTracks {
+    pub(crate) fn new(profile: &Profile, tree: &CallTree, groups: &Groups) -> SampleTracks {
         let of_path = |path: u32| groups.of_path.get(path.checked_sub(1)? as usize).copied();
-        Timeline::grouped(profile, tree, |_, path| of_path(path))
+        SampleTracks::grouped(profile, tree, |_, path| of_path(path))
     }
 
-    /// Timeline with another grouping: `group` maps a sample's index and path to its group; None: it is in no track.
-    pub(crate) fn grouped(profile: &Profile, tree: &CallTree, group: impl Fn(usize, u32) -> Option<u32>) -> Timeline {
+    /// Tracks with another grouping: `group` maps a sample's index and path to its group; None: it is in no track.
+    pub(crate) fn grouped(
+        profile: &Profile,
+        tree: &CallTree,
+        group: impl Fn(usize, u32) -> Option<u32>,
+    ) -> SampleTracks {
         let mut tracks: BTreeMap<(u32, u32), Vec<Run>> = BTreeMap::new();
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
         for (index, (sample, &path)) in profile.samples.iter().zip(&tree.samples).enumerate() {
@@ -114,7 +118,7 @@ impl Timeline {
             }
         }
         let tracks = tracks.into_iter().map(|((vcpu, group), runs)| Track { vcpu, group, runs });
-        Timeline { tracks: tracks.collect(), end_insns: ends }
+        SampleTracks { tracks: tracks.collect(), end_insns: ends }
     }
 }
 
@@ -139,7 +143,7 @@ mod tests {
     fn tracks(profile: &Profile, view: View) -> Vec<(String, Vec<(u64, u64)>)> {
         let tree = CallTree::new(profile, view);
         let groups = Groups::new(profile, &tree);
-        let timeline = Timeline::new(profile, &tree, &groups);
+        let timeline = SampleTracks::new(profile, &tree, &groups);
         let track = |track: Track| {
             let name = groups.names[track.group as usize].clone().unwrap_or_default();
             let run = |run: &Run| (run.start_insns, run.end_insns - run.start_insns);

@@ -1,6 +1,6 @@
 //! Sentences about the durations of masked interrupts, PendSV and `--span`.
 
-use crate::analysis::place::{Place, between};
+use crate::analysis::owner::{Owner, between};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::{group, plural};
 
@@ -36,7 +36,7 @@ pub fn insns(span: &Span) -> [String; 3] {
 
 /// Function of an executed instruction, with file and line if they are known.
 fn place(profile: &Profile, pc: u64) -> String {
-    let function = Place::of(profile, pc);
+    let function = Owner::of(profile, pc);
     match profile.names.line_at(pc) {
         Some((file, line)) => format!("{function} ({file}:{line})"),
         None => function.to_string(),

@@ -16,7 +16,7 @@ use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
 use crate::analysis::functions;
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::profile::{Profile, StackFrame};
 use crate::text::number::group;
 
@@ -60,7 +60,7 @@ pub fn disproved(profile: &Profile) -> Vec<(String, u64)> {
                 Some(FrameKind::Exception { pc, .. }) => pc,
                 _ => sample.pc,
             };
-            *counts.entry(Place::of(profile, inner).to_string()).or_default() += 1;
+            *counts.entry(Owner::of(profile, inner).to_string()).or_default() += 1;
         }
     }
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
@@ -161,7 +161,7 @@ pub fn faults(profile: &Profile) -> Vec<String> {
     }
     let wrong = wrong_calls(profile);
     if !wrong.is_empty() {
-        let name = |start: u64| Place::of(profile, start).to_string();
+        let name = |start: u64| Owner::of(profile, start).to_string();
         let named = wrong.into_iter().map(|WrongCalls { caller, callee, in_tree, exact }| {
             let caller = caller.map_or_else(|| "nothing".to_owned(), name);
             format!("{} called by {caller} {} times instead of {}", name(callee), group(in_tree), group(exact))
@@ -189,8 +189,8 @@ pub fn has_exact_tree(profile: &Profile) -> bool {
 
 /// First address of the named function at an address.
 fn start_of(profile: &Profile, address: u64) -> Option<u64> {
-    match Place::of(profile, address) {
-        Place::Function(function) => Some(function.start),
+    match Owner::of(profile, address) {
+        Owner::Function(function) => Some(function.start),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use wire::definition::NodeKind;
 
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::{stack_proof, stacks};
 use crate::profile::{Profile, Task};
 use crate::text::number::{group, share, share_at_least};
@@ -87,7 +87,7 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
         }
         depths.push(depth);
         if depth > deepest.0 {
-            deepest = (depth, Some(Place::of(profile, entry).to_string()));
+            deepest = (depth, Some(Owner::of(profile, entry).to_string()));
         }
     }
     deepest

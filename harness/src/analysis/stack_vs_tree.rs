@@ -7,7 +7,7 @@ use std::fmt;
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::profile::{Profile, StackFrame};
 
 /// One level of a stack, in a form common to both kinds.
@@ -110,7 +110,7 @@ fn how(unwound: &[Level], followed: &[Level]) -> Option<How> {
 }
 
 fn place(profile: &Profile, address: u64) -> Level {
-    Level::Function(Place::of(profile, address).start().unwrap_or(1))
+    Level::Function(Owner::of(profile, address).start().unwrap_or(1))
 }
 
 /// A sample's unwound stack, outermost first.
@@ -144,7 +144,7 @@ pub fn followed(profile: &Profile, sample: &Sample) -> Vec<Level> {
 /// A stack as text.
 pub fn shown(profile: &Profile, levels: &[Level]) -> String {
     let names = levels.iter().map(|level| match *level {
-        Level::Function(start) => Place::of(profile, start).to_string(),
+        Level::Function(start) => Owner::of(profile, start).to_string(),
         other => format!("{other:x?}"),
     });
     names.collect::<Vec<_>>().join(";")

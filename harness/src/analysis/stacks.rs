@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 use wire::definition::{FrameKind, NodeKind, Unknown};
 
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::rtic;
 use crate::profile::{Profile, SpanKind, StackFrame, Task};
 
@@ -277,8 +277,8 @@ pub fn task_names(profile: &Profile) -> Vec<String> {
 
 /// Frames that execute at an address: the function, then functions inlined there.
 pub fn at(profile: &Profile, pc: u64) -> Vec<Frame> {
-    let place = Place::of(profile, pc);
-    let role = if matches!(place, Place::Function(_)) { FrameRole::Function } else { FrameRole::Other };
+    let place = Owner::of(profile, pc);
+    let role = if matches!(place, Owner::Function(_)) { FrameRole::Function } else { FrameRole::Other };
     let mut frames = vec![Frame::new(role, place.to_string())];
     let name = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
     let inlined = profile.names.frames_at(pc).iter().filter(|frame| frame.inlined);

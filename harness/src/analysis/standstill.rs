@@ -18,7 +18,7 @@ use std::ops::Range;
 use decode::{Flow, Insn, Isa, decode};
 use wire::definition::FrameKind;
 
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::profile::no_progress::{OnlyPoll, Standstill};
 use crate::profile::{Arc, End, Function, Names, Profile, VcpuCounts};
 
@@ -251,7 +251,7 @@ impl<'p> Search<'p> {
 
     /// Whether the code after a call makes another call, which it never reached.
     fn was_to_go_on(&self, return_addr: u64) -> bool {
-        let Place::Function(function) = Place::of(self.profile, return_addr.wrapping_sub(1)) else { return false };
+        let Owner::Function(function) = Owner::of(self.profile, return_addr.wrapping_sub(1)) else { return false };
         let (mut seen, mut open) = (BTreeSet::new(), vec![return_addr]);
         while let Some(pc) = open.pop() {
             if !function_range(function).contains(&pc) || seen.len() >= MAX_FOLLOWING || !seen.insert(pc) {

@@ -2,7 +2,7 @@
 //! each is an assumption, which must be stated with every time.
 
 use crate::profile::Profile;
-use crate::profile::timeline::Timeline;
+use crate::profile::Timeline;
 use crate::text::number::{group, plural, share};
 
 /// Idle instructions: of the kernel's idle tasks, and where a processor would have slept in a `wfe`.

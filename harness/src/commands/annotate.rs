@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::analysis::debug_hints;
 use crate::analysis::listing::Lister;
 use crate::analysis::lookup;
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::source::{SourceMap, Sources};
 use crate::cli::AnnotateArgs;
 use crate::exit_code::ExitCode;
@@ -25,7 +25,7 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let profile = Profile::load(&args.profile)?;
     let lister = Lister::new(&profile)?;
     let (places, inlined) = lookup::places_or_inlined(&profile, &args.function)?;
-    let list = |&place: &Place<'_>| match &inlined {
+    let list = |&place: &Owner<'_>| match &inlined {
         Some(inlined) => lister.list_inlined(place, inlined, &mut sources),
         None => lister.list(place, &mut sources),
     };

@@ -11,7 +11,7 @@ use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 use wire::request::Kernel;
 
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
-use crate::analysis::{describe, functions, lookup, place as code};
+use crate::analysis::{describe, functions, lookup, owner};
 use crate::debug::crash;
 use crate::debug::place::Place;
 use crate::debug::travel::uninterrupted;
@@ -241,7 +241,7 @@ impl<'a> Finder<'a> {
     /// First addresses of the functions that a name refers to.
     fn entries(&self, function: &str) -> Result<Vec<u64>> {
         let places = lookup::places(self.profile, function)?;
-        Ok(places.iter().map(|place| code::address_of(self.profile, place.start())).collect())
+        Ok(places.iter().map(|place| owner::address_of(self.profile, place.start())).collect())
     }
 
     fn call(

@@ -7,7 +7,7 @@ use anyhow::Result;
 use wire::definition::FrameKind;
 
 use crate::analysis::stacks::{Exceptions, task_names};
-use crate::analysis::{describe, place as code};
+use crate::analysis::{describe, owner};
 use crate::debug::find::{Finder, current_task};
 use crate::debug::place::{FORMS, Place};
 use crate::debug::threads::{State, Thread, Threads, state_name};
@@ -184,7 +184,7 @@ impl Monitor<'_> {
 
     fn profile(&mut self, travel: &mut dyn Travel) -> Result<String> {
         let profile = self.finder.profile;
-        let by_function = |sample: &wire::sample::Sample| code::Place::of(profile, sample.pc).to_string();
+        let by_function = |sample: &wire::sample::Sample| owner::Owner::of(profile, sample.pc).to_string();
         self.counts(travel, "function", by_function)
     }
 

@@ -18,7 +18,7 @@ use wire::definition::FrameKind;
 use crate::analysis::attribution::divide;
 use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::export::settings::Settings;
 use crate::text::symbol_name::file_name;
 
@@ -284,8 +284,8 @@ fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, S
 /// File in which a function begins.
 fn own_file(profile: &Profile, party: &Party) -> String {
     let file = match party {
-        Party::Code(start) => match Place::of(profile, *start) {
-            Place::Function(function) => function.file.as_deref(),
+        Party::Code(start) => match Owner::of(profile, *start) {
+            Owner::Function(function) => function.file.as_deref(),
             _ => None,
         },
         _ => None,

@@ -23,11 +23,11 @@ use wire::timeline::What;
 
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::event_tracks::{self, Happens};
-use crate::analysis::sample_tracks::{Groups, Run, Timeline, outwards};
+use crate::analysis::sample_tracks::{Groups, Run, SampleTracks, outwards};
 use crate::analysis::stacks::FrameRole;
 use crate::export::labels::full;
 use crate::export::settings::Settings;
-use crate::profile::timeline::Timeline as Events;
+use crate::profile::Timeline as Events;
 use crate::profile::{Facts, Profile};
 
 /// Name of the track of an image without tasks.
@@ -64,7 +64,7 @@ struct Named<'a> {
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let tree = CallTree::new(profile, settings.view);
     let groups = Groups::new(profile, &tree);
-    let timeline = Timeline::new(profile, &tree, &groups);
+    let timeline = SampleTracks::new(profile, &tree, &groups);
 
     let clock = Clock::new(profile, settings);
     let other_data = OtherData {

@@ -25,7 +25,7 @@ use anyhow::Result;
 use decode::Isa;
 
 use crate::analysis::functions::{self, EXCEPTION, Entries, RESET, UNKNOWN};
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::error::InputError;
 use crate::export::settings::Settings;
 use crate::profile::Profile;
@@ -78,8 +78,8 @@ pub fn write_symbols(profile: &Profile, _settings: &Settings, out: &mut dyn Writ
     // A symbol lasts to the next one, so it must be ended where executed code has no symbol.
     let insns: BTreeMap<u64, u64> = profile.insns().into_keys().map(|pc| (image.address(pc), pc)).collect();
     for (address, pc) in insns {
-        let place = Place::of(profile, pc);
-        if matches!(place, Place::Function(_)) {
+        let place = Owner::of(profile, pc);
+        if matches!(place, Owner::Function(_)) {
             continue;
         }
         let name = symbol(&place.to_string(), address);

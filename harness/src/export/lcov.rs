@@ -25,7 +25,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::analysis::functions::{self, RowKind};
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::error::InputError;
 use crate::export::settings::Settings;
 use crate::profile::{Frame, Function, Profile};
@@ -152,7 +152,7 @@ fn lines(profile: &Profile) -> BTreeMap<(u32, u32), u64> {
             let (inlined, callers) = frames
                 .split_last()
                 .map_or((None, frames), |(innermost, callers)| (Some(innermost.function), callers));
-            let copy = Copy { function: Place::of(profile, pc).start(), callers, inlined };
+            let copy = Copy { function: Owner::of(profile, pc).start(), callers, inlined };
             let most = copies.entry(copy).or_default();
             *most = count.max(*most);
         }

@@ -20,7 +20,7 @@ pub mod pprof;
 pub mod report;
 mod settings;
 pub mod speedscope;
-pub mod timeline;
+pub mod timeline_csv;
 
 use std::io::Write;
 use std::path::Path;
@@ -126,7 +126,7 @@ pub const FORMATS: &[Format] = &[
     )
     .by_phase(),
     text("speedscope", "For speedscope.app: exact instructions and samples, by task", speedscope::write).by_phase(),
-    text("timeline", "The timeline's events as CSV, one a line (needs --timeline)", timeline::write),
+    text("timeline", "The timeline's events as CSV, one a line (needs --timeline)", timeline_csv::write),
 ];
 
 /// Makes a format whose files are text.

@@ -22,8 +22,8 @@ use prost::Message;
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
+use crate::analysis::owner::Owner;
 use crate::analysis::part::by_phase;
-use crate::analysis::place::Place;
 use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
 use crate::analysis::{describe, functions};
 use crate::error::InputError;
@@ -138,7 +138,7 @@ fn executed(
     // Key: code of one function with one list of frames and their lines; value: the first address of it.
     let mut first_pcs = HashMap::new();
     let leaves = Leaves::new(profile, |pc| {
-        let key = (Place::of(profile, pc).start(), profile.names.stack_at(pc));
+        let key = (Owner::of(profile, pc).start(), profile.names.stack_at(pc));
         first_pcs.entry(key).or_insert(pc);
         key
     });
@@ -271,7 +271,7 @@ impl<'p> Contexts<'p> {
             FrameKind::Exception { pc, .. } => pc,
             FrameKind::Unknown(_) => return None,
         };
-        Place::of(self.profile, at).start()
+        Owner::of(self.profile, at).start()
     }
 
     /// Adds the locations around a leaf, innermost first, and returns the labels. The leaf is in the function with
@@ -399,7 +399,7 @@ impl<'p> Tables<'p> {
     }
 
     fn place(&self, address: u64) -> Option<u64> {
-        Place::of(self.profile, address).start()
+        Owner::of(self.profile, address).start()
     }
 
     /// Mapping of the image, for all of its code.
@@ -407,7 +407,7 @@ impl<'p> Tables<'p> {
         let profile = self.profile;
         let functions = &profile.names.functions;
         let insns = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
-        let insns = insns.filter(|insn| Place::of(profile, insn.pc) != Place::BootRom);
+        let insns = insns.filter(|insn| Owner::of(profile, insn.pc) != Owner::BootRom);
         let insns = insns.map(|insn| (insn.pc, insn.pc.saturating_add(insn.size_bytes.into())));
         let code =
             functions.iter().map(|function| (function.start, function.start.saturating_add(function.size_bytes)));
@@ -450,13 +450,13 @@ impl<'p> Tables<'p> {
     }
 
     /// Function that contains an address, as the linker placed it.
-    fn placed(&mut self, place: Place<'_>, file: Option<&str>) -> u64 {
+    fn placed(&mut self, place: Owner<'_>, file: Option<&str>) -> u64 {
         match place {
-            Place::Function(function) => {
+            Owner::Function(function) => {
                 let file = file.or(function.file.as_deref());
                 self.function(&function.name, &function.linkage_name, file, function.line)
             }
-            Place::BootRom | Place::Range { .. } => self.function(&place.to_string(), "", file, None),
+            Owner::BootRom | Owner::Range { .. } => self.function(&place.to_string(), "", file, None),
         }
     }
 
@@ -474,7 +474,7 @@ impl<'p> Tables<'p> {
             return known;
         }
         let profile = self.profile;
-        let place = Place::of(profile, address);
+        let place = Owner::of(profile, address);
         let text = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
         let frames = profile.names.frames_at(address);
         let outermost = frames.first().filter(|frame| !frame.inlined);
@@ -492,15 +492,15 @@ impl<'p> Tables<'p> {
     /// Location of the function that begins at an address, regardless of inlining. It has no address (pprof invents
     /// one), since its first instruction belongs to another line, whose location has that address.
     fn entry(&mut self, address: u64) -> u64 {
-        let place = Place::of(self.profile, address);
+        let place = Owner::of(self.profile, address);
         let key = Location::Entry(place.start());
         if let Some(&known) = self.location_of.get(&key) {
             return known;
         }
         let function_id = self.placed(place, None);
         let line = match place {
-            Place::Function(function) => function.line.unwrap_or(0),
-            Place::BootRom | Place::Range { .. } => 0,
+            Owner::Function(function) => function.line.unwrap_or(0),
+            Owner::BootRom | Owner::Range { .. } => 0,
         };
         let line = vec![proto::Line { function_id, line: line.into() }];
         self.location(key, 0, line)

@@ -18,7 +18,7 @@ use anyhow::Result;
 
 use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::part::{by_phase, phase_frame, phases};
-use crate::analysis::sample_tracks::{Groups, Run, Timeline, outwards};
+use crate::analysis::sample_tracks::{Groups, Run, SampleTracks, outwards};
 use crate::analysis::stacks::FrameRole;
 use crate::error::InputError;
 use crate::export::labels::full;
@@ -40,7 +40,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         let names = of_phases.iter().map(|(name, _)| Some(phase_frame(name))).collect();
         (names, in_phases(profile, &tree))
     } else {
-        let timeline = Timeline::new(profile, &tree, &groups);
+        let timeline = SampleTracks::new(profile, &tree, &groups);
         (groups.names, timeline)
     };
     let image = &profile.facts.image_name;
@@ -97,12 +97,12 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 }
 
 /// Samples by the phase in which each was taken, in the order of [`phases`].
-fn in_phases(profile: &Profile, tree: &CallTree) -> Timeline {
+fn in_phases(profile: &Profile, tree: &CallTree) -> SampleTracks {
     let phases = phases(profile);
     let of_part = profile.parts.list.iter().map(|part| phases.iter().position(|&(phase, _)| phase == part.phase));
     let of_part: Vec<Option<u32>> = of_part.map(|index| Some(index? as u32)).collect();
     let of_samples: Vec<u32> = profile.parts.of_samples().collect();
-    Timeline::grouped(profile, tree, |sample, _| *of_part.get(*of_samples.get(sample)? as usize)?)
+    SampleTracks::grouped(profile, tree, |sample, _| *of_part.get(*of_samples.get(sample)? as usize)?)
 }
 
 /// Frames that all profiles in the file share.
@@ -138,7 +138,7 @@ impl Numbered<'_> {
 }
 
 /// Runs of all tracks of each vCPU, in order of time.
-fn whole(timeline: &Timeline) -> BTreeMap<u32, Vec<Run>> {
+fn whole(timeline: &SampleTracks) -> BTreeMap<u32, Vec<Run>> {
     let mut whole: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
     for track in &timeline.tracks {
         whole.entry(track.vcpu).or_default().extend(&track.runs);

@@ -10,7 +10,7 @@ use wire::definition::NodeKind;
 
 use crate::analysis::lookup;
 use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject};
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::stacks;
 use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
@@ -573,8 +573,8 @@ fn coverage(profile: &Profile, file: &str) -> Result<Measured, Unmeasured> {
 
 /// Whether the function at an address has one of these names.
 fn is_called(profile: &Profile, address: u64, names: &BTreeSet<String>) -> bool {
-    match Place::of(profile, address) {
-        Place::Function(function) => names.contains(&key_name(&function.name)),
+    match Owner::of(profile, address) {
+        Owner::Function(function) => names.contains(&key_name(&function.name)),
         _ => false,
     }
 }

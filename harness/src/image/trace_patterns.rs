@@ -7,7 +7,7 @@ use wire::timeline::What;
 use crate::error::InputError;
 use crate::image::heap;
 use crate::image::symbols::{Symbols, nearest};
-use crate::profile::timeline::Timeline;
+use crate::profile::Timeline;
 
 /// Finds the first addresses of the functions that patterns name, sorted: `crc*`, or a single name.
 ///

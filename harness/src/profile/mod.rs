@@ -32,7 +32,7 @@ pub mod no_progress;
 pub mod part;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod timeline;
+pub mod timeline_events;
 pub mod zone;
 
 pub use facts::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Stub, Tricks, Unmodelled, Window};
@@ -41,7 +41,7 @@ pub use heap::Heap;
 pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names};
 pub use part::Parts;
-pub use timeline::Timeline;
+pub use timeline_events::Timeline;
 pub use zone::Zones;
 
 const MAGIC: &[u8; 8] = b"fwprof\x14\n";

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 
 use crate::analysis::bins::{Bin, bins};
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::profile::Profile;
 use crate::show::names;
 use crate::text::columns::{columns, pad};
@@ -112,12 +112,12 @@ fn place(profile: &Profile, bin: &Bin, table: BinsTable) -> (String, String) {
     let functions = &profile.names.functions;
     let first = functions.partition_point(|function| function.start.saturating_add(function.size_bytes) <= bin.start);
     let all = functions[first..].iter().take_while(|function| function.start <= last).count();
-    let place = Place::of(profile, bin.hottest);
+    let place = Owner::of(profile, bin.hottest);
     let name = place.to_string();
     let name = printable(&name);
     let (offset, more) = match place {
-        Place::Function(function) => (bin.start.saturating_sub(function.start), all.saturating_sub(1)),
-        Place::BootRom | Place::Range { .. } => (0, all),
+        Owner::Function(function) => (bin.start.saturating_sub(function.start), all.saturating_sub(1)),
+        Owner::BootRom | Owner::Range { .. } => (0, all),
     };
     let offset = if offset == 0 { String::new() } else { format!("+{offset:#x}") };
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };

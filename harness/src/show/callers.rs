@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings, Together};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::lookup::Inlined;
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::stack_proof;
 
 use crate::image::symbols;
@@ -33,7 +33,7 @@ const INDENT: &str = "    ";
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out: &mut impl Write) -> io::Result<()> {
+pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out: &mut impl Write) -> io::Result<()> {
     let Some(&place) = places.first() else { return Ok(()) };
     let together = Together::new(places.iter().filter_map(|place| place.start()));
     let tree = CallTree::of_calls(profile);
@@ -52,7 +52,7 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
 
     block.rows(Direction { chains: &around.callers, is_above: true }, &mut vec![], &function);
     let location = match place {
-        Place::Function(function) => match (&function.file, function.line) {
+        Owner::Function(function) => match (&function.file, function.line) {
             (Some(file), Some(line)) => format!("  {file}:{line}"),
             _ => String::new(),
         },
@@ -61,7 +61,7 @@ pub fn write(profile: &Profile, places: &[Place<'_>], limits: CallersLimits, out
     let instances = if places.len() > 1 { format!("  ({} instances)", places.len()) } else { String::new() };
     let line = printable(&format!("{name}{location}{instances}")).into_owned();
     // The start of unnamed code is not known, and so neither is the number of its entries.
-    let calls = (!matches!(place, Place::Range { .. })).then_some(node.calls);
+    let calls = (!matches!(place, Owner::Range { .. })).then_some(node.calls);
     block.line(calls, whole, Some(graph.total_insns), line);
     let total = whole.or(Some(graph.total_insns));
     block.line(None, Some(node.self_insns), total, format!("{INDENT}(itself)"));
@@ -117,7 +117,7 @@ pub fn write_inlined(profile: &Profile, inlined: &Inlined, top: usize, out: &mut
         let own = if frames.last().is_some_and(|frame| inlined.is(profile, frame)) { insns } else { 0 };
         let name = |frame: &Frame| profile.names.strings.get(frame.function as usize).map_or("?", String::as_str);
         let around = frames[..at].iter().filter(|frame| frame.inlined).map(|frame| name(frame).to_owned());
-        let chain: Vec<String> = [Place::of(profile, pc).to_string()].into_iter().chain(around).collect();
+        let chain: Vec<String> = [Owner::of(profile, pc).to_string()].into_iter().chain(around).collect();
         let sums = chains.entry(chain.join(" > ")).or_default();
         (sums.0, sums.1) = (sums.0 + insns, sums.1 + own);
         (all_insns, own_insns) = (all_insns + insns, own_insns + own);

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use harness::analysis::calltree::{self, CallTree};
 use harness::analysis::functions;
+use harness::analysis::owner::Owner;
 use harness::analysis::part;
-use harness::analysis::place::Place;
 use harness::analysis::stacks::{Frame, FrameRole, View};
 use harness::profile::Profile;
 
@@ -161,7 +161,7 @@ fn inlined_functions_and_lines_have_their_exact_instructions() {
         let (mut by_name, mut by_line) = (BTreeMap::new(), BTreeMap::new());
         for (pc, insns) in profile.insns() {
             let inlined = names.frames_at(pc).last().filter(|frame| frame.inlined);
-            let place = Place::of(&profile, pc).to_string();
+            let place = Owner::of(&profile, pc).to_string();
             let name = inlined.map_or(&place, |frame| &names.strings[frame.function as usize]);
             *by_name.entry(name.clone()).or_default() += insns;
             if let Some((_, line)) = names.line_at(pc) {

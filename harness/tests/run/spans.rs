@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use decode::Flow;
-use harness::analysis::place::Place;
+use harness::analysis::owner::Owner;
 use harness::image::{Image, LoadOptions};
 use harness::profile::{Node, Profile, Span, SpanKind};
 use wire::definition::NodeKind;
@@ -107,7 +107,7 @@ fn calls_take_what_the_tree_says_of_the_function_and_all_that_it_called() {
         let tail_callers = tail_callers(name, profile);
         let (mut calls, mut open) = (0, BTreeSet::new());
         for (entry, Followed { calls: followed_calls, insns }) in followed(profile) {
-            let place = Place::of(profile, entry).to_string();
+            let place = Owner::of(profile, entry).to_string();
             let what = format!("{name}: {place}");
             let span = span(profile, SpanKind::Call { entry });
             let count = span.map_or(0, |span| span.count);

@@ -13,7 +13,7 @@ use harness::analysis::calltree::CallTree;
 use harness::analysis::compare::compare;
 use harness::analysis::listing::Lister;
 use harness::analysis::metrics::Metrics;
-use harness::analysis::place::Place;
+use harness::analysis::owner::Owner;
 use harness::analysis::source::Sources;
 use harness::analysis::stacks::{self, Exceptions, FrameRole, View};
 use harness::analysis::{crosscheck, describe, functions};
@@ -107,7 +107,7 @@ fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
     assert_eq!(widest.role, FrameRole::Task);
 
     let row = table.rows.iter().find(|row| row.name == chosen).unwrap();
-    let place = Place::of(profile, row.start.unwrap());
+    let place = Owner::of(profile, row.start.unwrap());
     let graph = CallGraph::new(profile, &CallTree::new(profile, View::default()));
     let callers = graph.callers(&Party::at(profile, row.start.unwrap()));
     let mut callers: Vec<(String, String)> =
@@ -165,7 +165,7 @@ fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
         "tasks": tasks,
         "interrupts": interrupts,
         "bin": [format!("{:#010x}", bins[0].start), group(bins[0].insns)],
-        "bin_function": Place::of(profile, bins[0].start).to_string(),
+        "bin_function": Owner::of(profile, bins[0].start).to_string(),
         "check": check,
         "facts": [profile.facts.image_sha256, describe::describe_end(profile), "--for 6000000"],
     })

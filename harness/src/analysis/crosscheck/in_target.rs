@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::analysis::functions::{self, RowKind, Table};
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::profile::Profile;
 use crate::profile::in_target::{self, Mode, Protection};
 use crate::text::number::{group, plural, share};
@@ -311,7 +311,7 @@ pub fn compare(profile: &Profile, table: &in_target::Table, functions: &Table) -
 }
 
 fn name(profile: &Profile, start: u64) -> String {
-    Place::of(profile, start).to_string()
+    Owner::of(profile, start).to_string()
 }
 
 /// Address without bit 0, which the runtime and Thumb set.
@@ -344,7 +344,7 @@ fn runtime(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
 fn transfers(profile: &Profile) -> impl Iterator<Item = (u64, u64, bool)> {
     let arcs = profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
     arcs.filter_map(|arc| {
-        Some((Place::of(profile, arc.site).start()?, Place::of(profile, arc.target).start()?, arc.links))
+        Some((Owner::of(profile, arc.site).start()?, Owner::of(profile, arc.target).start()?, arc.links))
     })
 }
 
@@ -363,7 +363,7 @@ pub fn returning(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
             break;
         }
     }
-    let is_there = |&pc: &u64| Place::of(profile, pc).start().is_some_and(|start| functions.contains(&start));
+    let is_there = |&pc: &u64| Owner::of(profile, pc).start().is_some_and(|start| functions.contains(&start));
     profile.insns().into_keys().filter(is_there).collect()
 }
 
@@ -396,7 +396,7 @@ fn callees(
         if arc.target == entry_point {
             // By the return address and not by the site, which may be in a veneer.
             let Some(return_addr) = return_addr else { continue };
-            let Some(start) = Place::of(profile, return_addr.wrapping_sub(1)).start() else { continue };
+            let Some(start) = Owner::of(profile, return_addr.wrapping_sub(1)).start() else { continue };
             let callee = callees.entry(start).or_default();
             callee.reported += arc.count;
             if callee.sites.insert(return_addr) {
@@ -414,7 +414,7 @@ fn callees(
         }
     }
     // The address after a call, which may be the last instruction of its function.
-    let callee_of = |address: u64| Place::of(profile, code(address).wrapping_sub(1)).start().unwrap_or(address);
+    let callee_of = |address: u64| Owner::of(profile, code(address).wrapping_sub(1)).start().unwrap_or(address);
     for arc in &table.arcs {
         let callee = callees.entry(callee_of(arc.callee)).or_default();
         callee.arcs.entry(code(arc.caller)).or_default().in_target += arc.count;
@@ -428,7 +428,7 @@ fn callees(
 /// Functions that may have run before memory was cleared: the firmware's first one, and functions called only from
 /// there that have uncounted calls. (`main` is counted, so its callees ran later.)
 fn early(profile: &Profile, callees: &BTreeMap<u64, Callee>) -> BTreeSet<u64> {
-    let mut early: BTreeSet<u64> = Place::of(profile, profile.facts.entry).start().into_iter().collect();
+    let mut early: BTreeSet<u64> = Owner::of(profile, profile.facts.entry).start().into_iter().collect();
     loop {
         let before = early.len();
         for (&start, Callee { entries, arcs, .. }) in callees {

@@ -265,7 +265,7 @@ impl Connection for Link {
 
 /// Position within the stream of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum PacketPart {
     #[default]
     Between,
     Body,
@@ -273,14 +273,14 @@ enum Place {
     Checksum(u8),
 }
 
-impl Place {
-    fn after(self, byte: u8) -> Place {
+impl PacketPart {
+    fn after(self, byte: u8) -> PacketPart {
         match (self, byte) {
-            (Place::Between, b'$') => Place::Body,
-            (Place::Between, _) | (Place::Checksum(..=1), _) => Place::Between,
-            (Place::Body, b'#') => Place::Checksum(2),
-            (Place::Body, _) => Place::Body,
-            (Place::Checksum(left), _) => Place::Checksum(left - 1),
+            (PacketPart::Between, b'$') => PacketPart::Body,
+            (PacketPart::Between, _) | (PacketPart::Checksum(..=1), _) => PacketPart::Between,
+            (PacketPart::Body, b'#') => PacketPart::Checksum(2),
+            (PacketPart::Body, _) => PacketPart::Body,
+            (PacketPart::Checksum(left), _) => PacketPart::Checksum(left - 1),
         }
     }
 }
@@ -301,7 +301,7 @@ enum Part {
 /// Splits a client's stream into parts.
 #[derive(Debug, Default)]
 struct Packets {
-    place: Place,
+    place: PacketPart,
     packet: Vec<u8>,
 }
 
@@ -310,15 +310,15 @@ impl Packets {
         let before = self.place;
         self.place = before.after(byte);
         match (before, self.place) {
-            (Place::Between, Place::Between) if byte == INTERRUPT => return Some(Part::Interrupt),
-            (Place::Between, Place::Between) => return (byte != AGAIN).then_some(Part::Byte(byte)),
+            (PacketPart::Between, PacketPart::Between) if byte == INTERRUPT => return Some(Part::Interrupt),
+            (PacketPart::Between, PacketPart::Between) => return (byte != AGAIN).then_some(Part::Byte(byte)),
             _ => self.packet.push(byte),
         }
-        let is_whole = self.place == Place::Between || self.packet.len() >= MAX_PACKET_BYTES;
+        let is_whole = self.place == PacketPart::Between || self.packet.len() >= MAX_PACKET_BYTES;
         if is_whole {
             return Some(Part::Packet(std::mem::take(&mut self.packet)));
         }
-        (before == Place::Between).then_some(Part::Begun)
+        (before == PacketPart::Between).then_some(Part::Begun)
     }
 }
 

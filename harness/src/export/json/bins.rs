@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::bins::bins;
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::export::json::{Address, VERSION};
 use crate::profile::Profile;
 
@@ -58,7 +58,7 @@ pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<(
             address: Address(bin.start),
             insns: bin.insns,
             samples: bin.samples,
-            function: Place::of(profile, bin.hottest).to_string(),
+            function: Owner::of(profile, bin.hottest).to_string(),
         })
         .collect();
     let document = Document {

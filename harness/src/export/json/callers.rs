@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings, Together};
 use crate::analysis::calltree::CallTree;
-use crate::analysis::place::Place;
+use crate::analysis::owner::Owner;
 use crate::analysis::stack_proof;
 use crate::export::json::{Address, VERSION};
 use crate::image::symbols;
@@ -89,7 +89,7 @@ struct Context {
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(profile: &Profile, places: &[Place<'_>], depth: usize, out: &mut dyn Write) -> Result<()> {
+pub fn write(profile: &Profile, places: &[Owner<'_>], depth: usize, out: &mut dyn Write) -> Result<()> {
     let starts: Vec<u64> = places.iter().filter_map(|place| place.start()).collect();
     let together = Together::new(starts.iter().copied());
     let tree = CallTree::of_calls(profile);

@@ -7,8 +7,8 @@
 
 pub mod bins;
 pub mod callers;
+pub(in crate::export) mod event_list;
 pub(in crate::export) mod heap;
-pub(in crate::export) mod timeline;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,11 +23,11 @@ use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
 use crate::analysis::describe::describe_end;
 use crate::analysis::functions::{self, Row};
-use crate::analysis::place::{Place, between};
+use crate::analysis::owner::{Owner, between};
 use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
 use crate::analysis::{part, zone};
+use crate::export::json::event_list::EventList;
 use crate::export::json::heap::Heap;
-use crate::export::json::timeline::Timeline;
 use crate::export::settings::Settings;
 use crate::profile::input::{Input, When};
 use crate::profile::zone::ZoneCounts;
@@ -168,7 +168,7 @@ struct Document<'a> {
     /// Allocations and frees; null without --heap.
     heap: Option<Heap>,
     /// Events with their instructions; null without --timeline.
-    timeline: Option<Timeline<'a>>,
+    timeline: Option<EventList<'a>>,
 }
 
 /// Function that was replaced by an immediate return.
@@ -797,7 +797,7 @@ impl<'a> Document<'a> {
                 table.into_iter().flat_map(|table| &table.arcs).map(InTargetArc::new)
             }),
             heap: Heap::of(profile),
-            timeline: Timeline::of(profile),
+            timeline: EventList::of(profile),
             console_marks: List::of(|| {
                 profile.console_marks.iter().map(|&(at_insns, bytes)| ConsoleMark { at_insns, bytes })
             }),
@@ -1059,7 +1059,7 @@ impl JsonTask {
 impl Span {
     fn new(profile: &Profile, exceptions: &Exceptions<'_>, span: &profile::Span) -> Span {
         let (kind, name) = match span.kind {
-            SpanKind::Call { entry } => ("call", Place::of(profile, entry).to_string()),
+            SpanKind::Call { entry } => ("call", Owner::of(profile, entry).to_string()),
             SpanKind::Exception { number } => ("exception", exceptions.name(number, span.longest_at)),
             SpanKind::Masked => ("masked", "interrupts masked".to_owned()),
             SpanKind::PendSv => ("pendsv", "PendSV pending".to_owned()),

@@ -12,7 +12,7 @@ use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
 use crate::analysis::crosscheck;
 use crate::analysis::functions::{self, Table};
-use crate::analysis::place::{self, Place};
+use crate::analysis::owner::{self, Owner};
 use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
 use crate::analysis::{span_remarks, stack_remarks, time};
 use crate::export::report::Extras;
@@ -23,7 +23,7 @@ use crate::export::report::facts;
 use crate::export::report::heap::Heap;
 use crate::export::report::listings::Listing;
 use crate::export::report::strings::Strings;
-use crate::export::report::timeline::Timeline;
+use crate::export::report::tracks::Tracks;
 use crate::export::report::zones::Zones;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::Hex;
@@ -75,7 +75,7 @@ pub(super) struct Data {
     compare: Option<Compare>,
     saved: Option<Saved>,
     /// Timeline, if there is more than one row to draw.
-    timeline: Option<Timeline>,
+    timeline: Option<Tracks>,
     check: Check,
     /// Facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
@@ -228,7 +228,7 @@ impl Data {
             console: extras.console.and_then(|bytes| Console::new(profile, bytes)),
             compare,
             saved: Saved::new(profile)?,
-            timeline: Timeline::of(profile, &tree),
+            timeline: Tracks::of(profile, &tree),
             bins: bins_of(profile, &rows),
             heap: Heap::of(profile),
             check: Check {
@@ -250,7 +250,7 @@ fn per_call(profile: &Profile, rows: &Rows, count: usize) -> Option<PerCall> {
     let mut has_some = false;
     for span in profile.spans.iter().filter(|span| span.count > 0) {
         let SpanKind::Call { entry } = span.kind else { continue };
-        let row = rows.get(&Place::of(profile, entry).start()).and_then(|&row| usize::try_from(row).ok());
+        let row = rows.get(&Owner::of(profile, entry).start()).and_then(|&row| usize::try_from(row).ok());
         let Some(row) = row.filter(|&row| row < count) else { continue };
         has_some = true;
         for (column, insns) in
@@ -286,7 +286,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
 
 fn row_of(rows: &Rows, name: &str, start: Option<u64>) -> Option<i64> {
     // Only the boot ROM is a place without an address; reset and exceptions are not places.
-    let is_place = start.is_some() || name == place::BOOT_ROM;
+    let is_place = start.is_some() || name == owner::BOOT_ROM;
     is_place.then(|| rows.get(&start).copied()).flatten()
 }
 
@@ -493,7 +493,7 @@ fn bins_of(profile: &Profile, rows: &Rows) -> Bins {
     for (&pc, &count) in &insns {
         let bin = bins.entry(pc / bin_bytes).or_default();
         bin.insns += count;
-        let row = rows.get(&Place::of(profile, pc).start()).copied().unwrap_or(NONE);
+        let row = rows.get(&Owner::of(profile, pc).start()).copied().unwrap_or(NONE);
         *bin.functions.entry(row).or_default() += count;
     }
     for (pc, samples) in profile.samples_by_pc() {

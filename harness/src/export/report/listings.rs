@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::analysis::listing::{self, Lister};
-use crate::analysis::place::{Place, address_of};
+use crate::analysis::owner::{Owner, address_of};
 use crate::analysis::source::Sources;
 use crate::export::report::inline_json::size_bytes;
 use crate::export::report::strings::Strings;
@@ -68,7 +68,7 @@ pub(super) fn of(
     let mut left = budget_bytes;
     let strings_before = size_bytes(strings)?;
     for row in lister.rows() {
-        let place = Place::of(profile, address_of(profile, row.start));
+        let place = Owner::of(profile, address_of(profile, row.start));
         let listing = columns(&lister.list(place, sources), row.file.as_deref(), sources, strings);
         let bytes = size_bytes(&listing)? + 1;
         let fits = bytes <= left;

@@ -14,7 +14,7 @@ mod heap;
 mod inline_json;
 mod listings;
 mod strings;
-mod timeline;
+mod tracks;
 mod zones;
 
 use std::io::Write;

@@ -41,18 +41,18 @@ pub struct Rule {
     text: String,
     /// Name of the function, in a form that [`crate::image::symbols::Symbols::find`] accepts.
     pub name: String,
-    size: Option<Place>,
-    count: Option<Place>,
-    align: Option<Place>,
-    old: Option<Place>,
-    result: Option<Place>,
+    size: Option<Word>,
+    count: Option<Word>,
+    align: Option<Word>,
+    old: Option<Word>,
+    result: Option<Word>,
     /// Whether the block's address is stored where the result points.
     is_through: bool,
 }
 
 /// Word with its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct Word {
     what: Where,
     at: usize,
 }
@@ -118,12 +118,12 @@ impl<'t> Words<'t> {
         (&rest[..end], at)
     }
 
-    fn place(&mut self) -> Result<Place, InputError> {
+    fn place(&mut self) -> Result<Word, InputError> {
         let (word, at) = self.word();
         self.place_of(word, at)
     }
 
-    fn place_of(&self, word: &str, at: usize) -> Result<Place, InputError> {
+    fn place_of(&self, word: &str, at: usize) -> Result<Word, InputError> {
         let what = if let Some(number) = word.strip_prefix("arg").and_then(|digits| digits.parse().ok()) {
             Where::Argument(number)
         } else if let Ok(number) = parse_number("number", word) {
@@ -136,7 +136,7 @@ impl<'t> Words<'t> {
             let what = format!("`{word}` is no argument (arg0, arg1, …), register (r0, a0) or number");
             return Err(self.error(at, what));
         };
-        Ok(Place { what, at })
+        Ok(Word { what, at })
     }
 }
 
@@ -221,7 +221,7 @@ impl Rule {
                 Err(words.error(end, "how many bytes? write (size=arg0), or (size=64) where it is always the same"))
             }
             Kind::Free if rule.old.is_none() => {
-                rule.old = Some(Place { what: Where::Argument(0), at: end });
+                rule.old = Some(Word { what: Where::Argument(0), at: end });
                 Ok(rule)
             }
             _ => Ok(rule),
@@ -261,7 +261,7 @@ impl Rule {
     pub fn allocator(&self, entry: u64, isa: Isa) -> Result<Allocator, InputError> {
         let is_riscv = matches!(isa, Isa::Riscv32 | Isa::Riscv64);
         let words = Words { kind: self.kind, text: &self.text, at: 0 };
-        let register = |place: &Place| match &place.what {
+        let register = |place: &Word| match &place.what {
             Where::Argument(number) if is_riscv && *number < RISCV_ARGUMENTS => Ok(RISCV_FIRST + number),
             Where::Argument(number) if !is_riscv && *number < ARM_ARGUMENTS => Ok(*number),
             Where::Argument(number) => {
@@ -276,9 +276,9 @@ impl Rule {
             }
             Where::Number(_) => Err(words.error(place.at, "a register is meant here")),
         };
-        let argument = |place: &Option<Place>| match place {
+        let argument = |place: &Option<Word>| match place {
             None => Ok(None),
-            Some(Place { what: Where::Number(number), .. }) => Ok(Some(Argument::Constant(*number))),
+            Some(Word { what: Where::Number(number), .. }) => Ok(Some(Argument::Constant(*number))),
             Some(place) => register(place).map(|number| Some(Argument::Register(number))),
         };
         let result = if is_riscv { RISCV_FIRST } else { 0 };

@@ -35,7 +35,7 @@ const DISCARDED_BYTES: u64 = 1 << 20;
 pub(crate) struct Sections<'data>(BTreeMap<&'static str, Cow<'data, [u8]>>);
 
 /// Frame of an address, from DWARF.
-pub(super) struct Place<'a> {
+pub(super) struct DwarfFrame<'a> {
     /// Linkage name, or the name in the source if there is none.
     pub(super) function: Option<&'a [u8]>,
     /// Directory and file name, joined as DWARF spells them.
@@ -432,7 +432,7 @@ impl<'a> Dwarf<'a> {
     ///
     /// # Errors
     /// When the address's debug information is damaged.
-    pub(super) fn frames(&self, address: u64) -> Result<(Vec<Place<'_>>, bool), gimli::Error> {
+    pub(super) fn frames(&self, address: u64) -> Result<(Vec<DwarfFrame<'_>>, bool), gimli::Error> {
         let mut split = false;
         let mut lookup = self.context.find_frames(address);
         let mut frames = loop {
@@ -447,7 +447,7 @@ impl<'a> Dwarf<'a> {
         let mut places = Vec::new();
         while let Some(frame) = frames.next()? {
             let location = frame.location.as_ref();
-            places.push(Place {
+            places.push(DwarfFrame {
                 function: frame.function.map(|function| function.name.slice()),
                 file: location.and_then(|location| location.file),
                 line: location.and_then(|location| location.line),

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::Range;
 
-use dwarf::{Dwarf, Place, Sections};
+use dwarf::{Dwarf, DwarfFrame, Sections};
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex, SymbolFlags, SymbolSection, elf,
 };
@@ -531,7 +531,7 @@ impl<'a> Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Adds one address: its function by the symbol table, and its frames by DWARF.
-    fn add(&mut self, pc: u64, function: Option<&Extent<'a>>, places: &[Place<'a>]) {
+    fn add(&mut self, pc: u64, function: Option<&Extent<'a>>, places: &[DwarfFrame<'a>]) {
         // An address outside all functions has no name: DWARF alone would give it a neighbour's.
         let Some(function) = function else { return };
         let outermost = self.function_name(function);

@@ -18,10 +18,10 @@ use wire::sample::{self, Sample};
 use wire::stream::StreamFile;
 use wire::zone::Row;
 
+use crate::profile::Timeline;
 use crate::profile::bounds;
 use crate::profile::heap::{Heap, Site};
 use crate::profile::part::Parts;
-use crate::profile::timeline::Timeline;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
     Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,

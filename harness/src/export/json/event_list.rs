@@ -12,7 +12,8 @@ use crate::profile::Profile;
 
 /// Timeline: every event of the window, in order (--timeline).
 #[derive(Serialize, JsonSchema)]
-pub(in crate::export) struct Timeline<'a> {
+#[schemars(rename = "Timeline")]
+pub(in crate::export) struct EventList<'a> {
     /// Time that the machine slept in the window, in nanoseconds: its clock advanced while nothing executed. 0 if it
     /// never slept, or if that is not known.
     slept_ns: u64,
@@ -53,9 +54,9 @@ struct JsonEvent {
     why: Option<u32>,
 }
 
-impl<'a> Timeline<'a> {
+impl<'a> EventList<'a> {
     /// Timeline of a profile; None: it has none.
-    pub(in crate::export) fn of(profile: &'a Profile) -> Option<Timeline<'a>> {
+    pub(in crate::export) fn of(profile: &'a Profile) -> Option<EventList<'a>> {
         let mut names = Vec::new();
         let mut numbers: HashMap<String, u32> = HashMap::new();
         for row in rows(profile)? {
@@ -84,6 +85,6 @@ impl<'a> Timeline<'a> {
             rows(profile).into_iter().flatten().map(move |row| event(row))
         });
         let timeline = profile.timeline.as_ref()?;
-        Some(Timeline { slept_ns: timeline.slept_ns(), traced: &timeline.patterns, names, events })
+        Some(EventList { slept_ns: timeline.slept_ns(), traced: &timeline.patterns, names, events })
     }
 }

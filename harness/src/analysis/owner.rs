@@ -1,4 +1,4 @@
-//! Places of addresses: a function, the boot ROM, or a range of code without a name.
+//! Owners of addresses: a function, the boot ROM, or a range of code without a name.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -25,7 +25,7 @@ const MIN_RANGE_BYTES: u64 = 256;
 
 /// Function or other code that an instruction belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum Owner<'a> {
     /// A function with a name.
     Function(&'a Function),
     /// The machine's boot ROM.
@@ -39,14 +39,14 @@ pub enum Place<'a> {
     },
 }
 
-impl<'a> Place<'a> {
-    /// Place of an address.
-    pub fn of(profile: &'a Profile, address: u64) -> Place<'a> {
+impl<'a> Owner<'a> {
+    /// Owner of an address.
+    pub fn of(profile: &'a Profile, address: u64) -> Owner<'a> {
         if let Some(function) = profile.names.function_at(address) {
-            return Place::Function(function);
+            return Owner::Function(function);
         }
         if boot_rom(profile).is_some_and(|addresses| addresses.contains(&address)) {
-            return Place::BootRom;
+            return Owner::BootRom;
         }
         let range_bytes = profile.facts.bin_bytes.max(MIN_RANGE_BYTES);
         let start = address & !(range_bytes - 1);
@@ -57,24 +57,24 @@ impl<'a> Place<'a> {
         let end_before = after.checked_sub(1).map(|index| &functions[index]);
         let end_before = end_before.map_or(0, |function| function.start.saturating_add(function.size_bytes));
         let next = functions.get(after).map_or(u64::MAX, |function| function.start - 1);
-        Place::Range { start: start.max(end_before), last: last.min(next) }
+        Owner::Range { start: start.max(end_before), last: last.min(next) }
     }
 
     /// First address, unless it is the boot ROM.
     pub fn start(self) -> Option<u64> {
         match self {
-            Place::Function(function) => Some(function.start),
-            Place::BootRom => None,
-            Place::Range { start, .. } => Some(start),
+            Owner::Function(function) => Some(function.start),
+            Owner::BootRom => None,
+            Owner::Range { start, .. } => Some(start),
         }
     }
 
-    /// Key of the place, in the order of [`Place`] and then of addresses.
+    /// Key of the place, in the order of [`Owner`] and then of addresses.
     pub(crate) fn key(self) -> (u8, u64) {
         match self {
-            Place::Function(function) => (0, function.start),
-            Place::BootRom => (1, 0),
-            Place::Range { start, .. } => (2, start),
+            Owner::Function(function) => (0, function.start),
+            Owner::BootRom => (1, 0),
+            Owner::Range { start, .. } => (2, start),
         }
     }
 }
@@ -82,17 +82,17 @@ impl<'a> Place<'a> {
 /// Name of a span between two functions, or between the instances of generics.
 pub fn between(profile: &Profile, from: u64, until: u64) -> String {
     let generic = profile.facts.generic_spans.iter().find(|span| (span.from, span.until) == (from, until));
-    let plain = || format!("{}..{}", Place::of(profile, from), Place::of(profile, until));
+    let plain = || format!("{}..{}", Owner::of(profile, from), Owner::of(profile, until));
     generic.map_or_else(plain, |span| span.name.clone())
 }
 
 /// Displays its name: the function's, or a name in square brackets.
-impl fmt::Display for Place<'_> {
+impl fmt::Display for Owner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Function(function) => f.write_str(&function.name),
-            Place::BootRom => f.write_str(BOOT_ROM),
-            Place::Range { start, last } => write!(f, "[{}..{}]", Hex(*start), Hex(*last)),
+            Owner::Function(function) => f.write_str(&function.name),
+            Owner::BootRom => f.write_str(BOOT_ROM),
+            Owner::Range { start, last } => write!(f, "[{}..{}]", Hex(*start), Hex(*last)),
         }
     }
 }

@@ -19,7 +19,7 @@ const MAX_ROWS: usize = 200;
 
 /// Data of the timeline.
 #[derive(Debug, Serialize)]
-pub(super) struct Timeline {
+pub(super) struct Tracks {
     /// Whether every event is included; otherwise it is drawn from samples.
     exact: bool,
     /// Instructions of the longest vCPU.
@@ -70,9 +70,9 @@ struct Made {
     stretches: Vec<Stretch>,
 }
 
-impl Timeline {
-    /// Timeline of a profile; None: there is nothing to tell apart.
-    pub(super) fn of(profile: &Profile, tree: &CallTree) -> Option<Timeline> {
+impl Tracks {
+    /// Tracks of a profile; None: there is nothing to tell apart.
+    pub(super) fn of(profile: &Profile, tree: &CallTree) -> Option<Tracks> {
         let (exact, names, rows) = match exact(profile) {
             Some((names, rows)) => (true, names, rows),
             None => {
@@ -94,7 +94,7 @@ impl Timeline {
         }
         let shift = profile.facts.icount_shift;
         let rows = rows.into_iter().map(Row::of).collect();
-        Some(Timeline { exact, end_insns, shift, merged_insns, more, names, rows })
+        Some(Tracks { exact, end_insns, shift, merged_insns, more, names, rows })
     }
 }
 
@@ -227,7 +227,7 @@ fn rows_of(tracks: &[Track], lanes: Vec<Lane>, names: &mut Vec<String>) -> Vec<M
 /// Rows made from samples.
 fn sampled(profile: &Profile, tree: &CallTree) -> (Vec<String>, Vec<Made>) {
     let groups = Groups::new(profile, tree);
-    let samples = sample_tracks::Timeline::new(profile, tree, &groups);
+    let samples = sample_tracks::SampleTracks::new(profile, tree, &groups);
     let names: Vec<String> = groups.names.iter().map(|name| name.clone().unwrap_or_default()).collect();
     let mut rows = Vec::new();
     for track in &samples.tracks {
