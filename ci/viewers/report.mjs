@@ -69,7 +69,7 @@ async function table(page, expected) {
     same(await page.textContent('#matched'), `${expected.hottest.share_below} matched`, 'the matched share');
     same((await cells(page, FUNCTIONS)).map(([name]) => name), [expected.hottest.name], 'found by a regular expression');
     await page.fill('#search', '/(/');
-    same(await page.textContent('#matched'), 'no regular expression', 'a broken expression');
+    same(await page.textContent('#matched'), 'not a regular expression', 'a broken expression');
     await page.fill('#search', '');
     same((await cells(page, FUNCTIONS)).length, before.length, 'rows after the search');
 }

@@ -459,12 +459,12 @@ impl Bench {
         println!("|---|--:|--:|--:|--:|--:|--:|");
         let temporary = tempfile::tempdir()?;
         let file = |name: &str| temporary.path().join(name).into_os_string().into_string();
-        let path = |name: &str| file(name).map_err(|name| anyhow::anyhow!("{name:?} is no text"));
+        let path = |name: &str| file(name).map_err(|name| anyhow::anyhow!("{name:?} is not text"));
         let (profile, folded, svg) = (path("profile.fwp")?, path("folded")?, path("svg")?);
         fs::write(&profile, synthetic::profile(STACKS).to_bytes()?)?;
         let harness = env!("CARGO_BIN_EXE_harness");
         let this =
-            env::current_exe()?.into_os_string().into_string().ok().context("this program's path is no text")?;
+            env::current_exe()?.into_os_string().into_string().ok().context("this program's path is not text")?;
         let mut commands =
             vec![("inferno".to_owned(), svg.clone(), vec![this, "draw".to_owned(), folded.clone(), svg])];
         for format in Format::value_variants() {
@@ -664,7 +664,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
             return Ok(row);
         }
     };
-    let firmware = path.to_str().context("the image's path is no text")?;
+    let firmware = path.to_str().context("the image's path is not text")?;
     let cli = Cli::try_parse_from(["harness", firmware].into_iter().chain(options.iter().copied()))?;
     let options = Options::resolve(cli.profile.context("no profile options")?)?;
     let load = LoadOptions::default();
@@ -764,7 +764,7 @@ fn visit(name: &str, last: u64, variable: &str, round: usize) -> Result<Visit> {
     let file = object::File::parse(&*elf)?;
     let mut symbols = file.symbols();
     let symbol = symbols.find(|symbol| symbol.name() == Ok(variable)).context("the image lacks its variable")?;
-    let firmware = path.to_str().context("the image's path is no text")?;
+    let firmware = path.to_str().context("the image's path is not text")?;
     let options = Options::resolve(
         Cli::try_parse_from(["harness", firmware, "--sandbox", "off"])?.profile.context("no options")?,
     )?;

@@ -69,7 +69,7 @@ impl fmt::Display for EmulatorError {
 
 impl std::error::Error for EmulatorError {}
 
-/// Whether something could not be written because its reader has seen enough (`| head`), which is no error of a command.
+/// Whether something could not be written because its reader has seen enough (`| head`), which is not an error of a command.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

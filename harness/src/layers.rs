@@ -177,7 +177,10 @@ fn upward(layers: &[&str], path: &Path, text: &str) -> Vec<String> {
     let depth = module_path(path).split("::").count();
     let level = |module: &str| layers.iter().position(|layer| *layer == module);
     let Some(own) = level(module) else {
-        return vec![format!("{}: {module} is no layer: give it a place in harness/src/layers.rs", path.display())];
+        return vec![format!(
+            "{}: {module} is not a layer: give it a place in harness/src/layers.rs",
+            path.display()
+        )];
     };
     let named = Regex::new(r"\bcrate::(\w+|\{)").unwrap();
     let leading = Regex::new(r"(super::)+").unwrap();
@@ -190,7 +193,7 @@ fn upward(layers: &[&str], path: &Path, text: &str) -> Vec<String> {
             match level(name) {
                 Some(other) if other <= own => {}
                 Some(_) => found.push(format!("{at}: {module} stands below {name} and imports it")),
-                None => found.push(format!("{at}: crate::{name} is no layer by its name: name one module a line")),
+                None => found.push(format!("{at}: crate::{name} is not a layer by its name: name one module a line")),
             }
         }
         let nested = usize::from(line.starts_with("    "));

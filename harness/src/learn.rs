@@ -427,7 +427,7 @@ impl Teacher<'_> {
     }
 
     /// Number of instructions that another run executed in addition, in functions that had been entered before: what waited
-    /// has gone on. A handler alone is no progress.
+    /// has gone on. A handler alone is not progress.
     fn went_on(&self, before: &Ended, after: &Ended) -> usize {
         let function = |pc: u64| self.functions.range(..=pc).next_back().map(|(&start, _)| start);
         let entered: BTreeSet<Option<u64>> = before.executed.keys().map(|&pc| function(pc)).collect();

@@ -649,7 +649,7 @@ impl State {
     }
 
     /// Whether the handler that started last was left by a jump to interrupted code: none of its frames is on the
-    /// stack, which is no deeper than before.
+    /// stack, which is not deeper than before.
     fn has_left_handler(&mut self, vcpu: u32, pc: u64) -> bool {
         let State { guest, code, ledger, follow, stacks, transfers, .. } = self;
         let core = &follow.cores[vcpu as usize];

@@ -14,7 +14,7 @@
 //! instruction more. With `--cfg zone_off` nothing is left. Names are literals without `"`, `\` and `{`.
 #![allow(unexpected_cfgs, unused_macros, dead_code, reason = "one file for all that copy it")]
 
-/// A value for `mark!`: what is no wider than a register. It is read as a signed number.
+/// A value for `mark!`: what is not wider than a register. It is read as a signed number.
 pub trait Value {
     /// It as a register has it.
     fn register(self) -> isize;

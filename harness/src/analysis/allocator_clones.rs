@@ -1,7 +1,7 @@
 //! Copies of the heap's functions that the compiler made: clones, whose arguments may be in other registers, and
 //! inlined code. Calls are followed at a function's first instruction, so that calls of copies are missed.
 //!
-//! A copy within a followed function is no separate call, and a copy that only calls a followed function is followed
+//! A copy within a followed function is not a separate call, and a copy that only calls a followed function is followed
 //! there: neither is missed.
 
 use std::collections::{BTreeMap, BTreeSet};

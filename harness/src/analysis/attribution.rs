@@ -48,7 +48,7 @@ impl Context {
 /// Instructions of a leaf in one context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share {
-    /// The leaf; None: instructions of a node that is no function.
+    /// The leaf; None: instructions of a node that is not a function.
     pub leaf: Option<u32>,
     /// The context that it ran in.
     pub context: Context,

@@ -447,7 +447,7 @@ struct Level {
     pair: Option<(u32, u32, u32)>,
 }
 
-/// Caller and callee of an arc; the caller is the function that the callee returns to. None: it is no call.
+/// Caller and callee of an arc; the caller is the function that the callee returns to. None: it is not a call.
 pub fn parties(profile: &Profile, arc: &Arc) -> Option<(Party, Party)> {
     if !functions::is_call(profile, arc) {
         return None;

@@ -66,7 +66,7 @@ pub fn rows(profile: &Profile) -> Option<impl Iterator<Item = Row> + '_> {
                 cursor.pass(event);
             }
         }
-        // A record that only defines a name is no event.
+        // A record that only defines a name is not an event.
         (!row.event.is_empty()).then(|| {
             row.context = words.context(context);
             row

@@ -423,7 +423,7 @@ mod tests {
             .function("back", 0x60, 0x10)
             .arc((0x44, 0x50), Some(0x48), true, 5)
             .arc((0x58, 0x60), Some(0x48), false, 5)
-            // A jump into the middle of a function is no call.
+            // A jump into the middle of a function is not a call.
             .arc((0x58, 0x64), None, false, 9);
         let rows = arcs(&profile);
         assert_eq!(rows.len(), 2, "{rows:?}");

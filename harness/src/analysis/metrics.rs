@@ -578,7 +578,7 @@ fn inclusive<P: Ord + Copy>(profile: &Profile, party: impl Fn(u64) -> Option<P>)
         let mut is_recursive = false;
         while let Some(index) = outer.checked_sub(1).filter(|_| !is_recursive) {
             let parent = &profile.tree[index as usize];
-            // The interrupted code is no caller.
+            // The interrupted code is not a caller.
             if matches!(parent.kind, NodeKind::Exception { .. }) {
                 break;
             }

@@ -183,7 +183,7 @@ impl<'a> Resolver<'a> {
             ..wire::chip::Chip::default()
         };
         let rules = self.rules(&mut wire, &registers)?;
-        wire.check().map_err(|what| self.own().error(0, format_args!("cannot be meant: {what}")))?;
+        wire.check().map_err(|what| self.own().error(0, format_args!("{what}")))?;
         Ok(Chip {
             name: name.to_owned(),
             cpu,
@@ -216,7 +216,7 @@ impl<'a> Resolver<'a> {
                 let AnswerTable { at, mask, value, why, place, insn, guess } = table.get_ref().clone();
                 if mask == 0 || value & !mask != 0 || !has(wire, at) {
                     let reason = format!(
-                        "{} is no word of a register block, or `value` has bits that `mask` has not",
+                        "{} is not the address of a register, or `value` has bits that `mask` lacks",
                         Hex(at)
                     );
                     return Err(source.at(table, reason));
@@ -232,7 +232,7 @@ impl<'a> Resolver<'a> {
                     return Err(source.at(table, format_args!("`every` must be at least {least} instructions")));
                 }
                 if let Some(&at) = ones.iter().find(|&&at| !has(wire, at)) {
-                    return Err(source.at(table, format_args!("{} is no word of a register block", Hex(at))));
+                    return Err(source.at(table, format_args!("{} is not the address of a register", Hex(at))));
                 }
                 let sets = ones.iter().map(|&address| Answer { address, mask: u32::MAX, value: u32::MAX });
                 wire.pulses.push(Pulse { line: interrupt, every_insns: every, sets: sets.collect() });
@@ -268,7 +268,7 @@ impl<'a> Resolver<'a> {
                 }
             };
             if *bytes == 0 || bytes % 1024 != 0 || start % 1024 != 0 || start.saturating_add(*bytes) > 1 << 32 {
-                return Err(source.at(table, format_args!("memory {name} is no number of KiB below 4 GiB")));
+                return Err(source.at(table, format_args!("memory {name} is not a whole number of KiB below 4 GiB")));
             }
             if memory.iter().any(|other| &other.name == name) {
                 return Err(source.at(table, format_args!("two memories are called {name}")));
@@ -385,7 +385,7 @@ impl<'a> Resolver<'a> {
                 || end % 4 != 0
                 || end > 0xe000_0000
             {
-                return Err(source.at(table, format_args!("{name} is no stretch of registers below 0xe0000000")));
+                return Err(source.at(table, format_args!("{name} is not a range of registers below 0xe0000000")));
             }
             let mut at = *start;
             let mut gaps = Vec::new();
@@ -499,7 +499,7 @@ impl Draft<'_> {
                         Bits::Bit(bit) => mask(&bit.to_string()),
                         Bits::Range(range) => mask(range),
                     };
-                    let reason = || format!("{own}.{field} is no bit of 31 to 0, and no range as \"7:4\"");
+                    let reason = || format!("{own}.{field} is not a bit from 31 to 0, nor a range such as \"7:4\"");
                     add(format!("{own}.{field}"), bits.ok_or_else(|| kind.source.at(table, reason()))?);
                 }
                 self.block.registers.push(Register {
@@ -1021,10 +1021,10 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
             ("clock = \"osc\"", "clock = \"xtal\"", "small.toml:17: T: no clock is called xtal"),
             ("[\"SR[0]\"]", "[\"SX[0]\"]", "small.toml:32: mine has no register or field SX[0]"),
             ("[\"SR[0]\"]", "[\"SR[0]=2\"]", "small.toml:32: SR[0]=2: that value does not fit the field"),
-            ("EN = 0", "EN = 32", "small.toml:25: CR.EN is no bit of 31 to 0"),
+            ("EN = 0", "EN = 32", "small.toml:25: CR.EN is not a bit from 31 to 0"),
             ("RR = { at = 8", "RR = { at = 4", "small.toml:26: SR lies where RR does"),
             ("interrupt = 5, ", "interrupts = { tick = 5 }, ", "small.toml:17: T: its kind has no interrupt tick"),
-            ("bytes = 0x2000\n[p", "bytes = 0x2001\n[p", "small.toml:12: memory RAM is no number of KiB"),
+            ("bytes = 0x2000\n[p", "bytes = 0x2001\n[p", "small.toml:12: memory RAM is not a whole number of KiB"),
             ("repeat = 2", "repeat = 5000", "small.toml:33: repeat must be 1 to 1024"),
         ];
         for (from, to, wanted) in cases {

@@ -137,7 +137,7 @@ mod tests {
                 let words = words(example);
                 let parsed = Cli::try_parse_from(&words);
                 assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
-                assert!(command.get_name() == "harness" || words[1] == name, "{example} is no example of {name}");
+                assert!(command.get_name() == "harness" || words[1] == name, "{example} is not an example of {name}");
             }
         }
     }

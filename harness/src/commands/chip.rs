@@ -44,7 +44,7 @@ impl Listener for Terminal {
 }
 
 fn say(line: &str) {
-    // A closed standard error is no reason to stop.
+    // A closed standard error is not a reason to stop.
     let _ = writeln!(terminal::stderr(), "{}", printable(line));
 }
 

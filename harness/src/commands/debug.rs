@@ -64,14 +64,14 @@ impl Listener for Terminal {
 }
 
 fn say(line: &str) {
-    // A closed standard error is no reason to end.
+    // A closed standard error is not a reason to end.
     let _ = writeln!(terminal::stderr(), "{line}");
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// As a profiling run; when the place never comes, the profile is not of this firmware, or a port is in use.
+/// The errors of a profiling run; also when the place never comes, the profile is not of this firmware, or a port is in use.
 pub fn run(args: DebugArgs) -> Result<ExitCode> {
     let place = args.at.as_deref().map(Place::parse).transpose()?;
     // Without this, GDB's Ctrl-C would end more than the execution if GDB was started in this terminal.

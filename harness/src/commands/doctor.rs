@@ -202,7 +202,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     } else {
         print(&findings, &mut text)?;
     }
-    // A reader that has seen enough (`| head -1`) is no error.
+    // A reader that has seen enough (`| head -1`) is not an error.
     match terminal::stdout().write_all(&text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}

@@ -39,7 +39,7 @@ struct Terminal {
 
 impl Listener for Terminal {
     fn say(&mut self, line: &str) {
-        // A closed standard error is no reason to end the run.
+        // A closed standard error is not a reason to end the run.
         self.bar.above(|| drop(writeln!(terminal::stderr(), "{line}")));
     }
 
@@ -111,7 +111,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     if let Err(error) = shown
         && !is_broken_pipe(&error)
     {
-        // The profile is complete, so this is no bad input.
+        // The profile is complete, so this is not bad input.
         let place = directory.display();
         let _ = writeln!(
             terminal::stderr(),
@@ -153,7 +153,7 @@ fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
         lines.push(format!("end: {}", describe::describe_end(profile)));
     }
     for line in lines.into_iter().chain(strictly) {
-        // A closed standard error is no failure: the exit status has the result.
+        // A closed standard error is not a failure: the exit status has the result.
         let _ = writeln!(terminal::stderr(), "{line}");
     }
 }

@@ -44,7 +44,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     write_to(&args.output, |out| report::write(&profile, view, &extras, &mut sources, out))?;
     drop(busy);
     if args.output.as_os_str() != STDOUT {
-        // A closed standard error is no failure: the page is written.
+        // A closed standard error is not a failure: the page is written.
         let _ = writeln!(terminal::stderr(), "{}: open it in a browser", args.output.display());
     }
     terminal::notes(&sources.notes());

@@ -36,7 +36,7 @@ struct Console {
 
 impl Listener for Console {
     fn say(&mut self, line: &str) {
-        // A closed standard error is no reason to end the run.
+        // A closed standard error is not a reason to end the run.
         let _ = writeln!(terminal::stderr(), "{line}");
     }
 
@@ -148,7 +148,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         directory.display()
     ));
     for line in lines {
-        // A closed standard error is no failure: the exit status has the result.
+        // A closed standard error is not a failure: the exit status has the result.
         let _ = writeln!(terminal::stderr(), "harness: {line}");
     }
     if let Some(error) = console_error {

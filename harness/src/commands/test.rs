@@ -174,7 +174,7 @@ fn watch(
     mut command: Command,
     reports: &Reports,
 ) -> Result<ExitCode> {
-    // A closed standard error is no reason to end.
+    // A closed standard error is not a reason to end.
     let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
     let mut files = round.watch();
     let mut settings = round.settings(args, sandbox, &command, reports);

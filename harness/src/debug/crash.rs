@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(found(&profile, arm(&nested)), fault(2, "[irq BusFault]"));
         let in_tick = [(0x40, 0), (0x70, 15), (0x42, 15), (0x50, 3), (0x52, 3)];
         assert_eq!(found(&profile, arm(&in_tick)), fault(3, "[irq HardFault]"));
-        // A fault whose handler has returned, and an exception that is no fault.
+        // A fault whose handler has returned, and an exception that is not a fault.
         assert_eq!(found(&profile, arm(&[&once[..], &[(0x44, 0)]].concat())), None);
         assert_eq!(found(&profile, arm(&[(0x40, 0), (0x70, 15)])), None);
         assert_eq!(found(&profile, arm(&[(0x50, 3), (0x52, 3)])), None, "it was there before the first instruction");
@@ -241,7 +241,7 @@ mod tests {
         let jump = [(0x40, None), (0x44, Some((1, 0x5000_0000))), (0x80, None), (0x80, None), (0x82, None)];
         let found_jump = found(&profile, riscv(&jump)).unwrap();
         assert!(found_jump.insn == 2 && found_jump.what.starts_with("[trap instruction access fault]: "));
-        // An environment call is no fault, and a handler that was left by a jump is over.
+        // An environment call is not a fault, and a handler that was left by a jump is over.
         let call = [(0x40, None), (0x42, Some((11, 0x42))), (0x80, None), (0x82, None)];
         assert_eq!(found(&profile, riscv(&call)), None);
         let mut left = riscv(&[(0x40, None), (0x42, Some((5, 0x42))), (0x80, None), (0x82, None), (0x50, None)]);

@@ -42,7 +42,7 @@ impl Launch {
     /// Reads the files that the options name.
     ///
     /// # Errors
-    /// As a profiling run.
+    /// The errors of a profiling run.
     pub(crate) fn new(options: &Options, listener: &mut dyn Listener) -> Result<Launch> {
         let loaded = load(options, listener)?;
         let emulator = emulator::locate(loaded.choice.machine.qemu)?;

@@ -426,7 +426,7 @@ mod tests {
         let (said, insn) = answers(&["goto insn:20", "goto insn:99", "goto nowhere", "goto"]);
         assert_eq!(insn, 25);
         assert_eq!(said[1], "insn:99: 60 instructions were executed in the window; the last is insn:60\n");
-        assert!(said[2].contains("`nowhere` is no place"), "{}", said[2]);
+        assert!(said[2].contains("`nowhere` is not a place"), "{}", said[2]);
         assert!(said[3].contains("there are sample:N"), "{}", said[3]);
         let (said, insn) = answers(&["goto write:0x20000000"]);
         assert!(

@@ -106,7 +106,7 @@ impl Place {
         let number = |text: &str| match parse_number(form, text) {
             Ok(0) => Err(wrong(at, format!("`{form}` counts from 1"))),
             Ok(number) => Ok(number),
-            Err(_) => Err(wrong(at, format!("`{text}` is no number; write it as 2000000, 2M, 1.5G or 0x1000"))),
+            Err(_) => Err(wrong(at, format!("`{text}` is not a number; write it as 2000000, 2M, 1.5G or 0x1000"))),
         };
         // A name may contain colons: `FILE:NAME`, `Type::function`.
         let counted = || -> Result<(String, u64), InputError> {
@@ -164,13 +164,13 @@ fn unknown(form: &str, rest: Option<&str>) -> String {
         return format!("no place; there are {}", list());
     }
     if rest.is_none() && parse_number("", form).is_ok() {
-        return format!("a number alone is no place; write insn:{form} or sample:{form}");
+        return format!("a number alone is not a place; write insn:{form} or sample:{form}");
     }
     let distances = FORMS.iter().map(|(known, ..)| (strsim::damerau_levenshtein(form, known), *known));
     match distances.min().filter(|&(distance, known)| distance <= known.len() / 2) {
         Some((_, nearest)) => format!("no place begins with `{form}`; did you mean `{nearest}`?"),
         None if rest.is_none() => {
-            format!("`{form}` is no place; for a function write call:{form} or max:{form}")
+            format!("`{form}` is not a place; for a function write call:{form} or max:{form}")
         }
         None => format!("no place begins with `{form}`; there are {}", list()),
     }
@@ -279,10 +279,10 @@ mod tests {
     fn errors_name_the_word_its_column_and_what_was_meant() {
         assert_eq!(error("smaple:3"), "smaple:3: no place begins with `smaple`; did you mean `sample`? (column 1)");
         assert_eq!(error(" calls:f"), " calls:f: no place begins with `calls`; did you mean `call`? (column 2)");
-        assert_eq!(error("1234"), "1234: a number alone is no place; write insn:1234 or sample:1234 (column 1)");
+        assert_eq!(error("1234"), "1234: a number alone is not a place; write insn:1234 or sample:1234 (column 1)");
         assert_eq!(
             error("vTaskDelay"),
-            "vTaskDelay: `vTaskDelay` is no place; for a function write call:vTaskDelay or max:vTaskDelay (column 1)"
+            "vTaskDelay: `vTaskDelay` is not a place; for a function write call:vTaskDelay or max:vTaskDelay (column 1)"
         );
         assert!(error("").starts_with(": no place; there are sample:N, insn:N, call:FUNC[:K], "), "{}", error(""));
         assert!(error("frobnicate:1").contains("there are sample:N"), "{}", error("frobnicate:1"));
@@ -293,7 +293,7 @@ mod tests {
         );
         assert_eq!(
             error("sample:x1"),
-            "sample:x1: `x1` is no number; write it as 2000000, 2M, 1.5G or 0x1000 (column 8)"
+            "sample:x1: `x1` is not a number; write it as 2000000, 2M, 1.5G or 0x1000 (column 8)"
         );
         assert_eq!(error("insn:0"), "insn:0: `insn` counts from 1 (column 6)");
         assert_eq!(error("call:größe:0"), "call:größe:0: `call` counts from 1 (column 12)");

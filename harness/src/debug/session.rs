@@ -101,7 +101,7 @@ impl Session {
     /// its checkpoints.
     ///
     /// # Errors
-    /// As a profiling run.
+    /// The errors of a profiling run.
     pub fn open(options: &Options, checkpoint_mib: u64, listener: &mut dyn Listener) -> Result<Session> {
         let mut launch = Launch::new(options, listener)?;
         let line = Arc::new(Line::default());

@@ -124,7 +124,7 @@ enum Met {
     /// It has not sent enough.
     Silent(Stranger),
     Debugger(Greeted),
-    /// It is no debugger, or has disconnected.
+    /// It is not a debugger, or has disconnected.
     Gone,
 }
 

@@ -235,7 +235,7 @@ impl Assertion {
             let known: Vec<&str> = words().map(|known| known.word).collect();
             let nearest = nearest(word, known.iter().copied());
             let hint = nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default();
-            return Err(error(format!("{word:?} is no measure{hint}; there are {}", known.join(", "))));
+            return Err(error(format!("{word:?} is not a measure{hint}; there are {}", known.join(", "))));
         };
         let takes_name = make.takes_name();
         let rest = rest.trim_start();
@@ -758,7 +758,7 @@ mod tests {
             ("total == one", "end with a number"),
             ("calls(\"f\") == 5%", "without %"),
             ("coverage(\"f\") == 5", "with %"),
-            ("", "is no measure"),
+            ("", "is not a measure"),
         ] {
             let error = Assertion::parse(text).unwrap_err().to_string();
             assert!(error.contains(what), "{text}: {error}");

@@ -105,7 +105,7 @@ impl Baseline {
     /// Reads [`Baseline::to_text`].
     ///
     /// # Errors
-    /// When it is no baseline, or a line is damaged; the message names the line.
+    /// When it is not a baseline, or a line is damaged; the message names the line.
     pub fn from_text(text: &str) -> Result<Baseline> {
         let mut baseline = Baseline::default();
         let mut lines = text.lines().enumerate();

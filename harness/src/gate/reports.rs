@@ -27,7 +27,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Checks that the reports can be written, before anything is run for them; afterwards a failure is no bad input.
+    /// Checks that the reports can be written, before anything is run for them; afterwards a failure is not bad input.
     ///
     /// # Errors
     /// When one of them cannot be written.
@@ -118,7 +118,7 @@ fn lost(error: InputError) {
 }
 
 /// Prints a suite's result, and returns the command's exit code. A reader that has seen enough (`| head`) does not
-/// make a failure a success, and a full disk is no bad input.
+/// make a failure a success, and a full disk is not bad input.
 fn print(text: &[u8], code: ExitCode) -> ExitCode {
     match io::stdout().lock().write_all(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -409,10 +409,10 @@ impl SuiteResult {
     /// Reads [`SuiteResult::to_json`].
     ///
     /// # Errors
-    /// When it is no report of this version.
+    /// When it is not a report of this version.
     pub fn from_json(text: &str) -> Result<SuiteResult> {
         let value: serde_json::Value = serde_json::from_str(text).context("it is not JSON")?;
-        ensure!(value["format"] == FORMAT, "it is no report of harness test (its format is not {FORMAT:?})");
+        ensure!(value["format"] == FORMAT, "it is not a report of harness test (its format is not {FORMAT:?})");
         ensure!(
             value["version"] == VERSION,
             "it is of version {} and this harness reads version {VERSION}; run it again with this harness",
@@ -428,7 +428,7 @@ impl SuiteResult {
     /// Reads the result in a directory of reports, or a file.
     ///
     /// # Errors
-    /// When it cannot be read or is no result of this version.
+    /// When it cannot be read or is not a result of this version.
     pub fn load(path: &Path) -> Result<SuiteResult> {
         let file = if path.is_dir() { path.join(REPORT) } else { path.to_owned() };
         let about = || format!("cannot read the report {}", file.display());

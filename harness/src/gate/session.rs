@@ -154,7 +154,7 @@ impl Listener for Collector<'_> {
     // The command reports it once.
     fn host(&mut self, _line: &str) {}
 
-    // A slow host is no finding about the firmware.
+    // A slow host is not a finding about the firmware.
     fn slow(&mut self, _line: &str) {}
 
     fn progress(&mut self, progress: Progress) {

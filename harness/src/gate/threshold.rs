@@ -49,7 +49,7 @@ impl Threshold {
     /// Threshold on the subjects that the pattern matches.
     ///
     /// # Errors
-    /// When the pattern is no glob, or an unknown word with `@`.
+    /// When the pattern is not a glob, or an unknown word with `@`.
     pub fn new(metric: Metric, pattern: &str, limit: Limit, origin: Origin) -> Result<Threshold, InputError> {
         if pattern.starts_with('@') && pattern != ALL {
             return Err(InputError::new(format!(
@@ -71,7 +71,7 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// When it is no glob.
+    /// When it is not a glob.
     pub fn new(text: &str) -> Result<Pattern, InputError> {
         let matcher = (text != ALL)
             .then(|| Glob::new(text).map(|glob| glob.compile_matcher()))

@@ -62,7 +62,7 @@ impl Work {
     /// Limit on the work that the pattern refers to.
     ///
     /// # Errors
-    /// When the pattern is no glob.
+    /// When the pattern is not a glob.
     pub fn new(pattern: &str, limit: Limit, origin: Origin) -> Result<Work, InputError> {
         if pattern.starts_with('@') && ![ALL, CONSOLE].contains(&pattern) {
             return Err(InputError::new(format!("{pattern:?}: write {ALL:?}, {CONSOLE:?}, or a function's name")));

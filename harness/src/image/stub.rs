@@ -96,7 +96,7 @@ impl Wanted {
                 None if is_operator(pattern) => (text, None),
                 None => {
                     return Err(InputError::new(format!(
-                        "--stub {text}: {value:?} is no value to return; write a number, such as 0, -1 or 0x2000"
+                        "--stub {text}: {value:?} is not a value to return; write a number, such as 0, -1 or 0x2000"
                     )));
                 }
             },

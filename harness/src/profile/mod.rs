@@ -363,7 +363,7 @@ impl Profile {
             if bytes.starts_with(&MAGIC[..6]) {
                 bail!("it was saved by another version of harness; run the firmware again with this one");
             }
-            bail!("it is no profile; harness FIRMWARE makes one of a firmware image");
+            bail!("it is not a profile; harness FIRMWARE makes one of a firmware image");
         };
         let Some((hash, body)) = rest.split_at_checked(32) else { bail!("the profile is cut short") };
         ensure!(hash == Sha256::digest(body).as_slice(), "the profile is damaged (its SHA-256 does not match)");
@@ -438,7 +438,7 @@ impl Profile {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let path = path.display();
                 if is_directory {
-                    bail!("{path} is no profile directory (there is no {FILE_NAME} in it)");
+                    bail!("{path} is not a profile directory (there is no {FILE_NAME} in it)");
                 }
                 bail!("{path}: there is no such profile; harness firmware.elf -o {path} makes it");
             }

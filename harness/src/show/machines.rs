@@ -15,7 +15,7 @@ pub fn write(machines: &[Machine], out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{gap}/* {}: {}, --shift {} */", machine.title(), machine.isa, machine.shift)?;
         writeln!(out, "MEMORY\n{{")?;
         let mut names: BTreeMap<String, u32> = BTreeMap::new();
-        // Memory that cannot be executed, or not used freely, is no place to link for.
+        // Memory that cannot be executed, or not used freely, is not a place to link for.
         let linked =
             |kind: MemoryKind| matches!(kind, MemoryKind::Rom | MemoryKind::Ram).then_some(kind == MemoryKind::Ram);
         for region in machine.memory.iter() {

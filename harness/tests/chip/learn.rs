@@ -174,8 +174,11 @@ fn an_answer_that_cannot_be_meant_is_bad_input_with_its_line() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("mine.toml");
     let cases = [
-        ("[[answer]]\nat = 0x40023800\nmask = 1\nvalue = 2\n", "mine.toml:3: 0x40023800 is no word"),
-        ("[[answer]]\nat = 0x10\nmask = 1\nvalue = 1\n", "mine.toml:3: 0x00000010 is no word"),
+        (
+            "[[answer]]\nat = 0x40023800\nmask = 1\nvalue = 2\n",
+            "mine.toml:3: 0x40023800 is not the address of a register",
+        ),
+        ("[[answer]]\nat = 0x10\nmask = 1\nvalue = 1\n", "mine.toml:3: 0x00000010 is not the address of a register"),
         ("[[pulse]]\ninterrupt = 3\nevery = 1\n", "mine.toml:3: `every` must be at least 100"),
     ];
     for (row, wanted) in cases {

@@ -150,7 +150,7 @@ pub fn selected() -> Vec<String> {
         let glob = glob.compile_matcher();
         let before = selected.len();
         selected.extend(images.iter().filter(|name| glob.is_match(name)).cloned());
-        assert!(selected.len() > before, "{pattern} is no image in targets/build, or is said twice");
+        assert!(selected.len() > before, "{pattern} is not an image in targets/build, or is said twice");
     }
     selected.into_iter().collect()
 }

@@ -88,7 +88,7 @@ fn gdb_goes_both_ways_from_a_sample_of_a_profile() {
         assert_eq!(line_of("at "), format!("{:#x}", sample.pc), "{name}: {said}");
         assert_eq!(line_of("again "), format!("{:#x}", sample.pc), "{name}: {said}");
         for task in harness::analysis::stacks::task_names(&profile) {
-            assert!(said.contains(&task), "{name}: {task} is no thread: {said}");
+            assert!(said.contains(&task), "{name}: {task} is not a thread: {said}");
         }
         let places: Vec<&str> = said.lines().filter(|line| line.starts_with("instruction ")).collect();
         let [first, second, back, again] = places[..] else { panic!("{name}: {said}") };

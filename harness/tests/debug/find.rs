@@ -99,7 +99,7 @@ fn the_main_stack_is_deepest_where_no_instruction_has_seen_it_deeper() {
         let last = trip.profile.facts.before_window_insns + trip.profile.total_insns();
         let (hits, total) = trip.session.hits(&all, Some(last + 1), 1 << 22).unwrap();
         assert_eq!(hits.len() as u64, total, "{name}");
-        // Before the stack pointer is first set, its value is no stack address.
+        // Before the stack pointer is first set, its value is not a stack address.
         let top = hits.iter().map(|hit| hit.sp).max().unwrap();
         let lowest = hits.iter().map(|hit| hit.sp).filter(|&sp| sp > top - 0x10000).min().unwrap();
         let there = hits.iter().rfind(|hit| hit.insn <= found.insn).unwrap();

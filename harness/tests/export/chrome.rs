@@ -52,7 +52,8 @@ fn parse(bytes: &[u8], ns_per_insn: f64) -> Trace {
     let mut trace = Trace { other_data, ns_per_insn, processes, threads, events };
     let mut ends_micros: BTreeMap<u64, f64> = BTreeMap::new();
     for event in json["traceEvents"].as_array().unwrap() {
-        let number = |key: &str| event[key].as_u64().unwrap_or_else(|| panic!("{key} of {event} is no whole number"));
+        let number =
+            |key: &str| event[key].as_u64().unwrap_or_else(|| panic!("{key} of {event} is not a whole number"));
         let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("no text in {event}")).to_owned();
         let ids = (number("pid"), number("tid"));
         match (event["ph"].as_str().unwrap(), event["name"].as_str().unwrap()) {

@@ -210,12 +210,12 @@ fn an_export_that_fails_leaves_what_was_there_and_says_what_to_do() {
     assert!(error.contains("/dev/full: cannot be written: No space left on device"), "{error}");
     let error = refused(&run.dir, &["-f", "json", "-o", temp.path().to_str().unwrap()]);
     assert!(error.contains("choose another file with --output"), "{error}");
-    assert!(refused(temp.path(), &["-f", "json"]).contains("is no profile directory"));
+    assert!(refused(temp.path(), &["-f", "json"]).contains("is not a profile directory"));
     assert!(
         refused(&temp.path().join("none"), &["-f", "json"])
             .contains("there is no such profile; harness firmware.elf -o")
     );
-    assert!(refused(&file, &["-f", "json"]).contains("it is no profile; harness FIRMWARE makes one"));
+    assert!(refused(&file, &["-f", "json"]).contains("it is not a profile; harness FIRMWARE makes one"));
     export(&run.dir, "json", &["-o", path]);
     assert!(fs::read_to_string(&file).unwrap().starts_with("{\"format\":\"harness-profile\""));
 }

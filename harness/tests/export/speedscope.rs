@@ -108,7 +108,7 @@ fn rows(file: &File, part: &Part) -> Vec<(String, u64, u64)> {
 }
 
 fn number(text: &Value) -> u64 {
-    text.as_str().unwrap().replace(',', "").parse().unwrap_or_else(|_| panic!("{text} is no number"))
+    text.as_str().unwrap().replace(',', "").parse().unwrap_or_else(|_| panic!("{text} is not a number"))
 }
 
 /// Opens a file in speedscope's page, which must show the file's contents.

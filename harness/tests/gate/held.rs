@@ -274,7 +274,7 @@ fn an_assertion_on_a_name_that_nothing_has_is_a_mistake_of_the_suite() {
             assert!(run.stdout.contains(&wanted) && run.stdout.contains(said), "{assertion}: {}", run.stdout);
         }
     }
-    // A name of the baseline is no typo: the firmware stopped having it.
+    // A name of the baseline is not a typo: the firmware stopped having it.
     suite.write(&image("fw", ""));
     suite.run(&["--save-baseline", "main"]).expect_code(0);
     let path = suite.path("baselines/main/fw.baseline");

@@ -267,7 +267,7 @@ fn a_suites_stubs_hold_are_part_of_the_key_and_of_what_a_baseline_was_made_with(
     with("{ \"HAL_*\" = \"0x8\", HAL_Callback = true }\n[defaults]\nstub = { HAL_Wait = 7 }", "seven");
     suite.run(&[]).expect_code(0);
     for (stub, expected) in [
-        ("{ HAL_Wait = \"seven\" }", "\"seven\" is no value to return"),
+        ("{ HAL_Wait = \"seven\" }", "\"seven\" is not a value to return"),
         ("{ HAL_Wait = false }", "what the function returns"),
         ("{ HAL_Wai = 1 }", "did you mean `HAL_Wait`"),
     ] {

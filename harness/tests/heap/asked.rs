@@ -27,7 +27,7 @@ fn a_rule_that_cannot_be_read_shows_where() {
     refused(
         "cortex-m3-heap4",
         &["--heap-alloc", "pool_get(size=q0)"],
-        &["--heap-alloc: column 15: `q0` is no argument", "\n  pool_get(size=q0)\n                ^"],
+        &["--heap-alloc: column 15: `q0` is not an argument", "\n  pool_get(size=q0)\n                ^"],
     );
     refused("riscv64-heap4", &["--heap-alloc", "pool_get(size=r0)"], &["column 15: RISC-V has no register r0"]);
 }

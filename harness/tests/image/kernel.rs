@@ -422,11 +422,11 @@ fn control_block_that_another_file_defines_is_found() {
 fn control_block_that_makes_no_sense_is_not_believed() {
     for (members, reason) in [
         ("long *pxStack; char pcTaskName[257];", "pcTaskName is too long or empty"),
-        ("long *pxStack; char *pcTaskName;", "pcTaskName is no array of characters"),
-        ("long *pxStack; short pcTaskName[8];", "pcTaskName is no array of characters"),
-        ("long *pxStack; char pcTaskName[8][2];", "pcTaskName is no array of characters"),
-        ("long pxStack; char pcTaskName[8];", "pxStack is no pointer"),
-        ("long *pxStack; char pcTaskName[8]; short pxEndOfStack;", "pxEndOfStack is no pointer"),
+        ("long *pxStack; char *pcTaskName;", "pcTaskName is not an array of characters"),
+        ("long *pxStack; short pcTaskName[8];", "pcTaskName is not an array of characters"),
+        ("long *pxStack; char pcTaskName[8][2];", "pcTaskName is not an array of characters"),
+        ("long pxStack; char pcTaskName[8];", "pxStack is not a pointer"),
+        ("long *pxStack; char pcTaskName[8]; short pxEndOfStack;", "pxEndOfStack is not a pointer"),
     ] {
         let dir = TempDir::new().unwrap();
         let source = made(&format!("struct tskTaskControlBlock {{ void *top; {members} }};"));

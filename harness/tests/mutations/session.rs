@@ -50,7 +50,7 @@ const CHILD: &str = "HARNESS_MUTATIONS_CHILD";
 
 fn number_of(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 impl Target {

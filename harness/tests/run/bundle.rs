@@ -116,7 +116,7 @@ fn a_folder_without_the_emulator_is_named() {
     let output = command.env("HARNESS_QEMU", empty.path()).output().unwrap();
     let run = finish(temp, output).expect_code(5);
     let expected =
-        format!("{} is no file (HARNESS_QEMU says where QEMU is)", empty.path().join("qemu-system-arm").display());
+        format!("{} is not a file (HARNESS_QEMU says where QEMU is)", empty.path().join("qemu-system-arm").display());
     assert!(run.stderr.contains(&expected), "{}", run.stderr);
     assert!(!run.has_profile());
 }

@@ -177,7 +177,7 @@ fn an_old_emulator_that_runs_is_told_by_its_greeting() {
 #[test]
 fn what_is_no_message_does_not_hide_the_greeting() {
     let greeting = r#"{"QMP": {"version": {"qemu": {"micro": 3, "minor": 1, "major": 9}}, "capabilities": []}}"#;
-    // A byte that is no text, a line that is no JSON, and a line that is longer than any message.
+    // A byte that is not text, a line that is not JSON, and a line that is longer than any message.
     let noise = "printf '\\377\\n{\\n' >&3; /usr/bin/head -c 9000000 /dev/zero >&3; echo >&3";
     let script = format!("[ \"$1\" = --version ] && exit; {noise}; echo '{greeting}' >&3; exec /bin/sleep 600");
     Programs::with(&script).refused(&[], &["too old", "9.1.3"]);

@@ -94,7 +94,7 @@ fn failures_of_the_harness_are_125_and_say_what_to_do() {
     fails(&mut command(&exit0, &["--period", "often"], &[], temp.path()), "--period often: not a number");
     fails(&mut command(Path::new("no/such.elf"), &[], &[], temp.path()), "no such file");
     fails(command(&exit0, &[], &[], temp.path()).env("PATH", temp.path()), "not installed");
-    // Asking for help is no failure.
+    // Asking for help is not a failure.
     let help = Command::new(env!("CARGO_BIN_EXE_harness")).args(["run", "--help"]).output().unwrap();
     assert_eq!(help.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&help.stdout).contains("runner = \"harness run\""));

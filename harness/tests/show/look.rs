@@ -301,7 +301,7 @@ fn names_that_hurt_reach_no_terminal_as_they_are() {
             let text = String::from_utf8(output.stdout).unwrap();
             assert!(output.status.success() && text.lines().count() > 10, "{args:?}\n{text}");
             assert!(!text.contains(|character: char| character.is_control() && character != '\n'), "{text:?}");
-            // Names are not shortened, since the output is no terminal; all other columns are narrow.
+            // Names are not shortened, since the output is not a terminal; all other columns are narrow.
             let shown = printable(name);
             assert!(text.contains(&*shown), "{args:?}\n{text}");
             let widths = text.lines().skip(1).map(|line| console::measure_text_width(&line.replace(&*shown, "")));

@@ -385,7 +385,7 @@ impl<V: Vcpu> Cursor<'_, V> {
 
     /// Passes code of which nothing says where its frame is.
     fn pass_without_rule(&mut self, function: Option<u64>) -> Result<Step, Unknown> {
-        // Code that is no function of the image's, such as what it copied to RAM: called by C, it still has its
+        // Code that is not a function of the image's, such as what it copied to RAM: called by C, it still has its
         // return address in the register. A function's may be of a call of its own, and nothing is shown
         // that may not have called.
         let caller = self.guest.code_address(self.at.return_addr);

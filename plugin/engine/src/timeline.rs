@@ -64,7 +64,7 @@ impl Timeline {
         self.functions.contains_key(&pc)
     }
 
-    /// Notes an instruction that may jump to its own function's entry, which is no call.
+    /// Notes an instruction that may jump to its own function's entry, which is not a call.
     pub fn loops_to(&mut self, entry: u64, ledger: &Ledger<impl Counters>) {
         if self.traces_at(entry) && self.loops.insert(entry) {
             for open in self.calls.open().iter().filter(|open| open.call.entry == entry) {
@@ -103,7 +103,7 @@ impl Timeline {
         if matches!(place, Place::Exception { .. }) && self.calls.innermost(place).is_none() {
             self.calls.forget_exceptions(core, ledger);
         }
-        // A turn of the function's loop is no call. A new call from the same place, after the function was left
+        // A turn of the function's loop is not a call. A new call from the same place, after the function was left
         // without a return, is one: the count of executed calls tells.
         let is_turn = self.loops.contains(&pc) && !self.is_called_again(pc, return_addr, vcpu, ledger);
         while let Some(index) = self.calls.innermost(place) {

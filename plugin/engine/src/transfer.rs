@@ -160,7 +160,7 @@ impl Transfers {
         let (site, _) = self.sites.get(number)?;
         let Site { pc: site, next, kind, .. } = *site;
         let call = matches!(kind, SiteKind::Register { call: true, .. } | SiteKind::Unknown { call: true, .. });
-        // Falling through to the block is no call.
+        // Falling through to the block is not a call.
         if !call || pc == next {
             return None;
         }

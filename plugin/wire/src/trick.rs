@@ -21,7 +21,7 @@ pub struct Trick {
     pub without_it: &'static str,
 }
 
-/// First `micro` number of versions under development: 11.0.50 is no release, and neither is the release candidate
+/// First `micro` number of versions under development: 11.0.50 is not a release, and neither is the release candidate
 /// 11.0.90.
 const DEVELOPMENT: u32 = 50;
 

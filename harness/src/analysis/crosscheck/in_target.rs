@@ -14,7 +14,7 @@
 //! |
 //!
 //! Arcs are compared by return address and callee, as in the runtime's table. An entry without a transfer of control
-//! (an interrupt, the first switch to a task) is no arc to the profiler. The runtime records a caller for it all the
+//! (an interrupt, the first switch to a task) is not an arc to the profiler. The runtime records a caller for it all the
 //! same, and their numbers must be equal.
 
 use std::cmp::Ordering;

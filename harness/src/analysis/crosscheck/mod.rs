@@ -103,7 +103,7 @@ impl CrossCheck {
         self.aliased.is_empty() && self.inconsistencies.is_empty()
     }
 
-    /// Whether all counts agree, as `--strict` demands. Aliasing is no difference of counts; firmware without counts
+    /// Whether all counts agree, as `--strict` demands. Aliasing is not a difference of counts; firmware without counts
     /// of its own has none; unreadable counts do not agree.
     pub fn counts_agree(&self) -> bool {
         let counted = self.in_target.as_ref().is_none_or(|comparison| !comparison.has_losses());

@@ -212,7 +212,7 @@ impl<'m> Walk<'m> {
 
     fn jump(&mut self, target: Word) -> Step {
         match target {
-            // What returns from an exception, or is no Thumb code.
+            // What returns from an exception, or is not Thumb code.
             Some(target) if target < 0xffff_ff00 && target & 1 != 0 => {
                 self.pc = target & !1;
                 Step::Next

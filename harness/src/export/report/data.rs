@@ -132,7 +132,7 @@ struct Paths {
 /// Calls by caller and callee.
 #[derive(Debug, Default, Serialize)]
 struct Arcs {
-    /// Row index; negative `n` names string `-1 - n` (the caller is no function).
+    /// Row index; negative `n` names string `-1 - n` (the caller is not a function).
     caller: Vec<i64>,
     callee: Vec<i64>,
     calls: Vec<u64>,

@@ -193,7 +193,7 @@ by('functions-bar').append(copyButton(() => functionTable.markdown()));
 
 // Search ---------------------------------------------------------------------------------------------------------------------
 
-/** A test of names; null: nothing is searched for; undefined: no regular expression. */
+/** A test of names; null: nothing is searched for; undefined: not a regular expression. */
 function tester(query) {
     if (!query) return null;
     const pattern = /^\/(.+)\/$/.exec(query);
@@ -214,7 +214,7 @@ function search() {
     if (box.value !== state.q) box.value = state.q;
     const test = tester(state.q);
     if (test === undefined) {
-        by('matched').textContent = 'no regular expression';
+        by('matched').textContent = 'not a regular expression';
         return;
     }
     const insns = flames.mark(test);

@@ -133,7 +133,7 @@ impl<'t> Words<'t> {
         } else if word.is_empty() {
             return Err(self.error(at, "write an argument here: arg0, a register such as r0 or a0, or a number"));
         } else {
-            let what = format!("`{word}` is no argument (arg0, arg1, …), register (r0, a0) or number");
+            let what = format!("`{word}` is not an argument (arg0, arg1, …), register (r0, a0) or number");
             return Err(self.error(at, what));
         };
         Ok(Word { what, at })
@@ -350,7 +350,7 @@ mod tests {
         let error = |text: &str| alloc(text).unwrap_err();
         assert_eq!(
             error("pool_get(size=q9)"),
-            "--heap-alloc: column 15: `q9` is no argument (arg0, arg1, …), register (r0, a0) or number\n  \
+            "--heap-alloc: column 15: `q9` is not an argument (arg0, arg1, …), register (r0, a0) or number\n  \
              pool_get(size=q9)\n                ^"
         );
         for (text, column) in [

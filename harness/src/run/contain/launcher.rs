@@ -67,7 +67,7 @@ pub(in crate::run) fn failure(said: &str) -> Option<io::Error> {
     Some(io::Error::from_raw_os_error(code.parse().ok()?))
 }
 
-/// Command that becomes `program` behind walls and ends with this thread. A program that is no launcher ([`serve`])
+/// Command that becomes `program` behind walls and ends with this thread. A program that is not a launcher ([`serve`])
 /// starts it without walls. A bundle's programs are executed by the bundle's loader.
 pub fn command(program: &Path, walls: &Walls) -> Command {
     let bundle = Bundle::of(program);
@@ -88,7 +88,7 @@ pub fn command(program: &Path, walls: &Walls) -> Command {
 /// Command that starts this program again, as it is running.
 ///
 /// # Errors
-/// When the program is no launcher ([`serve`]), or cannot be found.
+/// When the program is not a launcher ([`serve`]), or cannot be found.
 pub(crate) fn again() -> io::Result<Command> {
     if SERVES.get().is_none() {
         return Err(io::Error::other("harness::run::contain::launcher::serve was not called"));
@@ -263,7 +263,7 @@ mod host {
     }
 
     pub(in crate::run) fn missing() -> Vec<&'static str> {
-        vec!["this system is no Linux, whose kernel would keep QEMU from files and the network"]
+        vec!["this system is not Linux, whose kernel would keep QEMU from files and the network"]
     }
 }
 

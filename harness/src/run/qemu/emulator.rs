@@ -295,7 +295,7 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
         let path = std::path::absolute(Path::new(&folder).join(program)).unwrap_or_default();
         return match path.is_file() {
             true => Ok(path),
-            false => Err(unfit(format!("{} is no file ({FOLDER_VARIABLE} says where QEMU is)", path.display()))),
+            false => Err(unfit(format!("{} is not a file ({FOLDER_VARIABLE} says where QEMU is)", path.display()))),
         };
     }
     if let Some(path) = Bundle::own().and_then(|bundle| bundle.emulator(program)) {

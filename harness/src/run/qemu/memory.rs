@@ -202,7 +202,7 @@ FlatView #2\r
     #[test]
     fn what_answers_at_an_address_is_named() {
         let at = |address| device_at(AN385, address);
-        assert_eq!(at(0x20000000), None, "memory is no device");
+        assert_eq!(at(0x20000000), None, "memory is not a device");
         assert_eq!(at(0x22000010), Some(Device::Named("bitband".to_owned())));
         assert_eq!(at(0x00800000), Some(Device::Stub("RESERVED 1".to_owned())));
         assert_eq!(at(0x4000_3010), Some(Device::Stub("CMSDK APB peripheral region".to_owned())));

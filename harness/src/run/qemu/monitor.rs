@@ -1,5 +1,5 @@
 //! The emulator's monitor: a separate socket, which no guest can reach and to which only QEMU writes. Its input is
-//! not trusted all the same: a line that is no message is skipped, and the constants below bound the memory that it
+//! not trusted all the same: a line that is not a message is skipped, and the constants below bound the memory that it
 //! can take.
 
 use std::io::{BufRead, BufReader, Read, Write};

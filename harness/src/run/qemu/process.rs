@@ -162,7 +162,7 @@ impl Process {
     /// asked, which takes longer.
     ///
     /// # Errors
-    /// When it is no QEMU, or too old; the message tells how to get another.
+    /// When it is not QEMU, or too old; the message tells how to get another.
     pub fn version(&self, emulator: &Path) -> Result<String, EmulatorError> {
         self.greeted.map_or_else(|| version(emulator), |version| version.new_enough(emulator))
     }

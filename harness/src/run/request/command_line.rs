@@ -62,7 +62,7 @@ pub fn arguments(
         "-monitor",
         "none",
         // One file for UART and semihosting, so that no reader can slow them down. All writers append, also the
-        // firmware's `:tt`, which is no chardev. Input comes through a pipe for each.
+        // firmware's `:tt`, which is not a chardev. Input comes through a pipe for each.
         "-chardev",
         if has_input {
             "file,id=console,path=../console.log,append=on,input-path=../console.in,mux=on"

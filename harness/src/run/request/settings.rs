@@ -68,7 +68,7 @@ impl Setting {
     }
 }
 
-/// An option of QEMU that is no setting, with its values.
+/// An option of QEMU that is not a setting, with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other(Vec<String>);
 
@@ -142,7 +142,7 @@ pub fn check_cpu(name: &str) -> Result<(), InputError> {
     match is_cpu(name) {
         true => Ok(()),
         false => Err(InputError::new(format!(
-            "the CPU {name:?} is no model's name with properties that are switches or numbers"
+            "the CPU {name:?} is not a model's name, with properties that are switches or numbers"
         ))),
     }
 }

@@ -124,7 +124,7 @@ impl Deadline {
     /// Fails once the image was given up.
     ///
     /// # Errors
-    /// As above.
+    /// When the image was given up before.
     pub fn check(&self) -> Result<(), GivenUp> {
         self.go_on(|_| ())
     }

@@ -77,13 +77,13 @@ impl Output {
     /// [`Output::commit`].
     ///
     /// # Errors
-    /// As there.
+    /// When it cannot be written, or is anything but an earlier profile.
     pub fn prepare_within(target: PathBuf, deadline: Arc<Deadline>) -> Result<Output, InputError> {
         host::check_files(0)?;
         let error = |what: String| {
             Err(InputError::about(&target, format_args!("{what}; choose another directory with --output")))
         };
-        let Some(name) = target.file_name() else { return error("is no name for a profile directory".into()) };
+        let Some(name) = target.file_name() else { return error("is not a name for a profile directory".into()) };
         // The target of a link is replaced, not the link.
         let place = if target.is_symlink() {
             match fs::canonicalize(&target) {
@@ -139,7 +139,7 @@ impl Output {
     /// Prepares as [`Output::prepare`] does, at the place from the options, or else named by [`image::profile_name`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Output::prepare`].
     pub fn prepare_for(options: &Options) -> Result<Output, InputError> {
         let named = || PathBuf::from(image::profile_name(&options.firmware));
         let deadline = Deadline::new(options.timeout);
@@ -299,7 +299,7 @@ pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) 
 /// Writes as [`write_file`] does, or to standard output if the path is `-`.
 ///
 /// # Errors
-/// As [`write_file`].
+/// The errors of [`write_file`].
 pub fn write_to(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     if path.as_os_str() != STDOUT {
         return write_file(path, make);

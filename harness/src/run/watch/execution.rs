@@ -332,7 +332,7 @@ impl Plan<'_> {
                     return Ok((self.quit(process, start, workspace, watch.as_ref())?, Some(end)));
                 }
                 Some(Still::Asleep) => {
-                    // Stopped through the monitor, or waiting for a debugger (-S): that is no sleep.
+                    // Stopped through the monitor, or waiting for a debugger (-S): that is not sleep.
                     if process.ask("info status").is_some_and(|status| status.contains("paused")) {
                         still = Stillness::default();
                         continue;

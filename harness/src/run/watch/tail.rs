@@ -31,7 +31,7 @@ impl Tail {
     /// interrupt that ended the run does not cut off its output.
     ///
     /// # Errors
-    /// When the file could not be read, or the copy not written. A reader that has seen enough is no error.
+    /// When the file could not be read, or the copy not written. A reader that has seen enough is not an error.
     pub fn finish(self, interrupted: &AtomicBool) -> io::Result<()> {
         drop(self.growing);
         interrupted.store(false, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Nests of zones: the zones under way in one context, each within the one before, and the context's own clock, which
 //! stands still while others execute.
 //!
-//! A zone is no call of [`super::watched`]: several instructions may end it, none of which is known as it begins, and
+//! A zone is not a call of [`super::watched`]: several instructions may end it, none of which is known as it begins, and
 //! neither does a return end it, nor another zone that begins in the same frame.
 
 use std::ops::Range;

@@ -79,7 +79,7 @@ impl Polls {
         let call = Call { place, entry: pc, sp, return_addr, began_insns: ledger.insns(core.vcpu) };
         self.calls.forget_exceptions(core, ledger);
         let is_again = |open: &Open<u32>| open.payload == task && call.is_in_place_of(&open.call);
-        // A loop to the function's start is no poll.
+        // A loop to the function's start is not a poll.
         if self.calls.innermost(place).is_some_and(|index| is_again(&self.calls.open()[index])) {
             return self.go_on(core, tree, ledger);
         }

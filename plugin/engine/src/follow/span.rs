@@ -35,7 +35,7 @@ pub struct Spans {
 struct Moment {
     /// Whether interrupts are masked; in a RISC-V handler also by the hardware alone.
     is_masked: bool,
-    /// Whether interrupts have been seen enabled. On RISC-V they are masked at reset, which is no span.
+    /// Whether interrupts have been seen enabled. On RISC-V they are masked at reset, which is not a span.
     was_clear: bool,
     /// The vCPU's clock when they were masked, and the instruction that masked them.
     masked: Option<(u64, u64)>,

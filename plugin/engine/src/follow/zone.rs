@@ -124,7 +124,7 @@ impl Zones {
         let (vcpu, began_at) = (core.vcpu, ledger.insns(core.vcpu));
         let nest = core.nest()?;
         if let Some(sp) = sp {
-            // The same code again with a stack that is no deeper: not a nested call.
+            // The same code again with a stack that is not deeper: not a nested call.
             while let Some(index) = nest.open.iter().position(|open| open.pc == pc && open.sp <= sp) {
                 nest.abandon_frame(index, vcpu, ledger);
             }

@@ -240,7 +240,7 @@ pub(super) trait Arch<V: Vcpu>: Sync {
         None
     }
 
-    /// Fault information of the exception whose handler starts, as words of the control page; None: it is no fault.
+    /// Fault information of the exception whose handler starts, as words of the control page; None: it is not a fault.
     fn fault(&self, guest: &mut Guest<V>, number: u64) -> Option<Vec<(Word, u64)>>;
 
     /// Words of the control page for the content of the fault registers.

@@ -41,7 +41,7 @@ struct Dump {
 }
 
 fn number(text: &str) -> u64 {
-    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("{text} is no address"))
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_else(|_| panic!("{text} is not an address"))
 }
 
 #[cfg(feature = "record")]

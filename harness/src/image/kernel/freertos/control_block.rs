@@ -357,14 +357,14 @@ impl<'d, 'a> Scan<'d, 'a> {
             let end = offset.checked_add(bytes).filter(|&end| end <= size);
             end.map(|end| offset..end).ok_or("a member is outside of it")
         };
-        let (name, bytes) = name.ok_or("pcTaskName is no array of characters")?;
+        let (name, bytes) = name.ok_or("pcTaskName is not an array of characters")?;
         if !(1..=MAX_NAME_BYTES).contains(&bytes) {
             return Err("pcTaskName is too long or empty");
         }
         let name = within(name, bytes)?;
-        let stack = within(stack.ok_or("pxStack is no pointer")?, self.pointer_bytes)?;
+        let stack = within(stack.ok_or("pxStack is not a pointer")?, self.pointer_bytes)?;
         let stack_end = match stack_end {
-            Some(end) => Some(within(end.ok_or("pxEndOfStack is no pointer")?, self.pointer_bytes)?),
+            Some(end) => Some(within(end.ok_or("pxEndOfStack is not a pointer")?, self.pointer_bytes)?),
             None => None,
         };
         let mut pieces: Vec<&Range<u64>> =

@@ -158,7 +158,7 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
     (Some(kernel), warnings)
 }
 
-/// Searches for FreeRTOS's lists of tasks; None: they are missing, or their layout is no version's.
+/// Searches for FreeRTOS's lists of tasks; None: they are missing, or their layout is not a version's.
 pub fn find_lists(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<lists::Lists> {
     let file = object::File::parse(elf?).ok()?;
     lists::find(&Table::read(&file, load_bias, arm), if file.is_64() { 8 } else { 4 })

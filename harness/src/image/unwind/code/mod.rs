@@ -493,7 +493,7 @@ impl<'a> Walk<'a> {
             execute(code, pc, bytes, &mut state);
             state
         });
-        // This is no entry: it is a part of an epilogue that others share.
+        // This is not an entry: it is a part of an epilogue that others share.
         if after.and_then(|after| after.depth_bytes()).is_some_and(|depth| depth < 0) {
             step.is_too_much = true;
             return;
