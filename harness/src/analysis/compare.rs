@@ -329,4 +329,56 @@ mod tests {
         assert_eq!(signed_percent(0, 1000), "\u{b1}0");
         assert_eq!(signed_percent(5, 0), "+5");
     }
+
+    #[test]
+    fn the_fate_of_a_function_is_told_by_both_sides() {
+        let one = |own: u64, inlined: u64| metrics(&[("f", "f.c", own, inlined)]);
+        let fate = |before: &Metrics, after: &Metrics| {
+            compare(Some(before), after).functions.into_iter().find(|change| change.plain_name == "f").unwrap().fate
+        };
+        for (before, after, expected) in [
+            (one(9, 0), one(9, 9), Fate::NowInlined),
+            (one(9, 9), one(9, 0), Fate::NoLongerInlined),
+            (one(9, 9), one(8, 8), Fate::Stays),
+            (one(9, 0), one(8, 0), Fate::Stays),
+            (metrics(&[]), one(9, 9), Fate::New),
+            (one(9, 9), metrics(&[]), Fate::Vanished),
+        ] {
+            assert_eq!(fate(&before, &after), expected, "{before:?} {after:?}");
+        }
+    }
+
+    #[test]
+    fn code_with_inlined_functions_is_shown_where_either_side_differs_from_its_own() {
+        let pair = |before: u64, after: u64| Pair { before: Some(before), after: Some(after) };
+        let code = |own: Pair, code: Pair| {
+            let mut numbers = Pairs::default();
+            (numbers[Metric::SelfInsns], numbers[Metric::Code]) = (own, code);
+            let name = "f".to_owned();
+            Change { plain_name: name.clone(), name, numbers, fate: Fate::Stays }.code_insns()
+        };
+        assert_eq!(code(pair(5, 6), pair(5, 6)), None);
+        assert_eq!(code(pair(5, 6), pair(7, 6)), Some(pair(7, 6)));
+        assert_eq!(code(pair(5, 6), pair(5, 8)), Some(pair(5, 8)));
+        assert_eq!(code(pair(5, 6), Pair::default()), None, "unknown");
+    }
+
+    #[test]
+    fn a_named_subject_is_new_vanished_or_changed_by_its_known_numbers() {
+        let change = |before, after| {
+            let mut numbers = Pairs::default();
+            numbers[Metric::Total] = Pair { before, after };
+            NamedChange { name: "net".to_owned(), numbers }
+        };
+        for (before, after, fate, is_one) in [
+            (None, Some(0), Fate::New, true),
+            (Some(0), None, Fate::Vanished, true),
+            (Some(4), Some(4), Fate::Stays, false),
+            (Some(4), Some(5), Fate::Stays, true),
+            (None, None, Fate::Stays, false),
+        ] {
+            let change = change(before, after);
+            assert_eq!((change.fate(), change.is_one()), (fate, is_one), "{before:?} {after:?}");
+        }
+    }
 }

@@ -436,6 +436,14 @@ mod tests {
     fn a_score_is_large_only_where_chance_is_ruled_out() {
         // Exactly its share: 100 of 1000 samples.
         assert_eq!(z_score(100, 1000, 1_000_000, 10_000_000), 0.0);
+        // Half of 100 instructions, of 400 samples: 200 expected, with a deviation of 10.
+        assert_eq!(z_score(230, 400, 50, 100), 3.0);
+        assert_eq!(z_score(170, 400, 50, 100), -3.0);
+        // A fifth: 100 of 500 expected, with a variance of 80.
+        assert!((z_score(140, 500, 1, 5) - 40.0 / 80.0_f64.sqrt()).abs() < 1e-9);
+        // As many samples as instructions prove nothing unless all instructions were sampled.
+        assert_eq!(z_score(50, 400, 50, 100), -15.0);
+        assert_eq!(z_score(3, 0, 0, 0), 0.0);
         assert!(z_score(160, 1000, 1_000_000, 10_000_000) > 5.0);
         assert!(z_score(40, 1000, 1_000_000, 10_000_000) < -5.0);
         assert!(z_score(130, 1000, 1_000_000, 10_000_000) < 5.0);

@@ -671,4 +671,20 @@ mod tests {
         let followed: Vec<_> = executed(&profile).into_iter().map(|(pc, next, _)| (pc, next)).collect();
         assert_eq!(followed, [(start, start + 2), (start + 2, 0)]);
     }
+
+    #[test]
+    fn calls_under_way_at_the_windows_ends_are_no_difference_and_one_more_is() {
+        // The arcs have ten calls of step by main.
+        let is_wrong = |calls: u64| {
+            let mut profile = profile().node(0, NodeKind::Root { task: 0 }, 1);
+            for (parent, entry, calls) in [(1, MAIN, 1), (2, STEP, calls), (3, LEAF, 20)] {
+                profile = profile.node(parent, NodeKind::Function { entry }, 1);
+                profile.tree.last_mut().unwrap().calls = calls;
+            }
+            profile.facts.max_depth = Some(64);
+            assert_eq!(has_exact_tree(&profile), wrong_calls(&profile).is_empty());
+            !wrong_calls(&profile).is_empty()
+        };
+        assert_eq!([7, 8, 9, 10, 11, 12, 13].map(is_wrong), [true, false, false, false, false, false, true]);
+    }
 }

@@ -407,4 +407,45 @@ mod tests {
         assert_eq!([why(Metric::Calls, "5%", false), why(Metric::HeapPeak, "5%", false)], [None, None]);
         assert_eq!(why(Metric::Calls, "5", false), Some(Why::UnknownNow));
     }
+
+    #[test]
+    fn a_verdict_depends_on_fate_limit_and_known_numbers() {
+        let pair = |before, after| Pair { before, after };
+        let (old, new) = (pair(Some(7), None), pair(None, Some(7)));
+        for (pattern, limit, numbers, fate, expected) in [
+            // Vanished: only a ceiling for all has nothing to say.
+            (ALL, "10", old, Fate::Vanished, Ok(None)),
+            (ALL, "5%", old, Fate::Vanished, Ok(Some(true))),
+            ("crc*", "10", old, Fate::Vanished, Ok(Some(true))),
+            ("crc*", "10", pair(Some(0), None), Fate::Vanished, Ok(Some(false))),
+            ("crc*", "5%", pair(None, None), Fate::Vanished, Err(Why::UnknownBefore)),
+            ("crc", "5%", pair(None, None), Fate::Vanished, Ok(Some(true))),
+            // New: from 0.
+            (ALL, "5%", new, Fate::New, Ok(Some(true))),
+            (ALL, "5%", pair(None, Some(0)), Fate::New, Ok(Some(false))),
+            (ALL, "+6", new, Fate::New, Ok(Some(true))),
+            (ALL, "+7", new, Fate::New, Ok(Some(false))),
+            (ALL, "5%", pair(None, None), Fate::New, Err(Why::UnknownNow)),
+            // On both sides.
+            (ALL, "5%", old, Fate::Stays, Err(Why::UnknownNow)),
+            (ALL, "5%", new, Fate::Stays, Err(Why::UnknownBefore)),
+            (ALL, "7", new, Fate::Stays, Ok(Some(false))),
+            (ALL, "6", new, Fate::Stays, Ok(Some(true))),
+        ] {
+            let held = verdict(&threshold(pattern, limit), numbers, fate);
+            assert_eq!(held, expected, "{pattern} {limit} {numbers:?} {fate:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_baseline_nothing_is_new() {
+        let functions = vec![change("crc", None, Some(7))];
+        let comparison = Comparison { functions, ..Comparison::default() };
+        let crossed = |limit: &str, has_baseline| {
+            let judged = judge(&[threshold(ALL, limit)], &Meant::new(), &comparison, has_baseline);
+            (judged.judgements.iter().filter(|judgement| judgement.crossed).count(), judged.unheld.len())
+        };
+        assert_eq!((crossed("5%", false), crossed("5%", true)), ((0, 0), (1, 0)));
+        assert_eq!((crossed("6", false), crossed("7", false)), ((1, 0), (0, 0)));
+    }
 }

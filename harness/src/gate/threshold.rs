@@ -129,6 +129,7 @@ pub type Meant = BTreeMap<String, BTreeSet<String>>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::limit::Worse;
 
     #[test]
     fn names_are_told_from_patterns_also_those_of_rust() {
@@ -147,5 +148,39 @@ mod tests {
             assert!(!is_name(pattern), "{pattern}");
         }
         assert!(Pattern::new("<[u8]>::f::{closure}").unwrap().matches("<[u8]>::f::{closure}"));
+    }
+
+    #[test]
+    fn the_key_of_a_limit_names_its_pattern_unless_that_is_for_all() {
+        let threshold = |pattern| {
+            Threshold::new(Metric::Calls, pattern, Limit::parse(Worse::More, "5%").unwrap(), Origin::default())
+        };
+        assert_eq!(threshold("crc*").unwrap().to_string(), "thresholds.calls \"crc*\"");
+        assert_eq!(threshold(ALL).unwrap().to_string(), "thresholds.calls");
+        let refused = |pattern| threshold(pattern).unwrap_err().to_string();
+        assert!(refused("@some").contains("write \"@all\", a name, or a pattern"), "{}", refused("@some"));
+        assert!(refused("a[").starts_with("pattern \"a[\": "), "{}", refused("a["));
+    }
+
+    #[test]
+    fn a_pattern_names_what_it_matches_or_was_meant_for_but_not_as_one_of_all() {
+        let meant = Meant::from([
+            ("sort".to_owned(), ["app::sort".to_owned()].into()),
+            ("fill".to_owned(), ["fill::<u8>".to_owned(), "fill::<u16>".to_owned()].into()),
+        ]);
+        for (pattern, plain_name, subject, expected) in [
+            ("init*", "init", "init (uart.c)", true),
+            ("init (uart.c)", "init", "init (uart.c)", true),
+            ("init (spi.c)", "init", "init (uart.c)", false),
+            ("sort", "app::sort", "app::sort", true),
+            ("sort", "app::sorted", "app::sorted", false),
+            (ALL, "init", "init", false),
+        ] {
+            let pattern = Pattern::new(pattern).unwrap();
+            assert_eq!(pattern.names(plain_name, subject, &meant), expected, "{pattern:?} {plain_name}");
+        }
+        let is_generic = |text: &str| Pattern::new(text).unwrap().is_generic(&meant);
+        assert_eq!(["fill", "sort", "other"].map(is_generic), [true, false, false]);
+        assert!(Pattern::new(ALL).unwrap().matches("anything") && !Pattern::new("crc").unwrap().matches("crc32"));
     }
 }
