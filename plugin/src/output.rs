@@ -1,9 +1,9 @@
 //! Amount of the firmware's output: console and files in the scratch directory together. Beyond a limit the run ends,
 //! before the disk is full.
 //!
-//! QEMU writes both on the thread that executes the guest, so that their sizes at an instruction depend on the guest
-//! alone, and a run that ends by them ends there each time. They are checked before each call that writes, whose
-//! length is known, and at an interval for devices, which print a byte at a time.
+//! QEMU writes both on the thread that executes the guest, so their sizes at a given instruction depend on the guest
+//! alone, and a run that this limit ends, ends at the same instruction each time. They are checked before each call
+//! that writes, whose length is known, and at an interval for devices, which print a byte at a time.
 //!
 //! The firmware may use up all file descriptors. One is reserved, so that a directory can still be read; a directory
 //! that cannot be read counts as over the limit.
@@ -16,13 +16,13 @@ use std::os::unix::fs::MetadataExt;
 use engine::marks::printed;
 use wire::request::Request;
 
-/// Interval of checks of devices' output: long enough to cost nothing, short enough for a disk.
+/// Longest interval between checks of what devices print: long enough to cost nothing, short enough not to fill a disk.
 const LOOK_INSNS: u64 = 1 << 20;
 
-/// Interval of these checks for a small limit.
+/// Shortest interval between these checks, for a small limit.
 const LEAST_LOOK_INSNS: u64 = 1 << 12;
 
-/// Bytes that each file counts for at least, so that the number of files is bounded, too.
+/// Fewest bytes that a file counts as, so that the limit also bounds the number of files.
 const FILE_BYTES: u64 = 1 << 12;
 
 /// The firmware's output, compared with a limit.
@@ -45,8 +45,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// No output yet; None: no limit is asked for. The working directory is the scratch directory; the console's file
-    /// exists.
+    /// Starts with no output. None: the request sets no limit. The working directory has to be the scratch directory,
+    /// and the console's file has to exist.
     pub(crate) fn new(request: &Request) -> io::Result<Option<Output>> {
         let Some(limit_bytes) = request.max_output_bytes else { return Ok(None) };
         Ok(Some(Output {
@@ -76,7 +76,7 @@ impl Output {
         self.would_be_over(0)
     }
 
-    /// Whether the output exceeds the limit after a call that writes at most `bytes`.
+    /// Notes a call that writes at most `bytes`. Returns whether the output would exceed the limit after it.
     pub(crate) fn writes(&mut self, bytes: u64) -> bool {
         if self.would_be_over(bytes) {
             return true;
@@ -125,8 +125,8 @@ impl Output {
 
     /// Bytes of the firmware's files; more than any limit where they cannot be determined.
     fn written_bytes(&mut self) -> u64 {
-        // The directory takes the reserved descriptor meanwhile. This thread executes the firmware, which makes no
-        // call in between.
+        // Frees the reserved descriptor for reading the directory. The firmware cannot take it, since it executes on
+        // this same thread.
         self.spare = None;
         let bytes = scratch_bytes(self.has_removed);
         self.spare = spare().ok();

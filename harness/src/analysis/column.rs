@@ -1,5 +1,5 @@
-//! Columns of the table of functions when it is sorted by them. Not every profile has them, and they need the call
-//! paths.
+//! Columns that the table of functions has only when it is sorted by them. They need the call paths, and not every
+//! profile has their values.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::analysis::calltree::CallTree;
 use crate::error::InputError;
 use crate::profile::{Profile, SpanKind};
 
-/// A number of a function besides its own counts.
+/// One of these columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// Instructions, including those of called functions.

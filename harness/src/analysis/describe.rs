@@ -19,8 +19,8 @@ pub fn describe_stubs(facts: &Facts) -> Option<String> {
 /// Most unmodelled accesses that are shown.
 const MOST_UNMODELLED: usize = 10;
 
-/// Describes the chip that the machine was completed to: its differences from the chip, and the accesses that its
-/// file does not model.
+/// Describes the chip that a chip file turned QEMU's machine into: how that still differs from the real chip, and which
+/// accesses the file does not model.
 pub fn describe_chip(profile: &Profile) -> Vec<String> {
     let Some(chip) = &profile.facts.chip else { return Vec::new() };
     let mut lines = Vec::new();
@@ -89,12 +89,15 @@ fn describe_rules(chip: &Chip) -> Vec<String> {
     if !new.is_empty() {
         let shown = new.iter().take(MOST_UNMODELLED).cloned().collect::<Vec<_>>().join(", ");
         let count = plural(new.len() as u64, "register");
-        lines.push(format!("warning: {count} accessed that the chip file was not learned with: {shown}"));
+        lines.push(format!(
+            "warning: the firmware accessed {count} that it did not access when the chip file was learned: {shown}"
+        ));
     }
     lines
 }
 
-/// Reason for which `--strict` does not accept what a chip file made up.
+/// Reason why `--strict` rejects the run because of its chip file: a guess, or an access that the file was not learned
+/// with.
 pub fn describe_doubts(profile: &Profile) -> Option<String> {
     let chip = profile.facts.chip.as_ref()?;
     let guesses: Vec<&ChipRule> = chip.guesses().collect();
@@ -103,7 +106,7 @@ pub fn describe_doubts(profile: &Profile) -> Option<String> {
         return Some(format!("the chip file guesses ({}{more})", printable(&first.what)));
     }
     let new = chip.new_registers().next()?;
-    Some(format!("{} is accessed, which the chip file was not learned with", Hex(new.address)))
+    Some(format!("{} is accessed, which was not accessed when the chip file was learned", Hex(new.address)))
 }
 
 /// Text for an address, as in `0x80000abc in main (main.c:12)`.
@@ -180,7 +183,7 @@ pub fn describe_standstill(profile: &Profile) -> Option<String> {
     let Standstill { pc, insns, register, call } = profile.facts.only.standstill.as_ref()?;
     let names = &profile.names;
     let share = share_at_least(*insns, profile.total_insns());
-    let new = "nothing new executed in the second half of the window";
+    let new = "no instruction executed for the first time in the second half of the window";
     match (register, call) {
         (Some(register), _) => Some(format!(
             "{share} of all instructions polled {}; {new}{}",
@@ -192,15 +195,15 @@ pub fn describe_standstill(profile: &Profile) -> Option<String> {
             let help = caller.map(|caller| format!("; {}", describe_stubbing(&caller.name))).unwrap_or_default();
             let (at, call) = (place(names, *pc), place(names, *call));
             Some(format!(
-                "{share} of all instructions were an endless loop at {at}, which was called at {call}; {new}{help}"
+                "{share} of all instructions were spent in an endless loop at {at}, which was called at {call}; {new}{help}"
             ))
         }
         (None, None) => None,
     }
 }
 
-/// Functions by which a suite may allow the standstill: the one with the loop, the one that reads the register, and
-/// functions inlined there.
+/// Functions that a suite may name in `polls` to allow the standstill: the one with the loop, the one that reads the
+/// register, and functions inlined there.
 pub fn standing_functions(profile: &Profile) -> Vec<&str> {
     let Some(Standstill { pc, register, .. }) = &profile.facts.only.standstill else { return Vec::new() };
     let names = &profile.names;
@@ -399,7 +402,7 @@ pub fn describe_input(facts: &Facts) -> Option<String> {
             1 => ", and the one after it".to_owned(),
             later => format!(", and the {later} after it"),
         };
-        return Some(format!("input not given: {} of {of}, {text:?} ({why}){later}", index + 1));
+        return Some(format!("input not typed: {} of {of}, {text:?} ({why}){later}", index + 1));
     }
     None
 }
@@ -418,11 +421,11 @@ pub fn describe_run(facts: &Facts) -> String {
     )
 }
 
-/// Describes the reason why QEMU was used by its plugin API alone, in one line. None: it was not.
+/// Describes the reason why QEMU was used only through its plugin API, in one line. None: it was not.
 pub fn describe_tricks(facts: &Facts) -> Option<String> {
     let why = match facts.tricks {
         Tricks::Used => return None,
-        Tricks::UnknownVersion => "this harness does not know the inside of that version",
+        Tricks::UnknownVersion => "this version of harness does not know the internals of that version of QEMU",
         Tricks::Off => "HARNESS_NO_TRICKS is set",
     };
     Some(format!("QEMU {} was used by its plugin API alone: {why} (docs/qemu.md)", facts.qemu_version))

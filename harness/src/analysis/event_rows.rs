@@ -24,7 +24,7 @@ pub struct Row {
     pub event: &'static str,
     /// Name of the event's object, if it has one.
     pub name: String,
-    /// A number of the event.
+    /// The event's number, if it has one: bytes, nanoseconds or a mark's value.
     pub value: Option<i128>,
     /// For a switch, the reason why the previous task stops.
     pub why: String,

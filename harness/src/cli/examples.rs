@@ -86,7 +86,7 @@ Examples:
 
 pub(super) const CHIP: &str = "\
 Examples:
-  harness chip learn build/firmware.elf -o chip.toml   # then: harness build/firmware.elf --chip chip.toml
+  harness chip learn build/firmware.elf -o chip.toml   # then: --chip chip.toml
   harness chip learn app.bin --load-addr 0x08000000 --symbols app.elf";
 
 pub(super) const DEBUG: &str = "\

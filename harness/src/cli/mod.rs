@@ -29,7 +29,7 @@ pub struct Cli {
     /// Command to carry out; without one, a firmware file is profiled.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// `harness firmware.elf` is `harness profile firmware.elf`.
+    /// `harness firmware.elf` means `harness profile firmware.elf`.
     #[command(flatten)]
     pub profile: Option<ProfileArgs>,
     /// When to use colour; NO_COLOR means never [default: auto, on a terminal]
@@ -52,7 +52,7 @@ const LONG_VERSION: &str = concat!(
 const EXIT_CODES: &str = "\
 Exit codes; when several apply, the first of 2, 5, 4, 1, 3 counts:
   0  all good
-  1  the firmware failed: its own status, lock-up, reset, asleep for ever, stuck, faulting only; \
+  1  the firmware failed: a non-zero exit status, lock-up, reset, asleep for ever, stuck, faulting only; \
 under --strict also: its own counts differ, calls disprove stacks or the call tree, it stands still, or its chip file guesses; \
 in a suite: an expectation is not met
   2  usage or bad input
@@ -123,16 +123,16 @@ pub enum Command {
     /// Show what is installed and working, what is missing, and how to get it
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
-    /// List machines with their memory, formats of other tools, functions, or tasks
+    /// List machines, chips, export formats, functions, or tasks
     #[command(after_help = examples::LIST)]
     List(ListArgs),
-    /// Learn a chip that nobody has described from firmware for it: `harness chip learn`
+    /// Make a chip file for a chip that harness does not know, from firmware for that chip: `harness chip learn`
     #[command(after_help = examples::CHIP)]
     Chip(ChipArgs),
     /// Put GDB at any instruction of a run, forwards and backwards
     #[command(after_help = examples::DEBUG)]
     Debug(DebugArgs),
-    /// Print the completions of this command line for a shell
+    /// Print the script that completes harness's command line in a shell
     #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell
@@ -172,7 +172,7 @@ pub struct LearnArgs {
     /// Chip file to write; - is standard output [default: ./chip.toml, unless there is one]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Instructions of a run that waits for nothing
+    /// Length of each run in instructions, unless it ends at something that the chip lacks
     #[arg(long = "for", value_name = "N", default_value = "20M")]
     pub for_insns: String,
     /// Load address of a raw binary
@@ -224,7 +224,7 @@ pub enum Listed {
     Chips,
     /// The formats of `harness export`
     Formats,
-    /// The functions of an image, or of a profile with their instructions, by the names that commands take
+    /// The functions of an image or of a profile (then with instruction counts), under the names that commands accept
     Functions,
     /// The tasks of a profile's run
     Tasks,
@@ -233,9 +233,9 @@ pub enum Listed {
 /// Arguments of `harness list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Kind of list
+    /// What to list
     pub what: Listed,
-    /// For functions and tasks: a firmware file, or a profile
+    /// For functions: a firmware file or a profile; for tasks: a profile
     #[arg(value_name = "PROFILE|FIRMWARE", required_if_eq_any = [("what", "functions"), ("what", "tasks")])]
     pub of: Option<PathBuf>,
 }
@@ -246,7 +246,7 @@ pub struct InitArgs {
     /// Firmware files, or folders to search for ELF files [default: the current directory and all below it]
     #[arg(value_name = "PATH")]
     pub places: Vec<PathBuf>,
-    /// Window, in instructions, of an image that has not ended by then
+    /// Length of the window, in instructions, for an image that does not end before that
     #[arg(long = "for", value_name = "N", default_value = "50M")]
     pub for_insns: String,
     /// Leave out an image that has not ended after SECONDS on this host
@@ -269,7 +269,7 @@ pub struct DebugArgs {
     /// Profile whose run to debug, or a firmware file, which is profiled first
     #[arg(value_name = "PROFILE|FIRMWARE")]
     pub target: PathBuf,
-    /// First place: sample:N, insn:N, call:FUNC[:K], max:FUNC, max-irq:NAME, masked-max, peak-stack[:TASK],
+    /// Place at which to start: sample:N, insn:N, call:FUNC[:K], max:FUNC, max-irq:NAME, masked-max, peak-stack[:TASK],
     /// console:TEXT, switch:TASK[:K], write:ADDR|SYMBOL, crash, end [default: the first instruction]
     #[arg(long, value_name = "PLACE")]
     pub at: Option<String>,
@@ -335,7 +335,7 @@ pub struct TestArgs {
     /// Print the JSON Schema of report.json
     #[arg(long)]
     pub schema: bool,
-    /// Keep running: rerun changed images (the suite, an image, a file it reads, its baseline) until Ctrl-C
+    /// Keep running until Ctrl-C, and rerun an image when it, a file it reads, its baseline or the suite changes
     #[arg(long, conflicts_with_all = ["list", "schema", "save_baseline", "ratchet", "shard", "json"])]
     pub watch: bool,
     /// Print report.json instead of lines
@@ -350,7 +350,7 @@ pub struct TestArgs {
     /// Compare with this baseline [default: the suite's]
     #[arg(long, value_name = "NAME", help_heading = "Baselines")]
     pub baseline: Option<String>,
-    /// Keep the numbers as this baseline
+    /// Save the numbers as this baseline
     #[arg(long, value_name = "NAME", help_heading = "Baselines")]
     pub save_baseline: Option<String>,
     /// Tighten the baseline where a run is better and crosses no threshold
@@ -363,8 +363,8 @@ pub struct TestArgs {
     /// limits on time, output and memory
     #[arg(long, conflicts_with_all = ["save_baseline", "ratchet"], help_heading = "Containment")]
     pub untrusted: bool,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required [default:
-    /// auto; with --untrusted required]
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
+    /// [default: auto; with --untrusted required]
     #[arg(long, value_name = "WHETHER", help_heading = "Containment")]
     pub sandbox: Option<Sandbox>,
     /// Run everything, even what has not changed since it was last run
@@ -377,7 +377,9 @@ pub struct TestArgs {
 
 fn parse_shard(text: &str) -> Result<(usize, usize), String> {
     let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
-    parts.filter(|(part, parts)| (1..=*parts).contains(part)).ok_or_else(|| "write 1/4, 2/4, 3/4 or 4/4".to_owned())
+    parts
+        .filter(|(part, parts)| (1..=*parts).contains(part))
+        .ok_or_else(|| "write K/N with K from 1 to N, such as 1/4".to_owned())
 }
 
 /// Arguments of `harness diff`.
@@ -427,8 +429,8 @@ pub struct ExportArgs {
     /// Only slice N, or slices N..M: folded, csv, speedscope, pprof
     #[arg(long, value_name = "N")]
     pub slice: Option<String>,
-    /// Instructions per second, for gmon, chrome (1M makes 1 us of each), perfetto, ctf and timeline (1G makes 1 ns
-    /// of each) [default: the machine's virtual clock, 1e9 / 2^shift]
+    /// Instructions per second, for the times in gmon, chrome, perfetto, ctf and timeline: with 1M an instruction takes
+    /// 1 us, with 1G 1 ns [default: the machine's virtual clock, 1e9 / 2^shift]
     #[arg(long, value_name = "HZ")]
     pub clock_hz: Option<String>,
     /// Find sources that have moved: replace the path's beginning FROM by TO; may be repeated
@@ -526,7 +528,7 @@ pub struct BinsArgs {
     /// Print the JSON Schema of --json
     #[arg(long, exclusive = true)]
     pub schema: bool,
-    /// Width of a bin, a power of two [default: the profile's]
+    /// Width of a bin in bytes, a power of two [default: the profile's]
     #[arg(long, value_name = "BYTES")]
     pub bin_bytes: Option<String>,
     /// Number of bins shown, those with the most instructions; 0 shows all
@@ -615,7 +617,7 @@ pub struct CallersArgs {
 }
 
 fn parse_depth(text: &str) -> Result<std::num::NonZeroUsize, String> {
-    text.parse().map_err(|_| "write a number from 1".to_owned())
+    text.parse().map_err(|_| "write a number of at least 1".to_owned())
 }
 
 /// Arguments of `harness report`.
@@ -653,8 +655,8 @@ pub struct MergeArgs {
 }
 
 /// Arguments of `harness profile`. Counts take suffixes: 10k, 2M, 1.5G.
-// By this group clap knows whether the arguments were typed without `profile`. Without the attribute clap leaves the
-// group empty, because of the flattened arguments.
+// From this group clap can tell whether the arguments were typed without `profile`. Without the attribute clap leaves
+// the group empty, because of the flattened arguments.
 #[derive(Debug, Args)]
 #[group(arg = "firmware")]
 pub struct ProfileArgs {
@@ -743,7 +745,8 @@ pub struct MeasureArgs {
     /// Also record calls and returns of FUNC, which may hold * and ?, as in 'crc*'; may be repeated
     #[arg(long, value_name = "FUNC", help_heading = "Timeline")]
     pub trace: Vec<String>,
-    /// Also keep counts of each N instructions, such as 1M: functions, tasks, interrupts (harness bins --slice)
+    /// Also keep counts for each slice of N instructions, such as 1M: functions, tasks, interrupts (harness bins
+    /// --slice)
     #[arg(long, value_name = "N", help_heading = "Spans")]
     pub slice: Option<String>,
     /// Show interrupts under a root of their own instead of on top of the code that they interrupted
@@ -759,7 +762,7 @@ pub struct MeasureArgs {
     #[arg(long, help_heading = "Call stacks")]
     pub flamechart: bool,
 
-    /// Width of an address bin, a power of two
+    /// Width of an address bin in bytes, a power of two
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_BIN_BYTES.to_string(), help_heading = "Sampling")]
     pub bin_bytes: String,
 
@@ -778,7 +781,7 @@ pub struct MeasureArgs {
     /// Fail when the firmware has not ended after SECONDS on this host
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
     pub timeout: Option<f64>,
-    /// Fail when the firmware has printed and written to files more than BYTES, together
+    /// Fail when the firmware's output, on the console and in files together, exceeds BYTES
     #[arg(long, value_name = "BYTES", default_value = DEFAULT_MAX_OUTPUT, help_heading = "Measuring window")]
     pub max_output: String,
 
@@ -809,7 +812,7 @@ pub struct MeasureArgs {
     /// Load address of a raw binary
     #[arg(long, value_name = "ADDRESS", help_heading = "Machine")]
     pub load_addr: Option<String>,
-    /// Bytes added to the addresses of a position-independent ELF [default: moves it to the machine's RAM]
+    /// Bytes added to the addresses of a position-independent ELF [default: what places it in the machine's RAM]
     #[arg(long, value_name = "BYTES", help_heading = "Machine")]
     pub load_bias: Option<String>,
     /// Put a copy of PATH where the firmware's semihosting finds it as NAME; may be repeated

@@ -18,8 +18,8 @@ use crate::run::request::options::Options;
 use crate::show::part;
 use crate::text::number::{parse_insns, parse_number};
 
-/// Shortest period at which each sample also looks at the amount of console output. At this distance the cost cannot
-/// be measured.
+/// Shortest sampling period at which each sample also notes the amount of console output. From this period on, the cost
+/// is too small to measure.
 const MARKED_PERIOD_INSNS: u64 = 10_000;
 
 /// Widest address bin: larger than any firmware, and small enough that no sum of bins overflows.
@@ -221,7 +221,7 @@ impl Options {
             return Err(OptionError::new("--max-depth", args.max_depth, what));
         }
         if let (Some(chip), Some(_), _) | (Some(chip), _, Some(_)) = (&args.chip, &args.machine, &args.cpu) {
-            let what = "a chip says which machine and processor it needs: leave --machine and --cpu out";
+            let what = "a chip says which machine and processor it needs: leave out --machine and --cpu";
             return Err(OptionError::new("--chip", chip, what));
         }
         let files = args.file.iter().map(|text| file(text)).collect::<Result<_, _>>()?;

@@ -12,7 +12,8 @@ const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
 /// Opens a file with the command that BROWSER names, or as the desktop does.
 ///
-/// # Errors When there is no such command. The file exists anyway.
+/// # Errors
+/// When there is no such command. The file exists all the same.
 pub(super) fn open(file: &Path) -> Result<(), InputError> {
     let named = env::var_os("BROWSER").filter(|name| !name.is_empty());
     let commands: Vec<OsString> = match named {
@@ -28,7 +29,9 @@ pub(super) fn open(file: &Path) -> Result<(), InputError> {
         }
     }
     let tried: Vec<String> = commands.iter().map(|name| name.display().to_string()).collect();
-    let why =
-        format!("is written, and no browser was found (tried {}); open it by hand, or set BROWSER", tried.join(", "));
+    let why = format!(
+        "was written, but no browser was found (tried {}); open it by hand, or set BROWSER",
+        tried.join(", ")
+    );
     Err(InputError::about(file, why))
 }

@@ -243,7 +243,7 @@ fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
         let why = if tricks::is_off() {
             "HARNESS_NO_TRICKS is set"
         } else {
-            "this harness does not know the inside of that version"
+            "this version of harness does not know the internals of that version of QEMU"
         };
         writeln!(out, "warning: QEMU {version} is used by its plugin API alone, for {why}. So:")?;
         found.lacks.iter().try_for_each(|line| writeln!(out, "         {line}"))?;

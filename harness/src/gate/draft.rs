@@ -35,15 +35,15 @@ pub struct Image {
     pub elf: String,
     /// Its name, if that is not the file's stem.
     pub name: Option<String>,
-    /// Run of the image in the suite.
+    /// What the suite does with the image.
     pub fate: Fate,
     /// Remarks on its run, a sentence each.
     pub remarks: Vec<String>,
-    /// The last line of its output; without an end it may be a prompt.
+    /// The last line of its output; if it has no newline at its end, it may be a prompt.
     pub last_line: Option<LastLine>,
 }
 
-/// Run of an image in a suite.
+/// What a suite does with an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Ends by itself, with status 0.
@@ -65,9 +65,9 @@ pub enum Fate {
 /// The last line of an image's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastLine {
-    /// A line with an end.
+    /// A line that ends with a newline.
     Whole(String),
-    /// A line without an end, which may wait for an answer.
+    /// A line without a newline at its end, which may be a prompt.
     Open(String),
 }
 
@@ -129,7 +129,7 @@ impl Draft {
             comment(
                 &mut text,
                 &format!(
-                    "The numbers to compare with are baselines/{BASELINE}/*.baseline. After a change that is meant:\n\
+                    "The numbers to compare with are baselines/{BASELINE}/*.baseline. After an intended change:\n\
                      harness test --save-baseline {BASELINE}"
                 ),
             );
@@ -140,11 +140,15 @@ impl Draft {
         line(&mut text, &timeout, "seconds of this host, whatever the firmware does");
         if self.has_baseline {
             text += "\n[defaults.thresholds]\n";
-            line(&mut text, "total = \"1%\"", "instructions, more than in the baseline; \"0%\" notices a single one");
+            line(
+                &mut text,
+                "total = \"1%\"",
+                "instructions may grow by this much over the baseline; \"0%\": not by one",
+            );
             line(&mut text, "# self = { \"@all\" = \"5%\" }", "of each function; also calls, stack, …");
             let is_windowed = self.images.iter().any(|image| matches!(image.fate, Fate::Window(_)));
             if is_windowed {
-                line(&mut text, "work = \"2%\"", "with `for`: calls and lines printed, fewer than in the baseline");
+                line(&mut text, "work = \"2%\"", "with `for`: calls and printed lines may shrink by this much");
             }
         }
         for image in &self.images {
@@ -220,7 +224,7 @@ impl Image {
     pub fn describe(&self) -> String {
         match &self.fate {
             Fate::Ends { insns } => format!("{} instructions, exit status 0", group(*insns)),
-            Fate::Window(window) => format!("has no end of its own so far: for = \"{window}\""),
+            Fate::Window(window) => format!("does not end by itself within the window: for = \"{window}\""),
             Fate::LeftOut { why, .. } => format!("left out: {}", why.lines().next().unwrap_or_default()),
         }
     }

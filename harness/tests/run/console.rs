@@ -32,7 +32,7 @@ fn console(run: &Run) -> String {
 
 #[track_caller]
 fn assert_all_given(run: &Run) {
-    assert!(!run.stdout.contains("input not given"), "{}", run.stdout);
+    assert!(!run.stdout.contains("input not typed"), "{}", run.stdout);
     let facts = run.profile().facts;
     assert_eq!(facts.input_bytes, facts.input.iter().map(|input| input.bytes.len() as u64).sum::<u64>());
 }
@@ -189,7 +189,7 @@ fn what_never_came_to_be_typed_is_said() {
     for board in BOARDS {
         let spin = image(&format!("{board}-spin"));
         let never = run_file(&spin, &["--input-after", "nobody asks:abc", "--for", "3M"]).expect_code(0);
-        let line = r#"input not given: 1 of 1, "abc" ("nobody asks" was not printed)"#;
+        let line = r#"input not typed: 1 of 1, "abc" ("nobody asks" was not printed)"#;
         assert!(never.stdout.contains(line), "{}", never.stdout);
         let late = run_file(&spin, &["--input", "3000001:abc", "--input", "4M:d", "--for", "3M"]).expect_code(0);
         let line = "1 of 2, \"abc\" (it was due at instruction 3,000,001), and the one after it";

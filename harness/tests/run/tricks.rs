@@ -42,7 +42,7 @@ fn all_but_tricks(profile: &Profile) -> Profile {
     profile
 }
 
-const WARNING: &str = "this harness does not know the inside of QEMU";
+const WARNING: &str = "this harness does not know the internals of QEMU";
 
 /// Library that makes QEMU report plugin API 8, which is not known yet, and load plugins as API 7 does.
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]

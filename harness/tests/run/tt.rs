@@ -101,7 +101,7 @@ fn all_of_the_input_can_be_read_there_and_then_its_end() {
         // The firmware asks for sixteen bytes at a time.
         let end = "tt: read first\nsecond, whtt: read ich is long\ntt: done\n";
         assert!(console.ends_with(end), "{board}: {console}");
-        assert!(!run.stdout.contains("input not given"), "{}", run.stdout);
+        assert!(!run.stdout.contains("input not typed"), "{}", run.stdout);
         let facts = run.profile().facts;
         assert_eq!((facts.input_bytes, facts.input_begun), (28, 2));
     }

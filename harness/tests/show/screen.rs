@@ -305,7 +305,7 @@ fn a_page_is_opened_by_the_command_that_the_environment_names() {
     let missing = report(&dir.join("none"));
     assert_eq!(missing.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&missing.stderr);
-    assert!(stderr.contains("report.html: is written, and no browser was found"), "{stderr}");
+    assert!(stderr.contains("report.html: was written, but no browser was found"), "{stderr}");
     let (code, _, stderr) = harness(dir, &["report", "fw.profile", "--open", "-o", "-"]);
     assert!(code == Some(2) && stderr.contains("--open shows a file"), "{stderr}");
 }

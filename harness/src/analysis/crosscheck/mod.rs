@@ -53,7 +53,7 @@ pub struct Aliased {
     pub name: String,
     /// Its first address.
     pub start: Option<u64>,
-    /// Its share of the samples.
+    /// Number of its samples.
     pub samples: u64,
     /// Number of samples expected from its exact share of the instructions.
     pub expected_samples: f64,
@@ -230,14 +230,14 @@ fn inconsistencies(profile: &Profile, table: &Table) -> Vec<String> {
         let complete = !matches!(profile.facts.end, End::EmulatorFailed { .. });
         if complete && vcpu.clock_insns != total {
             found.push(format!(
-                "the clock of vCPU {index} counted {} instructions, the instructions add up to {}",
+                "the clock of vCPU {index} counted {} instructions, but the counts of its instructions add up to {}",
                 group(vcpu.clock_insns),
                 group(total)
             ));
         }
         if complete && profile.facts.jitter_seed.is_none() && number != expected {
             found.push(format!(
-                "vCPU {index} executed {} instructions, which makes {} samples, and has {}",
+                "vCPU {index} executed {} instructions, which should give {} samples, but it has {}",
                 group(total),
                 group(expected),
                 group(number)
@@ -308,11 +308,17 @@ mod tests {
         let text = broken(|profile| profile.samples[3].at_insns += 1);
         assert!(text.contains("sample 4 of vCPU 0 was taken at instruction 41"), "{text}");
         let text = broken(|profile| profile.samples.truncate(999));
-        assert!(text.contains("executed 10,005 instructions, which makes 1,000 samples, and has 999"), "{text}");
+        assert!(
+            text.contains("executed 10,005 instructions, which should give 1,000 samples, but it has 999"),
+            "{text}"
+        );
         let text = broken(|profile| profile.samples[0].vcpu = 1);
         assert!(text.contains("vCPU 1"), "{text}");
         let text = broken(|profile| profile.vcpus[0].clock_insns += 1);
-        assert!(text.contains("counted 10,006 instructions, the instructions add up to 10,005"), "{text}");
+        assert!(
+            text.contains("counted 10,006 instructions, but the counts of its instructions add up to 10,005"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(crate) fn warning(emulator: &Path) -> Option<String> {
     (told(emulator).tricks == Tricks::UnknownVersion).then(|| {
         let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());
         format!(
-            "this harness does not know the inside of QEMU {version}: it is used by its plugin API alone, and \
+            "this harness does not know the internals of QEMU {version}: it is used by its plugin API alone, and \
              `harness doctor` lists what is missing"
         )
     })
