@@ -42,7 +42,7 @@ pub trait Host {
     fn set_cpu_clock(&mut self, hz: u64);
     /// Receives the new frequency of SysTick's external clock.
     fn set_systick_clock(&mut self, hz: u64);
-    /// A pulse has come, by its number among the chip's answers and pulses.
+    /// A pulse has come, by its number among the chip's rules.
     fn pulsed(&mut self, rule: usize);
     /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
@@ -55,7 +55,7 @@ pub struct Access {
     pub value: u32,
     /// Whether the chip file describes the register.
     pub is_modelled: bool,
-    /// The chip's answer to polling that was given, by its index.
+    /// The chip's answer to polling that was given, or its register that counts, by its number among the rules.
     pub answer: Option<usize>,
 }
 
@@ -132,6 +132,27 @@ impl Polled {
     }
 }
 
+/// A register that counts instructions.
+struct Count {
+    /// Its number among the chip's rules.
+    rule: usize,
+    every_insns: u64,
+    /// Value of the register when time began.
+    base: u32,
+}
+
+impl Count {
+    fn of(chip: &Chip) -> BTreeMap<(usize, u64), Count> {
+        let first = chip.answers.len() + chip.pulses.len();
+        let counts = chip.counts.iter().enumerate().filter_map(|(index, count)| {
+            let block = block_index(chip, count.address)?;
+            let key = (block, count.address - chip.blocks[block].start);
+            Some((key, Count { rule: first + index, every_insns: count.every_insns, base: 0 }))
+        });
+        counts.collect()
+    }
+}
+
 fn block_index(chip: &Chip, address: u64) -> Option<usize> {
     chip.blocks.iter().position(|block| block.start <= address && address - block.start < block.bytes)
 }
@@ -151,6 +172,8 @@ pub struct Device {
     lines: BTreeMap<u32, u32>,
     /// Registers that answer where they are polled, by their blocks and offsets.
     polled: BTreeMap<(usize, u64), Polled>,
+    /// Registers that count, by their blocks and offsets.
+    counting: BTreeMap<(usize, u64), Count>,
     /// When each of the chip's pulses comes next.
     pulses_ns: Vec<u64>,
 }
@@ -173,9 +196,11 @@ impl Device {
             }
         }
         let polled = Polled::of(&chip);
+        let counting = Count::of(&chip);
         let pulses_ns = chip.pulses.iter().map(|pulse| pulse.every_insns << chip.insn_shift).collect();
         Device {
             polled,
+            counting,
             pulses_ns,
             chip,
             states,
@@ -218,6 +243,10 @@ impl Device {
             Some(register) => self.load(block, register, host),
             None => self.states[block].others.get(&word).copied().unwrap_or(0),
         };
+        if let Some(value) = self.counted(block, word, host) {
+            let answer = self.counting.get(&(block, word)).map(|count| count.rule);
+            return Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer };
+        }
         let answer = self.polled.get_mut(&(block, word)).and_then(|polled| polled.read(value, &self.chip.answers));
         if let Some(answer) = answer {
             let Answer { mask, value: bits, .. } = self.chip.answers[answer];
@@ -229,6 +258,13 @@ impl Device {
             self.plan(host);
         }
         Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer }
+    }
+
+    /// The value of a register that counts; None: it does not.
+    fn counted(&self, block: usize, word: u64, host: &mut impl Host) -> Option<u32> {
+        let count = self.counting.get(&(block, word))?;
+        let counted = host.now_ns() / self.insns_ns(count.every_insns);
+        Some(count.base.wrapping_add(counted as u32))
     }
 
     /// Gives bits of a register a value, whatever it says of writing.
@@ -277,6 +313,12 @@ impl Device {
             if self.chip.blocks[block].has_atomic_aliases { (offset & !self.period(block)) >> 12 } else { 0 };
         if let Some(polled) = self.polled.get_mut(&(block, word)) {
             polled.equal = 0;
+        }
+        if let Some(now) = self.counted(block, word, host)
+            && let Some(count) = self.counting.get_mut(&(block, word))
+        {
+            count.base = count.base.wrapping_add(combine(now, value, lanes, operation).wrapping_sub(now));
+            return self.states[block].by_offset.contains_key(&word);
         }
         let Some(&register) = self.states[block].by_offset.get(&word) else {
             let old = self.states[block].others.entry(word).or_default();
@@ -1445,6 +1487,24 @@ mod tests {
     fn polled_chip(answers: Vec<Answer>, pulses: Vec<Pulse>) -> Device {
         let block = Block { name: "P".into(), start: 0x4000_0000, bytes: 0x100, ..Block::default() };
         Device::new(Chip { blocks: vec![block], answers, pulses, ..Chip::default() })
+    }
+
+    #[test]
+    fn a_register_counts_instructions_from_what_was_written_to_it() {
+        let block = Block { name: "TIMER".into(), start: 0x4000_0000, bytes: 0x100, ..Block::default() };
+        let count = wire::chip::Count { address: 0x4000_0010, every_insns: 10 };
+        let chip = Chip { blocks: vec![block], counts: vec![count], insn_shift: 4, ..Chip::default() };
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        let read = |device: &mut Device, noted: &mut Noted| device.read(0, 0x10, 4, noted).value;
+        assert_eq!(read(&mut device, &mut noted), 0);
+        noted.ns = 100 * 16;
+        assert_eq!(read(&mut device, &mut noted), 10);
+        assert_eq!(device.read(0, 0x10, 4, &mut noted).answer, Some(0), "the row of it");
+        device.write(0, 0x10, 4, 0xffff_fffe, &mut noted);
+        assert_eq!(read(&mut device, &mut noted), 0xffff_fffe);
+        noted.ns += 30 * 16;
+        assert_eq!((read(&mut device, &mut noted), device.read(0, 0x10, 2, &mut noted).value), (1, 1));
+        assert_eq!(device.read(0, 0x14, 4, &mut noted).value, 0, "its neighbour does not");
     }
 
     #[test]
