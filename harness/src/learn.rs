@@ -50,6 +50,12 @@ const PULSE_INSNS: u64 = 20_000;
 /// Instructions from one value of a register that counts to the next: a microsecond.
 const COUNT_INSNS: u64 = 62;
 
+/// Instructions within which two registers are polled by one loop.
+const NEAR_INSNS: u64 = 10_000;
+
+/// Registers that are tried for the time where firmware waits.
+const MAX_TIMES: usize = 4;
+
 /// Functions that a loop passes at least, where it is no loop of `main`'s own code: a loop that waits passes fewer.
 const LOOP_FUNCTIONS: usize = 3;
 
@@ -304,7 +310,7 @@ impl Teacher<'_> {
                 return Ok((ended, Some(reason)));
             }
             let Some(pc) = self.waits(draft, &ended) else { return Ok((ended, None)) };
-            if !self.interrupt(draft, &ended, pc, listener)? {
+            if !self.interrupt(draft, &ended, pc, listener)? && !self.time(draft, &ended, pc, listener)? {
                 let reason = self.reason(&ended, pc);
                 return Ok((ended, reason));
             }
@@ -397,6 +403,10 @@ impl Teacher<'_> {
             self.keep(draft, rows, listener);
             return Ok(());
         }
+        if let Some(row) = self.beside(draft, polled)? {
+            self.keep(draft, &[row], listener);
+            return Ok(());
+        }
         if self.is_time(draft, polled, &verdict, ended)? {
             self.count(draft, polled, COUNT_INSNS, listener);
             return Ok(());
@@ -425,6 +435,26 @@ impl Teacher<'_> {
             },
         }
         Ok(())
+    }
+
+    /// The certain answer of another register that the same loop polls: what is waited for, where this one is the time of a
+    /// timeout.
+    fn beside(&mut self, draft: &Draft, polled: &Polled) -> Result<Option<Learned>> {
+        let is_new = self.passed.insert(polled.pc);
+        let other = self.run(draft)?.polled;
+        if is_new {
+            self.passed.remove(&polled.pc);
+        }
+        let is_near =
+            |other: &Polled| other.address != polled.address && other.insns.abs_diff(polled.insns) < NEAR_INSNS;
+        let Some(other) = other.filter(is_near) else { return Ok(None) };
+        let verdict = learn::find(self.image, &other);
+        let Verdict::Certain(wanted) = verdict else { return Ok(None) };
+        let why = verdict.why(wanted, other.value);
+        let (address, wanted) = draft.behind(other.address, wanted);
+        let place = self.place(other.pc);
+        let is_there = draft.answers.iter().any(|answer| (answer.address, answer.wanted) == (address, wanted));
+        Ok((!is_there).then_some(Learned { address, wanted, why, is_guess: false, place, insns: other.insns }))
     }
 
     /// Adds answers to the draft.
@@ -555,6 +585,26 @@ impl Teacher<'_> {
         let Some((_, pulse)) = best.or(tick.filter(|_| is_idle)) else { return Ok(false) };
         listener.say(&format!("interrupt {} ({}) lets {} go on, a guess", pulse.line, pulse.handler, pulse.place));
         draft.pulses.push(pulse);
+        Ok(true)
+    }
+
+    /// Has the registers count, one by one, that firmware reads most which waits for no interrupt. Returns whether one lets it
+    /// go on: it is the time.
+    fn time(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
+        let counts = |address: u64| draft.counts.iter().any(|count| count.address == address);
+        let mut read: Vec<(u64, u64)> = ended.seen.iter().map(|(&address, &reads)| (reads, address)).collect();
+        read.retain(|&(reads, address)| reads >= u64::from(POLL_LIMIT) && !counts(address));
+        read.sort_by_key(|&(reads, address)| (std::cmp::Reverse(reads), address));
+        let mut best: Option<(usize, Polled)> = None;
+        for &(_, address) in read.iter().take(MAX_TIMES) {
+            let polled = Polled { pc, address, insns: ended.insns, ..Polled::default() };
+            let executed = self.run(&self.counting(draft, &polled, COUNT_INSNS))?.executed.len();
+            if executed > best.as_ref().map_or(ended.executed.len(), |best| best.0) {
+                best = Some((executed, polled));
+            }
+        }
+        let Some((_, polled)) = best else { return Ok(false) };
+        self.count(draft, &polled, COUNT_INSNS, listener);
         Ok(true)
     }
 

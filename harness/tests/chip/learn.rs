@@ -89,6 +89,21 @@ fn a_register_that_is_waited_for_to_change_again_and_again_counts() {
 }
 
 #[test]
+fn what_is_waited_for_is_answered_and_not_the_time_of_its_timeout() {
+    // From a timer's value on, read by a function: wait until bit 17 is 1, for 2000 at most; then store where it ended.
+    let code = [
+        0x4c0b, 0xf44f, 0x66fa, 0xf000, 0xf80f, 0x4605, 0xf000, 0xf80c, 0x1b40, 0x42b0, 0xd805, 0x6821, 0x0389,
+        0xd5f7, 0x4805, 0x6000, 0xe7fe, 0x4805, 0x6000, 0xe7fb, 0x4804, 0x6800, 0x4770, 0x0000, 0x3800, 0x4002,
+        0x0100, 0x4000, 0x0200, 0x4000, 0x0024, 0x4000,
+    ];
+    let learned = learn_code(0, &code);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("at = 0x40023800\nmask = 0x00020000\nvalue = 0x00020000\n"), "{}{text}", learned.said);
+    assert!(text.matches("[[answer]]").count() == 1 && !text.contains("[[count]]"), "{text}");
+    assert!(text.contains("0x40000100,") && !text.contains("0x40000200"), "it does not time out: {text}");
+}
+
+#[test]
 fn what_firmware_stores_to_flash_before_it_resets_itself_is_there_from_the_start() {
     // If 0x08008000 is not 0x12345678, store that and reset.
     let code = [
