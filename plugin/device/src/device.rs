@@ -85,8 +85,9 @@ struct State {
     raised: Vec<bool>,
 }
 
-/// Equal reads after which a register is polled, and the next one is answered.
-const EQUAL_READS: u32 = 2;
+/// Equal reads after which a register is polled, and the next one is answered. Code that does not wait reads a register a few
+/// times, too; a timeout counts many more.
+const EQUAL_READS: u32 = 7;
 
 /// A register that answers where it is polled.
 struct Polled {
@@ -1517,12 +1518,14 @@ mod tests {
             (0..count).map(read).map(|access| (access.value, access.answer)).collect()
         };
         device.write(0, 8, 4, 1, &mut noted);
-        let wanted = [(1, None), (1, None), (3, Some(0)), (3, None), (3, None), (7, Some(1)), (7, None)];
-        assert_eq!(reads(&mut device, 7), wanted, "each answer that changes something comes next");
+        assert_eq!(reads(&mut device, 7), [(1, None); 7], "it may be read a few times");
+        assert_eq!(reads(&mut device, 1), [(3, Some(0))]);
+        assert_eq!(reads(&mut device, 7), [(3, None); 7]);
+        assert_eq!(reads(&mut device, 2), [(7, Some(1)), (7, None)], "each answer that changes something comes next");
         device.write(0, 8, 4, 1, &mut noted);
-        assert_eq!(reads(&mut device, 2), [(1, None), (1, None)], "what was answered is gone");
+        assert_eq!(reads(&mut device, 7), [(1, None); 7], "what was answered is gone");
         device.write(0, 8, 4, 2, &mut noted);
-        assert_eq!(reads(&mut device, 3), [(2, None), (2, None), (0, Some(2))]);
+        assert_eq!(reads(&mut device, 8).last(), Some(&(0, Some(2))));
     }
 
     #[test]

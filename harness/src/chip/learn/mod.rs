@@ -191,7 +191,8 @@ fn table_behind(image: &Image) -> Option<VectorTable> {
     let is_table = |table: &VectorTable| {
         let sp = table.initial_sp;
         let is_stack = STACKS.contains(&sp) && sp.is_multiple_of(8) && image.code_at(sp).is_none();
-        let vectors = (1..=3).map(|vector| image.loaded_u32(table.address + 4 * vector));
+        // Vector 2 may lead into a boot ROM.
+        let vectors = [1, 3].map(|vector| image.loaded_u32(table.address + 4 * vector));
         is_stack && vectors.into_iter().all(|vector| vector.is_some_and(is_code))
     };
     let starts = image.segments.iter().map(|segment| segment.load_addr);
