@@ -83,7 +83,7 @@ fn a_register_that_is_waited_for_to_change_again_and_again_counts() {
     let code = [0x4804, 0xf000, 0xf801, 0xe7fc, 0x6801, 0x6802, 0x1a52, 0x2a32, 0xd3fb, 0x4770, 0x0024, 0x4000];
     let learned = learn_code(0, &code);
     let text = fs::read_to_string(&learned.file).unwrap();
-    assert!(text.contains("[[count]]\nat = 0x40000024\nevery = 62\n") && !text.contains("[[answer]]"), "{text}");
+    assert!(text.contains("[[count]]\nat = 0x40000024\nevery = 8\n") && !text.contains("[[answer]]"), "{text}");
     assert!(learned.said.contains("0 answers, 1 counter and 0 interrupts"), "{}", learned.said);
     assert!(!learned.said.contains("left: "), "{}", learned.said);
 }

@@ -85,8 +85,8 @@ struct State {
     raised: Vec<bool>,
 }
 
-/// Equal reads after which a register is polled, and the next one is answered. Code that does not wait reads a register a few
-/// times, too; a timeout counts many more.
+/// Equal reads after which a register is polled, and the next one is answered, where no register is written between them. Code
+/// that does not wait reads a register a few times, too; a timeout counts many more.
 const EQUAL_READS: u32 = 7;
 
 /// A register that answers where it is polled.
@@ -96,8 +96,10 @@ struct Polled {
     /// The one that is looked at first.
     next: usize,
     last: u32,
-    /// Reads of the same value since it was last written or answered.
+    /// Reads of the same value since any register was last written, or this one answered.
     equal: u32,
+    /// Writes of registers up to the last read.
+    writes: u64,
 }
 
 impl Polled {
@@ -106,16 +108,17 @@ impl Polled {
         for (index, answer) in chip.answers.iter().enumerate() {
             let Some(block) = block_index(chip, answer.address) else { continue };
             let key = (block, answer.address - chip.blocks[block].start);
-            let new = || Polled { answers: Vec::new(), next: 0, last: 0, equal: 0 };
+            let new = || Polled { answers: Vec::new(), next: 0, last: 0, equal: 0, writes: 0 };
             all.entry(key).or_insert_with(new).answers.push(index);
         }
         all
     }
 
-    /// Takes note of a read. Returns the answer that is given: the next one that changes the value.
-    fn read(&mut self, value: u32, answers: &[Answer]) -> Option<usize> {
-        if value != self.last {
-            (self.last, self.equal) = (value, 0);
+    /// Takes note of a read, after so many writes of registers. Returns the answer that is given: the next one that changes
+    /// the value.
+    fn read(&mut self, value: u32, writes: u64, answers: &[Answer]) -> Option<usize> {
+        if (value, writes) != (self.last, self.writes) {
+            (self.last, self.writes, self.equal) = (value, writes, 0);
         }
         self.equal += 1;
         if self.equal <= EQUAL_READS {
@@ -173,6 +176,8 @@ pub struct Device {
     lines: BTreeMap<u32, u32>,
     /// Registers that answer where they are polled, by their blocks and offsets.
     polled: BTreeMap<(usize, u64), Polled>,
+    /// Writes of registers so far.
+    writes: u64,
     /// Registers that count, by their blocks and offsets.
     counting: BTreeMap<(usize, u64), Count>,
     /// When each of the chip's pulses comes next.
@@ -201,6 +206,7 @@ impl Device {
         let pulses_ns = chip.pulses.iter().map(|pulse| pulse.every_insns << chip.insn_shift).collect();
         Device {
             polled,
+            writes: 0,
             counting,
             pulses_ns,
             chip,
@@ -248,7 +254,10 @@ impl Device {
             let answer = self.counting.get(&(block, word)).map(|count| count.rule);
             return Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer };
         }
-        let answer = self.polled.get_mut(&(block, word)).and_then(|polled| polled.read(value, &self.chip.answers));
+        let answer = self
+            .polled
+            .get_mut(&(block, word))
+            .and_then(|polled| polled.read(value, self.writes, &self.chip.answers));
         if let Some(answer) = answer {
             let Answer { mask, value: bits, .. } = self.chip.answers[answer];
             value = (value & !mask) | bits;
@@ -312,9 +321,7 @@ impl Device {
         let word = offset & !3 & self.period(block);
         let operation =
             if self.chip.blocks[block].has_atomic_aliases { (offset & !self.period(block)) >> 12 } else { 0 };
-        if let Some(polled) = self.polled.get_mut(&(block, word)) {
-            polled.equal = 0;
-        }
+        self.writes += 1;
         if let Some(now) = self.counted(block, word, host)
             && let Some(count) = self.counting.get_mut(&(block, word))
         {
@@ -1524,6 +1531,9 @@ mod tests {
         assert_eq!(reads(&mut device, 2), [(7, Some(1)), (7, None)], "each answer that changes something comes next");
         device.write(0, 8, 4, 1, &mut noted);
         assert_eq!(reads(&mut device, 7), [(1, None); 7], "what was answered is gone");
+        assert_eq!(reads(&mut device, 4), [(1, None); 4]);
+        device.write(0, 0x20, 4, 1, &mut noted);
+        assert_eq!(reads(&mut device, 7), [(1, None); 7], "what writes between does not only wait");
         device.write(0, 8, 4, 2, &mut noted);
         assert_eq!(reads(&mut device, 8).last(), Some(&(0, Some(2))));
     }
