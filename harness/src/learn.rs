@@ -599,9 +599,11 @@ impl Teacher<'_> {
         let mut best: Option<(usize, Polled)> = None;
         for &(_, address) in read.iter().take(MAX_TIMES) {
             let polled = Polled { pc, address, insns: ended.insns, ..Polled::default() };
-            let executed = self.run(&self.counting(draft, &polled, COUNT_INSNS))?.executed.len();
-            if executed > best.as_ref().map_or(ended.executed.len(), |best| best.0) {
-                best = Some((executed, polled));
+            let counted = self.run(&self.counting(draft, &polled, COUNT_INSNS))?.executed;
+            // What has been reached must still be: a register that means something else leads astray.
+            let is_on = ended.executed.keys().all(|pc| counted.contains_key(pc));
+            if is_on && counted.len() > best.as_ref().map_or(ended.executed.len(), |best| best.0) {
+                best = Some((counted.len(), polled));
             }
         }
         let Some((_, polled)) = best else { return Ok(false) };
