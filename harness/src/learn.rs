@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use decode::Isa;
-use wire::chip::{ABSENT, ENABLED, FIRST_RULE, POLLED, Polled};
+use wire::chip::{ABSENT, ENABLED, FIRST_RULE, POLLED, Polled, STORED};
 use wire::control::Word;
 use wire::trick::DEVICES;
 
 use crate::chip::Chip;
-use crate::chip::learn::{self, Draft, Learned, LearnedPulse, Verdict, Wanted};
+use crate::chip::learn::{self, Draft, Learned, LearnedCount, LearnedPulse, Verdict, Wanted};
 use crate::error::{EmulatorError, InputError};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
@@ -41,8 +41,24 @@ const MAX_RUNS: u32 = 400;
 /// Equal reads of a register by one instruction that end a run.
 const POLL_LIMIT: u32 = 16;
 
+/// Instructions of a run, until none of that length lacks anything.
+const SHORT_INSNS: u64 = 3_000_000;
+
 /// Instructions from one pulse of an interrupt to the next.
 const PULSE_INSNS: u64 = 20_000;
+
+/// Instructions from one value of a register that counts to the next. Its clock is not known; so fast, waits of a second end
+/// within a run.
+const COUNT_INSNS: u64 = 8;
+
+/// Instructions within which two registers are polled by one loop.
+const NEAR_INSNS: u64 = 10_000;
+
+/// Registers that are tried for the time where firmware waits.
+const MAX_TIMES: usize = 4;
+
+/// Functions that a loop passes at least, where it is no loop of `main`'s own code: a loop that waits passes fewer.
+const LOOP_FUNCTIONS: usize = 3;
 
 /// Vectors before the first interrupt's, and the one of SysTick.
 const FIRST_INTERRUPT: usize = 16;
@@ -68,7 +84,9 @@ pub struct Lesson {
     pub main: Option<bool>,
     /// Interrupt handlers that were entered twice or more.
     pub ticks: Vec<String>,
-    /// Functions that executed.
+    /// Whether a loop of `main`, or one that passes several functions, was passed twice after the last answer.
+    pub loops: bool,
+    /// Functions that were entered.
     pub functions: usize,
     /// The last run's end.
     pub end: End,
@@ -103,7 +121,7 @@ struct Ended {
     absent: Option<u64>,
     /// Number of reads of each register that was accessed.
     seen: BTreeMap<u64, u64>,
-    /// Instructions that executed in the second half; None: the run ended before its window did.
+    /// Executions of each instruction in the second half; None: the run ended before its window did.
     late: Option<BTreeMap<u64, u64>>,
     /// Interrupt lines that the firmware has enabled.
     enabled: Vec<u32>,
@@ -112,6 +130,10 @@ struct Ended {
     insns: u64,
     /// The instruction that faulted was not there.
     is_fetch: bool,
+    /// The access to the first absent address was a store.
+    is_store: bool,
+    /// Words of flash that were stored to, of a run that the firmware ended by a reset.
+    stored: Vec<(u32, u32)>,
 }
 
 /// Settings and results of all runs.
@@ -125,6 +147,8 @@ struct Teacher<'a> {
     runs: u32,
     passed: BTreeSet<u64>,
     left: Vec<String>,
+    /// Instructions of the longest runs.
+    whole: Option<u64>,
 }
 
 /// Learns a chip from the firmware that the options name.
@@ -149,9 +173,13 @@ pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
         runs: 0,
         passed: BTreeSet::new(),
         left: Vec::new(),
+        whole: options.window.for_insns,
     };
     let last = teacher.teach(&mut draft, listener)?;
     draft.seen = last.seen.keys().copied().collect();
+    teacher.say_end(&last);
+    let loops = teacher.loops(&last);
+    let entered = teacher.entered(&last.executed);
     let Teacher { functions, runs, left, .. } = teacher;
     let count = |address: u64| last.executed.get(&address).copied().unwrap_or(0);
     let main = functions.iter().find(|(_, name)| *name == "main").map(|(&address, _)| count(address) > 0);
@@ -161,8 +189,7 @@ pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
         .map(|(_, address)| functions.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}")))
         .collect();
     ticks.dedup();
-    let executed = functions.keys().filter(|&&address| count(address) > 0).count();
-    Ok(Lesson { draft, runs, main, ticks, functions: executed, end: last.end, left })
+    Ok(Lesson { draft, runs, main, ticks, loops, functions: entered.len(), end: last.end, left })
 }
 
 /// Options of a run that only learns: what is asked of a profile is none of its matter.
@@ -238,39 +265,101 @@ fn handlers(image: &Image) -> Vec<(usize, u64)> {
 }
 
 impl Teacher<'_> {
-    /// Runs the firmware until it lacks nothing more that could be given. Returns the last run.
+    /// Runs the firmware until it lacks nothing more that could be given: in short runs, then in whole ones. Returns the last
+    /// run.
     fn teach(&mut self, draft: &mut Draft, listener: &mut dyn Listener) -> Result<Ended> {
+        if self.whole.is_none_or(|whole| whole > SHORT_INSNS) {
+            self.options.window.for_insns = Some(SHORT_INSNS);
+            self.go_on(draft, listener)?;
+            self.options.window.for_insns = self.whole;
+        }
+        let (ended, reason) = self.go_on(draft, listener)?;
+        self.left.extend(reason);
+        Ok(ended)
+    }
+
+    /// Runs the firmware until it lacks nothing more that could be given in the window. Returns the last run and the reason why
+    /// it does not go on, if one is known.
+    fn go_on(&mut self, draft: &mut Draft, listener: &mut dyn Listener) -> Result<(Ended, Option<String>)> {
         loop {
             let ended = self.run(draft)?;
             if self.runs >= MAX_RUNS {
-                self.left.push(format!("it still lacked something after {MAX_RUNS} runs"));
-                return Ok(ended);
+                return Ok((ended, Some(format!("it still lacked something after {MAX_RUNS} runs"))));
             }
             if let Some(polled) = &ended.polled {
                 self.answer(draft, polled, &ended, listener)?;
                 continue;
             }
+            if matches!(ended.end, End::Reset { .. }) && draft.keep(&ended.stored) {
+                listener.say("the firmware stores to flash and resets itself: these words are there from the start");
+                continue;
+            }
             if let Some(address) = ended.absent {
-                let is_added = !ended.is_fetch && draft.add(address);
+                let is_added = !ended.is_fetch && draft.add(address, ended.is_store);
                 if is_added {
                     listener.say(&format!("{address:#010x} is accessed: something is there"));
                     continue;
                 }
                 let what = if ended.is_fetch { "executes code" } else { "accesses" };
-                self.left.push(format!("it {what} at {address:#010x}, where a chip's memory cannot be guessed"));
-                return Ok(ended);
+                let reason = format!("it {what} at {address:#010x}, where a chip's memory cannot be guessed");
+                return Ok((ended, Some(reason)));
             }
             if let Some(handler) = ended.handler {
                 let place = self.place(handler);
-                self.left
-                    .push(format!("the exception handler {place} does not return: --chip with this file says which"));
-                return Ok(ended);
+                let reason =
+                    format!("the exception handler {place} does not return: --chip with this file says which");
+                return Ok((ended, Some(reason)));
             }
-            let Some(pc) = self.waits(draft, &ended) else { return Ok(ended) };
-            if !self.interrupt(draft, &ended, pc, listener)? {
-                return Ok(ended);
+            let Some(pc) = self.waits(draft, &ended) else { return Ok((ended, None)) };
+            if !self.interrupt(draft, &ended, pc, listener)? && !self.time(draft, &ended, pc, listener)? {
+                let reason = self.reason(&ended, pc);
+                return Ok((ended, reason));
             }
         }
+    }
+
+    /// The functions that were entered; of an image without symbols those that a call names.
+    fn entered(&self, executed: &BTreeMap<u64, u64>) -> BTreeSet<u64> {
+        if !self.functions.is_empty() {
+            return self.functions.keys().copied().filter(|address| executed.contains_key(address)).collect();
+        }
+        let called = executed.keys().filter_map(|&pc| {
+            let code = self.image.code_at(pc)?;
+            match decode::decode(Isa::ThumbV7m, pc, code).flow {
+                decode::Flow::Call { target } => Some(target & !1),
+                _ => None,
+            }
+        });
+        called.filter(|target| executed.contains_key(target)).collect()
+    }
+
+    /// Whether a loop was passed twice after the last answer: of `main`'s own code, or one that passes several functions and
+    /// waits for nothing that is known.
+    fn loops(&self, ended: &Ended) -> bool {
+        let Some(late) = &ended.late else { return false };
+        let main = self.functions.iter().find(|(_, name)| *name == "main").map(|(&start, _)| start);
+        if let Some(start) = main {
+            let end = self.functions.range(start + 1..).next().map_or(u64::MAX, |(&end, _)| end);
+            if late.range(start..end).any(|(_, &count)| count >= 2) {
+                return true;
+            }
+        }
+        let handlers: BTreeSet<u64> = handlers(self.image).into_iter().map(|(_, address)| address).collect();
+        let entered = self.entered(&ended.executed);
+        let passed = entered.iter().filter(|start| late.get(start).is_some_and(|&count| count >= 2));
+        self.left.is_empty() && passed.filter(|start| !handlers.contains(start)).count() >= LOOP_FUNCTIONS
+    }
+
+    /// Says what ended the last run, where that was not the window.
+    fn say_end(&mut self, ended: &Ended) {
+        let line = match &ended.end {
+            End::Reset { pc: Some(pc) } => format!("the firmware reset itself at {}", self.place(*pc)),
+            End::LockUp { pc, fault } => format!("the CPU locked up at {}: {fault}", self.place(*pc)),
+            End::Stuck { pc, why } => format!("no instruction completes any more at {}: {why}", self.place(*pc)),
+            End::Exit { status, pc } => format!("the firmware exited with status {status} at {}", self.place(*pc)),
+            _ => return,
+        };
+        self.left.push(line);
     }
 
     /// The place of an instruction, in words.
@@ -291,13 +380,10 @@ impl Teacher<'_> {
     ) -> Result<()> {
         let place = self.place(polled.pc);
         let verdict = learn::find(self.image, polled);
-        let row = |wanted: Wanted, is_guess: bool| Learned {
-            address: polled.address & !3,
-            wanted,
-            why: verdict.why(wanted, polled.value),
-            is_guess,
-            place: place.clone(),
-            insns: polled.insns,
+        let row = |wanted: Wanted, is_guess: bool| {
+            let why = verdict.why(wanted, polled.value);
+            let (address, wanted) = draft.behind(polled.address, wanted);
+            Learned { address, wanted, why, is_guess, place: place.clone(), insns: polled.insns }
         };
         let whole = |value: u32| Wanted { mask: u32::MAX, value };
         let (choices, is_guess) = match &verdict {
@@ -314,37 +400,121 @@ impl Teacher<'_> {
             rows.iter().all(known)
         };
         let new: Vec<Vec<Learned>> = choices.into_iter().filter(|rows| !is_there(rows)).collect();
-        let mut best: Option<(usize, Vec<Learned>)> = None;
+        if !is_guess && let Some(rows) = new.first() {
+            self.keep(draft, rows, listener);
+            return Ok(());
+        }
+        if let Some(row) = self.beside(draft, polled)? {
+            self.keep(draft, &[row], listener);
+            return Ok(());
+        }
+        if self.is_time(draft, polled, &verdict, ended)? {
+            self.count(draft, polled, COUNT_INSNS, listener);
+            return Ok(());
+        }
+        let mut best: Option<(usize, &Vec<Learned>)> = None;
         for rows in &new {
-            if !is_guess {
-                best = Some((usize::MAX, rows.clone()));
-                break;
-            }
             let mut other = draft.clone();
             other.answers.extend(rows.iter().cloned());
             let executed = self.run(&other)?.executed.len();
-            if executed > best.as_ref().map_or(ended.executed.len(), |best| best.0) {
-                best = Some((executed, rows.clone()));
+            if executed > best.map_or(ended.executed.len(), |best| best.0) {
+                best = Some((executed, rows));
             }
         }
+        let counted = self.run(&self.counting(draft, polled, COUNT_INSNS))?.executed.len();
         match best {
-            Some((_, rows)) => {
-                for row in &rows {
-                    let guess = if row.is_guess { ", a guess" } else { "" };
-                    let Wanted { mask, value } = row.wanted;
-                    listener.say(&format!("{:#010x}: {value:#x} in {mask:#x}{guess}, for {place}", row.address));
+            Some((executed, rows)) if executed >= counted => self.keep(draft, rows, listener),
+            Some(_) => self.count(draft, polled, COUNT_INSNS, listener),
+            None => match self.last_resort(draft, polled, ended)? {
+                Some(every_insns) => self.count(draft, polled, every_insns, listener),
+                None => {
+                    self.passed.insert(polled.pc);
+                    let address = polled.address;
+                    self.left
+                        .push(format!("{place} reads {address:#010x} again and again, and no answer changes that"));
                 }
-                draft.answers.extend(rows);
-            }
-            None => {
-                self.passed.insert(polled.pc);
-                self.left.push(format!(
-                    "{place} reads {:#010x} again and again, and no answer changes that",
-                    polled.address
-                ));
-            }
+            },
         }
         Ok(())
+    }
+
+    /// The certain answer of another register that the same loop polls: what is waited for, where this one is the time of a
+    /// timeout.
+    fn beside(&mut self, draft: &Draft, polled: &Polled) -> Result<Option<Learned>> {
+        let is_new = self.passed.insert(polled.pc);
+        let other = self.run(draft)?.polled;
+        if is_new {
+            self.passed.remove(&polled.pc);
+        }
+        let is_near =
+            |other: &Polled| other.address != polled.address && other.insns.abs_diff(polled.insns) < NEAR_INSNS;
+        let Some(other) = other.filter(is_near) else { return Ok(None) };
+        let verdict = learn::find(self.image, &other);
+        let Verdict::Certain(wanted) = verdict else { return Ok(None) };
+        let why = verdict.why(wanted, other.value);
+        let (address, wanted) = draft.behind(other.address, wanted);
+        let place = self.place(other.pc);
+        let is_there = draft.answers.iter().any(|answer| (answer.address, answer.wanted) == (address, wanted));
+        Ok((!is_there).then_some(Learned { address, wanted, why, is_guess: false, place, insns: other.insns }))
+    }
+
+    /// Adds answers to the draft.
+    fn keep(&self, draft: &mut Draft, rows: &[Learned], listener: &mut dyn Listener) {
+        for row in rows {
+            let guess = if row.is_guess { ", a guess" } else { "" };
+            let Wanted { mask, value } = row.wanted;
+            listener.say(&format!("{:#010x}: {value:#x} in {mask:#x}{guess}, for {}", row.address, row.place));
+        }
+        draft.answers.extend(rows.iter().cloned());
+    }
+
+    /// Whether a polled register is the time: its value is handed on to code that was not followed, or the same instruction
+    /// waits for yet another value of it without having written it; and the firmware goes on where it counts.
+    fn is_time(&mut self, draft: &Draft, polled: &Polled, verdict: &Verdict, ended: &Ended) -> Result<bool> {
+        let place = self.place(polled.pc);
+        let again = |answer: &Learned| answer.address == polled.address & !3 && answer.place == place;
+        if draft.answers.iter().any(again) {
+            let counted = self.run(&self.counting(draft, polled, COUNT_INSNS))?;
+            return Ok(counted.polled.is_none_or(|other| other.pc != polled.pc && other.insns > polled.insns));
+        }
+        Ok(*verdict == Verdict::Unknown && self.last_resort(draft, polled, ended)? == Some(COUNT_INSNS))
+    }
+
+    /// Instructions from one value of a register to the next, with which firmware goes on that no answer helps: in a whole
+    /// window, since it may wait long, and at last as fast as instructions execute.
+    fn last_resort(&mut self, draft: &Draft, polled: &Polled, ended: &Ended) -> Result<Option<u64>> {
+        let short = std::mem::replace(&mut self.options.window.for_insns, self.whole);
+        let mut found = None;
+        for every_insns in [COUNT_INSNS, 1] {
+            let counted = self.run(&self.counting(draft, polled, every_insns))?;
+            if counted.executed.len() > ended.executed.len() {
+                found = Some(every_insns);
+                break;
+            }
+        }
+        self.options.window.for_insns = short;
+        Ok(found)
+    }
+
+    /// A register that counts, in place of its answers.
+    fn counting(&self, draft: &Draft, polled: &Polled, every_insns: u64) -> Draft {
+        let mut other = draft.clone();
+        let address = polled.address & !3;
+        other.answers.retain(|answer| answer.address != address);
+        other.counts.push(LearnedCount {
+            address,
+            every_insns,
+            why: "read again and again, and the firmware goes on as it counts".to_owned(),
+            place: self.place(polled.pc),
+            insns: polled.insns,
+        });
+        other
+    }
+
+    /// Adds a register that counts to the draft.
+    fn count(&self, draft: &mut Draft, polled: &Polled, every_insns: u64, listener: &mut dyn Listener) {
+        *draft = self.counting(draft, polled, every_insns);
+        listener.say(&format!("{:#010x}: counts, a guess, for {}", polled.address & !3, self.place(polled.pc)));
     }
 
     /// The instruction at which a run waits for an interrupt: it sleeps, also between the interrupts that it has been given, or
@@ -370,6 +540,7 @@ impl Teacher<'_> {
     fn interrupt(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
         let handlers: BTreeMap<usize, u64> = handlers(self.image).into_iter().collect();
         let mut best: Option<(usize, LearnedPulse)> = None;
+        let mut tick: Option<(usize, LearnedPulse)> = None;
         for &line in &ended.enabled {
             let handler = handlers.get(&(FIRST_INTERRUPT + line as usize));
             let handler = handler.and_then(|handler| self.functions.get(handler)).cloned();
@@ -398,6 +569,7 @@ impl Teacher<'_> {
                 let with_flags = self.run(&other)?;
                 self.went_on(ended, &with_flags)
             };
+            let handled = plain.executed.len().saturating_sub(ended.executed.len());
             let plain = self.went_on(ended, &plain);
             if with_flags <= plain {
                 pulse.registers.clear();
@@ -405,25 +577,60 @@ impl Teacher<'_> {
             let new = plain.max(with_flags);
             if new > best.as_ref().map_or(0, |best| best.0) {
                 best = Some((new, pulse));
+            } else if handled > tick.as_ref().map_or(0, |tick| tick.0) {
+                tick = Some((handled, pulse));
             }
         }
-        let Some((_, pulse)) = best else {
-            let place = self.place(pc);
-            match (&ended.end, ended.enabled.is_empty()) {
-                (End::Asleep { .. }, true) => {
-                    self.left.push(format!("{place} sleeps, and no interrupt is enabled that could wake it"));
-                }
-                // The end of main, or of a task.
-                (_, true) => {}
-                (_, false) => {
-                    self.left.push(format!("{place} waits or is done: no interrupt that is enabled lets it go on"));
-                }
-            }
-            return Ok(false);
-        };
+        // What sleeps between ticks goes on with nothing new: the interrupt whose handler does most is the tick.
+        let is_idle = draft.pulses.is_empty() && self.sleeps(ended);
+        let Some((_, pulse)) = best.or(tick.filter(|_| is_idle)) else { return Ok(false) };
         listener.say(&format!("interrupt {} ({}) lets {} go on, a guess", pulse.line, pulse.handler, pulse.place));
         draft.pulses.push(pulse);
         Ok(true)
+    }
+
+    /// Has the registers count, one by one, that firmware reads most which waits for no interrupt. Returns whether one lets it
+    /// go on: it is the time.
+    fn time(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
+        let counts = |address: u64| draft.counts.iter().any(|count| count.address == address);
+        let mut read: Vec<(u64, u64)> = ended.seen.iter().map(|(&address, &reads)| (reads, address)).collect();
+        read.retain(|&(reads, address)| reads >= u64::from(POLL_LIMIT) && !counts(address));
+        read.sort_by_key(|&(reads, address)| (std::cmp::Reverse(reads), address));
+        let mut best: Option<(usize, Polled)> = None;
+        for &(_, address) in read.iter().take(MAX_TIMES) {
+            let polled = Polled { pc, address, insns: ended.insns, ..Polled::default() };
+            let counted = self.run(&self.counting(draft, &polled, COUNT_INSNS))?.executed;
+            // What has been reached must still be: a register that means something else leads astray.
+            let is_on = ended.executed.keys().all(|pc| counted.contains_key(pc));
+            if is_on && counted.len() > best.as_ref().map_or(ended.executed.len(), |best| best.0) {
+                best = Some((counted.len(), polled));
+            }
+        }
+        let Some((_, polled)) = best else { return Ok(false) };
+        self.count(draft, &polled, COUNT_INSNS, listener);
+        Ok(true)
+    }
+
+    /// Whether a run has come to an instruction that waits for an interrupt.
+    fn sleeps(&self, ended: &Ended) -> bool {
+        let is_wait = |pc: &u64| {
+            let code = self.image.code_at(*pc);
+            code.is_some_and(|code| decode::is_wfi(Isa::ThumbV7m, code) || decode::is_wfe(Isa::ThumbV7m, code))
+        };
+        matches!(ended.end, End::Asleep { .. }) || ended.late.iter().flat_map(|late| late.keys()).any(is_wait)
+    }
+
+    /// The reason why firmware does not go on that waits at an instruction, and that no interrupt helps.
+    fn reason(&self, ended: &Ended, pc: u64) -> Option<String> {
+        let place = self.place(pc);
+        match (&ended.end, ended.enabled.is_empty()) {
+            (End::Asleep { .. }, true) => {
+                Some(format!("{place} sleeps, and no interrupt is enabled that could wake it"))
+            }
+            // The end of main, or of a task.
+            (_, true) => None,
+            (_, false) => Some(format!("{place} waits or is done: no interrupt that is enabled lets it go on")),
+        }
     }
 
     /// Number of instructions that another run executed in addition, in functions that had been entered before: what waited
@@ -498,9 +705,9 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
     }
     let before: BTreeMap<u64, u64> =
         half.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| (insn.pc, insn.count)).collect();
-    let grown = |(pc, count): &(&u64, &u64)| before.get(pc).is_none_or(|before| before < count);
+    let growth = |(&pc, &count): (&u64, &u64)| (pc, count - before.get(&pc).copied().unwrap_or(0).min(count));
     let late = (end == End::For && polled.is_none() && !before.is_empty())
-        .then(|| executed.iter().filter(grown).map(|(&pc, &count)| (pc, count)).collect());
+        .then(|| executed.iter().map(growth).filter(|&(_, count)| count > 0).collect());
     let is_fault = records.control.get(Word::Fault) == 1;
     // CFSR.IBUSERR (Armv7-M ARM, B3.2.15).
     let is_fetch = is_fault && records.control.get(Word::FaultCfsr) & 0x100 != 0;
@@ -508,8 +715,11 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
     for row in rows.iter().filter(|row| row.address < FIRST_RULE && chip.wire.block_at(row.address).is_some()) {
         *seen.entry(row.address & !3).or_default() += row.reads;
     }
+    let absent = rows.iter().find(|row| row.address == ABSENT);
     Ok(Ended {
-        absent: rows.iter().find(|row| row.address == ABSENT).map(|row| row.pc),
+        absent: absent.map(|row| row.pc),
+        is_store: absent.is_some_and(|row| row.reads == 0),
+        stored: wire::chip::stored(&fs::read(workspace.records().join(STORED)).unwrap_or_default()),
         seen,
         late,
         handler: only.handler.map(|handler| handler.handler),

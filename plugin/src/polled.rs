@@ -1,12 +1,13 @@
 //! The end of a run at a register that is polled: the harness learns from it which value the firmware waits for.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 use engine::guest::MAX_READ_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wire::chip::{Contents, ENABLED, ENABLED_WORDS, POLLED, Polled, REGISTERS};
+use wire::chip::{Contents, ENABLED, ENABLED_WORDS, POLLED, Polled, REGISTERS, STORED, stored_bytes};
 use wire::request::Request;
 
 use crate::qemu::Guest;
@@ -24,12 +25,18 @@ const MOST_INSNS_PER_READ: u64 = 4096;
 pub(crate) struct Polls {
     limit: u32,
     passed: FxHashSet<u64>,
+    /// Words of registers that count by themselves.
+    counting: FxHashSet<u64>,
     reads: FxHashMap<u64, Reads>,
     /// Memory whose contents are wanted: first address and size.
     memory: Vec<(u64, u64)>,
     directory: PathBuf,
     /// Interrupts that have been enabled.
     enabled: [u32; ENABLED_WORDS],
+    /// Flash: first address and size.
+    flash: Vec<(u64, u64)>,
+    /// Words of flash that have been stored to.
+    stored: BTreeMap<u32, u32>,
 }
 
 struct Reads {
@@ -43,14 +50,20 @@ impl Polls {
     /// The request's, whose files lie in `directory`. None: it asks for no such end.
     pub(crate) fn new(request: &Request, directory: &str) -> Option<Polls> {
         let chip = request.chip.as_ref().filter(|chip| chip.poll_limit > 0)?;
-        let ram = chip.memory.iter().filter(|memory| !memory.is_flash && memory.alias_of.is_none());
+        let own = chip.memory.iter().filter(|memory| memory.alias_of.is_none());
+        let (flash, ram): (Vec<_>, Vec<_>) = own.partition(|memory| memory.is_flash);
+        let ranges =
+            |memories: Vec<&wire::chip::Memory>| memories.iter().map(|memory| (memory.start, memory.bytes)).collect();
         Some(Polls {
             limit: chip.poll_limit,
             passed: chip.passed.iter().copied().collect(),
             reads: FxHashMap::default(),
-            memory: ram.map(|memory| (memory.start, memory.bytes)).collect(),
+            memory: ranges(ram),
+            flash: ranges(flash),
+            counting: chip.counts.iter().map(|count| count.address).collect(),
             directory: PathBuf::from(directory),
             enabled: [0; ENABLED_WORDS],
+            stored: BTreeMap::new(),
         })
     }
 
@@ -69,9 +82,23 @@ impl Polls {
         fs::write(self.directory.join(ENABLED), bytes)
     }
 
+    /// A word has been stored to; of flash it is noted.
+    pub(crate) fn stored(&mut self, address: u64, value: u64, bytes: u64) {
+        let is_flash = self.flash.iter().any(|&(start, bytes)| address >= start && address - start < bytes);
+        if is_flash && bytes == 4 && address.is_multiple_of(4) {
+            self.stored.insert(address as u32, value as u32);
+        }
+    }
+
+    /// Writes down the words of flash that have been stored to, as the firmware resets itself.
+    pub(crate) fn write_stored(&self) -> io::Result<()> {
+        let words: Vec<(u32, u32)> = self.stored.iter().map(|(&address, &value)| (address, value)).collect();
+        fs::write(self.directory.join(STORED), stored_bytes(&words))
+    }
+
     /// An instruction has read a device. Returns whether it polls.
     pub(crate) fn read(&mut self, pc: u64, address: u64, value: u64, insns: u64) -> bool {
-        if address >= END || self.passed.contains(&pc) {
+        if address >= END || self.passed.contains(&pc) || self.counting.contains(&(address & !3)) {
             return false;
         }
         let reads = self.reads.entry(pc).or_insert(Reads { address, value, times: 0, insns });

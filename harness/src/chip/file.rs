@@ -31,6 +31,9 @@ pub(super) struct File {
     /// Interrupts that come by themselves.
     #[serde(default)]
     pub(super) pulse: Vec<Spanned<PulseTable>>,
+    /// Registers that count by themselves.
+    #[serde(default)]
+    pub(super) count: Vec<Spanned<CountTable>>,
     /// Facts of the firmware that the file was learned from.
     pub(super) learned: Option<LearnedTable>,
 }
@@ -65,6 +68,22 @@ pub(super) struct PulseTable {
     /// Registers that read as all ones once it has come.
     #[serde(default)]
     pub(super) ones: Vec<u64>,
+    #[serde(default)]
+    pub(super) why: String,
+    #[serde(default)]
+    pub(super) place: String,
+    #[serde(default)]
+    pub(super) insn: u64,
+    #[serde(default)]
+    pub(super) guess: bool,
+}
+
+/// A register that counts by itself: see [`wire::chip::Count`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CountTable {
+    pub(super) at: u64,
+    pub(super) every: u64,
     #[serde(default)]
     pub(super) why: String,
     #[serde(default)]

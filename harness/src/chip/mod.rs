@@ -35,7 +35,7 @@ pub struct Chip {
     pub differs: Vec<String>,
     /// Names of the registers by address, for reports.
     pub registers: Vec<(u64, String)>,
-    /// Its answers and pulses for whoever reads of them, in the order of [`wire::chip::FIRST_RULE`].
+    /// Its answers, pulses and counts for whoever reads of them, in the order of [`wire::chip::FIRST_RULE`].
     pub rules: Vec<Rule>,
     /// Registers that the firmware accessed which the file was learned from; None: it was not learned.
     pub seen: Option<BTreeSet<u64>>,

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 use wire::chip::{
-    Answer, Block, Cause, Clock, Compare, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt, Memory,
-    Port, Pulse, Random, Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
+    Answer, Block, Cause, Clock, Compare, Count, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt,
+    Memory, Port, Pulse, Random, Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
 };
 
 use super::file::{
-    AnswerTable, Bits, ClockSource, ClockTable, CounterTable, Direction, FactorTable, File, KindTable, Mask,
-    MemoryKind, MemoryTable, PeripheralTable, PulseTable, RegisterTable, Text, UndescribedTable,
+    AnswerTable, Bits, ClockSource, ClockTable, CountTable, CounterTable, Direction, FactorTable, File, KindTable,
+    Mask, MemoryKind, MemoryTable, PeripheralTable, PulseTable, RegisterTable, Text, UndescribedTable,
 };
 use super::{CHIPS, Chip, KINDS, Rule};
 use crate::chip::base::BASES;
 use crate::error::InputError;
 use crate::text::number::Hex;
+
+/// From here on addresses are the vendor's again, above the processor's own registers (Armv7-M ARM, B3.1).
+const VENDOR: u64 = 0xe010_0000;
 
 /// Longest chain of `like` among files, or among kinds.
 const MAX_LIKE: usize = 8;
@@ -203,14 +206,14 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Adds the answers and pulses, and returns what is said of them.
+    /// Adds the answers, pulses and counts, and returns what is said of them.
     fn rules(&self, wire: &mut wire::chip::Chip, registers: &[(u64, String)]) -> Result<Vec<Rule>, InputError> {
         let name = |address: u64| {
             let found = registers.binary_search_by_key(&address, |(address, _)| *address);
             found.map_or_else(|_| Hex(address).to_string(), |index| registers[index].1.clone())
         };
         let has = |wire: &wire::chip::Chip, at: u64| at.is_multiple_of(4) && wire.block_at(at).is_some();
-        let (mut answers, mut pulses) = (Vec::new(), Vec::new());
+        let (mut answers, mut pulses, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         for (file, source) in self.files.iter().zip(self.sources) {
             for table in &file.answer {
                 let AnswerTable { at, mask, value, why, place, insn, guess } = table.get_ref().clone();
@@ -239,12 +242,23 @@ impl<'a> Resolver<'a> {
                 let what = format!("interrupt {interrupt} every {every} instructions");
                 pulses.push(Rule { what, why, place, at_insns: insn, is_guess: guess });
             }
-        }
-        if answers.len() + pulses.len() > wire::chip::MAX_RULES {
-            let reason = format!("more than {} answers and pulses", wire::chip::MAX_RULES);
-            return Err(self.own().error(0, reason));
+            for table in &file.count {
+                let CountTable { at, every, why, place, insn, guess } = table.get_ref().clone();
+                if every == 0 || !has(wire, at) {
+                    let reason = format!("{} is no word of a register block, or `every` is 0", Hex(at));
+                    return Err(source.at(table, reason));
+                }
+                wire.counts.push(Count { address: at, every_insns: every });
+                let what = format!("{} counts every {every} instructions", name(at));
+                counts.push(Rule { what, why, place, at_insns: insn, is_guess: guess });
+            }
         }
         answers.extend(pulses);
+        answers.extend(counts);
+        if answers.len() > wire::chip::MAX_RULES {
+            let reason = format!("more than {} answers, pulses and counts", wire::chip::MAX_RULES);
+            return Err(self.own().error(0, reason));
+        }
         Ok(answers)
     }
 
@@ -383,9 +397,12 @@ impl<'a> Resolver<'a> {
                 || *bytes > wire::chip::MAX_BLOCK_BYTES
                 || start % 4 != 0
                 || end % 4 != 0
-                || end > 0xe000_0000
+                || (end > 0xe000_0000 && *start < VENDOR)
             {
-                return Err(source.at(table, format_args!("{name} is not a range of registers below 0xe0000000")));
+                return Err(source.at(
+                    table,
+                    format_args!("{name} is not a range of registers below 0xe0000000 or above 0xe0100000"),
+                ));
             }
             let mut at = *start;
             let mut gaps = Vec::new();

@@ -126,8 +126,9 @@ pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> 
 
 /// Lines about what was learned and what is left.
 fn describe(lesson: &Lesson) -> Vec<String> {
-    let Lesson { draft, runs, main, ticks, functions, left, .. } = lesson;
-    let guesses = draft.answers.iter().filter(|answer| answer.is_guess).count() + draft.pulses.len();
+    let Lesson { draft, runs, main, ticks, loops, functions, left, .. } = lesson;
+    let guesses =
+        draft.answers.iter().filter(|answer| answer.is_guess).count() + draft.pulses.len() + draft.counts.len();
     let main = match main {
         Some(true) => "main is reached",
         Some(false) => "main is not reached",
@@ -135,9 +136,11 @@ fn describe(lesson: &Lesson) -> Vec<String> {
     };
     let ticks =
         if ticks.is_empty() { "no interrupt ticks".to_owned() } else { format!("{} ticks", ticks.join(", ")) };
+    let loops = if *loops { ", a loop is passed again and again" } else { "" };
     let mut lines = vec![format!(
-        "{} and {} in {}, {} of these guesses; {main}, {ticks}, {} executed",
+        "{}, {} and {} in {}, {} of these guesses; {main}, {ticks}{loops}, {} executed",
         plural(draft.answers.len() as u64, "answer"),
+        plural(draft.counts.len() as u64, "counter"),
         plural(draft.pulses.len() as u64, "interrupt"),
         plural((*runs).into(), "run"),
         guesses,

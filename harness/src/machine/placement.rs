@@ -94,6 +94,11 @@ pub(super) fn fit_segment(machine: &Machine, segment: &Segment, bias: u64) -> Re
     if load == run {
         return Ok(());
     }
+    // armlink's one segment counts what start-up code clears elsewhere, in RAM, as memory behind the bytes.
+    let is_flash = |region: &&Region| region.holds(&load) && !region.is_writable();
+    if load.start == run.start && !segment.data.is_empty() && machine.memory.iter().any(|region| is_flash(&region)) {
+        return Ok(());
+    }
     // The memory is written (copied to or cleared) before its use, so it must be writable.
     let what = if segment.data.is_empty() { "zero-initialised memory" } else { "run address" };
     let region = home(machine, &run, what)?;

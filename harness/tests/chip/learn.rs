@@ -49,6 +49,124 @@ fn without(file: &Path, line: &str) -> String {
     rows.join("\n\n")
 }
 
+/// Where the small images of code lie.
+const FLASH: u32 = 0x0800_0000;
+
+/// Learns from code that starts behind a vector table, so far behind the start of the flash, as a HEX file without symbols.
+fn learn_code(behind: u32, code: &[u16]) -> Learned {
+    let mut words = vec![0x2000_1000, FLASH + behind + 0x41, FLASH + behind + 0x41, FLASH + behind + 0x41];
+    words.resize(16, 0);
+    let table = words.iter().flat_map(|word: &u32| word.to_le_bytes());
+    let bytes: Vec<u8> = vec![0; behind as usize]
+        .into_iter()
+        .chain(table)
+        .chain(code.iter().flat_map(|half| half.to_le_bytes()))
+        .collect();
+    let record = |kind: u8, at: u16, data: &[u8]| {
+        let [high, low] = at.to_be_bytes();
+        let mut all = vec![data.len() as u8, high, low, kind];
+        all.extend(data);
+        all.push(all.iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte)));
+        format!(":{}\n", all.iter().map(|byte| format!("{byte:02X}")).collect::<String>())
+    };
+    let lines = bytes.chunks(16).enumerate().map(|(index, data)| record(0, index as u16 * 16, data));
+    let text = record(4, 0, &((FLASH >> 16) as u16).to_be_bytes()) + &lines.collect::<String>() + &record(1, 0, &[]);
+    let temp = tempfile::tempdir().unwrap();
+    let hex = temp.path().join("code.hex");
+    fs::write(&hex, text).unwrap();
+    learn(&hex)
+}
+
+#[test]
+fn a_register_that_is_waited_for_to_change_again_and_again_counts() {
+    // Again and again: read it, and wait until it is 50 more.
+    let code = [0x4804, 0xf000, 0xf801, 0xe7fc, 0x6801, 0x6802, 0x1a52, 0x2a32, 0xd3fb, 0x4770, 0x0024, 0x4000];
+    let learned = learn_code(0, &code);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("[[count]]\nat = 0x40000024\nevery = 8\n") && !text.contains("[[answer]]"), "{text}");
+    assert!(learned.said.contains("0 answers, 1 counter and 0 interrupts"), "{}", learned.said);
+    assert!(!learned.said.contains("left: "), "{}", learned.said);
+}
+
+#[test]
+fn what_is_waited_for_is_answered_and_not_the_time_of_its_timeout() {
+    // From a timer's value on, read by a function: wait until bit 17 is 1, for 2000 at most; then store where it ended.
+    let code = [
+        0x4c0b, 0xf44f, 0x66fa, 0xf000, 0xf80f, 0x4605, 0xf000, 0xf80c, 0x1b40, 0x42b0, 0xd805, 0x6821, 0x0389,
+        0xd5f7, 0x4805, 0x6000, 0xe7fe, 0x4805, 0x6000, 0xe7fb, 0x4804, 0x6800, 0x4770, 0x0000, 0x3800, 0x4002,
+        0x0100, 0x4000, 0x0200, 0x4000, 0x0024, 0x4000,
+    ];
+    let learned = learn_code(0, &code);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("at = 0x40023800\nmask = 0x00020000\nvalue = 0x00020000\n"), "{}{text}", learned.said);
+    assert!(text.matches("[[answer]]").count() == 1 && !text.contains("[[count]]"), "{text}");
+    assert!(text.contains("0x40000100,") && !text.contains("0x40000200"), "it does not time out: {text}");
+}
+
+#[test]
+fn what_firmware_stores_to_flash_before_it_resets_itself_is_there_from_the_start() {
+    // If 0x08008000 is not 0x12345678, store that and reset.
+    let code = [
+        0x4804, 0x4a05, 0x6801, 0x4291, 0xd003, 0x6002, 0x4803, 0x4904, 0x6001, 0xe7fe, 0x8000, 0x0800, 0x5678,
+        0x1234, 0xed0c, 0xe000, 0x0004, 0x05fa,
+    ];
+    let learned = learn_code(0, &code);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("words = [[0x8000, 0x12345678]]"), "{}{text}", learned.said);
+    assert!(!learned.said.contains("left: "), "{}", learned.said);
+    // Without that it would reset itself for ever; so it does where there is nothing to keep.
+    let learned = learn_code(0, &[0x4801, 0x4902, 0x6001, 0xe7fe, 0xed0c, 0xe000, 0x0004, 0x05fa]);
+    assert!(learned.said.contains("left: the firmware reset itself at 0x08000044"), "{}", learned.said);
+}
+
+#[test]
+fn a_polled_alias_of_a_bit_is_answered_in_the_register() {
+    let learned = learn_code(0, &[0x4802, 0x6802, 0x2a00, 0xd0fc, 0xe7fe, 0x0000, 0x058c, 0x4390]);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("at = 0x400c802c\nmask = 0x00000008\nvalue = 0x00000008\n"), "{}{text}", learned.said);
+}
+
+#[test]
+fn the_flash_that_the_processor_starts_from_lies_at_address_0_too() {
+    // If address 0 has the first stack, store to 0x40000100.
+    let code = [0x2000, 0x6801, 0x4a02, 0x4291, 0xd101, 0x4802, 0x6001, 0xe7fe, 0x1000, 0x2000, 0x0100, 0x4000];
+    let learned = learn_code(0, &code);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("alias = \"flash at 0x8000000\"\nstart = 0\n"), "{}{text}", learned.said);
+    assert!(text.contains("0x40000100,"), "{}{text}", learned.said);
+    // Behind a boot loader the flash starts with something that is not known.
+    let learned = learn_code(0x100, &code);
+    assert!(learned.said.contains("left: it accesses at 0x00000000"), "{}", learned.said);
+}
+
+#[test]
+fn a_vector_table_is_found_behind_a_boot_stage() {
+    let learned = learn_code(0x100, &[0xe7fe]);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("vectors = 0x08000100\n"), "{}{text}", learned.said);
+}
+
+#[test]
+fn an_image_of_armlink_counts_memory_behind_its_bytes_that_lies_elsewhere() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut bytes = fs::read(image("chips/stm32f407-freertos")).unwrap();
+    let u32_at = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (first, count) = (u32_at(&bytes, 28) as usize, usize::from(bytes[44]));
+    // The loaded segment whose bytes lie in flash and stay there.
+    let headers = (0..count).map(|index| first + 32 * index);
+    let is_code = |&at: &usize| {
+        let [kind, _, run, load, size] = [0, 4, 8, 12, 16].map(|offset| u32_at(&bytes, at + offset));
+        kind == 1 && run == load && run >> 24 == 8 && size > 0
+    };
+    let at = headers.into_iter().find(is_code).unwrap();
+    let more = u32_at(&bytes, at + 20) + 0x1000;
+    bytes[at + 20..at + 24].copy_from_slice(&more.to_le_bytes());
+    let elf = temp.path().join("armlink.elf");
+    fs::write(&elf, bytes).unwrap();
+    let Learned { said, .. } = learn(&elf);
+    assert!(said.contains("main is reached, SysTick_Handler ticks"), "{said}");
+}
+
 #[test]
 fn firmware_reaches_main_and_its_first_tick_on_a_chip_that_is_not_described() {
     for name in ["stm32f407-freertos", "nrf52840-freertos"] {

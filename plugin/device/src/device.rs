@@ -42,7 +42,7 @@ pub trait Host {
     fn set_cpu_clock(&mut self, hz: u64);
     /// Receives the new frequency of SysTick's external clock.
     fn set_systick_clock(&mut self, hz: u64);
-    /// A pulse has come, by its number among the chip's answers and pulses.
+    /// A pulse has come, by its number among the chip's rules.
     fn pulsed(&mut self, rule: usize);
     /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
@@ -55,7 +55,7 @@ pub struct Access {
     pub value: u32,
     /// Whether the chip file describes the register.
     pub is_modelled: bool,
-    /// The chip's answer to polling that was given, by its index.
+    /// The chip's answer to polling that was given, or its register that counts, by its number among the rules.
     pub answer: Option<usize>,
 }
 
@@ -85,8 +85,9 @@ struct State {
     raised: Vec<bool>,
 }
 
-/// Equal reads after which a register is polled, and the next one is answered.
-const EQUAL_READS: u32 = 2;
+/// Equal reads after which a register is polled, and the next one is answered, where no register is written between them. Code
+/// that does not wait reads a register a few times, too; a timeout counts many more.
+const EQUAL_READS: u32 = 7;
 
 /// A register that answers where it is polled.
 struct Polled {
@@ -95,8 +96,10 @@ struct Polled {
     /// The one that is looked at first.
     next: usize,
     last: u32,
-    /// Reads of the same value since it was last written or answered.
+    /// Reads of the same value since any register was last written, or this one answered.
     equal: u32,
+    /// Writes of registers up to the last read.
+    writes: u64,
 }
 
 impl Polled {
@@ -105,16 +108,17 @@ impl Polled {
         for (index, answer) in chip.answers.iter().enumerate() {
             let Some(block) = block_index(chip, answer.address) else { continue };
             let key = (block, answer.address - chip.blocks[block].start);
-            let new = || Polled { answers: Vec::new(), next: 0, last: 0, equal: 0 };
+            let new = || Polled { answers: Vec::new(), next: 0, last: 0, equal: 0, writes: 0 };
             all.entry(key).or_insert_with(new).answers.push(index);
         }
         all
     }
 
-    /// Takes note of a read. Returns the answer that is given: the next one that changes the value.
-    fn read(&mut self, value: u32, answers: &[Answer]) -> Option<usize> {
-        if value != self.last {
-            (self.last, self.equal) = (value, 0);
+    /// Takes note of a read, after so many writes of registers. Returns the answer that is given: the next one that changes
+    /// the value.
+    fn read(&mut self, value: u32, writes: u64, answers: &[Answer]) -> Option<usize> {
+        if (value, writes) != (self.last, self.writes) {
+            (self.last, self.writes, self.equal) = (value, writes, 0);
         }
         self.equal += 1;
         if self.equal <= EQUAL_READS {
@@ -129,6 +133,27 @@ impl Polled {
         let at = order.into_iter().find(changes)?;
         (self.next, self.equal) = (at + 1, 0);
         Some(self.answers[at])
+    }
+}
+
+/// A register that counts instructions.
+struct Count {
+    /// Its number among the chip's rules.
+    rule: usize,
+    every_insns: u64,
+    /// Value of the register when time began.
+    base: u32,
+}
+
+impl Count {
+    fn of(chip: &Chip) -> BTreeMap<(usize, u64), Count> {
+        let first = chip.answers.len() + chip.pulses.len();
+        let counts = chip.counts.iter().enumerate().filter_map(|(index, count)| {
+            let block = block_index(chip, count.address)?;
+            let key = (block, count.address - chip.blocks[block].start);
+            Some((key, Count { rule: first + index, every_insns: count.every_insns, base: 0 }))
+        });
+        counts.collect()
     }
 }
 
@@ -151,6 +176,10 @@ pub struct Device {
     lines: BTreeMap<u32, u32>,
     /// Registers that answer where they are polled, by their blocks and offsets.
     polled: BTreeMap<(usize, u64), Polled>,
+    /// Writes of registers so far.
+    writes: u64,
+    /// Registers that count, by their blocks and offsets.
+    counting: BTreeMap<(usize, u64), Count>,
     /// When each of the chip's pulses comes next.
     pulses_ns: Vec<u64>,
 }
@@ -173,9 +202,12 @@ impl Device {
             }
         }
         let polled = Polled::of(&chip);
+        let counting = Count::of(&chip);
         let pulses_ns = chip.pulses.iter().map(|pulse| pulse.every_insns << chip.insn_shift).collect();
         Device {
             polled,
+            writes: 0,
+            counting,
             pulses_ns,
             chip,
             states,
@@ -218,7 +250,14 @@ impl Device {
             Some(register) => self.load(block, register, host),
             None => self.states[block].others.get(&word).copied().unwrap_or(0),
         };
-        let answer = self.polled.get_mut(&(block, word)).and_then(|polled| polled.read(value, &self.chip.answers));
+        if let Some(value) = self.counted(block, word, host) {
+            let answer = self.counting.get(&(block, word)).map(|count| count.rule);
+            return Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer };
+        }
+        let answer = self
+            .polled
+            .get_mut(&(block, word))
+            .and_then(|polled| polled.read(value, self.writes, &self.chip.answers));
         if let Some(answer) = answer {
             let Answer { mask, value: bits, .. } = self.chip.answers[answer];
             value = (value & !mask) | bits;
@@ -229,6 +268,13 @@ impl Device {
             self.plan(host);
         }
         Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer }
+    }
+
+    /// The value of a register that counts; None: it does not.
+    fn counted(&self, block: usize, word: u64, host: &mut impl Host) -> Option<u32> {
+        let count = self.counting.get(&(block, word))?;
+        let counted = host.now_ns() / self.insns_ns(count.every_insns);
+        Some(count.base.wrapping_add(counted as u32))
     }
 
     /// Gives bits of a register a value, whatever it says of writing.
@@ -275,8 +321,12 @@ impl Device {
         let word = offset & !3 & self.period(block);
         let operation =
             if self.chip.blocks[block].has_atomic_aliases { (offset & !self.period(block)) >> 12 } else { 0 };
-        if let Some(polled) = self.polled.get_mut(&(block, word)) {
-            polled.equal = 0;
+        self.writes += 1;
+        if let Some(now) = self.counted(block, word, host)
+            && let Some(count) = self.counting.get_mut(&(block, word))
+        {
+            count.base = count.base.wrapping_add(combine(now, value, lanes, operation).wrapping_sub(now));
+            return self.states[block].by_offset.contains_key(&word);
         }
         let Some(&register) = self.states[block].by_offset.get(&word) else {
             let old = self.states[block].others.entry(word).or_default();
@@ -1448,6 +1498,24 @@ mod tests {
     }
 
     #[test]
+    fn a_register_counts_instructions_from_what_was_written_to_it() {
+        let block = Block { name: "TIMER".into(), start: 0x4000_0000, bytes: 0x100, ..Block::default() };
+        let count = wire::chip::Count { address: 0x4000_0010, every_insns: 10 };
+        let chip = Chip { blocks: vec![block], counts: vec![count], insn_shift: 4, ..Chip::default() };
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        let read = |device: &mut Device, noted: &mut Noted| device.read(0, 0x10, 4, noted).value;
+        assert_eq!(read(&mut device, &mut noted), 0);
+        noted.ns = 100 * 16;
+        assert_eq!(read(&mut device, &mut noted), 10);
+        assert_eq!(device.read(0, 0x10, 4, &mut noted).answer, Some(0), "the row of it");
+        device.write(0, 0x10, 4, 0xffff_fffe, &mut noted);
+        assert_eq!(read(&mut device, &mut noted), 0xffff_fffe);
+        noted.ns += 30 * 16;
+        assert_eq!((read(&mut device, &mut noted), device.read(0, 0x10, 2, &mut noted).value), (1, 1));
+        assert_eq!(device.read(0, 0x14, 4, &mut noted).value, 0, "its neighbour does not");
+    }
+
+    #[test]
     fn a_polled_register_is_answered_until_it_is_written_again() {
         let answer = |mask, value| Answer { address: 0x4000_0008, mask, value };
         let mut device = polled_chip(vec![answer(2, 2), answer(4, 4), answer(2, 0)], Vec::new());
@@ -1457,12 +1525,16 @@ mod tests {
             (0..count).map(read).map(|access| (access.value, access.answer)).collect()
         };
         device.write(0, 8, 4, 1, &mut noted);
-        let wanted = [(1, None), (1, None), (3, Some(0)), (3, None), (3, None), (7, Some(1)), (7, None)];
-        assert_eq!(reads(&mut device, 7), wanted, "each answer that changes something comes next");
+        assert_eq!(reads(&mut device, 7), [(1, None); 7], "it may be read a few times");
+        assert_eq!(reads(&mut device, 1), [(3, Some(0))]);
+        assert_eq!(reads(&mut device, 7), [(3, None); 7]);
+        assert_eq!(reads(&mut device, 2), [(7, Some(1)), (7, None)], "each answer that changes something comes next");
         device.write(0, 8, 4, 1, &mut noted);
-        assert_eq!(reads(&mut device, 2), [(1, None), (1, None)], "what was answered is gone");
+        assert_eq!(reads(&mut device, 7), [(1, None); 7], "what was answered is gone");
+        device.write(0, 0x20, 4, 1, &mut noted);
+        assert_eq!(reads(&mut device, 7), [(1, None); 7], "what writes between does not only wait");
         device.write(0, 8, 4, 2, &mut noted);
-        assert_eq!(reads(&mut device, 3), [(2, None), (2, None), (0, Some(2))]);
+        assert_eq!(reads(&mut device, 8).last(), Some(&(0, Some(2))));
     }
 
     #[test]

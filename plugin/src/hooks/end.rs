@@ -14,8 +14,9 @@ use crate::state::{self, State};
 pub(crate) struct OnStore;
 
 impl AccessHook for OnStore {
-    const CALL: AccessCallback = |vcpu, Access { address, value, .. }, id| {
+    const CALL: AccessCallback = |vcpu, Access { address, value, bytes }, id| {
         let (mut state, here) = find(vcpu, id);
+        state.polled.iter_mut().for_each(|polled| polled.stored(address, value, bytes));
         if !state.guest.is_memory(address) {
             state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
             state.follow.device.forget();
@@ -36,6 +37,10 @@ impl AccessHook for OnStore {
             }
             Some(Stored::Reset) => {
                 state.settle(here.vcpu);
+                if let Some(polled) = &state.polled {
+                    let written = polled.write_stored();
+                    state.ledger.written(written);
+                }
                 state.end(End::Reset, 0, here.pc)
             }
             Some(Stored::Pend) => true,

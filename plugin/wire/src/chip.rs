@@ -33,14 +33,14 @@ pub const BITES: u64 = u64::MAX - 2;
 /// first of them.
 pub const ABSENT: u64 = u64::MAX - 3;
 
-/// Above all addresses: the row of an answer or a pulse, of which this is the first, counts how often it was given. Pulses
-/// come behind the answers.
+/// Above all addresses: the row of an answer, a pulse or a count, of which this is the first, counts how often it was given.
+/// Pulses come behind the answers, counts behind the pulses.
 pub const FIRST_RULE: u64 = 1 << 40;
 
-/// The row of the first answer or pulse.
+/// The row of the first answer, pulse or count.
 pub const FIRST_RULE_ROW: usize = ROWS - SPECIAL_ROWS;
 
-/// Most answers and pulses of one chip.
+/// Most answers, pulses and counts of one chip.
 pub const MAX_RULES: usize = 256;
 
 /// Rows at the end that do not belong to one register each.
@@ -55,6 +55,10 @@ pub const ENABLED: &str = "enabled";
 
 /// Words of that file.
 pub const ENABLED_WORDS: usize = 15;
+
+/// Name of the file with the words of flash that the firmware has stored to before it reset itself, of a run with
+/// [`Chip::poll_limit`]: [`stored_bytes`].
+pub const STORED: &str = "stored";
 
 /// Registers of [`Polled`].
 pub const REGISTERS: usize = 15;
@@ -85,6 +89,17 @@ pub struct Unmodelled {
     pub reads: u64,
     /// Number of writes.
     pub writes: u64,
+}
+
+/// The contents of the file [`STORED`]: addresses and values of words.
+pub fn stored_bytes(words: &[(u32, u32)]) -> Vec<u8> {
+    words.iter().flat_map(|(address, value)| [address.to_le_bytes(), value.to_le_bytes()]).flatten().collect()
+}
+
+/// Reads the file [`STORED`]; an incomplete word at its end is none.
+pub fn stored(bytes: &[u8]) -> Vec<(u32, u32)> {
+    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
+    words.as_chunks().0.iter().map(|&[address, value]| (address, value)).collect()
 }
 
 /// Reads the table of [`FILE_NAME`].
@@ -137,6 +152,8 @@ record! {
         answers: Vec<Answer>,
         /// Interrupts that come again and again by themselves.
         pulses: Vec<Pulse>,
+        /// Registers that count by themselves.
+        counts: Vec<Count>,
         /// Equal reads of a register by one instruction, with no device written to between them, that end the run and leave
         /// a [`Polled`]; 0: none do.
         poll_limit: u32,
@@ -169,6 +186,17 @@ record! {
         every_insns: u64,
         /// Bits of registers that are set as it comes.
         sets: Vec<Answer>,
+    }
+}
+
+record! {
+    /// A register that counts instructions from what was last written to it, with all its bits.
+    #[derive(Default)]
+    pub struct Count {
+        /// Address of the register's word.
+        address: u64,
+        /// Instructions from one value to the next.
+        every_insns: u64,
     }
 }
 
@@ -693,7 +721,8 @@ impl Chip {
             ),
             (self.clocks.iter().all(|clock| self.is_clock(clock)), "chip's clock"),
             (self.blocks.iter().all(|block| self.is_block(block)), "chip's block"),
-            (self.answers.len() + self.pulses.len() <= MAX_RULES, "chip's number of answers"),
+            (self.answers.len() + self.pulses.len() + self.counts.len() <= MAX_RULES, "chip's number of answers"),
+            (self.counts.iter().all(|count| self.is_count(count)), "chip's count"),
             (self.pulses.iter().all(|pulse| pulse.line < MAX_LINES), "chip's pulse"),
             (self.pulses.iter().all(|pulse| pulse.every_insns >= MIN_PULSE_INSNS), "chip's pulse"),
             (
@@ -715,6 +744,10 @@ impl Chip {
             && answer.mask != 0
             && answer.value & !answer.mask == 0
             && self.block_at(answer.address).is_some()
+    }
+
+    fn is_count(&self, count: &Count) -> bool {
+        count.address.is_multiple_of(4) && count.every_insns > 0 && self.block_at(count.address).is_some()
     }
 
     fn has_clock(&self, clock: Option<u32>) -> bool {

@@ -1,22 +1,22 @@
 //! The value that a loop waits for, from the loop's own code.
 //!
-//! The loop is walked once with the value that the register has: that is the way round. Then it is walked with others, each bit
-//! the other way first, and what leaves that way is an answer.
+//! The loop is walked once with the value that the register has; that walk is one *turn*. Then it is walked with other
+//! values, first with one bit inverted at a time. A value with which the walk leaves the turn is an answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::thumb::{Memory, Step, Walk};
 
-/// Instructions of a loop, with what it calls.
+/// Most instructions walked in one turn of a loop, including those of functions that it calls.
 const MAX_STEPS: usize = 4096;
 
-/// Branches of a way round that are tried otherwise, at most: they depend on what is not known.
+/// Most branches of a turn that are tried in both directions: those that depend on an unknown value.
 const MAX_FORKS: u32 = 7;
 
 /// Answers of one poll that are tried, one run each.
 const MAX_CHOICES: usize = 4;
 
-/// A register that is polled, as the run was ended there.
+/// A polled register, and the state at the read at which the run ended.
 #[derive(Clone, Debug)]
 pub struct Poll<'a> {
     /// Address of the reading instruction.
@@ -45,41 +45,41 @@ pub enum Verdict {
     Certain(Wanted),
     /// Any other value leads out of it; this is one.
     Any(Wanted),
-    /// Several bits lead out of it, each alone.
+    /// Each of several bits leads out of the loop by itself.
     Several(Vec<Wanted>),
     /// It is a loop, and no value that was tried leads out of it.
     None,
-    /// The code could not be followed, or goes round in no loop.
+    /// The code could not be followed, or is not a loop.
     Unknown,
 }
 
 impl Verdict {
-    /// The reason for one of its answers, where the register has read as `value`.
+    /// The reason for one of the answers; `value` is what the register has read as.
     pub fn why(&self, wanted: Wanted, value: u64) -> String {
         let until = super::describe(wanted.mask, wanted.value);
         match self {
             Verdict::Certain(_) => format!("polled until {until}"),
             Verdict::Any(_) => format!("polled until it is not {value:#x}"),
             Verdict::Several(several) => format!("polled until {until}, or one of {} others", several.len() - 1),
-            Verdict::None => "polled, and no value leads on: a pattern".to_owned(),
+            Verdict::None => "polled, and no value that was tried ends the loop: a pattern".to_owned(),
             Verdict::Unknown => "polled by code that was not understood: a pattern".to_owned(),
         }
     }
 }
 
-/// The ways of a loop.
+/// One turn of a loop.
 struct Round<'m> {
     start: Walk<'m>,
-    /// Instructions of the way round.
+    /// Addresses of the turn's instructions.
     inside: BTreeSet<u32>,
-    /// Directions taken where it was not known which.
+    /// For each branch that depends on an unknown value, by its address: the address chosen.
     forks: BTreeMap<u32, u32>,
     constants: BTreeSet<u32>,
 }
 
 impl<'m> Round<'m> {
-    /// Walks from a read to the next one, and returns the way round. `choices`: the directions of branches that depend on
-    /// something unknown, a bit each.
+    /// Walks from one read of the register to the next, and returns that turn. `choices` has one bit for each branch
+    /// that depends on an unknown value: its direction.
     fn find(start: &Walk<'m>, mut choices: u32) -> Option<Round<'m>> {
         let (mut walk, first) = (start.clone(), start.pc);
         let (mut inside, mut forks) = (BTreeSet::new(), BTreeMap::new());
@@ -103,7 +103,7 @@ impl<'m> Round<'m> {
         None
     }
 
-    /// Whether a value leads another way.
+    /// Whether a value leads out of the turn.
     fn leaves(&self, value: u32) -> bool {
         let mut walk = self.start.clone();
         walk.polled.2 = value;
@@ -127,7 +127,7 @@ impl<'m> Round<'m> {
         false
     }
 
-    /// The bits of a value that leads out which it takes for that.
+    /// Bits of a value that leads out of the loop: of those that it changes, the ones that are needed for that.
     fn reduce(&self, value: u32, bits: u32) -> Wanted {
         let old = self.start.polled.2;
         let (mut mask, mut reduced) = (value ^ old, value);
@@ -141,7 +141,7 @@ impl<'m> Round<'m> {
     }
 }
 
-/// Bytes that the instruction at an address loads from an address, if it is a load.
+/// Number of bytes that the instruction at `pc` loads, if it is a load.
 fn bytes_loaded(memory: &dyn Memory, pc: u32) -> Option<u32> {
     let first = memory.code(pc)?;
     Some(match first >> 11 {
@@ -169,7 +169,7 @@ fn bytes_loaded(memory: &dyn Memory, pc: u32) -> Option<u32> {
     })
 }
 
-/// Finds the value that a poll waits for. Bits and values are those of the word that the register lies in.
+/// Finds the value that a poll waits for. Bits of the result are bits of the aligned word that contains the register.
 pub(super) fn find(memory: &dyn Memory, poll: &Poll<'_>) -> Verdict {
     let Some(bytes) = bytes_loaded(memory, poll.pc) else { return Verdict::Unknown };
     let shift = poll.address % 4 * 8;
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(found(&[0x6801, 0x0389, 0xd5fc], 0, &[0x4002_3800]), certain(1 << 17, 1 << 17));
         // ldr r1, [r0]; tst r1, r2; bne: bit 25 becomes 0.
         assert_eq!(found(&[0x6801, 0x4211, 0xd1fc], 0x0200_0003, &[0x4002_3800, 0, 1 << 25]), certain(1 << 25, 0));
-        // ldrb r1, [r0]; cmp r1, #0; bge would be unsigned: lsls r1, r1, #24; bpl: bit 7 of the second byte.
+        // ldrb r1, [r0]; lsls r1, r1, #24; bpl: bit 7 of the byte at +1, which is bit 15 of the word.
         assert_eq!(found(&[0x7801, 0x0609, 0xd5fc], 0, &[0x4002_3801]), certain(1 << 15, 1 << 15));
     }
 
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(found(&[0x6801, 0xf001, 0x010c, 0x2908, 0xd1fa], 4, &[0x4002_3800]), certain(12, 8));
         // ldr r1, [r0]; ubfx r1, r1, #4, #4; cmp r1, #10; bne.
         assert_eq!(found(&[0x6801, 0xf3c1, 0x1103, 0x290a, 0xd1fa], 0, &[0x4002_3800]), certain(0xa0, 0xa0));
-        // ldr r1, [r0]; bics r3, r2, r1 by mov: all bits of r2 (mov r3, r2; bics r3, r1; bne).
+        // ldr r1, [r0]; movs r3, r2; bics r3, r1; bne: all bits of r2.
         assert_eq!(found(&[0x6801, 0x0013, 0x438b, 0xd1fb], 0, &[0x4002_3800, 0, 0x180]), certain(0x180, 0x180));
     }
 
@@ -264,15 +264,15 @@ mod tests {
 
     #[test]
     fn a_loop_with_a_call_and_a_timeout_is_followed() {
-        // push is done; ldr r1, [r0]; lsls r1, r1, #30; bmi +8; bl tick; cmp r0', #100 -> in r4; bls back; b . ; tick: ldr r4,
-        // [r5]; bx lr
+        // ldr r1, [r0]; lsls r1, r1, #30; bmi +8; bl tick; cmp r4, #100; bls to the start; b .; tick: ldr r4, [r5]; bx
+        // lr
         let code: &[u16] = &[0x6801, 0x0789, 0xd404, 0xf000, 0xf804, 0x2c64, 0xd9f8, 0xe7fe, 0xe7fe, 0x682c, 0x4770];
         let registers = [0x4002_3800, 0, 0, 0, 0, 0x2000_0000];
         assert_eq!(found(code, 0, &registers), certain(2, 2));
     }
 
     #[test]
-    fn what_goes_round_in_no_loop_is_unknown() {
+    fn code_that_is_not_a_loop_is_unknown() {
         // ldr r1, [r0]; bx lr to nowhere.
         assert_eq!(found(&[0x6801, 0x4770], 0, &[0x4002_3800]), Verdict::Unknown);
         // ldr r1, [r0]; b -4: nothing leads out.

@@ -6,7 +6,7 @@
 mod answer;
 mod thumb;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub use answer::{Poll, Verdict, Wanted};
 
 use crate::chip::{Chip, resolve};
 use crate::error::InputError;
-use crate::image::{Arch, ArmLevel, Fpu, Image};
+use crate::image::{Arch, ArmLevel, Fpu, Image, VectorTable};
 
 /// Frequency of a chip whose clocks are not known: an instruction takes 16 ns, a whole `--shift`.
 const HZ: u64 = 62_500_000;
@@ -37,6 +37,13 @@ const PERIPHERALS: Range<u64> = 0x4000_0000..0x6000_0000;
 const EXTERNAL_RAM: Range<u64> = 0x6000_0000..0xa000_0000;
 const EXTERNAL_DEVICES: Range<u64> = 0xa000_0000..0xe000_0000;
 
+/// Identification of the chip behind the processor's own registers (Armv7-M ARM, B3.1: vendor_SYS).
+const VENDOR: Range<u64> = 0xf000_0000..0xf000_1000;
+
+/// Aliases of the bits of peripherals, a word each, and the peripherals (Armv7-M ARM, B3.1; of the Cortex-M3 and M4).
+const BIT_BAND: Range<u64> = 0x4200_0000..0x4400_0000;
+const BITS: u64 = 0x4000_0000;
+
 /// Addresses at which pointers that lead nowhere lead.
 const NULL: Range<u64> = 0..0x1000;
 
@@ -45,6 +52,13 @@ const MAX_STRETCHES: usize = 48;
 
 /// Largest gap below a flash's first segment that belongs to it.
 const MAX_BELOW: u64 = 1 << 20;
+
+/// Addresses of a first stack.
+const STACKS: Range<u64> = 0x0800_0000..0x4000_0000;
+
+/// Least alignment of a vector table (Armv7-M ARM, B3.2.5), and how far behind the start of the image one is looked for.
+const TABLE_ALIGN: u64 = 128;
+const TABLE_BEHIND: u64 = 0x1000;
 
 /// A stretch of addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +110,21 @@ pub struct LearnedPulse {
     pub insns: u64,
 }
 
+/// A register that counts by itself, with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedCount {
+    /// Address of the register's word.
+    pub address: u64,
+    /// Instructions from one value to the next.
+    pub every_insns: u64,
+    /// Reason.
+    pub why: String,
+    /// Place that reads it.
+    pub place: String,
+    /// Instructions executed up to there.
+    pub insns: u64,
+}
+
 /// A chip file in the making.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
@@ -108,6 +137,12 @@ pub struct Draft {
     pub answers: Vec<Learned>,
     /// Interrupts.
     pub pulses: Vec<LearnedPulse>,
+    /// Registers that count.
+    pub counts: Vec<LearnedCount>,
+    /// Words of flash that the firmware has stored to before it reset itself.
+    kept: BTreeMap<u64, u32>,
+    /// Address 0 leads to the flash that the processor starts from.
+    aliased: bool,
     /// Registers that were accessed.
     pub seen: BTreeSet<u64>,
 }
@@ -149,6 +184,23 @@ fn cpu(image: &Image) -> Result<&'static str, String> {
     }
 }
 
+/// A vector table that does not lie where a segment begins, or has its first stack outside of where most chips have RAM: the
+/// stack pointer leads out of the image, the vectors that every chip has lead into it.
+fn table_behind(image: &Image) -> Option<VectorTable> {
+    let is_code = |vector: u32| vector & 1 != 0 && image.code_at(u64::from(vector & !1)).is_some();
+    let is_table = |table: &VectorTable| {
+        let sp = table.initial_sp;
+        let is_stack = STACKS.contains(&sp) && sp.is_multiple_of(8) && image.code_at(sp).is_none();
+        // Vector 2 may lead into a boot ROM.
+        let vectors = [1, 3].map(|vector| image.loaded_u32(table.address + 4 * vector));
+        is_stack && vectors.into_iter().all(|vector| vector.is_some_and(is_code))
+    };
+    let starts = image.segments.iter().map(|segment| segment.load_addr);
+    let addresses =
+        starts.flat_map(|start| (up(start, TABLE_ALIGN)..start + TABLE_BEHIND).step_by(TABLE_ALIGN as usize));
+    addresses.filter_map(|address| image.vector_table_at(address)).find(is_table)
+}
+
 impl Draft {
     /// The chip as far as the image says it.
     ///
@@ -156,7 +208,7 @@ impl Draft {
     /// When it is for no Cortex-M that can be described, or has no vector table.
     pub fn of(image: &Image) -> Result<Draft, String> {
         let cpu = cpu(image)?;
-        let table = image.vector_table.ok_or(
+        let table = image.vector_table.or_else(|| table_behind(image)).ok_or(
             "no vector table was found in the image, which says where the stack is: --vectors says where it lies",
         )?;
         let mut flash = Vec::new();
@@ -185,6 +237,7 @@ impl Draft {
             }
         }
         stretches.push(Stretch { range: PERIPHERALS, kind: Kind::Registers, why: "peripherals of any Cortex-M" });
+        stretches.push(Stretch { range: VENDOR, kind: Kind::Registers, why: "the vendor's own of any Cortex-M" });
         stretches.sort_by_key(|stretch| stretch.range.start);
         let file = image.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Draft {
@@ -194,12 +247,18 @@ impl Draft {
             stretches,
             answers: Vec::new(),
             pulses: Vec::new(),
+            counts: Vec::new(),
+            kept: BTreeMap::new(),
+            aliased: false,
             seen: BTreeSet::new(),
         })
     }
 
     /// Adds what lies at an address that the firmware accesses. Returns whether it could be added.
-    pub fn add(&mut self, address: u64) -> bool {
+    pub fn add(&mut self, address: u64, is_store: bool) -> bool {
+        if NULL.contains(&address) && !is_store {
+            return self.alias();
+        }
         let (kind, granule) = if RAM.contains(&address) || EXTERNAL_RAM.contains(&address) {
             (Kind::Ram, GRANULE)
         } else if CODE.contains(&address) && !NULL.contains(&address) {
@@ -223,6 +282,42 @@ impl Draft {
         }
         self.stretches.sort_by_key(|stretch| stretch.range.start);
         true
+    }
+
+    /// Adds the alias of the flash from which a Cortex-M starts, at address 0. Returns whether it could be added.
+    fn alias(&mut self) -> bool {
+        let holds = |stretch: &Stretch, address: u64| stretch.range.contains(&address);
+        let flash = |stretch: &&Stretch| stretch.kind == Kind::Flash && stretch.range.start == self.vectors;
+        let is_free = !self.stretches.iter().any(|stretch| holds(stretch, 0));
+        let Some(flash) = self.stretches.iter().find(flash).filter(|_| is_free && !self.aliased) else {
+            return false;
+        };
+        self.aliased = flash.range.end - flash.range.start >= GRANULE;
+        self.aliased
+    }
+
+    /// Keeps words of flash that the firmware has stored to before it reset itself. Returns whether any of them is new.
+    pub fn keep(&mut self, words: &[(u32, u32)]) -> bool {
+        let flash = |address: u64| {
+            let holds = |stretch: &Stretch| stretch.kind == Kind::Flash && stretch.range.contains(&address);
+            self.stretches.iter().any(holds)
+        };
+        let words: BTreeMap<u64, u32> =
+            words.iter().map(|&(address, value)| (u64::from(address), value)).filter(|&(at, _)| flash(at)).collect();
+        let is_new = words.iter().any(|(address, value)| self.kept.get(address) != Some(value));
+        self.kept.extend(words);
+        is_new
+    }
+
+    /// The word and the bits that a polled access stands for: behind an alias of a bit it is that bit.
+    pub fn behind(&self, address: u64, wanted: Wanted) -> (u64, Wanted) {
+        let has_aliases = matches!(self.cpu, "cortex-m3" | "cortex-m4");
+        if !has_aliases || !BIT_BAND.contains(&address) {
+            return (address & !3, wanted);
+        }
+        let bit = (address - BIT_BAND.start) / 4;
+        let (word, bit) = (BITS + bit / 32 * 4, bit % 32);
+        (word, Wanted { mask: 1 << bit, value: (wanted.value & wanted.mask & 1) << bit })
     }
 
     /// The chip file.
@@ -265,6 +360,15 @@ impl Draft {
                 quoted(place),
             );
         }
+        for LearnedCount { address, every_insns, why, place, insns } in &self.counts {
+            let _ = write!(
+                text,
+                "\n[[count]]\nat = {address:#010x}\nevery = {every_insns}\nwhy = {}\nplace = {}\ninsn = {insns}\n\
+                 guess = true\n",
+                quoted(why),
+                quoted(place),
+            );
+        }
         if !self.seen.is_empty() {
             let _ = writeln!(
                 text,
@@ -304,6 +408,18 @@ impl Draft {
             "\n[[memory]]                          # {why}\nname = \"{name}\"\n{flash}start = {start:#010x}\nbytes = {:#x}\n",
             end - start
         );
+        let kept: Vec<String> =
+            self.kept.range(start..end).map(|(at, value)| format!("[{:#x}, {value:#010x}]", at - start)).collect();
+        if !kept.is_empty() {
+            let _ = writeln!(text, "words = [{}]     # stored before a reset", kept.join(", "));
+        }
+        if self.aliased && kind == Kind::Flash && range.contains(&self.vectors) {
+            let _ = write!(
+                text,
+                "\n[[memory]]                          # the processor starts from there, and the firmware accesses it\n\
+                 name = \"start\"\nalias = \"{name}\"\nstart = 0\nbytes = {GRANULE:#x}\n"
+            );
+        }
     }
 
     /// The chip that the file describes.
@@ -412,6 +528,15 @@ mod tests {
                 place: "main".to_owned(),
                 insns: 9000,
             }],
+            counts: vec![LearnedCount {
+                address: 0x4000_0024,
+                every_insns: 62,
+                why: "time".to_owned(),
+                place: "wait".to_owned(),
+                insns: 9500,
+            }],
+            kept: BTreeMap::new(),
+            aliased: false,
             seen: [0x4000_0010, 0x4002_3800].into(),
         }
     }
@@ -428,6 +553,25 @@ mod tests {
     }
 
     #[test]
+    fn an_alias_of_a_bit_stands_for_the_bit() {
+        let one = Wanted { mask: 1, value: 1 };
+        let bit = Wanted { mask: 8, value: 8 };
+        assert_eq!(draft().behind(0x4390_058c, one), (0x400c_802c, bit));
+        assert_eq!(draft().behind(0x4390_058c, Wanted { mask: 1, value: 0 }).1, Wanted { mask: 8, value: 0 });
+        let m0 = Draft { cpu: "cortex-m0", ..draft() };
+        assert_eq!(m0.behind(0x4200_0818, one), (0x4200_0818, one), "a peripheral of its own");
+    }
+
+    #[test]
+    fn what_is_stored_to_flash_before_a_reset_is_there_from_the_start() {
+        let mut draft = draft();
+        assert!(draft.keep(&[(0x0801_0000, 7), (0x2000_0000, 1)]), "flash only");
+        assert!(!draft.keep(&[(0x0801_0000, 7)]), "a second time the firmware would not have to");
+        let memory = &draft.chip().unwrap().wire.memory[0];
+        assert_eq!((memory.words[0].offset, memory.words[0].value, memory.words.len()), (0x1_0000, 7, 1));
+    }
+
+    #[test]
     fn a_file_names_a_chip_in_whatever_case_and_with_its_package() {
         assert!(names(b"/src/STM32F407VG.c\0", "stm32f407") && names(b"nrf52840_xxaa", "nrf52840"));
         assert!(!names(b"xstm32f407", "stm32f407") && !names(b"stm32f40", "stm32f407"));
@@ -436,9 +580,14 @@ mod tests {
     #[test]
     fn what_firmware_accesses_is_added_and_grows() {
         let mut draft = draft();
-        assert!(draft.add(0x2001_0004) && draft.add(0x2002_0000) && draft.add(0x1fff_7a10) && draft.add(0xd000_0000));
-        assert!(!draft.add(0x14), "a pointer that leads nowhere");
-        assert!(!draft.add(0x2001_0008), "it is there");
+        assert!(draft.add(0x2001_0004, false) && draft.add(0x2002_0000, true));
+        assert!(draft.add(0x1fff_7a10, false) && draft.add(0xd000_0000, false));
+        assert!(!draft.add(0x14, true), "a pointer that leads nowhere");
+        assert!(!draft.add(0x2001_0008, false), "it is there");
+        assert!(draft.add(0x14, false) && !draft.add(0x18, false), "an alias of the flash, once");
+        assert!(
+            draft.chip().unwrap().wire.memory.iter().any(|memory| memory.start == 0 && memory.alias_of.is_some())
+        );
         let memory = draft.chip().unwrap().wire.memory;
         let of = |start: u64| memory.iter().find(|memory| memory.start == start).map(|memory| memory.bytes);
         assert_eq!((of(0x2001_0000), of(0x1fff_7000)), (Some(0x2_0000), Some(0x1000)));

@@ -229,7 +229,7 @@ pub(crate) type Missing = String;
 pub(crate) enum ChipEvent {
     /// A watchdog, by its address, has run out.
     Bite { watchdog: u64 },
-    /// An interrupt has come by itself, by its number among the answers and pulses.
+    /// An interrupt has come by itself, by its number among the rules.
     Pulse { rule: usize },
     /// The firmware has accessed an address at which the chip has nothing.
     Absent { address: u64, is_write: bool },
