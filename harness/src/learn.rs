@@ -57,7 +57,7 @@ const NEAR_INSNS: u64 = 10_000;
 /// Registers that are tried for the time where firmware waits.
 const MAX_TIMES: usize = 4;
 
-/// Functions that a loop passes at least, where it is no loop of `main`'s own code: a loop that waits passes fewer.
+/// Functions that a loop passes at least, where it is not a loop of `main`'s own code: a loop that waits passes fewer.
 const LOOP_FUNCTIONS: usize = 3;
 
 /// Vectors before the first interrupt's, and the one of SysTick.

@@ -245,7 +245,7 @@ impl<'a> Resolver<'a> {
             for table in &file.count {
                 let CountTable { at, every, why, place, insn, guess } = table.get_ref().clone();
                 if every == 0 || !has(wire, at) {
-                    let reason = format!("{} is no word of a register block, or `every` is 0", Hex(at));
+                    let reason = format!("{} is not the address of a register, or `every` is 0", Hex(at));
                     return Err(source.at(table, reason));
                 }
                 wire.counts.push(Count { address: at, every_insns: every });
