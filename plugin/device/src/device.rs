@@ -228,7 +228,8 @@ impl Device {
             self.settle(block, host);
             self.plan(host);
         }
-        Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer }
+        let is_modelled = register.is_some() && !self.chip.blocks[block].is_undescribed;
+        Access { value: (value >> shift) & mask, is_modelled, answer }
     }
 
     /// Gives bits of a register a value, whatever it says of writing.
@@ -295,7 +296,7 @@ impl Device {
         }
         self.settle(block, host);
         self.plan(host);
-        true
+        !self.chip.blocks[block].is_undescribed
     }
 
     /// Writes to flash: clears bits where the flash controller permits it.
