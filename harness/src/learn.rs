@@ -15,7 +15,9 @@ use wire::control::Word;
 use wire::trick::DEVICES;
 
 use crate::chip::Chip;
+use crate::chip::hints::{self, Hint};
 use crate::chip::learn::{self, Draft, Learned, LearnedCount, LearnedPulse, Verdict, Wanted};
+use crate::chip::svd::Svd;
 use crate::error::{EmulatorError, InputError};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
@@ -158,7 +160,8 @@ struct Teacher<'a> {
 pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
     let image = Image::open(&options.firmware, &options.load())?;
     let about = |reason: String| InputError::about(&options.firmware, reason);
-    let mut draft = Draft::of(&image).map_err(about)?;
+    let svd = options.svd.as_deref().map(Svd::open).transpose()?;
+    let mut draft = Draft::of(&image, svd).map_err(about)?;
     let choice = machine::choose_chip(&image, &draft.chip()?)?;
     let emulator = emulator::locate(choice.machine.qemu)?;
     tricks::need(&emulator, &DEVICES, "chip learn")?;
@@ -217,20 +220,15 @@ pub fn file_of(options: &Options) -> PathBuf {
     PathBuf::from(format!("{}.chip.toml", image::stem(&options.firmware)))
 }
 
-/// The one chip known by name that has memory for the image and whose name is in its file. None: there is none, or several.
+/// The one chip known by name that has memory for the image and that its file points to. None: there is none, or several.
 ///
 /// # Errors
 /// When the image cannot be read.
-pub fn known(options: &Options) -> Result<Option<&'static str>, InputError> {
+pub fn known(options: &Options) -> Result<Option<Hint>, InputError> {
     let image = Image::open(&options.firmware, &options.load())?;
     let file = options.symbols.as_deref().unwrap_or(&options.firmware);
     let bytes = bounded_read::read_named(file)?;
-    let fit = machine::chips_for(&image);
-    let mut named = fit.into_iter().filter(|name| learn::names(&bytes, name));
-    Ok(match (named.next(), named.next()) {
-        (Some(name), None) => Some(name),
-        _ => None,
-    })
+    Ok(hints::find(&bytes, &machine::chips_for(&image)))
 }
 
 /// The functions' names by their first addresses.
@@ -383,6 +381,7 @@ impl Teacher<'_> {
         let row = |wanted: Wanted, is_guess: bool| {
             let why = verdict.why(wanted, polled.value);
             let (address, wanted) = draft.behind(polled.address, wanted);
+            let why = draft.name_of(address, wanted.mask).map_or(why.clone(), |name| format!("{name} {why}"));
             Learned { address, wanted, why, is_guess, place: place.clone(), insns: polled.insns }
         };
         let whole = |value: u32| Wanted { mask: u32::MAX, value };
@@ -463,7 +462,8 @@ impl Teacher<'_> {
         for row in rows {
             let guess = if row.is_guess { ", a guess" } else { "" };
             let Wanted { mask, value } = row.wanted;
-            listener.say(&format!("{:#010x}: {value:#x} in {mask:#x}{guess}, for {}", row.address, row.place));
+            let name = draft.name_of(row.address, mask).map(|name| format!(" ({name})")).unwrap_or_default();
+            listener.say(&format!("{:#010x}{name}: {value:#x} in {mask:#x}{guess}, for {}", row.address, row.place));
         }
         draft.answers.extend(rows.iter().cloned());
     }
@@ -551,7 +551,7 @@ impl Teacher<'_> {
                 line,
                 every_insns: PULSE_INSNS,
                 registers: Vec::new(),
-                handler: handler.unwrap_or_else(|| "its handler".to_owned()),
+                handler: handler.or_else(|| draft.interrupt(line)).unwrap_or_else(|| "its handler".to_owned()),
                 place: self.place(pc),
                 insns: ended.insns,
             };

@@ -17,6 +17,7 @@ use crate::analysis::describe;
 use crate::analysis::heap_summary;
 use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill;
+use crate::chip::hints::{self, Hint};
 use crate::chip::{self, Chip};
 use crate::error::InputError;
 use crate::image::bounded_read;
@@ -155,7 +156,11 @@ fn plain_symbols<'a>(symbol_file: Option<&'a [u8]>, choice: &Choice) -> Symbols<
 /// When the image cannot be read, no machine fits, or a stub's function does not exist.
 pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loaded> {
     let mut image = Image::open(&options.firmware, &options.load())?;
-    let chip = options.chip.as_deref().map(chip::find).transpose()?;
+    if let (Some(svd), None) = (&options.svd, &options.chip) {
+        let what = "an SVD names the registers of a chip: --chip says which";
+        return Err(InputError::about(svd, format_args!("--svd: {what}")).into());
+    }
+    let chip = options.chip.as_deref().map(|chip| chip::find_with(chip, options.svd.as_deref())).transpose()?;
     let choice = match &chip {
         Some(chip) => machine::choose_chip(&image, chip)?,
         None => machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?,
@@ -230,7 +235,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
     }
-    explain_choice(choice, listener);
+    explain_choice(choice, &loaded.image, listener);
     listener.starts(&workspace.console());
     let plan = loaded.plan(&emulator, options);
     let outcome =
@@ -417,6 +422,11 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
             "note: if it was built for a real chip, `harness chip learn {firmware}` writes a chip file for it (docs/chips.md)"
         ));
     }
+    let file = options.symbols.as_deref().unwrap_or(&options.firmware);
+    if let Some(hint) = bounded_read::read_named(file).ok().and_then(|bytes| hints::find(&bytes, &chips)) {
+        let Hint { name, why } = hint;
+        return Some(format!("note: it looks built for the chip {name}, {why}: `--chip {name}` runs it there"));
+    }
     let which = if chips.len() > 1 { format!("one of {}", chips.join(", ")) } else { chips.first()?.to_string() };
     Some(format!(
         "note: if it was built for a real chip, --chip has memory and registers for it: {which}; for another chip, \
@@ -463,6 +473,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
     Ok(profile::Chip {
         name: chip.name.clone(),
         given: chip::shown(options.chip.as_deref().unwrap_or_default()),
+        svd: options.svd.as_ref().map(|svd| svd.file_name().unwrap_or_default().to_string_lossy().into_owned()),
         sha256: chip.sha256.clone(),
         differs: chip.differs.clone(),
         unmodelled: unmodelled.collect(),
@@ -511,8 +522,9 @@ fn generic_spans(asked: &[(String, String)], spans: &[(Vec<u64>, Vec<u64>)]) -> 
 }
 
 /// Reports the chosen machine and the runners-up.
-fn explain_choice(choice: &Choice, listener: &mut dyn Listener) {
+fn explain_choice(choice: &Choice, image: &Image, listener: &mut dyn Listener) {
     listener.choice(&format!("machine: {}, {}", choice.machine.title(), choice.because));
+    image.found.iter().for_each(|line| listener.choice(&format!("image: {line}")));
     for (title, reason) in &choice.runners_up {
         listener.runner_up(&format!("  not {title}: {reason}"));
     }

@@ -99,6 +99,27 @@ pub(super) struct CountTable {
 pub(super) struct LearnedTable {
     /// Registers that the firmware accessed.
     pub(super) seen: Vec<u64>,
+    /// What the vendor's SVD had of them.
+    #[serde(default)]
+    pub(super) registers: Vec<Spanned<LearnedRegister>>,
+}
+
+/// A register of an undescribed stretch, as an SVD has it: see [`super::svd::Word`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct LearnedRegister {
+    pub(super) at: u64,
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) reset: u32,
+    #[serde(default)]
+    pub(super) read_only: u32,
+    #[serde(default)]
+    pub(super) one_clears: u32,
+    #[serde(default)]
+    pub(super) zero_clears: u32,
+    #[serde(default)]
+    pub(super) read_clears: u32,
 }
 
 #[derive(Debug, Deserialize)]

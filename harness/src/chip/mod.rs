@@ -6,8 +6,10 @@
 
 pub(crate) mod base;
 mod file;
+pub mod hints;
 pub mod learn;
 mod resolve;
+pub mod svd;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,6 +17,7 @@ use std::path::Path;
 
 use crate::error::InputError;
 use crate::image::sha256_hex;
+use svd::Svd;
 
 include!(concat!(env!("OUT_DIR"), "/chips.rs"));
 
@@ -82,8 +85,18 @@ pub fn shown(name_or_file: &str) -> String {
 /// # Errors
 /// When there is neither, or the file is invalid: file, line and reason.
 pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
+    find_with(name_or_file, None)
+}
+
+/// Finds a chip as [`find`] does, with the registers of the vendor's SVD file where the chip file describes none.
+///
+/// # Errors
+/// When there is no such chip, or one of the files is invalid: file, line and reason.
+pub fn find_with(name_or_file: &str, svd: Option<&Path>) -> Result<Chip, InputError> {
+    let svd = svd.map(Svd::open).transpose()?;
+    let svd = svd.as_ref();
     if let Some((name, text)) = CHIPS.iter().find(|(name, _)| *name == name_or_file) {
-        return resolve::chip(name, &format!("{name}.toml"), text);
+        return resolve::chip(name, &format!("{name}.toml"), text, svd);
     }
     if name_or_file == "auto" {
         return Err(InputError::new(
@@ -110,7 +123,7 @@ pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
     }
     let text = fs::read_to_string(path).map_err(unreadable)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    resolve::chip(&name, &path.display().to_string(), &text)
+    resolve::chip(&name, &path.display().to_string(), &text, svd)
 }
 
 impl Chip {
@@ -122,7 +135,7 @@ impl Chip {
             return Some(self.registers[index].1.clone());
         }
         let block = self.wire.block_at(address)?;
-        if block.registers.is_empty() {
+        if block.is_undescribed {
             return Some(format!("{} at {address:#x}", block.name));
         }
         Some(format!("{}+{:#x}", block.name, address - block.start))

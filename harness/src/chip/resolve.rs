@@ -12,6 +12,7 @@ use super::file::{
     AnswerTable, Bits, ClockSource, ClockTable, CountTable, CounterTable, Direction, FactorTable, File, KindTable,
     Mask, MemoryKind, MemoryTable, PeripheralTable, PulseTable, RegisterTable, Text, UndescribedTable,
 };
+use super::svd::{Svd, Word as SvdWord};
 use super::{CHIPS, Chip, KINDS, Rule};
 use crate::chip::base::BASES;
 use crate::error::InputError;
@@ -65,8 +66,8 @@ struct Draft<'a> {
     fields: BTreeMap<String, Field>,
 }
 
-/// Reads a chip file's text.
-pub(super) fn chip(name: &str, path: &str, text: &str) -> Result<Chip, InputError> {
+/// Reads a chip file's text. Registers that it does not describe are taken from the SVD.
+pub(super) fn chip(name: &str, path: &str, text: &str, svd: Option<&Svd>) -> Result<Chip, InputError> {
     let library: Vec<Origin<'_>> = KINDS.iter().map(|(path, text)| Origin { path, text }).collect();
     let own = Origin { path, text };
     // This chip's file, then the chain of its `like`.
@@ -93,13 +94,14 @@ pub(super) fn chip(name: &str, path: &str, text: &str) -> Result<Chip, InputErro
     for (file, source) in files.iter_mut().zip(&sources).rev() {
         kinds.extend(std::mem::take(&mut file.kind).into_iter().map(|(name, kind)| (name, (source, kind))));
     }
-    Resolver { files, sources: &sources, kinds }.resolve(name)
+    Resolver { files, sources: &sources, kinds, svd }.resolve(name)
 }
 
 struct Resolver<'a> {
     files: Vec<File>,
     sources: &'a [Origin<'a>],
     kinds: BTreeMap<String, (&'a Origin<'a>, Spanned<KindTable>)>,
+    svd: Option<&'a Svd>,
 }
 
 impl<'a> Resolver<'a> {
@@ -165,13 +167,11 @@ impl<'a> Resolver<'a> {
         let mut blocks = Vec::new();
         for (index, draft) in drafts.iter().enumerate() {
             let block = Rules { draft, index: index as u32, clocks: &indices, memory: &memory }.resolve()?;
-            let named = block.registers.iter().filter_map(|register| {
-                Some((block.start + register.offset?, format!("{}.{}", block.name, register.name)))
-            });
-            registers.extend(named);
+            registers.extend(names_of(&block));
             blocks.push(block);
         }
         registers.sort();
+        self.name_others(&mut registers);
         let mut wire = wire::chip::Chip {
             name: name.to_owned(),
             memory,
@@ -185,6 +185,7 @@ impl<'a> Resolver<'a> {
             seed: 1,
             ..wire::chip::Chip::default()
         };
+        self.check_learned(&wire)?;
         let rules = self.rules(&mut wire, &registers)?;
         wire.check().map_err(|what| self.own().error(0, format_args!("{what}")))?;
         Ok(Chip {
@@ -204,6 +205,19 @@ impl<'a> Resolver<'a> {
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             wire,
         })
+    }
+
+    /// Refuses learned registers that lie in no register block.
+    fn check_learned(&self, wire: &wire::chip::Chip) -> Result<(), InputError> {
+        let mut learned = self.files[0].learned.iter().flat_map(|learned| &learned.registers);
+        let is_nowhere = |at: u64| !at.is_multiple_of(4) || wire.block_at(at).is_none();
+        match learned.find(|register| is_nowhere(register.get_ref().at)) {
+            Some(register) => {
+                let reason = format!("{} is not the address of a register", Hex(register.get_ref().at));
+                Err(self.own().at(register, reason))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Adds the answers, pulses and counts, and returns what is said of them.
@@ -360,6 +374,60 @@ impl<'a> Resolver<'a> {
         Err(of.error(0, format_args!("kinds are like one another in a circle: {}", name.get_ref())))
     }
 
+    /// Adds the SVD's names of registers that a kind of peripheral does not describe.
+    fn name_others(&self, registers: &mut Vec<(u64, String)>) {
+        let words = self.svd.iter().flat_map(|svd| &svd.words);
+        let is_new = |address: &u64| registers.binary_search_by_key(address, |(address, _)| *address).is_err();
+        let others =
+            words.filter(|(address, _)| is_new(address)).map(|(&address, word)| (address, word.name.clone()));
+        let others: Vec<(u64, String)> = others.collect();
+        registers.extend(others);
+        registers.sort();
+    }
+
+    /// Registers of an undescribed stretch: those that were learned, else the SVD's.
+    fn words_in(&self, range: std::ops::Range<u64>) -> Vec<Register> {
+        let svd = self.svd.iter().flat_map(|svd| svd.words.range(range.clone()));
+        let mut words: BTreeMap<u64, SvdWord> = svd.map(|(&address, word)| (address, word.clone())).collect();
+        let learned = self.files[0].learned.iter().flat_map(|learned| &learned.registers).map(Spanned::get_ref);
+        let learned = learned.filter(|register| range.contains(&register.at));
+        words.extend(learned.map(|register| (register.at, SvdWord::from(register))));
+        let register = |(address, word): (u64, SvdWord)| Register {
+            name: word.name,
+            offset: Some(address - range.start),
+            reset: word.reset,
+            read_only: word.read_only,
+            one_clears: word.one_clears,
+            zero_clears: word.zero_clears,
+            read_clears: word.read_clears,
+            ..Register::default()
+        };
+        words.into_iter().map(register).collect()
+    }
+
+    /// Stretches of registers that no kind describes: those of the nearest file that names any, then what else the SVD has.
+    fn undescribed(&self) -> Result<Vec<(UndescribedTable, &'a Origin<'a>)>, InputError> {
+        let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.undescribed.is_empty());
+        let mut all = Vec::new();
+        for (table, source) in of.iter().flat_map(|(file, source)| file.undescribed.iter().map(|one| (one, *source)))
+        {
+            let UndescribedTable { name, start, bytes } = table.get_ref();
+            let end = start.saturating_add(*bytes);
+            let is_sound = (1..=wire::chip::MAX_BLOCK_BYTES).contains(bytes);
+            if !is_sound || start % 4 != 0 || end % 4 != 0 || (end > 0xe000_0000 && *start < VENDOR) {
+                let reason = format!("{name} is not a range of registers below 0xe0000000 or above 0xe0100000");
+                return Err(source.at(table, reason));
+            }
+            all.push((table.get_ref().clone(), source));
+        }
+        let peripherals = self.svd.iter().flat_map(|svd| &svd.peripherals);
+        all.extend(peripherals.map(|(name, range)| {
+            let bytes = range.end - range.start;
+            (UndescribedTable { name: name.clone(), start: range.start, bytes }, self.own())
+        }));
+        Ok(all)
+    }
+
     /// Adds blocks for the undescribed ranges, and rejects overlaps.
     fn check_overlap(&self, memory: &[Memory], drafts: &mut Vec<Draft<'a>>) -> Result<(), InputError> {
         let mut taken: Vec<(u64, u64, String)> = memory
@@ -387,26 +455,11 @@ impl<'a> Resolver<'a> {
             }
             return Err(self.own().error(offset, format_args!("{} overlaps {}", other.2, one.2)));
         }
-        let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.undescribed.is_empty());
-        for (table, source) in
-            of.iter().flat_map(|(file, source)| file.undescribed.iter().map(move |one| (one, *source)))
-        {
-            let UndescribedTable { name, start, bytes } = table.get_ref();
-            let end = start.saturating_add(*bytes);
-            if *bytes == 0
-                || *bytes > wire::chip::MAX_BLOCK_BYTES
-                || start % 4 != 0
-                || end % 4 != 0
-                || (end > 0xe000_0000 && *start < VENDOR)
-            {
-                return Err(source.at(
-                    table,
-                    format_args!("{name} is not a range of registers below 0xe0000000 or above 0xe0100000"),
-                ));
-            }
-            let mut at = *start;
+        for (UndescribedTable { name, start, bytes }, source) in self.undescribed()? {
+            let end = start + bytes;
+            let mut at = start;
             let mut gaps = Vec::new();
-            for (first, behind, _) in taken.iter().filter(|(first, behind, _)| *first < end && *behind > *start) {
+            for (first, behind, _) in taken.iter().filter(|(first, behind, _)| *first < end && *behind > start) {
                 if *first > at {
                     gaps.push((at, *first));
                 }
@@ -417,7 +470,14 @@ impl<'a> Resolver<'a> {
             }
             for (first, behind) in gaps {
                 taken.push((first, behind, name.clone()));
-                let block = Block { name: name.clone(), start: first, bytes: behind - first, ..Block::default() };
+                let block = Block {
+                    name: name.clone(),
+                    start: first,
+                    bytes: behind - first,
+                    is_undescribed: true,
+                    registers: self.words_in(first..behind),
+                    ..Block::default()
+                };
                 drafts.push(Draft {
                     name: name.clone(),
                     source,
@@ -439,6 +499,14 @@ impl<'a> Resolver<'a> {
         }
         Ok(())
     }
+}
+
+/// Names of a block's registers by address. Those of an undescribed block name their peripherals themselves.
+fn names_of(block: &Block) -> impl Iterator<Item = (u64, String)> + '_ {
+    block.registers.iter().filter_map(|Register { name, offset, .. }| {
+        let name = if block.is_undescribed { name.clone() } else { format!("{}.{name}", block.name) };
+        Some((block.start + (*offset)?, name))
+    })
 }
 
 /// Adds a kind's own entries to the kind that it is like.
@@ -992,7 +1060,7 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
 "#;
 
     fn resolved(text: &str) -> Result<Chip, InputError> {
-        chip("small", "small.toml", text)
+        chip("small", "small.toml", text, None)
     }
 
     #[test]
@@ -1022,7 +1090,7 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
     fn the_hash_is_that_of_what_is_asked_for() {
         let hash = |text: &str| resolved(text).unwrap().sha256;
         assert_eq!(hash(SMALL), hash(&format!("# A comment.\n{SMALL}")));
-        assert_eq!(hash(SMALL), chip("other", "other.toml", SMALL).unwrap().sha256, "whatever it is called");
+        assert_eq!(hash(SMALL), chip("other", "other.toml", SMALL, None).unwrap().sha256, "whatever it is called");
         assert_ne!(hash(SMALL), hash(&SMALL.replace("reset = 99", "reset = 98")));
     }
 

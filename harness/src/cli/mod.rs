@@ -184,6 +184,9 @@ pub struct LearnArgs {
     /// ELF file with the symbols of an image that has none
     #[arg(long, value_name = "ELF")]
     pub symbols: Option<PathBuf>,
+    /// Registers of the chip as its vendor describes them (CMSIS-SVD)
+    #[arg(long, value_name = "FILE")]
+    pub svd: Option<PathBuf>,
     /// Show only what is left
     #[arg(short, long)]
     pub quiet: bool,
@@ -208,6 +211,8 @@ impl LearnArgs {
                 load_addr: self.load_addr,
                 vectors: self.vectors,
                 symbols: self.symbols,
+                svd: self.svd,
+                chip: Some("auto".to_owned()),
                 sandbox: self.sandbox,
                 ..MeasureArgs::default()
             },
@@ -797,6 +802,10 @@ pub struct MeasureArgs {
     /// which finds or learns it
     #[arg(long, value_name = "NAME|FILE|auto", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
     pub chip: Option<String>,
+    /// Registers of the chip as its vendor describes them (CMSIS-SVD): their names, values at reset, and flags, where --chip
+    /// describes none
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    pub svd: Option<PathBuf>,
     /// QEMU machine, instead of the one that the image's memory and CPU point to
     #[arg(long, value_name = "NAME", help_heading = "Machine")]
     pub machine: Option<String>,

@@ -267,6 +267,7 @@ impl Options {
             flamechart: args.flamechart,
             bin_bytes,
             chip: args.chip,
+            svd: args.svd,
             machine: args.machine,
             cpu: args.cpu,
             settings: Vec::new(),

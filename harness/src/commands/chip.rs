@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use crate::chip::hints::Hint;
 use crate::cli::{ChipArgs, ChipCommand, LearnArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
@@ -102,8 +103,8 @@ pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> 
     if options.chip.as_deref() != Some(AUTO) {
         return Ok(());
     }
-    if let Some(name) = learn::known(options)? {
-        listener.choice(&format!("chip: {name}, which the image names and has memory for (--chip auto)"));
+    if let Some(Hint { name, why }) = learn::known(options)? {
+        listener.choice(&format!("chip: {name}, {why} (--chip auto)"));
         options.chip = Some(name.to_owned());
         return Ok(());
     }

@@ -5,6 +5,8 @@
 
 use clap::ValueEnum as _;
 
+use std::path::Path;
+
 use crate::chip;
 use crate::error::InputError;
 use crate::image::stub::Wanted;
@@ -26,7 +28,7 @@ const MAX_SHIFT: u8 = 10;
 pub fn repeat(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     check(facts)?;
     match (&facts.chip, options.chip.take()) {
-        (Some(made), typed) => options.chip = Some(chip_of(made, typed)?),
+        (Some(made), typed) => options.chip = Some(chip_of(made, typed, options.svd.as_deref())?),
         (None, Some(typed)) => return Err(not_the_profiles("--chip", &typed, "no --chip")),
         (None, None) => {
             let typed = options.machine.take();
@@ -74,7 +76,7 @@ fn check(facts: &Facts) -> Result<(), InputError> {
 }
 
 /// Chip of a profile: a built-in one, or the typed file, whose content must equal the profile's.
-fn chip_of(made: &Chip, typed: Option<String>) -> Result<String, InputError> {
+fn chip_of(made: &Chip, typed: Option<String>, svd: Option<&Path>) -> Result<String, InputError> {
     let chip = match typed {
         Some(typed) => typed,
         None if chip::is_known(&made.given) => made.given.clone(),
@@ -83,7 +85,15 @@ fn chip_of(made: &Chip, typed: Option<String>) -> Result<String, InputError> {
             return Err(must_be_typed(why, &format!("--chip {}", quoted(&made.given))));
         }
     };
-    if chip::find(&chip)?.sha256 != made.sha256 {
+    match (&made.svd, svd) {
+        (Some(made), None) => {
+            let why = InputError::new("it was made with an SVD, which a profile cannot name".to_owned());
+            return Err(must_be_typed(why, &format!("--svd {}", quoted(made))));
+        }
+        (None, Some(svd)) => return Err(not_the_profiles("--svd", &svd.display().to_string(), "no --svd")),
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+    if chip::find_with(&chip, svd)?.sha256 != made.sha256 {
         return Err(InputError::new(format!(
             "--chip {chip} is not the chip that the profile was made with; measure again"
         )));

@@ -63,7 +63,7 @@ pub fn files(options: &Options) -> Vec<PathBuf> {
     let words = options.qemu_args.iter().flat_map(|argument| argument.split([',', '=']));
     let of_qemu = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
     let chip = options.chip.iter().map(PathBuf::from).filter(|path| path.exists());
-    contents.cloned().chain(chip).chain(of_qemu.filter(|path| path.exists())).collect()
+    contents.chain(&options.svd).cloned().chain(chip).chain(of_qemu.filter(|path| path.exists())).collect()
 }
 
 impl Cache {
@@ -97,6 +97,7 @@ impl Cache {
         let rest = Options {
             firmware: PathBuf::new(),
             symbols: options.symbols.as_ref().map(|_| PathBuf::new()),
+            svd: options.svd.as_ref().map(|_| PathBuf::new()),
             output: None,
             files: Vec::new(),
             timeout: None,

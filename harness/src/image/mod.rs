@@ -26,6 +26,8 @@ use std::{fmt, fs, io};
 
 use sha2::{Digest, Sha256};
 
+pub use hex::Board;
+
 use crate::error::InputError;
 use crate::text::number::Hex;
 
@@ -237,6 +239,8 @@ pub struct LoadOptions<'a> {
     pub vectors: Option<u64>,
     /// `--symbols`: ELF file that describes this image.
     pub symbols: Option<&'a Path>,
+    /// Board whose part of a Universal Hex is meant, by the machine or chip.
+    pub board: Option<Board>,
 }
 
 /// Facts of one firmware file.
@@ -275,6 +279,8 @@ pub struct Image {
     pub has_symbols: bool,
     /// Whether that file has DWARF debug information.
     pub has_dwarf: bool,
+    /// Facts that were found in the file and not stated by it, each one sentence.
+    pub found: Vec<String>,
     /// Oddities that do not prevent a run, each one sentence.
     pub warnings: Vec<String>,
 }
@@ -375,9 +381,10 @@ impl Image {
             symbols_from: None,
             has_symbols: false,
             has_dwarf: false,
+            found: Vec::new(),
             warnings: Vec::new(),
         };
-        image.load(bytes, options.load_addr)?;
+        image.load(bytes, options)?;
         image.check_is_movable()?;
         sort_segments(path, &mut image.segments)?;
         image.check_bias()?;
@@ -385,6 +392,9 @@ impl Image {
             image.adopt_symbols(symbols_path, facts)?;
         }
         image.vector_table = image.find_vector_table();
+        if image.format == Format::Raw && image.vector_table.is_none() && options.vectors.is_none() {
+            image.search_vector_table();
+        }
         if let Some(address) = options.vectors {
             image.vector_table = Some(image.said_vector_table(address)?);
         }
@@ -393,7 +403,7 @@ impl Image {
     }
 
     /// Takes the segments of the file, and the facts that its format states.
-    fn load(&mut self, bytes: &[u8], load_addr: Option<u64>) -> Result<(), InputError> {
+    fn load(&mut self, bytes: &[u8], options: &LoadOptions<'_>) -> Result<(), InputError> {
         match self.format {
             Format::Elf => {
                 let facts = elf::parse(&self.path, bytes, elf::Purpose::Run)?;
@@ -407,13 +417,22 @@ impl Image {
                 self.has_dwarf = facts.has_dwarf;
             }
             Format::IntelHex => {
-                let contents = hex::parse(&self.path, bytes)?;
+                let contents = hex::parse(&self.path, bytes, options.board)?;
                 self.segments = contents.segments;
                 self.entry = contents.entry;
+                self.found.extend(contents.board.map(|(board, others)| {
+                    let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+                    let also = if others.is_empty() {
+                        String::new()
+                    } else {
+                        format!("; it also has {}", others.join(", "))
+                    };
+                    format!("of the Universal Hex the part for {board}{also}")
+                }));
             }
             Format::Raw => {
                 // detect_format has checked that the address is given.
-                let load_addr = load_addr.unwrap_or(0);
+                let load_addr = options.load_addr.unwrap_or(0);
                 if load_addr.checked_add(bytes.len() as u64).is_none() {
                     return Err(InputError::about(
                         &self.path,
@@ -607,6 +626,63 @@ impl Image {
             .iter()
             .filter_map(|segment| self.vector_table_at(segment.load_addr))
             .find(|table| self.is_plausible(table))
+    }
+
+    /// Searches a raw binary for a vector table behind a header. Taken is the first one whose reset, NMI and HardFault
+    /// handlers lie in the image and whose reserved words are 0 (Armv7-M ARM, B1.5.3).
+    fn search_vector_table(&mut self) {
+        if self.arch.is_some_and(Arch::is_riscv) {
+            return;
+        }
+        let Some(range) = self.segments.first().map(Segment::load_range) else { return };
+        let first = range.start.next_multiple_of(VECTOR_TABLE_ALIGN);
+        let is_table = |table: &VectorTable| {
+            let word = |index: u64| self.loaded_u32(table.address + 4 * index).map(u64::from);
+            let is_handler = |index| word(index).is_some_and(|handler| handler & 1 == 1 && range.contains(&handler));
+            self.is_plausible(table) && (1..4).all(is_handler) && (8..11).all(|index| word(index) == Some(0))
+        };
+        let addresses = (first..range.end).step_by(VECTOR_TABLE_ALIGN as usize);
+        let mut tables = addresses.filter_map(|address| self.vector_table_at(address)).filter(is_table);
+        let Some(table) = tables.next() else { return };
+        let others: Vec<String> = tables.take(3).map(|table| Hex(table.address).to_string()).collect();
+        let VectorTable { address, initial_sp, reset_vector } = table;
+        let also = if others.is_empty() { String::new() } else { format!("; others at {}", others.join(", ")) };
+        self.found.push(format!(
+            "vector table at {}, {} bytes behind the file's start: stack {}, reset {} (--vectors names another one{also})",
+            Hex(address),
+            address - range.start,
+            Hex(initial_sp),
+            Hex(reset_vector)
+        ));
+        self.vector_table = Some(table);
+        self.vectors = Some(address);
+    }
+
+    /// Describes how a raw binary could be started that has no vector table where it is loaded; None: nothing is found.
+    pub(crate) fn elsewhere(&self) -> Option<String> {
+        let segment = self.segments.first().filter(|_| self.format == Format::Raw)?;
+        let bytes = segment.data.len() as u64;
+        let words = |offset: u64, index: u64| self.loaded_u32(segment.load_addr + offset + 4 * index).map(u64::from);
+        let offset = (0..bytes).step_by(VECTOR_TABLE_ALIGN as usize).find(|&offset| {
+            let sp = words(offset, 0).unwrap_or(0);
+            let handlers: Option<Vec<u64>> = (1..4).map(|index| words(offset, index)).collect();
+            let is_near = |handlers: Vec<u64>| {
+                let (low, high) = (handlers.iter().min().copied(), handlers.iter().max().copied());
+                let is_near = low.zip(high).is_some_and(|(low, high)| low > 0 && high - low < bytes);
+                is_near && handlers.iter().all(|handler| handler & 1 == 1)
+            };
+            let is_stack = (0x1000_0000..=0x4000_0000).contains(&sp) && sp.is_multiple_of(4);
+            is_stack && handlers.is_some_and(is_near) && (8..11).all(|index| words(offset, index) == Some(0))
+        })?;
+        let low = (1..4).filter_map(|index| words(offset, index)).min()?;
+        let load = (low & !0xfff).checked_sub(offset)?;
+        Some(format!(
+            "at offset {offset:#x} it has a vector table with handlers from {} on, which the file does not reach from {}: \
+             it may be meant for --load-addr {}",
+            Hex(low & !1),
+            Hex(segment.load_addr),
+            Hex(load)
+        ))
     }
 
     /// Reads the vector table at `--vectors`.

@@ -11,7 +11,7 @@ use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, Mem
 use crate::chip::base::BASES;
 use crate::chip::{self, Chip};
 use crate::error::InputError;
-use crate::image::{Arch, Image, list_segments, show_range};
+use crate::image::{Arch, Format, Image, list_segments, show_range};
 use crate::text::near::nearest;
 use crate::text::number::Hex;
 
@@ -169,7 +169,13 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
         (*vector_table, *vector_table_alias) = (chip.vectors, None);
     }
     let processor = processor(&machine, image, None).map_err(&about)?;
-    let placement = place(&machine, image).map_err(&about)?;
+    let placement = place(&machine, image).map_err(|reason| {
+        let way_out = match image.format {
+            Format::Raw => "; --load-addr says where the file lies, --vectors where its vector table",
+            Format::Elf | Format::IntelHex => "",
+        };
+        about(format!("{reason}{}{way_out}", elsewhere(image)))
+    })?;
     Ok(Choice {
         // QEMU reads the vector table at 0 unless it gets another address.
         vectors: placement.vectors.or((chip.vectors != 0).then_some(chip.vectors)),
@@ -236,16 +242,22 @@ fn known_cpu(image: &Image, arch: Arch, forced_cpu: Option<&str>) -> Result<(), 
     ))
 }
 
+/// Where a raw binary that has no vector table at its place may belong, for the end of a message.
+fn elsewhere(image: &Image) -> String {
+    image.elsewhere().map(|place| format!("; {place}")).unwrap_or_default()
+}
+
 fn known_arch(image: &Image) -> Result<Arch, InputError> {
     image.arch.ok_or_else(|| {
         InputError::about(
             &image.path,
             format_args!(
-                "a {} file does not say which processor it is for, and this one does not begin with \
-                 a Cortex-M vector table (stack pointer, then an odd reset address); give the ELF \
-                 that it was made from (--symbols FILE.elf), or the machine: --machine riscv64:virt, \
-                 riscv32:virt or arm:NAME",
-                image.format
+                "a {} file does not say which processor it is for, and this one has no \
+                 Cortex-M vector table (stack pointer, then an odd reset address){}; give the ELF \
+                 that it was made from (--symbols FILE.elf), where its table lies (--vectors ADDRESS), or the machine: \
+                 --machine riscv64:virt, riscv32:virt or arm:NAME",
+                image.format,
+                elsewhere(image)
             ),
         )
     })

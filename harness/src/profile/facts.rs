@@ -131,6 +131,8 @@ pub struct Chip {
     pub name: String,
     /// Argument of `--chip`: a name, or a file.
     pub given: String,
+    /// Name of `--svd`'s file.
+    pub svd: Option<String>,
     /// SHA-256 of the resolved chip description, in hex.
     pub sha256: String,
     /// Differences from the chip, each one sentence.

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod learn;
+mod svd;
 
 use std::fs;
 use std::process::Command;

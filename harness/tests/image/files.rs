@@ -163,6 +163,44 @@ fn hex_and_raw_load_the_same_bytes_as_the_elf() {
 }
 
 #[test]
+fn a_raw_binarys_vector_table_is_found_behind_a_header() {
+    let dir = scratch();
+    let elf = cortex_m("-mcpu=cortex-m3", 0x0800_4000, 0x2000_0000, 0x2000_4000).build(dir.path(), "fw");
+    let bin = dir.path().join("fw.bin");
+    objcopy(&["-O", "binary"], &elf, &bin);
+    let table = open(&elf).vector_table.unwrap();
+    let handler = table.reset_vector as u32;
+    // A table as the architecture has it, which the small program's own is not.
+    let words = [table.initial_sp as u32, handler, handler, handler, handler, handler, handler];
+    let words = words.into_iter().chain([0; 9]);
+    let code = fs::read(&bin).unwrap();
+    let mut bytes = vec![0xa5; 0x200];
+    bytes.extend(words.flat_map(u32::to_le_bytes));
+    bytes.resize(0x400, 0);
+    bytes.extend(&code);
+    fs::write(&bin, &bytes).unwrap();
+    // The handler lies in the image.
+    let load = (table.reset_vector - 0x300) & !0x7f;
+    let at = |load_addr| LoadOptions { load_addr: Some(load_addr), ..LoadOptions::default() };
+    let image = Image::open(&bin, &at(load)).unwrap();
+    let found = image.vector_table.unwrap();
+    assert_eq!(
+        (found.address, found.initial_sp, image.vectors),
+        (load + 0x200, table.initial_sp, Some(load + 0x200))
+    );
+    assert!(image.found[0].contains("512 bytes behind the file's start") && image.found[0].contains("--vectors"));
+    // The user's word counts.
+    let said = LoadOptions { vectors: Some(load + 0x200), ..at(load) };
+    assert!(Image::open(&bin, &said).unwrap().found.is_empty());
+    // Placed where its handlers are not: no table, and the message says where it may belong.
+    let far = Image::open(&bin, &at(0x5000_0000)).unwrap();
+    assert_eq!((far.vector_table, far.arch), (None, None));
+    let error = machine::choose(&far, None, None).unwrap_err().to_string();
+    assert!(error.contains("at offset 0x200 it has a vector table") && error.contains("--load-addr"), "{error}");
+    assert!(error.contains("--vectors ADDRESS"), "{error}");
+}
+
+#[test]
 fn symbols_of_another_build_are_noticed() {
     let dir = scratch();
     let (elf, bin) = (m3(dir.path(), "fw"), dir.path().join("fw.bin"));

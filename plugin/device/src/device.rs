@@ -267,7 +267,8 @@ impl Device {
             self.settle(block, host);
             self.plan(host);
         }
-        Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer }
+        let is_modelled = register.is_some() && !self.chip.blocks[block].is_undescribed;
+        Access { value: (value >> shift) & mask, is_modelled, answer }
     }
 
     /// The value of a register that counts; None: it does not.
@@ -345,7 +346,7 @@ impl Device {
         }
         self.settle(block, host);
         self.plan(host);
-        true
+        !self.chip.blocks[block].is_undescribed
     }
 
     /// Writes to flash: clears bits where the flash controller permits it.

@@ -315,6 +315,8 @@ record! {
         bytes: u64,
         /// Whether the block has three aliases behind it, in which writes toggle, set and clear bits.
         has_atomic_aliases: bool,
+        /// Whether the registers only hold values: nothing describes the peripheral, and accesses count as unmodelled.
+        is_undescribed: bool,
         /// Registers; those without an offset only serve rules.
         registers: Vec<Register>,
         /// Fields that copy other fields, possibly after a delay.

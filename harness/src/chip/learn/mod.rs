@@ -9,17 +9,22 @@ mod thumb;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::sync::Arc;
 
 use wire::chip::Polled;
 
 pub use answer::{Poll, Verdict, Wanted};
 
+use crate::chip::svd::{Svd, Word};
 use crate::chip::{Chip, resolve};
 use crate::error::InputError;
 use crate::image::{Arch, ArmLevel, Fpu, Image, VectorTable};
 
 /// Frequency of a chip whose clocks are not known: an instruction takes 16 ns, a whole `--shift`.
 const HZ: u64 = 62_500_000;
+
+/// Bits of an interrupt's priority, unless an SVD says otherwise.
+const PRIORITY_BITS: u32 = 4;
 
 /// Granule of memory that is made up from what the image has and what firmware accesses.
 const GRANULE: u64 = 0x1_0000;
@@ -145,6 +150,8 @@ pub struct Draft {
     aliased: bool,
     /// Registers that were accessed.
     pub seen: BTreeSet<u64>,
+    /// Registers as the vendor has them.
+    svd: Option<Arc<Svd>>,
 }
 
 fn down(address: u64, granule: u64) -> u64 {
@@ -206,7 +213,7 @@ impl Draft {
     ///
     /// # Errors
     /// When it is for no Cortex-M that can be described, or has no vector table.
-    pub fn of(image: &Image) -> Result<Draft, String> {
+    pub fn of(image: &Image, svd: Option<Svd>) -> Result<Draft, String> {
         let cpu = cpu(image)?;
         let table = image.vector_table.or_else(|| table_behind(image)).ok_or(
             "no vector table was found in the image, which says where the stack is: --vectors says where it lies",
@@ -251,6 +258,7 @@ impl Draft {
             kept: BTreeMap::new(),
             aliased: false,
             seen: BTreeSet::new(),
+            svd: svd.map(Arc::new),
         })
     }
 
@@ -334,7 +342,8 @@ impl Draft {
             self.cpu, self.vectors,
         );
         if self.cpu != "cortex-m0" {
-            let _ = writeln!(text, "interrupts = 240\npriority-bits = 4");
+            let bits = self.svd.as_ref().and_then(|svd| svd.priority_bits).unwrap_or(PRIORITY_BITS);
+            let _ = writeln!(text, "interrupts = 240\npriority-bits = {bits}");
         }
         let _ = writeln!(text, "\n[clocks]\ncore = {HZ}");
         for Stretch { range, kind, why } in &self.stretches {
@@ -379,8 +388,44 @@ impl Draft {
                 let _ = writeln!(text, "    {},", row.join(", "));
             }
             text.push_str("]\n");
+            text.push_str(&self.registers());
         }
         text
+    }
+
+    /// The SVD's rows of the registers that the firmware accessed: with them the file needs no SVD.
+    fn registers(&self) -> String {
+        let Some(svd) = &self.svd else { return String::new() };
+        let file: String = svd.file.chars().filter(|letter| !letter.is_control()).collect();
+        let mut text = format!("# What {file} has of them.\nregisters = [\n");
+        for (at, word) in self.seen.iter().filter_map(|at| Some((at, svd.words.get(at)?))) {
+            let Word { name, reset, read_only, one_clears, zero_clears, read_clears, .. } = word;
+            let _ = write!(text, "    {{ at = {at:#010x}, name = {}", quoted(name));
+            for (key, bits) in [
+                ("reset", reset),
+                ("read-only", read_only),
+                ("one-clears", one_clears),
+                ("zero-clears", zero_clears),
+                ("read-clears", read_clears),
+            ] {
+                if *bits != 0 {
+                    let _ = write!(text, ", {key} = {bits:#x}");
+                }
+            }
+            text.push_str(" },\n");
+        }
+        text.push_str("]\n");
+        text
+    }
+
+    /// Name of a register's bits, as the vendor has it.
+    pub fn name_of(&self, address: u64, mask: u32) -> Option<String> {
+        self.svd.as_ref()?.name_of(address, mask)
+    }
+
+    /// Name of an interrupt, as the vendor has it.
+    pub fn interrupt(&self, line: u32) -> Option<String> {
+        self.svd.as_ref()?.interrupts.get(&line).cloned()
     }
 
     fn stretch(&self, text: &mut String, range: &Range<u64>, kind: Kind, why: &str) {
@@ -427,17 +472,8 @@ impl Draft {
     /// # Errors
     /// When it has too much memory, as of an image that lies all over the address space.
     pub fn chip(&self) -> Result<Chip, InputError> {
-        resolve::chip("learned", "the learned chip", &self.text())
+        resolve::chip("learned", "the learned chip", &self.text(), self.svd.as_deref())
     }
-}
-
-/// Whether a file names a chip: in a path of its sources, a symbol or a section.
-pub fn names(file: &[u8], chip: &str) -> bool {
-    let chip = chip.as_bytes();
-    let ends = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric());
-    let mut places = file.windows(chip.len()).enumerate().filter(|(_, bytes)| bytes.eq_ignore_ascii_case(chip));
-    // Behind it may be the package: STM32F407VG, nRF52840_xxAA.
-    places.any(|(at, _)| at == 0 || ends(file.get(at - 1)))
 }
 
 /// A text as TOML has it.
@@ -538,6 +574,7 @@ mod tests {
             kept: BTreeMap::new(),
             aliased: false,
             seen: [0x4000_0010, 0x4002_3800].into(),
+            svd: None,
         }
     }
 
@@ -569,12 +606,6 @@ mod tests {
         assert!(!draft.keep(&[(0x0801_0000, 7)]), "a second time the firmware would not have to");
         let memory = &draft.chip().unwrap().wire.memory[0];
         assert_eq!((memory.words[0].offset, memory.words[0].value, memory.words.len()), (0x1_0000, 7, 1));
-    }
-
-    #[test]
-    fn a_file_names_a_chip_in_whatever_case_and_with_its_package() {
-        assert!(names(b"/src/STM32F407VG.c\0", "stm32f407") && names(b"nrf52840_xxaa", "nrf52840"));
-        assert!(!names(b"xstm32f407", "stm32f407") && !names(b"stm32f40", "stm32f407"));
     }
 
     #[test]

@@ -210,7 +210,10 @@ impl CommandLine {
 
     fn machine(&mut self, facts: &Facts) {
         match &facts.chip {
-            Some(chip) => self.option("--chip", &chip.given),
+            Some(chip) => {
+                self.option("--chip", &chip.given);
+                chip.svd.iter().for_each(|svd| self.option("--svd", svd));
+            }
             None if settings::check_machine(&facts.machine).is_ok() => self.option("--machine", &facts.machine),
             None => self.left_out.push(format!("--machine {}", facts.machine.escape_debug())),
         }

@@ -149,6 +149,7 @@ impl Reader<'_> {
             false => self.file(span, directory.join(chip), Purpose::Data).map(|path| path.display().to_string()),
         });
         let chip = chip.transpose()?;
+        let svd = entry.svd.as_ref().map(|svd| self.file(span, directory.join(svd), Purpose::Data));
         let unsaid = MeasureArgs::default();
         let measure = MeasureArgs {
             period: text(&entry.period).unwrap_or(unsaid.period),
@@ -167,6 +168,7 @@ impl Reader<'_> {
             timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
             max_output: text(&entry.max_output).unwrap_or(unsaid.max_output),
             chip,
+            svd: svd.transpose()?,
             machine: name(&entry.machine),
             cpu: name(&entry.cpu),
             qemu_arg: entry.qemu_args.clone().unwrap_or_default(),

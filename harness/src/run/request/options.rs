@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::stacks::View;
-use crate::image::LoadOptions;
 use crate::image::heap;
 use crate::image::stub::Wanted;
+use crate::image::{Board, LoadOptions};
 use crate::profile::Window;
 use crate::profile::input::Input;
 use crate::run::contain::semihosting::Semihosting;
@@ -81,6 +81,8 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// `--chip`: a name, or a file.
     pub chip: Option<String>,
+    /// `--svd`: registers that the chip file does not describe.
+    pub svd: Option<PathBuf>,
     /// `--machine`.
     pub machine: Option<String>,
     /// `--cpu`.
@@ -123,7 +125,16 @@ impl Options {
             load_bias: self.load_bias,
             vectors: self.vectors,
             symbols: self.symbols.as_deref(),
+            board: self.board(),
         }
+    }
+
+    /// Board that the machine or chip is for, of those that a Universal Hex can have.
+    fn board(&self) -> Option<Board> {
+        let machine = self.machine.as_deref().map(|name| name.strip_prefix("arm:").unwrap_or(name));
+        let is_v1 = machine.is_some_and(|name| name.split(',').next() == Some("microbit"));
+        // V1's chip is the one of QEMU's machine, so any other chip is V2's.
+        self.chip.as_ref().map(|_| Board::MicrobitV2).or(is_v1.then_some(Board::MicrobitV1))
     }
 
     /// All arguments of QEMU beyond those of every run.

@@ -1,0 +1,110 @@
+//! The chip that an image is for, by what its file says: names, its HAL's family, and the size of its vector table.
+
+use object::{Object as _, ObjectSection as _};
+
+use super::Chip;
+
+/// Sections that hold nothing but a vector table, as vendors' and frameworks' linker scripts call them.
+const VECTOR_SECTIONS: [&str; 5] = [".isr_vector", ".vector_table", ".vectors", ".intvecs", ".interrupts"];
+
+/// Words of a vector table before the first interrupt's.
+const EXCEPTIONS: u64 = 16;
+
+/// Letters of a chip's name behind its family's: `stm32f4` of `stm32f407`.
+const MEMBER: usize = 2;
+
+/// A chip that a file points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Name of the chip.
+    pub name: &'static str,
+    /// Reason, behind "the chip".
+    pub why: String,
+}
+
+/// Finds the one chip that a file points to, among those that have memory for its image. None: none does, or several do.
+pub fn find(file: &[u8], fit: &[&'static str]) -> Option<Hint> {
+    let named: Vec<&'static str> = fit.iter().copied().filter(|name| names(file, name)).collect();
+    let by_lines = |among: &[&'static str], because: &str| {
+        let lines = interrupts(file)?;
+        let has =
+            |name: &&&'static str| super::find(name).is_ok_and(|chip: Chip| u64::from(chip.wire.lines) == lines);
+        let mut found = among.iter().filter(has);
+        let (name, None) = (found.next()?, found.next()) else { return None };
+        Some(Hint { name, why: format!("{because}, and its vector table has that chip's {lines} interrupts") })
+    };
+    match named.as_slice() {
+        [name] => return Some(Hint { name, why: "which the image names and has memory for".to_owned() }),
+        [] => {}
+        several => return by_lines(several, "which the image names among others"),
+    }
+    // `stm32f4xx_hal.c` names a family; one that also names a member means that one.
+    let family =
+        |name: &'static str| name.split_at_checked(name.len().checked_sub(MEMBER)?).map(|(family, _)| family);
+    let is_named = |name: &&'static str| {
+        family(name).is_some_and(|family| names(file, &format!("{family}xx")) && !names_member(file, family))
+    };
+    let members: Vec<&'static str> = fit.iter().copied().filter(is_named).collect();
+    match members.as_slice() {
+        [] => None,
+        [name] => {
+            let family = family(name).unwrap_or_default();
+            Some(Hint {
+                name,
+                why: format!("as the image names its family ({family}xx), of which no other has memory for it"),
+            })
+        }
+        several => by_lines(several, "as the image names its family"),
+    }
+}
+
+/// Whether a file names a chip: in a path of its sources, a symbol or a section.
+fn names(file: &[u8], chip: &str) -> bool {
+    // Behind it may be the package: STM32F407VG, nRF52840_xxAA.
+    places(file, chip).next().is_some()
+}
+
+/// Whether a file names a member of a family: its name and digits.
+fn names_member(file: &[u8], family: &str) -> bool {
+    places(file, family).any(|at| file.get(at + family.len()).is_some_and(u8::is_ascii_digit))
+}
+
+/// Places of a name at the beginning of a word, in upper or lower case.
+fn places<'a>(file: &'a [u8], name: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let windows = file.windows(name.len()).enumerate();
+    let found = windows.filter(move |(_, bytes)| bytes.eq_ignore_ascii_case(name.as_bytes())).map(|(at, _)| at);
+    found.filter(|&at| at.checked_sub(1).is_none_or(|before| !file[before].is_ascii_alphanumeric()))
+}
+
+/// Number of interrupts in the vector table of an ELF that has a section of it alone.
+fn interrupts(file: &[u8]) -> Option<u64> {
+    let elf = object::File::parse(file).ok()?;
+    let section = VECTOR_SECTIONS.iter().find_map(|name| elf.section_by_name(name))?;
+    (section.size() / 4).checked_sub(EXCEPTIONS).filter(|&lines| lines > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(file: &[u8], fit: &[&'static str]) -> Option<&'static str> {
+        find(file, fit).map(|hint| hint.name)
+    }
+
+    #[test]
+    fn a_file_names_a_chip_in_whatever_case_and_with_its_package() {
+        assert!(names(b"/src/STM32F407VG.c\0", "stm32f407") && names(b"nrf52840_xxaa", "nrf52840"));
+        assert!(!names(b"xstm32f407", "stm32f407") && !names(b"stm32f40", "stm32f407"));
+    }
+
+    #[test]
+    fn the_family_of_a_hal_chooses_its_only_member_that_fits() {
+        let hal = b"../Drivers/stm32f4xx_hal.c\0";
+        assert_eq!(named(hal, &["stm32f103", "stm32f407"]), Some("stm32f407"));
+        assert_eq!(named(hal, &["stm32f103"]), None);
+        assert_eq!(named(hal, &["stm32f405", "stm32f407"]), None, "two of them");
+        assert_eq!(named(b"stm32f4xx_hal.c\0stm32f429xx.h\0", &["stm32f407"]), None, "it is for another member");
+        let why = find(hal, &["stm32f407"]).unwrap().why;
+        assert!(why.contains("its family (stm32f4xx)"), "{why}");
+    }
+}
