@@ -59,8 +59,10 @@ static int address(uint32_t byte)
     REG(I2C + 0x10) = byte;
     while (!(REG(I2C + 0x14) & (2 | 1 << 10)))
         ;
-    if (REG(I2C + 0x14) & 1 << 10)
+    if (REG(I2C + 0x14) & 1 << 10) {
+        REG(I2C + 0x14) = ~(1u << 10); /* AF */
         return 0;
+    }
     (void)REG(I2C + 0x18);
     return 1;
 }
