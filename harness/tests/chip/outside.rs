@@ -113,7 +113,7 @@ fn edges_of_pins_are_on_the_timeline() {
     assert!(fs::read_to_string(file).unwrap().contains(button), "a track of its own");
 }
 
-const BUTTON: &str = "[chip]\nlike = \"nrf52840\"\n[[stimulus]]\nat = 1_000_000\nset = [\"P0.PIN[11]=1\"]\n";
+const BUTTON: &str = "[chip]\nlike = \"nrf52840\"\n[[stimulus]]\nat = 5_000_000\nset = [\"P0.PIN[11]=1\"]\n";
 
 #[test]
 fn systick_timer_and_rtc_count_one_time_and_a_button_raises_gpiote() {

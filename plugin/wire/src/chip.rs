@@ -1122,6 +1122,13 @@ pub(crate) mod tests {
                 line: 37,
                 causes: vec![Cause { status: field(0), enable: Some(field(1)), is_inverted: true }],
             }],
+            ..outward_block()
+        }
+    }
+
+    /// A block that has one of each rule for what is outside of it.
+    fn outward_block() -> Block {
+        Block {
             pins: vec![Pins {
                 level: field(0),
                 driven: field(1),
@@ -1147,6 +1154,7 @@ pub(crate) mod tests {
             requests: vec![Request { register: 1, is_read: true, when: vec![setting()] }],
             buses: vec![Bus { send: field(0), receive: field(0), address: Some(field(0)), ..Bus::default() }],
             devices: vec![BusDevice { address: 0x68, bytes: vec![0x71] }],
+            ..Block::default()
         }
     }
 
