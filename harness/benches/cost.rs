@@ -3,7 +3,7 @@
 //!
 //! The runs that are compared take turns, so that other load on the machine affects them alike. A ratio is the median
 //! over the rounds; CPU time is steadier if cores are shared. Every single run is a row of the CSV file. Words on the
-//! command line (`cost cpus stacks suite periods memory outside export debug instruments`) choose sections, `--rounds
+//! command line (`cost cpus stacks suite periods memory outside export debug chips instruments`) choose sections, `--rounds
 //! N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
+use harness::chip;
 use harness::cli::Cli;
 use harness::debug::session::Session;
 use harness::debug::travel::{Access, Travel, Watch};
@@ -123,6 +124,11 @@ const MAX_EXPORT_KIB: u64 = 500_000_000 / 1024;
 /// Window longer than any image: they end by themselves.
 const TO_THE_END: &str = "--for=1000G";
 
+/// Images for a machine of QEMU's, which also run on a chip of the same memory; they access no device while they work.
+const CHIP_IMAGES: [&str; 2] = ["bench/cortex-m3-branchy-long", "bench/cortex-m3-interpreter-long"];
+/// That chip.
+const CHIP: &str = concat!("--chip=", env!("CARGO_MANIFEST_DIR"), "/../testdata/mps2-an385.chip.toml");
+
 /// Images with an event for an instrument every thousand instructions, and the instrument's options.
 const INSTRUMENTS: [(&str, &[&str]); 4] = [
     ("bench/riscv64-heap-pairs", &["--heap"]),
@@ -149,12 +155,12 @@ fn main() -> Result<()> {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
             "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug"
-            | "instruments" => {
+            | "chips" | "instruments" => {
                 sections.push(word.as_str());
             }
             _ => bail!(
                 "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export, \
-                 debug, instruments"
+                 debug, chips, instruments"
             ),
         }
     }
@@ -187,6 +193,9 @@ fn main() -> Result<()> {
     let over = if wanted("export") { bench.export()? } else { Vec::new() };
     if wanted("debug") {
         bench.debug()?;
+    }
+    if wanted("chips") {
+        bench.chips()?;
     }
     if wanted("instruments") {
         bench.heap()?;
@@ -588,6 +597,29 @@ impl Bench {
         Ok(())
     }
 
+    /// Code on a chip against the same code on its base machine; A/A compares the base machine with itself.
+    fn chips(&mut self) -> Result<()> {
+        println!("## A chip against its base machine, CPU time, {} rounds\n", self.rounds);
+        println!("| image | instructions | the base machine | the chip | A/A |");
+        println!("|---|--:|--:|--:|--:|");
+        let (base, chip) = ([TO_THE_END], [TO_THE_END, CHIP]);
+        for image in CHIP_IMAGES {
+            let whats = [What::Plugin(&base), What::Plugin(&chip), What::Plugin(&base)];
+            let rows = self.take_turns(image, &whats, self.rounds)?;
+            let [base, chip, again] = &rows[..] else { unreachable!("three in, three out") };
+            println!(
+                "| {} | {:.0} M | {:.3} s | {:.3} | {:.3} |",
+                short(image),
+                insns(base) / 1e6,
+                median(base.iter().map(|row| row.cpu_s)),
+                ratio(chip, base, |row| row.cpu_s),
+                ratio(again, base, |row| row.cpu_s),
+            );
+        }
+        println!();
+        Ok(())
+    }
+
     /// Zones and slices against the same run without them: a zone's event per 1,000 instructions.
     fn zones(&mut self) -> Result<()> {
         println!("## Zones and slices, CPU time against the same without, {} rounds\n", self.rounds);
@@ -669,7 +701,11 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let options = Options::resolve(cli.profile.context("no profile options")?)?;
     let load = LoadOptions::default();
     let image = Image::open(&path, &load)?;
-    let choice = machine::choose(&image, None, None)?;
+    let chip = options.chip.as_deref().map(chip::find).transpose()?;
+    let choice = match &chip {
+        Some(chip) => machine::choose_chip(&image, chip)?,
+        None => machine::choose(&image, None, None)?,
+    };
     let elf = fs::read(&path)?;
     let arm = choice.machine.arch == Arch::CortexM;
     let functions = Symbols::new(Some(&elf), choice.load_bias, arm).ranges();
@@ -691,7 +727,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let plan = Plan {
         image: &image,
         choice: &choice,
-        chip: None,
+        chip: chip.as_ref(),
         emulator: &emulator,
         options: &options,
         icount_shift: choice.machine.shift,

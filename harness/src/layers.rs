@@ -35,6 +35,7 @@ const PLUGIN: &[&str] = &[
     "qemu",
     "records",
     "unmodelled",
+    "pins",
     "polled",
     "output",
     "errors",

@@ -480,6 +480,13 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         bitten,
         rules,
         absent,
+        ports: chip
+            .wire
+            .blocks
+            .iter()
+            .filter(|block| !block.pins.is_empty())
+            .map(|block| (block.start, block.name.clone()))
+            .collect(),
     })
 }
 

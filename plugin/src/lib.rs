@@ -57,6 +57,7 @@ mod errors;
 mod hooks;
 mod input;
 mod output;
+mod pins;
 mod polled;
 mod qemu;
 mod records;

@@ -35,6 +35,7 @@ use crate::debug::Debugger;
 use crate::errors::Errors;
 use crate::input::Input;
 use crate::output::Output;
+use crate::pins::Pins;
 use crate::polled::Polls;
 use crate::qemu::{self, Access, Guest, Scoreboard, Vcpus};
 use crate::records::{Ledger, Records};
@@ -91,6 +92,8 @@ pub(crate) struct State {
     pub(crate) debugger: Option<Debugger>,
     /// None: the machine is QEMU's own, or the accesses are not asked for.
     pub(crate) unmodelled: Option<Unmodelled>,
+    /// None: changes of a chip's pins are not asked for.
+    pins: Option<Pins>,
     /// None: the run does not end at a register that is polled.
     pub(crate) polled: Option<Polls>,
     /// With several vCPUs, the instruction of the next check of the debugger: each clock counts one vCPU only.
@@ -168,7 +171,8 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
-    let unmodelled = complete_chip(&request, directory, refuse)?;
+    let pins = timeline.map(|_| Pins::default());
+    let unmodelled = complete_chip(&request, directory, refuse, pins.clone())?;
     let mut state = State {
         guest,
         code: Code::new(&request),
@@ -207,6 +211,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         asked: Asked::new(request.semihosting),
         debugger,
         unmodelled,
+        pins,
         polled: Polls::new(&request, directory),
         hold_at: None,
     };
@@ -246,11 +251,12 @@ fn complete_chip(
     request: &Request,
     directory: &str,
     refuse: fn(&str, Refused),
+    pins: Option<Pins>,
 ) -> Result<Option<Unmodelled>, Refused> {
     let Some(chip) = request.chip.clone() else { return Ok(None) };
     let unmodelled = request.measure().map(|_| Unmodelled::create(directory)).transpose()?;
     let tell: Box<dyn Fn(qemu::ChipEvent) + Send> = match &unmodelled {
-        Some(unmodelled) => Box::new(unmodelled.on_event()),
+        Some(unmodelled) => Box::new(unmodelled.on_event(pins)),
         None => Box::new(|_| ()),
     };
     let directory = directory.to_owned();
@@ -524,8 +530,9 @@ impl State {
         }
     }
 
-    /// Puts the firmware's output on the timeline. The vCPU's events have been settled.
+    /// Puts the firmware's output and its pins on the timeline. The vCPU's events have been settled.
     pub(crate) fn look_at_console(&mut self, vcpu: u32) {
+        self.look_at_pins(vcpu);
         if let Some(timeline) = &mut self.timeline {
             timeline.look(vcpu, &mut self.ledger);
         }
@@ -670,6 +677,13 @@ impl State {
         !shows_handler
     }
 
+    /// Puts changes of pins on the timeline. The vCPU's events have been settled.
+    fn look_at_pins(&mut self, vcpu: u32) {
+        for change in self.pins.iter().flat_map(Pins::take) {
+            self.ledger.happened(vcpu, change);
+        }
+    }
+
     /// Copies the memory that the harness asked for into a file of that name.
     pub(crate) fn take_snapshot(&mut self, name: &str) -> io::Result<()> {
         self.snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.take(name, &mut self.guest))
@@ -677,6 +691,7 @@ impl State {
 
     /// Checks for changes at the start of a vCPU's next block, for which a callback was requested.
     pub(crate) fn look_again(&mut self, vcpu: u32) {
+        self.look_at_pins(vcpu);
         let State { guest, ledger, follow, timeline, .. } = self;
         if follow.tree.is_some() || follow.has_contexts {
             follow.leave_exceptions(vcpu, guest, ledger);

@@ -4,9 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use wire::chip::{ABSENT, BITES, FIRST_RULE, FIRST_RULE_ROW, OTHERS, ROWS};
+use wire::timeline::What;
 
 use rustc_hash::FxHashMap;
 
+use crate::pins::Pins;
 use crate::qemu;
 use crate::records::Table;
 
@@ -45,12 +47,19 @@ impl Unmodelled {
     }
 
     /// Takes note of what happens on whatever thread and lock.
-    pub(crate) fn on_event(&self) -> impl Fn(qemu::ChipEvent) + Send + 'static + use<> {
+    ///
+    /// `pins` receives the changes of pins; None: they are not asked for.
+    pub(crate) fn on_event(&self, pins: Option<Pins>) -> impl Fn(qemu::ChipEvent) + Send + 'static + use<> {
         let table = Arc::clone(&self.table);
         move |event| match event {
             qemu::ChipEvent::Bite { watchdog } => table.count(ROWS - 2, BITES, watchdog, true),
             qemu::ChipEvent::Pulse { rule } => {
                 table.count(FIRST_RULE_ROW + rule, FIRST_RULE + rule as u64, 0, false);
+            }
+            qemu::ChipEvent::Pin { port, pin, is_high, is_output } => {
+                if let Some(pins) = &pins {
+                    pins.add(What::Pin { port, pin, is_high, is_output });
+                }
             }
             qemu::ChipEvent::Absent { address, is_write } => table.count(ROWS - 3, ABSENT, address, is_write),
         }

@@ -126,14 +126,15 @@ int main(void)
     REG8(0x4001300c) = 0x9f;
     check("nobody on SPI answers", (REG(0x40013008) & 1) && REG8(0x4001300c) == 0xff && !(REG(0x40013008) & 1));
 
-    REG(0x40020014) = 0; /* GPIOA: ODR, BSRR, IDR */
+    REG(0x40020000) = (REG(0x40020000) & ~0xc0cu) | 0x404; /* GPIOA: PA1 and PA5 are outputs; ODR, BSRR, IDR */
+    REG(0x40020014) = 0;
     REG(0x40020018) = 0x22;
     REG(0x40020018) = 0x2 << 16;
     check("a pin reads as it is set", REG(0x40020010) == 0x20);
 
-    /* The ADC is in no chip file. */
-    REG(0x40012008) = 0x55;
-    check("what nothing models reads as it was written", REG(0x40012008) == 0x55);
+    /* SDIO is in no chip file. */
+    REG(0x40012c08) = 0x55;
+    check("what nothing models reads as it was written", REG(0x40012c08) == 0x55);
 
     /* 4 ms of the watchdog: 40 kHz by 4, 40 of them. It is fed, and then is not. */
     REG(0x40003000) = 0x5555;

@@ -99,6 +99,10 @@ impl Row {
                 self.value = Some(bytes.into());
                 ("printed", String::new())
             }
+            What::Pin { port, pin, is_high, is_output } => {
+                self.value = Some(is_high.into());
+                ("pin", words.pin(port, pin, is_output))
+            }
             What::Semihosting { operation } => ("semihosting", Words::operation(operation)),
             What::Waits => ("waits", String::new()),
             What::Slept { ns } => {

@@ -36,7 +36,7 @@ pub enum Kind {
     Phases,
     /// Stretches with interrupts masked.
     Masked,
-    /// Values that the firmware names, with a track for each name.
+    /// Values that the firmware names, and levels of pins, with a track for each name and pin.
     Mark,
     /// Output of the firmware.
     Console,
@@ -272,6 +272,17 @@ impl<'a> Words<'a> {
     /// Texts of a profile, before its first event.
     pub fn new(profile: &'a Profile) -> Words<'a> {
         Words { profile, contexts: ContextNames::new(profile), objects: Vec::new() }
+    }
+
+    /// Name of a pin, by the address of its port: `GPIOA.5, an output`.
+    pub fn pin(&self, port: u64, pin: u32, is_output: bool) -> String {
+        let ports = self.profile.facts.chip.iter().flat_map(|chip| &chip.ports);
+        let name = ports
+            .into_iter()
+            .find(|(at, _)| *at == port)
+            .map_or_else(|| Hex(port).to_string(), |(_, name)| name.clone());
+        let way = if is_output { "an output" } else { "an input" };
+        format!("pin {name}.{pin}, {way}")
     }
 
     /// Learns the object that tasks wait for.
@@ -640,6 +651,11 @@ impl Walk<'_> {
             What::Printed { bytes } => {
                 let track = self.plain_track(Kind::Console, self.timekeeper(vcpu), "console");
                 self.single(vcpu, at_insns, track, "prints", Some(bytes as i64));
+            }
+            What::Pin { port, pin, is_high, is_output } => {
+                let key = (Kind::Mark, self.timekeeper(vcpu), None, port as u32 | pin);
+                let track = self.track(key, None, None, |words| words.pin(port, pin, is_output));
+                self.push(vcpu, at_insns, track, Happens::Counts(is_high.into()));
             }
             What::Semihosting { operation } => {
                 let track = self.plain_track(Kind::Host, vcpu, "semihosting");

@@ -34,6 +34,9 @@ pub(super) struct File {
     /// Registers that count by themselves.
     #[serde(default)]
     pub(super) count: Vec<Spanned<CountTable>>,
+    /// Changes from outside of the chip.
+    #[serde(default)]
+    pub(super) stimulus: Vec<Spanned<StimulusTable>>,
     /// Facts of the firmware that the file was learned from.
     pub(super) learned: Option<LearnedTable>,
 }
@@ -92,6 +95,16 @@ pub(super) struct CountTable {
     pub(super) insn: u64,
     #[serde(default)]
     pub(super) guess: bool,
+}
+
+/// Fields of peripherals that change at an instruction: see [`wire::chip::Stimulus`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct StimulusTable {
+    /// Instructions since reset.
+    pub(super) at: u64,
+    /// Settings as `GPIOA.PIN[0]=1`.
+    pub(super) set: Vec<Text>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -204,6 +217,24 @@ pub(super) struct PeripheralTable {
     /// Values at reset that differ from the kind's.
     #[serde(default)]
     pub(super) reset: BTreeMap<String, u32>,
+    /// Peripherals with pins whose edges the kind's rules are for.
+    #[serde(default)]
+    pub(super) ports: Vec<Text>,
+    /// Peripheral with the registers that choose among the ports; None: this one.
+    pub(super) ports_by: Option<Text>,
+    /// Devices on the peripheral's bus.
+    #[serde(default)]
+    pub(super) devices: Vec<BusDeviceTable>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct BusDeviceTable {
+    /// Address, on a bus that has addresses.
+    #[serde(default)]
+    pub(super) address: u32,
+    /// Bytes that it answers.
+    pub(super) bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -226,6 +257,11 @@ pub(super) struct KindTable {
     pub(super) divider: Vec<DividerTable>,
     pub(super) watchdog: Vec<WatchdogTable>,
     pub(super) interrupt: Vec<InterruptTable>,
+    pub(super) pins: Vec<PinsTable>,
+    pub(super) edge: Vec<EdgeTable>,
+    pub(super) channel: Vec<ChannelTable>,
+    pub(super) request: Vec<RequestTable>,
+    pub(super) bus: Vec<BusTable>,
 }
 
 /// Bits of a register: a number, or all.
@@ -300,6 +336,10 @@ pub(super) struct TriggerTable {
     pub(super) when: Vec<Text>,
     #[serde(default)]
     pub(super) after: u64,
+    /// Fields that are copied, as `DR=CH3`.
+    #[serde(default)]
+    pub(super) copy: Vec<Text>,
+    #[serde(default)]
     pub(super) set: Vec<Text>,
     pub(super) repeat: Option<u32>,
 }
@@ -474,4 +514,86 @@ pub(super) struct CauseTable {
     #[serde(default)]
     pub(super) inverted: bool,
     pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct PinsTable {
+    pub(super) level: Text,
+    pub(super) driven: Text,
+    pub(super) outside: Text,
+    /// Registers with the pins' modes.
+    pub(super) modes: Vec<Text>,
+    pub(super) mode_bits: u32,
+    /// Modes of an output.
+    pub(super) outputs: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct EdgeTable {
+    /// Field with the index of the port, of the peripheral that chooses it.
+    pub(super) port: Option<Text>,
+    /// The pin's number, in which the repetition may stand, or a field with it.
+    pub(super) pin: Text,
+    #[serde(default)]
+    pub(super) when: Vec<Text>,
+    pub(super) rising: Text,
+    pub(super) falling: Text,
+    pub(super) set: Vec<Text>,
+    pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ChannelTable {
+    pub(super) running: Vec<Text>,
+    pub(super) count: Text,
+    pub(super) from: ChannelEndTable,
+    pub(super) to: ChannelEndTable,
+    #[serde(default)]
+    pub(super) reversed: Vec<Text>,
+    #[serde(default)]
+    pub(super) free: Vec<Text>,
+    pub(super) circular: Option<Text>,
+    #[serde(default)]
+    pub(super) half: Vec<Text>,
+    #[serde(default)]
+    pub(super) set: Vec<Text>,
+    #[serde(default)]
+    pub(super) failed: Vec<Text>,
+    pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ChannelEndTable {
+    pub(super) address: Text,
+    pub(super) item: FactorTable,
+    pub(super) steps: Text,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RequestTable {
+    pub(super) read: Option<Text>,
+    pub(super) write: Option<Text>,
+    pub(super) when: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct BusTable {
+    pub(super) send: Text,
+    pub(super) receive: Text,
+    pub(super) address: Option<Text>,
+    #[serde(default)]
+    pub(super) addresses: Vec<Text>,
+    pub(super) reads: Option<Text>,
+    #[serde(default)]
+    pub(super) writing: Vec<Text>,
+    #[serde(default)]
+    pub(super) reading: Vec<Text>,
+    #[serde(default)]
+    pub(super) absent: Vec<Text>,
 }

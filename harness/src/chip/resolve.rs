@@ -1,16 +1,18 @@
 //! Resolution of a chip file: names become indices, repetitions are expanded, kinds are filled in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use wire::chip::{
-    Answer, Block, Cause, Clock, Compare, Count, Counter, Divider, Erase, Factor, Field, Flash, Follow, Interrupt,
-    Memory, Port, Pulse, Random, Register, Setting, Source, Transfer, Trigger, Watchdog, Word,
+    Answer, Block, Bus, BusDevice, Cause, Channel, ChannelEnd, Clock, Compare, Copied, Count, Counter, Divider, Edge,
+    Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random, Register, Request, Setting,
+    Source, Stimulus, Transfer, Trigger, Watchdog, Word,
 };
 
 use super::file::{
-    AnswerTable, Bits, ClockSource, ClockTable, CountTable, CounterTable, Direction, FactorTable, File, KindTable,
-    Mask, MemoryKind, MemoryTable, PeripheralTable, PulseTable, RegisterTable, Text, UndescribedTable,
+    AnswerTable, Bits, ChannelEndTable, ChannelTable, ClockSource, ClockTable, CountTable, CounterTable, Direction,
+    EdgeTable, FactorTable, File, KindTable, Mask, MemoryKind, MemoryTable, PeripheralTable, PulseTable,
+    RegisterTable, Text, UndescribedTable,
 };
 use super::svd::{Svd, Word as SvdWord};
 use super::{CHIPS, Chip, KINDS, Rule};
@@ -165,8 +167,18 @@ impl<'a> Resolver<'a> {
         let priority_bits = number(self.said(|chip| chip.priority_bits.as_ref()), 2..=8, "priority-bits")?;
         let mut registers = Vec::new();
         let mut blocks = Vec::new();
+        let tables = self.files.iter().filter_map(|file| file.chip.as_ref());
+        let without = tables.flat_map(|chip| &chip.without).map(|name| name.get_ref().as_str()).collect();
         for (index, draft) in drafts.iter().enumerate() {
-            let block = Rules { draft, index: index as u32, clocks: &indices, memory: &memory }.resolve()?;
+            let block = Rules {
+                draft,
+                index: index as u32,
+                clocks: &indices,
+                memory: &memory,
+                without: &without,
+                drafts: &drafts,
+            }
+            .resolve()?;
             registers.extend(names_of(&block));
             blocks.push(block);
         }
@@ -186,6 +198,7 @@ impl<'a> Resolver<'a> {
             ..wire::chip::Chip::default()
         };
         self.check_learned(&wire)?;
+        wire.stimuli = self.stimuli(&drafts)?;
         let rules = self.rules(&mut wire, &registers)?;
         wire.check().map_err(|what| self.own().error(0, format_args!("{what}")))?;
         Ok(Chip {
@@ -205,6 +218,25 @@ impl<'a> Resolver<'a> {
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             wire,
         })
+    }
+
+    /// Changes from outside, of all files, in the order of their instructions.
+    fn stimuli(&self, drafts: &[Draft<'_>]) -> Result<Vec<Stimulus>, InputError> {
+        let mut stimuli = Vec::new();
+        for (file, source) in self.files.iter().zip(self.sources) {
+            for table in &file.stimulus {
+                for text in &table.get_ref().set {
+                    let (name, setting) = text.get_ref().split_once('.').unwrap_or((text.get_ref(), ""));
+                    let block = drafts.iter().position(|draft| draft.name == name && draft.kind.is_some());
+                    let reason = || format!("no peripheral is called {name} (write GPIOA.PIN[0]=1)");
+                    let block = block.ok_or_else(|| source.at(text, reason()))?;
+                    let set = vec![setting_of(&drafts[block], source, text, setting)?];
+                    stimuli.push(Stimulus { at_insns: table.get_ref().at, block: block as u32, set });
+                }
+            }
+        }
+        stimuli.sort_by_key(|stimulus| stimulus.at_insns);
+        Ok(stimuli)
     }
 
     /// Refuses learned registers that lie in no register block.
@@ -489,6 +521,9 @@ impl<'a> Resolver<'a> {
                         clock: None,
                         flash: None,
                         reset: BTreeMap::new(),
+                        ports: Vec::new(),
+                        ports_by: None,
+                        devices: Vec::new(),
                     },
                     kind: None,
                     block,
@@ -525,6 +560,11 @@ fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.divider.extend(own.divider);
     base.watchdog.extend(own.watchdog);
     base.interrupt.extend(own.interrupt);
+    base.pins.extend(own.pins);
+    base.edge.extend(own.edge);
+    base.channel.extend(own.channel);
+    base.request.extend(own.request);
+    base.bus.extend(own.bus);
     base
 }
 
@@ -545,9 +585,35 @@ fn mask(text: &str) -> Option<u32> {
     (first <= last && last < 32).then(|| (u32::MAX >> (31 - last)) & (u32::MAX << first))
 }
 
-/// Replaces `{n}` and `{n+1}` by the number of the repetition.
+/// Replaces `{n}`, `{n+1}`, `{4n}`, `{4n+16}` by numbers, where n is the number of the repetition.
 fn numbered(text: &str, number: u32) -> String {
-    text.replace("{n}", &number.to_string()).replace("{n+1}", &(number + 1).to_string())
+    let mut all = String::new();
+    let mut rest = text;
+    while let Some((before, (within, behind))) =
+        rest.split_once('{').and_then(|(before, behind)| Some((before, behind.split_once('}')?)))
+    {
+        all += before;
+        let value = within.split_once('n').and_then(|(factor, addend)| {
+            let factor: u32 = if factor.is_empty() { 1 } else { factor.parse().ok()? };
+            let addend: u32 = if addend.is_empty() { 0 } else { addend.strip_prefix('+')?.parse().ok()? };
+            number.checked_mul(factor)?.checked_add(addend)
+        });
+        all += &value.map_or_else(|| format!("{{{within}}}"), |value| value.to_string());
+        rest = behind;
+    }
+    all + rest
+}
+
+/// Parses a setting: `FIELD=VALUE`, or a field alone, which is set to 1.
+fn setting_of(draft: &Draft<'_>, source: &Origin<'_>, at: &Text, whole: &str) -> Result<Setting, InputError> {
+    let (name, value) = whole.split_once('=').unwrap_or((whole, "1"));
+    let field = draft.field(name.trim()).ok_or_else(|| no_field(source, draft, at, name.trim()))?;
+    let value = value.trim();
+    let digits = value.strip_prefix("0x").map(|digits| u32::from_str_radix(digits, 16));
+    let value = digits.unwrap_or_else(|| value.parse());
+    let value = value.ok().filter(|&value| field.of(field.put_in(0, value)) == value);
+    let value = value.ok_or_else(|| source.at(at, format_args!("{whole}: that value does not fit the field")))?;
+    Ok(Setting { field, value })
 }
 
 impl Draft<'_> {
@@ -719,6 +785,10 @@ struct Rules<'a, 'b> {
     index: u32,
     clocks: &'a BTreeMap<String, u32>,
     memory: &'a [Memory],
+    /// Peripherals that a similar chip has and this one lacks.
+    without: &'a BTreeSet<&'a str>,
+    /// All peripherals, in the order of their blocks.
+    drafts: &'a [Draft<'b>],
 }
 
 impl Rules<'_, '_> {
@@ -745,19 +815,7 @@ impl Rules<'_, '_> {
 
     /// Parses settings: `FIELD=VALUE`, or a field alone, which is set to 1.
     fn settings(&self, texts: &[Text], number: u32) -> Result<Vec<Setting>, InputError> {
-        let setting = |text: &Text| {
-            let whole = numbered(text.get_ref(), number);
-            let (name, value) = whole.split_once('=').unwrap_or((&whole, "1"));
-            let field = self.draft.field(name.trim());
-            let field = field.ok_or_else(|| no_field(self.source(), self.draft, text, name.trim()))?;
-            let value = value.trim();
-            let digits = value.strip_prefix("0x").map(|digits| u32::from_str_radix(digits, 16));
-            let value = digits.unwrap_or_else(|| value.parse());
-            let value = value.ok().filter(|&value| field.of(field.put_in(0, value)) == value);
-            let value = value
-                .ok_or_else(|| self.source().at(text, format_args!("{whole}: that value does not fit the field")))?;
-            Ok(Setting { field, value })
-        };
+        let setting = |text: &Text| setting_of(self.draft, self.source(), text, &numbered(text.get_ref(), number));
         texts.iter().map(setting).collect()
     }
 
@@ -866,7 +924,136 @@ impl Rules<'_, '_> {
         }
         self.flashes(kind, &mut block)?;
         self.interrupts(kind, &mut block)?;
+        self.outward(kind, &mut block)?;
         Ok(block)
+    }
+
+    /// Adds pins, channels and buses.
+    fn outward(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
+        for pins in &kind.pins {
+            let outputs = pins.outputs.iter().filter(|&&mode| mode < 32).fold(0, |all, mode| all | 1 << mode);
+            block.pins.push(Pins {
+                level: self.field(&pins.level)?,
+                driven: self.field(&pins.driven)?,
+                outside: self.field(&pins.outside)?,
+                modes: pins.modes.iter().map(|text| self.register(text, 0)).collect::<Result<_, _>>()?,
+                mode_bits: pins.mode_bits,
+                outputs,
+            });
+        }
+        for edge in &kind.edge {
+            for number in self.repeats(edge.repeat, &edge.pin)? {
+                block.edges.push(self.edge(edge, number)?);
+            }
+        }
+        for channel in &kind.channel {
+            for number in self.repeats(channel.repeat, &channel.count)? {
+                block.channels.push(self.channel(channel, number)?);
+            }
+        }
+        for request in &kind.request {
+            let (text, is_read) = match (&request.read, &request.write) {
+                (Some(text), None) => (text, true),
+                (None, Some(text)) => (text, false),
+                _ => {
+                    let at = request.when.first().map_or(0, |text| text.span().start);
+                    return Err(self.source().error(at, "[[request]] needs `read` or `write`, and not both"));
+                }
+            };
+            let register = self.register(text, 0)?;
+            block.requests.push(Request { register, is_read, when: self.settings(&request.when, 0)? });
+        }
+        for bus in &kind.bus {
+            block.buses.push(Bus {
+                send: self.field(&bus.send)?,
+                receive: self.field(&bus.receive)?,
+                address: self.optional(&bus.address, 0)?,
+                addresses: self.settings(&bus.addresses, 0)?,
+                reads: self.optional(&bus.reads, 0)?,
+                writing: self.settings(&bus.writing, 0)?,
+                reading: self.settings(&bus.reading, 0)?,
+                absent: self.settings(&bus.absent, 0)?,
+            });
+        }
+        let Draft { name, source, peripheral, .. } = self.draft;
+        if !peripheral.devices.is_empty() && kind.bus.is_empty() {
+            return Err(source.at(&peripheral.kind, format_args!("{name}: its kind has no bus for `devices`")));
+        }
+        for device in &peripheral.devices {
+            let bytes = device.bytes.iter().map(|&byte| byte.into()).collect();
+            block.devices.push(BusDevice { address: device.address, bytes });
+        }
+        Ok(())
+    }
+
+    /// Index of a peripheral that another one names.
+    fn other(&self, text: &Text) -> Result<usize, InputError> {
+        let Draft { name, source, .. } = self.draft;
+        let found = self.drafts.iter().position(|draft| &draft.name == text.get_ref() && draft.kind.is_some());
+        found.ok_or_else(|| source.at(text, format_args!("{name}: no peripheral is called {}", text.get_ref())))
+    }
+
+    fn edge(&self, edge: &EdgeTable, number: u32) -> Result<Edge, InputError> {
+        let peripheral = &self.draft.peripheral;
+        let ports = peripheral.ports.iter().map(|text| {
+            let is_absent = self.without.contains(text.get_ref().as_str());
+            let index = if is_absent { None } else { Some(self.other(text)? as u32) };
+            Ok::<_, InputError>(index)
+        });
+        let chooser = peripheral.ports_by.as_ref().map(|text| self.other(text)).transpose()?;
+        let port = edge.port.as_ref().map(|text| {
+            let index = chooser.map_or(self.index, |index| index as u32);
+            let draft = &self.drafts[index as usize];
+            let name = numbered(text.get_ref(), number);
+            let field = draft.field(&name).ok_or_else(|| no_field(self.source(), draft, text, &name))?;
+            Ok::<_, InputError>(Factor { block: index, field, ..Factor::default() })
+        });
+        let pin = numbered(edge.pin.get_ref(), number);
+        let pin_field = if pin.parse::<u32>().is_ok() { None } else { Some(self.field_of(&edge.pin, number)?) };
+        Ok(Edge {
+            ports: ports.collect::<Result<_, _>>()?,
+            port: port.transpose()?,
+            pin: pin.parse().unwrap_or(0),
+            pin_field,
+            when: self.settings(&edge.when, number)?,
+            rising: self.field_of(&edge.rising, number)?,
+            falling: self.field_of(&edge.falling, number)?,
+            set: self.settings(&edge.set, number)?,
+        })
+    }
+
+    fn channel(&self, channel: &ChannelTable, number: u32) -> Result<Channel, InputError> {
+        let end = |end: &ChannelEndTable| -> Result<ChannelEnd, InputError> {
+            let FactorTable { field, plus, map, power_of_2 } = &end.item;
+            let field = self.field_of(field, number)?;
+            Ok(ChannelEnd {
+                address: self.field_of(&end.address, number)?,
+                item: Factor { block: self.index, field, plus: *plus, map: map.clone(), is_power: *power_of_2 },
+                steps: self.field_of(&end.steps, number)?,
+            })
+        };
+        Ok(Channel {
+            running: self.settings(&channel.running, number)?,
+            count: self.field_of(&channel.count, number)?,
+            ends: vec![end(&channel.from)?, end(&channel.to)?],
+            reversed: self.settings(&channel.reversed, number)?,
+            free: self.settings(&channel.free, number)?,
+            circular: self.optional(&channel.circular, number)?,
+            half: self.settings(&channel.half, number)?,
+            set: self.settings(&channel.set, number)?,
+            failed: self.settings(&channel.failed, number)?,
+        })
+    }
+
+    /// Parses a field that is copied: `TO=FROM`.
+    fn copied(&self, text: &Text, number: u32) -> Result<Copied, InputError> {
+        let whole = numbered(text.get_ref(), number);
+        let (to, from) = whole.split_once('=').unwrap_or((&whole, ""));
+        let field = |name: &str| {
+            let found = self.draft.field(name.trim());
+            found.ok_or_else(|| no_field(self.source(), self.draft, text, name.trim()))
+        };
+        Ok(Copied { to: field(to)?, from: field(from)? })
     }
 
     /// Adds the effects of registers on others.
@@ -897,7 +1084,7 @@ impl Rules<'_, '_> {
                 (Some(text), None) => (text, false),
                 (None, Some(text)) => (text, true),
                 _ => {
-                    let at = rule.set.first().map_or(0, |text| text.span().start);
+                    let at = rule.set.iter().chain(&rule.copy).next().map_or(0, |text| text.span().start);
                     return Err(self.source().error(at, "[[on]] needs `write` or `read`, and not both"));
                 }
             };
@@ -909,6 +1096,7 @@ impl Rules<'_, '_> {
                     is_read,
                     when: self.settings(&rule.when, number)?,
                     after_insns: rule.after,
+                    copies: rule.copy.iter().map(|text| self.copied(text, number)).collect::<Result<_, _>>()?,
                     set: self.settings(&rule.set, number)?,
                 });
             }
@@ -1116,6 +1304,48 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
             assert!(SMALL.contains(from), "{from}");
             let error = resolved(&SMALL.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.starts_with(wanted), "{to}: {error}, not {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_repeated_with_numbers() {
+        let text = "CR{n}[{4n+3}:{4n}] P{n+1} {x} {n";
+        assert_eq!(numbered(text, 2), "CR2[11:8] P3 {x} {n");
+    }
+
+    #[test]
+    fn what_comes_from_outside_is_resolved_or_refused_with_its_line() {
+        let file = |row: &str| format!("[chip]\nlike = \"stm32f407\"\n{row}");
+        let row =
+            "[[stimulus]]\nat = 500\nset = [\"GPIOC.PIN[13]=1\"]\n[[stimulus]]\nat = 400\nset = [\"ADC1.CH3=7\"]\n";
+        let chip = resolved(&file(row)).unwrap().wire;
+        let block = |index: usize| &*chip.blocks[chip.stimuli[index].block as usize].name;
+        assert_eq!((block(0), block(1), chip.stimuli[1].at_insns), ("ADC1", "GPIOC", 500));
+        assert_eq!((chip.stimuli[1].set[0].field.mask, chip.stimuli[1].set[0].value), (1 << 13, 1));
+        let of = |name: &str| chip.blocks.iter().find(|block| block.name == name).unwrap();
+        let line_13 = of("EXTI").edges.iter().find(|edge| edge.pin == 13).unwrap();
+        let port = line_13.port.clone().unwrap();
+        assert_eq!((&*chip.blocks[port.block as usize].name, port.field.mask), ("SYSCFG", 0xf0));
+        assert_eq!(of("DMA2").channels.len(), 8);
+        let cases = [
+            ("[[stimulus]]\nat = 1\nset = [\"GPIOX.PIN[1]=1\"]\n", "small.toml:5: no peripheral is called GPIOX"),
+            ("[[stimulus]]\nat = 1\nset = [\"GPIOA.PIN[1]=2\"]\n", "small.toml:5: PIN[1]=2: that value does not fit"),
+            (
+                "[[stimulus]]\nat = 1\nset = [\"GPIOA.PAN=2\"]\n",
+                "small.toml:5: stm32-gpio has no register or field PAN",
+            ),
+            (
+                "[peripherals]\nX = { at = 0x40015000, kind = \"stm32-gpio\", devices = [{ bytes = [1] }] }\n",
+                "small.toml:4: X: its kind has no bus",
+            ),
+            (
+                "[peripherals]\nEXTI = { at = 0x40013c00, kind = \"stm32-exti\", ports = [\"GPIOX\"] }\n",
+                "small.toml:4: EXTI: no peripheral is called GPIOX",
+            ),
+        ];
+        for (row, wanted) in cases {
+            let error = resolved(&file(row)).unwrap_err().to_string();
+            assert!(error.starts_with(wanted), "{error}, not {wanted}");
         }
     }
 

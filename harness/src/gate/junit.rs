@@ -90,7 +90,8 @@ fn test_case(suite: &str, case: &CaseResult, directory: &Path) -> TestCase {
     }
     let warnings = case.warnings.iter().map(|warning| format!("warning: {warning}"));
     let tighten = case.tighten.iter().map(|tighten| format!("tighten: {tighten}"));
-    for line in warnings.chain(tighten).chain(case.messages.iter().chain(&case.console_tail).cloned()) {
+    let chip = case.run.iter().flat_map(|run| &run.chip);
+    for line in warnings.chain(tighten).chain(case.messages.iter().chain(chip).chain(&case.console_tail).cloned()) {
         text += &format!("{line}\n");
     }
     test.set_system_out(lines(&text));

@@ -53,7 +53,7 @@ pub fn case(case: &CaseResult, view: View<'_>, out: &mut impl Write) -> io::Resu
     if let Some(change) = change.filter(|_| first.is_some()) {
         sentence(&head, change)?;
     }
-    for message in &case.messages {
+    for message in case.messages.iter().chain(case.run.iter().flat_map(|run| &run.chip)) {
         sentence(&head, message)?;
     }
     for mismatch in case.comparison.iter().flat_map(|comparison| &comparison.mismatches) {

@@ -67,6 +67,12 @@ pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut
             cell(why.unwrap_or_default())
         )?;
     }
+    for case in &result.cases {
+        for (number, sentence) in case.run.iter().flat_map(|run| &run.chip).enumerate() {
+            let name = if number == 0 { format!("\n{}: ", code(&case.name)) } else { "  \n".to_owned() };
+            write!(out, "{name}{}", code(sentence))?;
+        }
+    }
     writeln!(out, "\n</details>")
 }
 

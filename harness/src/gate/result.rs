@@ -137,6 +137,10 @@ pub struct RunResult {
     pub qemu: String,
     /// QEMU machine.
     pub machine: String,
+    /// Chip to which the machine was completed, in sentences: its rules that answered, guesses among them, and the
+    /// accesses that it does not model. Empty: the machine was not completed.
+    #[serde(default)]
+    pub chip: Vec<String>,
     /// Instructions of the window.
     pub insns: u64,
     /// Number of samples.
@@ -584,8 +588,16 @@ mod tests {
         let mut huge = result(&["a", "b", "c"].map(|name| (name, ExitCode::Good)));
         for case in &mut huge.cases {
             let [image, image_sha256, qemu, machine] = [const { String::new() }; 4];
-            case.run =
-                Some(RunResult { image, image_sha256, qemu, machine, insns: u64::MAX, samples: 0, virtual_ns: 0 });
+            case.run = Some(RunResult {
+                image,
+                image_sha256,
+                qemu,
+                machine,
+                chip: Vec::new(),
+                insns: u64::MAX,
+                samples: 0,
+                virtual_ns: 0,
+            });
         }
         assert!(error(vec![("1".to_owned(), huge)]).contains("more than 2^64"));
         assert!(SuiteResult::from_json("{}").is_err() && SuiteResult::from_json("[").is_err());

@@ -291,6 +291,7 @@ impl Session {
                 image_sha256: facts.image_sha256.clone(),
                 qemu: facts.qemu_version.clone(),
                 machine: facts.machine.clone(),
+                chip: describe::describe_chip(profile),
                 insns,
                 samples: profile.samples.len() as u64,
                 virtual_ns: insns.saturating_mul(1 << facts.icount_shift),

@@ -145,6 +145,8 @@ pub struct Chip {
     pub rules: Vec<ChipRule>,
     /// The first address that was accessed and at which the chip has nothing.
     pub absent: Option<u64>,
+    /// Names of the ports with pins, by the addresses of their registers.
+    pub ports: Vec<(u64, String)>,
 }
 
 impl Chip {

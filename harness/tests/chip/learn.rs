@@ -9,17 +9,17 @@ use tempfile::TempDir;
 use crate::common::{harness, image};
 
 /// A chip file that was learned from an image.
-struct Learned {
+pub(crate) struct Learned {
     _temp: TempDir,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     said: String,
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn learn(elf: &Path) -> Learned {
+pub(crate) fn learn(elf: &Path) -> Learned {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("chip.toml");
     let mut command = harness();

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use wire::chip::{Answer, Block, Chip, Compare, Counter, Field, Pulse, Setting};
+use wire::chip::{
+    Answer, Block, Bus, Channel, Chip, Compare, Copied, Counter, Field, Memory, Pins, Pulse, Setting, Stimulus,
+};
+
+use crate::channel::{Channels, Copying, End};
 
 use crate::NS_PER_S;
 use crate::clock;
@@ -44,6 +48,8 @@ pub trait Host {
     fn set_systick_clock(&mut self, hz: u64);
     /// A pulse has come, by its number among the chip's rules.
     fn pulsed(&mut self, rule: usize);
+    /// A pin of a block has changed its level.
+    fn pin(&mut self, block: usize, pin: u32, is_high: bool, is_output: bool);
     /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
 }
@@ -66,11 +72,18 @@ enum Later {
     Trigger(usize),
     Sent(usize),
     Idle(usize),
+    Stimulus(usize),
+    /// A channel's next items, unless it was stopped since.
+    Items(usize, u64),
 }
 
 /// A block's state.
 struct State {
     values: Vec<u32>,
+    /// Device of each bus, with the next byte of it.
+    addressed: Vec<Addressed>,
+    /// Bytes of the devices on its buses.
+    device_bytes: Vec<Vec<u8>>,
     /// Indices of the registers by offset.
     by_offset: BTreeMap<u64, u32>,
     /// Words written to offsets without a described register.
@@ -83,6 +96,19 @@ struct State {
     fed_ns: Vec<Option<u64>>,
     /// Whether each interrupt of the block is raised.
     raised: Vec<bool>,
+}
+
+/// A bus in use.
+#[derive(Clone, Copy, Default)]
+struct Addressed {
+    /// The device that was addressed last.
+    device: Option<usize>,
+    /// The next byte of it.
+    next: usize,
+    /// Whether the next byte sent says which byte is the next one.
+    is_pointer: bool,
+    /// Whether the device is read from.
+    is_read: bool,
 }
 
 /// Equal reads after which a register is polled, and the next one is answered, where no register is written between them. Code
@@ -182,6 +208,10 @@ pub struct Device {
     counting: BTreeMap<(usize, u64), Count>,
     /// When each of the chip's pulses comes next.
     pulses_ns: Vec<u64>,
+    /// Channels that are switched on.
+    channels: Channels,
+    /// Rules for edges of pins: their blocks and indices.
+    edges: Vec<(usize, usize)>,
 }
 
 impl Device {
@@ -204,15 +234,23 @@ impl Device {
         let polled = Polled::of(&chip);
         let counting = Count::of(&chip);
         let pulses_ns = chip.pulses.iter().map(|pulse| pulse.every_insns << chip.insn_shift).collect();
+        let blocks = || chip.blocks.iter().enumerate();
+        let edges = blocks().flat_map(|(block, of)| (0..of.edges.len()).map(move |index| (block, index))).collect();
+        let stimuli = (0..).zip(&chip.stimuli).map(|(index, stimulus)| {
+            let at_ns = stimulus.at_insns.saturating_mul(1 << chip.insn_shift);
+            ((at_ns, index as u64), (stimulus.block as usize, Later::Stimulus(index)))
+        });
         Device {
             polled,
             writes: 0,
             counting,
             pulses_ns,
+            edges,
+            channels: Channels::default(),
+            later: stimuli.collect(),
+            put_off: chip.stimuli.len() as u64,
             chip,
             states,
-            later: BTreeMap::new(),
-            put_off: 0,
             input: VecDeque::new(),
             hz,
             clock_blocks,
@@ -234,6 +272,12 @@ impl Device {
             host.set_systick_clock(self.hz(clock));
         }
         for block in 0..self.states.len() {
+            for index in 0..self.chip.blocks[block].pins.len() {
+                let level = self.levels(block, index);
+                let field = &self.chip.blocks[block].pins[index].level;
+                let value = &mut self.states[block].values[field.register as usize];
+                *value = field.put_in(*value, level);
+            }
             self.settle(block, host);
         }
         self.plan(host);
@@ -373,6 +417,203 @@ impl Device {
         self.plan(host);
     }
 
+    // Channels.
+
+    /// Switches a block's channels on and off, as their settings say.
+    fn switch_channels(&mut self, block: usize) {
+        for index in 0..self.chip.blocks[block].channels.len() {
+            let channel = &self.chip.blocks[block].channels[index];
+            if !self.hold(block, &channel.running) {
+                self.channels.stop(block, index);
+            } else if !self.channels.is_on(block, index) {
+                let is_reversed = !channel.reversed.is_empty() && self.hold(block, &channel.reversed);
+                let end = |end: &wire::chip::ChannelEnd| End {
+                    address: self.field(block, &end.address),
+                    bytes: self.factor(&end.item).clamp(1, 4) as u32,
+                    steps: self.field(block, &end.steps) != 0,
+                };
+                let ends = [end(&channel.ends[0]), end(&channel.ends[1])];
+                let is_free = !channel.free.is_empty() && self.hold(block, &channel.free);
+                let count = self.field(block, &channel.count);
+                self.channels.start(block, index, Copying::new(ends, is_reversed, is_free, count));
+            }
+        }
+    }
+
+    /// Has each channel's next items copied later for which memory and registers are ready.
+    fn serve_channels(&mut self, host: &mut impl Host) {
+        for (block, index) in self.channels.idle() {
+            let Some(copying) = self.channels.get(block, index) else { continue };
+            let (insns, asked) = (copying.insns(), [copying.source(), copying.target()]);
+            let is_asked = copying.is_free
+                || asked.into_iter().zip([true, false]).all(|(address, is_read)| self.asks(address.into(), is_read));
+            if is_asked {
+                self.put_off(block, insns, Later::Items(index, self.put_off + 1), host);
+                self.channels.wait(block, index, self.put_off);
+            }
+        }
+    }
+
+    /// Whether an address may be accessed by a channel now: memory may, and a register without a rule for requests.
+    fn asks(&self, address: u64, is_read: bool) -> bool {
+        let Some(block) = block_index(&self.chip, address) else { return true };
+        let of = &self.chip.blocks[block];
+        let register = self.states[block].by_offset.get(&((address - of.start) & !3));
+        let mut requests =
+            of.requests.iter().filter(|one| Some(&one.register) == register && one.is_read == is_read).peekable();
+        requests.peek().is_none() || requests.any(|request| self.hold(block, &request.when))
+    }
+
+    /// Copies the next items of a channel, and applies the settings of its half and its end.
+    fn copy_items(&mut self, block: usize, index: usize, ticket: u64, host: &mut impl Host) {
+        let Some(mut copying) = self.channels.due(block, index, ticket) else { return };
+        let Channel { count, circular, half, set, failed, .. } = self.chip.blocks[block].channels[index].clone();
+        let before = copying.left;
+        let mut has_failed = false;
+        for _ in 0..copying.items() {
+            let value = self.bus_read(copying.source().into(), copying.from().bytes, host);
+            let is_done =
+                value.is_some_and(|value| self.bus_write(copying.target().into(), copying.to().bytes, value, host));
+            if !is_done {
+                has_failed = true;
+                break;
+            }
+            copying.left -= 1;
+        }
+        let (left, is_half) = (copying.left, copying.is_half(before));
+        let is_over = left == 0 && !has_failed;
+        let again = is_over && circular.is_some_and(|field| self.field(block, &field) != 0);
+        if has_failed {
+            copying.left = 0;
+        } else if again {
+            copying.left = copying.total;
+        }
+        let shown = if again { copying.total } else { left };
+        self.channels.start(block, index, copying);
+        let old = self.states[block].values[count.register as usize];
+        self.change(block, count.register, count.put_in(old, shown), host, 0);
+        for (settings, applies) in [(half, is_half), (set, is_over), (failed, has_failed)] {
+            if applies {
+                self.apply(block, &settings, host, 0);
+            }
+        }
+    }
+
+    /// Reads memory or a register as a channel does. None: there is neither.
+    fn bus_read(&mut self, address: u64, bytes: u32, host: &mut impl Host) -> Option<u32> {
+        let mut item = [0; 4];
+        if host.read_memory(address, &mut item[..bytes as usize]) {
+            return Some(u32::from_le_bytes(item));
+        }
+        let block = block_index(&self.chip, address)?;
+        let offset = address - self.chip.blocks[block].start;
+        let value = match self.states[block].by_offset.get(&(offset & !3)) {
+            Some(&register) => self.load(block, register, host),
+            None => self.states[block].others.get(&(offset & !3)).copied().unwrap_or(0),
+        };
+        self.settle(block, host);
+        Some((value >> (offset % 4 * 8)) & lanes(bytes))
+    }
+
+    /// Writes memory or a register as a channel does. False: there is neither, or flash.
+    fn bus_write(&mut self, address: u64, bytes: u32, value: u32, host: &mut impl Host) -> bool {
+        let is_in = |memory: &Memory| memory.start <= address && address - memory.start < memory.bytes;
+        if self.chip.memory.iter().any(|memory| memory.is_flash && is_in(memory)) {
+            return false;
+        }
+        if host.write_memory(address, &value.to_le_bytes()[..bytes as usize]) {
+            return true;
+        }
+        let Some(block) = block_index(&self.chip, address) else { return false };
+        let offset = address - self.chip.blocks[block].start;
+        let (shift, lanes) = (offset % 4 * 8, lanes(bytes));
+        match self.states[block].by_offset.get(&(offset & !3)) {
+            Some(&register) => self.store(block, register, value << shift, lanes << shift, host),
+            None => {
+                let old = self.states[block].others.entry(offset & !3).or_default();
+                *old = combine(*old, value << shift, lanes << shift, 0);
+            }
+        }
+        self.settle(block, host);
+        true
+    }
+
+    // Buses.
+
+    /// Handles a byte or an address that is sent on a bus.
+    fn exchange(&mut self, block: usize, register: u32, written: u32, host: &mut impl Host, depth: u32) {
+        for index in 0..self.chip.blocks[block].buses.len() {
+            if self.chip.blocks[block].buses[index].send.register != register {
+                continue;
+            }
+            let Bus { send, receive, address, addresses, reads, writing, reading, absent } =
+                self.chip.blocks[block].buses[index].clone();
+            let byte = send.of(written) as u8;
+            let Some(address) = address else {
+                let answer = self.states[block]
+                    .device_bytes
+                    .first()
+                    .and_then(|bytes| bytes.get(self.states[block].addressed[index].next).copied());
+                self.states[block].addressed[index].next += 1;
+                self.receive_from(block, &receive, answer.unwrap_or(0xff), host, depth);
+                continue;
+            };
+            if self.hold(block, &addresses) {
+                let devices = &self.chip.blocks[block].devices;
+                let device = devices.iter().position(|device| device.address == address.of(written));
+                let is_read = reads.is_some_and(|field| field.of(written) != 0);
+                let addressed = &mut self.states[block].addressed[index];
+                let next = if addressed.device == device { addressed.next } else { 0 };
+                *addressed = Addressed { device, next, is_pointer: !is_read, is_read };
+                let settings = match device {
+                    None => &absent,
+                    Some(_) if is_read => &reading,
+                    Some(_) => &writing,
+                };
+                self.apply(block, settings, host, depth + 1);
+                self.offer_byte(block, index, host, depth);
+            } else if let Addressed { device: Some(device), is_read: false, .. } = self.states[block].addressed[index]
+            {
+                let State { addressed, device_bytes, .. } = &mut self.states[block];
+                let addressed = &mut addressed[index];
+                if addressed.is_pointer {
+                    (addressed.next, addressed.is_pointer) = (byte.into(), false);
+                } else {
+                    if let Some(old) = device_bytes[device].get_mut(addressed.next) {
+                        *old = byte;
+                    }
+                    addressed.next += 1;
+                }
+            }
+        }
+    }
+
+    /// Shows the byte that a device answers next, if it is read from.
+    fn offer_byte(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
+        let Addressed { device: Some(device), next, is_read: true, .. } = self.states[block].addressed[index] else {
+            return;
+        };
+        let byte = self.states[block].device_bytes[device].get(next).copied().unwrap_or(0xff);
+        let receive = self.chip.blocks[block].buses[index].receive.clone();
+        self.receive_from(block, &receive, byte, host, depth);
+    }
+
+    fn receive_from(&mut self, block: usize, receive: &Field, byte: u8, host: &mut impl Host, depth: u32) {
+        let old = self.states[block].values[receive.register as usize];
+        self.change(block, receive.register, receive.put_in(old, byte.into()), host, depth + 1);
+    }
+
+    /// Takes a device's byte that has been read.
+    fn take_byte(&mut self, block: usize, register: u32, host: &mut impl Host) {
+        for index in 0..self.chip.blocks[block].buses.len() {
+            let Bus { receive, address, .. } = &self.chip.blocks[block].buses[index];
+            if address.is_some() && receive.register == register && self.states[block].addressed[index].is_read {
+                self.states[block].addressed[index].next += 1;
+                self.offer_byte(block, index, host, 0);
+            }
+        }
+    }
+
     /// Takes a byte that was typed on the console.
     pub fn receive(&mut self, byte: u8, host: &mut impl Host) {
         self.advance(host);
@@ -433,10 +674,11 @@ impl Device {
             *random ^= *random >> 7;
             *random ^= *random << 17;
         }
+        self.take_byte(block, register, host);
         for index in 0..self.chip.blocks[block].triggers.len() {
             let trigger = &self.chip.blocks[block].triggers[index];
             if trigger.is_read && trigger.field.register == register {
-                self.pull(block, index, host, 0);
+                self.fire(block, index, host, 0);
             }
         }
         value
@@ -529,6 +771,7 @@ impl Device {
                 }
             }
             self.erase(block, register, written, lanes, host);
+            self.exchange(block, register, written, host, depth);
         }
         for index in 0..self.chip.blocks[block].triggers.len() {
             let trigger = &self.chip.blocks[block].triggers[index];
@@ -539,13 +782,8 @@ impl Device {
                 None => trigger.field.mask & if trigger.by_any { lanes } else { written } != 0,
                 Some(value) => trigger.field.mask & lanes == trigger.field.mask && trigger.field.of(written) == value,
             };
-            if is_it && depth < MAX_DEPTH && self.hold(block, &self.chip.blocks[block].triggers[index].when) {
-                let after = self.chip.blocks[block].triggers[index].after_insns;
-                if after > 0 {
-                    self.put_off(block, after, Later::Trigger(index), host);
-                } else {
-                    self.pull(block, index, host, depth);
-                }
+            if is_it && depth < MAX_DEPTH {
+                self.fire(block, index, host, depth);
             }
         }
         self.pulse(block, register, written, host, depth);
@@ -553,9 +791,28 @@ impl Device {
         self.pace_counters(block, host);
     }
 
+    /// Has a trigger take effect, now or later, if its settings hold.
+    fn fire(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
+        let trigger = &self.chip.blocks[block].triggers[index];
+        let after = trigger.after_insns;
+        if !self.hold(block, &trigger.when) {
+            return;
+        }
+        if after > 0 {
+            self.put_off(block, after, Later::Trigger(index), host);
+        } else {
+            self.pull(block, index, host, depth);
+        }
+    }
+
     fn pull(&mut self, block: usize, trigger: usize, host: &mut impl Host, depth: u32) {
-        let settings = self.chip.blocks[block].triggers[trigger].set.clone();
-        self.apply(block, &settings, host, depth + 1);
+        let wire::chip::Trigger { copies, set, .. } = self.chip.blocks[block].triggers[trigger].clone();
+        for Copied { to, from } in copies {
+            let old = self.states[block].values[to.register as usize];
+            let new = to.put_in(old, self.field(block, &from));
+            self.change(block, to.register, new, host, depth + 1);
+        }
+        self.apply(block, &set, host, depth + 1);
     }
 
     /// Sets fields, with the effects of writing them.
@@ -589,6 +846,62 @@ impl Device {
                 self.put_off(block, after, Later::Follow(index), host);
             } else {
                 self.follow(block, index, host, depth);
+            }
+        }
+        for index in 0..self.chip.blocks[block].pins.len() {
+            let Pins { driven, outside, modes, .. } = &self.chip.blocks[block].pins[index];
+            if [driven.register, outside.register].contains(&register) || modes.contains(&register) {
+                self.level(block, index, host, depth);
+            }
+        }
+    }
+
+    // Pins.
+
+    /// A bit for each of a port's pins that the chip drives.
+    fn outputs(&self, block: usize, index: usize) -> u32 {
+        let Pins { level, modes, mode_bits, outputs, .. } = &self.chip.blocks[block].pins[index];
+        let is_output = |pin: &u32| {
+            let mode = self.states[block].values[modes[(pin * mode_bits / 32) as usize] as usize];
+            outputs >> (mode >> (pin * mode_bits % 32) & ((1 << mode_bits) - 1)) & 1 != 0
+        };
+        (0..level.mask.count_ones()).filter(is_output).fold(0, |all, pin| all | 1 << pin)
+    }
+
+    /// Levels of a port's pins: an output's as it is driven, any other's from outside.
+    fn levels(&self, block: usize, index: usize) -> u32 {
+        let Pins { driven, outside, .. } = &self.chip.blocks[block].pins[index];
+        let is_output = self.outputs(block, index);
+        (self.field(block, driven) & is_output) | (self.field(block, outside) & !is_output)
+    }
+
+    /// Updates the levels of a port's pins, with the effects of their edges.
+    fn level(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
+        let level = self.chip.blocks[block].pins[index].level.clone();
+        let (old, new) = (self.field(block, &level), self.levels(block, index));
+        let outputs = self.outputs(block, index);
+        let register = self.states[block].values[level.register as usize];
+        self.change(block, level.register, level.put_in(register, new), host, depth + 1);
+        for pin in (0..32).filter(|pin| (old ^ new) >> pin & 1 != 0) {
+            let is_high = new >> pin & 1 != 0;
+            host.pin(block, pin, is_high, outputs >> pin & 1 != 0);
+            self.edge(block, pin, is_high, host, depth);
+        }
+    }
+
+    /// Applies the effects of an edge, in whatever blocks.
+    fn edge(&mut self, port: usize, pin: u32, is_high: bool, host: &mut impl Host, depth: u32) {
+        for at in 0..self.edges.len() {
+            let (block, index) = self.edges[at];
+            let edge = &self.chip.blocks[block].edges[index];
+            let chosen = edge.port.as_ref().map_or(0, |factor| self.factor(factor));
+            let is_port = edge.ports.get(chosen as usize).is_some_and(|of| *of == Some(port as u32));
+            let of = edge.pin_field.as_ref().map_or(edge.pin, |field| self.field(block, field));
+            let way = if is_high { &edge.rising } else { &edge.falling };
+            if is_port && of == pin && self.field(block, way) != 0 && self.hold(block, &edge.when) {
+                let set = edge.set.clone();
+                self.apply(block, &set, host, depth + 1);
+                self.settle_lines(block, host);
             }
         }
     }
@@ -873,6 +1186,11 @@ impl Device {
                 Later::Trigger(index) => self.pull(block, index, host, 0),
                 Later::Sent(index) => self.sent(block, index, host),
                 Later::Idle(index) => self.idle(block, index, host),
+                Later::Stimulus(index) => {
+                    let Stimulus { set, .. } = self.chip.stimuli[index].clone();
+                    self.apply(block, &set, host, 0);
+                }
+                Later::Items(index, ticket) => self.copy_items(block, index, ticket, host),
             }
             if self.clock_blocks.contains(&(block as u32)) {
                 self.tell_clocks(host);
@@ -1019,6 +1337,13 @@ impl Device {
     fn settle(&mut self, block: usize, host: &mut impl Host) {
         self.fill(block, host);
         self.offer(block, host);
+        self.switch_channels(block);
+        self.serve_channels(host);
+        self.settle_lines(block, host);
+    }
+
+    /// Updates a block's interrupt lines.
+    fn settle_lines(&mut self, block: usize, host: &mut impl Host) {
         for index in 0..self.chip.blocks[block].interrupts.len() {
             let interrupt = &self.chip.blocks[block].interrupts[index];
             let is_raised = interrupt.causes.iter().any(|cause| {
@@ -1044,6 +1369,8 @@ impl State {
         let offsets = block.registers.iter().zip(0..).filter_map(|(register, index)| Some((register.offset?, index)));
         State {
             values: block.registers.iter().map(|register| register.reset).collect(),
+            addressed: vec![Addressed::default(); block.buses.len()],
+            device_bytes: block.devices.iter().map(|of| of.bytes.iter().map(|&byte| byte as u8).collect()).collect(),
             by_offset: offsets.collect(),
             others: BTreeMap::new(),
             counters: Vec::new(),
@@ -1127,6 +1454,7 @@ mod tests {
         flash: Vec<u8>,
         cpu_hz: u64,
         bites: u32,
+        pins: Vec<(u32, bool, bool)>,
     }
 
     impl Host for Noted {
@@ -1143,12 +1471,18 @@ mod tests {
             self.printed.push(byte);
         }
         fn read_memory(&mut self, address: u64, to: &mut [u8]) -> bool {
+            if address >> 28 == 4 {
+                return false;
+            }
             for (byte, address) in to.iter_mut().zip(address..) {
                 *byte = self.memory.get(&address).copied().unwrap_or(0);
             }
             true
         }
         fn write_memory(&mut self, address: u64, from: &[u8]) -> bool {
+            if address >> 28 == 4 {
+                return false;
+            }
             self.memory.extend((address..).zip(from.iter().copied()));
             true
         }
@@ -1163,6 +1497,9 @@ mod tests {
         }
         fn set_systick_clock(&mut self, _: u64) {}
         fn pulsed(&mut self, _: usize) {}
+        fn pin(&mut self, _: usize, pin: u32, is_high: bool, is_output: bool) {
+            self.pins.push((pin, is_high, is_output));
+        }
         fn bite(&mut self, _: u32) {
             self.bites += 1;
         }
@@ -1549,6 +1886,235 @@ mod tests {
         device.wake(&mut noted);
         assert_eq!((noted.lines.get(&9), noted.due_ns), (Some(&false), Some(3000)), "raised for a moment");
         assert_eq!(device.read(0, 0x10, 4, &mut noted).value, 1);
+    }
+
+    /// R0: on, reversed, free, circular; R1: count; R2, R3: addresses; R4: steps; R5: events; R6: sent; R7: asks.
+    fn channel() -> Block {
+        let factor =
+            |mask| wire::chip::Factor { field: field(4, mask), map: vec![1, 2, 4], ..wire::chip::Factor::default() };
+        let end = |address, item, steps| wire::chip::ChannelEnd {
+            address: field(address, u32::MAX),
+            item: factor(item),
+            steps: field(4, steps),
+        };
+        let channel = Channel {
+            running: vec![set(0, 1, 1)],
+            count: field(1, 0xffff),
+            ends: vec![end(2, 0x30, 1), end(3, 0xc0, 2)],
+            reversed: vec![set(0, 2, 1)],
+            free: vec![set(0, 4, 1)],
+            circular: Some(field(0, 8)),
+            half: vec![set(5, 1, 1)],
+            set: vec![set(5, 2, 1)],
+            failed: vec![set(5, 4, 1), set(0, 1, 0)],
+        };
+        let asks = |is_read| wire::chip::Request { register: 6, is_read, when: vec![set(7, 1, 1)] };
+        let port = Port { send: Some(field(6, 0xff)), ..Port::default() };
+        let requests = vec![asks(false), asks(true)];
+        Block { registers: registers(8), channels: vec![channel], ports: vec![port], requests, ..Block::default() }
+    }
+
+    #[test]
+    fn a_free_channel_copies_memory_and_counts_down() {
+        let (mut device, mut noted) = begun(channel());
+        noted.memory.extend((0x2000_0000..).zip([1, 2, 3, 4, 5, 6, 7, 8]));
+        for (register, value) in [(1, 4), (2, 0x2000_0000), (3, 0x2000_0100), (4, 3 | 1 << 4 | 1 << 6), (0, 1 | 4)] {
+            write(&mut device, &mut noted, register, value);
+        }
+        assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 5)), (4, 0));
+        noted.pass(&mut device, 16);
+        assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 5)), (0, 3));
+        let copied: Vec<u8> = (0x2000_0100..0x2000_0109).map(|at| *noted.memory.get(&at).unwrap_or(&99)).collect();
+        assert_eq!(copied, [1, 2, 3, 4, 5, 6, 7, 8, 99]);
+        // Flash is not written, and where there is nothing it fails.
+        for bad in [0x0800_0000, 0x4fff_0000] {
+            write(&mut device, &mut noted, 0, 0);
+            write(&mut device, &mut noted, 5, 0);
+            write(&mut device, &mut noted, 1, 4);
+            write(&mut device, &mut noted, 3, bad);
+            write(&mut device, &mut noted, 0, 1 | 4);
+            noted.pass(&mut device, 100);
+            assert_eq!((read(&mut device, &mut noted, 5), read(&mut device, &mut noted, 0)), (4, 4), "{bad:#x}");
+        }
+    }
+
+    #[test]
+    fn a_channel_waits_until_a_register_asks_and_stops_where_it_is_switched_off() {
+        let (mut device, mut noted) = begun(channel());
+        noted.memory.extend((0x2000_0000..).zip(*b"hello"));
+        // From memory to R6, a byte each.
+        for (register, value) in [(1, 5), (2, 0x4000_0018), (3, 0x2000_0000), (4, 2), (0, 1 | 2)] {
+            write(&mut device, &mut noted, register, value);
+        }
+        noted.pass(&mut device, 1000);
+        assert_eq!(noted.printed, b"", "nothing asks");
+        write(&mut device, &mut noted, 7, 1);
+        noted.pass(&mut device, 128);
+        assert_eq!((noted.printed.clone(), read(&mut device, &mut noted, 1)), (b"he".to_vec(), 3));
+        write(&mut device, &mut noted, 7, 0);
+        noted.pass(&mut device, 1000);
+        assert_eq!(noted.printed, b"hel", "one was under way");
+        assert_eq!(read(&mut device, &mut noted, 5), 1, "half of them");
+        write(&mut device, &mut noted, 0, 0);
+        write(&mut device, &mut noted, 7, 1);
+        noted.pass(&mut device, 1000);
+        assert_eq!((noted.printed.clone(), read(&mut device, &mut noted, 5)), (b"hel".to_vec(), 1), "it is off");
+        // Circular: it begins again.
+        write(&mut device, &mut noted, 1, 2);
+        write(&mut device, &mut noted, 0, 1 | 2 | 8);
+        noted.pass(&mut device, 64 * 5);
+        assert_eq!((noted.printed.clone(), read(&mut device, &mut noted, 1)), (b"helheheh".to_vec(), 1));
+        assert_eq!(read(&mut device, &mut noted, 5), 3);
+    }
+
+    /// R0: IN, R1: OUT, R2: OUTSIDE, R3: modes of two bits each, R4: rising, R5: falling, R6: pending.
+    fn pins() -> Chip {
+        let edge = |pin| wire::chip::Edge {
+            ports: vec![Some(0)],
+            pin,
+            rising: field(4, 1 << pin),
+            falling: field(5, 1 << pin),
+            set: vec![set(6, 1 << pin, 1)],
+            ..wire::chip::Edge::default()
+        };
+        let mut registers = registers(7);
+        registers[2].reset = 8;
+        registers[0].read_only = u32::MAX;
+        let mut chip = chip(Block {
+            registers,
+            pins: vec![Pins {
+                level: field(0, 0xffff),
+                driven: field(1, 0xffff),
+                outside: field(2, 0xffff),
+                modes: vec![3],
+                mode_bits: 2,
+                outputs: 1 << 1,
+            }],
+            edges: (0..4).map(edge).collect(),
+            interrupts: vec![Interrupt {
+                line: 6,
+                causes: vec![Cause { status: field(6, 0xf), enable: None, is_inverted: false }],
+            }],
+            ..Block::default()
+        });
+        let stimulus = |at_insns, value| Stimulus { at_insns, block: 0, set: vec![set(2, 2, value)] };
+        chip.stimuli = vec![stimulus(1000, 1), stimulus(2000, 0)];
+        chip
+    }
+
+    #[test]
+    fn pins_have_the_levels_of_their_drivers_and_edges_raise_lines() {
+        let (mut device, mut noted) = (Device::new(pins()), Noted::default());
+        device.begin(&mut noted);
+        assert_eq!((read(&mut device, &mut noted, 0), noted.pins.len()), (8, 0), "as at reset");
+        write(&mut device, &mut noted, 1, 5);
+        assert_eq!(read(&mut device, &mut noted, 0), 8, "no pin is an output");
+        write(&mut device, &mut noted, 3, 1 | 1 << 4);
+        assert_eq!(read(&mut device, &mut noted, 0), 13);
+        assert_eq!(noted.pins, [(0, true, true), (2, true, true)]);
+        write(&mut device, &mut noted, 4, 2);
+        noted.pass(&mut device, 999);
+        assert_eq!((read(&mut device, &mut noted, 6), noted.pins.len()), (0, 2));
+        noted.pass(&mut device, 1);
+        assert_eq!((noted.lines.get(&6), noted.pins[2]), (Some(&true), (1, true, false)), "by the stimulus");
+        assert_eq!((read(&mut device, &mut noted, 6), read(&mut device, &mut noted, 0)), (2, 15));
+        write(&mut device, &mut noted, 6, 0);
+        noted.pass(&mut device, 1000);
+        assert_eq!(read(&mut device, &mut noted, 6), 0, "falling edges are not chosen");
+        assert_eq!((read(&mut device, &mut noted, 0), noted.pins[3]), (13, (1, false, false)));
+    }
+
+    #[test]
+    fn devices_on_a_bus_answer_their_bytes_and_others_do_not() {
+        // R0: data, R1: an address comes, R2: events.
+        let bus = Bus {
+            send: field(0, 0xff),
+            receive: field(0, 0xff),
+            address: Some(field(0, 0xfe)),
+            addresses: vec![set(1, 1, 1)],
+            reads: Some(field(0, 1)),
+            writing: vec![set(1, 1, 0), set(2, 1, 1)],
+            reading: vec![set(1, 1, 0), set(2, 2, 1)],
+            absent: vec![set(1, 1, 0), set(2, 4, 1)],
+        };
+        let devices = vec![wire::chip::BusDevice { address: 0x68, bytes: vec![10, 11, 12] }];
+        let (mut device, mut noted) =
+            begun(Block { registers: registers(3), buses: vec![bus], devices, ..Block::default() });
+        let address = |device: &mut Device, noted: &mut Noted, byte| {
+            write(device, noted, 2, 0);
+            write(device, noted, 1, 1);
+            write(device, noted, 0, byte);
+            read(device, noted, 2)
+        };
+        assert_eq!(address(&mut device, &mut noted, 0x50 << 1), 4, "nobody is there");
+        assert_eq!(address(&mut device, &mut noted, 0x68 << 1), 1);
+        write(&mut device, &mut noted, 0, 1);
+        write(&mut device, &mut noted, 0, 77);
+        write(&mut device, &mut noted, 0, 78);
+        assert_eq!(address(&mut device, &mut noted, 0x68 << 1), 1);
+        write(&mut device, &mut noted, 0, 0);
+        assert_eq!(address(&mut device, &mut noted, 0x68 << 1 | 1), 2);
+        let bytes: Vec<u32> = (0..4).map(|_| read(&mut device, &mut noted, 0)).collect();
+        assert_eq!(bytes, [10, 77, 78, 0xff], "what was written, and then nothing");
+    }
+
+    #[test]
+    fn a_bus_without_addresses_answers_each_byte() {
+        let bus = Bus { send: field(0, 0xff), receive: field(0, 0xff), ..Bus::default() };
+        let devices = vec![wire::chip::BusDevice { address: 0, bytes: vec![0xef, 0x40] }];
+        let (mut device, mut noted) =
+            begun(Block { registers: registers(1), buses: vec![bus], devices, ..Block::default() });
+        let answers: Vec<u32> = (0..3)
+            .map(|_| {
+                write(&mut device, &mut noted, 0, 0x9f);
+                read(&mut device, &mut noted, 0)
+            })
+            .collect();
+        assert_eq!(answers, [0xef, 0x40, 0xff]);
+    }
+
+    #[test]
+    fn a_read_has_its_effect_where_its_settings_hold_and_after_its_instructions() {
+        let read = |when, after_insns, event| Trigger {
+            field: field(0, u32::MAX),
+            is_read: true,
+            when: vec![set(1, 1, when)],
+            after_insns,
+            set: vec![set(2, event, 1)],
+            ..Trigger::default()
+        };
+        let triggers = vec![read(1, 0, 1), read(0, 0, 2), read(0, 10, 4)];
+        let (mut device, mut noted) = begun(Block { registers: registers(3), triggers, ..Block::default() });
+        read_and(&mut device, &mut noted, 2);
+        noted.pass(&mut device, 10);
+        read_and(&mut device, &mut noted, 6);
+        write(&mut device, &mut noted, 1, 1);
+        read_and(&mut device, &mut noted, 7);
+    }
+
+    /// Reads R0; then R2 must have this value.
+    fn read_and(device: &mut Device, noted: &mut Noted, wanted: u32) {
+        read(device, noted, 0);
+        assert_eq!(read(device, noted, 2), wanted);
+    }
+
+    #[test]
+    fn a_trigger_copies_the_value_of_the_channel_that_is_chosen() {
+        let convert = |channel| Trigger {
+            field: field(0, 1),
+            when: vec![set(1, 0x1f, channel)],
+            copies: vec![Copied { to: field(2, 0xfff), from: field(3 + channel, 0xfff) }],
+            after_insns: 10,
+            ..Trigger::default()
+        };
+        let triggers = (0..2).map(convert).collect();
+        let (mut device, mut noted) = begun(Block { registers: registers(5), triggers, ..Block::default() });
+        for (register, value) in [(3, 100), (4, 200), (1, 1), (0, 1)] {
+            write(&mut device, &mut noted, register, value);
+        }
+        assert_eq!(read(&mut device, &mut noted, 2), 0);
+        noted.pass(&mut device, 10);
+        assert_eq!(read(&mut device, &mut noted, 2), 200);
     }
 
     #[test]

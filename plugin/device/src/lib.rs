@@ -8,10 +8,12 @@
 //! |---|---|
 //! | [`Device`] | accesses, rules, what is due later, interrupt lines |
 //! | `counter` | a counter's value and crossings, computed from the time that has passed |
+//! | `channel` | channels of DMA controllers that are switched on |
 //! | `clock` | frequencies, from the firmware's own settings |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod channel;
 mod clock;
 mod counter;
 mod device;

@@ -154,6 +154,8 @@ record! {
         pulses: Vec<Pulse>,
         /// Registers that count by themselves.
         counts: Vec<Count>,
+        /// Changes from outside, in the order of their instructions.
+        stimuli: Vec<Stimulus>,
         /// Equal reads of a register by one instruction, with no device written to between them, that end the run and leave
         /// a [`Polled`]; 0: none do.
         poll_limit: u32,
@@ -339,6 +341,169 @@ record! {
         watchdogs: Vec<Watchdog>,
         /// Interrupt lines.
         interrupts: Vec<Interrupt>,
+        /// Pins.
+        pins: Vec<Pins>,
+        /// Effects of pins' edges.
+        edges: Vec<Edge>,
+        /// Channels that copy memory and registers by themselves.
+        channels: Vec<Channel>,
+        /// Conditions under which a channel accesses this block's registers.
+        requests: Vec<Request>,
+        /// Buses to devices outside of the chip.
+        buses: Vec<Bus>,
+        /// Devices on these buses.
+        devices: Vec<BusDevice>,
+    }
+}
+
+record! {
+    /// A port's pins: pin n is bit n of each field.
+    #[derive(Default)]
+    pub struct Pins {
+        /// Levels as instructions read them.
+        level: Field,
+        /// Levels that the chip drives at outputs.
+        driven: Field,
+        /// Levels from outside, at all other pins.
+        outside: Field,
+        /// Registers with the pins' modes, of the same number of bits each.
+        modes: Vec<u32>,
+        /// Bits of a mode: 1, 2 or 4.
+        mode_bits: u32,
+        /// Modes of an output: bit m is set for mode m.
+        outputs: u32,
+    }
+}
+
+record! {
+    /// An effect of a pin's edge.
+    #[derive(Default)]
+    pub struct Edge {
+        /// Blocks with pins, by their indices in the chip; None: the chip lacks that port.
+        ports: Vec<Option<u32>>,
+        /// Index of the port in `ports`; None: the first.
+        port: Option<Factor>,
+        /// Number of the pin, if `pin_field` is absent.
+        pin: u32,
+        /// Field with the number of the pin.
+        pin_field: Option<Field>,
+        /// Settings that must hold.
+        when: Vec<Setting>,
+        /// Field that is nonzero where a rising edge has the effect.
+        rising: Field,
+        /// Field that is nonzero where a falling edge has it.
+        falling: Field,
+        /// Settings applied.
+        set: Vec<Setting>,
+    }
+}
+
+record! {
+    /// A channel of a DMA controller: it copies items from one address to another, in memory or registers.
+    #[derive(Default)]
+    pub struct Channel {
+        /// Settings that hold while it is switched on.
+        running: Vec<Setting>,
+        /// Number of items to be copied, which counts down.
+        count: Field,
+        /// Where items are read, and where they are written.
+        ends: Vec<ChannelEnd>,
+        /// Settings under which the two ends change places.
+        reversed: Vec<Setting>,
+        /// Settings under which it waits for no request of a peripheral; empty: it always waits.
+        free: Vec<Setting>,
+        /// Field that is nonzero where it begins again at its end.
+        circular: Option<Field>,
+        /// Settings applied when half of the items are copied.
+        half: Vec<Setting>,
+        /// Settings applied at the end.
+        set: Vec<Setting>,
+        /// Settings applied where there is neither memory nor a register.
+        failed: Vec<Setting>,
+    }
+}
+
+record! {
+    /// One end of a channel.
+    #[derive(Default)]
+    pub struct ChannelEnd {
+        /// Address of the first item.
+        address: Field,
+        /// Bytes of an item: 1, 2 or 4.
+        item: Factor,
+        /// Field that is nonzero where the address grows with each item.
+        steps: Field,
+    }
+}
+
+record! {
+    /// A condition under which a channel accesses a register.
+    #[derive(Default)]
+    pub struct Request {
+        /// The register, by its index in the block.
+        register: u32,
+        /// Whether the channel reads it.
+        is_read: bool,
+        /// Settings that hold while the block asks for the access.
+        when: Vec<Setting>,
+    }
+}
+
+record! {
+    /// A bus to devices outside of the chip: of SPI without `address`, of I2C with it.
+    #[derive(Default)]
+    pub struct Bus {
+        /// Field that sends a byte.
+        send: Field,
+        /// Field with the byte received.
+        receive: Field,
+        /// Field of `send`'s register that has a device's address; None: there is one device, which answers each byte sent.
+        address: Option<Field>,
+        /// Settings under which a write of that register is an address.
+        addresses: Vec<Setting>,
+        /// Bit written with the address: 1 to read from the device.
+        reads: Option<Field>,
+        /// Settings applied at the address of a device to be written to.
+        writing: Vec<Setting>,
+        /// Settings applied at the address of a device to be read from.
+        reading: Vec<Setting>,
+        /// Settings applied at an address without a device.
+        absent: Vec<Setting>,
+    }
+}
+
+record! {
+    /// A device on a bus, which answers with given bytes.
+    #[derive(Default)]
+    pub struct BusDevice {
+        /// Its address; 0 on a bus without addresses.
+        address: u32,
+        /// Its bytes.
+        bytes: Vec<u32>,
+    }
+}
+
+record! {
+    /// Fields that change at an instruction, by what is outside of the chip.
+    #[derive(Default)]
+    pub struct Stimulus {
+        /// Instructions since reset.
+        at_insns: u64,
+        /// The block, by its index in the chip.
+        block: u32,
+        /// Settings applied.
+        set: Vec<Setting>,
+    }
+}
+
+record! {
+    /// A field that is copied to another.
+    #[derive(Default)]
+    pub struct Copied {
+        /// Field that changes.
+        to: Field,
+        /// Field that it is copied from.
+        from: Field,
     }
 }
 
@@ -411,7 +576,9 @@ record! {
         when: Vec<Setting>,
         /// Delay in instructions.
         after_insns: u64,
-        /// Settings that it applies.
+        /// Fields that it copies.
+        copies: Vec<Copied>,
+        /// Settings that it then applies.
         set: Vec<Setting>,
     }
 }
@@ -725,6 +892,7 @@ impl Chip {
             (self.blocks.iter().all(|block| self.is_block(block)), "chip's block"),
             (self.answers.len() + self.pulses.len() + self.counts.len() <= MAX_RULES, "chip's number of answers"),
             (self.counts.iter().all(|count| self.is_count(count)), "chip's count"),
+            (self.stimuli.iter().all(|stimulus| self.is_stimulus(stimulus)), "chip's stimulus"),
             (self.pulses.iter().all(|pulse| pulse.line < MAX_LINES), "chip's pulse"),
             (self.pulses.iter().all(|pulse| pulse.every_insns >= MIN_PULSE_INSNS), "chip's pulse"),
             (
@@ -752,6 +920,53 @@ impl Chip {
         count.address.is_multiple_of(4) && count.every_insns > 0 && self.block_at(count.address).is_some()
     }
 
+    /// Whether a stimulus sets fields of a block that there is.
+    fn is_stimulus(&self, stimulus: &Stimulus) -> bool {
+        let block = self.blocks.get(stimulus.block as usize);
+        block.is_some_and(|block| stimulus.set.iter().all(|setting| block.has(&setting.field)))
+    }
+
+    /// Whether a block's rules for what is outside of it refer to what there is.
+    fn is_outward(&self, block: &Block) -> bool {
+        let has = |field: &Field| block.has(field);
+        let sets = |settings: &[Setting]| settings.iter().all(|setting| has(&setting.field));
+        let has_register = |&register: &u32| (register as usize) < block.registers.len();
+        block.pins.iter().all(|pins| {
+            let count = pins.level.mask.count_ones();
+            [&pins.level, &pins.driven, &pins.outside]
+                .into_iter()
+                .all(|field| has(field) && field.mask.count_ones() == count)
+                && matches!(pins.mode_bits, 1 | 2 | 4)
+                && pins.modes.iter().all(has_register)
+                && pins.modes.len() as u32 * 32 / pins.mode_bits >= count
+        }) && block.edges.iter().all(|edge| {
+            edge.ports.iter().flatten().all(|&port| self.blocks.get(port as usize).is_some())
+                && edge.port.iter().all(|port| self.is_factor(port))
+                && edge.pin_field.iter().all(has)
+                && has(&edge.rising)
+                && has(&edge.falling)
+                && sets(&edge.when)
+                && sets(&edge.set)
+        }) && block.channels.iter().all(|channel| {
+            channel.ends.len() == 2
+                && channel.ends.iter().all(|end| has(&end.address) && has(&end.steps) && self.is_factor(&end.item))
+                && has(&channel.count)
+                && channel.circular.iter().all(has)
+                && [&channel.running, &channel.reversed, &channel.free, &channel.half, &channel.set, &channel.failed]
+                    .into_iter()
+                    .all(|settings| sets(settings))
+        }) && block.requests.iter().all(|request| has_register(&request.register) && sets(&request.when))
+            && block.buses.iter().all(|bus| {
+                has(&bus.send)
+                    && has(&bus.receive)
+                    && bus.address.iter().chain(&bus.reads).all(has)
+                    && [&bus.addresses, &bus.writing, &bus.reading, &bus.absent]
+                        .into_iter()
+                        .all(|settings| sets(settings))
+            })
+            && block.devices.iter().all(|device| device.bytes.iter().all(|&byte| byte < 256))
+    }
+
     fn has_clock(&self, clock: Option<u32>) -> bool {
         clock.is_none_or(|clock| (clock as usize) < self.clocks.len())
     }
@@ -767,13 +982,19 @@ impl Chip {
         let sets = |settings: &[Setting]| settings.iter().all(|setting| has(&setting.field));
         let register = |index: &Option<u32>| index.is_none_or(|index| (index as usize) < registers.len());
         block.bytes <= MAX_BLOCK_BYTES
+            && self.is_outward(block)
             && registers.iter().all(|one| {
                 one.offset.is_none_or(|offset| offset.is_multiple_of(4) && offset + 4 <= block.bytes)
                     && [&one.sets, &one.clears, &one.toggles, &one.upper_clears, &one.reads].into_iter().all(register)
                     && one.all_of.iter().all(|&index| (index as usize) < registers.len())
             })
             && block.follows.iter().all(|follow| has(&follow.target) && has(&follow.source))
-            && block.triggers.iter().all(|trigger| has(&trigger.field) && sets(&trigger.set) && sets(&trigger.when))
+            && block.triggers.iter().all(|trigger| {
+                has(&trigger.field)
+                    && sets(&trigger.set)
+                    && sets(&trigger.when)
+                    && trigger.copies.iter().all(|copied| has(&copied.to) && has(&copied.from))
+            })
             && counters.iter().all(|counter| {
                 let optional = [&counter.value, &counter.upper, &counter.reload, &counter.clear, &counter.once];
                 let factors = counter.divide.iter().chain(&counter.width);
@@ -893,6 +1114,7 @@ pub(crate) mod tests {
                 is_read: false,
                 when: vec![setting()],
                 after_insns: 3,
+                copies: vec![Copied { to: field(0), from: field(1) }],
                 set: vec![setting()],
             }],
             counters: vec![Counter {
@@ -936,7 +1158,44 @@ pub(crate) mod tests {
                 line: 37,
                 causes: vec![Cause { status: field(0), enable: Some(field(1)), is_inverted: true }],
             }],
+            ..outward_block()
         }
+    }
+
+    /// A block that has one of each rule for what is outside of it.
+    fn outward_block() -> Block {
+        Block {
+            pins: vec![Pins {
+                level: field(0),
+                driven: field(1),
+                outside: field(1),
+                modes: vec![0],
+                mode_bits: 2,
+                outputs: 2,
+            }],
+            edges: vec![Edge {
+                ports: vec![Some(0), None],
+                port: Some(factor()),
+                rising: field(0),
+                falling: field(1),
+                set: vec![setting()],
+                ..Edge::default()
+            }],
+            channels: vec![Channel {
+                running: vec![setting()],
+                count: field(0),
+                ends: vec![end(), end()],
+                ..Channel::default()
+            }],
+            requests: vec![Request { register: 1, is_read: true, when: vec![setting()] }],
+            buses: vec![Bus { send: field(0), receive: field(0), address: Some(field(0)), ..Bus::default() }],
+            devices: vec![BusDevice { address: 0x68, bytes: vec![0x71] }],
+            ..Block::default()
+        }
+    }
+
+    fn end() -> ChannelEnd {
+        ChannelEnd { address: field(0), item: factor(), steps: field(1) }
     }
 
     /// A chip that has one of each.
@@ -981,6 +1240,8 @@ pub(crate) mod tests {
                 every_insns: 1000,
                 sets: vec![Answer { address: 0x4002_3804, mask: 1, value: 1 }],
             }],
+            counts: vec![Count { address: 0x4002_3804, every_insns: 8 }],
+            stimuli: vec![Stimulus { at_insns: 1000, block: 0, set: vec![setting()] }],
             poll_limit: 16,
             passed: vec![0x800_0100],
         }
@@ -1001,7 +1262,10 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 19] = [
+        let changes: [Change; 31] = [
+            |chip| chip.counts[0].address += 2,
+            |chip| chip.counts[0].address = 0x5000_0000,
+            |chip| chip.counts[0].every_insns = 0,
             |chip| chip.memory[0].words[0].offset = 1 << 20,
             |chip| chip.memory[1].start = 0x801_0000,
             |chip| chip.memory[1].bytes += 1,
@@ -1021,6 +1285,15 @@ pub(crate) mod tests {
             |chip| chip.answers[0].value = 0x400,
             |chip| chip.pulses[0].line = 10_000,
             |chip| chip.pulses[0].every_insns = 1,
+            |chip| chip.stimuli[0].block = 1,
+            |chip| chip.stimuli[0].set[0].field.register = 2,
+            |chip| chip.blocks[0].pins[0].mode_bits = 3,
+            |chip| chip.blocks[0].pins[0].driven.mask = 0xf00,
+            |chip| chip.blocks[0].edges[0].ports = vec![Some(1)],
+            |chip| chip.blocks[0].channels[0].ends.truncate(1),
+            |chip| chip.blocks[0].requests[0].register = 2,
+            |chip| chip.blocks[0].devices[0].bytes[0] = 256,
+            |chip| chip.blocks[0].buses[0].receive.register = 2,
         ];
         for (index, change) in changes.into_iter().enumerate() {
             let mut chip = full();

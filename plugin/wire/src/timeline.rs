@@ -117,6 +117,17 @@ record! {
         /// This vCPU has come so far and waits for its turn, because the next event happens on another vCPU. So each
         /// vCPU's progress is known at every event.
         20 = Stopped,
+        /// A pin of a chip has changed its level.
+        21 = Pin {
+            /// Address of the port's registers.
+            port: u64,
+            /// Number of the pin in the port.
+            pin: u32,
+            /// Whether it is high now.
+            is_high: bool,
+            /// Whether the chip drives it.
+            is_output: bool,
+        },
         /// An object that tasks wait for is described: the n-th of these events is object n.
         16 = Object {
         /// Address of the list of waiting tasks.
@@ -417,6 +428,7 @@ mod tests {
             event(1, 9, What::Heap),
             event(2, u64::MAX, What::Stopped),
             event(0, 1000, What::Switched { task: 0, why: Why::Deleted }),
+            event(0, 1001, What::Pin { port: 0x4002_0000, pin: 5, is_high: true, is_output: false }),
         ]
     }
 
@@ -470,7 +482,7 @@ mod tests {
         encoder.put(&event(10, What::Waits), &mut out).unwrap();
         assert!(encoder.put(&event(9, What::Waits), &mut out).is_err(), "time has gone back");
         let waits = What::Waits.code();
-        for bad in [&[0x40 | waits, 1][..], &[21, 1], &[VCPU | waits, 0, 1]] {
+        for bad in [&[0x40 | waits, 1][..], &[22, 1], &[VCPU | waits, 0, 1]] {
             assert!(Decoder::new(bad).next().unwrap().is_err(), "{bad:?}");
         }
     }
@@ -482,7 +494,7 @@ mod tests {
             &events(),
             "0000010101051e01000f2d0103220004100180828080020200076772c3b6c39f650000ffffffff0f0501030a01070003ffffffff\
              ffffffffff01070103010509020401010609040801000801ac020a01ac020901000b060c0c0105120480c08080041105a0843d12\
-             00ff01120081be8080041100ffffffffffffffffff012e02ffffffffffffffffff010f003301063402002000ac070008",
+             00ff01120081be8080041100ffffffffffffffffff012e02ffffffffffffffffff010f003301063402002000ac07000815018080888004050100",
         );
     }
 }

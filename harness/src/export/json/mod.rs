@@ -197,10 +197,23 @@ struct Chip<'a> {
     sha256: &'a str,
     /// Differences from the chip, each one sentence.
     differs: &'a [String],
+    /// First watchdog that ran out, for which the chip would have been reset.
+    watchdog: Option<Watchdog<'a>>,
+    /// First address that was accessed and at which the chip has nothing.
+    absent: Option<Address>,
     /// Accessed registers that the chip file does not model, most frequent first.
     unmodelled: Vec<Unmodelled<'a>>,
     /// Answers to polling and interrupts of the file that were given, guesses first.
     rules: Vec<ChipRule<'a>>,
+}
+
+/// A watchdog that ran out.
+#[derive(Serialize, JsonSchema)]
+struct Watchdog<'a> {
+    /// Its name.
+    name: &'a str,
+    /// Number of times that watchdogs ran out.
+    times: u64,
 }
 
 /// A rule of the chip file that answered.
@@ -253,7 +266,15 @@ impl<'a> Chip<'a> {
             times: rule.times,
         });
         let profile::Chip { name, sha256, differs, .. } = chip;
-        Chip { name, sha256, differs, unmodelled: unmodelled.collect(), rules: rules.collect() }
+        Chip {
+            name,
+            sha256,
+            differs,
+            watchdog: chip.bitten.as_ref().map(|(name, times)| Watchdog { name, times: *times }),
+            absent: chip.absent.map(Address),
+            unmodelled: unmodelled.collect(),
+            rules: rules.collect(),
+        }
     }
 }
 

@@ -64,13 +64,15 @@ pub(crate) fn need(emulator: &Path, trick: &Trick, option: &str) -> Result<(), E
     if told(emulator).qemu.is_some_and(|version| trick.is_for(version)) {
         return Ok(());
     }
-    if is_off() {
-        let what = format!("{option} goes beyond QEMU's plugin API, and {VARIABLE} is set");
-        return Err(EmulatorError::with_remedy(what, format!("Run without {VARIABLE}.")));
-    }
-    let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());
     let releases: Vec<String> = trick.looked_at.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
     let releases = releases.join(", ");
+    if is_off() {
+        let what = format!("{option} goes beyond QEMU's plugin API, and {VARIABLE} is set");
+        let remedy =
+            format!("Run without {VARIABLE}, with the bundle's QEMU (docs/ci.md#the-bundle) or another {releases}.");
+        return Err(EmulatorError::with_remedy(what, remedy));
+    }
+    let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());
     let what = format!(
         "{option}: {} is QEMU {version}, and {option} was tried with QEMU {releases} only",
         emulator.display()

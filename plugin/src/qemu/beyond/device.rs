@@ -38,6 +38,9 @@ const CHIP_PRIORITY: c_int = 1001;
 /// freed.
 const ROOM_BYTES: usize = 8192;
 
+/// A multiple of QEMU's page of any Cortex-M, which is 1024 bytes or more.
+const PAGE_BYTES: u64 = 4096;
+
 /// Interrupts before the first line: the processor's own exceptions (hw/intc/armv7m_nvic.c, `NVIC_FIRST_IRQ`).
 const FIRST_IRQ: u64 = 16;
 
@@ -231,6 +234,8 @@ pub(crate) enum ChipEvent {
     Bite { watchdog: u64 },
     /// An interrupt has come by itself, by its number among the rules.
     Pulse { rule: usize },
+    /// A pin of a port, by the address of its registers, has changed its level.
+    Pin { port: u64, pin: u32, is_high: bool, is_output: bool },
     /// The firmware has accessed an address at which the chip has nothing.
     Absent { address: u64, is_write: bool },
 }
@@ -489,22 +494,26 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
         mapped.push(Mapped { region, start: memory.start, bytes: memory.bytes, host });
     }
     for (block, index) in chip.blocks.iter().zip(0usize..) {
-        let (region, name) = (room(), name(&block.name));
-        // SAFETY: memory for a region; the name is copied.
+        let (whole, region, name) = (room(), room(), name(&block.name));
+        let lead = lead_bytes(block.start);
+        // SAFETY: memory for two regions; the name is copied.
         unsafe {
             let (operations, name) = (&raw const REGISTERS, name.as_ptr());
-            (functions.memory_region_init_io)(
-                region,
-                null_mut(),
-                operations,
-                index as *mut c_void,
-                name,
-                block.bytes,
-            );
+            let bytes = lead + block.bytes;
+            (functions.memory_region_init_io)(whole, null_mut(), operations, index as *mut c_void, name, bytes);
+            (functions.memory_region_init_alias)(region, null_mut(), name, whole, lead, block.bytes);
         }
         add(region, block.start, CHIP_PRIORITY);
     }
     Ok(mapped)
+}
+
+/// Bytes from the page in which a block begins to its start.
+///
+/// QEMU keeps a page's offset in its region beside the region's number (`tlb_set_page_full`), so the offset must be a
+/// multiple of the page. A block is a window of a region that begins with its page.
+fn lead_bytes(start: u64) -> u64 {
+    start % PAGE_BYTES
 }
 
 /// The interrupt controller of a Cortex-M. The numbers of its lines and of their priority bits are two fields, which
@@ -681,6 +690,12 @@ impl Host for Machine {
         (self.tell)(ChipEvent::Pulse { rule });
     }
 
+    fn pin(&mut self, block: usize, pin: u32, is_high: bool, is_output: bool) {
+        if let Some(&port) = self.starts.get(block) {
+            (self.tell)(ChipEvent::Pin { port, pin, is_high, is_output });
+        }
+    }
+
     fn bite(&mut self, block: u32) {
         if let Some(&start) = self.starts.get(block as usize) {
             (self.tell)(ChipEvent::Bite { watchdog: start });
@@ -748,6 +763,7 @@ extern "C" fn write_nothing(_: *mut c_void, address: u64, _: u64, _: u32, _: Att
 
 extern "C" fn read_registers(block: *mut c_void, offset: u64, value: *mut u64, bytes: u32, _: Attributes) -> u32 {
     with(|device, machine| {
+        let offset = offset - lead_bytes(device.chip().blocks[block as usize].start);
         let access = device.read(block as usize, offset, bytes, machine);
         if !access.is_modelled {
             note(device, block as usize, offset, 0);
@@ -763,6 +779,7 @@ extern "C" fn read_registers(block: *mut c_void, offset: u64, value: *mut u64, b
 
 extern "C" fn write_registers(block: *mut c_void, offset: u64, value: u64, bytes: u32, _: Attributes) -> u32 {
     with(|device, machine| {
+        let offset = offset - lead_bytes(device.chip().blocks[block as usize].start);
         if !device.write(block as usize, offset, bytes, value as u32, machine) {
             note(device, block as usize, offset, IS_WRITE);
         }

@@ -1,0 +1,151 @@
+//! What moves by itself and what is outside of a chip: DMA, pins, interrupts of edges, voltages, devices on buses. All of it
+//! on the clock of the instructions.
+
+use std::fs;
+
+use harness::analysis::event_rows;
+
+use crate::calls;
+use crate::common::{Run, harness, image, run_file};
+use crate::learn::text;
+
+/// What the chip files of these tests add to the STM32F407: a DMA controller of F1 and L4, their ADCs, a button and
+/// voltages, two devices.
+const OUTSIDE: &str = r#"
+[chip]
+like = "stm32f407"
+[peripherals]
+DMA3 = { at = 0x40026800, kind = "stm32-dma-v1", interrupts = { channel1 = 60 } }
+ADC1 = { at = 0x40012000, kind = "stm32f4-adc", interrupt = 18, reset = { CH3 = 1234, CH4 = 77 } }
+ADC4 = { at = 0x40012400, kind = "stm32f1-adc", reset = { CH3 = 11 } }
+ADC5 = { at = 0x40014c00, kind = "stm32l4-adc", reset = { CH5 = 22 } }
+GPIOC = { at = 0x40020800, kind = "stm32-gpio", reset = { PIN = 0x2000 } }
+SPI1 = { at = 0x40013000, kind = "stm32-spi", interrupt = 35, devices = [{ bytes = [0xef, 0x40, 0x18] }] }
+I2C1 = { at = 0x40005400, kind = "stm32-i2c-v1", devices = [{ address = 0x68, bytes = [0x70, 0x71, 0x72] }] }
+[[stimulus]]
+at = 1_000_000
+set = ["GPIOC.PIN[13]=0"]
+[[stimulus]]
+at = 1_100_000
+set = ["GPIOC.PIN[13]=1"]
+[[stimulus]]
+at = 1_200_000
+set = ["GPIOC.PIN[13]=0"]
+[[stimulus]]
+at = 3_000_000
+set = ["ADC1.CH3=2345"]
+"#;
+
+/// Runs an image with a chip file of this text; the image ends by itself, and all that it checks is right.
+fn run(name: &str, chip: &str, args: &[&str]) -> Run {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("mine.toml");
+    fs::write(&file, chip).unwrap();
+    let args = [&["--chip", file.to_str().unwrap(), "--for", "20M"], args].concat();
+    let run = run_file(&image(name), &args).expect_code(0);
+    assert!(!run.console().contains("wrong"), "{}", run.console());
+    run
+}
+
+#[test]
+fn dma_copies_memory_and_serves_a_port_in_both_directions() {
+    let dma = || run("chips/stm32f407-dma", OUTSIDE, &["--input-after", "name? :fidofido!\\n"]);
+    let one = dma();
+    let wanted = [
+        "right a stream takes a while",
+        "right a stream copies memory",
+        "right a stream is off at its end",
+        "a stream sends this",
+        "right a stream's interrupt comes once",
+        "name? FIDOFIDO!",
+        "right a circular stream went round",
+        "right a channel copies memory",
+        "a channel sends this",
+        "right a channel sends what USART2 asks for",
+        "right a channel does not write flash",
+        "",
+    ];
+    assert_eq!(one.console(), wanted.join("\n"));
+    assert_eq!(one.files(), dma().files(), "the same bytes in every run");
+}
+
+#[test]
+fn what_is_outside_of_a_chip_comes_at_its_instruction() {
+    let outside = || run("chips/stm32f407-outside", OUTSIDE, &["--timeline"]);
+    let one = outside();
+    let wanted = [
+        "a button is not pressed",
+        "a button raises its interrupt at both edges",
+        "a LED is on after an even number of presses",
+        "an ADC measures what its channel holds",
+        "an ADC measures another channel",
+        "an ADC interrupts once",
+        "an ADC measures what comes from outside",
+        "an ADC of F1 calibrates and measures",
+        "an ADC of L4 calibrates and measures",
+        "a device on SPI answers its bytes",
+        "nobody has another address on I2C",
+        "a device on I2C answers from the byte that is named",
+        "a stop ends it",
+    ];
+    assert_eq!(one.console(), wanted.map(|line| format!("right {line}\n")).concat());
+    assert_eq!(one.files(), outside().files(), "the same bytes in every run");
+    let later = OUTSIDE.replace("1_000_000", "1_050_000");
+    let later = run("chips/stm32f407-outside", &later, &[]);
+    assert_ne!(one.profile().facts.chip.unwrap().sha256, later.profile().facts.chip.unwrap().sha256);
+}
+
+/// Each edge is an event: of the input where it comes from outside, of the output behind the store that sets it.
+#[test]
+fn edges_of_pins_are_on_the_timeline() {
+    let run = run("chips/stm32f407-outside", OUTSIDE, &["--timeline"]);
+    let profile = run.profile();
+    let rows: Vec<_> = event_rows::rows(&profile).unwrap().filter(|row| row.event == "pin").collect();
+    let pins: Vec<(String, Option<i128>)> = rows.iter().map(|row| (row.name.clone(), row.value)).collect();
+    let (button, led) = ("pin GPIOC.13, an input", "pin GPIOA.5, an output");
+    let wanted = [(button, 0), (led, 1), (button, 1), (button, 0), (led, 0)];
+    let wanted: Vec<(String, Option<i128>)> =
+        wanted.iter().map(|(name, value)| ((*name).to_owned(), Some(*value))).collect();
+    assert_eq!(pins, wanted);
+    let file = run.dir.with_file_name("trace.json");
+    let output = harness().arg("export").arg(&run.dir).args(["-f", "chrome", "-o"]).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(fs::read_to_string(file).unwrap().contains(button), "a track of its own");
+}
+
+const BUTTON: &str = "[chip]\nlike = \"nrf52840\"\n[[stimulus]]\nat = 5_000_000\nset = [\"P0.PIN[11]=1\"]\n";
+
+#[test]
+fn systick_timer_and_rtc_count_one_time_and_a_button_raises_gpiote() {
+    let run = run("chips/nrf52840-kinds", BUTTON, &[]);
+    let wanted = [
+        "10 ms of SysTick are 10 ms of TIMER",
+        "10 ms of SysTick are 327 or 328 ticks of RTC",
+        "a button raises GPIOTE's interrupt",
+        "a pin reads as it is set",
+    ];
+    assert_eq!(run.console(), wanted.map(|line| format!("right {line}\n")).concat());
+}
+
+/// An instruction takes 2^shift ns: a millisecond of SysTick, of the timers and of RTC has as many instructions as the
+/// shift says.
+#[test]
+fn a_millisecond_of_a_chips_clocks_is_one_of_the_shift() {
+    for (chip, shift) in [("stm32f407", 2), ("stm32f407", 5), ("nrf52840", 3)] {
+        // Between two instructions, for the start-up code takes its own time.
+        let ticks = |until: &str| {
+            let args = ["--chip", chip, "--exact", "--shift", &shift.to_string(), "--for", until];
+            let profile = run_file(&image(&format!("chips/{chip}-freertos")), &args).expect_code(0).profile();
+            assert_eq!(profile.facts.icount_shift, shift);
+            calls(&profile, "xTaskIncrementTick")
+        };
+        let (ms, ticks) = ((8_000_000 << shift) / 1_000_000, ticks("12M") - ticks("4M"));
+        assert!((ms - 1..=ms + 1).contains(&ticks), "{chip}: {ticks} ticks in {ms} ms");
+    }
+    for shift in ["2", "5"] {
+        run("chips/nrf52840-kinds", BUTTON, &["--shift", shift]);
+        let typed = ["--shift", shift, "--input-after", "name? :fidofido!\\n"];
+        run("chips/stm32f407-dma", OUTSIDE, &typed);
+        crate::kinds(&["--shift", shift]).expect_code(0);
+    }
+}
