@@ -112,7 +112,7 @@ pub(super) struct StimulusTable {
 pub(super) struct LearnedTable {
     /// Registers that the firmware accessed.
     pub(super) seen: Vec<u64>,
-    /// What the vendor's SVD had of them.
+    /// Facts of the SVD about them.
     #[serde(default)]
     pub(super) registers: Vec<Spanned<LearnedRegister>>,
 }

@@ -140,7 +140,7 @@ struct Bad {
     reason: String,
 }
 
-/// What registers inherit from the elements around them.
+/// Properties that registers inherit from the elements around them.
 #[derive(Clone, Copy)]
 struct Inherited {
     bits: u64,

@@ -242,7 +242,7 @@ fn known_cpu(image: &Image, arch: Arch, forced_cpu: Option<&str>) -> Result<(), 
     ))
 }
 
-/// Where a raw binary that has no vector table at its place may belong, for the end of a message.
+/// The place where a raw binary without a vector table may belong, for the end of a message.
 fn elsewhere(image: &Image) -> String {
     image.elsewhere().map(|place| format!("; {place}")).unwrap_or_default()
 }

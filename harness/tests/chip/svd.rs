@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::common::{finish, harness, image, refused, run};
 
-/// Of an STM32F407: ADC1, which its chip file does not describe, and RCC, which it does.
+/// Two peripherals of an STM32F407: ADC1, which its chip file does not describe, and RCC, which it does.
 const SVD: &str = r#"<device><name>STM32F407</name><cpu><nvicPrioBits>4</nvicPrioBits></cpu><size>32</size>
 <peripherals>
 <peripheral><name>ADC1</name><baseAddress>0x40012000</baseAddress>
