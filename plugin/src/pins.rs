@@ -6,13 +6,7 @@
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::clock;
 use wire::timeline::What;
-
-use crate::state;
-
-/// The vCPU whose clock times the changes; a machine that is completed to a chip has one.
-const VCPU: u32 = 0;
 
 /// Changes that the timeline does not have yet.
 #[derive(Clone, Default)]
@@ -22,9 +16,6 @@ impl Pins {
     /// Adds a change.
     pub(crate) fn add(&self, change: What) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(change);
-        if let Some(state) = state::try_lock() {
-            clock::recheck(VCPU, &state.ledger);
-        }
     }
 
     /// Takes all changes, in their order.

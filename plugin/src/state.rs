@@ -256,13 +256,25 @@ fn complete_chip(
     let Some(chip) = request.chip.clone() else { return Ok(None) };
     let unmodelled = request.measure().map(|_| Unmodelled::create(directory)).transpose()?;
     let tell: Box<dyn Fn(qemu::ChipEvent) + Send> = match &unmodelled {
-        Some(unmodelled) => Box::new(unmodelled.on_event(pins)),
+        Some(unmodelled) => Box::new(unmodelled.on_event(move |change| note_pin(pins.as_ref(), change))),
         None => Box::new(|_| ()),
     };
     let directory = directory.to_owned();
     let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
     qemu::complete_chip(chip, refuse_chip, tell).map_err(|missing| Refused(Refusal::Chip, missing))?;
     Ok(unmodelled)
+}
+
+/// The vCPU whose clock times changes of pins; a machine that is completed to a chip has one.
+const PINS_VCPU: u32 = 0;
+
+/// Keeps a change of a pin until the next block takes it; without `pins`, changes are not asked for.
+fn note_pin(pins: Option<&Pins>, change: What) {
+    let Some(pins) = pins else { return };
+    pins.add(change);
+    if let Some(state) = try_lock() {
+        clock::recheck(PINS_VCPU, &state.ledger);
+    }
 }
 
 /// Locks the state for one callback.

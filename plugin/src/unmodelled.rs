@@ -8,7 +8,6 @@ use wire::timeline::What;
 
 use rustc_hash::FxHashMap;
 
-use crate::pins::Pins;
 use crate::qemu;
 use crate::records::Table;
 
@@ -48,8 +47,11 @@ impl Unmodelled {
 
     /// Takes note of what happens on whatever thread and lock.
     ///
-    /// `pins` receives the changes of pins; None: they are not asked for.
-    pub(crate) fn on_event(&self, pins: Option<Pins>) -> impl Fn(qemu::ChipEvent) + Send + 'static + use<> {
+    /// `on_pin` receives the changes of pins.
+    pub(crate) fn on_event<P: Fn(What) + Send + 'static>(
+        &self,
+        on_pin: P,
+    ) -> impl Fn(qemu::ChipEvent) + Send + 'static + use<P> {
         let table = Arc::clone(&self.table);
         move |event| match event {
             qemu::ChipEvent::Bite { watchdog } => table.count(ROWS - 2, BITES, watchdog, true),
@@ -57,9 +59,7 @@ impl Unmodelled {
                 table.count(FIRST_RULE_ROW + rule, FIRST_RULE + rule as u64, 0, false);
             }
             qemu::ChipEvent::Pin { port, pin, is_high, is_output } => {
-                if let Some(pins) = &pins {
-                    pins.add(What::Pin { port, pin, is_high, is_output });
-                }
+                on_pin(What::Pin { port, pin, is_high, is_output });
             }
             qemu::ChipEvent::Absent { address, is_write } => table.count(ROWS - 3, ABSENT, address, is_write),
         }
