@@ -119,7 +119,7 @@ local function floats(n)
 end
 
 local answers = {}
-for round = 1, 4 do
+for round = 1, 12 do
     answers[#answers + 1] = objects(250)
     answers[#answers + 1] = closures(15000)
     answers[#answers + 1] = strings(700)

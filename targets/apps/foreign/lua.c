@@ -6,7 +6,7 @@
 #include "lua.h"
 #include "lualib.h"
 
-static const char EXPECTED[] = "@";
+static const char EXPECTED[] = "881924584";
 
 extern const char script[], script_end[];
 __asm__(".section .rodata\n.global script, script_end\nscript: .incbin \"apps/foreign/lua-work.lua\"\nscript_end: .byte 0\n"
