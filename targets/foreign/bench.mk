@@ -31,3 +31,7 @@ LUA = $(filter-out $(addprefix $F/lua/,liolib.c loslib.c loadlib.c linit.c ldbli
 $(call foreign,lua,apps/foreign/lua.c $(LUA))
 build/obj/%-foreign/apps/foreign/lua.o: FLAGS = -I$F/lua
 build/obj/riscv64-virt-foreign/apps/foreign/lua.o build/obj/mps2-an385-foreign/apps/foreign/lua.o: apps/foreign/lua-work.lua
+
+$(call foreign,sqlite,apps/foreign/sqlite.c $F/sqlite/sqlite3.c)
+build/obj/%-foreign/apps/foreign/sqlite.o build/obj/%-foreign/$F/sqlite/sqlite3.o: FLAGS = -I$F/sqlite -DSQLITE_OS_OTHER=1 \
+    -DSQLITE_THREADSAFE=0 -DSQLITE_TEMP_STORE=3 -DSQLITE_OMIT_LOAD_EXTENSION -DSQLITE_OMIT_WAL -DSQLITE_OMIT_LOCALTIME

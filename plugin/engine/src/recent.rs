@@ -5,9 +5,12 @@
 
 use std::cell::Cell;
 
+/// A question with its answer; None: none has come.
+type Slot<Q, A> = Cell<Option<(Q, A)>>;
+
 /// Recent questions with their answers.
 pub struct Recent<Q, A> {
-    slots: Box<[Cell<Option<(Q, A)>>]>,
+    slots: Box<[Slot<Q, A>]>,
 }
 
 impl<Q: Copy + Eq, A: Copy> Recent<Q, A> {
@@ -29,7 +32,7 @@ impl<Q: Copy + Eq, A: Copy> Recent<Q, A> {
         self.slot(hash).set(Some((question, answer)));
     }
 
-    fn slot(&self, hash: u64) -> &Cell<Option<(Q, A)>> {
+    fn slot(&self, hash: u64) -> &Slot<Q, A> {
         &self.slots[hash as usize & (self.slots.len() - 1)]
     }
 }
