@@ -52,6 +52,7 @@ const PLUGIN: &[&str] = &[
 
 /// Modules of the engine, the plugin's library that is independent of QEMU.
 const ENGINE: &[&str] = &[
+    "recent",
     "block",
     "ledger",
     "guest",

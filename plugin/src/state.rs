@@ -1,13 +1,13 @@
 //! The parts put together, and tasks that need several of them: handling due events, the window, the end.
 //!
 //! Parts know the layers below them and never this one. Only callbacks ([`crate::hooks`]) and translation
-//! ([`crate::translate`]) lock it. `-icount` makes QEMU run all vCPUs on one thread, so the lock is never contended;
-//! it costs two atomic operations per callback, and callbacks are rare.
+//! ([`crate::translate`]) lock it. `-icount` makes QEMU run all vCPUs on one thread, to which the lock costs next to
+//! nothing ([`qemu::Owned`]).
 
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use engine::block::Blocks;
 use engine::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
@@ -37,7 +37,7 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::pins::Pins;
 use crate::polled::Polls;
-use crate::qemu::{self, Access, Guest, Scoreboard, Vcpus};
+use crate::qemu::{self, Access, Guard as StateGuard, Guest, Owned, Scoreboard, Vcpus};
 use crate::records::{Ledger, Records};
 use crate::semihosting::Asked;
 use crate::semihosting::handles::Handles;
@@ -46,7 +46,7 @@ use crate::snapshot::Snapshot;
 use crate::unmodelled::Unmodelled;
 use crate::wait::{Guard, MainThread};
 
-static STATE: OnceLock<Mutex<State>> = OnceLock::new();
+static STATE: OnceLock<Owned<State>> = OnceLock::new();
 
 /// The plugin's whole state.
 pub(crate) struct State {
@@ -228,7 +228,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     } else {
         state.open_window();
     }
-    STATE.set(Mutex::new(state)).map_err(|_| io::Error::other("installed twice").into())
+    STATE.set(Owned::new(state)).map_err(|_| io::Error::other("installed twice").into())
 }
 
 /// Creates the records that a request asks for, and the ledger that is kept in them.
@@ -278,10 +278,9 @@ fn note_pin(pins: Option<&Pins>, change: What) {
 }
 
 /// Locks the state for one callback.
-pub(crate) fn lock() -> MutexGuard<'static, State> {
-    // QEMU makes no callback before `install` has returned.
-    let Some(state) = STATE.get() else { qemu::exit(1) };
-    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+#[inline]
+pub(crate) fn lock() -> StateGuard<'static, State> {
+    let mut state = installed().lock();
     if let Some(vcpu) = state.vcpus.as_mut().and_then(Vcpus::executing) {
         state.guest.turn_to(vcpu);
     }
@@ -289,8 +288,18 @@ pub(crate) fn lock() -> MutexGuard<'static, State> {
 }
 
 /// Locks the state, unless a callback has locked it already.
-pub(crate) fn try_lock() -> Option<MutexGuard<'static, State>> {
-    STATE.get()?.try_lock().ok()
+pub(crate) fn try_lock() -> Option<StateGuard<'static, State>> {
+    STATE.get()?.try_lock()
+}
+
+/// Makes the calling thread the one that locks the state at little cost.
+pub(crate) fn adopt() {
+    installed().adopt();
+}
+
+fn installed() -> &'static Owned<State> {
+    // QEMU makes no callback before `install` has returned.
+    STATE.get().unwrap_or_else(|| qemu::exit(1))
 }
 
 impl State {

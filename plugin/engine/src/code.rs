@@ -8,14 +8,17 @@ use wire::request::Request;
 use wire::unwind::{Row, Rule, rule_at};
 
 use crate::guest::{Guest, Vcpu};
+use crate::recent::Recent;
 
-/// Number of kept places, a power of two. Firmware that samples more of them repeats searches.
+/// Number of kept places. Firmware that samples more of them repeats searches.
 const KEPT_PLACES: usize = 4096;
+
+/// Number of addresses whose function is kept.
+const KEPT_FUNCTIONS: usize = 4096;
 
 /// A code address: that of an instruction, or the last byte of a call, which stands for the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    address: u64,
     /// Entry of its function.
     pub function: Option<u64>,
     /// Rule to find that function's caller from here.
@@ -30,6 +33,8 @@ pub struct Place {
 pub struct Code {
     /// The firmware's functions, sorted.
     functions: Vec<Range<u64>>,
+    /// Functions of recent addresses: `--exact` asks at every call and return.
+    recent: Recent<u64, Option<u64>>,
     /// Sorted addresses of branches whose numbers of jumps follow from other counts.
     loops: Vec<u64>,
     /// Sorted entries that no instruction names as its target.
@@ -39,8 +44,8 @@ pub struct Code {
     rows: Vec<Row>,
     /// Entry of the firmware's first function.
     pub first_function: Option<u64>,
-    /// Recent places, each in the slot of its address.
-    places: Vec<Option<Place>>,
+    /// Recent places, by their addresses.
+    places: Recent<u64, Place>,
 }
 
 impl Code {
@@ -50,13 +55,14 @@ impl Code {
         let has_stacks = measure.max_depth.is_some();
         let mut code = Code {
             functions: measure.functions,
+            recent: Recent::new(KEPT_FUNCTIONS),
             loops: measure.loops,
             pointed: measure.pointed,
             forgetful: if has_stacks { measure.forgetful } else { Vec::new() },
             // Without stacks, too: an arc's return address may have to be found by them.
             rows: measure.unwind,
             first_function: None,
-            places: vec![None; KEPT_PLACES],
+            places: Recent::new(KEPT_PLACES),
         };
         code.first_function = request.entry.map(|entry| code.function_of(entry).unwrap_or(entry));
         code
@@ -64,7 +70,9 @@ impl Code {
 
     /// Whether a function of the firmware starts at an address.
     pub fn is_entry(&self, address: u64) -> bool {
-        self.functions.binary_search_by_key(&address, |function| function.start).is_ok()
+        let is_known = self.function_of(address) == Some(address);
+        // A function without code contains nothing, not even its start.
+        is_known || self.functions.binary_search_by_key(&address, |function| function.start).is_ok()
     }
 
     /// Whether a function may start at an address: at any, if no functions are known.
@@ -73,7 +81,16 @@ impl Code {
     }
 
     /// Entry of the function that contains an address.
+    #[inline]
     pub fn function_of(&self, address: u64) -> Option<u64> {
+        self.recent.get(address >> 1, address).unwrap_or_else(|| {
+            let function = self.search(address);
+            self.recent.keep(address >> 1, address, function);
+            function
+        })
+    }
+
+    fn search(&self, address: u64) -> Option<u64> {
         let after = self.functions.partition_point(|function| function.start <= address);
         let function = &self.functions[after.checked_sub(1)?];
         function.contains(&address).then_some(function.start)
@@ -106,8 +123,7 @@ impl Code {
 
     /// Facts about an address.
     pub fn place(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> Place {
-        let slot = (address >> 1) as usize % KEPT_PLACES;
-        if let Some(place) = self.places[slot].filter(|place| place.address == address) {
+        if let Some(place) = self.places.get(address >> 1, address) {
             return place;
         }
         let function = self.function_of(address);
@@ -115,8 +131,8 @@ impl Code {
         let is_forgetful = function.is_some_and(|entry| self.is_forgetful(entry));
         let after = address.wrapping_add(1);
         let ends_call = after & 1 == 0 && (is_call(after, 4, guest) || is_call(after, 2, guest));
-        let place = Place { address, function, rule, is_forgetful, ends_call };
-        self.places[slot] = Some(place);
+        let place = Place { function, rule, is_forgetful, ends_call };
+        self.places.keep(address >> 1, address, place);
         place
     }
 

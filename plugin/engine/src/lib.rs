@@ -6,6 +6,7 @@
 //!
 //! | | |
 //! |---|---|
+//! | [`recent`] | answers that never change, kept |
 //! | [`block`] [`ledger`] | units of code with counters; definitions of the counters, each written once |
 //! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
 //! | [`code`] | functions, unwind rows, places |
@@ -24,6 +25,7 @@ pub mod heap;
 pub mod ledger;
 pub mod marks;
 pub mod prediction;
+pub mod recent;
 pub mod slice;
 pub mod stack;
 pub mod stack_cache;

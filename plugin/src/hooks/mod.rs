@@ -9,8 +9,6 @@ mod heap;
 mod time;
 mod timeline;
 
-use std::sync::MutexGuard;
-
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
@@ -25,7 +23,7 @@ pub(crate) use time::{
 };
 pub(crate) use timeline::{OnTraced, OnTracedReturn};
 
-use crate::qemu::{Thread, VcpuCallback, VcpuHook};
+use crate::qemu::{Guard, Thread, VcpuCallback, VcpuHook};
 use crate::state::{self, State};
 use engine::block::from_insn_id;
 
@@ -35,6 +33,7 @@ pub(crate) struct VcpuInit;
 impl VcpuHook for VcpuInit {
     const CALL: VcpuCallback = |_| {
         Thread::current().executes_guest();
+        state::adopt();
         state::lock().appear();
     };
 }
@@ -49,7 +48,10 @@ struct Here {
 }
 
 /// Locks the state and finds an instruction by its [`engine::block::insn_id`], without handling what was due before.
-fn find(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
+///
+/// Inlined, as [`arrive`] is, so that its results stay in registers: every callback begins here.
+#[inline(always)]
+fn find(vcpu: u32, id: usize) -> (Guard<'static, State>, Here) {
     let (block, index) = from_insn_id(id);
     let mut state = state::lock();
     let vcpu = state.running_vcpu(vcpu);
@@ -58,7 +60,8 @@ fn find(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
 }
 
 /// Begins every callback at an instruction: locks the state, finds the instruction, and handles what was due before.
-fn arrive(vcpu: u32, id: usize) -> (MutexGuard<'static, State>, Here) {
+#[inline(always)]
+fn arrive(vcpu: u32, id: usize) -> (Guard<'static, State>, Here) {
     let (mut state, here) = find(vcpu, id);
     state.settle(here.vcpu);
     state.wake(here.vcpu);

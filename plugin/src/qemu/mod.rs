@@ -11,6 +11,7 @@ mod api;
 mod beyond;
 mod commands;
 mod descriptor;
+mod owned;
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod program;
 mod registers;
@@ -41,6 +42,7 @@ pub(crate) use beyond::vcpu::Vcpus;
 pub(crate) use beyond::virtual_time::{answer as answer_clocks, answers as clock_answers};
 pub(crate) use beyond::write::write_memory;
 pub(crate) use commands::{refuse as refuse_commands, refused as refused_commands};
+pub(crate) use owned::{Guard, Owned};
 pub(crate) use registers::{FaultBuffer, Registers};
 pub(crate) use socket::Socket;
 pub(crate) use streams::{give_to_firmware, say};

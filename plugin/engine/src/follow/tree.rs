@@ -12,6 +12,7 @@ use wire::request::{InlinedCall, Request};
 use super::context::{Core, Shadow};
 use super::span::Spans;
 use crate::ledger::{Counters, Ledger};
+use crate::recent::Recent;
 
 /// Most nodes of the tree; calls beyond are counted in their callers.
 const MAX_NODES: usize = 1 << 22;
@@ -19,6 +20,9 @@ const MAX_NODES: usize = 1 << 22;
 /// Number of nodes up to which calls of inlined code are distinguished. Inlined code that calls itself in several
 /// places would make a tree that doubles with each level.
 const MAX_TOLD_NODES: usize = 1 << 18;
+
+/// Number of nodes whose lookups are kept.
+const KEPT_NODES: usize = 4096;
 
 /// Depth at which an exception is no longer a child of the one that it interrupts, far beyond what firmware nests on
 /// purpose.
@@ -28,6 +32,8 @@ const MAX_EXCEPTION_DEPTH: u32 = 1024;
 pub struct Tree {
     /// Nodes by parent, kind, and the inlined code that made the call.
     nodes: FxHashMap<(u32, NodeKind, u64), u32>,
+    /// The nodes that were looked up last: nearly always the next one is among them.
+    recent: Recent<(u32, NodeKind, u64), u32>,
     /// First counter of each node, by id.
     slots: Vec<u32>,
     /// Parent and depth of each node, by id.
@@ -62,6 +68,7 @@ impl Tree {
         let measure = request.measure()?;
         measure.is_exact.then(|| Tree {
             nodes: FxHashMap::default(),
+            recent: Recent::new(KEPT_NODES),
             slots: Vec::new(),
             places: Vec::new(),
             max_depth: measure.max_depth.map_or(1, |depth| depth.max(1)) as usize,
@@ -111,7 +118,16 @@ impl Tree {
 
     /// Child of a node, which is added if it is new.
     fn child(&mut self, parent: u32, kind: NodeKind, via: u64, ledger: &mut Ledger<impl Counters>) -> u32 {
-        if let Some(&node) = self.nodes.get(&(parent, kind, via)) {
+        let key = (parent, kind, via);
+        let hash = match kind {
+            NodeKind::Function { entry } => u64::from(parent) ^ entry >> 1 ^ via,
+            NodeKind::Exception { .. } | NodeKind::Root { .. } => parent.into(),
+        };
+        if let Some(node) = self.recent.get(hash, key) {
+            return node;
+        }
+        if let Some(&node) = self.nodes.get(&key) {
+            self.recent.keep(hash, key, node);
             return node;
         }
         if via != 0 && self.slots.len() >= MAX_TOLD_NODES {
@@ -125,7 +141,7 @@ impl Tree {
         self.slots.push(slot);
         self.places.push((parent, self.depth(parent) + 1));
         let node = self.slots.len() as u32;
-        self.nodes.insert((parent, kind, via), node);
+        self.nodes.insert(key, node);
         node
     }
 

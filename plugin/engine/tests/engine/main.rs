@@ -6,6 +6,7 @@ mod due;
 mod fake;
 mod polls;
 mod predictions;
+mod recent;
 mod shadow;
 mod stacks;
 mod zones;
