@@ -61,13 +61,16 @@ impl<T> Owned<T> {
     /// Takes the value. A thread that holds it already waits for ever.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        if self.owner.load(Ordering::Relaxed) == Thread::current().id()
-            && !self.is_held.load(Ordering::Relaxed)
-            && self.hold()
-        {
+        if self.is_mine() && !self.is_held.load(Ordering::Relaxed) && self.hold() {
             return Guard { owned: self, has_mutex: false, value: PhantomData };
         }
         self.lock_slowly()
+    }
+
+    /// Whether the calling thread is the owner.
+    #[inline]
+    fn is_mine(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == Thread::current().id()
     }
 
     /// Takes the value as its owner; false: the mutex is needed.
@@ -95,6 +98,15 @@ impl<T> Owned<T> {
 
     /// Takes the value, unless a thread holds it.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+        // The owner asks, too, from within an access of a device: that must not cost it the short way.
+        if self.is_mine() {
+            if self.is_held.load(Ordering::Relaxed) {
+                return None;
+            }
+            if self.hold() {
+                return Some(Guard { owned: self, has_mutex: false, value: PhantomData });
+            }
+        }
         if self.is_locked.swap(true, Ordering::Acquire) {
             return None;
         }
