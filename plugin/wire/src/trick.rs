@@ -105,8 +105,7 @@ table! {
     TIMERS = Trick {
         name: "timers",
         symbols: &["bql_locked", "bql_lock_impl", "bql_unlock", "timer_init_full", "timer_mod_ns", "timer_del"],
-        // The only release in which the tests of it were run.
-        looked_at: &[(10, 0)],
+        looked_at: ALL,
         without_it: "firmware that waits for input on sifive_e may keep QEMU busy without an end of the run",
     };
     /// Memory, registers, timers and interrupts of a chip, added to the machine that QEMU has made.
@@ -140,8 +139,7 @@ table! {
             "qemu_chr_fe_set_handlers",
             "qemu_chr_fe_write_all",
         ],
-        // The only release in which the tests of it were run.
-        looked_at: &[(10, 0)],
+        looked_at: ALL,
         without_it: "--chip is refused",
     };
     /// Guest memory that a debugger writes.

@@ -69,7 +69,7 @@ pub(crate) fn need(emulator: &Path, trick: &Trick, option: &str) -> Result<(), E
     if is_off() {
         let what = format!("{option} goes beyond QEMU's plugin API, and {VARIABLE} is set");
         let remedy =
-            format!("Run without {VARIABLE}, with the bundle's QEMU (docs/ci.md#the-bundle) or another {releases}.");
+            format!("Run without {VARIABLE}, with the bundle's QEMU (docs/ci.md#the-bundle) or one of {releases}.");
         return Err(EmulatorError::with_remedy(what, remedy));
     }
     let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());
@@ -77,7 +77,7 @@ pub(crate) fn need(emulator: &Path, trick: &Trick, option: &str) -> Result<(), E
         "{option}: {} is QEMU {version}, and {option} was tried with QEMU {releases} only",
         emulator.display()
     );
-    let remedy = format!("Use QEMU {releases}: the bundle has it (docs/ci.md#the-bundle), and so has Debian 13.");
+    let remedy = "Use one of these releases: the bundle has one (docs/ci.md#the-bundle), and so has Debian 13.";
     Err(EmulatorError::with_remedy(what, remedy))
 }
 
