@@ -1,5 +1,5 @@
 /* Threads in structures with Zephyr's names, switched as its port for Cortex-M does: the handler of PendSV saves the
-   thread of _kernel.cpus[0].current and takes the one in the ready queue's cache. The kernel starts as a dummy thread.
+   thread of _kernel.cpus[0].current and takes the one in the ready queue's cache. The kernel starts as a dummy thread, on the process stack.
    Two threads take turns with main; all wait for the tick, so that the idle thread runs. Each counts how often it was
    switched in. THREAD_NAME: names are in the threads. */
 #include <stddef.h>
@@ -47,7 +47,8 @@ typedef void (*k_thread_entry_t)(void *, void *, void *);
 enum { DEAD = 8, PENDING = 2 };
 
 struct k_thread z_main_thread, z_idle_thread, philosophers[2];
-static char stacks[THREADS][STACK_BYTES] __attribute__((aligned(8)));
+/* The first is the one that the kernel starts on. */
+static char stacks[1 + THREADS][STACK_BYTES] __attribute__((aligned(8)));
 static struct k_thread *const threads[THREADS] = { &z_main_thread, &philosophers[0], &philosophers[1], &z_idle_thread };
 static volatile uint32_t sums[2], ticks;
 
@@ -205,17 +206,32 @@ static _Noreturn __attribute__((noipa)) void arch_switch_to_main_thread(struct k
     __builtin_unreachable();
 }
 
-int main(void)
+static _Noreturn __attribute__((noipa, used)) void z_cstart(void)
 {
     static struct k_thread dummy;
     irq_disable();
     _kernel.cpus[0].current = &dummy;
     SHPR3 |= 0xffu << 16;
-    z_setup_new_thread(&z_main_thread, stacks[0], bg_thread_main, 0, "main");
-    z_setup_new_thread(&philosophers[0], stacks[1], philosopher, (void *)0, "Philosopher 0");
-    z_setup_new_thread(&philosophers[1], stacks[2], philosopher, (void *)1, "Philosopher 1");
-    z_setup_new_thread(&z_idle_thread, stacks[3], idle, 0, "idle");
+    z_setup_new_thread(&z_main_thread, stacks[1], bg_thread_main, 0, "main");
+    z_setup_new_thread(&philosophers[0], stacks[2], philosopher, (void *)0, "Philosopher 0");
+    z_setup_new_thread(&philosophers[1], stacks[3], philosopher, (void *)1, "Philosopher 1");
+    z_setup_new_thread(&z_idle_thread, stacks[4], idle, 0, "idle");
     _kernel.cpus[0].idle_thread = &z_idle_thread;
     timer_start(1000);
-    arch_switch_to_main_thread(&z_main_thread, stacks[0] + STACK_BYTES, bg_thread_main);
+    arch_switch_to_main_thread(&z_main_thread, stacks[1] + STACK_BYTES, bg_thread_main);
+}
+
+/* As Zephyr's reset: the process stack pointer is the first stack's. */
+int main(void)
+{
+    __asm__ volatile("msr psp, %0\n\t"
+                     "movs r0, #2\n\t"
+                     "msr control, r0\n\t"
+                     "isb\n\t"
+                     "mov lr, #0\n\t"
+                     "b z_cstart"
+                     :
+                     : "r"(stacks[1])
+                     : "r0", "lr", "memory");
+    __builtin_unreachable();
 }
