@@ -246,6 +246,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         .as_deref()
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
     let (mut profile, warnings) = profile(&plan, &named.allocators, &symbols, symbol_file.as_deref(), outcome);
+    trace_patterns::name_tasks(&mut profile.tasks, &symbols);
     complete(&mut profile, &plan, named, &symbols, &workspace)?;
     profile.zones.names = known.zones.names;
     if let Some(line) = chip_hint(&loaded.image, options, &profile) {

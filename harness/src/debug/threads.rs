@@ -108,7 +108,11 @@ impl Threads {
 
     fn name(&self, travel: &mut dyn Travel, tcb: u64) -> Result<String> {
         let Some(name) = &self.kernel.name else { return Ok(String::new()) };
-        let bytes = travel.read(tcb + name.start, (name.end - name.start).min(MAX_NAME_BYTES) as usize)?;
+        let (start, bytes) = match self.pointer(travel, tcb + name.at.start)? {
+            Some(text) if name.is_pointer => (text, MAX_NAME_BYTES),
+            _ => (tcb + name.at.start, (name.at.end - name.at.start).min(MAX_NAME_BYTES)),
+        };
+        let bytes = travel.read(start, bytes as usize)?;
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         Ok(String::from_utf8_lossy(&bytes[..length]).replace(char::is_control, "?"))
     }

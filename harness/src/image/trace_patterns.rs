@@ -7,7 +7,7 @@ use wire::timeline::What;
 use crate::error::InputError;
 use crate::image::heap;
 use crate::image::symbols::{Symbols, nearest};
-use crate::profile::Timeline;
+use crate::profile::{Task, Timeline};
 
 /// Finds the first addresses of the functions that patterns name, sorted: `crc*`, or a single name.
 ///
@@ -86,11 +86,25 @@ pub fn objects(timeline: &Timeline, symbols: &Symbols<'_>) -> Vec<(u64, String)>
         let What::Object { address, whole, .. } = event.what else { continue };
         let place = if whole == 0 { address } else { whole };
         let is_allocated = arena.as_ref().is_some_and(|arena| arena.holds(place));
-        if let Some((name, start)) = symbols.variable_at(place).filter(|_| !is_allocated) {
-            let inside = place - start;
-            let name = if inside == 0 { name.to_owned() } else { format!("{name}+{inside:#x}") };
+        if let Some(name) = variable(place, symbols).filter(|_| !is_allocated) {
             named.insert(address, name);
         }
     }
     named.into_iter().collect()
+}
+
+/// Names each task that has no name by the variable that holds its control block. Control blocks in an allocator's
+/// memory have none.
+pub fn name_tasks(tasks: &mut [Task], symbols: &Symbols<'_>) {
+    let arena = heap::arena(symbols);
+    for task in tasks.iter_mut().filter(|task| task.name.is_empty() && task.poll.is_none()) {
+        let is_allocated = arena.as_ref().is_some_and(|arena| arena.holds(task.tcb));
+        task.name = variable(task.tcb, symbols).filter(|_| !is_allocated).unwrap_or_default();
+    }
+}
+
+/// Name of the variable that holds an address, with the offset in it.
+fn variable(address: u64, symbols: &Symbols<'_>) -> Option<String> {
+    let (name, start) = symbols.variable_at(address)?;
+    Some(if address == start { name.to_owned() } else { format!("{name}+{:#x}", address - start) })
 }

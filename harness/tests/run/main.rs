@@ -16,6 +16,7 @@ mod endings;
 mod formats;
 mod host;
 mod input;
+mod kernels;
 mod mcount;
 mod mcount_table;
 mod memory;

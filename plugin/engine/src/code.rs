@@ -42,6 +42,8 @@ pub struct Code {
     /// Sorted entries of functions that never return and so do not keep their return address.
     forgetful: Vec<u64>,
     rows: Vec<Row>,
+    /// Entries of functions in which tasks begin.
+    task_begins: Vec<u64>,
     /// Entry of the firmware's first function.
     pub first_function: Option<u64>,
     /// Recent places, by their addresses.
@@ -61,11 +63,18 @@ impl Code {
             forgetful: if has_stacks { measure.forgetful } else { Vec::new() },
             // Without stacks, too: an arc's return address may have to be found by them.
             rows: measure.unwind,
+            task_begins: measure.kernel.map(|kernel| kernel.begins).unwrap_or_default(),
             first_function: None,
             places: Recent::new(KEPT_PLACES),
         };
         code.first_function = request.entry.map(|entry| code.function_of(entry).unwrap_or(entry));
         code
+    }
+
+    /// Whether nothing calls the function that starts at an address: the firmware's first one, and those in which tasks
+    /// begin.
+    pub fn is_outermost(&self, entry: u64) -> bool {
+        self.first_function == Some(entry) || self.task_begins.contains(&entry)
     }
 
     /// Whether a function of the firmware starts at an address.

@@ -342,7 +342,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         }
         let address = if self.is_innermost { self.at.pc } else { self.at.pc.wrapping_sub(1) };
         let Place { function, rule, is_forgetful, .. } = self.code.place(address, self.guest);
-        if self.level == 0 && function.is_some_and(|entry| Some(entry) == self.code.first_function) {
+        if self.level == 0 && function.is_some_and(|entry| self.code.is_outermost(entry)) {
             self.stacks.root_sp = Some(self.at.sp);
             return Ok(Step::Outermost);
         }
@@ -502,9 +502,14 @@ impl<V: Vcpu> Cursor<'_, V> {
 
     /// Ends the walk at what starts without a call: the image itself, a task.
     fn end(&mut self, came_with: u64, caller: u64, cfa: u64) -> Result<Step, Unknown> {
+        // Some kernels create threads with the return address that the processor has at reset.
+        let is_reset =
+            self.stacks.reset.get(&self.core.vcpu).copied().flatten().is_some_and(|(reset, at)| {
+                came_with == reset && self.level == 0 && (cfa == at || self.core.task != 0)
+            });
         let is_root = came_with == 0
             || self.guest.is_nowhere(came_with)
-            || (self.level == 0 && self.stacks.reset.get(&self.core.vcpu) == Some(&Some((came_with, cfa))))
+            || is_reset
             || self.code.is_entry(caller)
             // Start-up code may leave anything of its own there.
             || (self.level == 0 && self.code.is_in_first_function(caller));

@@ -196,10 +196,12 @@ record! {
         running: Option<Range<u64>>,
         /// Variables that hold the idle tasks' control blocks.
         idle: Vec<u64>,
+        /// Functions in which tasks begin, which nothing calls.
+        begins: Vec<u64>,
         /// Functions in which the idle tasks, and no others, begin.
         idle_entries: Vec<u64>,
-        /// Offsets of the bytes of a control block that are the task's name.
-        name: Option<Range<u64>>,
+        /// Place of the task's name; None: the control block has none.
+        name: Option<TaskName>,
         /// Offset of the stack pointer that is saved when a task is switched out.
         saved_sp: Option<u64>,
         /// Offset of the stack's lowest address.
@@ -216,11 +218,23 @@ record! {
 }
 
 record! {
+    /// Place of a task's name in its control block.
+    pub struct TaskName {
+        /// Offsets of the name's bytes, or of the pointer to them.
+        at: Range<u64>,
+        /// Whether the member is a pointer to the name.
+        is_pointer: bool,
+    }
+}
+
+record! {
     /// Member of a control block that says where the stack ends.
     #[derive(Copy)]
     pub struct StackEnd {
         /// Offset of the member.
         offset: u64,
+        /// Whether the member is the stack's size, which counts from the lowest address.
+        is_size: bool,
         /// Added to the member's value to get the address above the stack: the size of a word where the member points to
         /// the last word.
         plus_bytes: u64,
@@ -352,13 +366,13 @@ impl Measure {
 
 impl Kernel {
     fn check(&self) -> Result<(), &'static str> {
-        let ranges = self.running.iter().chain(&self.name).chain(&self.switchers);
+        let ranges = self.running.iter().chain(self.name.iter().map(|name| &name.at)).chain(&self.switchers);
         let offsets = [
             self.saved_sp,
             self.stack,
             self.stack_end.map(|end| end.offset),
             self.stack_end.map(|end| end.plus_bytes),
-            self.name.as_ref().map(|name| name.end),
+            self.name.as_ref().map(|name| name.at.end),
         ];
         hold([
             (self.current.start < self.current.end, "kernel's current task"),
@@ -408,11 +422,12 @@ mod tests {
             current: 0x2000_0000..0x2000_0004,
             running: Some(0x2000_0010..0x2000_0014),
             idle: vec![0x2000_0020],
+            begins: vec![0x180],
             idle_entries: vec![0x140],
-            name: Some(0x34..0x44),
+            name: Some(TaskName { at: 0x34..0x44, is_pointer: true }),
             saved_sp: Some(0),
             stack: Some(0x30),
-            stack_end: Some(StackEnd { offset: 0x44, plus_bytes: 4 }),
+            stack_end: Some(StackEnd { offset: 0x44, is_size: true, plus_bytes: 4 }),
             paint: Some(0xa5),
             switchers: vec![0x100..0x180, 0x200..0x240],
             delete: Some(0x300),

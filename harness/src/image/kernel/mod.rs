@@ -5,6 +5,10 @@
 
 pub mod embassy;
 pub mod freertos;
+mod scan;
+mod table;
+mod threadx;
+mod zephyr;
 
 pub use freertos::STACK_END_ADVICE;
 
@@ -13,10 +17,14 @@ pub use freertos::STACK_END_ADVICE;
 type Find = fn(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>);
 
 /// Known kernels, in the order of the search.
-const KNOWN: [Find; 1] = [|elf, load_bias, arm| {
-    let (kernel, warnings) = freertos::find(elf, load_bias, arm);
-    (kernel.map(|kernel| kernel.request()), warnings)
-}];
+const KNOWN: [Find; 3] = [
+    |elf, load_bias, arm| {
+        let (kernel, warnings) = freertos::find(elf, load_bias, arm);
+        (kernel.map(|kernel| kernel.request()), warnings)
+    },
+    threadx::find,
+    zephyr::find,
+];
 
 /// Layout of the kernel's data that tell why a task does not execute, if known.
 pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {

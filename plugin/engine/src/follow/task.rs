@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
 use wire::counters;
 use wire::definition::{Definition, MAX_TEXT_BYTES, TASK_COUNTERS, TaskCounter};
-use wire::request::{Kernel, Request};
+use wire::request::{Kernel, Request, TaskName};
 use wire::timeline::{What, Why};
 
 use super::context::{Core, Path};
@@ -254,15 +254,16 @@ impl Tasks {
             return task;
         }
         let Kernel { name, stack, stack_end, idle, .. } = &self.kernel;
-        let name = name.as_ref().and_then(|name| guest.memory(tcb + name.start, (name.end - name.start) as usize));
-        let name = name.unwrap_or_default();
+        let name = name.as_ref().and_then(|name| read_name(tcb, name, guest)).unwrap_or_default();
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         let mut name = String::from_utf8_lossy(&name[..length]).replace(char::is_control, "?");
         while name.len() > MAX_TEXT_BYTES {
             name.pop();
         }
         let stack_start = stack.and_then(|offset| guest.pointer(tcb + offset)).unwrap_or(0);
-        let stack_end = stack_end.and_then(|end| Some(guest.pointer(tcb + end.offset)? + end.plus_bytes));
+        let stack_end = stack_end.and_then(|end| {
+            Some(guest.pointer(tcb + end.offset)? + if end.is_size { stack_start } else { 0 } + end.plus_bytes)
+        });
         let stack_end = stack_end.unwrap_or(0);
         let is_idle = idle.iter().any(|&variable| guest.pointer(variable) == Some(tcb));
         let slot = ledger.new_slots(TASK_COUNTERS);
@@ -325,4 +326,14 @@ impl Tasks {
             reasons.restart();
         }
     }
+}
+
+/// Bytes of a task's name, and what follows them: all of an array, or as many as can be read of a text.
+fn read_name(tcb: u64, name: &TaskName, guest: &mut Guest<impl Vcpu>) -> Option<Vec<u8>> {
+    if !name.is_pointer {
+        return guest.memory(tcb + name.at.start, (name.at.end - name.at.start) as usize);
+    }
+    let text = guest.pointer(tcb + name.at.start).filter(|&text| text != 0)?;
+    let bytes = guest.memory_from(text)?.min(MAX_TEXT_BYTES as u64);
+    guest.memory(text, bytes as usize)
 }

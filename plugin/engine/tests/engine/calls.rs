@@ -84,6 +84,7 @@ impl Trace {
             current: 0..4,
             running: None,
             idle: Vec::new(),
+            begins: Vec::new(),
             idle_entries: Vec::new(),
             name: None,
             saved_sp: None,

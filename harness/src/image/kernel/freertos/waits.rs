@@ -4,8 +4,8 @@
 use addr2line::gimli;
 use wire::timeline::{Objects, State, Waits};
 
-use super::control_block::{Member, Scan};
 use super::{CURRENT, Table, lists};
+use crate::image::kernel::scan::{Member, Scan};
 use crate::image::symbols::dwarf::Slice;
 
 /// Largest plausible number of entries in the queues' registry.
@@ -15,7 +15,7 @@ const MAX_NAMES: u64 = 1 << 12;
 pub(super) fn find(table: &Table<'_>, dwarf: &gimli::Dwarf<Slice<'_>>, pointer_bytes: u32) -> Option<Waits> {
     let lists = lists::find(table, pointer_bytes)?;
     let word = u64::from(pointer_bytes);
-    let mut scan = Scan::new(dwarf, word);
+    let mut scan = Scan::new(dwarf);
     let block = scan.members_pointed_to(&CURRENT, &["xStateListItem", "xEventListItem", "ucNotifyState"])?;
     let [Some(state), event, notification] = block[..] else { return None };
     let item = |member: Member| Some(member.offset).filter(|_| member.bytes == Some(lists.item_bytes));

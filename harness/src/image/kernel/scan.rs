@@ -1,0 +1,337 @@
+//! Search of a kernel's variables, structures and functions in DWARF.
+
+use addr2line::gimli::{self, AttributeValue, DwTag, UnitOffset, UnitType};
+
+use crate::image::symbols::dwarf::{Slice, Unit};
+
+/// Most types, or declarations, that are followed from one entry.
+const MAX_HOPS: usize = 16;
+
+/// Search through debug information.
+pub(super) struct Scan<'d, 'a> {
+    dwarf: &'d gimli::Dwarf<Slice<'a>>,
+    /// Units in the order of their offsets, followed by type units (DWARF 4).
+    pub(super) units: Vec<Unit<'a>>,
+    /// Addresses of functions that are, or have inlined, one of the functions searched for. They are without load
+    /// bias, each the start of a piece of code.
+    pub(super) switchers: Vec<u64>,
+    /// First error; the entry that it concerns was left out.
+    pub(super) damage: Option<gimli::Error>,
+}
+
+pub(super) type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
+
+/// Entry: the index of its unit, and its offset there.
+pub(super) type At = (usize, UnitOffset);
+
+/// Member of a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) offset: u64,
+    /// Size in bytes; for an array of bytes its length.
+    pub(super) bytes: Option<u64>,
+}
+
+impl<'d, 'a> Scan<'d, 'a> {
+    /// Members of the structure that one of the variables called `current` points to.
+    pub(super) fn members_pointed_to(&mut self, current: &[&str], wanted: &[&str]) -> Option<Vec<Option<Member>>> {
+        let variables = self.run(current, &|_| false);
+        let structures = variables.into_iter().filter_map(|variable| self.structures(variable).ok()).flatten();
+        self.first_with(structures.collect(), wanted)
+    }
+
+    /// Members of the structure of that name.
+    pub(super) fn members_of(&self, structure: &str, wanted: &[&str]) -> Option<Vec<Option<Member>>> {
+        self.first_with(self.definitions(structure), wanted)
+    }
+
+    /// Members of the first structure that has a member with one of these names.
+    fn first_with(&self, structures: Vec<At>, wanted: &[&str]) -> Option<Vec<Option<Member>>> {
+        let members = structures.into_iter().filter_map(|structure| self.members(structure, wanted).ok());
+        members.into_iter().find(|members: &Vec<Option<Member>>| members.iter().any(Option::is_some))
+    }
+
+    fn members(&self, structure: At, wanted: &[&str]) -> gimli::Result<Vec<Option<Member>>> {
+        let unit = &self.units[structure.0];
+        let mut found = vec![None; wanted.len()];
+        let mut tree = unit.entries_tree(Some(structure.1))?;
+        let mut children = tree.root()?.children();
+        while let Some(child) = children.next()? {
+            let entry = child.entry();
+            let name = self.own_name(structure.0, entry).filter(|_| entry.tag() == gimli::DW_TAG_member);
+            let Some(index) = wanted.iter().position(|&wanted| name == Some(wanted)) else { continue };
+            let Some(offset) = offset(unit, entry) else { continue };
+            let bytes = match self.attribute_target(structure.0, entry, gimli::DW_AT_type) {
+                Some(kind) => match self.characters(kind)? {
+                    None => self.size(kind)?.map(|(_, bytes)| bytes),
+                    bytes => bytes,
+                },
+                None => None,
+            };
+            found[index] = Some(Member { offset, bytes });
+        }
+        Ok(found)
+    }
+
+    pub(super) fn new(dwarf: &'d gimli::Dwarf<Slice<'a>>) -> Self {
+        let mut scan = Scan { dwarf, units: Vec::new(), switchers: Vec::new(), damage: None };
+        let mut headers = dwarf.units();
+        while let Some(header) = scan.keep(headers.next()).flatten() {
+            let unit = scan.keep(dwarf.unit(header));
+            scan.units.extend(unit);
+        }
+        let mut headers = dwarf.type_units();
+        while let Some(header) = scan.keep(headers.next()).flatten() {
+            let unit = scan.keep(dwarf.unit(header));
+            scan.units.extend(unit);
+        }
+        scan
+    }
+
+    /// Searches for the variables called `current`, and for the functions.
+    pub(super) fn run(&mut self, current: &[&str], is_switcher: &dyn Fn(&str) -> bool) -> Vec<At> {
+        let mut variables = Vec::new();
+        for index in 0..self.units.len() {
+            let result = self.unit(index, current, is_switcher, &mut variables);
+            self.keep(result);
+        }
+        self.switchers.sort_unstable();
+        self.switchers.dedup();
+        variables
+    }
+
+    /// Returns the value; keeps the first error for the result.
+    pub(super) fn keep<T>(&mut self, result: gimli::Result<T>) -> Option<T> {
+        result.map_err(|error| self.damage.get_or_insert(error)).ok()
+    }
+
+    fn unit(
+        &mut self,
+        index: usize,
+        current: &[&str],
+        is_switcher: &dyn Fn(&str) -> bool,
+        variables: &mut Vec<At>,
+    ) -> gimli::Result<()> {
+        let unit = &self.units[index];
+        // Enclosing functions of the current entry that have code: depth, and the starts of the code's pieces.
+        let mut functions: Vec<(isize, Vec<u64>)> = Vec::new();
+        let mut switchers = Vec::new();
+        let mut entries = unit.entries();
+        let result = loop {
+            let entry = match entries.next_dfs() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            while functions.last().is_some_and(|(depth, _)| *depth >= entry.depth()) {
+                functions.pop();
+            }
+            match entry.tag() {
+                gimli::DW_TAG_variable if self.own_name(index, entry).is_some_and(|name| current.contains(&name)) => {
+                    variables.push((index, entry.offset()));
+                }
+                gimli::DW_TAG_subprogram => {
+                    let pieces = self.pieces(unit, entry);
+                    if !pieces.is_empty() {
+                        if self.name(index, entry).is_some_and(is_switcher) {
+                            switchers.extend(&pieces);
+                        }
+                        functions.push((entry.depth(), pieces));
+                    }
+                }
+                gimli::DW_TAG_inlined_subroutine => {
+                    // An inlined call in a function that the linker has discarded has no place.
+                    if let Some((_, pieces)) = functions.last()
+                        && self.name(index, entry).is_some_and(is_switcher)
+                    {
+                        switchers.extend(pieces);
+                        switchers.extend(self.pieces(unit, entry));
+                    }
+                }
+                _ => {}
+            }
+        };
+        self.switchers.extend(switchers);
+        result
+    }
+
+    /// Starts of the pieces of an entry's code.
+    fn pieces(&self, unit: &Unit<'a>, entry: &Entry<'a>) -> Vec<u64> {
+        let mut pieces = Vec::new();
+        if let Ok(mut ranges) = self.dwarf.die_ranges(unit, entry) {
+            while let Ok(Some(range)) = ranges.next() {
+                if range.begin < range.end {
+                    pieces.push(range.begin);
+                }
+            }
+        }
+        pieces
+    }
+
+    pub(super) fn own_name(&self, unit: usize, entry: &Entry<'a>) -> Option<&'a str> {
+        let name = self.dwarf.attr_string(&self.units[unit], entry.attr_value(gimli::DW_AT_name)?).ok()?;
+        std::str::from_utf8(name.slice()).ok()
+    }
+
+    /// Name of an entry, or of its declaration or abstract origin.
+    fn name(&self, mut unit: usize, entry: &Entry<'a>) -> Option<&'a str> {
+        let mut instance = None;
+        for _ in 0..MAX_HOPS {
+            let entry = instance.as_ref().unwrap_or(entry);
+            if let Some(name) = self.own_name(unit, entry) {
+                return Some(name);
+            }
+            let origin = entry
+                .attr_value(gimli::DW_AT_abstract_origin)
+                .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
+            let at = self.target(unit, origin)?;
+            instance = Some(self.units[at.0].entry(at.1).ok()?);
+            unit = at.0;
+        }
+        None
+    }
+
+    /// Entry that an attribute of a unit refers to.
+    fn target(&self, unit: usize, reference: AttributeValue<Slice<'a>>) -> Option<At> {
+        match reference {
+            AttributeValue::UnitRef(offset) => Some((unit, offset)),
+            AttributeValue::DebugInfoRef(offset) => {
+                let mut units = self.units.iter().enumerate();
+                units.find_map(|(index, unit)| {
+                    unit.header.debug_info_offset()?;
+                    Some((index, offset.to_unit_offset(&unit.header)?))
+                })
+            }
+            AttributeValue::DebugTypesRef(signature) => {
+                let mut units = self.units.iter().enumerate();
+                units.find_map(|(index, unit)| match unit.header.type_() {
+                    UnitType::Type { type_signature, type_offset }
+                    | UnitType::SplitType { type_signature, type_offset } => {
+                        (type_signature == signature).then_some((index, type_offset))
+                    }
+                    _ => None,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn attribute_target(&self, unit: usize, entry: &Entry<'a>, attribute: gimli::DwAt) -> Option<At> {
+        self.target(unit, entry.attr_value(attribute)?)
+    }
+
+    /// Structure that a variable points to, through typedefs, qualifiers and arrays. If it is only declared, all
+    /// structures of its name.
+    pub(super) fn structures(&self, variable: At) -> gimli::Result<Vec<At>> {
+        let mut at = variable;
+        for hop in 0..MAX_HOPS {
+            let entry = self.units[at.0].entry(at.1)?;
+            if is_structure(entry.tag()) {
+                // DWARF 4 and 5 may keep the structure in a unit of its own (DWARF 5, 7.32).
+                if let Some(definition) = self.attribute_target(at.0, &entry, gimli::DW_AT_signature) {
+                    return Ok(vec![definition]);
+                }
+                if !is_declaration(&entry) {
+                    return Ok(vec![at]);
+                }
+                return Ok(self.own_name(at.0, &entry).map_or(Vec::new(), |name| self.definitions(name)));
+            }
+            let mut next = self.attribute_target(at.0, &entry, gimli::DW_AT_type);
+            if hop == 0 {
+                let instance = || self.attribute_target(at.0, &entry, gimli::DW_AT_specification);
+                let inlined = || self.attribute_target(at.0, &entry, gimli::DW_AT_abstract_origin);
+                next = next.or_else(instance).or_else(inlined);
+            }
+            let Some(next) = next else { break };
+            at = next;
+        }
+        Ok(Vec::new())
+    }
+
+    /// All complete structures of a name.
+    fn definitions(&self, name: &str) -> Vec<At> {
+        let mut found = Vec::new();
+        for (index, unit) in self.units.iter().enumerate() {
+            let mut entries = unit.entries();
+            while let Ok(Some(entry)) = entries.next_dfs() {
+                if is_structure(entry.tag()) && !is_declaration(entry) && self.own_name(index, entry) == Some(name) {
+                    found.push((index, entry.offset()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Tag of a type without names and qualifiers, and its size.
+    pub(super) fn size(&self, mut at: At) -> gimli::Result<Option<(DwTag, u64)>> {
+        for _ in 0..MAX_HOPS {
+            let entry = self.units[at.0].entry(at.1)?;
+            let bytes = entry.attr_value(gimli::DW_AT_byte_size).and_then(|value| value.udata_value());
+            if let Some(bytes) = bytes {
+                return Ok(Some((entry.tag(), bytes)));
+            }
+            if entry.tag() == gimli::DW_TAG_pointer_type {
+                return Ok(Some((entry.tag(), u64::from(self.units[at.0].header.address_size()))));
+            }
+            let Some(next) = self.attribute_target(at.0, &entry, gimli::DW_AT_type) else { break };
+            at = next;
+        }
+        Ok(None)
+    }
+
+    /// Length of a type that is an array of characters.
+    pub(super) fn characters(&self, mut at: At) -> gimli::Result<Option<u64>> {
+        for _ in 0..MAX_HOPS {
+            let entry = self.units[at.0].entry(at.1)?;
+            let Some(next) = self.attribute_target(at.0, &entry, gimli::DW_AT_type) else { break };
+            if entry.tag() == gimli::DW_TAG_array_type {
+                let is_character =
+                    self.size(next)?.is_some_and(|(tag, bytes)| tag == gimli::DW_TAG_base_type && bytes == 1);
+                return if is_character { self.elements(at) } else { Ok(None) };
+            }
+            at = next;
+        }
+        Ok(None)
+    }
+
+    /// Number of elements of an array type with one dimension.
+    fn elements(&self, array: At) -> gimli::Result<Option<u64>> {
+        let mut tree = self.units[array.0].entries_tree(Some(array.1))?;
+        let mut children = tree.root()?.children();
+        let (mut elements, mut dimensions) = (None, 0);
+        while let Some(child) = children.next()? {
+            let entry = child.entry();
+            if entry.tag() == gimli::DW_TAG_subrange_type {
+                let number = |at| entry.attr_value(at).and_then(|value| value.udata_value());
+                let last = number(gimli::DW_AT_upper_bound).and_then(|last| last.checked_add(1));
+                elements = number(gimli::DW_AT_count).or(last);
+                dimensions += 1;
+            }
+        }
+        Ok(elements.filter(|_| dimensions == 1))
+    }
+}
+
+fn is_structure(tag: DwTag) -> bool {
+    matches!(tag, gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type)
+}
+
+fn is_declaration(entry: &Entry<'_>) -> bool {
+    matches!(entry.attr_value(gimli::DW_AT_declaration), Some(AttributeValue::Flag(true)))
+}
+
+/// Offset of a member: a number, or before DWARF 3 an expression that adds it (DWARF 5, 5.7.6). A missing attribute
+/// means 0.
+pub(super) fn offset(unit: &Unit<'_>, member: &Entry<'_>) -> Option<u64> {
+    match member.attr_value(gimli::DW_AT_data_member_location) {
+        None => Some(0),
+        Some(AttributeValue::Exprloc(expression)) => {
+            let mut operations = expression.operations(unit.encoding());
+            match (operations.next(), operations.next()) {
+                (Ok(Some(gimli::Operation::PlusConstant { value })), Ok(None)) => Some(value),
+                _ => None,
+            }
+        }
+        Some(value) => value.udata_value(),
+    }
+}

@@ -1,0 +1,143 @@
+//! Symbols of an image in which a kernel is searched for.
+
+use std::ops::Range;
+
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
+
+use crate::image::symbols::dwarf::Sections;
+
+/// Largest plausible number of cores.
+const MAX_CORES: u64 = 64;
+
+/// Variable of the firmware.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// First address.
+    pub address: u64,
+    /// Size in bytes.
+    pub bytes: u32,
+}
+
+/// Debug information of the code that is in the image.
+pub(super) fn sections<'a>(
+    file: &object::File<'a>,
+    table: &Table<'_>,
+    extents: &[Range<u64>],
+) -> Result<Option<Sections<'a>>, String> {
+    let first = extents.first().map_or(u64::MAX..u64::MAX, Clone::clone);
+    let at_first = table.symbols.iter().filter(|symbol| symbol.is_code && symbol.range.start == first.start);
+    let names: Vec<&str> = at_first.map(|symbol| symbol.full_name).collect();
+    let first = first.start.wrapping_sub(table.load_bias)..first.end.wrapping_sub(table.load_bias);
+    Sections::load(file, &first, &names)
+}
+
+/// Symbols of an image that name a place in it.
+pub(super) struct Table<'a> {
+    symbols: Vec<Symbol<'a>>,
+    load_bias: u64,
+}
+
+/// Named piece of the image.
+struct Symbol<'a> {
+    full_name: &'a str,
+    /// Name without the endings that compilers append to clones: `.constprop.0`, `.lto_priv.0`.
+    name: &'a str,
+    /// Addresses, cut at the section's end; load bias included.
+    range: Range<u64>,
+    is_code: bool,
+    is_local: bool,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn read(file: &object::File<'a>, load_bias: u64, arm: bool) -> Self {
+        let mut symbols: Vec<Symbol<'a>> =
+            file.symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)).collect();
+        if file.symbols().next().is_none() {
+            // A stripped static-pie still has its dynamic symbols.
+            symbols.extend(file.dynamic_symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)));
+        }
+        // Among namesakes the kernel's own symbol is the global one; its clones come after it.
+        symbols.sort_by_key(|symbol| (symbol.is_local, symbol.full_name.len(), symbol.range.start));
+        Table { symbols, load_bias }
+    }
+
+    pub(super) fn variable(&self, name: &str, is_size: impl Fn(u64) -> bool) -> Option<Variable> {
+        let bytes = |symbol: &Symbol<'_>| symbol.range.end - symbol.range.start;
+        let mut variables = self.symbols.iter().filter(|symbol| !symbol.is_code && symbol.name == name);
+        let found = variables.find(|symbol| is_size(bytes(symbol)))?;
+        Some(Variable { address: found.range.start, bytes: bytes(found) as u32 })
+    }
+
+    /// Address and number of the pointers in a variable: a single one, or an array.
+    pub(super) fn pointers(&self, name: &str, pointer_bytes: u32) -> Option<(u64, u32)> {
+        let unit = u64::from(pointer_bytes);
+        let is_size = |bytes: u64| bytes.is_multiple_of(unit) && (1..=MAX_CORES).contains(&(bytes / unit));
+        let Variable { address, bytes } = self.variable(name, is_size)?;
+        Some((address, bytes / pointer_bytes))
+    }
+
+    /// Start of a function: of the function itself, not of a part that was split off.
+    pub(super) fn entry(&self, name: &str) -> Option<u64> {
+        let is_part = |full: &str| full.contains(".part.") || full.contains(".cold");
+        let mut functions = self.symbols.iter().filter(|symbol| symbol.is_code && symbol.name == name);
+        functions.find(|symbol| !is_part(symbol.full_name)).map(|symbol| symbol.range.start)
+    }
+
+    /// Code of the functions by name, and of those that start or continue at `inlined` addresses.
+    pub(super) fn switchers(
+        &self,
+        is_switcher: impl Fn(&str) -> bool,
+        extents: &[Range<u64>],
+        inlined: impl Iterator<Item = u64>,
+    ) -> Vec<Range<u64>> {
+        let around = |address: u64| {
+            let after = extents.partition_point(|extent| extent.start <= address);
+            extents[..after].last().filter(|extent| extent.contains(&address)).cloned()
+        };
+        let named = self.symbols.iter().filter(|symbol| symbol.is_code && is_switcher(symbol.name));
+        // A symbol inside a function cuts its extent, and one without a size has nothing but an extent: take both.
+        let mut ranges: Vec<Range<u64>> =
+            named.flat_map(|symbol| [Some(symbol.range.clone()), around(symbol.range.start)]).flatten().collect();
+        ranges.extend(inlined.filter_map(around));
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_by_key(|range| (range.start, range.end));
+        ranges.dedup_by(|next, range| {
+            let overlaps = next.start < range.end;
+            if overlaps {
+                range.end = range.end.max(next.end);
+            }
+            overlaps
+        });
+        ranges
+    }
+}
+
+impl<'a> Symbol<'a> {
+    fn of(file: &object::File<'a>, symbol: &object::Symbol<'a, '_>, load_bias: u64, arm: bool) -> Option<Symbol<'a>> {
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        // Assembly may leave its functions without a type.
+        let is_code = match symbol.kind() {
+            SymbolKind::Text => true,
+            SymbolKind::Data => false,
+            SymbolKind::Unknown => section.kind() == SectionKind::Text,
+            _ => return None,
+        };
+        let full_name = symbol.name().ok()?;
+        // Compilers and linkers also number equal local names (`prvIdleTask.42`), so this cuts more than their endings.
+        let name = full_name.split('.').next().filter(|name| !name.is_empty())?;
+        let section = section.address()..section.address().checked_add(section.size())?;
+        let start = if is_code && arm { symbol.address() & !1 } else { symbol.address() };
+        if !section.contains(&start) {
+            return None;
+        }
+        let bytes = symbol.size().min(section.end - start);
+        let start = start.wrapping_add(load_bias);
+        Some(Symbol {
+            full_name,
+            name,
+            range: start..start.checked_add(bytes)?,
+            is_code,
+            is_local: symbol.is_local(),
+        })
+    }
+}

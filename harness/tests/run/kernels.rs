@@ -1,0 +1,95 @@
+//! Threads of kernels other than FreeRTOS, in images that lay out the kernels' structures and count their switches.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use harness::analysis::calltree::CallTree;
+use harness::analysis::stack_proof::has_exact_tree;
+use harness::analysis::stacks::{View, unknown};
+use harness::image::{Arch, pages};
+use harness::profile::Profile;
+use object::{Object as _, ObjectSection as _};
+
+use crate::common::{image, run};
+
+/// Numbers in what an image prints, in their order.
+fn numbers(text: &str) -> Vec<u64> {
+    text.split(|character: char| !character.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}
+
+/// Runs an image of these threads, in the order in which it prints their switches; checks what every kernel promises.
+fn profile(image: &str, threads: &[&str]) -> Profile {
+    let run = run(image, &["--exact", "--period", "97"]);
+    let profile = run.profile();
+    let switches: BTreeMap<&str, u64> =
+        profile.tasks.iter().map(|task| (task.name.as_str(), task.switches)).collect();
+    let expected: BTreeMap<&str, u64> = threads.iter().copied().zip(numbers(&run.console())).collect();
+    assert_eq!(switches, expected, "{image}");
+    assert_eq!(unknown(&profile), BTreeMap::new(), "{image}: each stack is complete");
+    assert!(!run.stdout.contains("only noticed at a sample"), "{image}: {}", run.stdout);
+
+    for task in &profile.tasks {
+        let (start, end) = (task.stack_start.unwrap(), task.stack_end.unwrap());
+        assert_eq!(end - start, 1024, "{image}: {}", task.name);
+        let deepest = task.deepest_sp.unwrap();
+        assert!((start..end).contains(&deepest), "{image}: {}", task.name);
+        assert!(start + task.painted_bytes.unwrap() <= deepest + 8, "{image}: {}", task.name);
+    }
+    // The threads are the roots, with their instructions; the rest is of no thread.
+    let mut roots: BTreeMap<String, u64> = BTreeMap::new();
+    for (frames, insns) in CallTree::new(&profile, View::default()).stacks() {
+        *roots.entry(frames[0].name.clone()).or_default() += insns;
+    }
+    let mut others = profile.total_insns();
+    for task in &profile.tasks {
+        assert_eq!(roots.remove(&format!("task {}", task.name)), Some(task.insns), "{image}");
+        others -= task.insns;
+    }
+    assert_eq!(roots.into_values().collect::<Vec<_>>(), [others], "{image}");
+    profile
+}
+
+#[test]
+fn threadx_has_its_threads_by_name_and_a_stack_ends_where_the_kernel_began_it() {
+    let profile = profile("cortex-m3-threadx", &["north", "south", "night sleeper"]);
+    assert!(has_exact_tree(&profile));
+    // The kernel waits in its scheduler, as no thread.
+    assert!(profile.tasks.iter().all(|task| !task.is_idle));
+}
+
+#[test]
+fn zephyr_has_its_threads_by_name_or_by_the_variable_that_holds_them() {
+    for (image, threads) in [
+        ("cortex-m3-zephyr-named", ["main", "Philosopher 0", "Philosopher 1", "idle"]),
+        ("cortex-m3-zephyr", ["z_main_thread", "philosophers", "philosophers+0x38", "z_idle_thread"]),
+    ] {
+        let profile = profile(image, &threads);
+        let idle: Vec<&str> =
+            profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.name.as_str()).collect();
+        assert_eq!(idle, [threads[3]], "{image}");
+    }
+}
+
+#[test]
+fn data_that_stays_with_the_code_shares_no_page_where_firmware_copies_its_data() {
+    for (name, arch, is_shared) in [
+        ("cortex-m3-freertos", Arch::CortexM, false),
+        // These have no data to copy.
+        ("cortex-m3-bare", Arch::CortexM, true),
+        ("riscv64-bare", Arch::Riscv64, true),
+    ] {
+        let mut bytes = fs::read(image(name)).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let section = file.section_by_name(".rodata").unwrap();
+        let (index, start, is_64) = (section.index().0, section.address(), file.is_64());
+        // Mark constants as writable, as Zephyr's tables in flash are: sh_flags of the section's header.
+        let word = |at: usize, length: usize| {
+            bytes[at..at + length].iter().rev().fold(0, |value, &byte| value << 8 | usize::from(byte))
+        };
+        let flags = if is_64 { word(0x28, 8) + index * 64 + 8 } else { word(0x20, 4) + index * 40 + 8 };
+        bytes[flags] |= 1;
+        let executed = [start - 2].into();
+        let found = pages::describe_shared(&bytes, arch, 0, &executed);
+        assert_eq!(found.is_some(), is_shared, "{name}: {found:?}");
+    }
+}

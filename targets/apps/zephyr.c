@@ -1,0 +1,237 @@
+/* Threads in structures with Zephyr's names, switched as its port for Cortex-M does: the handler of PendSV saves the
+   thread of _kernel.cpus[0].current and takes the one in the ready queue's cache. The kernel starts as a dummy thread, on the process stack.
+   Two threads take turns with main; all wait for the tick, so that the idle thread runs. Each counts how often it was
+   switched in. THREAD_NAME: names are in the threads. */
+#include <stddef.h>
+
+#include "board.h"
+#include "text.h"
+#include "work.h"
+
+enum { ROUNDS = 30, PAUSES = 10, STACK_BYTES = 1024, THREADS = 4 };
+
+struct _callee_saved {
+    uint32_t v1, v2, v3, v4, v5, v6, v7, v8, psp;
+};
+struct _thread_stack_info {
+    uintptr_t start;
+    size_t size, delta;
+};
+struct k_thread {
+    struct {
+        uint8_t user_options, thread_state;
+        int8_t prio;
+    } base;
+    struct _callee_saved callee_saved;
+    uint32_t switched_in;
+#ifdef THREAD_NAME
+    char name[32];
+#endif
+    struct _thread_stack_info stack_info;
+};
+struct _cpu {
+    uint32_t nested;
+    char *irq_stack;
+    struct k_thread *current, *idle_thread;
+};
+struct z_kernel {
+    struct _cpu cpus[1];
+    struct {
+        struct k_thread *cache;
+    } ready_q;
+};
+volatile struct z_kernel _kernel;
+
+typedef void (*k_thread_entry_t)(void *, void *, void *);
+
+enum { DEAD = 8, PENDING = 2 };
+
+struct k_thread z_main_thread, z_idle_thread, philosophers[2];
+/* The first is the one that the kernel starts on. */
+static char stacks[1 + THREADS][STACK_BYTES] __attribute__((aligned(8)));
+static struct k_thread *const threads[THREADS] = { &z_main_thread, &philosophers[0], &philosophers[1], &z_idle_thread };
+static volatile uint32_t sums[2], ticks;
+
+#define ICSR (*(volatile uint32_t *)0xe000ed04u)
+#define SHPR3 (*(volatile uint32_t *)0xe000ed20u)
+enum { PENDSVSET = 1 << 28 };
+
+__attribute__((naked)) void z_arm_pendsv(void)
+{
+    __asm__("ldr r1, =_kernel\n\t"
+            "ldr r2, [r1, %0]\n\t"
+            "add r0, r2, %1\n\t"
+            "mrs r12, psp\n\t"
+            "stmia r0, {r4-r11, r12}\n\t"
+            "ldr r2, [r1, %2]\n\t"
+            "str r2, [r1, %0]\n\t"
+            "ldr r3, [r2, %3]\n\t"
+            "adds r3, #1\n\t"
+            "str r3, [r2, %3]\n\t"
+            "add r0, r2, %1\n\t"
+            "ldmia r0, {r4-r11, r12}\n\t"
+            "msr psp, r12\n\t"
+            "bx lr\n\t"
+            ".ltorg"
+            :
+            : "i"(offsetof(struct z_kernel, cpus[0].current)), "i"(offsetof(struct k_thread, callee_saved)),
+              "i"(offsetof(struct z_kernel, ready_q.cache)), "i"(offsetof(struct k_thread, switched_in)));
+}
+void PendSV_Handler(void) __attribute__((alias("z_arm_pendsv")));
+
+static struct k_thread *chosen(void)
+{
+    static unsigned last;
+    for (unsigned tried = 0; tried < THREADS - 1; tried++) {
+        last = (last + 1) % (THREADS - 1);
+        if (!threads[last]->base.thread_state)
+            return threads[last];
+    }
+    return &z_idle_thread;
+}
+
+static __attribute__((noipa)) void z_swap(int state)
+{
+    irq_disable();
+    struct k_thread *current = _kernel.cpus[0].current;
+    current->base.thread_state = (uint8_t)state;
+    _kernel.ready_q.cache = chosen();
+    if (_kernel.ready_q.cache != current)
+        ICSR = PENDSVSET;
+    irq_enable();
+    __asm__ volatile("isb" ::: "memory");
+}
+
+void TIMER_HANDLER(void)
+{
+    ticks++;
+    if (z_main_thread.base.thread_state == PENDING) {
+        z_main_thread.base.thread_state = 0;
+        if (_kernel.cpus[0].current == &z_idle_thread) {
+            _kernel.ready_q.cache = &z_main_thread;
+            ICSR = PENDSVSET;
+        }
+    }
+}
+
+__attribute__((noipa)) void z_impl_k_thread_abort(struct k_thread *thread)
+{
+    (void)thread;
+    z_swap(DEAD);
+}
+
+_Noreturn __attribute__((noipa)) void z_thread_entry(k_thread_entry_t entry, void *p1, void *p2, void *p3)
+{
+    entry(p1, p2, p3);
+    z_impl_k_thread_abort(_kernel.cpus[0].current);
+    board_exit(2);
+}
+
+__attribute__((noipa)) void idle(void *p1, void *p2, void *p3)
+{
+    (void)p1, (void)p2, (void)p3;
+    for (;;)
+        wait_for_interrupt();
+}
+
+static __attribute__((noipa)) uint32_t dine(uint32_t depth, uint32_t x)
+{
+    for (uint32_t turn = 0; turn < 60; turn++)
+        x = mix(x, turn);
+    return depth ? dine(depth - 1, x) + 1 : x;
+}
+
+static __attribute__((noipa)) void philosopher(void *number, void *p2, void *p3)
+{
+    (void)p2, (void)p3;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        sums[(uintptr_t)number] += dine(2, round);
+        z_swap(0);
+    }
+}
+
+static __attribute__((noipa)) void bg_thread_main(void *p1, void *p2, void *p3)
+{
+    (void)p1, (void)p2, (void)p3;
+    for (int pause = 0; pause < PAUSES; pause++)
+        z_swap(PENDING);
+    while (!(philosophers[0].base.thread_state & philosophers[1].base.thread_state & DEAD))
+        z_swap(PENDING);
+    timer_stop();
+    print("zephyr: main %u, first %u, second %u, idle %u\n", (unsigned)z_main_thread.switched_in,
+          (unsigned)philosophers[0].switched_in, (unsigned)philosophers[1].switched_in, (unsigned)z_idle_thread.switched_in);
+    board_exit(0);
+}
+
+/* lr is left as it was in memory: nothing returns there. */
+static void z_setup_new_thread(struct k_thread *thread, char *stack, k_thread_entry_t entry, void *p1, const char *name)
+{
+    for (int byte = 0; byte < STACK_BYTES; byte++)
+        stack[byte] = (char)0xaa;
+    uint32_t *frame = (uint32_t *)(stack + STACK_BYTES) - 8;
+    frame[0] = (uint32_t)entry;
+    frame[1] = (uint32_t)p1;
+    frame[6] = (uint32_t)z_thread_entry;
+    frame[7] = 1u << 24;
+    thread->callee_saved.psp = (uint32_t)frame;
+    thread->stack_info.start = (uintptr_t)stack;
+    thread->stack_info.size = STACK_BYTES;
+#ifdef THREAD_NAME
+    for (int at = 0; name[at]; at++)
+        thread->name[at] = name[at];
+#else
+    (void)name;
+#endif
+}
+
+static _Noreturn __attribute__((noipa)) void arch_switch_to_main_thread(struct k_thread *main_thread, char *stack_ptr,
+                                                                        k_thread_entry_t entry)
+{
+    _kernel.cpus[0].current = main_thread;
+    main_thread->switched_in++;
+    __asm__ volatile("mov r0, %0\n\t"
+                     "mov r1, %1\n\t"
+                     "msr psp, r1\n\t"
+                     "movs r1, #2\n\t"
+                     "msr control, r1\n\t"
+                     "isb\n\t"
+                     "cpsie i\n\t"
+                     "movs r1, #0\n\t"
+                     "movs r2, #0\n\t"
+                     "movs r3, #0\n\t"
+                     "bl z_thread_entry"
+                     :
+                     : "r"(entry), "r"(stack_ptr)
+                     : "r0", "r1", "r2", "r3", "memory");
+    __builtin_unreachable();
+}
+
+static _Noreturn __attribute__((noipa, used)) void z_cstart(void)
+{
+    static struct k_thread dummy;
+    irq_disable();
+    _kernel.cpus[0].current = &dummy;
+    SHPR3 |= 0xffu << 16;
+    z_setup_new_thread(&z_main_thread, stacks[1], bg_thread_main, 0, "main");
+    z_setup_new_thread(&philosophers[0], stacks[2], philosopher, (void *)0, "Philosopher 0");
+    z_setup_new_thread(&philosophers[1], stacks[3], philosopher, (void *)1, "Philosopher 1");
+    z_setup_new_thread(&z_idle_thread, stacks[4], idle, 0, "idle");
+    _kernel.cpus[0].idle_thread = &z_idle_thread;
+    timer_start(1000);
+    arch_switch_to_main_thread(&z_main_thread, stacks[1] + STACK_BYTES, bg_thread_main);
+}
+
+/* As Zephyr's reset: the process stack pointer is the first stack's. */
+int main(void)
+{
+    __asm__ volatile("msr psp, %0\n\t"
+                     "movs r0, #2\n\t"
+                     "msr control, r0\n\t"
+                     "isb\n\t"
+                     "mov lr, #0\n\t"
+                     "b z_cstart"
+                     :
+                     : "r"(stacks[1])
+                     : "r0", "lr", "memory");
+    __builtin_unreachable();
+}
