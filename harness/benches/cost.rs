@@ -131,7 +131,7 @@ const TO_THE_END: &str = "--for=1000G";
 
 /// Images for a machine of QEMU's, which also run on a chip of the same memory; they access no device while they work.
 const CHIP_IMAGES: [&str; 2] = ["bench/cortex-m3-branchy-long", "bench/cortex-m3-interpreter-long"];
-/// That chip.
+/// The same chip as a file.
 const CHIP: &str = concat!("--chip=", env!("CARGO_MANIFEST_DIR"), "/../testdata/mps2-an385.chip.toml");
 
 /// Images with an event for an instrument every thousand instructions, and the instrument's options.

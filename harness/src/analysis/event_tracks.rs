@@ -652,11 +652,7 @@ impl Walk<'_> {
                 let track = self.plain_track(Kind::Console, self.timekeeper(vcpu), "console");
                 self.single(vcpu, at_insns, track, "prints", Some(bytes as i64));
             }
-            What::Pin { port, pin, is_high, is_output } => {
-                let key = (Kind::Mark, self.timekeeper(vcpu), None, port as u32 | pin);
-                let track = self.track(key, None, None, |words| words.pin(port, pin, is_output));
-                self.push(vcpu, at_insns, track, Happens::Counts(is_high.into()));
-            }
+            What::Pin { port, pin, is_high, is_output } => self.pin(vcpu, at_insns, (port, pin), is_high, is_output),
             What::Semihosting { operation } => {
                 let track = self.plain_track(Kind::Host, vcpu, "semihosting");
                 self.single(vcpu, at_insns, track, &Words::operation(operation), None);
@@ -677,6 +673,13 @@ impl Walk<'_> {
             }
             What::Object { .. } | What::Heap | What::Stopped => {}
         }
+    }
+
+    /// Notes the new level of a pin of the chip, on the pin's own track.
+    fn pin(&mut self, vcpu: u32, at_insns: u64, (port, pin): (u64, u32), is_high: bool, is_output: bool) {
+        let key = (Kind::Mark, self.timekeeper(vcpu), None, port as u32 | pin);
+        let track = self.track(key, None, None, |words| words.pin(port, pin, is_output));
+        self.push(vcpu, at_insns, track, Happens::Counts(is_high.into()));
     }
 
     /// Ends the stretch of a CPU's old task, and begins that of its new one.

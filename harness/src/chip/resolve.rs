@@ -165,23 +165,7 @@ impl<'a> Resolver<'a> {
         let systick_clock = of_clock(self.said(|chip| chip.systick_clock.as_ref()))?;
         let lines = number(self.said(|chip| chip.interrupts.as_ref()), 1..=wire::chip::MAX_LINES, "interrupts")?;
         let priority_bits = number(self.said(|chip| chip.priority_bits.as_ref()), 2..=8, "priority-bits")?;
-        let mut registers = Vec::new();
-        let mut blocks = Vec::new();
-        let tables = self.files.iter().filter_map(|file| file.chip.as_ref());
-        let without = tables.flat_map(|chip| &chip.without).map(|name| name.get_ref().as_str()).collect();
-        for (index, draft) in drafts.iter().enumerate() {
-            let block = Rules {
-                draft,
-                index: index as u32,
-                clocks: &indices,
-                memory: &memory,
-                without: &without,
-                drafts: &drafts,
-            }
-            .resolve()?;
-            registers.extend(names_of(&block));
-            blocks.push(block);
-        }
+        let (blocks, mut registers) = self.blocks(&drafts, &indices, &memory)?;
         registers.sort();
         self.name_others(&mut registers);
         let mut wire = wire::chip::Chip {
@@ -218,6 +202,25 @@ impl<'a> Resolver<'a> {
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             wire,
         })
+    }
+
+    /// Blocks of registers with their rules, and the registers' names by address.
+    fn blocks(
+        &self,
+        drafts: &[Draft<'a>],
+        clocks: &BTreeMap<String, u32>,
+        memory: &[Memory],
+    ) -> Result<(Vec<Block>, RegisterNames), InputError> {
+        let tables = self.files.iter().filter_map(|file| file.chip.as_ref());
+        let without = tables.flat_map(|chip| &chip.without).map(|name| name.get_ref().as_str()).collect();
+        let (mut blocks, mut registers) = (Vec::new(), Vec::new());
+        for (index, draft) in drafts.iter().enumerate() {
+            let rules = Rules { draft, index: index as u32, clocks, memory, without: &without, drafts };
+            let block = rules.resolve()?;
+            registers.extend(names_of(&block));
+            blocks.push(block);
+        }
+        Ok((blocks, registers))
     }
 
     /// Changes from outside, of all files, in the order of their instructions.
@@ -535,6 +538,9 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 }
+
+/// Names of registers by address.
+type RegisterNames = Vec<(u64, String)>;
 
 /// Names of a block's registers by address. Those of an undescribed block name their peripherals themselves.
 fn names_of(block: &Block) -> impl Iterator<Item = (u64, String)> + '_ {

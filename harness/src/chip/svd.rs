@@ -95,7 +95,7 @@ impl Svd {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, is no SVD, or is larger than any chip: file, line and reason.
+    /// When it cannot be read, is not an SVD, or is larger than any chip: file, line and reason.
     pub fn open(path: &Path) -> Result<Svd, InputError> {
         let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
         if size > MAX_FILE_BYTES {
@@ -284,7 +284,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         };
         number.map_err(|_| {
             let text: String = text.chars().take(MAX_NAME).collect();
-            self.bad(of, format_args!("<{}> is no number: {text:?}", of.tag_name().name()))
+            self.bad(of, format_args!("<{}> is not a number: {text:?}", of.tag_name().name()))
         })
     }
 
@@ -532,7 +532,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         let read = self.child(chain, "readAction")?.map(|read| self.text(read));
         let clears = matches!(written, Some("oneToClear" | "zeroToClear"));
         Ok(Effects {
-            // A flag that is read and cleared is no fixed one, whatever its access.
+            // A flag that is read and cleared is not a fixed one, whatever its access.
             is_fixed: !clears && access.map_or(base.is_fixed, |access| access == Access::Fixed),
             one_clears: written.map_or(base.one_clears, |written| written == "oneToClear"),
             zero_clears: written.map_or(base.zero_clears, |written| written == "zeroToClear"),
@@ -728,7 +728,7 @@ mod tests {
             ("<bitRange>[1:1]", "<bitRange>[x]", "14: <bitRange> is not as [7:4]"),
             ("<bitRange>[1:1]", "<bitRange>[1:3]", "14: a field of the bits 1 to 3"),
             ("<bitRange>[1:1]", "<bitRange>[64:60]", "14: a field of the bits 64 to 60"),
-            ("0x40021000", "0x4002100g", "8: <baseAddress> is no number: \"0x4002100g\""),
+            ("0x40021000", "0x4002100g", "8: <baseAddress> is not a number: \"0x4002100g\""),
             ("<access>read-only</access></f", "<access>maybe</access></f", "14: <access> is unknown: \"maybe\""),
             ("derivedFrom=\"RCC\"", "derivedFrom=\"RTC\"", "38: derivedFrom \"RTC\": there is no such element"),
             ("<name>CSR</name>", "", "18: <register> without a <name>"),

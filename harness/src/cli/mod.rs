@@ -238,7 +238,7 @@ pub enum Listed {
 /// Arguments of `harness list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// What to list
+    /// Subject of the list
     pub what: Listed,
     /// For functions: a firmware file or a profile; for tasks: a profile
     #[arg(value_name = "PROFILE|FIRMWARE", required_if_eq_any = [("what", "functions"), ("what", "tasks")])]

@@ -35,7 +35,7 @@ pub struct Image {
     pub elf: String,
     /// Its name, if that is not the file's stem.
     pub name: Option<String>,
-    /// What the suite does with the image.
+    /// The suite's treatment of the image.
     pub fate: Fate,
     /// Remarks on its run, a sentence each.
     pub remarks: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Image {
     pub last_line: Option<LastLine>,
 }
 
-/// What a suite does with an image.
+/// A suite's treatment of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Ends by itself, with status 0.

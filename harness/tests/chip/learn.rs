@@ -49,7 +49,7 @@ fn without(file: &Path, line: &str) -> String {
     rows.join("\n\n")
 }
 
-/// Where the small images of code lie.
+/// Address of the small images of code.
 const FLASH: u32 = 0x0800_0000;
 
 /// Learns from code that starts behind a vector table, so far behind the start of the flash, as a HEX file without symbols.

@@ -1,4 +1,4 @@
-//! What moves by itself and what is outside of a chip: DMA, pins, interrupts of edges, voltages, devices on buses. All of it
+//! Parts that move by themselves, and the outside of a chip: DMA, pins, interrupts of edges, voltages, devices on buses. All of it
 //! on the clock of the instructions.
 
 use std::fs;
@@ -9,7 +9,7 @@ use crate::calls;
 use crate::common::{Run, harness, image, run_file};
 use crate::learn::text;
 
-/// What the chip files of these tests add to the STM32F407: a DMA controller of F1 and L4, their ADCs, a button and
+/// Additions of these tests' chip files to the STM32F407: a DMA controller of F1 and L4, their ADCs, a button and
 /// voltages, two devices.
 const OUTSIDE: &str = r#"
 [chip]

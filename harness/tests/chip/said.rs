@@ -11,7 +11,7 @@ use crate::learn::{learn, text};
 
 const IMAGE: &str = "chips/nrf52840-freertos";
 
-/// What a chip file's run must say wherever it is shown: chip, rules with a guess, accesses that nothing models.
+/// Sentences that a run with a chip file must have wherever it is shown: chip, rules with a guess, accesses that nothing models.
 const SAID: [&str; 3] = ["chip chip (", "3 guesses among them: 0x40000100 reads 0x1 in 0x1", "not modelled: "];
 
 #[test]

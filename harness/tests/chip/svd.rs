@@ -79,10 +79,10 @@ fn a_register_reads_as_the_vendor_resets_it() {
 fn an_svd_that_does_not_parse_is_exit_2_with_line_and_reason() {
     let temp = tempfile::tempdir().unwrap();
     let svd = temp.path().join("bad.svd");
-    fs::write(&svd, SVD.replace("0x40012000", "here")).unwrap();
+    fs::write(&svd, SVD.replace("0x40012c00", "here")).unwrap();
     let svd = svd.to_str().unwrap();
     let name = "chips/stm32f407-kinds";
-    refused(name, &["--chip", "stm32f407", "--svd", svd], &["bad.svd:3: <baseAddress> is no number: \"here\""]);
+    refused(name, &["--chip", "stm32f407", "--svd", svd], &["bad.svd:3: <baseAddress> is not a number: \"here\""]);
     refused(name, &["--svd", svd], &["--chip"]);
 }
 

@@ -154,7 +154,7 @@ fn what_cannot_be_stubbed_is_refused_with_what_to_do() {
         ("HAL_RCC_Callback=0", &["has 2 bytes", "takes 4", "--stub 'HAL_RCC_Callback' behind"]),
         ("HAL_RCC_*=0", &["HAL_RCC_Callback", "has 2 bytes"]),
         ("HAL_RCC_Callback=0x123456789", &["takes 1"]),
-        ("work=some", &["no value to return"]),
+        ("work=some", &["not a value to return"]),
         ("0x20000000", &["no function is at 0x20000000"]),
         ("=1", &["write FUNC or FUNC=VALUE"]),
     ] {

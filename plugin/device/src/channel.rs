@@ -32,7 +32,7 @@ impl End {
     }
 }
 
-/// What a channel copies.
+/// One transfer of a channel: its items and their two ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copying {
     ends: [End; 2],
@@ -123,7 +123,7 @@ impl Channels {
         self.0.entry((block, index)).and_modify(|copying| copying.ticket = Some(ticket));
     }
 
-    /// What a channel copies, if it waits for this ticket. It waits until it is started with what it returns.
+    /// The transfer of a channel that waits for this ticket. It goes on waiting until it is started with the result.
     pub(crate) fn due(&self, block: usize, index: usize, ticket: u64) -> Option<Copying> {
         let copying = self.get(block, index).filter(|copying| copying.ticket == Some(ticket))?;
         Some(Copying { ticket: None, ..copying })

@@ -406,7 +406,7 @@ record! {
         running: Vec<Setting>,
         /// Number of items to be copied, which counts down.
         count: Field,
-        /// Where items are read, and where they are written.
+        /// The end at which items are read, and the one at which they are written.
         ends: Vec<ChannelEnd>,
         /// Settings under which the two ends change places.
         reversed: Vec<Setting>,

@@ -1,4 +1,4 @@
-//! What is kept of earlier answers is never another question's.
+//! The promise: a kept answer is only given to the question that it answered.
 
 use engine::code::Code;
 use engine::recent::Recent;
