@@ -289,7 +289,7 @@ pub struct Descriptor {
     pub needs_exact: bool,
     /// Reader of the metric, which also tells its subject.
     pub read: Read,
-    /// Value for a function or task without counts: 0 for counted metrics, None for metrics that may be unknown.
+    /// Value for a subject without counts: 0 for counted metrics, None for metrics that may be unknown.
     pub where_uncounted: Option<u64>,
     /// Reason why a run or a task may lack the number, and a remedy.
     pub unknown: &'static str,
@@ -400,7 +400,7 @@ impl<T> IndexMut<Metric> for ByMetric<T> {
     }
 }
 
-/// Numbers of a run, a function or a task; None: unknown.
+/// Numbers of a run, a function, a task or a zone; None: unknown.
 pub type Numbers = ByMetric<Option<u64>>;
 
 impl Numbers {
@@ -554,7 +554,8 @@ pub fn inclusive_together(profile: &Profile, names: &BTreeSet<String>) -> Option
     inclusive(profile, |entry| is_one(entry).then_some(())).remove(&())
 }
 
-/// Instructions from entry to return by party of a function; recursion counts once, interrupts do not count.
+/// Instructions from entry to return, by party: `party` gives that of a function by its entry, None for one that is not
+/// asked for. Recursion within a party counts once, interrupts do not count.
 fn inclusive<P: Ord + Copy>(profile: &Profile, party: impl Fn(u64) -> Option<P>) -> BTreeMap<P, u64> {
     let parties = profile.tree.iter().map(|node| match node.kind {
         NodeKind::Function { entry } => party(entry),

@@ -38,9 +38,10 @@ pub struct Chip {
     pub differs: Vec<String>,
     /// Names of the registers by address, for reports.
     pub registers: Vec<(u64, String)>,
-    /// Its answers, pulses and counts for whoever reads of them, in the order of [`wire::chip::FIRST_RULE`].
+    /// Its answers, pulses and counts, described for reports, in the order of their rows from
+    /// [`wire::chip::FIRST_RULE`].
     pub rules: Vec<Rule>,
-    /// Registers that the firmware accessed which the file was learned from; None: it was not learned.
+    /// Registers accessed by the firmware from which the file was learned; None: it was not learned.
     pub seen: Option<BTreeSet<u64>>,
     /// Description of the chip for the plugin.
     pub wire: wire::chip::Chip,
@@ -110,7 +111,7 @@ pub fn find_with(name_or_file: &str, svd: Option<&Path>) -> Result<Chip, InputEr
         let names: Vec<&str> = names().collect();
         let near = names.iter().map(|name| (strsim::jaro_winkler(name, name_or_file), name));
         let near = near.filter(|(likeness, _)| *likeness > 0.8).max_by(|one, other| one.0.total_cmp(&other.0));
-        let near = near.map_or_else(String::new, |(_, name)| format!("; {name} is"));
+        let near = near.map_or_else(String::new, |(_, name)| format!("; the nearest is {name}"));
         return Err(InputError::new(format!(
             "--chip {name_or_file}: no known chip has that name{near}; known are {}. A chip file's name ends in \
              .toml (docs/chips.md says how to write one)",
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn an_unknown_chip_is_refused_with_the_nearest_name() {
         let error = find("stm32f408").unwrap_err().to_string();
-        assert!(error.contains("stm32f407 is") && error.contains("docs/chips.md"), "{error}");
+        assert!(error.contains("the nearest is stm32f407;") && error.contains("docs/chips.md"), "{error}");
         assert!(find("no/such/chip.toml").unwrap_err().to_string().contains("no/such/chip.toml: cannot be read"));
     }
 }

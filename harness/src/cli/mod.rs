@@ -187,7 +187,7 @@ pub struct LearnArgs {
     /// Registers of the chip as its vendor describes them (CMSIS-SVD)
     #[arg(long, value_name = "FILE")]
     pub svd: Option<PathBuf>,
-    /// Show only what is left
+    /// Show no progress: only the summary, what the chip still lacks, and the file
     #[arg(short, long)]
     pub quiet: bool,
     /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
@@ -505,7 +505,7 @@ pub struct AnnotateArgs {
     /// Name of the function, with or without its arguments; FILE:NAME; or an address in it, 0x…
     #[arg(value_name = "FUNCTION")]
     pub function: String,
-    /// Find the source files that the compiler saw below FROM in TO; may be repeated
+    /// Find sources that have moved: replace the path's beginning FROM by TO; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
     /// Width of tables.
@@ -685,7 +685,8 @@ pub struct ProfileArgs {
     #[arg(long)]
     pub json: bool,
     /// Exit with 1 when the firmware's own _mcount counts differ from the exact ones, when the calls disprove call
-    /// stacks or the exact call tree, when the firmware stands still, or when its chip file guesses (docs/chips.md)
+    /// stacks or the exact call tree, when the firmware stands still, or when its chip file guesses or was learned
+    /// without a register that is now accessed (docs/chips.md)
     #[arg(long)]
     pub strict: bool,
     /// Settings of the run.

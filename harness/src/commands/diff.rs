@@ -27,7 +27,7 @@ use crate::text::terminal;
 /// Runs the command.
 ///
 /// # Errors
-/// When a profile cannot be read or the picture not be written.
+/// When a profile cannot be read, or the picture cannot be written.
 pub fn run(args: DiffArgs) -> Result<ExitCode> {
     let busy = Busy::new("comparing the profiles");
     let (before, after) = (Profile::load(&args.before)?, Profile::load(&args.after)?);

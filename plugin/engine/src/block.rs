@@ -26,8 +26,8 @@ pub struct Block {
     pub sizes: Box<[u8]>,
     /// Slot and number of instructions of each segment.
     pub segments: Box<[(u32, u32)]>,
-    /// Numbers of started instructions at each point where the block can be left early, in order, if it is counted as
-    /// a whole, as one segment. Empty: each segment starts as a whole.
+    /// If the block is counted as a whole, as one segment: for each point where it can be left early, in order, the
+    /// number of instructions that have started there. Empty: each segment is counted by itself.
     pub exits: Box<[u32]>,
 }
 

@@ -1,5 +1,6 @@
-//! Zones, phases and marks that the firmware names itself (`targets/zone/zone.h`). Each is an instruction that does
-//! nothing. The image lists these instructions, and the plugin looks at no others.
+//! Zones, phases and marks that the firmware names itself (`targets/zone/zone.h`). Each of
+//! their events is an instruction that does nothing. The image lists these instructions, and the plugin looks at no
+//! others.
 
 use crate::record::record;
 
@@ -127,7 +128,7 @@ pub enum ZoneCounter {
     LongestSince,
     /// Number of those times that are inside another time of the same zone.
     Recursive,
-    /// Times that the code that began the zone was left without the zone's end event.
+    /// Number of times that the zone was not ended: the code that began it was left without its end event.
     Left,
     /// Ends that came where the zone had not begun.
     Orphans,
@@ -161,7 +162,7 @@ pub enum MarkCounter {
 pub const MARK_COUNTERS: u32 = 5;
 
 impl Row {
-    /// Whether what has a name has one.
+    /// Whether the row of a zone or a mark has the number of a name.
     pub(crate) fn is_sound(&self) -> bool {
         match *self {
             Row::Zone { name, .. } | Row::Mark { name } => name != 0,

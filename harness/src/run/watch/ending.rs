@@ -76,7 +76,7 @@ pub(in crate::run) fn end(
     Ok(End::EmulatorFailed { message: if said.is_empty() { message } else { format!("{message}; it said: {said}") } })
 }
 
-/// The end of a run, where a run without progress turns a complete window into a failure.
+/// The end of a run, judged by its progress: a complete window without any is a failure.
 pub(in crate::run) fn judged(end: End, only: &Only, records: &Records) -> End {
     let window_insns = records.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
     match &only.handler {
