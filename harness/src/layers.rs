@@ -65,7 +65,7 @@ const ENGINE: &[&str] = &[
     "stack",
     "heap",
     "marks",
-    "timeline",
+    "traced",
     "slice",
 ];
 

@@ -19,7 +19,7 @@ use engine::marks::{Marks, printed};
 use engine::prediction::Predictions;
 use engine::slice::Slices;
 use engine::stack::{Stack, Stacks};
-use engine::timeline::Timeline;
+use engine::traced::Traced;
 use engine::transfer::Transfers;
 use wire::control::End;
 use wire::counters::INPUT;
@@ -68,7 +68,7 @@ pub(crate) struct State {
     /// None: the heap is not followed.
     pub(crate) heap: Option<Heap>,
     /// None: there is no timeline.
-    pub(crate) timeline: Option<Timeline>,
+    pub(crate) timeline: Option<Traced>,
     /// None: the time slept is not asked for, or cannot be determined.
     pub(crate) sleep: Option<Sleep>,
     pub(crate) transfers: Transfers,
@@ -194,7 +194,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         follow,
         stacks: Stacks::new(&request),
         heap: Heap::new(&request),
-        timeline: Timeline::new(&request),
+        timeline: Traced::new(&request),
         // Of several it is not known which one's instructions the time is that of.
         sleep: timeline.filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
         transfers: Transfers::default(),

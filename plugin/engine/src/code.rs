@@ -18,7 +18,7 @@ const KEPT_FUNCTIONS: usize = 4096;
 
 /// A code address: that of an instruction, or the last byte of a call, which stands for the call.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct CodePoint {
     /// Entry of its function.
     pub function: Option<u64>,
     /// Rule to find that function's caller from here.
@@ -47,7 +47,7 @@ pub struct Code {
     /// Entry of the firmware's first function.
     pub first_function: Option<u64>,
     /// Recent places, by their addresses.
-    places: Recent<u64, Place>,
+    places: Recent<u64, CodePoint>,
 }
 
 impl Code {
@@ -131,7 +131,7 @@ impl Code {
     }
 
     /// Facts about an address.
-    pub fn place(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> Place {
+    pub fn place(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> CodePoint {
         if let Some(place) = self.places.get(address >> 1, address) {
             return place;
         }
@@ -140,7 +140,7 @@ impl Code {
         let is_forgetful = function.is_some_and(|entry| self.is_forgetful(entry));
         let after = address.wrapping_add(1);
         let ends_call = after & 1 == 0 && (is_call(after, 4, guest) || is_call(after, 2, guest));
-        let place = Place { function, rule, is_forgetful, ends_call };
+        let place = CodePoint { function, rule, is_forgetful, ends_call };
         self.places.keep(address >> 1, address, place);
         place
     }

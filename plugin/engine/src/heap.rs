@@ -19,7 +19,7 @@ use wire::request::Request;
 
 use crate::code::Code;
 use crate::follow::context::Core;
-use crate::follow::watched::{Call, Ended, Open, Place, Watched};
+use crate::follow::watched::{Call, Ended, Open, StackId, Watched};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use crate::stack::{Stacks, Taken};
@@ -110,7 +110,7 @@ impl<'a, V: Vcpu, C: Counters> New<'a, V, C> {
     fn at(pc: u64, walk: Walk<'a, V, C>) -> New<'a, V, C> {
         let context = walk.guest.context(pc);
         let return_addr = walk.guest.code_address(context.return_addr);
-        let (place, began_insns) = (Place::of(walk.core), walk.ledger.insns(walk.core.vcpu));
+        let (place, began_insns) = (StackId::of(walk.core), walk.ledger.insns(walk.core.vcpu));
         let call = Call { place, entry: pc, sp: context.sp, return_addr, began_insns };
         New { call, context, walk, stack: None }
     }
@@ -147,19 +147,19 @@ impl<'a, V: Vcpu, C: Counters> New<'a, V, C> {
 struct Mates {
     /// Threads of a kernel that is not known are told apart by their stacks, of which no two are in one place.
     are_threads: bool,
-    place: Place,
+    place: StackId,
     vcpu: u32,
 }
 
 impl Mates {
     fn of(new: &Call, is_kernel_unknown: bool, vcpu: u32) -> Mates {
-        let are_threads = is_kernel_unknown && matches!(new.place, Place::Thread { .. });
+        let are_threads = is_kernel_unknown && matches!(new.place, StackId::Thread { .. });
         Mates { are_threads, place: new.place, vcpu }
     }
 
     fn have(&self, other: &Call) -> bool {
         if self.are_threads {
-            matches!(other.place, Place::Thread { .. }) && other.place.may_be_on(self.vcpu)
+            matches!(other.place, StackId::Thread { .. }) && other.place.may_be_on(self.vcpu)
         } else {
             other.place == self.place
         }
@@ -261,7 +261,7 @@ impl Heap {
         others.sort_by_key(|&index| (open[index].call.sp, Reverse(index)));
         let Some(nearest) = others.into_iter().find(|&index| new.is_within(&open[index].call)) else {
             let root_sp = new.root_sp();
-            new.call.place = Place::Thread { vcpu: new.walk.core.vcpu, root_sp };
+            new.call.place = StackId::Thread { vcpu: new.walk.core.vcpu, root_sp };
             return None;
         };
         let open = &mut self.calls.open_mut()[nearest];
@@ -278,7 +278,7 @@ impl Heap {
 
     /// Handles an address that an allocation function may have returned to, before it is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
-        let ended = self.calls.leave(Place::of(core), (pc, guest.stack_pointer()), core, ledger);
+        let ended = self.calls.leave(StackId::of(core), (pc, guest.stack_pointer()), core, ledger);
         // Tail-called functions return with the first call. Calls within it returned unnoticed.
         let returned = ended.into_iter().rev().find_map(|ended| match ended {
             Ended::Returned(open) => Some(open.payload),

@@ -29,5 +29,5 @@ pub mod recent;
 pub mod slice;
 pub mod stack;
 pub mod stack_cache;
-pub mod timeline;
+pub mod traced;
 pub mod transfer;

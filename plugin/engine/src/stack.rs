@@ -13,7 +13,7 @@ use wire::definition::{Definition, FrameKind, Unknown};
 use wire::request::Request;
 use wire::unwind::{Base, Rule, Saved};
 
-use crate::code::{Code, Place};
+use crate::code::{Code, CodePoint};
 use crate::follow::context::{Active, Core};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
@@ -341,7 +341,7 @@ impl<V: Vcpu> Cursor<'_, V> {
             return Err(Unknown::TooDeep);
         }
         let address = if self.is_innermost { self.at.pc } else { self.at.pc.wrapping_sub(1) };
-        let Place { function, rule, is_forgetful, .. } = self.code.place(address, self.guest);
+        let CodePoint { function, rule, is_forgetful, .. } = self.code.place(address, self.guest);
         if self.level == 0 && function.is_some_and(|entry| self.code.is_outermost(entry)) {
             self.stacks.root_sp = Some(self.at.sp);
             return Ok(Step::Outermost);

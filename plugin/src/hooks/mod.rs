@@ -7,7 +7,7 @@ mod end;
 mod follow;
 mod heap;
 mod time;
-mod timeline;
+mod traced;
 
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
@@ -21,7 +21,7 @@ pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
     OnTransfer, OnUnsure, OnVector, OnWait, OracleCount, OracleSample,
 };
-pub(crate) use timeline::{OnTraced, OnTracedReturn};
+pub(crate) use traced::{OnTraced, OnTracedReturn};
 
 use crate::qemu::{Guard, Thread, VcpuCallback, VcpuHook};
 use crate::state::{self, State};

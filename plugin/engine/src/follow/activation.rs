@@ -4,7 +4,7 @@
 
 use wire::unwind::{Base, Rule, Saved};
 
-use crate::code::{Code, Place};
+use crate::code::{Code, CodePoint};
 use crate::guest::{Context, Guest, Vcpu};
 
 /// One call of a function, while it is active.
@@ -24,7 +24,7 @@ pub fn at(
     guest: &mut Guest<impl Vcpu>,
     code: &mut Code,
 ) -> Option<(Activation, Context)> {
-    let Place { rule, function, is_forgetful, .. } = code.place(context.pc.wrapping_sub(is_caller.into()), guest);
+    let CodePoint { rule, function, is_forgetful, .. } = code.place(context.pc.wrapping_sub(is_caller.into()), guest);
     let Rule { base, cfa_offset_bytes, return_addr, frame_pointer } = rule?;
     let from = if base == Base::StackPointer { context.sp } else { context.frame_pointer };
     let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));

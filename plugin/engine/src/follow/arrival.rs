@@ -50,14 +50,14 @@ pub struct Arrival<'a, V: Vcpu, C> {
 
 /// An instruction that is about to execute.
 #[derive(Clone, Copy)]
-struct Place {
+struct Arriving {
     pc: u64,
     sp: u64,
     /// All registers, if known already.
     registers: Option<Context>,
 }
 
-impl Place {
+impl Arriving {
     fn registers(&mut self, guest: &mut Guest<impl Vcpu>) -> Context {
         *self.registers.get_or_insert_with(|| guest.context(self.pc))
     }
@@ -77,10 +77,10 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
     pub fn here(self, pc: u64) {
         // Most arrivals need no other register.
         let sp = self.guest.stack_pointer();
-        self.at(Place { pc, sp, registers: None });
+        self.at(Arriving { pc, sp, registers: None });
     }
 
-    fn at(mut self, mut at: Place) {
+    fn at(mut self, mut at: Arriving) {
         let vcpu = self.core.vcpu;
         let function = self.code.function_of(at.pc);
         let taken = |slot| {
@@ -120,12 +120,12 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         let function = self.code.function_of(interrupted.pc);
         if self.ledger.get(HERE, vcpu) != here(function) || self.ledger.get(LINK, vcpu) != 0 {
             let Context { pc, sp, .. } = interrupted;
-            self.at(Place { pc, sp, registers: Some(interrupted) });
+            self.at(Arriving { pc, sp, registers: Some(interrupted) });
         }
     }
 
     /// Handles a call.
-    fn call(&mut self, Place { pc, sp, .. }: Place, return_addr: u64, is_helper: bool) {
+    fn call(&mut self, Arriving { pc, sp, .. }: Arriving, return_addr: u64, is_helper: bool) {
         let function = self.code.function_of(pc);
         let caller = self.code.function_of(return_addr.wrapping_sub(1));
         if let Some(caller) = caller
@@ -145,8 +145,8 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
     }
 
     /// Handles code that continues at an instruction without a call.
-    fn go_on(&mut self, at: &mut Place, came: Came) {
-        let Place { pc, sp, .. } = *at;
+    fn go_on(&mut self, at: &mut Arriving, came: Came) {
+        let Arriving { pc, sp, .. } = *at;
         if let Some(index) = self.core.frames().iter().rposition(|frame| frame.returns_to(pc, sp)) {
             self.truncate(index);
         }
@@ -186,8 +186,8 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
 
     /// Begins code without a name, which counts for the function that led there. If none did, it is a function
     /// itself.
-    fn begin_unnamed(&mut self, at: &mut Place) {
-        let Place { pc: entry, sp: entry_sp, .. } = *at;
+    fn begin_unnamed(&mut self, at: &mut Arriving) {
+        let Arriving { pc: entry, sp: entry_sp, .. } = *at;
         if !self.core.frames().is_empty() || !self.tree.has_begun(self.core, entry) {
             return;
         }
@@ -201,7 +201,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
     }
 
     /// Begins a function by a jump, with another return address than the function before it.
-    fn start(&mut self, shadow: Shadow, top: Shadow, at: Place, came: Came) {
+    fn start(&mut self, shadow: Shadow, top: Shadow, at: Arriving, came: Came) {
         let Shadow { entry, return_addr, .. } = shadow;
         if came.has_other_stack {
             // The start of a task or a coroutine, which may find a return address of older code.
@@ -227,7 +227,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
     }
 
     /// Handles code that continues in the middle of a function that the last one has neither called nor returned to.
-    fn land(&mut self, mut at: Place, entry: u64, top: Shadow, activation: Option<Activation>) {
+    fn land(&mut self, mut at: Arriving, entry: u64, top: Shadow, activation: Option<Activation>) {
         let Core { task, .. } = *self.core;
         if self.core.exceptions.is_empty()
             && self.core.parked.iter().any(|parked| parked.is(task, (at.pc, at.sp), activation))
@@ -273,7 +273,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
     }
 
     /// Puts the executing code aside until it continues, and makes other code current.
-    fn switch(&mut self, (pc, sp): (u64, u64), at: Place, activation: Option<Activation>) {
+    fn switch(&mut self, (pc, sp): (u64, u64), at: Arriving, activation: Option<Activation>) {
         let Core { task, .. } = *self.core;
         let parked = &mut self.core.parked;
         let waiting = parked.iter().rposition(|parked| parked.is(task, (at.pc, at.sp), activation));

@@ -17,7 +17,7 @@ use wire::timeline::{What, Why};
 
 use super::context::Core;
 use super::tree::Tree;
-use super::watched::{Call, Open, Place, Watched};
+use super::watched::{Call, Open, StackId, Watched};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
@@ -75,7 +75,7 @@ impl Polls {
         let return_addr = guest.code_address(return_addr);
         let [argument, _] = guest.arguments();
         let task = self.task(pc, argument, ledger);
-        let place = Place::shared(core);
+        let place = StackId::shared(core);
         let call = Call { place, entry: pc, sp, return_addr, began_insns: ledger.insns(core.vcpu) };
         self.calls.forget_exceptions(core, ledger);
         let is_again = |open: &Open<u32>| open.payload == task && call.is_in_place_of(&open.call);
@@ -107,7 +107,7 @@ impl Polls {
         ledger: &mut Ledger<impl Counters>,
     ) {
         self.calls.forget_exceptions(core, ledger);
-        let ended = self.calls.leave(Place::shared(core), (pc, guest.stack_pointer()), core, ledger);
+        let ended = self.calls.leave(StackId::shared(core), (pc, guest.stack_pointer()), core, ledger);
         if ended.is_empty() { self.go_on(core, tree, ledger) } else { self.switch(core, tree, ledger) }
     }
 

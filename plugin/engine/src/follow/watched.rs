@@ -17,7 +17,7 @@ const MAX_TAKEN_BYTES: u64 = 8;
 
 /// Stack that a call is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StackId {
     /// Stack of a task of the firmware's kernel.
     Task(u32),
     /// Stack of code outside known tasks: a vCPU's own, or a thread's, identified by its root.
@@ -38,21 +38,21 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl StackId {
     /// Stack that a vCPU executes on.
-    pub fn of(core: &Core) -> Place {
+    pub fn of(core: &Core) -> StackId {
         let vcpu = core.vcpu;
         match core.exceptions.last() {
-            Some(active) => Place::Exception { vcpu, number: active.number, began_insns: active.began_at },
-            None if core.task != 0 => Place::Task(core.task),
-            None => Place::Thread { vcpu, root_sp: 0 },
+            Some(active) => StackId::Exception { vcpu, number: active.number, began_insns: active.began_at },
+            None if core.task != 0 => StackId::Task(core.task),
+            None => StackId::Thread { vcpu, root_sp: 0 },
         }
     }
 
     /// The same where tasks have no stacks of their own: an executor polls them on its own.
-    pub fn shared(core: &Core) -> Place {
-        match Place::of(core) {
-            Place::Task(_) => Place::Thread { vcpu: core.vcpu, root_sp: 0 },
+    pub fn shared(core: &Core) -> StackId {
+        match StackId::of(core) {
+            StackId::Task(_) => StackId::Thread { vcpu: core.vcpu, root_sp: 0 },
             place => place,
         }
     }
@@ -60,14 +60,14 @@ impl Place {
     /// Whether a vCPU may execute on it.
     pub fn may_be_on(self, executing: u32) -> bool {
         match self {
-            Place::Task(_) => true,
-            Place::Thread { vcpu, .. } | Place::Exception { vcpu, .. } => vcpu == executing,
+            StackId::Task(_) => true,
+            StackId::Thread { vcpu, .. } | StackId::Exception { vcpu, .. } => vcpu == executing,
         }
     }
 
     /// Whether it belongs to an exception of this vCPU that is over.
     fn is_over(self, core: &Core) -> bool {
-        let Place::Exception { vcpu, number, began_insns } = self else { return false };
+        let StackId::Exception { vcpu, number, began_insns } = self else { return false };
         vcpu == core.vcpu
             && !core.exceptions.iter().any(|active| (active.number, active.began_at) == (number, began_insns))
     }
@@ -77,7 +77,7 @@ impl Place {
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// Stack that it is on.
-    pub place: Place,
+    pub place: StackId,
     /// First address of the function.
     pub entry: u64,
     /// The stack pointer there.
@@ -170,7 +170,7 @@ impl<P> Watched<P> {
     }
 
     /// Index of the innermost call on a stack.
-    pub fn innermost(&self, place: Place) -> Option<usize> {
+    pub fn innermost(&self, place: StackId) -> Option<usize> {
         self.open.iter().rposition(|open| open.call.place == place && !open.is_gone)
     }
 
@@ -180,8 +180,8 @@ impl<P> Watched<P> {
     }
 
     /// Whether a call gone from this stack cannot be on another one.
-    pub fn is_certain(&self, place: Place) -> bool {
-        self.knows_tasks || !matches!(place, Place::Thread { root_sp: 0, .. })
+    pub fn is_certain(&self, place: StackId) -> bool {
+        self.knows_tasks || !matches!(place, StackId::Thread { root_sp: 0, .. })
     }
 
     /// Adds a call that begins; `awaits`: it returns to a known block. Returns its id. Earlier calls may enclose it
@@ -224,7 +224,7 @@ impl<P> Watched<P> {
     /// first.
     pub fn leave(
         &mut self,
-        here: Place,
+        here: StackId,
         (pc, sp): (u64, u64),
         core: &Core,
         ledger: &Ledger<impl Counters>,
@@ -248,7 +248,7 @@ impl<P> Watched<P> {
     /// The call that returns: the innermost on the stack of what executes, and one of another place only where there is
     /// none. What takes nothing off the stack comes before what does: of two calls from the same place one may be a few
     /// bytes within the other.
-    fn returning(&self, here: Place, (pc, sp): (u64, u64), core: &Core) -> Option<usize> {
+    fn returning(&self, here: StackId, (pc, sp): (u64, u64), core: &Core) -> Option<usize> {
         let find = |takes: bool, is_meant: &dyn Fn(&Open<P>) -> bool| {
             self.open.iter().rposition(|open| {
                 open.call.taken_bytes(pc, sp).is_some_and(|taken| (taken != 0) == takes) && is_meant(open)

@@ -10,7 +10,7 @@ use engine::code::Code;
 use engine::follow::context::Core;
 use engine::guest::Guest;
 use engine::ledger::Ledger;
-use engine::timeline::Timeline;
+use engine::traced::Traced;
 use proptest::prelude::*;
 use wire::counters::CLOCK;
 use wire::request::{Isa, Kernel, Measure};
@@ -66,7 +66,7 @@ struct Trace {
     guest: Guest<Fake>,
     code: Code,
     ledger: Ledger<Books>,
-    timeline: Timeline,
+    timeline: Traced,
     core: Core,
     /// Stacks of the tasks, index of the running task, and the tasks' ids.
     tasks: Vec<Stack>,
@@ -112,7 +112,7 @@ impl Trace {
             guest: guest(&request, fake),
             code: Code::new(&request),
             ledger,
-            timeline: Timeline::new(&request).unwrap(),
+            timeline: Traced::new(&request).unwrap(),
             core,
             tasks: (0..3).map(|task| Stack::new(0x2000_0000 + 0x10_0000 * task, 0x8000 + 0x100 * task)).collect(),
             running: 0,

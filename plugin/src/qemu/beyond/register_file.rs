@@ -53,7 +53,7 @@ enum Stage {
     Sought(Search),
     Found {
         object: usize,
-        place: Place,
+        place: Layout,
         reads_per_audit: u32,
     },
     /// The place is not known, and is no longer searched for.
@@ -64,7 +64,7 @@ enum Stage {
 struct Search {
     object: usize,
     /// Candidate places, once the object has been searched.
-    places: Option<Vec<Place>>,
+    places: Option<Vec<Layout>>,
     /// Values at the last comparison.
     values: Vec<u64>,
     comparisons: u32,
@@ -73,7 +73,7 @@ struct Search {
 
 /// A candidate place of the registers: address of the first, and distance between two.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Layout {
     address: usize,
     stride_bytes: usize,
     /// Size of a register in the API, in bytes.
@@ -174,7 +174,7 @@ impl Search {
     }
 }
 
-impl Place {
+impl Layout {
     /// Whether bytes, laid out as this place, have these values from an offset on.
     fn is_in(&self, bytes: &[u8], offset: usize, values: &[u64]) -> bool {
         values.iter().enumerate().all(|(number, &value)| {
@@ -202,7 +202,7 @@ impl Place {
 }
 
 /// Places in an object that have the values.
-fn places(object: usize, values: &[u64], value_bytes: usize) -> Vec<Place> {
+fn places(object: usize, values: &[u64], value_bytes: usize) -> Vec<Layout> {
     // Little-endian hosts only, as all that QEMU and this library run on.
     if !matches!(value_bytes, 4 | 8) || cfg!(target_endian = "big") {
         return Vec::new();
@@ -211,7 +211,7 @@ fn places(object: usize, values: &[u64], value_bytes: usize) -> Vec<Place> {
     let strides = if value_bytes == 8 { &[8][..] } else { &[4, 8] };
     let mut places = Vec::new();
     for offset in (0..bytes.len()).step_by(ALIGN_BYTES) {
-        let at = |&stride_bytes: &usize| Place { address: object + offset, stride_bytes, value_bytes };
+        let at = |&stride_bytes: &usize| Layout { address: object + offset, stride_bytes, value_bytes };
         places.extend(strides.iter().map(at).filter(|place| place.is_in(&bytes, offset, values)));
     }
     places

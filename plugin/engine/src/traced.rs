@@ -12,7 +12,7 @@ use wire::timeline::What;
 
 use crate::code::Code;
 use crate::follow::context::Core;
-use crate::follow::watched::{Call, Ended, Open, Place, Watched};
+use crate::follow::watched::{Call, Ended, Open, StackId, Watched};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use crate::marks::printed;
@@ -21,7 +21,7 @@ use crate::marks::printed;
 const MAX_OPEN: usize = 1 << 14;
 
 /// State of the events that only the timeline needs.
-pub struct Timeline {
+pub struct Traced {
     /// Numbers of the traced functions, by their entries.
     functions: HashMap<u64, u32>,
     /// Traced functions with a jump to their own entry, among the code translated so far.
@@ -40,12 +40,12 @@ struct Console {
     bytes: u64,
 }
 
-impl Timeline {
+impl Traced {
     /// None: there is no timeline.
-    pub fn new(request: &Request) -> Option<Timeline> {
+    pub fn new(request: &Request) -> Option<Traced> {
         let measure = request.measure()?;
         let wanted = measure.timeline.as_ref()?;
-        Some(Timeline {
+        Some(Traced {
             functions: wanted.functions.iter().copied().zip(0..).collect(),
             loops: HashSet::new(),
             seen_calls: HashMap::new(),
@@ -98,9 +98,9 @@ impl Timeline {
         let Some(&function) = self.functions.get(&pc) else { return };
         let Context { sp, return_addr, .. } = guest.context(pc);
         let return_addr = guest.code_address(return_addr);
-        let (vcpu, place) = (core.vcpu, Place::of(core));
+        let (vcpu, place) = (core.vcpu, StackId::of(core));
         let call = Call { place, entry: pc, sp, return_addr, began_insns: ledger.insns(vcpu) };
-        if matches!(place, Place::Exception { .. }) && self.calls.innermost(place).is_none() {
+        if matches!(place, StackId::Exception { .. }) && self.calls.innermost(place).is_none() {
             self.calls.forget_exceptions(core, ledger);
         }
         // A turn of the function's loop is not a call. A new call from the same place, after the function was left
@@ -139,7 +139,7 @@ impl Timeline {
 
     /// Handles an address that a traced function may have returned to, before it is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
-        for ended in self.calls.leave(Place::of(core), (pc, guest.stack_pointer()), core, ledger) {
+        for ended in self.calls.leave(StackId::of(core), (pc, guest.stack_pointer()), core, ledger) {
             match ended {
                 Ended::Returned(Open { payload: (function, vcpu), .. }) => {
                     ledger.happened(vcpu, What::Returned { function });
