@@ -74,7 +74,17 @@ impl Code {
     /// Whether nothing calls the function that starts at an address: the firmware's first one, and those in which tasks
     /// begin.
     pub fn is_outermost(&self, entry: u64) -> bool {
-        self.first_function == Some(entry) || self.task_begins.contains(&entry)
+        self.first_function == Some(entry) || self.begins_task(entry)
+    }
+
+    /// Whether tasks begin in the function that starts at an address.
+    pub fn begins_task(&self, entry: u64) -> bool {
+        self.task_begins.contains(&entry)
+    }
+
+    /// Whether it is known in which functions the kernel's tasks begin.
+    pub fn knows_task_begins(&self) -> bool {
+        !self.task_begins.is_empty()
     }
 
     /// Whether a function of the firmware starts at an address.

@@ -141,6 +141,11 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
             return;
         }
         let entry = function.unwrap_or(pc);
+        if self.code.begins_task(pc) && self.core.exceptions.is_empty() {
+            // A kernel starts its first task by a call that never returns.
+            let registers = None;
+            self.switch((return_addr, sp), Arriving { pc, sp, registers }, None);
+        }
         self.push(Shadow { entry, entry_sp: sp, return_addr, is_helper, node: 0 }, entry == pc);
     }
 
@@ -180,7 +185,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
             let return_addr = activation.map_or(return_addr, |activation| activation.return_addr);
             self.start(Shadow { return_addr, ..shadow }, top, *at, came);
         } else {
-            self.land(*at, entry, top, activation);
+            self.land(*at, entry, top, activation, came);
         }
     }
 
@@ -227,7 +232,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
     }
 
     /// Handles code that continues in the middle of a function that the last one has neither called nor returned to.
-    fn land(&mut self, mut at: Arriving, entry: u64, top: Shadow, activation: Option<Activation>) {
+    fn land(&mut self, mut at: Arriving, entry: u64, top: Shadow, activation: Option<Activation>, came: Came) {
         let Core { task, .. } = *self.core;
         if self.core.exceptions.is_empty()
             && self.core.parked.iter().any(|parked| parked.is(task, (at.pc, at.sp), activation))
@@ -238,6 +243,11 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         }
         if let Some(index) = covering(self.core.frames(), entry, at.sp) {
             return self.truncate(index + 1);
+        }
+        if came.has_other_stack && top.entry == entry && self.code.knows_task_begins() {
+            // It has exchanged the stack under itself, to start the first task. No task goes on in a middle here.
+            self.core.frames().iter_mut().last().into_iter().for_each(|top| top.entry_sp = at.sp);
+            return;
         }
         self.tree.note_resynchronised(self.ledger);
         let registers = at.registers(self.guest);
