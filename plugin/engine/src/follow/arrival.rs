@@ -245,8 +245,9 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
             return self.truncate(index + 1);
         }
         if came.has_other_stack && top.entry == entry && self.code.knows_task_begins() {
-            // It has exchanged the stack under itself, to start the first task. No task goes on in a middle here.
-            self.core.frames().iter_mut().last().into_iter().for_each(|top| top.entry_sp = at.sp);
+            // It has exchanged the stack under itself, to start the first task, which has no other function yet.
+            self.truncate(0);
+            self.push(unknown(entry, at.sp), false);
             return;
         }
         self.tree.note_resynchronised(self.ledger);
