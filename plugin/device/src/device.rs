@@ -290,10 +290,7 @@ impl Device {
         let mask = lanes(bytes);
         let word = offset & !3 & self.period(block);
         let register = self.states[block].by_offset.get(&word).copied();
-        let mut value = match register {
-            Some(register) => self.load(block, register, host),
-            None => self.states[block].others.get(&word).copied().unwrap_or(0),
-        };
+        let mut value = self.load_word(block, word, host);
         if let Some(value) = self.counted(block, word, host) {
             let answer = self.counting.get(&(block, word)).map(|count| count.rule);
             return Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer };
@@ -313,6 +310,20 @@ impl Device {
         }
         let is_modelled = register.is_some() && !self.chip.blocks[block].is_undescribed;
         Access { value: (value >> shift) & mask, is_modelled, answer }
+    }
+
+    /// Reads a word of a block: a register's with the effects of reading it, any other's as it was last written.
+    fn load_word(&mut self, block: usize, word: u64, host: &mut impl Host) -> u32 {
+        match self.states[block].by_offset.get(&word) {
+            Some(&register) => self.load(block, register, host),
+            None => self.states[block].others.get(&word).copied().unwrap_or(0),
+        }
+    }
+
+    /// Writes a word of a block that is not a register.
+    fn store_other(&mut self, block: usize, word: u64, value: u32, lanes: u32, operation: u64) {
+        let old = self.states[block].others.entry(word).or_default();
+        *old = combine(*old, value, lanes, operation);
     }
 
     /// The value of a register that counts; None: it does not.
@@ -374,8 +385,7 @@ impl Device {
             return self.states[block].by_offset.contains_key(&word);
         }
         let Some(&register) = self.states[block].by_offset.get(&word) else {
-            let old = self.states[block].others.entry(word).or_default();
-            *old = combine(*old, value, lanes, operation);
+            self.store_other(block, word, value, lanes, operation);
             return false;
         };
         let value = if operation == 0 {
@@ -490,8 +500,7 @@ impl Device {
         }
         let shown = if again { copying.total } else { left };
         self.channels.start(block, index, copying);
-        let old = self.states[block].values[count.register as usize];
-        self.change(block, count.register, count.put_in(old, shown), host, 0);
+        self.put(block, &count, shown, host, 0);
         for (settings, applies) in [(half, is_half), (set, is_over), (failed, has_failed)] {
             if applies {
                 self.apply(block, &settings, host, 0);
@@ -507,10 +516,7 @@ impl Device {
         }
         let block = block_index(&self.chip, address)?;
         let offset = address - self.chip.blocks[block].start;
-        let value = match self.states[block].by_offset.get(&(offset & !3)) {
-            Some(&register) => self.load(block, register, host),
-            None => self.states[block].others.get(&(offset & !3)).copied().unwrap_or(0),
-        };
+        let value = self.load_word(block, offset & !3, host);
         self.settle(block, host);
         Some((value >> (offset % 4 * 8)) & lanes(bytes))
     }
@@ -529,10 +535,7 @@ impl Device {
         let (shift, lanes) = (offset % 4 * 8, lanes(bytes));
         match self.states[block].by_offset.get(&(offset & !3)) {
             Some(&register) => self.store(block, register, value << shift, lanes << shift, host),
-            None => {
-                let old = self.states[block].others.entry(offset & !3).or_default();
-                *old = combine(*old, value << shift, lanes << shift, 0);
-            }
+            None => self.store_other(block, offset & !3, value << shift, lanes << shift, 0),
         }
         self.settle(block, host);
         true
@@ -555,7 +558,7 @@ impl Device {
                     .first()
                     .and_then(|bytes| bytes.get(self.states[block].addressed[index].next).copied());
                 self.states[block].addressed[index].next += 1;
-                self.receive_from(block, &receive, answer.unwrap_or(0xff), host, depth);
+                self.put(block, &receive, answer.unwrap_or(0xff).into(), host, depth + 1);
                 continue;
             };
             if self.hold(block, &addresses) {
@@ -595,12 +598,7 @@ impl Device {
         };
         let byte = self.states[block].device_bytes[device].get(next).copied().unwrap_or(0xff);
         let receive = self.chip.blocks[block].buses[index].receive.clone();
-        self.receive_from(block, &receive, byte, host, depth);
-    }
-
-    fn receive_from(&mut self, block: usize, receive: &Field, byte: u8, host: &mut impl Host, depth: u32) {
-        let old = self.states[block].values[receive.register as usize];
-        self.change(block, receive.register, receive.put_in(old, byte.into()), host, depth + 1);
+        self.put(block, &receive, byte.into(), host, depth + 1);
     }
 
     /// Takes a device's byte that has been read.
@@ -808,9 +806,8 @@ impl Device {
     fn pull(&mut self, block: usize, trigger: usize, host: &mut impl Host, depth: u32) {
         let wire::chip::Trigger { copies, set, .. } = self.chip.blocks[block].triggers[trigger].clone();
         for Copied { to, from } in copies {
-            let old = self.states[block].values[to.register as usize];
-            let new = to.put_in(old, self.field(block, &from));
-            self.change(block, to.register, new, host, depth + 1);
+            let value = self.field(block, &from);
+            self.put(block, &to, value, host, depth + 1);
         }
         self.apply(block, &set, host, depth + 1);
     }
@@ -828,6 +825,12 @@ impl Device {
             }
         }
         self.pace_counters(block, host);
+    }
+
+    /// Gives a field a value, and the fields that follow it theirs.
+    fn put(&mut self, block: usize, field: &Field, value: u32, host: &mut impl Host, depth: u32) {
+        let old = self.states[block].values[field.register as usize];
+        self.change(block, field.register, field.put_in(old, value), host, depth);
     }
 
     /// Changes a register and the fields that follow it.
@@ -880,8 +883,7 @@ impl Device {
         let level = self.chip.blocks[block].pins[index].level.clone();
         let (old, new) = (self.field(block, &level), self.levels(block, index));
         let outputs = self.outputs(block, index);
-        let register = self.states[block].values[level.register as usize];
-        self.change(block, level.register, level.put_in(register, new), host, depth + 1);
+        self.put(block, &level, new, host, depth + 1);
         for pin in (0..32).filter(|pin| (old ^ new) >> pin & 1 != 0) {
             let is_high = new >> pin & 1 != 0;
             host.pin(block, pin, is_high, outputs >> pin & 1 != 0);
@@ -910,8 +912,7 @@ impl Device {
         let follow = &self.chip.blocks[block].follows[index];
         let (target, source) = (follow.target.clone(), self.field(block, &follow.source));
         let source = if follow.is_inverted { !source } else { source };
-        let old = self.states[block].values[target.register as usize];
-        self.change(block, target.register, target.put_in(old, source), host, depth + 1);
+        self.put(block, &target, source, host, depth + 1);
     }
 
     fn put_off(&mut self, block: usize, insns: u64, what: Later, host: &mut impl Host) {
