@@ -378,12 +378,7 @@ impl Teacher<'_> {
     ) -> Result<()> {
         let place = self.place(polled.pc);
         let verdict = learn::find(self.image, polled);
-        let row = |wanted: Wanted, is_guess: bool| {
-            let why = verdict.why(wanted, polled.value);
-            let (address, wanted) = draft.behind(polled.address, wanted);
-            let why = draft.name_of(address, wanted.mask).map_or(why.clone(), |name| format!("{name} {why}"));
-            Learned { address, wanted, why, is_guess, place: place.clone(), insns: polled.insns }
-        };
+        let row = |wanted: Wanted, is_guess: bool| self.row(draft, polled, &verdict, wanted, is_guess);
         let whole = |value: u32| Wanted { mask: u32::MAX, value };
         let (choices, is_guess) = match &verdict {
             Verdict::Certain(wanted) => (vec![vec![row(*wanted, false)]], false),
@@ -392,13 +387,8 @@ impl Teacher<'_> {
             // Nothing is known of the value: patterns, as the last resort.
             Verdict::None | Verdict::Unknown => (vec![vec![row(whole(u32::MAX), true), row(whole(0), true)]], true),
         };
-        let is_there = |rows: &Vec<Learned>| {
-            let known = |row: &Learned| {
-                draft.answers.iter().any(|other| (other.address, other.wanted) == (row.address, row.wanted))
-            };
-            rows.iter().all(known)
-        };
-        let new: Vec<Vec<Learned>> = choices.into_iter().filter(|rows| !is_there(rows)).collect();
+        let new: Vec<Vec<Learned>> =
+            choices.into_iter().filter(|rows| !rows.iter().all(|row| is_known(draft, row))).collect();
         if !is_guess && let Some(rows) = new.first() {
             self.keep(draft, rows, listener);
             return Ok(());
@@ -407,7 +397,18 @@ impl Teacher<'_> {
             self.keep(draft, &[row], listener);
             return Ok(());
         }
-        if self.is_time(draft, polled, &verdict, ended)? {
+        let counted = self.run(&self.counting(draft, polled, COUNT_INSNS))?;
+        // The register is the time: the same instruction waits for yet another value of it without having written it, or its
+        // value is handed on to code that was not followed; and the firmware goes on where it counts.
+        let again = |answer: &Learned| answer.address == polled.address & !3 && answer.place == place;
+        let is_again = draft.answers.iter().any(again);
+        let goes_on = counted.polled.as_ref().is_none_or(|other| other.pc != polled.pc && other.insns > polled.insns);
+        let handed_on = if !is_again && verdict == Verdict::Unknown {
+            Some(self.last_resort(draft, polled, ended)?)
+        } else {
+            None
+        };
+        if is_again && goes_on || handed_on == Some(Some(COUNT_INSNS)) {
             self.count(draft, polled, COUNT_INSNS, listener);
             return Ok(());
         }
@@ -420,11 +421,10 @@ impl Teacher<'_> {
                 best = Some((executed, rows));
             }
         }
-        let counted = self.run(&self.counting(draft, polled, COUNT_INSNS))?.executed.len();
         match best {
-            Some((executed, rows)) if executed >= counted => self.keep(draft, rows, listener),
+            Some((executed, rows)) if executed >= counted.executed.len() => self.keep(draft, rows, listener),
             Some(_) => self.count(draft, polled, COUNT_INSNS, listener),
-            None => match self.last_resort(draft, polled, ended)? {
+            None => match handed_on.map_or_else(|| self.last_resort(draft, polled, ended), Ok)? {
                 Some(every_insns) => self.count(draft, polled, every_insns, listener),
                 None => {
                     self.passed.insert(polled.pc);
@@ -450,11 +450,16 @@ impl Teacher<'_> {
         let Some(other) = other.filter(is_near) else { return Ok(None) };
         let verdict = learn::find(self.image, &other);
         let Verdict::Certain(wanted) = verdict else { return Ok(None) };
-        let why = verdict.why(wanted, other.value);
-        let (address, wanted) = draft.behind(other.address, wanted);
-        let place = self.place(other.pc);
-        let is_there = draft.answers.iter().any(|answer| (answer.address, answer.wanted) == (address, wanted));
-        Ok((!is_there).then_some(Learned { address, wanted, why, is_guess: false, place, insns: other.insns }))
+        let row = self.row(draft, &other, &verdict, wanted, false);
+        Ok((!is_known(draft, &row)).then_some(row))
+    }
+
+    /// An answer to a polled register, with its reason and its place.
+    fn row(&self, draft: &Draft, polled: &Polled, verdict: &Verdict, wanted: Wanted, is_guess: bool) -> Learned {
+        let why = verdict.why(wanted, polled.value);
+        let (address, wanted) = draft.behind(polled.address, wanted);
+        let why = draft.name_of(address, wanted.mask).map_or(why.clone(), |name| format!("{name} {why}"));
+        Learned { address, wanted, why, is_guess, place: self.place(polled.pc), insns: polled.insns }
     }
 
     /// Adds answers to the draft.
@@ -466,18 +471,6 @@ impl Teacher<'_> {
             listener.say(&format!("{:#010x}{name}: {value:#x} in {mask:#x}{guess}, for {}", row.address, row.place));
         }
         draft.answers.extend(rows.iter().cloned());
-    }
-
-    /// Whether a polled register is the time: its value is handed on to code that was not followed, or the same instruction
-    /// waits for yet another value of it without having written it; and the firmware goes on where it counts.
-    fn is_time(&mut self, draft: &Draft, polled: &Polled, verdict: &Verdict, ended: &Ended) -> Result<bool> {
-        let place = self.place(polled.pc);
-        let again = |answer: &Learned| answer.address == polled.address & !3 && answer.place == place;
-        if draft.answers.iter().any(again) {
-            let counted = self.run(&self.counting(draft, polled, COUNT_INSNS))?;
-            return Ok(counted.polled.is_none_or(|other| other.pc != polled.pc && other.insns > polled.insns));
-        }
-        Ok(*verdict == Verdict::Unknown && self.last_resort(draft, polled, ended)? == Some(COUNT_INSNS))
     }
 
     /// Instructions from one value of a register to the next, with which firmware goes on that no answer helps: in a whole
@@ -524,11 +517,7 @@ impl Teacher<'_> {
             return Some(pc);
         }
         let late = ended.late.as_ref()?;
-        let is_wait = |pc: &u64| {
-            let code = self.image.code_at(*pc);
-            code.is_some_and(|code| decode::is_wfi(Isa::ThumbV7m, code) || decode::is_wfe(Isa::ThumbV7m, code))
-        };
-        if let Some(&pc) = late.keys().find(|pc| is_wait(pc)).filter(|_| !draft.pulses.is_empty()) {
+        if let Some(&pc) = late.keys().find(|&&pc| self.is_wait(pc)).filter(|_| !draft.pulses.is_empty()) {
             return Some(pc);
         }
         let is_small = late.len() <= MAX_LOOP;
@@ -611,13 +600,16 @@ impl Teacher<'_> {
         Ok(true)
     }
 
+    /// Whether an instruction waits for an interrupt or an event.
+    fn is_wait(&self, pc: u64) -> bool {
+        let code = self.image.code_at(pc);
+        code.is_some_and(|code| decode::is_wfi(Isa::ThumbV7m, code) || decode::is_wfe(Isa::ThumbV7m, code))
+    }
+
     /// Whether a run has come to an instruction that waits for an interrupt.
     fn sleeps(&self, ended: &Ended) -> bool {
-        let is_wait = |pc: &u64| {
-            let code = self.image.code_at(*pc);
-            code.is_some_and(|code| decode::is_wfi(Isa::ThumbV7m, code) || decode::is_wfe(Isa::ThumbV7m, code))
-        };
-        matches!(ended.end, End::Asleep { .. }) || ended.late.iter().flat_map(|late| late.keys()).any(is_wait)
+        let late = || ended.late.iter().flat_map(|late| late.keys());
+        matches!(ended.end, End::Asleep { .. }) || late().any(|&pc| self.is_wait(pc))
     }
 
     /// The reason why firmware does not go on that waits at an instruction, and that no interrupt helps.
@@ -688,6 +680,11 @@ impl Teacher<'_> {
         let _ = fs::remove_dir_all(&root);
         Ok(ended)
     }
+}
+
+/// Whether a draft has an answer already.
+fn is_known(draft: &Draft, row: &Learned) -> bool {
+    draft.answers.iter().any(|other| (other.address, other.wanted) == (row.address, row.wanted))
 }
 
 fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> {

@@ -18,7 +18,7 @@ pub use answer::{Poll, Verdict, Wanted};
 use crate::chip::svd::{Svd, Word};
 use crate::chip::{Chip, resolve};
 use crate::error::InputError;
-use crate::image::{Arch, ArmLevel, Fpu, Image, VectorTable};
+use crate::image::{Arch, ArmLevel, Fpu, Image, VECTOR_TABLE_ALIGN, VectorTable};
 
 /// Frequency of a chip whose clocks are not known: an instruction takes 16 ns, a whole `--shift`.
 const HZ: u64 = 62_500_000;
@@ -61,8 +61,7 @@ const MAX_BELOW: u64 = 1 << 20;
 /// Addresses of a first stack.
 const STACKS: Range<u64> = 0x0800_0000..0x4000_0000;
 
-/// Least alignment of a vector table (Armv7-M ARM, B3.2.5), and how far behind the start of the image one is looked for.
-const TABLE_ALIGN: u64 = 128;
+/// How far behind the start of the image a vector table is looked for.
 const TABLE_BEHIND: u64 = 0x1000;
 
 /// A stretch of addresses.
@@ -203,8 +202,8 @@ fn table_behind(image: &Image) -> Option<VectorTable> {
         is_stack && vectors.into_iter().all(|vector| vector.is_some_and(is_code))
     };
     let starts = image.segments.iter().map(|segment| segment.load_addr);
-    let addresses =
-        starts.flat_map(|start| (up(start, TABLE_ALIGN)..start + TABLE_BEHIND).step_by(TABLE_ALIGN as usize));
+    let addresses = starts
+        .flat_map(|start| (up(start, VECTOR_TABLE_ALIGN)..start + TABLE_BEHIND).step_by(VECTOR_TABLE_ALIGN as usize));
     addresses.filter_map(|address| image.vector_table_at(address)).find(is_table)
 }
 
