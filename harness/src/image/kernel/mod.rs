@@ -10,16 +10,17 @@ mod table;
 mod threadx;
 mod zephyr;
 
+use table::Elf;
+
 pub use freertos::STACK_END_ADVICE;
 
-/// Search for a kernel, given the file with the symbols, the load bias, and whether its code is Arm's. Returns the
-/// kernel, if found, and warnings about unreadable parts, one sentence per cause.
-type Find = fn(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>);
+/// Search for a kernel. Returns the kernel, if found, and warnings about unreadable parts, one sentence per cause.
+type Find = fn(&Elf<'_>) -> (Option<wire::request::Kernel>, Vec<String>);
 
 /// Known kernels, in the order of the search.
 const KNOWN: [Find; 3] = [
-    |elf, load_bias, arm| {
-        let (kernel, warnings) = freertos::find(elf, load_bias, arm);
+    |elf| {
+        let (kernel, warnings) = freertos::find_in(elf);
         (kernel.map(|kernel| kernel.request()), warnings)
     },
     threadx::find,
@@ -31,12 +32,13 @@ pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::time
     freertos::waits(elf, load_bias, arm)
 }
 
-/// Searches for a kernel. Also returns warnings about unreadable parts of kernels that seem present, one sentence per
+/// Searches for a kernel, given the file with the symbols, the load bias, and whether its code is Arm's. Also returns warnings about unreadable parts of kernels that seem present, one sentence per
 /// cause.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>) {
     let mut all_warnings = Vec::new();
+    let Some(elf) = Elf::read(elf, load_bias, arm) else { return (None, all_warnings) };
     for find in KNOWN {
-        let (kernel, warnings) = find(elf, load_bias, arm);
+        let (kernel, warnings) = find(&elf);
         all_warnings.extend(warnings);
         if kernel.is_some() {
             return (kernel, all_warnings);

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 
+use crate::image::symbols::Symbols;
 use crate::image::symbols::dwarf::Sections;
 
 /// Largest plausible number of cores.
@@ -18,23 +19,47 @@ pub struct Variable {
     pub bytes: u32,
 }
 
-/// Debug information of the code that is in the image.
-pub(super) fn sections<'a>(
-    file: &object::File<'a>,
-    table: &Table<'_>,
-    extents: &[Range<u64>],
-) -> Result<Option<Sections<'a>>, String> {
-    let first = extents.first().map_or(u64::MAX..u64::MAX, Clone::clone);
-    let at_first = table.symbols.iter().filter(|symbol| symbol.is_code && symbol.range.start == first.start);
-    let names: Vec<&str> = at_first.map(|symbol| symbol.full_name).collect();
-    let first = first.start.wrapping_sub(table.load_bias)..first.end.wrapping_sub(table.load_bias);
-    Sections::load(file, &first, &names)
+/// The ELF in which kernels are searched for, read once for all of them.
+pub(super) struct Elf<'a> {
+    bytes: &'a [u8],
+    file: object::File<'a>,
+    pub(super) table: Table<'a>,
+}
+
+impl<'a> Elf<'a> {
+    /// Reads a file with symbols. None: there is none, or it is not an ELF.
+    pub(super) fn read(bytes: Option<&'a [u8]>, load_bias: u64, is_arm: bool) -> Option<Elf<'a>> {
+        let bytes = bytes?;
+        let file = object::File::parse(bytes).ok()?;
+        let table = Table::read(&file, load_bias, is_arm);
+        Some(Elf { bytes, file, table })
+    }
+
+    pub(super) fn pointer_bytes(&self) -> u32 {
+        if self.file.is_64() { 8 } else { 4 }
+    }
+
+    /// Addresses of each function.
+    pub(super) fn extents(&self) -> Vec<Range<u64>> {
+        Symbols::new(Some(self.bytes), self.table.load_bias, self.table.is_arm).ranges()
+    }
+
+    /// Debug information of the code that is in the image.
+    pub(super) fn sections(&self, extents: &[Range<u64>]) -> Result<Option<Sections<'a>>, String> {
+        let Table { symbols, load_bias, .. } = &self.table;
+        let first = extents.first().map_or(u64::MAX..u64::MAX, Clone::clone);
+        let at_first = symbols.iter().filter(|symbol| symbol.is_code && symbol.range.start == first.start);
+        let names: Vec<&str> = at_first.map(|symbol| symbol.full_name).collect();
+        let first = first.start.wrapping_sub(*load_bias)..first.end.wrapping_sub(*load_bias);
+        Sections::load(&self.file, &first, &names)
+    }
 }
 
 /// Symbols of an image that name a place in it.
 pub(super) struct Table<'a> {
     symbols: Vec<Symbol<'a>>,
     load_bias: u64,
+    is_arm: bool,
 }
 
 /// Named piece of the image.
@@ -49,16 +74,16 @@ struct Symbol<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn read(file: &object::File<'a>, load_bias: u64, arm: bool) -> Self {
+    fn read(file: &object::File<'a>, load_bias: u64, is_arm: bool) -> Self {
         let mut symbols: Vec<Symbol<'a>> =
-            file.symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)).collect();
+            file.symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, is_arm)).collect();
         if file.symbols().next().is_none() {
             // A stripped static-pie still has its dynamic symbols.
-            symbols.extend(file.dynamic_symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, arm)));
+            symbols.extend(file.dynamic_symbols().filter_map(|symbol| Symbol::of(file, &symbol, load_bias, is_arm)));
         }
         // Among namesakes the kernel's own symbol is the global one; its clones come after it.
         symbols.sort_by_key(|symbol| (symbol.is_local, symbol.full_name.len(), symbol.range.start));
-        Table { symbols, load_bias }
+        Table { symbols, load_bias, is_arm }
     }
 
     pub(super) fn variable(&self, name: &str, is_size: impl Fn(u64) -> bool) -> Option<Variable> {
@@ -83,12 +108,13 @@ impl<'a> Table<'a> {
         functions.find(|symbol| !is_part(symbol.full_name)).map(|symbol| symbol.range.start)
     }
 
-    /// Code of the functions by name, and of those that start or continue at `inlined` addresses.
+    /// Code of the functions by name, and of those that start or continue at `inlined` addresses, which are without load
+    /// bias.
     pub(super) fn switchers(
         &self,
         is_switcher: impl Fn(&str) -> bool,
         extents: &[Range<u64>],
-        inlined: impl Iterator<Item = u64>,
+        inlined: &[u64],
     ) -> Vec<Range<u64>> {
         let around = |address: u64| {
             let after = extents.partition_point(|extent| extent.start <= address);
@@ -98,6 +124,8 @@ impl<'a> Table<'a> {
         // A symbol inside a function cuts its extent, and one without a size has nothing but an extent: take both.
         let mut ranges: Vec<Range<u64>> =
             named.flat_map(|symbol| [Some(symbol.range.clone()), around(symbol.range.start)]).flatten().collect();
+        let loaded = inlined.iter().map(|address| address.wrapping_add(self.load_bias));
+        let inlined = loaded.map(|address| if self.is_arm { address & !1 } else { address });
         ranges.extend(inlined.filter_map(around));
         ranges.retain(|range| !range.is_empty());
         ranges.sort_by_key(|range| (range.start, range.end));

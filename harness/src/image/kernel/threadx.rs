@@ -3,12 +3,10 @@
 //!
 //! While no thread is ready the variable is null: the ports wait in the scheduler, and no thread is the idle one.
 
-use object::Object as _;
 use wire::request::{Kernel, MAX_OFFSET_BYTES, StackEnd, TaskName};
 
 use super::scan::{Member, Scan};
-use super::table::{Table, sections};
-use crate::image::symbols::Symbols;
+use super::table::Elf;
 
 /// Variable that holds the running thread, or with several cores each one's (tx_thread.h).
 const CURRENT: &str = "_tx_thread_current_ptr";
@@ -32,15 +30,13 @@ const MEMBERS: [&str; 4] = ["tx_thread_name", "tx_thread_stack_ptr", "tx_thread_
 /// Byte of TX_STACK_FILL.
 const PAINT: u8 = 0xef;
 
-/// Searches for ThreadX; `elf` is the file with the symbols. Also returns warnings, one sentence per cause.
-pub(super) fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, Vec<String>) {
-    let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return (None, Vec::new()) };
-    let pointer_bytes = if file.is_64() { 8 } else { 4 };
-    let table = Table::read(&file, load_bias, arm);
+/// Searches for ThreadX. Also returns warnings, one sentence per cause.
+pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
+    let (table, pointer_bytes) = (&elf.table, elf.pointer_bytes());
     let Some((current, cores)) = table.pointers(CURRENT, pointer_bytes) else { return (None, Vec::new()) };
-    let extents = Symbols::new(elf, load_bias, arm).ranges();
+    let extents = elf.extents();
     let word = u64::from(pointer_bytes);
-    let (members, warnings) = match sections(&file, &table, &extents) {
+    let (members, warnings) = match elf.sections(&extents) {
         Ok(sections) => {
             let members =
                 sections.and_then(|sections| Scan::new(&sections.dwarf()).members_pointed_to(&[CURRENT], &MEMBERS));
@@ -68,7 +64,7 @@ pub(super) fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Ker
         // The member holds the last byte's address.
         stack_end: offset(3).map(|offset| StackEnd { offset, is_size: false, plus_bytes: 1 }),
         paint: Some(PAINT),
-        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, std::iter::empty()),
+        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &[]),
         delete: table.entry("_tx_thread_delete"),
     };
     (Some(kernel), warnings)

@@ -4,12 +4,10 @@
 
 use std::ops::Range;
 
-use object::Object as _;
 use wire::request::{Kernel, MAX_OFFSET_BYTES, StackEnd, TaskName};
 
 use super::scan::{Member, Scan};
-use super::table::{Table, sections};
-use crate::image::symbols::Symbols;
+use super::table::Elf;
 
 /// Functions that assign the running thread: the ports' switches, and those of the kernel that choose a thread where
 /// the port switches by a call (CONFIG_USE_SWITCH). The others have them inlined.
@@ -44,17 +42,16 @@ struct Layout {
     stack: Option<(u64, u64)>,
 }
 
-/// Searches for Zephyr; `elf` is the file with the symbols. Also returns warnings, one sentence per cause.
-pub(super) fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, Vec<String>) {
-    let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return (None, Vec::new()) };
-    let table = Table::read(&file, load_bias, arm);
+/// Searches for Zephyr. Also returns warnings, one sentence per cause.
+pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
+    let table = &elf.table;
     let (Some(variable), Some(begin)) = (table.variable("_kernel", |bytes| bytes > 0), table.entry("z_thread_entry"))
     else {
         return (None, Vec::new());
     };
-    let word = if file.is_64() { 8 } else { 4 };
-    let extents = Symbols::new(elf, load_bias, arm).ranges();
-    let sections = match sections(&file, &table, &extents) {
+    let word = u64::from(elf.pointer_bytes());
+    let extents = elf.extents();
+    let sections = match elf.sections(&extents) {
         Ok(sections) => sections,
         Err(error) => {
             let warning =
@@ -71,10 +68,6 @@ pub(super) fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Ker
         return (None, vec![warning.to_owned()]);
     };
     scan.run(&[], &|name| SWITCHERS.contains(&name));
-    let inlined = scan.switchers.iter().map(|address| {
-        let address = address.wrapping_add(load_bias);
-        if arm { address & !1 } else { address }
-    });
     let current = variable.address + layout.current;
     let kernel = Kernel {
         current: current..current + word,
@@ -87,7 +80,7 @@ pub(super) fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Ker
         stack: layout.stack.map(|(start, _)| start),
         stack_end: layout.stack.map(|(_, offset)| StackEnd { offset, is_size: true, plus_bytes: 0 }),
         paint: Some(PAINT),
-        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, inlined),
+        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &scan.switchers),
         delete: ["z_impl_k_thread_abort", "k_thread_abort"].iter().find_map(|name| table.entry(name)),
     };
     (Some(kernel), Vec::new())

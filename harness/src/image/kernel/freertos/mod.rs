@@ -10,11 +10,9 @@ mod waits;
 use std::ops::Range;
 
 use control_block::Described;
-use object::Object as _;
 
 use super::scan::Scan;
-use super::table::{Table, Variable, sections};
-use crate::image::symbols::Symbols;
+use super::table::{Elf, Table, Variable};
 
 /// FreeRTOS as found in an image. Addresses include the load bias.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,19 +116,18 @@ const SWITCHERS: [&str; 17] = [
 /// Searches for FreeRTOS; `elf` is the file with the symbols. Also returns warnings about unreadable parts, one
 /// sentence per cause.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, Vec<String>) {
-    let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return (None, Vec::new()) };
-    let pointer_bytes = if file.is_64() { 8 } else { 4 };
-    let table = Table::read(&file, load_bias, arm);
+    Elf::read(elf, load_bias, arm).map_or((None, Vec::new()), |elf| find_in(&elf))
+}
+
+/// Searches for FreeRTOS as [`find`] does, in an ELF that has been read.
+pub(super) fn find_in(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
+    let (table, pointer_bytes) = (&elf.table, elf.pointer_bytes());
     let Some((current, cores)) = CURRENT.iter().find_map(|name| table.pointers(name, pointer_bytes)) else {
         return (None, Vec::new());
     };
 
-    let extents = Symbols::new(elf, load_bias, arm).ranges();
-    let (described, warnings) = describe(&file, &table, &extents, u64::from(pointer_bytes));
-    let inlined = described.switchers.iter().map(|address| {
-        let address = address.wrapping_add(load_bias);
-        if arm { address & !1 } else { address }
-    });
+    let extents = elf.extents();
+    let (described, warnings) = describe(elf, &extents);
     let idle = ["xIdleTaskHandle", "xIdleTaskHandles"].iter().filter_map(|name| table.pointers(name, pointer_bytes));
     let kernel = Kernel {
         current,
@@ -143,7 +140,7 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
         // The idle tasks of an SMP kernel's other cores begin in the second function (V11).
         idle_entries: ["prvIdleTask", "prvPassiveIdleTask"].iter().filter_map(|name| table.entry(name)).collect(),
         layout: described.layout,
-        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, inlined),
+        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &described.switchers),
         delete: table.entry("vTaskDelete"),
     };
     (Some(kernel), warnings)
@@ -151,28 +148,20 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<Kernel>, V
 
 /// Searches for FreeRTOS's lists of tasks; None: they are missing, or their layout is not a version's.
 pub fn find_lists(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<lists::Lists> {
-    let file = object::File::parse(elf?).ok()?;
-    lists::find(&Table::read(&file, load_bias, arm), if file.is_64() { 8 } else { 4 })
+    let elf = Elf::read(elf, load_bias, arm)?;
+    lists::find(&elf.table, elf.pointer_bytes())
 }
 
 /// Layout of the lists and control blocks that tells why a task does not execute; None: symbols or DWARF lack it.
 pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {
-    let file = object::File::parse(elf?).ok()?;
-    let table = Table::read(&file, load_bias, arm);
-    let extents = Symbols::new(elf, load_bias, arm).ranges();
-    let sections = sections(&file, &table, &extents).ok()??;
-    let pointer_bytes = if file.is_64() { 8 } else { 4 };
-    waits::find(&table, &sections.dwarf(), pointer_bytes)
+    let elf = Elf::read(elf, load_bias, arm)?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    waits::find(&elf.table, &sections.dwarf(), elf.pointer_bytes())
 }
 
 /// Reads the layout from DWARF. Every failure costs details only, and becomes a warning.
-fn describe(
-    file: &object::File<'_>,
-    table: &Table<'_>,
-    extents: &[Range<u64>],
-    pointer_bytes: u64,
-) -> (Described, Vec<String>) {
-    let sections = match sections(file, table, extents) {
+fn describe(elf: &Elf<'_>, extents: &[Range<u64>]) -> (Described, Vec<String>) {
+    let sections = match elf.sections(extents) {
         Ok(Some(sections)) => sections,
         Ok(None) => {
             let warning = "there is no debug information of the FreeRTOS kernel: tasks have no names; compile its \
@@ -186,7 +175,8 @@ fn describe(
         }
     };
     let dwarf = sections.dwarf();
-    let described = control_block::describe(Scan::new(&dwarf), pointer_bytes, &|name| SWITCHERS.contains(&name));
+    let described =
+        control_block::describe(Scan::new(&dwarf), elf.pointer_bytes().into(), &|name| SWITCHERS.contains(&name));
     let mut warnings = Vec::new();
     if described.layout.is_none() {
         warnings.push(match (&described.implausible, &described.damage) {
