@@ -37,13 +37,13 @@ use harness::image::unwind;
 use harness::image::zone;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
-use harness::measure::Listener;
+use harness::measure::Silent;
 use harness::run::contain::grants::Walls;
 use harness::run::qemu::emulator;
 use harness::run::qemu::plugin;
 use harness::run::qemu::process::Process;
 use harness::run::qemu::start::Start;
-use harness::run::records::read::{Progress, Records};
+use harness::run::records::read::Records;
 use harness::run::request;
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use harness::run::request::plan::{Measurement, Plan};
@@ -801,11 +801,6 @@ struct Visit {
 
 /// Debugs an image: visits a place, then others before it, steps back, and looks for the last write of a variable.
 fn visit(name: &str, last: u64, variable: &str, round: usize) -> Result<Visit> {
-    struct Silent;
-    impl Listener for Silent {
-        fn say(&mut self, _: &str) {}
-        fn progress(&mut self, _: Progress) {}
-    }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../targets/build/{name}.elf"));
     let elf = fs::read(&path)?;
     let file = object::File::parse(&*elf)?;

@@ -74,6 +74,15 @@ pub trait Listener {
     fn progress(&mut self, progress: Progress);
 }
 
+/// Discards all messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Listener for Silent {
+    fn say(&mut self, _: &str) {}
+    fn progress(&mut self, _: Progress) {}
+}
+
 /// Result of measuring an image.
 #[derive(Debug)]
 pub struct Measured {
@@ -397,9 +406,9 @@ fn complete(
 /// lacks.
 fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<String> {
     let firmware = options.firmware.display();
+    let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
     if let Some(chip) = &profile.facts.chip {
         let register = profile.facts.only.standstill.as_ref().and_then(|still| still.register.as_ref());
-        let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
         let what = match (register, chip.absent.filter(|_| is_lost)) {
             (Some(poll), _) => {
                 let at = describe::place(&profile.names, poll.pc);
@@ -413,7 +422,6 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
         ));
     }
     let only = &profile.facts.only;
-    let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
     if options.chip.is_some() || options.machine.is_some() || !is_lost && only.poll.is_none() {
         return None;
     }

@@ -11,12 +11,11 @@ use serde::Serialize;
 use crate::cli::{COMMIT, Cli, Command, DoctorArgs};
 use crate::error::{EmulatorError, InputError};
 use crate::exit_code::ExitCode;
-use crate::measure::{Listener, measure};
+use crate::measure::{Silent, measure};
 use crate::run::contain::sandbox;
 use crate::run::qemu::emulator;
 use crate::run::qemu::plugin;
 use crate::run::qemu::tricks;
-use crate::run::records::read::Progress;
 use crate::run::request::options::Options;
 use crate::run::store::directory::Output;
 use crate::run::store::staging::Making;
@@ -101,14 +100,6 @@ struct Findings {
     works: bool,
 }
 
-/// Discards all messages: only the run's end matters.
-struct Quiet;
-
-impl Listener for Quiet {
-    fn say(&mut self, _line: &str) {}
-    fn progress(&mut self, _progress: Progress) {}
-}
-
 /// Runs an architecture's program and checks that it was counted.
 fn run_one(architecture: &Architecture, directory: &Path) -> Result<()> {
     let firmware = directory.join(architecture.program).with_extension("bin");
@@ -135,7 +126,7 @@ fn run_one(architecture: &Architecture, directory: &Path) -> Result<()> {
     };
     let options = Options::resolve(args)?;
     let output = Output::prepare_for(&options)?;
-    let profile = measure(&options, &output, &mut Quiet)?.profile;
+    let profile = measure(&options, &output, &mut Silent)?.profile;
     let counted = profile.total_insns();
     ensure!(
         counted == INSNS && ExitCode::of_end(&profile.facts.end) == ExitCode::Good,

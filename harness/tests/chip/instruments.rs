@@ -8,20 +8,12 @@ use harness::debug::place::Place;
 use harness::debug::session::Session;
 use harness::debug::travel::{Stop, Travel};
 use harness::image::kernel;
-use harness::measure::Listener;
+use harness::measure::Silent;
 use harness::profile::Profile;
-use harness::run::records::read::Progress;
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 
 use crate::common::image;
 use crate::freertos;
-
-struct Silent;
-
-impl Listener for Silent {
-    fn say(&mut self, _: &str) {}
-    fn progress(&mut self, _: Progress) {}
-}
 
 const IMAGE: &str = "chips/stm32f407-freertos";
 

@@ -12,19 +12,11 @@ use harness::debug::session::Session;
 use harness::debug::threads::{State, Threads};
 use harness::debug::travel::Travel;
 use harness::image::kernel;
-use harness::measure::Listener;
+use harness::measure::Silent;
 use harness::profile::{Profile, SpanKind};
-use harness::run::records::read::Progress;
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 
 use crate::common::{image, image_args, run};
-
-struct Silent;
-
-impl Listener for Silent {
-    fn say(&mut self, _: &str) {}
-    fn progress(&mut self, _: Progress) {}
-}
 
 /// Window of the compared runs.
 const WINDOW: [&str; 2] = ["--for", "400k"];

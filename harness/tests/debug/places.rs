@@ -6,20 +6,12 @@ use harness::debug::find::Finder;
 use harness::debug::place::Place;
 use harness::debug::session::Session;
 use harness::debug::travel::{Access, Ended, Refused, Register, Stop, Travel, Vcpus, Watch, Why};
-use harness::measure::Listener;
-use harness::run::records::read::Progress;
+use harness::measure::Silent;
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 use object::{Object, ObjectSymbol, SymbolKind};
 use wire::control::End;
 
 use crate::common::{has_several_cpus, image, image_args, in_parallel, run, say, selected_that};
-
-struct Silent;
-
-impl Listener for Silent {
-    fn say(&mut self, _: &str) {}
-    fn progress(&mut self, _: Progress) {}
-}
 
 fn options(name: &str) -> Options {
     let elf = image(name);

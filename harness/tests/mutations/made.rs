@@ -7,8 +7,7 @@ use std::process::Command;
 
 use clap::Parser as _;
 use harness::cli::Cli;
-use harness::measure::{Listener, measure};
-use harness::run::records::read::Progress;
+use harness::measure::{Silent, measure};
 use harness::run::request::options::Options;
 use harness::run::store::directory::Output;
 
@@ -24,13 +23,6 @@ const RUNS: [(&str, &[&str]); 6] = [
     ("riscv64-smp", &["--for", "60k", "--period", "503"]),
     ("riscv64-tasks-ends", &["--for", "200k", "--period", "997", "--exact"]),
 ];
-
-struct Silent;
-
-impl Listener for Silent {
-    fn say(&mut self, _: &str) {}
-    fn progress(&mut self, _: Progress) {}
-}
 
 /// Makes profiles and records below a directory.
 pub(crate) fn runs(dir: &Path) {
