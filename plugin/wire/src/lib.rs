@@ -56,7 +56,7 @@ pub mod stream;
 pub mod timeline;
 pub mod trick;
 pub mod unwind;
-mod varint;
+pub mod varint;
 pub mod zone;
 
 /// First eight bytes of the control page.

@@ -3,7 +3,7 @@
 use crate::Malformed;
 
 /// Appends `value` as LEB128, 1 to 10 bytes.
-pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -12,7 +12,7 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends the signed difference `to - from` (wrapping), small in either direction.
-pub(crate) fn put_delta(out: &mut Vec<u8>, from: u64, to: u64) {
+pub fn put_delta(out: &mut Vec<u8>, from: u64, to: u64) {
     let delta = to.wrapping_sub(from) as i64;
     put(out, ((delta << 1) ^ (delta >> 63)) as u64);
 }

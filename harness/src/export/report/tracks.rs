@@ -5,6 +5,7 @@
 //! and interrupts by samples.
 
 use serde::Serialize;
+use wire::varint::{put, put_delta};
 
 use crate::analysis::calltree::CallTree;
 use crate::analysis::event_tracks::{Happens, Kind, Track, walk};
@@ -110,7 +111,7 @@ impl Row {
             put(&mut bytes, count);
             put(&mut bytes, name.wrapping_add(1).into());
             if count == 1 && valued {
-                put(&mut bytes, ((value << 1) ^ (value >> 63)) as u64);
+                put_delta(&mut bytes, 0, value.cast_unsigned());
             }
             last = end;
         }
@@ -275,15 +276,6 @@ fn merged(stretches: &[Stretch], insns: u64) -> Vec<Stretch> {
 
 /// Name of merged stretches with different names.
 const MIXED: u32 = u32::MAX;
-
-/// Appends a number as LEB128.
-fn put(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
 
 /// Encodes bytes in base64: RFC 4648, 4.
 fn base64(bytes: &[u8]) -> String {

@@ -143,8 +143,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         let entry = function.unwrap_or(pc);
         if self.code.begins_task(pc) && self.core.exceptions.is_empty() {
             // A kernel starts its first task by a call that never returns.
-            let registers = None;
-            self.switch((return_addr, sp), Arriving { pc, sp, registers }, None);
+            self.switch((return_addr, sp), Arriving { pc, sp, registers: None }, None);
         }
         self.push(Shadow { entry, entry_sp: sp, return_addr, is_helper, node: 0 }, entry == pc);
     }
