@@ -1,10 +1,9 @@
 /* STM32F407: DMA by streams (of F2, F4, F7) and by channels (of F1, L4), from memory to memory and of USART2 in both
    directions, as HALs use it. A chip file of the test adds the controller with channels at 0x40026800. */
-#include "board.h"
+#define LINES 82
+#include "chip.h"
 #include "device.h"
-#include "text.h"
 
-#define REG(address) (*(volatile uint32_t *)(address))
 enum { DMA1 = 0x40026000, DMA2 = 0x40026400, CHANNELS = 0x40026800, USART = UART0 };
 enum { LISR = 0x00, HISR = 0x04, LIFCR = 0x08, HIFCR = 0x0c };
 #define STREAM(dma, n) ((dma) + 0x10 + 0x18 * (n))
@@ -38,15 +37,6 @@ static void channel1(void)
     REG(CHANNELS + 4) = 1; /* CGIF clears all of the channel's */
 }
 
-static void other_interrupt(void) { board_exit(2); }
-__attribute__((aligned(512))) static const void *table[16 + 82];
-extern const void *const vectors[16];
-
-static void check(const char *what, int is_right)
-{
-    print("%s %s\n", is_right ? "right" : "wrong", what);
-}
-
 static int same(void)
 {
     for (int i = 0; i < 64; i++)
@@ -57,12 +47,10 @@ static int same(void)
 
 int main(void)
 {
-    for (int i = 0; i < 16 + 82; i++)
-        table[i] = i < 16 ? vectors[i] : (const void *)other_interrupt;
-    table[16 + 56] = (const void *)dma2_stream0;
-    table[16 + 17] = (const void *)dma1_stream6;
-    table[16 + 60] = (const void *)channel1;
-    REG(0xe000ed08) = (uint32_t)table;
+    use_table();
+    handle(56, dma2_stream0);
+    handle(17, dma1_stream6);
+    handle(60, channel1);
     REG(0xe000e100) = 1 << 17;
     REG(0xe000e104) = 1 << (56 - 32) | 1 << (60 - 32);
     for (int i = 0; i < 64; i++)

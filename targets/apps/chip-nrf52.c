@@ -1,8 +1,7 @@
 /* nRF52840: that SysTick, TIMER and RTC count one time; a button at P0.11 by GPIOTE, a LED at P1.10. */
-#include "board.h"
-#include "text.h"
+#define LINES 48
+#include "chip.h"
 
-#define REG(address) (*(volatile uint32_t *)(address))
 enum { TIMER = 0x40008000, RTC = 0x4000b000, GPIOTE = 0x40006000, P0 = 0x50000500, P1 = 0x50000800 };
 
 static volatile uint32_t presses;
@@ -14,15 +13,6 @@ static void gpiote(void)
     REG(P1 + 0x008) = 1 << 10; /* OUTSET */
 }
 
-static void other_interrupt(void) { board_exit(2); }
-__attribute__((aligned(512))) static const void *table[16 + 48];
-extern const void *const vectors[16];
-
-static void check(const char *what, int is_right)
-{
-    print("%s %s\n", is_right ? "right" : "wrong", what);
-}
-
 static uint32_t us(void)
 {
     REG(TIMER + 0x040) = 1; /* CAPTURE[0] */
@@ -31,10 +21,8 @@ static uint32_t us(void)
 
 int main(void)
 {
-    for (int i = 0; i < 16 + 48; i++)
-        table[i] = i < 16 ? vectors[i] : (const void *)other_interrupt;
-    table[16 + 6] = (const void *)gpiote;
-    REG(0xe000ed08) = (uint32_t)table;
+    use_table();
+    handle(6, gpiote);
 
     REG(TIMER + 0x508) = 3; /* 32 bits, 1 MHz */
     REG(TIMER + 0x510) = 4;

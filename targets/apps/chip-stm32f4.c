@@ -1,12 +1,9 @@
 /* STM32F407, one peripheral of each kind: that SysTick, timers and what instructions take are one time, interrupts of
    lines that QEMU's board has not, flash erased and programmed, random numbers, nobody on I2C and SPI, a register that
    nothing models, an address at which there is nothing. */
-#include "board.h"
+#define LINES 82
+#include "chip.h"
 #include "device.h"
-#include "text.h"
-
-#define REG(address) (*(volatile uint32_t *)(address))
-#define REG8(address) (*(volatile uint8_t *)(address))
 
 static volatile uint32_t updates, faults, usarts;
 
@@ -22,11 +19,6 @@ __attribute__((used)) static void usart6(void)
     REG(0x4001140c) = 1 << 13 | 1 << 3; /* TCIE off */
 }
 
-/* The vector table of startup.c ends at the system handlers. */
-static void other(void) { board_exit(2); }
-__attribute__((aligned(512))) static const void *table[16 + 82];
-extern const void *const vectors[16];
-
 /* Goes on behind the access, which is of 2 bytes. */
 __attribute__((naked)) void BusFault_Handler(void)
 {
@@ -34,11 +26,6 @@ __attribute__((naked)) void BusFault_Handler(void)
             "ldr r0, =faults_of\n\tldr r0, [r0]\n\tldr r1, [r0]\n\tadds r1, #1\n\tstr r1, [r0]\n\tbx lr");
 }
 __attribute__((used)) volatile uint32_t *const faults_of = &faults;
-
-static void check(const char *what, int is_right)
-{
-    print("%s %s\n", is_right ? "right" : "wrong", what);
-}
 
 static int near(uint32_t value, uint32_t wanted)
 {
@@ -54,11 +41,9 @@ __attribute__((noinline)) static uint32_t read_nothing(void)
 
 int main(void)
 {
-    for (int i = 0; i < 16 + 82; i++)
-        table[i] = i < 16 ? vectors[i] : (const void *)other;
-    table[16 + 50] = (const void *)tim5;
-    table[16 + 71] = (const void *)usart6;
-    REG(0xe000ed08) = (uint32_t)table;
+    use_table();
+    handle(50, tim5);
+    handle(71, usart6);
     REG(0xe000ed24) |= 1 << 17; /* BUSFAULTENA */
 
     /* 10 ms of SysTick (168 MHz) on TIM2 (84 MHz). */
