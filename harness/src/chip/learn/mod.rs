@@ -61,7 +61,7 @@ const MAX_BELOW: u64 = 1 << 20;
 /// Addresses of a first stack.
 const STACKS: Range<u64> = 0x0800_0000..0x4000_0000;
 
-/// How far behind the start of the image a vector table is looked for.
+/// Bytes behind the start of the image within which a vector table is searched for.
 const TABLE_BEHIND: u64 = 0x1000;
 
 /// A stretch of addresses.
