@@ -13,7 +13,6 @@ use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::analysis::heap::Quantity;
 use crate::export::Format;
-use crate::gate::shard::ShardRequest;
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Sandbox;
 use crate::run::request::options::{
@@ -382,15 +381,42 @@ pub struct TestArgs {
     pub cache_dir: Option<PathBuf>,
 }
 
+/// Part of a suite, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardRequest {
+    /// `K/N`: number of the part, from 1, and number of parts.
+    Stated(usize, usize),
+    /// `auto`, or `auto/N` with the number of parts.
+    Auto(Option<usize>),
+}
+
+impl ShardRequest {
+    fn parse(text: &str) -> Result<Self, String> {
+        let request = match text.split_once('/') {
+            None if text == "auto" => Some(Self::Auto(None)),
+            Some(("auto", parts)) => {
+                parts.parse().ok().filter(|&parts| parts > 0).map(|parts| Self::Auto(Some(parts)))
+            }
+            Some((part, parts)) => {
+                part.parse().ok().zip(parts.parse().ok()).map(|(part, parts)| Self::Stated(part, parts))
+            }
+            None => None,
+        };
+        request
+            .filter(|request| !matches!(request, Self::Stated(part, parts) if !(1..=*parts).contains(part)))
+            .ok_or_else(|| "write K/N with K from 1 to N, such as 1/4; auto; or auto/N".to_owned())
+    }
+}
+
 /// Arguments of `harness diff`.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
     /// Profile directory or file before the change
     #[arg(value_name = "BEFORE")]
-    pub before: PathBuf,
+    pub before: Option<PathBuf>,
     /// Profile directory or file after the change
     #[arg(value_name = "AFTER")]
-    pub after: PathBuf,
+    pub after: Option<PathBuf>,
     /// Also draw both as a differential flamegraph
     #[arg(short, long, value_name = "SVG")]
     pub output: Option<PathBuf>,
@@ -400,6 +426,12 @@ pub struct DiffArgs {
     /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long)]
     pub fold_irqs: bool,
+    /// Print everything that changed as JSON instead of tables
+    #[arg(long, conflicts_with = "output")]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, conflicts_with_all = ["before", "after", "json"])]
+    pub schema: bool,
 }
 
 /// Arguments of `harness export`.
@@ -876,6 +908,16 @@ impl Placed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_suite_is_stated_or_automatic() {
+        assert_eq!(ShardRequest::parse("2/4"), Ok(ShardRequest::Stated(2, 4)));
+        assert_eq!(ShardRequest::parse("auto"), Ok(ShardRequest::Auto(None)));
+        assert_eq!(ShardRequest::parse("auto/8"), Ok(ShardRequest::Auto(Some(8))));
+        for wrong in ["0/4", "5/4", "4", "auto/0", "auto/", "auto4", "automatic", "1/4/2", ""] {
+            assert!(ShardRequest::parse(wrong).unwrap_err().contains("write K/N"), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_suite_that_says_nothing_measures_what_a_command_line_without_options_does() {

@@ -14,9 +14,10 @@ use crate::cli::DiffArgs;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::differential::{self, Side};
+use crate::export::json::comparison;
 use crate::gate::baseline::Baseline;
 use crate::profile::Profile;
-use crate::run::store::directory::write_file;
+use crate::run::store::directory::{STDOUT, write_file, write_to};
 use crate::run::watch::progress::Busy;
 use crate::show::diff;
 use crate::show::heap::{self, TableSize};
@@ -29,14 +30,26 @@ use crate::text::terminal;
 /// # Errors
 /// When a profile cannot be read, or the picture cannot be written.
 pub fn run(args: DiffArgs) -> Result<ExitCode> {
+    if args.schema {
+        terminal::stdout().write_all(comparison::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
+    let (Some(before_path), Some(after_path)) = (&args.before, &args.after) else {
+        return Err(InputError::new("two profiles are needed: name both, as old.profile new.profile").into());
+    };
     let busy = Busy::new("comparing the profiles");
-    let (before, after) = (Profile::load(&args.before)?, Profile::load(&args.after)?);
+    let (before, after) = (Profile::load(before_path)?, Profile::load(after_path)?);
     if args.output.is_some() {
-        one_kind_of_stacks([(&args.before, &before), (&args.after, &after)])?;
+        one_kind_of_stacks([(before_path, &before), (after_path, &after)])?;
     }
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
     let comparison = compare(Some(&old.metrics), &new.metrics);
     drop(busy);
+    if args.json {
+        let mismatches = old.mismatches(&new);
+        write_to(Path::new(STDOUT), |out| comparison::write([&before, &after], comparison, mismatches, out))?;
+        return Ok(ExitCode::Good);
+    }
     let width_columns = terminal::width_columns();
     let mut out = Folded::new(terminal::stdout(), width_columns);
     for mismatch in old.mismatches(&new) {
@@ -55,7 +68,7 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
             Side::new(&path.display().to_string(), stacks)
         };
         let sampling = Sampling::of(&before, &after);
-        let (before, after) = (side(&args.before, &before), side(&args.after, &after));
+        let (before, after) = (side(before_path, &before), side(after_path, &after));
         write_file(path, |out| differential::svg(&before, &after, &sampling, out))?;
         drop(busy);
         writeln!(out, "picture in {}", path.display())?;

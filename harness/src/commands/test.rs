@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::cli::TestArgs;
+use crate::cli::{ShardRequest, TestArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::gate::baseline;
@@ -17,6 +17,7 @@ use crate::gate::reports::Reports;
 use crate::gate::rerun_command::{self, Command, Root};
 use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
+use crate::gate::shard::Shard;
 use crate::gate::suite::{self, Case, Suite, stranger};
 use crate::gate::watch::{self, Watch};
 use crate::run::contain::grants::Walls;
@@ -76,6 +77,18 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
 }
 
+/// Part of the suite that runs here.
+///
+/// # Errors
+/// When `auto` finds no part.
+fn shard(request: ShardRequest) -> Result<Shard, InputError> {
+    match request {
+        ShardRequest::Stated(part, parts) => Shard::new(part, parts)
+            .ok_or_else(|| InputError::new(format!("--shard {part}/{parts}: there is no such part"))),
+        ShardRequest::Auto(parts) => Shard::automatic(parts, |name| std::env::var(name).ok()),
+    }
+}
+
 /// Sandbox setting for the suite's runs.
 ///
 /// # Errors
@@ -124,10 +137,7 @@ impl Round {
         }
         let mine = match args.shard {
             None => chosen.clone(),
-            Some(request) => {
-                let shard = request.shard(|name| std::env::var(name).ok())?;
-                session::shard(suite, &chosen, baseline.as_deref(), shard)
-            }
+            Some(request) => session::shard(suite, &chosen, baseline.as_deref(), shard(request)?),
         };
         Ok(Round { suite, chosen, mine, baseline })
     }

@@ -1,5 +1,5 @@
-//! The part of a suite that one machine of several runs: `--shard`, with K and N as written or as the engine that starts
-//! the parts says by its variables.
+//! The part of a suite that one machine of several runs: K and N as stated, or as the engine that starts the parts gives
+//! them by its variables.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -27,69 +27,20 @@ impl Shard {
         Self::new(part.parse().ok()?, parts.parse().ok()?)
     }
 
-    fn new(part: usize, parts: usize) -> Option<Self> {
+    /// The `part`-th of `parts`, from 1; None: there is no such part.
+    pub fn new(part: usize, parts: usize) -> Option<Self> {
         (1..=parts).contains(&part).then_some(Self { part, parts })
     }
 
-    /// Indices of the cases that this part runs. `costs` are divided greedily and as evenly as possible, largest first,
-    /// always with the same result.
-    pub fn choose(self, costs: &[u64]) -> BTreeSet<usize> {
-        let mut order: Vec<usize> = (0..costs.len()).collect();
-        order.sort_by_key(|&index| (Reverse(costs[index]), index));
-        let mut loads = vec![(0_u128, 0_usize); self.parts];
-        let mut mine = BTreeSet::new();
-        for index in order {
-            let Some((part, load)) = loads.iter_mut().enumerate().min_by_key(|(part, load)| (**load, *part)) else {
-                break;
-            };
-            // Without known costs, divide by number.
-            *load = (load.0 + u128::from(costs[index]), load.1 + 1);
-            if part + 1 == self.part {
-                mine.insert(index);
-            }
-        }
-        mine
-    }
-}
-
-/// A part as `--shard` asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShardRequest {
-    /// `K/N`.
-    Stated(Shard),
-    /// `auto`, or `auto/N` with the number of parts.
-    Auto(Option<usize>),
-}
-
-impl ShardRequest {
-    /// Parses the option's value.
+    /// Part that the engine gives by the variables that `variable` reads, or that the user gives by `HARNESS_SHARD`. Tells
+    /// Bazel that the test runs its part only. `parts` is the number of parts, if the user gives one.
     ///
     /// # Errors
-    /// When the value is neither `K/N` nor `auto` nor `auto/N`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let request = match text.strip_prefix("auto") {
-            Some("") => Some(Self::Auto(None)),
-            Some(count) => {
-                let parts = count.strip_prefix('/').and_then(|parts| parts.parse().ok());
-                parts.filter(|&parts| parts > 0).map(|parts| Self::Auto(Some(parts)))
-            }
-            None => Shard::parse(text).map(Self::Stated),
-        };
-        request.ok_or_else(|| "write K/N with K from 1 to N, such as 1/4; auto; or auto/N".to_owned())
-    }
-
-    /// Part to run. `auto` takes it from the variables that `variable` reads, and tells Bazel that the test does so.
-    ///
-    /// # Errors
-    /// When `auto` finds no engine or several, or an engine's variables do not give a part.
-    pub fn shard(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, InputError> {
-        let parts = match self {
-            Self::Stated(shard) => return Ok(shard),
-            Self::Auto(parts) => parts,
-        };
+    /// When no engine is found or several, or an engine's variables do not give a part.
+    pub fn automatic(parts: Option<usize>, variable: impl Fn(&str) -> Option<String>) -> Result<Self, InputError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         if let Some(text) = set(OWN) {
-            let shard = Shard::parse(&text);
+            let shard = Self::parse(&text);
             let shard =
                 shard.ok_or_else(|| InputError::new(format!("{OWN}={text}: write K/N with K from 1 to N")))?;
             return agreed(shard, parts, OWN);
@@ -111,6 +62,26 @@ impl ShardRequest {
             File::create(path).map_err(|error| InputError::about(path, format!("cannot be created: {error}")))?;
         }
         Ok(shard)
+    }
+
+    /// Indices of the cases that this part runs. `costs` are divided greedily and as evenly as possible, largest first,
+    /// always with the same result.
+    pub fn choose(self, costs: &[u64]) -> BTreeSet<usize> {
+        let mut order: Vec<usize> = (0..costs.len()).collect();
+        order.sort_by_key(|&index| (Reverse(costs[index]), index));
+        let mut loads = vec![(0_u128, 0_usize); self.parts];
+        let mut mine = BTreeSet::new();
+        for index in order {
+            let Some((part, load)) = loads.iter_mut().enumerate().min_by_key(|(part, load)| (**load, *part)) else {
+                break;
+            };
+            // Without known costs, divide by number.
+            *load = (load.0 + u128::from(costs[index]), load.1 + 1);
+            if part + 1 == self.part {
+                mine.insert(index);
+            }
+        }
+        mine
     }
 }
 
@@ -240,11 +211,11 @@ impl Engine {
 mod tests {
     use super::*;
 
-    /// Part for the option's value, with these variables.
-    fn found(value: &str, variables: &[(&str, &str)]) -> Result<(usize, usize), String> {
+    /// Part by these variables, `parts` being the user's number.
+    fn found(parts: Option<usize>, variables: &[(&str, &str)]) -> Result<(usize, usize), String> {
         let read =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        let shard = ShardRequest::parse(value)?.shard(read).map_err(|error| error.to_string())?;
+        let shard = Shard::automatic(parts, read).map_err(|error| error.to_string())?;
         Ok((shard.part, shard.parts))
     }
 
@@ -258,45 +229,37 @@ mod tests {
 
     #[test]
     fn each_engine_counts_from_its_own_origin() {
-        assert_eq!(found("auto", &SLURM), Ok((3, 4)));
-        assert_eq!(found("auto/8", &[("JOB_COMPLETION_INDEX", "0")]), Ok((1, 8)));
-        assert_eq!(found("auto", &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3")]), Ok((1, 3)));
+        assert_eq!(found(None, &SLURM), Ok((3, 4)));
+        assert_eq!(found(Some(8), &[("JOB_COMPLETION_INDEX", "0")]), Ok((1, 8)));
+        assert_eq!(found(None, &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3")]), Ok((1, 3)));
         let buildkite = [("BUILDKITE_PARALLEL_JOB", "2"), ("BUILDKITE_PARALLEL_JOB_COUNT", "3")];
-        assert_eq!(found("auto/3", &buildkite), Ok((3, 3)));
-        assert_eq!(found("auto", &[("TEST_SHARD_INDEX", "0"), ("TEST_TOTAL_SHARDS", "2")]), Ok((1, 2)));
+        assert_eq!(found(Some(3), &buildkite), Ok((3, 3)));
+        assert_eq!(found(None, &[("TEST_SHARD_INDEX", "0"), ("TEST_TOTAL_SHARDS", "2")]), Ok((1, 2)));
         // The user's own word stands above an engine's.
-        assert_eq!(found("auto", &[SLURM.as_slice(), &[(OWN, "2/5")]].concat()), Ok((2, 5)));
+        assert_eq!(found(None, &[SLURM.as_slice(), &[(OWN, "2/5")]].concat()), Ok((2, 5)));
         // An empty variable is as good as none.
-        assert_eq!(found("auto", &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3"), (OWN, "")]), Ok((1, 3)));
-    }
-
-    #[test]
-    fn a_stated_part_reads_no_variable() {
-        assert_eq!(found("2/4", &SLURM), Ok((2, 4)));
-        for wrong in ["0/4", "5/4", "4", "auto/0", "auto/", "auto4", "automatic", "1/4/2", ""] {
-            assert!(found(wrong, &SLURM).unwrap_err().contains("write K/N"), "{wrong}");
-        }
+        assert_eq!(found(None, &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3"), (OWN, "")]), Ok((1, 3)));
     }
 
     #[test]
     fn variables_that_give_no_part_are_refused_by_name() {
-        let error = |value: &str, variables: &[(&str, &str)]| found(value, variables).unwrap_err();
-        let none = error("auto", &[("CI_NODE_TOTAL", "1")]);
+        let error = |parts, variables: &[(&str, &str)]| found(parts, variables).unwrap_err();
+        let none = error(None, &[("CI_NODE_TOTAL", "1")]);
         assert!(none.contains("GitLab (CI_NODE_INDEX)") && none.contains("HARNESS_SHARD=K/N"), "{none}");
-        let two = error("auto", &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3"), ("JOB_COMPLETION_INDEX", "1")]);
+        let two = error(None, &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3"), ("JOB_COMPLETION_INDEX", "1")]);
         assert!(two.contains("Kubernetes sets JOB_COMPLETION_INDEX and GitLab sets CI_NODE_INDEX"), "{two}");
-        assert!(error("auto", &[("JOB_COMPLETION_INDEX", "1")]).contains("write --shard auto/N"));
-        assert!(error("auto/8", &[("JOB_COMPLETION_INDEX", "8")]).contains("not one of 8 parts from 0"));
-        assert!(error("auto", &[("CI_NODE_INDEX", "0"), ("CI_NODE_TOTAL", "3")]).contains("not one of 3 parts"));
-        assert!(error("auto", &[("CI_NODE_INDEX", "1")]).contains("but not CI_NODE_TOTAL"));
-        assert!(error("auto", &[("CI_NODE_INDEX", "one"), ("CI_NODE_TOTAL", "3")]).contains("not a number"));
-        assert!(error("auto/5", &SLURM).contains("Slurm has 4 parts"));
-        assert!(error("auto", &[(OWN, "3/2")]).contains("HARNESS_SHARD=3/2"));
+        assert!(error(None, &[("JOB_COMPLETION_INDEX", "1")]).contains("write --shard auto/N"));
+        assert!(error(Some(8), &[("JOB_COMPLETION_INDEX", "8")]).contains("not one of 8 parts from 0"));
+        assert!(error(None, &[("CI_NODE_INDEX", "0"), ("CI_NODE_TOTAL", "3")]).contains("not one of 3 parts"));
+        assert!(error(None, &[("CI_NODE_INDEX", "1")]).contains("but not CI_NODE_TOTAL"));
+        assert!(error(None, &[("CI_NODE_INDEX", "one"), ("CI_NODE_TOTAL", "3")]).contains("not a number"));
+        assert!(error(Some(5), &SLURM).contains("Slurm has 4 parts"));
+        assert!(error(None, &[(OWN, "3/2")]).contains("HARNESS_SHARD=3/2"));
         // --array=10,12,16,22 has four tasks that are not evenly spaced.
         let gaps = SLURM.map(|(name, value)| (name, if name.ends_with("MAX") { "22" } else { value }));
-        assert!(error("auto", &gaps).contains("an array with gaps"));
+        assert!(error(None, &gaps).contains("an array with gaps"));
         let off = SLURM.map(|(name, value)| (name, if name.ends_with("ID") { "13" } else { value }));
-        assert!(error("auto", &off).contains("not one of 4 parts from 10"));
+        assert!(error(None, &off).contains("not one of 4 parts from 10"));
     }
 
     #[test]
@@ -308,9 +271,8 @@ mod tests {
             ("TEST_TOTAL_SHARDS", "2"),
             ("TEST_SHARD_STATUS_FILE", file.to_str().unwrap()),
         ];
-        assert_eq!(found("2/2", &variables), Ok((2, 2)));
-        assert!(!file.exists(), "a stated part has nothing to do with Bazel");
-        assert_eq!(found("auto", &variables), Ok((2, 2)));
+        assert!(found(Some(3), &variables).is_err() && !file.exists(), "nothing runs");
+        assert_eq!(found(None, &variables), Ok((2, 2)));
         assert!(file.exists());
     }
 

@@ -7,6 +7,7 @@
 
 pub mod bins;
 pub mod callers;
+pub mod comparison;
 pub(in crate::export) mod event_list;
 pub(in crate::export) mod heap;
 
