@@ -75,7 +75,7 @@ impl<'a> EventList<'a> {
             context: number(&row.context).unwrap_or(0),
             event: row.event,
             name: number(&row.name),
-            // A block's size may be any value of a register.
+            // A block's size may be any value of a register, so it may exceed 63 bits.
             value: row.value.map(|value| i64::try_from(value).unwrap_or(i64::MAX)),
             why: number(&row.why),
         };

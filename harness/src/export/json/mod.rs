@@ -1,7 +1,7 @@
 //! Complete profile as JSON: the stable interface for other programs.
 //!
-//! Its JSON Schema, `harness export --schema`, is made from the types here, which belong to the format alone. Fields
-//! of the profile may be renamed at any time; names here change only with [`VERSION`]. Addresses are strings in
+//! Its JSON Schema, `harness export --schema`, is made from the types here, which belong to the format alone. Fields of
+//! the profile may be renamed at any time; names here change only with [`VERSION`]. Addresses are strings in
 //! hexadecimal, since JSON readers keep 53 bits of a number; counts are numbers. Items refer to each other by their
 //! index in a list, from 0.
 
@@ -33,7 +33,7 @@ use crate::profile::input::{Input, When};
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
-/// Version of the format; it increases when something is removed or changes its meaning.
+/// Version of the format; it increases when a field is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
 /// Name of the format.
@@ -708,7 +708,7 @@ struct PartFunction {
     self_insns: u64,
 }
 
-/// Sources for all parts of a run.
+/// Data from which each phase and slice is summed up.
 struct PartsOf<'a> {
     profile: &'a Profile,
     names: zone::ContextNames,
@@ -724,7 +724,7 @@ impl PartsOf<'_> {
         PartsOf { profile, names, by_function, samples }
     }
 
-    /// Sum of the selected parts.
+    /// Sum of the selected parts, under a name.
     fn sum(&self, name: String, is_meant: impl Fn(&profile::part::Part) -> bool) -> JsonPart {
         let mut contexts: BTreeMap<profile::zone::Context, u64> = BTreeMap::new();
         let mut functions: BTreeMap<u32, u64> = BTreeMap::new();
