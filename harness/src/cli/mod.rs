@@ -40,8 +40,8 @@ pub struct Cli {
 /// Commit that this program was built from.
 pub(crate) const COMMIT: &str = env!("HARNESS_COMMIT");
 
-/// Text of `--version` after the name; `-V` is shorter. Profiles do not contain it: the same run gives the same bytes
-/// in every build.
+/// Text of `--version` after the name; `-V` prints only the version. Profiles do not contain this text: the same run
+/// gives the same bytes in every build.
 const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",
@@ -860,10 +860,10 @@ impl Default for MeasureArgs {
     }
 }
 
-/// Value of an option with its place on the command line, since clap groups values by option.
+/// Value of an option with its position on the command line, since clap groups values by option.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// Position: larger for later options.
+    /// Position; later options have larger ones.
     pub place: usize,
     /// Text as typed.
     pub text: String,
@@ -872,7 +872,7 @@ pub struct Placed {
 impl Placed {
     #[expect(clippy::unnecessary_wraps, reason = "clap expects a parser that can fail")]
     fn parse(text: &str) -> Result<Placed, Infallible> {
-        // clap parses values in the order of the command line.
+        // clap parses values in the order of the command line, so counting gives their positions.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         Ok(Placed { place: NEXT.fetch_add(1, Ordering::Relaxed), text: text.to_owned() })
     }
