@@ -61,7 +61,7 @@ struct Call {
     calls: u64,
     /// Tail calls among them, by the function that jumped.
     tail_calls: Vec<TailCall>,
-    /// Instructions of the function on this one's behalf, or of this one on the function's; null: not known.
+    /// Instructions of the function for this caller, or of this callee for the function; null: not known.
     insns: Option<u64>,
     /// Callers of a caller, or callees of a callee, as far as --depth asks for.
     beyond: Vec<Call>,

@@ -195,7 +195,7 @@ struct Chip<'a> {
     name: &'a str,
     /// SHA-256 of the resolved chip description.
     sha256: &'a str,
-    /// Differences from the chip, each one sentence.
+    /// Differences from the real chip, each one sentence.
     differs: &'a [String],
     /// First watchdog that ran out, for which the chip would have been reset.
     watchdog: Option<Watchdog<'a>>,
@@ -203,7 +203,7 @@ struct Chip<'a> {
     absent: Option<Address>,
     /// Accessed registers that the chip file does not model, most frequent first.
     unmodelled: Vec<Unmodelled<'a>>,
-    /// Answers to polling and interrupts of the file that were given, guesses first.
+    /// Rules of the chip file that answered polls or gave interrupts, guesses first.
     rules: Vec<ChipRule<'a>>,
 }
 
@@ -225,9 +225,9 @@ struct ChipRule<'a> {
     why: &'a str,
     /// Place in the firmware that it was learned from.
     place: &'a str,
-    /// Whether something else might be right.
+    /// Whether the rule is a guess: another rule may be right.
     guess: bool,
-    /// Number of times that it was given.
+    /// Number of times that the rule answered.
     times: u64,
 }
 
@@ -475,7 +475,7 @@ struct JsonNode {
     task: Option<u32>,
     /// First address of a function; number of an exception, on RISC-V mcause.
     address: Option<Address>,
-    /// An address in the caller at which the functions are inlined that made the call; null: it made the call itself.
+    /// Address in the caller at which inlined functions made the call; null: the caller made the call itself.
     via: Option<Address>,
     /// Instructions there and not in what it called.
     insns: u64,
@@ -611,7 +611,7 @@ struct JsonZoneCounts {
     longest_at: Option<Address>,
     /// Number of times that were inside another time of the same zone.
     recursive: u64,
-    /// Times that the code that had begun the zone was left without its end event.
+    /// Number of times that the zone was not ended: the code that began it was left without its end event.
     left: u64,
     /// End events that came where the zone had not begun.
     orphans: u64,
