@@ -53,7 +53,8 @@ const EXIT_CODES: &str = "\
 Exit codes; when several apply, the first of 2, 5, 4, 1, 3 counts:
   0  all good
   1  the firmware failed: a non-zero exit status, lock-up, reset, asleep for ever, stuck, faulting only; \
-under --strict also: its own counts differ, calls disprove stacks or the call tree, it stands still, or its chip file guesses; \
+under --strict also: its own counts differ, calls disprove stacks or the call tree, it stands still, \
+or its chip file guesses or was learned without a register that is now accessed; \
 in a suite: an expectation is not met
   2  usage or bad input
   3  a regression threshold was crossed
@@ -190,7 +191,7 @@ pub struct LearnArgs {
     /// Show no progress: only the summary, what the chip still lacks, and the file
     #[arg(short, long)]
     pub quiet: bool,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 }
@@ -263,7 +264,7 @@ pub struct InitArgs {
     /// Show no progress and no line for each image
     #[arg(short, long)]
     pub quiet: bool,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 }
@@ -841,7 +842,7 @@ pub struct MeasureArgs {
     /// Semihosting calls of the firmware that harness answers
     #[arg(long, value_name = "WHICH", default_value = "scratch", help_heading = "Containment")]
     pub semihosting: Semihosting,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 
