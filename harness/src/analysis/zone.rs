@@ -112,7 +112,7 @@ pub fn remarks(rows: &[Row]) -> Vec<String> {
 /// Start of the artificial functions that stand for zones, in a range without code.
 const FRAMES_START: u64 = u64::MAX - (1 << 24);
 
-/// Bytes of each.
+/// Size of each such function, in bytes.
 const FRAME_BYTES: u64 = 4;
 
 /// The profile with a frame for each zone of a sample, around the function in which the zone began. The stacks are

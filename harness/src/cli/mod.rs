@@ -40,8 +40,8 @@ pub struct Cli {
 /// Commit that this program was built from.
 pub(crate) const COMMIT: &str = env!("HARNESS_COMMIT");
 
-/// Text of `--version` after the name; `-V` is shorter. Profiles do not contain it: the same run gives the same bytes
-/// in every build.
+/// Text of `--version` after the name; `-V` prints only the version. Profiles do not contain this text: the same run
+/// gives the same bytes in every build.
 const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",
@@ -53,7 +53,8 @@ const EXIT_CODES: &str = "\
 Exit codes; when several apply, the first of 2, 5, 4, 1, 3 counts:
   0  all good
   1  the firmware failed: a non-zero exit status, lock-up, reset, asleep for ever, stuck, faulting only; \
-under --strict also: its own counts differ, calls disprove stacks or the call tree, it stands still, or its chip file guesses; \
+under --strict also: its own counts differ, calls disprove stacks or the call tree, it stands still, \
+or its chip file guesses or was learned without a register that is now accessed; \
 in a suite: an expectation is not met
   2  usage or bad input
   3  a regression threshold was crossed
@@ -190,7 +191,7 @@ pub struct LearnArgs {
     /// Show no progress: only the summary, what the chip still lacks, and the file
     #[arg(short, long)]
     pub quiet: bool,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 }
@@ -263,7 +264,7 @@ pub struct InitArgs {
     /// Show no progress and no line for each image
     #[arg(short, long)]
     pub quiet: bool,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 }
@@ -868,7 +869,7 @@ pub struct MeasureArgs {
     /// Semihosting calls of the firmware that harness answers
     #[arg(long, value_name = "WHICH", default_value = "scratch", help_heading = "Containment")]
     pub semihosting: Semihosting,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 
@@ -887,10 +888,10 @@ impl Default for MeasureArgs {
     }
 }
 
-/// Value of an option with its place on the command line, since clap groups values by option.
+/// Value of an option with its position on the command line, since clap groups values by option.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// Position: larger for later options.
+    /// Position; later options have larger ones.
     pub place: usize,
     /// Text as typed.
     pub text: String,
@@ -899,7 +900,7 @@ pub struct Placed {
 impl Placed {
     #[expect(clippy::unnecessary_wraps, reason = "clap expects a parser that can fail")]
     fn parse(text: &str) -> Result<Placed, Infallible> {
-        // clap parses values in the order of the command line.
+        // clap parses values in the order of the command line, so counting gives their positions.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         Ok(Placed { place: NEXT.fetch_add(1, Ordering::Relaxed), text: text.to_owned() })
     }

@@ -20,16 +20,16 @@ use crate::text::number::plural;
 use crate::text::printable::printable;
 use crate::text::terminal;
 
-/// File that is written unless another one is named.
+/// File that is written unless the user names another one.
 const FILE: &str = "chip.toml";
 
-/// Value of `--chip` that has the chip found or learned.
+/// Value of `--chip` for which harness finds or learns the chip.
 const AUTO: &str = "auto";
 
-/// Instructions of a run that learns, for `--chip auto`.
+/// Instructions of each learning run for `--chip auto`.
 const AUTO_INSNS: u64 = 20_000_000;
 
-/// Says what is learned as it is learned.
+/// Prints what is learned, as soon as it is learned.
 struct Terminal {
     is_quiet: bool,
 }
@@ -45,7 +45,7 @@ impl Listener for Terminal {
 }
 
 fn say(line: &str) {
-    // A closed standard error is not a reason to stop.
+    // A closed standard error does not end the command.
     let _ = writeln!(terminal::stderr(), "{}", printable(line));
 }
 
@@ -95,7 +95,8 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Settles `--chip auto`: the one chip known by name that the image is for, or what is learned from it, once.
+/// Settles `--chip auto`: takes the one built-in chip that the image is for, or the chip file learned from the image,
+/// which is learned once.
 ///
 /// # Errors
 /// Same as [`learn::learn`]; also when the file cannot be written.
@@ -120,12 +121,12 @@ pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> 
         describe(&lesson).iter().for_each(|line| listener.choice(line));
         listener.choice(&format!("chip: {}, learned now (--chip auto)", file.display()));
     }
-    // A path, and not the name of a chip that is known.
+    // The leading `.` makes it a path, which cannot be taken for the name of a built-in chip.
     options.chip = Some(Path::new(".").join(file).display().to_string());
     Ok(())
 }
 
-/// Lines about what was learned and what is left.
+/// Lines about what was learned and what the chip still lacks.
 fn describe(lesson: &Lesson) -> Vec<String> {
     let Lesson { draft, runs, main, ticks, loops, functions, left, .. } = lesson;
     let guesses =

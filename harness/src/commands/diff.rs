@@ -1,4 +1,4 @@
-//! `harness diff`: two saved profiles, what changed between them, as a table and as a picture.
+//! `harness diff`: the changes between two saved profiles, as tables and as a picture.
 
 use std::io::Write;
 use std::path::Path;
@@ -77,8 +77,7 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Refuses to compare call paths that were followed exactly on one side and sampled on the other: nearly every path
-/// would be new.
+/// Refuses to compare exactly followed call paths with sampled ones: nearly every path would be new.
 fn one_kind_of_stacks(sides: [(&Path, &Profile); 2]) -> Result<(), InputError> {
     let [(before_path, before), (after_path, after)] = sides;
     if kind_of_stacks(before) == kind_of_stacks(after) || before.total_insns() == 0 || after.total_insns() == 0 {

@@ -1,4 +1,4 @@
-//! A summary in Markdown for a pull request's comment: the verdict first, then failures, then the rest folded away.
+//! A summary in Markdown for a pull request's comment: first the verdict, then failures, then the rest, folded away.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
 use crate::text::markdown::{block, cell, code};
 use crate::text::number::{group, signed, signed_percent};
 
-/// Most rows of a table of changes.
+/// Maximum number of rows in a table of changes.
 const ROWS: usize = 10;
 
 /// Writes a result; `profiles` maps a case to its profile's path, relative to the project's root.

@@ -14,7 +14,7 @@ use crate::export::json::comparison::ComparisonResult;
 use crate::gate::command_check::is_command;
 use crate::gate::expect::{Finding, FindingKind};
 
-/// Name of a suite's result in the directory of its reports: what `harness merge` joins.
+/// Name of a suite's result in the directory of its reports; `harness merge` joins these files.
 pub const REPORT: &str = "report.json";
 
 /// Name of the JUnit report there.
@@ -149,7 +149,7 @@ pub struct RunResult {
 }
 
 impl CaseResult {
-    /// Contribution to the exit code.
+    /// Exit code that the case demands of the suite.
     pub fn code(&self) -> ExitCode {
         ExitCode::of_status(self.exit_code).unwrap_or(ExitCode::Usage)
     }
@@ -169,8 +169,8 @@ impl CaseResult {
         finding.place.as_ref().or(self.place.as_ref())
     }
 
-    /// Refuses commands for a shell, and paths to be opened, that are not in harness's own form: reports come from
-    /// other machines.
+    /// Refuses shell commands, and paths to be opened, that do not have harness's own form: reports come from other
+    /// machines.
     fn check(&self) -> Result<()> {
         for command in [Some(&self.repeat), self.accept.as_ref(), self.tighten.as_ref()].into_iter().flatten() {
             ensure!(command.is_empty() || is_command(command), "its command is none of harness's: {command:?}");
@@ -182,12 +182,12 @@ impl CaseResult {
         Ok(())
     }
 
-    /// Sets the exit code, unless it is a more urgent one already.
+    /// Sets the exit code, unless the present one is more urgent.
     pub fn raise(&mut self, code: ExitCode) {
         self.exit_code = self.code().min(code).status();
     }
 
-    /// A case without a run.
+    /// Result of a case that was not run, with the reason.
     pub fn without_run(name: &str, tags: &[String], code: ExitCode, why: &str) -> CaseResult {
         CaseResult {
             name: name.to_owned(),
@@ -213,7 +213,7 @@ impl CaseResult {
 }
 
 impl SuiteResult {
-    /// Result of a suite with these chosen cases, the number left out, and the results of those that ran.
+    /// Result of a suite: the chosen cases, the number of cases left out, and the results of those that ran.
     pub fn new(
         suite: String,
         baseline: Option<String>,
@@ -236,7 +236,7 @@ impl SuiteResult {
     }
 
     /// Adds the findings that only all images of the suite together show: a limit of `[defaults]` that limits nothing
-    /// in any of them. An incomplete set of images adds none.
+    /// in any image. An incomplete set of images shows none.
     fn concluded(mut self) -> SuiteResult {
         (self.findings, self.warnings) = (Vec::new(), Vec::new());
         let Some((first, others)) = self.cases.split_first() else { return self };
@@ -260,7 +260,7 @@ impl SuiteResult {
         self
     }
 
-    /// Exit code of the suite: the most urgent one of its cases and its own findings.
+    /// Exit code of the suite: the most urgent one of its cases and of its own findings.
     pub fn code(&self) -> ExitCode {
         let own = if self.findings.is_empty() { ExitCode::Good } else { ExitCode::Usage };
         self.cases.iter().map(CaseResult::code).chain([own]).min().unwrap_or(own)
@@ -276,7 +276,7 @@ impl SuiteResult {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// JSON Schema of [`SuiteResult::to_json`].
+    /// JSON Schema of the text that [`SuiteResult::to_json`] makes.
     ///
     /// # Errors
     /// None is known.
@@ -284,10 +284,10 @@ impl SuiteResult {
         Ok(serde_json::to_string_pretty(&schemars::schema_for!(SuiteResult))? + "\n")
     }
 
-    /// Reads [`SuiteResult::to_json`].
+    /// Reads the text that [`SuiteResult::to_json`] makes.
     ///
     /// # Errors
-    /// When it is not a report of this version.
+    /// If the text is not a report of this version.
     pub fn from_json(text: &str) -> Result<SuiteResult> {
         let value: serde_json::Value = serde_json::from_str(text).context("it is not JSON")?;
         ensure!(value["format"] == FORMAT, "it is not a report of harness test (its format is not {FORMAT:?})");
@@ -303,7 +303,7 @@ impl SuiteResult {
         Ok(result)
     }
 
-    /// Reads the result in a directory of reports, or a file.
+    /// Reads the result from a report's file, or from a directory of reports.
     ///
     /// # Errors
     /// When it cannot be read or is not a result of this version.
@@ -316,7 +316,7 @@ impl SuiteResult {
     /// Joins the parts of one suite.
     ///
     /// # Errors
-    /// When they are not parts of one suite, overlap, or one is missing.
+    /// If the parts are not of one suite, if two have the same case, or if one is missing.
     pub fn merge(parts: Vec<(String, SuiteResult)>) -> Result<SuiteResult> {
         let mut parts = parts.into_iter();
         let Some((first_name, mut merged)) = parts.next() else { bail!("there is nothing to merge") };
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!((all.code(), all.findings.len(), all.warnings.len()), (ExitCode::Usage, 1, 1));
         let message = "thresholds.self \"crc33\" limits nothing in any image: no function is called so";
         assert_eq!(all.findings[0].message, message);
-        // One image has it; one has not reported; one was left out.
+        // One image has the subject; one has not reported; one was left out.
         for (chosen, cases) in [
             (chosen(), vec![a.clone(), with("b", &[])]),
             (chosen(), vec![a.clone()]),

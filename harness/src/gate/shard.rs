@@ -75,7 +75,7 @@ impl Shard {
             let Some((part, load)) = loads.iter_mut().enumerate().min_by_key(|(part, load)| (**load, *part)) else {
                 break;
             };
-            // Without known costs, divide by number.
+            // The added 1 divides cases by number if their costs are not known.
             *load = (load.0 + u128::from(costs[index]), load.1 + 1);
             if part + 1 == self.part {
                 mine.insert(index);
