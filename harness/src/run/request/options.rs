@@ -35,7 +35,7 @@ pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
 pub struct Options {
     /// The firmware file.
     pub firmware: PathBuf,
-    /// Command line of the firmware, after the program's name.
+    /// Command line of the firmware, without the program's name.
     pub firmware_args: Vec<String>,
     /// The profile directory; None: `./<stem>.profile`.
     pub output: Option<PathBuf>,

@@ -73,7 +73,7 @@ impl Setting {
 pub struct Other(Vec<String>);
 
 impl Other {
-    /// Its words.
+    /// The option's words on QEMU's command line.
     pub fn words(&self) -> &[String] {
         &self.0
     }
@@ -115,7 +115,7 @@ fn options(arguments: &[String]) -> impl Iterator<Item = &[String]> {
 /// Checks that a file may name this machine: one of the table, with properties that are listed here.
 ///
 /// # Errors
-/// When it may not.
+/// When a file may not name it.
 pub fn check_machine(name: &str) -> Result<(), InputError> {
     let (base, properties) = parts(name);
     if !MACHINES.iter().any(|machine| machine.name == base) {
@@ -137,7 +137,7 @@ pub fn check_machine(name: &str) -> Result<(), InputError> {
 /// Checks that a file may name this processor: a model with switches and numbers.
 ///
 /// # Errors
-/// When it contains anything else.
+/// When the text contains anything else.
 pub fn check_cpu(name: &str) -> Result<(), InputError> {
     match is_cpu(name) {
         true => Ok(()),

@@ -10,7 +10,7 @@ pub static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 
 /// Makes Ctrl-C and SIGTERM end the run, keeping its measurement, instead of the process.
 pub fn end_on_interrupt() {
-    // Fails only if a handler is set already, which then decides.
+    // Fails only if a handler is set already; that handler then decides.
     let _ = ctrlc::set_handler(interrupt);
 }
 
