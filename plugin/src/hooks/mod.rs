@@ -1,6 +1,6 @@
 //! Callbacks that QEMU calls. Each locks the state, handles what was due before, and calls the parts.
 //!
-//! Their order at an instruction is that of [`crate::translate`]'s lists.
+//! Several callbacks at one instruction come in the order of [`crate::translate`]'s lists.
 
 mod debug;
 mod end;
