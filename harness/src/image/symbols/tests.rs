@@ -331,8 +331,8 @@ fn what_is_not_found_is_answered_with_what_is_there() {
     assert!(error("local").contains("0x00000118  local"), "{}", error("local"));
 }
 
-/// Symbols as rustc 1.96 mangles them: a generic function of three instances, methods of three types, one method that
-/// is there twice, two `impl`s of one type, an alias, and tasks' bodies.
+/// Symbols as rustc 1.96 mangles them: a generic function with three instances, methods of three types, one method
+/// that occurs twice, two `impl`s of one type, an alias, and tasks' bodies.
 fn rust() -> Vec<u8> {
     elf(&[
         (
