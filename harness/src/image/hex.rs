@@ -1,7 +1,7 @@
 //! Reads Intel HEX: lines of `:` and hexadecimal digits, each with an address and bytes.
 //!
-//! A Universal Hex has the images of several boards in one file, each in blocks that begin with the board's number. Format:
-//! <https://tech.microbit.org/software/spec-universal-hex/>.
+//! A Universal Hex has the images of several boards in one file, each in blocks that begin with the board's number.
+//! Format: <https://tech.microbit.org/software/spec-universal-hex/>.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -459,7 +459,8 @@ record! {
         send: Field,
         /// Field with the byte received.
         receive: Field,
-        /// Field of `send`'s register that has a device's address; None: there is one device, which answers each byte sent.
+        /// Field of `send`'s register that has a device's address; None: there is one device, which answers each byte
+        /// sent.
         address: Option<Field>,
         /// Settings under which a write of that register is an address.
         addresses: Vec<Setting>,

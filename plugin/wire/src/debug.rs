@@ -188,7 +188,8 @@ record! {
         3 = Done,
         /// The command cannot be carried out, for this reason.
         4 = Refused(why: String),
-        /// vCPU that executes the next instruction, or the last one of a run that is over, with the instructions of each.
+        /// vCPU that executes the next instruction, or the last one of a run that is over, with the instructions of
+        /// each.
         6 = Vcpus {
             /// Index of the executing vCPU.
             executing: u64,

@@ -291,8 +291,8 @@ record! {
         functions: Vec<u64>,
         /// Layout of the kernel's data that show why a task does not execute, if known.
         waits: Option<Waits>,
-        /// Shift of virtual time (2^shift ns per instruction) with which sleeps are measured; None: sleeps are not asked
-        /// for.
+        /// Shift of virtual time (2^shift ns per instruction) with which sleeps are measured; None: sleeps are not
+        /// asked for.
         sleep_shift: Option<u8>,
     }
 }
@@ -352,7 +352,8 @@ record! {
         /// Offset of an item's size, as wide as a pointer. Size 0: the object is a semaphore, or a mutex, whose first
         /// word is 0.
         item_size: u64,
-        /// Table of queue names: its address and number of entries. An entry is a pointer to a name and one to the queue.
+        /// Table of queue names: its address and number of entries. An entry is a pointer to a name and one to the
+        /// queue.
         registry: Option<(u64, u64)>,
     }
 }

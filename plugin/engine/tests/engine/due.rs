@@ -1,5 +1,6 @@
-//! The promise: whatever is asked for is due at its instruction, of the vCPU that it is for, once, in the order that the
-//! clock's own page says; and no block is called back too late for it. What the books count on the way, they count once.
+//! The promise: whatever is asked for is due at its instruction, of the vCPU that it is for, once, in the order that
+//! the clock's own page says; and no block is called back too late for it. What the books count on the way, they
+//! count once.
 
 use std::num::NonZeroU16;
 

@@ -1,5 +1,5 @@
-//! The promise: instructions count for the task whose poll is the innermost one that is under way. Random traces of polls,
-//! turns of their loops, tail calls, returns, longjmps and exceptions, against a shadow stack of each context.
+//! The promise: instructions count for the task whose poll is the innermost one that is under way. Random traces of
+//! polls, turns of their loops, tail calls, returns, longjmps and exceptions, against a shadow stack of each context.
 
 use std::collections::BTreeMap;
 

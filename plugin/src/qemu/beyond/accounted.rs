@@ -28,8 +28,8 @@ impl AccountedTime {
     pub(crate) fn find() -> Option<AccountedTime> {
         symbol(&SLEEP, c"current_cpu")?;
         let get_ns = symbol(&SLEEP, c"qemu_clock_get_ns")?;
-        // SAFETY: in the releases of the table's row the function of this name has this type; the program itself exports it and
-        // stays loaded.
+        // SAFETY: in the releases of the table's row the function of this name has this type; the program itself
+        // exports it and stays loaded.
         Some(AccountedTime { get_ns: unsafe { mem::transmute::<*mut c_void, GetNs>(get_ns) } })
     }
 

@@ -68,8 +68,8 @@ impl Timers {
         let lock = BigLock::find(&TIMERS)?;
         let find = |name| symbol(&TIMERS, name);
         let (init, set, delete) = (find(c"timer_init_full")?, find(c"timer_mod_ns")?, find(c"timer_del")?);
-        // SAFETY: in the releases of the table's row the functions of these names have these types; QEMU exports them from the program
-        // itself, which stays loaded.
+        // SAFETY: in the releases of the table's row the functions of these names have these types; QEMU exports them
+        // from the program itself, which stays loaded.
         let (init, set, delete) = unsafe {
             (
                 mem::transmute::<*mut c_void, Init>(init),

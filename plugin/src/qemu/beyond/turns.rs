@@ -42,8 +42,8 @@ impl Turns {
     pub(crate) fn find() -> Option<Turns> {
         let find = |name| symbol(&TURNS, name);
         let (add, remove) = (find(c"rcu_add_force_rcu_notifier")?, find(c"rcu_remove_force_rcu_notifier")?);
-        // SAFETY: in the releases of the table's row the functions of these names have this type; the program itself exports them and
-        // stays loaded.
+        // SAFETY: in the releases of the table's row the functions of these names have this type; the program itself
+        // exports them and stays loaded.
         unsafe {
             Some(Turns {
                 add: mem::transmute::<*mut c_void, Change>(add),
