@@ -1,6 +1,5 @@
-//! The promise: whatever is asked for is due at its instruction, of the vCPU that it is for, once, in the order that
-//! the clock's own page says; and no block is called back too late for it. What the books count on the way, they
-//! count once.
+//! The promise: each requested event is due exactly once, at its instruction of its vCPU, in the order that the
+//! clock's comments say, and no block calls back too late for it. The ledger counts everything on the way once.
 
 use std::num::NonZeroU16;
 
@@ -35,7 +34,7 @@ struct Run {
     opened_by: Option<usize>,
 }
 
-/// Runs of one vCPU, which may end or be held, or of two, which end at no instruction of one.
+/// Runs of one vCPU, which may end or be held, or of two vCPUs, without an end.
 fn runs() -> impl Strategy<Value = Run> {
     let asked = (
         1..60u64,
@@ -68,8 +67,8 @@ fn runs() -> impl Strategy<Value = Run> {
     )
 }
 
-/// Events of each vCPU with their instructions of the window, or of the run before it opens, and how many instructions
-/// each has started since the window opened and in all.
+/// Events of each vCPU with their instructions of the window, or of the run before it opens. Also the number of
+/// instructions that each vCPU has started since the window opened, and in all.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     events: Vec<Vec<(u64, Event)>>,
@@ -77,7 +76,7 @@ struct Outcome {
     insns_of_run: Vec<u64>,
 }
 
-/// Instruction by instruction.
+/// Model: handles events instruction by instruction.
 fn naive(run: &Run) -> Outcome {
     let vcpus = run.vcpus as usize;
     let mut outcome =
@@ -143,7 +142,7 @@ fn naive(run: &Run) -> Outcome {
     outcome
 }
 
-/// The clock as the plugin uses it: told of each block as it starts, where generated code calls back.
+/// The clock as the plugin uses it: each block that calls back is reported to it when the block starts.
 struct Plugin {
     clock: Clock,
     ledger: Ledger<Books>,
@@ -185,7 +184,7 @@ impl Plugin {
         let is_due = self.clock.insns_to_event(vcpu, &self.ledger) <= length.into();
         let may_be = clock::advance(vcpu, length, &self.ledger);
         assert_eq!(may_be, self.clock.is_due(vcpu, &self.ledger));
-        // Where events are not looked for early, no block is suspected for nothing.
+        // If blocks do not call back early, no block is suspected without an event in it.
         assert!(may_be == is_due || is_early && may_be);
     }
 }
@@ -328,7 +327,7 @@ fn a_clock_that_is_asked_to_call_tells_why_and_its_time_stands() {
     assert!(!called.by_recheck && called.by_transfer && !called.for_event(5));
     called.go_on(0, &ledger);
     assert_eq!(ledger.get(CLOCK, 0), start + 5);
-    // As a run's end is looked at from an instruction before.
+    // A run's end is handled with the clock turned back to an earlier instruction.
     let turned = clock::turn_back(0, 3, &ledger);
     assert_eq!(ledger.insns(0), 3);
     turned.restore(0, &ledger);
