@@ -13,6 +13,7 @@ use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::analysis::heap::Quantity;
 use crate::export::Format;
+use crate::gate::shard::ShardRequest;
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Sandbox;
 use crate::run::request::options::{
@@ -361,9 +362,10 @@ pub struct TestArgs {
     /// Tighten the baseline where a run is better and crosses no threshold
     #[arg(long, help_heading = "Baselines")]
     pub ratchet: bool,
-    /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
-    #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
-    pub shard: Option<(usize, usize)>,
+    /// Run the K-th of N parts of the suite: 1/4, 2/4, ..., or auto or auto/N, which take K from the engine that starts
+    /// the parts (Slurm, Kubernetes, GitLab, Buildkite, Bazel) or from HARNESS_SHARD
+    #[arg(long, value_name = "K/N", value_parser = ShardRequest::parse, help_heading = "Many machines")]
+    pub shard: Option<ShardRequest>,
     /// Run a suite from somebody else: only settings of QEMU, only files of the suite's folder, no baseline written,
     /// limits on time, output and memory
     #[arg(long, conflicts_with_all = ["save_baseline", "ratchet"], help_heading = "Containment")]
@@ -378,13 +380,6 @@ pub struct TestArgs {
     /// Directory of the cache [default: harness in the user's cache directory]
     #[arg(long, value_name = "DIR", help_heading = "Cache")]
     pub cache_dir: Option<PathBuf>,
-}
-
-fn parse_shard(text: &str) -> Result<(usize, usize), String> {
-    let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
-    parts
-        .filter(|(part, parts)| (1..=*parts).contains(part))
-        .ok_or_else(|| "write K/N with K from 1 to N, such as 1/4".to_owned())
 }
 
 /// Arguments of `harness diff`.

@@ -124,7 +124,10 @@ impl Round {
         }
         let mine = match args.shard {
             None => chosen.clone(),
-            Some(part) => session::shard(suite, &chosen, baseline.as_deref(), part),
+            Some(request) => {
+                let shard = request.shard(|name| std::env::var(name).ok())?;
+                session::shard(suite, &chosen, baseline.as_deref(), shard)
+            }
         };
         Ok(Round { suite, chosen, mine, baseline })
     }

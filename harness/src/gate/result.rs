@@ -1,7 +1,7 @@
 //! The result of a suite: a plain model that is independent of the machines that ran it. All reports are made from
 //! it, and shards exchange it. It contains no time of the host and no path of a machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path};
 
@@ -483,26 +483,6 @@ impl SuiteResult {
     }
 }
 
-/// Cases that a shard runs: `costs` are divided greedily and as evenly as possible, largest first, always with the
-/// same result.
-pub fn shard(costs: &[u64], part: usize, parts: usize) -> BTreeSet<usize> {
-    let mut order: Vec<usize> = (0..costs.len()).collect();
-    order.sort_by_key(|&index| (std::cmp::Reverse(costs[index]), index));
-    let mut loads = vec![(0_u128, 0_usize); parts];
-    let mut mine = BTreeSet::new();
-    for index in order {
-        let Some((shard, load)) = loads.iter_mut().enumerate().min_by_key(|(shard, load)| (**load, *shard)) else {
-            break;
-        };
-        // Without known costs, divide by number.
-        *load = (load.0 + u128::from(costs[index]), load.1 + 1);
-        if shard + 1 == part {
-            mine.insert(index);
-        }
-    }
-    mine
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -622,17 +602,5 @@ mod tests {
             let error = read(change).unwrap_err();
             assert!(error.contains("\"a\" is damaged") && error.contains(what), "{error}");
         }
-    }
-
-    #[test]
-    fn shards_are_balanced_whole_and_always_the_same() {
-        let costs = [5, 100, 40, 40, 1, 1, 30];
-        let shards: Vec<_> = (1..=3).map(|part| shard(&costs, part, 3)).collect();
-        let sums: Vec<u64> = shards.iter().map(|shard| shard.iter().map(|&index| costs[index]).sum()).collect();
-        assert_eq!(sums, [100, 70, 47]);
-        let all: BTreeSet<usize> = shards.iter().flatten().copied().collect();
-        assert_eq!(all.len(), costs.len());
-        let none: Vec<usize> = (1..=2).map(|part| shard(&[0; 5], part, 2).len()).collect();
-        assert_eq!(none, [3, 2]);
     }
 }

@@ -25,7 +25,8 @@ use crate::gate::held::{Against, Held, hold};
 use crate::gate::known::Known;
 use crate::gate::path_bytes;
 use crate::gate::rerun_command::{Command, Root};
-use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
+use crate::gate::result::{CaseResult, ComparisonResult, RunResult};
+use crate::gate::shard::Shard;
 use crate::gate::source_location::defined;
 use crate::gate::suite::stranger::Purpose;
 use crate::gate::suite::{Case, Suite};
@@ -96,19 +97,14 @@ pub(super) struct Session {
     command: Command,
 }
 
-/// Cases of the `part`-th of `parts` parts, of about equal cost as far as the baseline knows it.
-pub fn shard<'a>(
-    suite: &Suite,
-    chosen: &[&'a Case],
-    baseline: Option<&str>,
-    (part, parts): (usize, usize),
-) -> Vec<&'a Case> {
+/// Cases of one part of a suite. The parts cost about the same, as far as the baseline knows.
+pub fn shard<'a>(suite: &Suite, chosen: &[&'a Case], baseline: Option<&str>, shard: Shard) -> Vec<&'a Case> {
     let cost = |case: &&Case| {
         let known = baseline.and_then(|name| load_baseline(suite, name, case).ok().flatten());
         known.map_or(0, |known| known.metrics.total_insns())
     };
-    let part = result::shard(&chosen.iter().map(cost).collect::<Vec<_>>(), part, parts);
-    part.into_iter().map(|index| chosen[index]).collect()
+    let costs: Vec<u64> = chosen.iter().map(cost).collect();
+    shard.choose(&costs).into_iter().map(|index| chosen[index]).collect()
 }
 
 /// A case's name as the stem of a file's name.
