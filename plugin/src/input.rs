@@ -1,4 +1,4 @@
-//! The console's input: typed at exact instructions, whatever the host's load.
+//! The console's input: typed at exact instructions, independent of the host's load.
 //!
 //! QEMU's main thread reads the console's pipe (`chardev/char-fd.c`) and hands each byte to the device through the
 //! multiplexer (`char-mux.c`), which holds 32 while the device takes none. The host's scheduler would decide when. So
@@ -82,7 +82,7 @@ pub(crate) struct Input {
 /// The firmware's output, searched for prompts.
 struct Console {
     file: File,
-    /// Output after the last prompt found, as far as the next prompt can begin in it.
+    /// Output after the last prompt found; only the part in which the next prompt can begin.
     unread: Vec<u8>,
 }
 

@@ -72,7 +72,7 @@ impl Map {
         Err(io::Error::last_os_error())
     }
 
-    /// Makes the memory private to this process, a copy of the one that shared it.
+    /// Makes the memory private to this process, which is a copy of the process that writes the file.
     fn keep(&self) -> io::Result<()> {
         // SAFETY: inside the mapping, which nothing writes meanwhile: the run is held.
         let bytes = unsafe { std::slice::from_raw_parts(self.start, self.bytes) }.to_vec();
@@ -218,7 +218,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Makes all mappings private to this process, a copy of the one that writes the files.
+    /// Makes all mappings private to this process, which is a copy of the process that writes the files.
     pub(crate) fn keep(&self) -> io::Result<()> {
         let streams = self.streams.iter().flatten().map(|stream| &stream.window);
         [&self.control.0].into_iter().chain(streams).chain(&self.chunks).try_for_each(Map::keep)

@@ -265,7 +265,7 @@ fn complete_chip(
     Ok(unmodelled)
 }
 
-/// The vCPU whose clock times changes of pins; a machine that is completed to a chip has one.
+/// The vCPU whose clock gives the time of changes of pins; a machine with a chip has only one vCPU.
 const PINS_VCPU: u32 = 0;
 
 /// Keeps a change of a pin until the next block takes it. Without `pins`, nothing is kept.

@@ -1930,7 +1930,7 @@ mod tests {
         assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 5)), (0, 3));
         let copied: Vec<u8> = (0x2000_0100..0x2000_0109).map(|at| *noted.memory.get(&at).unwrap_or(&99)).collect();
         assert_eq!(copied, [1, 2, 3, 4, 5, 6, 7, 8, 99]);
-        // Flash is not written, and where there is nothing it fails.
+        // A channel does not write flash, and fails at an address without memory or register.
         for bad in [0x0800_0000, 0x4fff_0000] {
             write(&mut device, &mut noted, 0, 0);
             write(&mut device, &mut noted, 5, 0);

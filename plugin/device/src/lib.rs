@@ -6,7 +6,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`Device`] | accesses, rules, what is due later, interrupt lines |
+//! | [`Device`] | accesses, rules, delayed effects, interrupt lines |
 //! | `counter` | a counter's value and crossings, computed from the time that has passed |
 //! | `channel` | channels of DMA controllers that are switched on |
 //! | `clock` | frequencies, from the firmware's own settings |

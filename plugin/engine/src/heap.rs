@@ -431,7 +431,7 @@ fn asked(allocator: &Allocator, guest: &mut Guest<impl Vcpu>) -> Asked {
     }
 }
 
-/// Event of a call that has just returned; None: it has no effect.
+/// Event of a call that has just returned; None: the call has no effect.
 fn outcome(allocation: &Allocation, guest: &mut Guest<impl Vcpu>) -> Option<What> {
     let Allocation { allocator, asked, .. } = allocation;
     let &Asked { size_bytes, align_bytes, old, place } = asked;

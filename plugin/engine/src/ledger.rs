@@ -75,7 +75,7 @@ pub struct Ledger<C> {
     sample_count: u64,
     slices: slice::Encoder,
     heap: heap::Encoder,
-    /// None: there is no timeline, or the window has not opened.
+    /// Encoder of the timeline; None: there is no timeline, or the window has not opened.
     timeline: Option<timeline::Encoder>,
     /// Clock of each vCPU at its last event of the timeline.
     timeline_insns: Vec<u64>,

@@ -387,9 +387,9 @@ impl<V: Vcpu> Cursor<'_, V> {
 
     /// Passes code without a rule for its frame.
     fn pass_without_rule(&mut self, function: Option<u64>) -> Result<Step, Unknown> {
-        // Code that is not a function of the image's, such as what it copied to RAM: called by C, it still has its
-        // return address in the register. In a function the register may be from a call that the function made, and a
-        // stack must not show a caller that may not have called.
+        // Code that is not a function of the image, for example code that was copied to RAM: if C code has called it,
+        // its return address is still in the register. In a function the register may be from a call that the
+        // function made, and a stack must not show a caller that may not have called.
         let caller = self.guest.code_address(self.at.return_addr);
         let call = self.code.place(caller.wrapping_sub(1), self.guest);
         let is_leaf = self.is_innermost
@@ -482,7 +482,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         if self.level > 0 {
             return Ok(self.cross());
         }
-        // The exception's start was not seen: the return value and the frame say what it interrupted.
+        // The exception's start was not noticed: the return value and the frame identify the interrupted code.
         self.stacks.trail.leave_open();
         let (number, interrupted) = self.guest.unseen_exception(cfa, return_addr).ok_or(self.broken())?;
         self.stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });

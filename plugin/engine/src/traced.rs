@@ -41,7 +41,7 @@ struct Console {
 }
 
 impl Traced {
-    /// None: there is no timeline.
+    /// State before any event; None: there is no timeline.
     pub fn new(request: &Request) -> Option<Traced> {
         let measure = request.measure()?;
         let wanted = measure.timeline.as_ref()?;

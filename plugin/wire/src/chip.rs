@@ -530,13 +530,13 @@ record! {
         read_clears: u32,
         /// Bits that return to 0 at once after they are written.
         self_clearing: u32,
-        /// Register whose bits a write sets, as far as they are written as 1; a read reads that register.
+        /// Register in which a write sets the bits that are written as 1; a read reads that register.
         sets: Option<u32>,
-        /// Register whose bits a write clears, as far as they are written as 1; a read reads that register.
+        /// Register in which a write clears the bits that are written as 1; a read reads that register.
         clears: Option<u32>,
-        /// Register whose bits a write toggles, as far as they are written as 1; a read reads that register.
+        /// Register in which a write toggles the bits that are written as 1; a read reads that register.
         toggles: Option<u32>,
-        /// Register whose lower bits a write clears, as far as they are written as 1 in the upper half.
+        /// Register in which a write clears the lower bits that are written as 1 in the upper half.
         upper_clears: Option<u32>,
         /// Register that a read reads.
         reads: Option<u32>,

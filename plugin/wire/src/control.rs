@@ -83,7 +83,7 @@ pub enum Word {
     PollValue,
     /// Address from which the instruction reads.
     PollAddress,
-    /// 1 when each of several vCPUs executes its turn to the end, whatever the host does.
+    /// 1 if each of several vCPUs always executes its turn to the end, independent of the host.
     TurnsKept,
     /// Valid bytes of the heap file.
     HeapBytes,

@@ -137,7 +137,7 @@ record! {
     /// Breakpoint or watched access, recorded while stops are logged.
     #[derive(Copy)]
     pub struct Hit {
-        /// Number of the instruction: the one at the breakpoint, or the one that made the access.
+        /// Number of the instruction at the breakpoint, or of the instruction that made the access.
         insn: u64,
         /// Address of the instruction.
         pc: u64,

@@ -13,12 +13,12 @@
 //! |---|---|---|
 //! | `control` | [`control`] | one page: versions, progress, how the run ended |
 //! | `counters` | [`counters`] | u64 counters, per vCPU |
-//! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths, spans), stacks, notes |
+//! | `definitions` | [`definition`] | meaning of the counters (code segments, arcs, tasks, call paths, spans), stacks, notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
-//! | `heap` | [`heap`] | what was allocated and freed, where that was asked for |
-//! | `timeline` | [`timeline`] | what happened at which instruction, where that was asked for |
-//! | `slices` | [`slice`] | what the counters grew by between the cuts of the run, where it is cut |
-//! | `unmodelled` | [`chip`] | accesses that nothing in the chip file models, where there is one |
+//! | `heap` | [`heap`] | allocations and frees, if requested |
+//! | `timeline` | [`timeline`] | all events with their instructions, if requested |
+//! | `slices` | [`slice`] | growth of the counters between the cuts of the run, if it is cut |
+//! | `unmodelled` | [`chip`] | accesses that the chip file does not model, if there is one |
 //!
 //! Beside them are harness's orders to the plugin ([`request`], which contains the [`unwind`] table and the console's
 //! [`input`]), harness's later report of the machine's memory ([`memory`]), and the plugin's [`refusal`] to start.
@@ -28,9 +28,9 @@
 //!
 //! | file | name | holds |
 //! |---|---|---|
-//! | `snapshot-open` | [`SNAPSHOT_OPEN`] | that memory as the window opened, where that was not at reset |
-//! | `counters-open` | [`COUNTERS_OPEN`] | the counters then, before they were cleared |
-//! | `snapshot-end` | [`SNAPSHOT_END`] | that memory as the run ended |
+//! | `snapshot-open` | [`SNAPSHOT_OPEN`] | that memory when the window opened, unless it opened at reset |
+//! | `counters-open` | [`COUNTERS_OPEN`] | the counters at that moment, before they were cleared |
+//! | `snapshot-end` | [`SNAPSHOT_END`] | that memory when the run ended |
 //!
 //! If the length of the window is known, `counters-half` ([`COUNTERS_HALF`]) has the counters as they were in the
 //! middle of the window.

@@ -91,7 +91,7 @@ record! {
         console: String,
         /// Texts to be typed on the console.
         input: Vec<Step>,
-        /// The chip that the machine is completed to; None: the machine is as QEMU has it.
+        /// The chip that the plugin adds to the machine; None: the machine stays as QEMU makes it.
         chip: Option<Chip>,
         /// Purpose of the run.
         purpose: Purpose,

@@ -467,7 +467,7 @@ impl<'a> Dwarf<'a> {
         Ok((places, split))
     }
 
-    /// File and line at an address, whatever function is there.
+    /// File and line at an address, without regard to the function there.
     pub(super) fn line_at(&self, address: u64) -> Option<(String, Option<u32>)> {
         let location = self.context.find_location(address).ok()??;
         Some((location.file?.to_owned(), location.line))

@@ -20,7 +20,8 @@ fn elf(symbols: &[Sym<'_>]) -> Vec<u8> {
     elf_with(SYMTAB, symbols)
 }
 
-/// Section types of symbol tables: the full one, and the one that a stripped image keeps because others refer to it.
+/// Section types of symbol tables: the full table, and the dynamic table, which a stripped image keeps because other
+/// sections refer to it.
 const SYMTAB: u32 = 2;
 const DYNSYM: u32 = 11;
 

@@ -35,7 +35,7 @@ impl Bundle {
         bundle.loader().is_file().then_some(bundle)
     }
 
-    /// Bundle of an emulator; None: it is not in this program's own bundle.
+    /// Bundle of an emulator; None: the emulator is not in this program's own bundle.
     pub(in crate::run) fn of(emulator: &Path) -> Option<&'static Bundle> {
         Bundle::own().filter(|bundle| bundle.holds(emulator))
     }

@@ -21,7 +21,7 @@ use crate::run::contain::host;
 use crate::run::contain::launcher;
 use crate::run::qemu::bundle::Bundle;
 
-/// The oldest QEMU whose plugin API (4) has what the plugin needs.
+/// The oldest QEMU whose plugin API (4) has all functions that the plugin needs.
 pub const OLDEST_VERSION: (u32, u32) = (9, 2);
 
 /// Whether a program was built in a clone of this repository, and still lies in it: only a clone has `ci/setup`.

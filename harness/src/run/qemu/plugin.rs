@@ -23,8 +23,8 @@ const NO_PLUGINS: &str = "-plugin: invalid option";
 /// API versions accepted by emulators that refused the plugin before.
 static TAKEN: Mutex<BTreeMap<PathBuf, i32>> = Mutex::new(BTreeMap::new());
 
-/// Plugin API to ask an emulator for: the version that it is known to accept, or else the oldest, which most emulators
-/// accept.
+/// Version of the plugin API to request from an emulator: the version that it is known to accept, or else the oldest,
+/// which most emulators accept.
 pub fn api(emulator: &Path) -> i32 {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner).get(emulator).copied().unwrap_or(OLDEST)
 }

@@ -50,7 +50,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Setting for an option with its value; None: it is not accepted.
+    /// Setting for an option with its value; None: the option or value is not accepted.
     fn new(option: &str, value: &str) -> Option<Setting> {
         let (option, is_taken) = match option {
             "-smp" => ("-smp", is_cpus(value)),

@@ -33,8 +33,8 @@ enum Held {
 }
 
 impl Making {
-    /// Makes a directory in `parent` with a name that begins with `prefix`. Before that, removes those that no
-    /// process holds; each of them is passed to `rescue` first.
+    /// Makes a directory in `parent` with a name that begins with `prefix`. Before that, removes such directories
+    /// that no process holds; each is passed to `rescue` first.
     ///
     /// # Errors
     /// When the directory cannot be made.

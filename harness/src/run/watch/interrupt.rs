@@ -1,4 +1,4 @@
-//! Interrupts: Ctrl-C and SIGTERM end the run with what was measured until then.
+//! Interrupts: Ctrl-C and SIGTERM end the run, and keep everything that was measured until then.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

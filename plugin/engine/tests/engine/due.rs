@@ -367,7 +367,7 @@ fn calls_are_counted_by_where_they_go_and_return_whoever_makes_them() {
     };
     let before = segment(&mut ledger, 0x40, TransferKind::Call);
     ledger.keep_calls();
-    // What was defined before is not kept: it is the plugin that asks for it at the start.
+    // Calls defined before `keep_calls` are not kept: the plugin calls it at the start.
     let direct = segment(&mut ledger, 0x60, TransferKind::Call);
     let jump = segment(&mut ledger, 0x80, TransferKind::Jump);
     let arc = |ledger: &mut Ledger<Books>, return_addr| {
@@ -405,7 +405,7 @@ fn a_jump_that_the_run_ends_at_has_not_led_anywhere_and_a_call_has() {
         let transfer = kind.map(|kind| Transfer { kind, target: 0x40 });
         ledger.segment(Segment { pc: 0x40, sizes: [2, 2].into(), transfer })
     };
-    // The last is the part of each other that has started where that counts for less.
+    // The last segment counts only the part that has started, if that is less than the whole.
     let kinds = [Some(TransferKind::Jump), Some(TransferKind::Branch), Some(TransferKind::Call), None];
     let slots = kinds.map(&mut segment);
     for (index, left) in [(0, [0, 0, 0, 0]), (1, [0, 0, 1, 2])] {
