@@ -405,7 +405,7 @@ fn a_jump_that_the_run_ends_at_has_not_led_anywhere_and_a_call_has() {
         let transfer = kind.map(|kind| Transfer { kind, target: 0x40 });
         ledger.segment(Segment { pc: 0x40, sizes: [2, 2].into(), transfer })
     };
-    // The last segment counts only the part that has started, if that is less than the whole.
+    // The last segment, without a transfer, gets the count of a jump or branch that has started and led nowhere yet.
     let kinds = [Some(TransferKind::Jump), Some(TransferKind::Branch), Some(TransferKind::Call), None];
     let slots = kinds.map(&mut segment);
     for (index, left) in [(0, [0, 0, 0, 0]), (1, [0, 0, 1, 2])] {
