@@ -1,8 +1,8 @@
-//! Registers of a chip as its vendor describes them: CMSIS-SVD.
+//! Registers of a chip from its vendor's description, a CMSIS-SVD file.
 //!
-//! An SVD comes from elsewhere, so it is data with bounds: the file's size, its elements, the lengths of arrays and of
-//! chains of `derivedFrom`, the registers, and the steps of reading it all. A document type is refused, so there are no
-//! entities to expand. Only what a run needs is read, so flaws in the rest of an SVD are no obstacle.
+//! An SVD comes from elsewhere, so everything in it has a bound: the file's size, its elements, the lengths of arrays
+//! and of `derivedFrom` chains, the registers, and the steps of reading it. A document type is refused, so there are
+//! no entities to expand. Only what a run needs is read, so flaws in the rest of an SVD are no obstacle.
 //!
 //! Format: <https://open-cmsis-pack.github.io/svd-spec/main/>.
 
@@ -18,13 +18,14 @@ use super::file::LearnedRegister;
 use crate::error::InputError;
 use crate::image::bounded_read;
 
-/// Largest SVD file; the largest of a vendor has some 20 MiB.
+/// Largest SVD file; the largest that a vendor publishes has some 20 MiB.
 const MAX_FILE_BYTES: u64 = 48 << 20;
 
 /// Most elements, texts and comments.
 const MAX_NODES: u32 = 4 << 20;
 
-/// Most peripherals, registers of all peripherals, and interrupts. What remains of a chip fits `wire::chip`.
+/// Most peripherals, registers of all peripherals, and interrupts. The resulting chip must still fit the limits of
+/// `wire::chip`.
 const MAX_PERIPHERALS: usize = 2048;
 const MAX_REGISTERS: usize = wire::chip::MAX_REGISTERS / 2;
 const MAX_INTERRUPTS: usize = 1024;
@@ -39,10 +40,10 @@ const MAX_CLUSTERS: usize = 8;
 /// Longest name that is kept.
 const MAX_NAME: usize = 64;
 
-/// Most elements that are looked at: many registers may be derived from a large one.
+/// Most elements that are visited: many registers may be derived from a large one.
 const MAX_STEPS: u64 = 50_000_000;
 
-/// Most copies of registers and clusters, with those that lie where others do.
+/// Most copies of registers and clusters, including copies at the same address as others.
 const MAX_COPIES: usize = 4 * MAX_REGISTERS;
 
 /// Addresses from here on belong to the processor.
@@ -51,7 +52,8 @@ const END: u64 = 0xe000_0000;
 /// A word of a peripheral: a register, or several small ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
-    /// Name with the peripheral's, as `RCC.CR`; small registers that share the word are divided by `/`.
+    /// Name with the peripheral's name, such as `RCC.CR`; the names of small registers that share the word are
+    /// separated by `/`.
     pub name: String,
     /// Value at reset.
     pub reset: u32,
@@ -65,7 +67,7 @@ pub struct Word {
     pub read_clears: u32,
     /// Fields and their bits.
     fields: Vec<(String, u32)>,
-    /// Bits of the registers that it consists of.
+    /// Bits of the word that its registers cover.
     covered: u32,
 }
 
@@ -76,7 +78,7 @@ pub struct Svd {
     pub file: String,
     /// Words by address.
     pub words: BTreeMap<u64, Word>,
-    /// Names and addresses of peripherals, as the file has them.
+    /// Names and addresses of peripherals, as in the file.
     pub peripherals: Vec<(String, Range<u64>)>,
     /// Names of interrupts, by line.
     pub interrupts: BTreeMap<u32, String>,
@@ -95,7 +97,7 @@ impl Svd {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, is not an SVD, or is larger than any chip: file, line and reason.
+    /// When the file cannot be read, is not an SVD, or exceeds the bounds: file, line and reason.
     pub fn open(path: &Path) -> Result<Svd, InputError> {
         let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
         if size > MAX_FILE_BYTES {
@@ -125,7 +127,7 @@ impl Svd {
         Ok(svd)
     }
 
-    /// Name of a word's bits: the register's, with the field's if they belong to one.
+    /// Name of a word's bits: the register's name, and the field's name if the bits belong to one field.
     pub fn name_of(&self, address: u64, mask: u32) -> Option<String> {
         let Word { name, fields, .. } = self.words.get(&(address & !3))?;
         let field = fields.iter().find(|(_, bits)| mask & !bits == 0);
@@ -152,7 +154,7 @@ struct Inherited {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     ReadWrite,
-    /// Nothing is stored by writing: what is read is not what was written.
+    /// Writing stores nothing: a read does not return the written value.
     Fixed,
 }
 
@@ -271,7 +273,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         name.ok_or_else(|| self.bad(of, format_args!("<{}> without a <name>", of.tag_name().name())))
     }
 
-    /// A number as SVD has it: decimal, `0x…`, `#…` and `0b…` in binary, where x is 0.
+    /// A number in SVD's syntax: decimal, `0x…`, or binary as `#…` and `0b…`, where x is 0.
     fn number(&self, of: Element<'t, 'input>) -> Result<u64, Bad> {
         let text = self.text(of);
         let plain = text.strip_prefix('+').unwrap_or(text);
@@ -298,7 +300,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         number.ok_or_else(|| self.bad(chain[0], format_args!("<{}> without a <{tag}>", chain[0].tag_name().name())))
     }
 
-    /// The element and those that it is derived from.
+    /// The element, followed by the elements from which it is derived.
     fn chain(&self, of: Element<'t, 'input>) -> Result<Vec<Element<'t, 'input>>, Bad> {
         let mut chain = vec![of];
         let mut last = of;
@@ -335,7 +337,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         Ok(None)
     }
 
-    /// The child of this name, of a list or of an element that has one.
+    /// The child of this name within a list, or within an element that contains a list.
     fn named(&self, within: Element<'t, 'input>, name: &str) -> Result<Option<Element<'t, 'input>>, Bad> {
         let is_list =
             |child: &Node<'_, '_>| matches!(child.tag_name().name(), "peripherals" | "registers" | "fields");
@@ -421,7 +423,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         let chain = self.chain(peripheral)?;
         let inherited = self.inherit(&chain, inherited)?;
         let base = self.needed(&chain, "baseAddress")?;
-        // An interrupt of a peripheral that it is derived from belongs to that one.
+        // An interrupt of the peripheral from which this one is derived belongs to that peripheral only.
         for interrupt in peripheral.children().filter(|child| child.has_tag_name("interrupt")) {
             self.step(interrupt)?;
             let line = self.needed(&[interrupt], "value")?;
@@ -532,7 +534,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         let read = self.child(chain, "readAction")?.map(|read| self.text(read));
         let clears = matches!(written, Some("oneToClear" | "zeroToClear"));
         Ok(Effects {
-            // A flag that is read and cleared is not a fixed one, whatever its access.
+            // A flag that is read and cleared is not fixed, whatever its access.
             is_fixed: !clears && access.map_or(base.is_fixed, |access| access == Access::Fixed),
             one_clears: written.map_or(base.one_clears, |written| written == "oneToClear"),
             zero_clears: written.map_or(base.zero_clears, |written| written == "zeroToClear"),
@@ -566,7 +568,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         Ok(fields)
     }
 
-    /// First bit of a field, and their number.
+    /// First bit of a field, and its number of bits.
     fn place(&self, chain: &[Element<'t, 'input>]) -> Result<(u64, u64), Bad> {
         let (first, last) = if let Some(range) = self.child(chain, "bitRange")? {
             let text = self.text(range).trim_matches(['[', ']']);
@@ -589,7 +591,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         Ok((first, last - first + 1))
     }
 
-    /// Adds a register to the words that it lies in. The first of several at one place is kept.
+    /// Adds a register to the words that contain it. Of several registers at one place, the first is kept.
     fn add(&mut self, address: u64, bits: u64, name: &str, whole: &Wide, fields: &[(String, u64, Effects)]) {
         let within = address % 4 * 8;
         let end = within + bits;

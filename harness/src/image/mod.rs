@@ -1,7 +1,8 @@
-//! Firmware files: their processor, the bytes they load and the addresses, their start, and their symbols. This
-//! module knows nothing of QEMU; [`crate::machine`] decides from these facts which machine can run the file.
+//! Firmware files: their processor, the bytes that they load and at which addresses, their start, and their symbols.
+//! This module knows nothing of QEMU; [`crate::machine`] decides from these facts which machine can run the file.
 //!
-//! Every unusable file gets an [`InputError`]: what is wrong, where, and what to do next. No input causes a panic.
+//! Every unusable file gives an [`InputError`] that says what is wrong, where, and what to do next. No input causes a
+//! panic.
 
 mod attributes;
 pub mod bounded_read;
@@ -178,8 +179,8 @@ pub struct CpuNeeds {
 pub struct Segment {
     /// Address at which the bytes are loaded (ELF: `p_paddr`).
     pub load_addr: u64,
-    /// Address at which the firmware expects them while it runs (ELF: `p_vaddr`). If the two differ, the startup code
-    /// copies.
+    /// Address at which the firmware expects the bytes while it runs (ELF: `p_vaddr`). If the two addresses differ,
+    /// the startup code copies the bytes.
     pub run_addr: u64,
     /// Bytes in the file.
     pub data: Vec<u8>,
@@ -228,7 +229,7 @@ pub struct VectorTable {
     pub reset_vector: u64,
 }
 
-/// Facts that the user states and the file may lack.
+/// Facts that the user states, since the file may lack them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions<'a> {
     /// `--load-addr`: load address of a raw binary.
@@ -239,7 +240,7 @@ pub struct LoadOptions<'a> {
     pub vectors: Option<u64>,
     /// `--symbols`: ELF file that describes this image.
     pub symbols: Option<&'a Path>,
-    /// Board whose part of a Universal Hex is meant, by the machine or chip.
+    /// Board whose part of a Universal Hex is wanted, as the machine or chip says.
     pub board: Option<Board>,
 }
 
@@ -275,11 +276,11 @@ pub struct Image {
     pub vectors: Option<u64>,
     /// ELF file to read symbols and DWARF from, if any.
     pub symbols_from: Option<PathBuf>,
-    /// Whether that file names functions.
+    /// Whether the symbol file names functions.
     pub has_symbols: bool,
-    /// Whether that file has DWARF debug information.
+    /// Whether the symbol file has DWARF debug information.
     pub has_dwarf: bool,
-    /// Facts that were found in the file and not stated by it, each one sentence.
+    /// Facts that were found in the file although it does not state them, each one sentence.
     pub found: Vec<String>,
     /// Oddities that do not prevent a run, each one sentence.
     pub warnings: Vec<String>,
@@ -306,7 +307,7 @@ impl Image {
     /// segment are left out.
     pub fn bytes_in(&self, range: Range<u64>) -> Vec<(u64, &[u8])> {
         let mut segments: Vec<&Segment> = self.segments.iter().collect();
-        // Stable: among overlays the first one counts, as in `code_at`.
+        // The sort is stable: among overlays the first one counts, as in `code_at`.
         segments.sort_by_key(|segment| segment.run_addr);
         let mut pieces = Vec::new();
         let mut next = range.start;
@@ -507,7 +508,7 @@ impl Image {
         start..end
     }
 
-    /// Little-endian word that is loaded at `address`; None unless all of it is.
+    /// Little-endian word that is loaded at `address`; None unless all its bytes are loaded.
     pub fn loaded_u32(&self, address: u64) -> Option<u32> {
         let segment = self.segments.iter().find(|segment| {
             let range = segment.load_range();
@@ -541,7 +542,7 @@ impl Image {
         elf::write(arch, entry, &loads)
     }
 
-    /// Adopts facts from a symbol file that this image does not state itself.
+    /// Adopts facts from a symbol file, if the image itself does not state them.
     fn adopt_symbols(&mut self, path: &Path, facts: elf::Facts) -> Result<(), InputError> {
         if let (Some(own), Some(theirs)) = (self.arch, facts.arch)
             && own != theirs
@@ -567,8 +568,8 @@ impl Image {
         Ok(())
     }
 
-    /// Compares the code of image and symbol file: symbols of another build would name the wrong functions unnoticed.
-    /// A file with debug information only has no bytes to compare.
+    /// Compares the code of image and symbol file: symbols of another build would give wrong names without notice. A
+    /// file with debug information only has no bytes to compare.
     fn compare_code(&mut self, path: &Path, theirs: &[Segment]) -> Result<(), InputError> {
         let (mut compared, mut different, mut first) = (0_u64, 0_u64, None);
         let mut has_code = false;
@@ -628,7 +629,7 @@ impl Image {
             .find(|table| self.is_plausible(table))
     }
 
-    /// Searches a raw binary for a vector table behind a header. Taken is the first one whose reset, NMI and HardFault
+    /// Searches a raw binary for a vector table after a header. Takes the first table whose reset, NMI and HardFault
     /// handlers lie in the image and whose reserved words are 0 (Armv7-M ARM, B1.5.3).
     fn search_vector_table(&mut self) {
         if self.arch.is_some_and(Arch::is_riscv) {
@@ -658,7 +659,7 @@ impl Image {
         self.vectors = Some(address);
     }
 
-    /// Describes how a raw binary could be started that has no vector table where it is loaded; None: nothing is found.
+    /// Describes how to start a raw binary that has no vector table at its load address; None: nothing was found.
     pub(crate) fn elsewhere(&self) -> Option<String> {
         let segment = self.segments.first().filter(|_| self.format == Format::Raw)?;
         let bytes = segment.data.len() as u64;
@@ -794,7 +795,7 @@ pub fn stem(path: &Path) -> String {
     }
 }
 
-/// Default name of an image's profile. A file whose extension is not an ELF's keeps it in the name, because a build
+/// Default name of an image's profile. The name keeps the file's extension unless that is an ELF's, because a build
 /// leaves `fw.elf`, `fw.hex` and `fw.bin` side by side.
 pub fn profile_name(path: &Path) -> String {
     let is_other = has_extension(path, &HEX_EXTENSIONS) || has_extension(path, &RAW_EXTENSIONS);

@@ -18,13 +18,13 @@ const MAX_DEPTH: u32 = 16;
 /// Instructions that a byte of a transfer takes.
 const TRANSFER_INSNS: u64 = 64;
 
-/// Instructions after which a line without a byte is idle.
+/// Instructions without a byte after which a line is idle.
 const IDLE_INSNS: u64 = 256;
 
 /// Longest transfer.
 const MAX_TRANSFER_BYTES: u32 = 1 << 16;
 
-/// The machine that a chip's devices are part of, as far as they need it.
+/// The machine that contains a chip's devices, as far as they need it.
 pub trait Host {
     /// Nanoseconds of the instructions since reset.
     fn now_ns(&mut self) -> u64;
@@ -46,9 +46,9 @@ pub trait Host {
     fn set_cpu_clock(&mut self, hz: u64);
     /// Receives the new frequency of SysTick's external clock.
     fn set_systick_clock(&mut self, hz: u64);
-    /// A pulse has come, by its number among the chip's rules.
+    /// Receives a pulse that has come, by its number among the chip's rules.
     fn pulsed(&mut self, rule: usize);
-    /// A pin of a block has changed its level.
+    /// Receives the new level of a block's pin.
     fn pin(&mut self, block: usize, pin: u32, is_high: bool, is_output: bool);
     /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
@@ -61,7 +61,7 @@ pub struct Access {
     pub value: u32,
     /// Whether the chip file describes the register.
     pub is_modelled: bool,
-    /// The chip's answer to polling that was given, or its register that counts, by its number among the rules.
+    /// The answer to polling, or the counting register, that gave the value, by its number among the chip's rules.
     pub answer: Option<usize>,
 }
 
@@ -73,26 +73,26 @@ enum Later {
     Sent(usize),
     Idle(usize),
     Stimulus(usize),
-    /// A channel's next items, unless it was stopped since.
+    /// A channel's next items, by the channel's index and the ticket; nothing if the channel was stopped since.
     Items(usize, u64),
 }
 
 /// A block's state.
 struct State {
     values: Vec<u32>,
-    /// Device of each bus, with the next byte of it.
+    /// The addressed device of each bus, and the device's next byte.
     addressed: Vec<Addressed>,
-    /// Bytes of the devices on its buses.
+    /// Bytes of the devices on the block's buses.
     device_bytes: Vec<Vec<u8>>,
     /// Indices of the registers by offset.
     by_offset: BTreeMap<u64, u32>,
     /// Words written to offsets without a described register.
     others: BTreeMap<u64, u32>,
     counters: Vec<Counting>,
-    /// Bytes received in each transfer; None: it is not running.
+    /// Number of bytes received in each transfer; None: the transfer is not running.
     received: Vec<Option<u32>>,
     random: u64,
-    /// Time in ns when each watchdog was last fed; None: it is not running.
+    /// Time in ns when each watchdog was last fed; None: the watchdog is not running.
     fed_ns: Vec<Option<u64>>,
     /// Whether each interrupt of the block is raised.
     raised: Vec<bool>,
@@ -103,28 +103,29 @@ struct State {
 struct Addressed {
     /// The device that was addressed last.
     device: Option<usize>,
-    /// The next byte of it.
+    /// The device's next byte.
     next: usize,
-    /// Whether the next byte sent says which byte is the next one.
+    /// Whether the next byte sent is the index of the device's next byte.
     is_pointer: bool,
     /// Whether the device is read from.
     is_read: bool,
 }
 
-/// Equal reads after which a register is polled, and the next one is answered, where no register is written between them. Code
-/// that does not wait reads a register a few times, too; a timeout counts many more.
+/// Number of equal reads, without a write of any register between them, after which a register counts as polled and
+/// the next read is answered. Code that does not wait reads a register a few times, too; a timeout counts many more
+/// reads.
 const EQUAL_READS: u32 = 7;
 
-/// A register that answers where it is polled.
+/// A register that answers when it is polled.
 struct Polled {
-    /// Its answers, by their indices in the chip.
+    /// The register's answers, by their indices in the chip.
     answers: Vec<usize>,
-    /// The one that is looked at first.
+    /// The answer that is tried first.
     next: usize,
     last: u32,
-    /// Reads of the same value since any register was last written, or this one answered.
+    /// Number of reads of the same value since a register was last written, or this register last answered.
     equal: u32,
-    /// Writes of registers up to the last read.
+    /// Number of writes of registers up to the last read.
     writes: u64,
 }
 
@@ -140,8 +141,8 @@ impl Polled {
         all
     }
 
-    /// Takes note of a read, after so many writes of registers. Returns the answer that is given: the next one that changes
-    /// the value.
+    /// Notes a read after this number of writes of registers. Returns the answer that is given: the next answer that
+    /// changes the value.
     fn read(&mut self, value: u32, writes: u64, answers: &[Answer]) -> Option<usize> {
         if (value, writes) != (self.last, self.writes) {
             (self.last, self.writes, self.equal) = (value, writes, 0);
@@ -164,10 +165,10 @@ impl Polled {
 
 /// A register that counts instructions.
 struct Count {
-    /// Its number among the chip's rules.
+    /// The count's number among the chip's rules.
     rule: usize,
     every_insns: u64,
-    /// Value of the register when time began.
+    /// Value that the register would have had at reset.
     base: u32,
 }
 
@@ -200,13 +201,13 @@ pub struct Device {
     clock_blocks: BTreeSet<u32>,
     /// Number of raised interrupts on each line.
     lines: BTreeMap<u32, u32>,
-    /// Registers that answer where they are polled, by their blocks and offsets.
+    /// Registers that answer when they are polled, by their blocks and offsets.
     polled: BTreeMap<(usize, u64), Polled>,
-    /// Writes of registers so far.
+    /// Number of writes of registers so far.
     writes: u64,
     /// Registers that count, by their blocks and offsets.
     counting: BTreeMap<(usize, u64), Count>,
-    /// When each of the chip's pulses comes next.
+    /// Time in ns when each of the chip's pulses comes next.
     pulses_ns: Vec<u64>,
     /// Channels that are switched on.
     channels: Channels,
@@ -312,7 +313,8 @@ impl Device {
         Access { value: (value >> shift) & mask, is_modelled, answer }
     }
 
-    /// Reads a word of a block: a register's with the effects of reading it, any other's as it was last written.
+    /// Reads a word of a block. Reading a register has its effects; any other word has the value that was last
+    /// written.
     fn load_word(&mut self, block: usize, word: u64, host: &mut impl Host) -> u32 {
         match self.states[block].by_offset.get(&word) {
             Some(&register) => self.load(block, register, host),
@@ -326,14 +328,14 @@ impl Device {
         *old = combine(*old, value, lanes, operation);
     }
 
-    /// The value of a register that counts; None: it does not.
+    /// The value of a register that counts; None: the register does not count.
     fn counted(&self, block: usize, word: u64, host: &mut impl Host) -> Option<u32> {
         let count = self.counting.get(&(block, word))?;
         let counted = host.now_ns() / self.insns_ns(count.every_insns);
         Some(count.base.wrapping_add(counted as u32))
     }
 
-    /// Gives bits of a register a value, whatever it says of writing.
+    /// Gives bits of a register a value, even bits that the firmware cannot write.
     fn force(&mut self, block: usize, word: u64, mask: u32, bits: u32, host: &mut impl Host) {
         match self.states[block].by_offset.get(&word) {
             Some(&register) => {
@@ -347,7 +349,7 @@ impl Device {
         }
     }
 
-    /// Has the pulses come that are due.
+    /// Raises the lines of due pulses for a moment.
     fn pulse_lines(&mut self, now: u64, host: &mut impl Host) {
         for index in 0..self.pulses_ns.len() {
             if self.pulses_ns[index] > now {
@@ -403,7 +405,7 @@ impl Device {
         !self.chip.blocks[block].is_undescribed
     }
 
-    /// Writes to flash: clears bits where the flash controller permits it.
+    /// Writes to flash: clears bits if the flash controller permits it.
     pub fn write_flash(&mut self, memory: u32, offset: u64, bytes: &[u8], host: &mut impl Host) {
         self.advance(host);
         for block in 0..self.chip.blocks.len() {
@@ -450,7 +452,7 @@ impl Device {
         }
     }
 
-    /// Has each channel's next items copied later for which memory and registers are ready.
+    /// Schedules the next items of each channel whose memory and registers are ready.
     fn serve_channels(&mut self, host: &mut impl Host) {
         for (block, index) in self.channels.idle() {
             let Some(copying) = self.channels.get(block, index) else { continue };
@@ -464,7 +466,8 @@ impl Device {
         }
     }
 
-    /// Whether an address may be accessed by a channel now: memory may, and a register without a rule for requests.
+    /// Whether a channel may access an address now. Memory, and a register without a rule for requests, may always be
+    /// accessed.
     fn asks(&self, address: u64, is_read: bool) -> bool {
         let Some(block) = block_index(&self.chip, address) else { return true };
         let of = &self.chip.blocks[block];
@@ -789,7 +792,7 @@ impl Device {
         self.pace_counters(block, host);
     }
 
-    /// Has a trigger take effect, now or later, if its settings hold.
+    /// Makes a trigger take effect, now or later, if its settings hold.
     fn fire(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
         let trigger = &self.chip.blocks[block].triggers[index];
         let after = trigger.after_insns;
@@ -827,7 +830,7 @@ impl Device {
         self.pace_counters(block, host);
     }
 
-    /// Gives a field a value, and the fields that follow it theirs.
+    /// Gives a field a value, and the fields that follow it their values.
     fn put(&mut self, block: usize, field: &Field, value: u32, host: &mut impl Host, depth: u32) {
         let old = self.states[block].values[field.register as usize];
         self.change(block, field.register, field.put_in(old, value), host, depth);
@@ -861,7 +864,7 @@ impl Device {
 
     // Pins.
 
-    /// A bit for each of a port's pins that the chip drives.
+    /// Mask of a port's pins that the chip drives.
     fn outputs(&self, block: usize, index: usize) -> u32 {
         let Pins { level, modes, mode_bits, outputs, .. } = &self.chip.blocks[block].pins[index];
         let is_output = |pin: &u32| {
@@ -871,7 +874,7 @@ impl Device {
         (0..level.mask.count_ones()).filter(is_output).fold(0, |all, pin| all | 1 << pin)
     }
 
-    /// Levels of a port's pins: an output's as it is driven, any other's from outside.
+    /// Levels of a port's pins: an output has the driven level, any other pin the level from outside.
     fn levels(&self, block: usize, index: usize) -> u32 {
         let Pins { driven, outside, .. } = &self.chip.blocks[block].pins[index];
         let is_output = self.outputs(block, index);
@@ -891,7 +894,7 @@ impl Device {
         }
     }
 
-    /// Applies the effects of an edge, in whatever blocks.
+    /// Applies the effects of an edge, in all blocks.
     fn edge(&mut self, port: usize, pin: u32, is_high: bool, host: &mut impl Host, depth: u32) {
         for at in 0..self.edges.len() {
             let (block, index) = self.edges[at];
@@ -970,7 +973,7 @@ impl Device {
                         wanted -= if erase.is_address { page_bytes } else { 1 };
                         size = last;
                     }
-                    // All pages behind the listed ones have the size of the last one.
+                    // All pages after the listed ones have the size of the last listed page.
                     let listed: u64 = erase.page_bytes.iter().sum();
                     if begin >= listed {
                         begin = if erase.is_address {
@@ -1334,7 +1337,7 @@ impl Device {
         }
     }
 
-    /// Updates all that depends on a block's registers: transfers, port flags, interrupt lines.
+    /// Updates everything that depends on a block's registers: transfers, port flags, interrupt lines.
     fn settle(&mut self, block: usize, host: &mut impl Host) {
         self.fill(block, host);
         self.offer(block, host);
@@ -1927,7 +1930,7 @@ mod tests {
         assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 5)), (0, 3));
         let copied: Vec<u8> = (0x2000_0100..0x2000_0109).map(|at| *noted.memory.get(&at).unwrap_or(&99)).collect();
         assert_eq!(copied, [1, 2, 3, 4, 5, 6, 7, 8, 99]);
-        // Flash is not written, and where there is nothing it fails.
+        // A channel does not write flash, and fails at an address without memory or register.
         for bad in [0x0800_0000, 0x4fff_0000] {
             write(&mut device, &mut noted, 0, 0);
             write(&mut device, &mut noted, 5, 0);

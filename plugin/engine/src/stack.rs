@@ -1,9 +1,9 @@
-//! Call stacks: walked with the harness's unwind table from registers and guest memory, each distinct one
-//! written once.
+//! Call stacks: walked with harness's unwind table from registers and guest memory. Each distinct stack is written
+//! once.
 //!
 //! A stack is taken at the start of a block that may contain the next sample. Code inside a block neither calls nor
-//! returns, so the callers at its first instruction are those at each of its instructions; and at its first
-//! instruction registers and memory are current, which they are not when the sample is settled.
+//! returns, so all its instructions have the same callers. And at the block's first instruction registers and memory
+//! are current; when the sample is settled, they are not.
 //!
 //! The firmware's registers and memory are not trusted: every read is clipped to memory, every return address must
 //! follow a call, every frame must lie above the one before.
@@ -32,14 +32,14 @@ const MAX_KEPT: usize = 1 << 20;
 pub struct Stacks {
     /// Most frames of a stack.
     max_depth: usize,
-    /// Registers that forgetful functions should have saved, by canonical frame address and entry, since one without
-    /// a frame may call another.
+    /// Registers that forgetful functions should have saved, by canonical frame address and entry. The entry is
+    /// needed because a function without a frame may call another at the same address.
     kept: FxHashMap<(u64, u64), Kept>,
     frames: FxHashMap<(u32, FrameKind), u32>,
     /// The last stack written, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
     memory: Memory,
-    /// None: every stack is walked.
+    /// Stacks that can be reused; None: every stack is walked.
     recall: Option<Recall>,
     /// Inputs of the current walk.
     trail: Trail,
@@ -92,16 +92,18 @@ struct Cursor<'a, V: Vcpu> {
     is_innermost: bool,
     /// Whether `at` called by the second link register, so that the first one is still its own.
     has_link: bool,
-    /// Whether a frame was passed by an assumption; a contradiction after it proves nothing about the stack.
+    /// Whether an assumption was needed to pass a frame; then a later contradiction does not prove that the stack is
+    /// corrupt.
     is_assumed: bool,
-    /// Source of the frame pointer: often no frame is found by it, and functions use it for other values.
+    /// Source of the frame pointer. Often no frame is found by the frame pointer, and functions use its register for
+    /// other values.
     frame_pointer_from: FramePointer,
 }
 
 /// Outcome of a walk's step.
 #[derive(PartialEq, Eq)]
 enum Step {
-    /// It stands at another frame.
+    /// The walk stands at another frame.
     Further,
     /// The stack begins here.
     Outermost,
@@ -110,7 +112,7 @@ enum Step {
 /// Frames of a walk, from the innermost caller outwards.
 pub type Stack = Vec<FrameKind>;
 
-/// A stack at a place where many are taken.
+/// A stack taken at an instruction where stacks are taken often.
 pub enum Taken {
     /// A kept stack.
     Recalled(Recalled),
@@ -119,7 +121,7 @@ pub enum Taken {
 }
 
 impl Stacks {
-    /// No stacks yet. None: stacks are not asked for.
+    /// State without any stack. None: the request asks for no stacks.
     pub fn new(request: &Request) -> Option<Stacks> {
         let measure = request.measure()?;
         let max_depth = usize::try_from(measure.max_depth?).unwrap_or(usize::MAX);
@@ -175,7 +177,7 @@ impl Stacks {
         code: &mut Code,
         ledger: &Ledger<impl Counters>,
     ) -> Taken {
-        // The registers do not have the interrupted code.
+        // In a handler, the registers do not identify the interrupted code.
         let is_plain = core.exceptions.is_empty();
         let mut recall = self.recall.as_mut().filter(|_| is_plain);
         if let Some(recalled) = recall.as_mut().and_then(|recall| recall.find(core.vcpu, &context, guest)) {
@@ -328,7 +330,7 @@ impl Stacks {
 }
 
 impl<V: Vcpu> Cursor<'_, V> {
-    /// Walks to where the stack begins.
+    /// Walks to the beginning of the stack.
     fn walk(&mut self) -> Result<(), Unknown> {
         while self.step()? == Step::Further {}
         Ok(())
@@ -349,7 +351,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         let Some(rule) = rule else { return self.pass_without_rule(function) };
         let cfa = self.cfa(&rule, is_forgetful)?;
         let Some(return_addr) = self.return_addr(&rule, function, is_forgetful, cfa)? else {
-            // A handler in assembly with unwind information that knows nothing of it.
+            // A handler in assembly whose unwind information does not describe an exception's frame.
             return Ok(self.cross());
         };
         if self.is_exceptions(function, return_addr, cfa) {
@@ -373,21 +375,21 @@ impl<V: Vcpu> Cursor<'_, V> {
         self.level.checked_sub(1).and_then(|index| self.core.exceptions.get(index))
     }
 
-    /// Whether a function is its handler.
+    /// Whether a function is the active exception's handler.
     fn is_handler(&self, function: Option<u64>) -> bool {
         self.active().is_some_and(|active| Some(active.handler) == function)
     }
 
-    /// The return address register as it interrupted.
+    /// The return address register at the moment when the active exception interrupted the code.
     fn entry_return_addr(&self) -> Option<u64> {
         self.active().and_then(|active| active.interrupted).map(|context| context.return_addr)
     }
 
-    /// Passes code of which nothing says where its frame is.
+    /// Passes code without a rule for its frame.
     fn pass_without_rule(&mut self, function: Option<u64>) -> Result<Step, Unknown> {
-        // Code that is not a function of the image's, such as what it copied to RAM: called by C, it still has its
-        // return address in the register. A function's may be of a call of its own, and nothing is shown
-        // that may not have called.
+        // Code that is not a function of the image, for example code that was copied to RAM: if C code has called it,
+        // its return address is still in the register. In a function the register may be from a call that the
+        // function made, and a stack must not show a caller that may not have called.
         let caller = self.guest.code_address(self.at.return_addr);
         let call = self.code.place(caller.wrapping_sub(1), self.guest);
         let is_leaf = self.is_innermost
@@ -401,14 +403,14 @@ impl<V: Vcpu> Cursor<'_, V> {
             (self.at.pc, self.is_innermost, self.is_assumed) = (caller, false, true);
             return Ok(Step::Further);
         }
-        // The handler itself: what interrupted is known without its frame.
+        // In the handler itself, the interrupted code is known without the handler's frame.
         if self.level > 0 && (function.is_none() || self.is_handler(function)) {
             return Ok(self.cross());
         }
         Err(Unknown::NoUnwindInfo)
     }
 
-    /// The canonical frame address: where the caller's frame ends.
+    /// The canonical frame address, at which the caller's frame ends.
     fn cfa(&mut self, rule: &Rule, is_forgetful: bool) -> Result<u64, Unknown> {
         let at = &self.at;
         let from = if rule.base == Base::StackPointer {
@@ -426,8 +428,8 @@ impl<V: Vcpu> Cursor<'_, V> {
         if cfa < at.sp || (cfa == at.sp && !may_be_empty) { Err(self.broken()) } else { Ok(cfa) }
     }
 
-    /// Return address of the frame's function, from its register or from where it was saved. None: it is an exception's
-    /// handler that does not tell.
+    /// Return address of the frame's function, from the register or from the word in which it was saved. None: the
+    /// function is an exception's handler that has not kept it.
     fn return_addr(
         &mut self,
         rule: &Rule,
@@ -451,7 +453,7 @@ impl<V: Vcpu> Cursor<'_, V> {
                 self.stacks.trail.leave_open();
                 let kept = self.stacks.kept(function, cfa).map(|kept| kept.return_addr);
                 if self.is_innermost && function == Some(self.at.pc) {
-                    // A loop to the function's start finds what the function's own calls left.
+                    // A loop to the function's start finds the return addresses that the function's own calls left.
                     let own = self.guest.code_address(self.at.return_addr);
                     kept.filter(|_| self.code.function_of(own) == function).unwrap_or(self.at.return_addr)
                 } else if let Some(return_addr) = kept {
@@ -466,8 +468,8 @@ impl<V: Vcpu> Cursor<'_, V> {
         Ok(Some(return_addr))
     }
 
-    /// Whether a frame is the handler's own. Where the processor does not mark it, it begins where the interrupted one
-    /// ended, and the return address it saved is that one's.
+    /// Whether a frame is the handler's own. If the processor does not mark such frames, it is the frame that begins
+    /// where the interrupted code's frame ended, and its saved return address is that of the interrupted code.
     fn is_exceptions(&self, function: Option<u64>, return_addr: u64, cfa: u64) -> bool {
         self.guest.is_exception_return(return_addr).unwrap_or_else(|| {
             self.active().is_some_and(|active| cfa == active.entry_sp)
@@ -480,7 +482,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         if self.level > 0 {
             return Ok(self.cross());
         }
-        // The exception's start was not seen: the return value and the frame say what it interrupted.
+        // The exception's start was not noticed: the return value and the frame identify the interrupted code.
         self.stacks.trail.leave_open();
         let (number, interrupted) = self.guest.unseen_exception(cfa, return_addr).ok_or(self.broken())?;
         self.stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });
@@ -488,7 +490,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         Ok(Step::Further)
     }
 
-    /// Passes from a handler to what it interrupted.
+    /// Passes from a handler to the code that it interrupted.
     fn cross(&mut self) -> Step {
         let Some(&Active { number, handler, interrupted, .. }) = self.active() else { return Step::Outermost };
         let pc = interrupted.map_or(0, |context| context.pc);
@@ -500,7 +502,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         Step::Further
     }
 
-    /// Ends the walk at what starts without a call: the image itself, a task.
+    /// Ends the walk at code that starts without a call: the image's start, a task.
     fn end(&mut self, came_with: u64, caller: u64, cfa: u64) -> Result<Step, Unknown> {
         // Some kernels create threads with the return address that the processor has at reset.
         let is_reset =
@@ -511,7 +513,7 @@ impl<V: Vcpu> Cursor<'_, V> {
             || self.guest.is_nowhere(came_with)
             || is_reset
             || self.code.is_entry(caller)
-            // Start-up code may leave anything of its own there.
+            // Start-up code may have left any value in the return address.
             || (self.level == 0 && self.code.is_in_first_function(caller));
         if self.is_assumed || !is_root {
             return Err(self.broken());
@@ -520,7 +522,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         Ok(Step::Outermost)
     }
 
-    /// Passes from a frame to its caller's.
+    /// Passes from a frame to the caller's frame.
     fn pass(&mut self, caller: u64, rule: &Rule, function: Option<u64>, cfa: u64) -> Result<(), Unknown> {
         let frame_pointer = match rule.frame_pointer {
             Saved::Register => self.at.frame_pointer,
@@ -543,9 +545,9 @@ impl<V: Vcpu> Cursor<'_, V> {
     }
 }
 
-/// Return address at the entry of a forgetful function; 0 if it started without a call, as a coroutine that a switch
-/// returns into: then the register has another call's. `by_transfer`: it may have been reached other than by direct
-/// calls.
+/// Return address at the entry of a forgetful function; 0 if the function started without a call, as a coroutine into
+/// which a switch returns: then the register has the return address of another call. `by_transfer`: the entry may
+/// have been reached other than by direct calls.
 fn came_with(entry: u64, return_addr: u64, by_transfer: bool, guest: &mut Guest<impl Vcpu>, code: &Code) -> u64 {
     let is_anothers = !by_transfer && code.is_call_of_another(guest.code_address(return_addr), entry, guest);
     if is_anothers { 0 } else { return_addr }

@@ -1,8 +1,8 @@
 //! Events that only the timeline needs: calls of traced functions, and the firmware's output. Other parts pass their
 //! events (tasks, exceptions, zones, masked interrupts) to the ledger themselves.
 //!
-//! A call is noticed at its function's first instruction, and its return awaited ([`crate::follow::watched`]). A call
-//! that has gone from its stack when another call is made there was left without a return.
+//! A call is noticed at its function's first instruction, and its return awaited ([`crate::follow::watched`]). If a
+//! call has gone from its stack when another call is made there, it was left without a return.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -41,7 +41,7 @@ struct Console {
 }
 
 impl Traced {
-    /// None: there is no timeline.
+    /// State before any event; None: there is no timeline.
     pub fn new(request: &Request) -> Option<Traced> {
         let measure = request.measure()?;
         let wanted = measure.timeline.as_ref()?;
@@ -103,8 +103,8 @@ impl Traced {
         if matches!(place, StackId::Exception { .. }) && self.calls.innermost(place).is_none() {
             self.calls.forget_exceptions(core, ledger);
         }
-        // A turn of the function's loop is not a call. A new call from the same place, after the function was left
-        // without a return, is one: the count of executed calls tells.
+        // A turn of the function's loop is not a call. But if the function was left without a return and called again
+        // from the same place, that is a call. The count of executed calls shows the difference.
         let is_turn = self.loops.contains(&pc) && !self.is_called_again(pc, return_addr, vcpu, ledger);
         while let Some(index) = self.calls.innermost(place) {
             let top = self.calls.open()[index].call;
@@ -122,7 +122,7 @@ impl Traced {
             // The new call replaced its frame.
             if call.is_in_place_of(&top) { unwound(open, ledger) } else { self.lose(open, ledger) }
         }
-        // The same goes for parked calls.
+        // The same applies to parked calls.
         let is_replaced = |open: &Open<(u32, u32)>| {
             open.is_gone && open.call.place == place && open.call.entry == pc && call.is_in_place_of(&open.call)
         };

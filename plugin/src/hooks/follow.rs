@@ -116,8 +116,8 @@ impl Hook for OnFaultReturn {
     };
 }
 
-/// At an instruction in another function than the last one, or after a call, a return or an exception; before it is
-/// counted.
+/// At an instruction in another function than the instruction before, or after a call, a return or an exception. The
+/// instruction is not counted yet.
 pub(crate) struct OnFunction;
 
 impl Hook for OnFunction {

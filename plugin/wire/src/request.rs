@@ -1,8 +1,8 @@
-//! Request of the harness to the plugin: one record, written before QEMU starts.
+//! Request of harness to the plugin: one record, written before QEMU starts.
 //!
-//! QEMU's command line names only the directory in which it lies ([`FILE_NAME`]). The record is checked as a whole
-//! when it is written and again when it is read, because the plugin uses its lists and offsets without further
-//! checks. A request that the plugin cannot serve is answered by a [`crate::refusal`].
+//! QEMU's command line names only the directory of the file ([`FILE_NAME`]). The record is checked as a whole when it
+//! is written and again when it is read, because the plugin uses its lists and offsets without further checks. A
+//! request that the plugin cannot serve is answered by a [`crate::refusal`].
 //!
 //! All addresses are the running guest's, load bias included.
 
@@ -71,7 +71,8 @@ record! {
     pub struct Request {
         /// Instruction set in which code is decoded.
         isa: Isa,
-        /// QEMU's version, major, minor and micro: what of [`crate::trick`] may be used in it. None: nothing.
+        /// QEMU's version (major, minor, micro), which decides the rows of [`crate::trick`] that may be used. None:
+        /// none may.
         qemu: Option<[u32; 3]>,
         /// Bytes printed and written to files after which the run has failed.
         max_output_bytes: Option<u64>,
@@ -81,15 +82,16 @@ record! {
         finisher: Option<u64>,
         /// Number of vCPUs up to which each executes only what QEMU has translated for it alone.
         unshared_vcpus: u32,
-        /// Ranges that can be read without a device noticing; [`crate::memory`] replaces them where it exists.
+        /// Ranges that can be read without a device noticing; the file of [`crate::memory`], if there is one,
+        /// replaces them.
         memory: Vec<Range<u64>>,
         /// Policy for the firmware's semihosting calls.
         semihosting: Semihosting,
-        /// Console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
+        /// Console's path without its ending: `.log` is the firmware's output, `.in` the pipe to the firmware.
         console: String,
         /// Texts to be typed on the console.
         input: Vec<Step>,
-        /// The chip that the machine is completed to; None: the machine is as QEMU has it.
+        /// The chip that the plugin adds to the machine; None: the machine stays as QEMU makes it.
         chip: Option<Chip>,
         /// Purpose of the run.
         purpose: Purpose,
@@ -118,8 +120,8 @@ record! {
 }
 
 record! {
-    /// Orders for a run that is measured: what is counted and followed in it, and how much of it. A default one asks for
-    /// nothing.
+    /// Orders for a run that is measured: the window, and everything that is counted and followed. The default asks
+    /// for nothing.
     #[derive(Default)]
     pub struct Measure {
         /// Instructions from one sample to the next, below [`counters::MAX_INSNS`] like all limits; None: no samples.
@@ -148,10 +150,9 @@ record! {
         pointed: Vec<u64>,
         /// Entries of functions that never return and do not keep their return address, sorted.
         forgetful: Vec<u64>,
-        /// Calls made by code that is inlined into the function that it is in, sorted by their return addresses; for the
-        /// exact call tree.
+        /// Calls made by inlined code, sorted by their return addresses; for the exact call tree.
         inlined_calls: Vec<InlinedCall>,
-        /// Rows that say how stacks are walked, sorted by address.
+        /// Rules for walking stacks, sorted by address.
         unwind: Vec<Row> = Rows,
         /// Most frames of a call stack; None: no call stacks are taken.
         max_depth: Option<u32>,
@@ -235,8 +236,8 @@ record! {
         offset: u64,
         /// Whether the member is the stack's size, which counts from the lowest address.
         is_size: bool,
-        /// Added to the member's value to get the address above the stack: the size of a word where the member points to
-        /// the last word.
+        /// Number added to the member's value to get the address above the stack: the size of a word if the member
+        /// points to the last word.
         plus_bytes: u64,
     }
 }
@@ -245,16 +246,16 @@ record! {
     /// A call that inlined code makes.
     #[derive(Copy)]
     pub struct InlinedCall {
-        /// Address that it returns to.
+        /// Address to which the call returns.
         return_addr: u64,
-        /// Entry of the function that the code is in.
+        /// Entry of the function that contains the code.
         caller: u64,
-        /// Address in that function by which all calls are known that the same inlined functions make.
+        /// Address in that function that identifies all calls made by the same inlined functions.
         via: u64,
     }
 }
 
-/// Rows of fixed size, as a file of them has them.
+/// Codec of rows of fixed size, as in a file of rows.
 struct Rows;
 
 impl Codec<Vec<Row>> for Rows {
@@ -282,7 +283,7 @@ fn are_ranges<'a>(ranges: impl IntoIterator<Item = &'a Range<u64>>) -> bool {
 }
 
 impl Request {
-    /// Orders for measuring, where the run is made for that.
+    /// Orders for measuring; None: the run is debugged.
     pub fn measure(&self) -> Option<&Measure> {
         match &self.purpose {
             Purpose::Measure(measure) => Some(measure),
@@ -290,7 +291,7 @@ impl Request {
         }
     }
 
-    /// Orders for debugging, where the run is made for that.
+    /// Orders for debugging; None: the run is measured.
     pub fn debug(&self) -> Option<Debug> {
         match self.purpose {
             Purpose::Measure(_) => None,
@@ -655,7 +656,7 @@ mod tests {
         assert_eq!(Request::read(&other), Err(Malformed { what: "Isa", offset: isa }));
         other[isa..=isa + 1].copy_from_slice(&[0, 2]);
         assert_eq!(Request::read(&other), Err(Malformed { what: "Request's qemu", offset: isa + 1 }));
-        // The same of a row that has its place in a table of rows.
+        // The same for a damaged row in a table of rows.
         let row = Row { pc: 0x1234_5678_9abc_def0, rule: None };
         let mut other = encode(&measured(Measure { unwind: vec![row], ..Measure::default() }));
         let start = other.windows(8).position(|bytes| bytes == row.pc.to_le_bytes()).unwrap();

@@ -5,7 +5,7 @@
 use crate::record::record;
 
 record! {
-    /// Instruction of the firmware that names something.
+    /// Instruction of the firmware that begins or ends a zone or phase, or is a mark.
     #[derive(Copy)]
     pub struct Event {
         /// Address of the instruction.
@@ -21,7 +21,7 @@ record! {
     /// Meaning of such an instruction.
     #[derive(Copy, Hash)]
     pub enum EventKind {
-        /// A scope begins. Its number ties it to its end; number 0 matches any.
+        /// A scope begins. Its number connects it with its end; number 0 matches any scope.
         1 = Enter {
             /// Number of the scope.
             scope: u32,
@@ -50,7 +50,7 @@ record! {
     }
 }
 
-/// Number of registers that a value may be in.
+/// Number of registers that can hold a mark's value.
 pub const REGISTERS: u8 = 32;
 
 impl Event {
@@ -130,7 +130,7 @@ pub enum ZoneCounter {
     Recursive,
     /// Number of times that the zone was not ended: the code that began it was left without its end event.
     Left,
-    /// Ends that came where the zone had not begun.
+    /// Number of ends of a zone that had not begun.
     Orphans,
     /// Number of those ends whose zone had begun in another context.
     Foreign,

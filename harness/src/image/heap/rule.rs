@@ -46,7 +46,7 @@ pub struct Rule {
     align: Option<Word>,
     old: Option<Word>,
     result: Option<Word>,
-    /// Whether the block's address is stored where the result points.
+    /// Whether the place of the result has a pointer to the block's address, not the address itself.
     is_through: bool,
 }
 

@@ -64,7 +64,7 @@ impl Builder {
                     (mark.min, mark.max) = (mark.min.min(min), mark.max.max(max));
                     mark.sum = mark.sum.wrapping_add(sum);
                 }
-                // For the whole run, the tasks' own records have it.
+                // For the whole run, the tasks' own records have this count.
                 Row::Task { .. } => {}
                 Row::Exception { number, handler } => {
                     let exception = self.exceptions.entry(number);
@@ -81,7 +81,7 @@ impl Builder {
         self.paths.push(path);
     }
 
-    /// Everything without the names. Entries that were only defined before the window are left out.
+    /// Zones, marks and exceptions without their names. Entries that were only defined before the window are left out.
     pub(in crate::run) fn finish(self) -> Zones {
         let zones = self.zones.into_iter().map(|((name, context), counts)| Zone { name, context, counts });
         Zones {

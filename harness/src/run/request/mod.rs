@@ -21,7 +21,7 @@ const CONSOLE: &str = "../console";
 /// Writes the request into the records' directory, and a file with room for a refusal.
 ///
 /// # Errors
-/// When it cannot be written, or the plan has something that cannot be requested.
+/// When a file cannot be written, or the plan cannot be expressed as a request.
 pub fn write(request: &Request, records: &Path) -> io::Result<()> {
     let mut bytes = Vec::new();
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);

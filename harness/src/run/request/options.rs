@@ -35,7 +35,7 @@ pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
 pub struct Options {
     /// The firmware file.
     pub firmware: PathBuf,
-    /// Command line of the firmware, after the program's name.
+    /// Command line of the firmware, without the program's name.
     pub firmware_args: Vec<String>,
     /// The profile directory; None: `./<stem>.profile`.
     pub output: Option<PathBuf>,
@@ -129,11 +129,11 @@ impl Options {
         }
     }
 
-    /// Board that the machine or chip is for, of those that a Universal Hex can have.
+    /// Board of the machine or chip, among the boards that a Universal Hex can have.
     fn board(&self) -> Option<Board> {
         let machine = self.machine.as_deref().map(|name| name.strip_prefix("arm:").unwrap_or(name));
         let is_v1 = machine.is_some_and(|name| name.split(',').next() == Some("microbit"));
-        // V1's chip is the one of QEMU's machine, so any other chip is V2's.
+        // The V1 has the chip of QEMU's machine, so any other chip means the V2.
         self.chip.as_ref().map(|_| Board::MicrobitV2).or(is_v1.then_some(Board::MicrobitV1))
     }
 

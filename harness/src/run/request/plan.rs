@@ -14,7 +14,7 @@ use crate::run::contain::sandbox;
 use crate::run::request::command_line;
 use crate::run::request::options::Options;
 
-/// Everything that a run is made from, whatever is asked of it.
+/// Everything that a run is made from, whether it is measured or debugged.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The firmware.

@@ -1,8 +1,8 @@
 //! The promise: the timeline reports calls and their returns correctly. Random traces of calls, tail calls, returns,
 //! longjmps, task switches, exceptions and deleted tasks are compared with a shadow stack of each context.
 //!
-//! Traces are left out if stack pointer and return address cannot tell them apart: each call site calls one function
-//! only, and no longjmp leaves a function that was entered by a tail call.
+//! Some traces cannot be distinguished by stack pointer and return address, and are left out. So each call site calls
+//! only one function, and no longjmp leaves a function that was entered by a tail call.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// Expectation of a step: the calls and returns in it, and for each function, how many of its calls were left without
-/// a return so far, which may be reported by then.
+/// Expectation of a step: its calls and returns. Also, for each function, the number of its calls so far that were
+/// left without a return; these may be reported by then.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     happened: Vec<What>,
