@@ -46,6 +46,9 @@ const POLL_LIMIT: u32 = 16;
 /// Instructions of a run, until none of that length lacks anything.
 const SHORT_INSNS: u64 = 3_000_000;
 
+/// Factor by which a run is longer in which the firmware waits for a time: most delays end within it.
+const PATIENCE: u64 = 8;
+
 /// Instructions from one pulse of an interrupt to the next.
 const PULSE_INSNS: u64 = 20_000;
 
@@ -62,9 +65,10 @@ const MAX_TIMES: usize = 4;
 /// Functions that a loop passes at least, where it is not a loop of `main`'s own code: a loop that waits passes fewer.
 const LOOP_FUNCTIONS: usize = 3;
 
-/// Vectors before the first interrupt's, and the one of SysTick.
+/// Vectors before the first interrupt's, the one of SysTick, and the last one of a fault.
 const FIRST_INTERRUPT: usize = 16;
 const SYSTICK: usize = 15;
+const LAST_FAULT: usize = 6;
 
 /// Most interrupts of a chip, of whose vectors the table is looked through.
 const MAX_VECTORS: usize = FIRST_INTERRUPT + 240;
@@ -181,15 +185,14 @@ pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
     let last = teacher.teach(&mut draft, listener)?;
     draft.seen = last.seen.keys().copied().collect();
     teacher.say_end(&last);
-    let loops = teacher.loops(&last);
+    let loops = teacher.loops(&draft, &last);
     let entered = teacher.entered(&last.executed);
     let Teacher { functions, runs, left, .. } = teacher;
     let count = |address: u64| last.executed.get(&address).copied().unwrap_or(0);
     let main = functions.iter().find(|(_, name)| *name == "main").map(|(&address, _)| count(address) > 0);
-    let mut ticks: Vec<String> = handlers(&image)
+    let mut ticks: Vec<String> = ticking(&image, draft.vectors(), &last)
         .into_iter()
-        .filter(|&(vector, address)| (vector == SYSTICK || vector >= FIRST_INTERRUPT) && count(address) >= TICKS)
-        .map(|(_, address)| functions.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}")))
+        .map(|address| functions.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}")))
         .collect();
     ticks.dedup();
     Ok(Lesson { draft, runs, main, ticks, loops, functions: entered.len(), end: last.end, left })
@@ -248,32 +251,72 @@ fn functions(image: &Image) -> Result<BTreeMap<u64, String>, InputError> {
     Ok(functions)
 }
 
-/// Handlers of the vector table: number and first address, without those that several exceptions share.
-fn handlers(image: &Image) -> Vec<(usize, u64)> {
-    let Some(table) = image.vector_table else { return Vec::new() };
+/// Handlers of the vector table at an address: number and first address of each.
+fn vectors(image: &Image, table: u64) -> Vec<(usize, u64)> {
     let code = |address: u64| image.code_at(address & !1).is_some() && address & 1 != 0;
-    let vectors: Vec<(usize, u64)> = (1..MAX_VECTORS)
-        .map_while(|vector| Some((vector, u64::from(image.loaded_u32(table.address + 4 * vector as u64)?))))
+    (1..MAX_VECTORS)
+        .map_while(|vector| Some((vector, u64::from(image.loaded_u32(table + 4 * vector as u64)?))))
         .take_while(|&(vector, address)| vector < FIRST_INTERRUPT || address == 0 || code(address))
-        .collect();
+        .filter(|&(_, address)| code(address))
+        .map(|(vector, address)| (vector, address & !1))
+        .collect()
+}
+
+/// Handlers of the vector table at an address, without those that several exceptions share.
+fn handlers(image: &Image, table: u64) -> Vec<(usize, u64)> {
+    let vectors = vectors(image, table);
     let mut uses: BTreeMap<u64, u32> = BTreeMap::new();
     vectors.iter().for_each(|(_, address)| *uses.entry(*address).or_default() += 1);
-    let own = vectors.into_iter().filter(|(_, address)| code(*address) && uses[address] == 1);
-    own.map(|(vector, address)| (vector, address & !1)).collect()
+    vectors.into_iter().filter(|(_, address)| uses[address] == 1).collect()
+}
+
+/// Handlers of interrupts that were entered twice or more. One that several exceptions share counts unless a fault may have
+/// led there, or it goes round by itself: then it is the default handler.
+fn ticking(image: &Image, table: u64, last: &Ended) -> BTreeSet<u64> {
+    let count = |address: u64| last.executed.get(&address).copied().unwrap_or(0);
+    let own: BTreeSet<u64> = handlers(image, table).into_iter().map(|(_, address)| address).collect();
+    let vectors = vectors(image, table);
+    let is_interrupt = |vector: usize| vector == SYSTICK || vector >= FIRST_INTERRUPT;
+    let faults: BTreeSet<u64> =
+        vectors.iter().filter(|(vector, _)| *vector <= LAST_FAULT).map(|&(_, address)| address).collect();
+    let is_loop = |address: u64| {
+        let late = last.late.iter().flatten().map(|(&pc, _)| pc);
+        late.take(2).eq([address])
+    };
+    let ticks = |&(vector, address): &(usize, u64)| {
+        let is_handler = own.contains(&address) || !faults.contains(&address) && !is_loop(address);
+        is_interrupt(vector) && is_handler && count(address) >= TICKS
+    };
+    vectors.iter().filter(|entry| ticks(entry)).map(|&(_, address)| address).collect()
 }
 
 impl Teacher<'_> {
-    /// Runs the firmware until it lacks nothing more that could be given: in short runs, then in whole ones. Returns the last
-    /// run.
+    /// Runs the firmware until it lacks nothing more that could be given: in short runs, then in whole ones, and in longer
+    /// ones where it waits for a time that passes. Returns the last run.
     fn teach(&mut self, draft: &mut Draft, listener: &mut dyn Listener) -> Result<Ended> {
         if self.whole.is_none_or(|whole| whole > SHORT_INSNS) {
             self.options.window.for_insns = Some(SHORT_INSNS);
             self.go_on(draft, listener)?;
             self.options.window.for_insns = self.whole;
         }
-        let (ended, reason) = self.go_on(draft, listener)?;
+        let (mut ended, mut reason) = self.go_on(draft, listener)?;
+        if self.delays(draft, &ended) {
+            let longer = self.whole.map(|whole| whole.saturating_mul(PATIENCE));
+            self.options.window.for_insns = longer;
+            let patient = self.run(draft)?;
+            if patient.executed.len() > ended.executed.len() {
+                (ended, reason) = self.go_on(draft, listener)?;
+            }
+        }
         self.left.extend(reason);
         Ok(ended)
+    }
+
+    /// Whether a whole run ends in a small loop while time passes for the firmware: a register counts, or a handler ticks.
+    fn delays(&self, draft: &Draft, ended: &Ended) -> bool {
+        let has_time = !draft.counts.is_empty() || !ticking(self.image, draft.vectors(), ended).is_empty();
+        let is_loop = ended.late.as_ref().is_some_and(|late| (2..=MAX_LOOP).contains(&late.len()));
+        has_time && is_loop
     }
 
     /// Runs the firmware until it lacks nothing more that could be given in the window. Returns the last run and the reason why
@@ -333,7 +376,7 @@ impl Teacher<'_> {
 
     /// Whether a loop was passed twice after the last answer: of `main`'s own code, or one that passes several functions and
     /// waits for nothing that is known.
-    fn loops(&self, ended: &Ended) -> bool {
+    fn loops(&self, draft: &Draft, ended: &Ended) -> bool {
         let Some(late) = &ended.late else { return false };
         let main = self.functions.iter().find(|(_, name)| *name == "main").map(|(&start, _)| start);
         if let Some(start) = main {
@@ -342,7 +385,8 @@ impl Teacher<'_> {
                 return true;
             }
         }
-        let handlers: BTreeSet<u64> = handlers(self.image).into_iter().map(|(_, address)| address).collect();
+        let handlers: BTreeSet<u64> =
+            handlers(self.image, draft.vectors()).into_iter().map(|(_, address)| address).collect();
         let entered = self.entered(&ended.executed);
         let passed = entered.iter().filter(|start| late.get(start).is_some_and(|&count| count >= 2));
         self.left.is_empty() && passed.filter(|start| !handlers.contains(start)).count() >= LOOP_FUNCTIONS
@@ -527,7 +571,7 @@ impl Teacher<'_> {
 
     /// Offers the interrupts that have handlers to firmware that waits. Returns whether one lets it go on.
     fn interrupt(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
-        let handlers: BTreeMap<usize, u64> = handlers(self.image).into_iter().collect();
+        let handlers: BTreeMap<usize, u64> = handlers(self.image, draft.vectors()).into_iter().collect();
         let mut best: Option<(usize, LearnedPulse)> = None;
         let mut tick: Option<(usize, LearnedPulse)> = None;
         for &line in &ended.enabled {
