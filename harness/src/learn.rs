@@ -223,7 +223,8 @@ pub fn file_of(options: &Options) -> PathBuf {
     PathBuf::from(format!("{}.chip.toml", image::stem(&options.firmware)))
 }
 
-/// The one chip known by name that has memory for the image and that its file points to. None: there is none, or several.
+/// The one chip known by name that has memory for the image and that its UF2 family or its file points to. None: there is
+/// none, or several.
 ///
 /// # Errors
 /// When the image cannot be read.
@@ -231,7 +232,12 @@ pub fn known(options: &Options) -> Result<Option<Hint>, InputError> {
     let image = Image::open(&options.firmware, &options.load())?;
     let file = options.symbols.as_deref().unwrap_or(&options.firmware);
     let bytes = bounded_read::read_named(file)?;
-    Ok(hints::find(&bytes, &machine::chips_for(&image)))
+    let fit = machine::chips_for(&image);
+    let of_family = image.family.and_then(|family| Some((family, hints::find(family.name()?.as_bytes(), &fit)?)));
+    Ok(match of_family {
+        Some((family, Hint { name, .. })) => Some(Hint { name, why: format!("as its UF2 file is for {family}") }),
+        None => hints::find(&bytes, &fit),
+    })
 }
 
 /// The functions' names by their first addresses.
@@ -312,11 +318,12 @@ impl Teacher<'_> {
         Ok(ended)
     }
 
-    /// Whether a whole run ends in a small loop while time passes for the firmware: a register counts, or a handler ticks.
+    /// Whether a whole run ends in a small loop while time passes for the firmware: a register counts, or a handler ticks. Time
+    /// in which it sleeps takes no instructions.
     fn delays(&self, draft: &Draft, ended: &Ended) -> bool {
         let has_time = !draft.counts.is_empty() || !ticking(self.image, draft.vectors(), ended).is_empty();
         let is_loop = ended.late.as_ref().is_some_and(|late| (2..=MAX_LOOP).contains(&late.len()));
-        has_time && is_loop
+        has_time && is_loop && !self.sleeps(ended)
     }
 
     /// Runs the firmware until it lacks nothing more that could be given in the window. Returns the last run and the reason why

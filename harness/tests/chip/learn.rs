@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
@@ -300,6 +300,17 @@ fn auto_takes_the_chip_that_the_image_names_or_learns_it_once() {
     assert!(run(&elf).contains("chip: unknown.chip.toml, learned now"));
     let file = fs::read(temp.path().join("unknown.chip.toml")).unwrap();
     assert!(run(&elf).contains("chip: unknown.chip.toml, learned before"));
+    // What the image tells probe-rs counts more than a name.
+    let told = |name: &str| {
+        let (section, elf) = (temp.path().join("section"), temp.path().join("told.elf"));
+        fs::write(&section, name).unwrap();
+        let add = format!(".probe-rs.chip={}", section.display());
+        let mut objcopy = Command::new("arm-none-eabi-objcopy");
+        assert!(objcopy.args(["--add-section", &add]).arg(&named).arg(&elf).status().unwrap().success());
+        run(&elf)
+    };
+    assert!(told("STM32F405RG").contains("chip: stm32f405, as the image tells probe-rs (STM32F405RG) (--chip auto)"));
+    assert!(told("STM32H743ZI").contains("chip: told.chip.toml, learned now"), "it is for another chip");
     assert_eq!(fs::read(temp.path().join("unknown.chip.toml")).unwrap(), file);
 }
 
