@@ -57,7 +57,7 @@ fn learn_code(behind: u32, code: &[u16]) -> Learned {
     learn_handlers(behind, &[], code)
 }
 
-/// As [`learn_code`], with handlers: vectors and offsets in the code.
+/// Learns like [`learn_code`], with handlers: vectors and offsets in the code.
 fn learn_handlers(behind: u32, handlers: &[(usize, u32)], code: &[u16]) -> Learned {
     let mut words = vec![0x2000_1000, FLASH + behind + 0x41, FLASH + behind + 0x41, FLASH + behind + 0x41];
     words.resize(16, 0);

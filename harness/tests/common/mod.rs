@@ -270,7 +270,7 @@ pub fn refused(name: &str, args: &[&str], expected: &[&str]) {
     refused_file(&image(name), args, expected);
 }
 
-/// As [`refused`], of a firmware file.
+/// Checks like [`refused`], for a firmware file.
 pub fn refused_file(firmware: &Path, args: &[&str], expected: &[&str]) {
     let run = run_file(firmware, args).expect_code(2);
     for part in expected {
