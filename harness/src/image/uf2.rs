@@ -281,10 +281,13 @@ mod tests {
     fn a_hostile_file_ends_in_an_offset_and_a_reason() {
         let good = [0x2000, 0x1000_0000, 256, 0, 2, RP2040];
         for (second, wanted) in [
-            ([0x2000, 0x1000_0100, 477, 1, 2, RP2040], "at offset 0x200 (block 1): the block says that it has 477"),
+            (
+                [0x2000, 0x1000_0100, 477, 1, 2, RP2040],
+                "at offset 0x00000200 (block 1): the block says that it has 477",
+            ),
             (
                 [0x2000, 0xffff_ff01, 256, 1, 2, RP2040],
-                "at offset 0x200 (block 1): the block's 256 bytes at 0xffffff01 end",
+                "at offset 0x00000200 (block 1): the block's 256 bytes at 0xffffff01 end",
             ),
             ([0x2000, 0x1000_0100, 256, 2, 2, RP2040], "number 2 of 2"),
             ([0x2000, 0x1000_0100, 256, 0, 2, RP2040], "block number 0 is there twice"),
@@ -298,7 +301,7 @@ mod tests {
         assert!(parsed(&[[0x2001, 0, 256, 0, 1, RP2040]], None).err().unwrap().contains("no block of this UF2"));
         for cut in [1, 100, 511] {
             let error = parse(Path::new("f.uf2"), &bytes(good)[..cut], None).err().unwrap().to_string();
-            assert!(error.contains("at offset 0x0 (block 0): the file ends"), "{error}");
+            assert!(error.contains("at offset 0x00000000 (block 0): the file ends"), "{error}");
         }
         let mut other = bytes(good);
         other[508] ^= 1;

@@ -66,10 +66,10 @@ fn a_damaged_uf2_is_bad_input_with_its_offset() {
     let mut damaged = whole.clone();
     damaged[512 + 16..512 + 20].copy_from_slice(&u32::MAX.to_le_bytes());
     for (bytes, wanted) in [
-        (damaged, "at offset 0x200 (block 1): the block says that it has 4294967295 bytes; 476 fit"),
-        (whole[..700].to_vec(), "at offset 0x200 (block 1): the file ends 324 bytes before the block does"),
+        (damaged, "at offset 0x00000200 (block 1): the block says that it has 4294967295 bytes; 476 fit"),
+        (whole[..700].to_vec(), "at offset 0x00000200 (block 1): the file ends 324 bytes before the block does"),
         (whole[..512].to_vec(), "blocks are there; was the file cut off?"),
-        (b"UF2\n".to_vec(), "at offset 0x0 (block 0): "),
+        (b"UF2\n".to_vec(), "at offset 0x00000000 (block 0): "),
     ] {
         fs::write(&file, bytes).unwrap();
         refused_file(&file, &["--chip", "rp2040"], &["dma.uf2", wanted]);
