@@ -47,6 +47,9 @@ const POLL_LIMIT: u32 = 16;
 /// Length of a short run, in instructions. Whole runs follow when a short run lacks nothing more.
 const SHORT_INSNS: u64 = 3_000_000;
 
+/// Factor by which a run is longer in which the firmware waits for a time: most delays end within it.
+const PATIENCE: u64 = 8;
+
 /// Instructions from one pulse of an interrupt to the next.
 const PULSE_INSNS: u64 = 20_000;
 
@@ -64,9 +67,10 @@ const MAX_TIMES: usize = 4;
 /// passes fewer.
 const LOOP_FUNCTIONS: usize = 3;
 
-/// Numbers of the first interrupt's vector and of SysTick's.
+/// Numbers of the first interrupt's vector, of SysTick's, and of the last fault's.
 const FIRST_INTERRUPT: usize = 16;
 const SYSTICK: usize = 15;
+const LAST_FAULT: usize = 6;
 
 /// Maximum number of vectors that are read from the table.
 const MAX_VECTORS: usize = FIRST_INTERRUPT + 240;
@@ -184,15 +188,14 @@ pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
     let last = teacher.teach(&mut draft, listener)?;
     draft.seen = last.seen.keys().copied().collect();
     teacher.say_end(&last);
-    let loops = teacher.loops(&last);
+    let loops = teacher.loops(&draft, &last);
     let entered = teacher.entered(&last.executed);
     let Teacher { functions, runs, left, .. } = teacher;
     let count = |address: u64| last.executed.get(&address).copied().unwrap_or(0);
     let main = functions.iter().find(|(_, name)| *name == "main").map(|(&address, _)| count(address) > 0);
-    let mut ticks: Vec<String> = handlers(&image)
+    let mut ticks: Vec<String> = ticking(&image, draft.vectors(), &last)
         .into_iter()
-        .filter(|&(vector, address)| (vector == SYSTICK || vector >= FIRST_INTERRUPT) && count(address) >= TICKS)
-        .map(|(_, address)| functions.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}")))
+        .map(|address| functions.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}")))
         .collect();
     ticks.dedup();
     Ok(Lesson { draft, runs, main, ticks, loops, functions: entered.len(), end: last.end, left })
@@ -223,8 +226,8 @@ pub fn file_of(options: &Options) -> PathBuf {
     PathBuf::from(format!("{}.chip.toml", image::stem(&options.firmware)))
 }
 
-/// The one built-in chip that has memory for the image and to which the image's file points. None: no chip is, or
-/// several are.
+/// The one built-in chip that has memory for the image and to which the image's file points, also by its UF2 family.
+/// None: no chip is, or several are.
 ///
 /// # Errors
 /// When the image cannot be read.
@@ -232,7 +235,12 @@ pub fn known(options: &Options) -> Result<Option<Hint>, InputError> {
     let image = Image::open(&options.firmware, &options.load())?;
     let file = options.symbols.as_deref().unwrap_or(&options.firmware);
     let bytes = bounded_read::read_named(file)?;
-    Ok(hints::find(&bytes, &machine::chips_for(&image)))
+    let fit = machine::chips_for(&image);
+    let of_family = image.family.and_then(|family| Some((family, hints::find(family.name()?.as_bytes(), &fit)?)));
+    Ok(match of_family {
+        Some((family, Hint { name, .. })) => Some(Hint { name, why: format!("as its UF2 file is for {family}") }),
+        None => hints::find(&bytes, &fit),
+    })
 }
 
 /// Names of functions by first address.
@@ -252,32 +260,73 @@ fn functions(image: &Image) -> Result<BTreeMap<u64, String>, InputError> {
     Ok(functions)
 }
 
-/// Handlers of the vector table: number and first address. Handlers that several exceptions share are left out.
-fn handlers(image: &Image) -> Vec<(usize, u64)> {
-    let Some(table) = image.vector_table else { return Vec::new() };
+/// Handlers of the vector table at an address: number and first address of each.
+fn vectors(image: &Image, table: u64) -> Vec<(usize, u64)> {
     let code = |address: u64| image.code_at(address & !1).is_some() && address & 1 != 0;
-    let vectors: Vec<(usize, u64)> = (1..MAX_VECTORS)
-        .map_while(|vector| Some((vector, u64::from(image.loaded_u32(table.address + 4 * vector as u64)?))))
+    (1..MAX_VECTORS)
+        .map_while(|vector| Some((vector, u64::from(image.loaded_u32(table + 4 * vector as u64)?))))
         .take_while(|&(vector, address)| vector < FIRST_INTERRUPT || address == 0 || code(address))
-        .collect();
+        .filter(|&(_, address)| code(address))
+        .map(|(vector, address)| (vector, address & !1))
+        .collect()
+}
+
+/// Handlers of the vector table at an address, without those that several exceptions share.
+fn handlers(image: &Image, table: u64) -> Vec<(usize, u64)> {
+    let vectors = vectors(image, table);
     let mut uses: BTreeMap<u64, u32> = BTreeMap::new();
     vectors.iter().for_each(|(_, address)| *uses.entry(*address).or_default() += 1);
-    let own = vectors.into_iter().filter(|(_, address)| code(*address) && uses[address] == 1);
-    own.map(|(vector, address)| (vector, address & !1)).collect()
+    vectors.into_iter().filter(|(_, address)| uses[address] == 1).collect()
+}
+
+/// Handlers of interrupts that were entered twice or more. One that several exceptions share counts unless a fault may have
+/// led there, or it goes round by itself: then it is the default handler.
+fn ticking(image: &Image, table: u64, last: &Ended) -> BTreeSet<u64> {
+    let count = |address: u64| last.executed.get(&address).copied().unwrap_or(0);
+    let own: BTreeSet<u64> = handlers(image, table).into_iter().map(|(_, address)| address).collect();
+    let vectors = vectors(image, table);
+    let is_interrupt = |vector: usize| vector == SYSTICK || vector >= FIRST_INTERRUPT;
+    let faults: BTreeSet<u64> =
+        vectors.iter().filter(|(vector, _)| *vector <= LAST_FAULT).map(|&(_, address)| address).collect();
+    let is_loop = |address: u64| {
+        let late = last.late.iter().flatten().map(|(&pc, _)| pc);
+        late.take(2).eq([address])
+    };
+    let ticks = |&(vector, address): &(usize, u64)| {
+        let is_handler = own.contains(&address) || !faults.contains(&address) && !is_loop(address);
+        is_interrupt(vector) && is_handler && count(address) >= TICKS
+    };
+    vectors.iter().filter(|entry| ticks(entry)).map(|&(_, address)| address).collect()
 }
 
 impl Teacher<'_> {
-    /// Runs the firmware until it lacks nothing more that learning can give: first in short runs, then in whole ones.
-    /// Returns the last run.
+    /// Runs the firmware until it lacks nothing more that learning can give: first in short runs, then in whole ones, and
+    /// in longer ones if it waits for a time that passes. Returns the last run.
     fn teach(&mut self, draft: &mut Draft, listener: &mut dyn Listener) -> Result<Ended> {
         if self.whole.is_none_or(|whole| whole > SHORT_INSNS) {
             self.options.window.for_insns = Some(SHORT_INSNS);
             self.go_on(draft, listener)?;
             self.options.window.for_insns = self.whole;
         }
-        let (ended, reason) = self.go_on(draft, listener)?;
+        let (mut ended, mut reason) = self.go_on(draft, listener)?;
+        if self.delays(draft, &ended) {
+            let longer = self.whole.map(|whole| whole.saturating_mul(PATIENCE));
+            self.options.window.for_insns = longer;
+            let patient = self.run(draft)?;
+            if patient.executed.len() > ended.executed.len() {
+                (ended, reason) = self.go_on(draft, listener)?;
+            }
+        }
         self.left.extend(reason);
         Ok(ended)
+    }
+
+    /// Whether a whole run ends in a small loop while time passes for the firmware: a register counts, or a handler ticks. Time
+    /// in which it sleeps takes no instructions.
+    fn delays(&self, draft: &Draft, ended: &Ended) -> bool {
+        let has_time = !draft.counts.is_empty() || !ticking(self.image, draft.vectors(), ended).is_empty();
+        let is_loop = ended.late.as_ref().is_some_and(|late| (2..=MAX_LOOP).contains(&late.len()));
+        has_time && is_loop && !self.sleeps(ended)
     }
 
     /// Runs the firmware in windows of one length until it lacks nothing more that learning can give. Returns the last
@@ -337,7 +386,7 @@ impl Teacher<'_> {
 
     /// Whether the second half of a run passed a loop at least twice: one in `main`'s own code; or, if no known wait is
     /// left, one through several functions.
-    fn loops(&self, ended: &Ended) -> bool {
+    fn loops(&self, draft: &Draft, ended: &Ended) -> bool {
         let Some(late) = &ended.late else { return false };
         let main = self.functions.iter().find(|(_, name)| *name == "main").map(|(&start, _)| start);
         if let Some(start) = main {
@@ -346,7 +395,8 @@ impl Teacher<'_> {
                 return true;
             }
         }
-        let handlers: BTreeSet<u64> = handlers(self.image).into_iter().map(|(_, address)| address).collect();
+        let handlers: BTreeSet<u64> =
+            handlers(self.image, draft.vectors()).into_iter().map(|(_, address)| address).collect();
         let entered = self.entered(&ended.executed);
         let passed = entered.iter().filter(|start| late.get(start).is_some_and(|&count| count >= 2));
         self.left.is_empty() && passed.filter(|start| !handlers.contains(start)).count() >= LOOP_FUNCTIONS
@@ -532,7 +582,7 @@ impl Teacher<'_> {
 
     /// Offers the enabled interrupts, one by one, to firmware that waits. Returns whether one of them lets it go on.
     fn interrupt(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
-        let handlers: BTreeMap<usize, u64> = handlers(self.image).into_iter().collect();
+        let handlers: BTreeMap<usize, u64> = handlers(self.image, draft.vectors()).into_iter().collect();
         let mut best: Option<(usize, LearnedPulse)> = None;
         let mut tick: Option<(usize, LearnedPulse)> = None;
         for &line in &ended.enabled {

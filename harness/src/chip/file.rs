@@ -261,6 +261,8 @@ pub(super) struct KindTable {
     pub(super) edge: Vec<EdgeTable>,
     pub(super) channel: Vec<ChannelTable>,
     pub(super) request: Vec<RequestTable>,
+    pub(super) sampler: Vec<SamplerTable>,
+    pub(super) connection: Vec<ConnectionTable>,
     pub(super) bus: Vec<BusTable>,
 }
 
@@ -562,6 +564,36 @@ pub(super) struct ChannelTable {
     pub(super) set: Vec<Text>,
     #[serde(default)]
     pub(super) failed: Vec<Text>,
+    pub(super) chain: Option<Text>,
+    #[serde(default)]
+    pub(super) begin: Vec<Text>,
+    #[serde(default)]
+    pub(super) advances: bool,
+    pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct SamplerTable {
+    pub(super) start: Text,
+    pub(super) running: Vec<Text>,
+    pub(super) selects: Vec<Text>,
+    pub(super) inputs: Vec<Text>,
+    pub(super) pointer: Text,
+    pub(super) count: Text,
+    pub(super) amount: Text,
+    #[serde(default)]
+    pub(super) done: Vec<Text>,
+    #[serde(default)]
+    pub(super) full: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ConnectionTable {
+    pub(super) enabled: Text,
+    pub(super) event: Text,
+    pub(super) tasks: Vec<Text>,
     pub(super) repeat: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! The chip that an image is for, by hints in its file: names of chips, its HAL's family, and the size of its vector
-//! table.
+//! The chip that an image is for, by hints in its file: a section for probe-rs, names of chips, its HAL's family, and the
+//! size of its vector table.
 
 use object::{Object as _, ObjectSection as _};
 
@@ -8,8 +8,14 @@ use super::Chip;
 /// Names that linker scripts of vendors and frameworks give a section with nothing but the vector table.
 const VECTOR_SECTIONS: [&str; 5] = [".isr_vector", ".vector_table", ".vectors", ".intvecs", ".interrupts"];
 
+/// Section with the chip's name as probe-rs knows it; the package `probe-rs-meta` writes it.
+const TOLD_SECTION: &str = ".probe-rs.chip";
+
 /// Words of a vector table before the first interrupt's.
 const EXCEPTIONS: u64 = 16;
+
+/// Length of the longest name in it.
+const MAX_TOLD: usize = 64;
 
 /// Number of letters by which a chip's name is longer than its family's: `stm32f407`, `stm32f4`.
 const MEMBER: usize = 2;
@@ -26,6 +32,12 @@ pub struct Hint {
 /// Finds the one chip to which a file points, among the chips that have memory for its image. None: the file points
 /// to no chip, or to several.
 pub fn find(file: &[u8], fit: &[&'static str]) -> Option<Hint> {
+    if let Some(told) = told(file) {
+        // Behind the name is the package: STM32F407VG. Another chip's image is for none of these.
+        let found =
+            fit.iter().copied().filter(|name| told.to_lowercase().starts_with(name)).max_by_key(|name| name.len())?;
+        return Some(Hint { name: found, why: format!("as the image tells probe-rs ({told})") });
+    }
     let named: Vec<&'static str> = fit.iter().copied().filter(|name| names(file, name)).collect();
     let by_lines = |among: &[&'static str], because: &str| {
         let lines = interrupts(file)?;
@@ -76,6 +88,14 @@ fn places<'a>(file: &'a [u8], name: &'a str) -> impl Iterator<Item = usize> + 'a
     let windows = file.windows(name.len()).enumerate();
     let found = windows.filter(move |(_, bytes)| bytes.eq_ignore_ascii_case(name.as_bytes())).map(|(at, _)| at);
     found.filter(|&at| at.checked_sub(1).is_none_or(|before| !file[before].is_ascii_alphanumeric()))
+}
+
+/// Name of the chip that an ELF gives to probe-rs. None: no usable name.
+fn told(file: &[u8]) -> Option<String> {
+    let elf = object::File::parse(file).ok()?;
+    let name = String::from_utf8(elf.section_by_name(TOLD_SECTION)?.data().ok()?.to_vec()).ok()?;
+    let name = name.trim_matches(|letter: char| letter == '\0' || letter.is_whitespace()).to_owned();
+    (!name.is_empty() && name.len() <= MAX_TOLD && name.bytes().all(|byte| byte.is_ascii_graphic())).then_some(name)
 }
 
 /// Number of interrupts in the vector table of an ELF. None: the table is not a section of its own.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use wire::chip::{
-    Answer, Block, Bus, BusDevice, Cause, Channel, ChannelEnd, Clock, Compare, Copied, Count, Counter, Divider, Edge,
-    Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random, Register, Request, Setting,
-    Source, Stimulus, Transfer, Trigger, Watchdog, Word,
+    Answer, Block, Bus, BusDevice, Cause, Channel, ChannelEnd, Clock, Compare, Connection, Copied, Count, Counter,
+    Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random, Register,
+    Request, Sampler, Setting, Source, Stimulus, Transfer, Trigger, Watchdog, Word,
 };
 
 use super::file::{
@@ -572,6 +572,8 @@ fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.edge.extend(own.edge);
     base.channel.extend(own.channel);
     base.request.extend(own.request);
+    base.sampler.extend(own.sampler);
+    base.connection.extend(own.connection);
     base.bus.extend(own.bus);
     base
 }
@@ -959,6 +961,7 @@ impl Rules<'_, '_> {
                 block.channels.push(self.channel(channel, number)?);
             }
         }
+        self.analog(kind, block)?;
         for request in &kind.request {
             let (text, is_read) = match (&request.read, &request.write) {
                 (Some(text), None) => (text, true),
@@ -1050,7 +1053,38 @@ impl Rules<'_, '_> {
             half: self.settings(&channel.half, number)?,
             set: self.settings(&channel.set, number)?,
             failed: self.settings(&channel.failed, number)?,
+            chain: self.optional(&channel.chain, number)?,
+            begin: self.settings(&channel.begin, number)?,
+            advances: channel.advances,
         })
+    }
+
+    /// Adds converters of analog inputs, and connections of events with tasks.
+    fn analog(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
+        for sampler in &kind.sampler {
+            block.samplers.push(Sampler {
+                start: self.field(&sampler.start)?,
+                running: self.settings(&sampler.running, 0)?,
+                selects: self.all(&sampler.selects)?,
+                inputs: self.all(&sampler.inputs)?,
+                pointer: self.field(&sampler.pointer)?,
+                count: self.field(&sampler.count)?,
+                amount: self.field(&sampler.amount)?,
+                done: self.settings(&sampler.done, 0)?,
+                full: self.settings(&sampler.full, 0)?,
+            });
+        }
+        for connection in &kind.connection {
+            for number in self.repeats(connection.repeat, &connection.enabled)? {
+                let tasks = connection.tasks.iter().map(|text| self.field_of(text, number));
+                block.connections.push(Connection {
+                    enabled: self.field_of(&connection.enabled, number)?,
+                    event: self.field_of(&connection.event, number)?,
+                    tasks: tasks.collect::<Result<_, _>>()?,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Parses a field that is copied: `TO=FROM`.

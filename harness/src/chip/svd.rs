@@ -21,6 +21,9 @@ use crate::image::bounded_read;
 /// Largest SVD file; the largest that a vendor publishes has some 20 MiB.
 const MAX_FILE_BYTES: u64 = 48 << 20;
 
+/// Deepest nesting of elements; an SVD needs some 20, with its clusters.
+const MAX_DEPTH: usize = 64;
+
 /// Most elements, texts and comments.
 const MAX_NODES: u32 = 4 << 20;
 
@@ -118,9 +121,10 @@ impl Svd {
             reason: match error {
                 roxmltree::Error::DtdDetected => "a document type, which no SVD needs; remove it".to_owned(),
                 roxmltree::Error::NodesLimitReached => format!("more than {MAX_NODES} elements and texts"),
-                error => format!("no XML: {error}"),
+                error => format!("not an SVD: {error}"),
             },
         })?;
+        check_depth(&document)?;
         let reader = Reader { document: &document, steps: Cell::new(0), copies: 0, svd: Svd::default() };
         let mut svd = reader.device()?;
         file.clone_into(&mut svd.file);
@@ -132,6 +136,28 @@ impl Svd {
         let Word { name, fields, .. } = self.words.get(&(address & !3))?;
         let field = fields.iter().find(|(_, bits)| mask & !bits == 0);
         Some(field.map_or_else(|| name.clone(), |(field, _)| format!("{name}.{field}")))
+    }
+}
+
+/// Refuses elements that are nested deeper than any SVD's.
+fn check_depth(document: &Document<'_>) -> Result<(), Bad> {
+    let mut node = document.root();
+    let mut depth = 0;
+    loop {
+        if depth > MAX_DEPTH {
+            let line = document.text_pos_at(node.range().start).row;
+            return Err(Bad { line, reason: format!("elements are nested deeper than {MAX_DEPTH}") });
+        }
+        if let Some(child) = node.first_child() {
+            (node, depth) = (child, depth + 1);
+            continue;
+        }
+        while node.next_sibling().is_none() {
+            let Some(parent) = node.parent() else { return Ok(()) };
+            (node, depth) = (parent, depth - 1);
+        }
+        let Some(next) = node.next_sibling() else { return Ok(()) };
+        node = next;
     }
 }
 
@@ -222,7 +248,7 @@ impl<'t, 'input> Reader<'t, 'input> {
     fn device(mut self) -> Result<Svd, Bad> {
         let device = self.document.root_element();
         if !device.has_tag_name("device") {
-            return Err(self.bad(device, "no SVD: its first element is not <device>"));
+            return Err(self.bad(device, "not an SVD: its first element is not <device>"));
         }
         let Some(peripherals) = self.own(device, "peripherals")? else {
             return Err(self.bad(device, "no <peripherals>"));
@@ -741,14 +767,14 @@ mod tests {
             ),
             ("<size>16</size>", "<size>65</size>", "28: a register of 65 bits"),
             ("A,B", "A", "34: <dimIndex> has 1 of 2 indices"),
-            ("</peripherals>", "", "41: no XML: "),
+            ("</peripherals>", "", "41: not an SVD: "),
         ] {
             assert!(SMALL.contains(from), "{from}");
             let error = refused(&SMALL.replacen(from, to, 1));
             assert!(error.starts_with(wanted), "{to}: {error}, not {wanted}");
         }
-        assert!(refused("<svd/>").starts_with("1: no SVD"));
-        assert!(refused("").starts_with("1: no XML"));
+        assert!(refused("<svd/>").starts_with("1: not an SVD: its first element"));
+        assert!(refused("").starts_with("1: not an SVD: "));
     }
 
     #[test]
@@ -785,12 +811,13 @@ mod tests {
             (with(&nested), "more than 131072 registers and clusters"),
             (device(&(derived("A", "B") + &derived("B", "A"))), "in a circle"),
             (device(&derived("A", "A")), "there is no such element"),
-            ("<a>".repeat(200_000), "no XML"),
+            ("<a>".repeat(1_000_000), "not an SVD"),
         ] {
             let error = refused(&text);
             assert!(error.contains(wanted), "{error}, not {wanted}");
         }
-        let deep = "<registers>".repeat(100_000) + &"</registers>".repeat(100_000);
-        assert!(refused(&device(&deep)).contains("no peripheral has a register"));
+        let deep = |count: usize| device(&("<a>".repeat(count) + &"</a>".repeat(count)));
+        assert!(refused(&deep(60)).contains("no peripheral has a register"));
+        assert_eq!(refused(&deep(1_000_000)), "1: elements are nested deeper than 64");
     }
 }

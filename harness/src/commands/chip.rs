@@ -9,6 +9,7 @@ use crate::chip::hints::Hint;
 use crate::cli::{ChipArgs, ChipCommand, LearnArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::image;
 use crate::learn::{self, GivenUp, Lesson};
 use crate::measure::Listener;
 use crate::profile::Window;
@@ -96,17 +97,23 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
 }
 
 /// Settles `--chip auto`: takes the one built-in chip that the image is for, or the chip file learned from the image,
-/// which is learned once.
+/// which is learned once. Without `--chip` and `--machine` the family of a UF2 file chooses the chip.
 ///
 /// # Errors
 /// Same as [`learn::learn`]; also when the file cannot be written.
 pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> {
-    if options.chip.as_deref() != Some(AUTO) {
+    let is_auto = options.chip.as_deref() == Some(AUTO);
+    let is_asked = is_auto || options.chip.is_none() && options.machine.is_none() && image::is_uf2(&options.firmware);
+    if !is_asked {
         return Ok(());
     }
     if let Some(Hint { name, why }) = learn::known(options)? {
-        listener.choice(&format!("chip: {name}, {why} (--chip auto)"));
+        let asked = if is_auto { " (--chip auto)" } else { "" };
+        listener.choice(&format!("chip: {name}, {why}{asked}"));
         options.chip = Some(name.to_owned());
+        return Ok(());
+    }
+    if !is_auto {
         return Ok(());
     }
     let file = learn::file_of(options);

@@ -18,6 +18,7 @@ pub mod stub;
 pub mod symbols;
 pub mod targets;
 pub mod trace_patterns;
+mod uf2;
 pub mod unwind;
 pub mod zone;
 
@@ -28,6 +29,7 @@ use std::{fmt, fs, io};
 use sha2::{Digest, Sha256};
 
 pub use hex::Board;
+pub use uf2::Family;
 
 use crate::error::InputError;
 use crate::text::number::Hex;
@@ -72,6 +74,8 @@ pub enum Format {
     Elf,
     /// Intel HEX.
     IntelHex,
+    /// UF2: blocks with addresses, for a family of chips.
+    Uf2,
     /// Bytes without a header, placed by `--load-addr`.
     Raw,
 }
@@ -81,6 +85,7 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Format::Elf => "ELF",
             Format::IntelHex => "Intel HEX",
+            Format::Uf2 => "UF2",
             Format::Raw => "raw binary",
         })
     }
@@ -242,6 +247,8 @@ pub struct LoadOptions<'a> {
     pub symbols: Option<&'a Path>,
     /// Board whose part of a Universal Hex is wanted, as the machine or chip says.
     pub board: Option<Board>,
+    /// Name of the chip that is meant, where a UF2 is for several.
+    pub chip: Option<&'a str>,
 }
 
 /// Facts of one firmware file.
@@ -261,6 +268,8 @@ pub struct Image {
     pub arch: Option<Arch>,
     /// Demands on the processor.
     pub needs: CpuNeeds,
+    /// Family of chips that a UF2 is for.
+    pub family: Option<Family>,
     /// Segments by load address. At least one has bytes.
     pub segments: Vec<Segment>,
     /// Entry address that the file states (bit 0 set: Thumb). A Cortex-M starts from its vector table and ignores it.
@@ -287,8 +296,9 @@ pub struct Image {
 }
 
 /// Extensions that are not part of an image's stem.
-const FIRMWARE_EXTENSIONS: [&str; 8] = ["elf", "axf", "out", "hex", "ihex", "ihx", "bin", "img"];
+const FIRMWARE_EXTENSIONS: [&str; 9] = ["elf", "axf", "out", "hex", "ihex", "ihx", "uf2", "bin", "img"];
 const HEX_EXTENSIONS: [&str; 3] = ["hex", "ihex", "ihx"];
+const UF2_EXTENSION: &str = "uf2";
 const RAW_EXTENSIONS: [&str; 2] = ["bin", "img"];
 
 impl Image {
@@ -373,6 +383,7 @@ impl Image {
             file_bytes: bytes.len() as u64,
             arch: None,
             needs: CpuNeeds::default(),
+            family: None,
             segments: Vec::new(),
             entry: None,
             vector_table: None,
@@ -430,6 +441,12 @@ impl Image {
                     };
                     format!("of the Universal Hex the part for {board}{also}")
                 }));
+            }
+            Format::Uf2 => {
+                let contents = uf2::parse(&self.path, bytes, options.chip)?;
+                self.segments = contents.segments;
+                self.family = contents.family;
+                self.found.extend(contents.family.map(|family| format!("a UF2 file for {family}")));
             }
             Format::Raw => {
                 // detect_format has checked that the address is given.
@@ -786,6 +803,11 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
         .is_some_and(|extension| extensions.iter().any(|known| known.eq_ignore_ascii_case(extension)))
 }
 
+/// Whether a file is called a UF2.
+pub fn is_uf2(path: &Path) -> bool {
+    has_extension(path, &[UF2_EXTENSION])
+}
+
 /// Stem of an image: its file name, without a firmware extension.
 pub fn stem(path: &Path) -> String {
     let name = if has_extension(path, &FIRMWARE_EXTENSIONS) { path.file_stem() } else { path.file_name() };
@@ -798,7 +820,8 @@ pub fn stem(path: &Path) -> String {
 /// Default name of an image's profile. The name keeps the file's extension unless that is an ELF's, because a build
 /// leaves `fw.elf`, `fw.hex` and `fw.bin` side by side.
 pub fn profile_name(path: &Path) -> String {
-    let is_other = has_extension(path, &HEX_EXTENSIONS) || has_extension(path, &RAW_EXTENSIONS);
+    let is_other =
+        [&HEX_EXTENSIONS[..], &[UF2_EXTENSION], &RAW_EXTENSIONS].into_iter().any(|known| has_extension(path, known));
     let ending = path.extension().filter(|_| is_other).map(|ending| ending.to_string_lossy().to_lowercase());
     format!("{}{}.profile", stem(path), ending.map(|ending| format!(".{ending}")).unwrap_or_default())
 }
@@ -814,12 +837,14 @@ fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result
     if has_extension(path, &HEX_EXTENSIONS) || hex::looks_like(bytes) {
         return Ok(Format::IntelHex);
     }
+    if is_uf2(path) || bytes.starts_with(uf2::MAGIC) {
+        return Ok(Format::Uf2);
+    }
     if options.load_addr.is_some() {
         return Ok(Format::Raw);
     }
-    const KNOWN: [(&[u8], &str); 6] = [
+    const KNOWN: [(&[u8], &str); 5] = [
         (b"!<arch>\n", "a static library; link it into an executable"),
-        (b"UF2\n", "a UF2 file; give the ELF that it was made from"),
         (
             b"S0",
             "a Motorola S-record file; give the ELF that it was made from, or convert it: \
@@ -834,7 +859,7 @@ fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result
         None if bytes.starts_with(b"\x7f") && bytes.len() < 4 => {
             "this ELF file is truncated: only its first bytes are there".to_owned()
         }
-        None => "this is neither ELF nor Intel HEX; if it is a raw binary, say where it is loaded: \
+        None => "this is neither ELF nor Intel HEX nor UF2; if it is a raw binary, say where it is loaded: \
                  --load-addr ADDRESS (and --symbols FILE.elf for names)"
             .to_owned(),
     };

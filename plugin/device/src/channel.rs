@@ -70,6 +70,11 @@ impl Copying {
         self.to().item(self.total - self.left)
     }
 
+    /// Addresses of the next item at each end, in the order in which the registers have them.
+    pub(crate) fn addresses(&self) -> [u32; 2] {
+        self.ends.map(|end| end.item(self.total - self.left))
+    }
+
     /// Number of items that are copied at once.
     pub(crate) fn items(&self) -> u32 {
         if self.is_free { self.left.min(MAX_ITEMS) } else { self.left.min(1) }

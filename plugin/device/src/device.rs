@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wire::chip::{
-    Answer, Block, Bus, Channel, Chip, Compare, Copied, Counter, Field, Memory, Pins, Pulse, Setting, Stimulus,
+    Answer, Block, Bus, Channel, Chip, Compare, Connection, Copied, Counter, Field, Memory, Pins, Pulse, Sampler,
+    Setting, Stimulus,
 };
 
 use crate::channel::{Channels, Copying, End};
@@ -20,6 +21,9 @@ const TRANSFER_INSNS: u64 = 64;
 
 /// Instructions without a byte after which a line is idle.
 const IDLE_INSNS: u64 = 256;
+
+/// Instructions that the conversion of an analog input takes.
+const SAMPLE_INSNS: u64 = 64;
 
 /// Longest transfer.
 const MAX_TRANSFER_BYTES: u32 = 1 << 16;
@@ -75,6 +79,10 @@ enum Later {
     Stimulus(usize),
     /// A channel's next items, by the channel's index and the ticket; nothing if the channel was stopped since.
     Items(usize, u64),
+    /// The results of a converter.
+    Samples(usize),
+    /// A task that an event begins, by the address of its register.
+    Task(u64),
 }
 
 /// A block's state.
@@ -213,6 +221,10 @@ pub struct Device {
     channels: Channels,
     /// Rules for edges of pins: their blocks and indices.
     edges: Vec<(usize, usize)>,
+    /// Connections of events with tasks: their blocks and indices.
+    connections: Vec<(usize, usize)>,
+    /// Tasks that are due at a time in ns: what several events begin at once begins once.
+    tasks: BTreeSet<(u64, u64)>,
 }
 
 impl Device {
@@ -237,6 +249,8 @@ impl Device {
         let pulses_ns = chip.pulses.iter().map(|pulse| pulse.every_insns << chip.insn_shift).collect();
         let blocks = || chip.blocks.iter().enumerate();
         let edges = blocks().flat_map(|(block, of)| (0..of.edges.len()).map(move |index| (block, index))).collect();
+        let connections =
+            blocks().flat_map(|(block, of)| (0..of.connections.len()).map(move |index| (block, index))).collect();
         let stimuli = (0..).zip(&chip.stimuli).map(|(index, stimulus)| {
             let at_ns = stimulus.at_insns.saturating_mul(1 << chip.insn_shift);
             ((at_ns, index as u64), (stimulus.block as usize, Later::Stimulus(index)))
@@ -247,6 +261,8 @@ impl Device {
             counting,
             pulses_ns,
             edges,
+            connections,
+            tasks: BTreeSet::new(),
             channels: Channels::default(),
             later: stimuli.collect(),
             put_off: chip.stimuli.len() as u64,
@@ -480,7 +496,8 @@ impl Device {
     /// Copies the next items of a channel, and applies the settings of its half and its end.
     fn copy_items(&mut self, block: usize, index: usize, ticket: u64, host: &mut impl Host) {
         let Some(mut copying) = self.channels.due(block, index, ticket) else { return };
-        let Channel { count, circular, half, set, failed, .. } = self.chip.blocks[block].channels[index].clone();
+        let Channel { ends, count, circular, half, set, failed, chain, advances, .. } =
+            self.chip.blocks[block].channels[index].clone();
         let before = copying.left;
         let mut has_failed = false;
         for _ in 0..copying.items() {
@@ -502,12 +519,22 @@ impl Device {
             copying.left = copying.total;
         }
         let shown = if again { copying.total } else { left };
+        let next = advances.then(|| copying.addresses());
         self.channels.start(block, index, copying);
         self.put(block, &count, shown, host, 0);
+        for (end, address) in ends.iter().zip(next.into_iter().flatten()) {
+            self.put(block, &end.address, address, host, 0);
+        }
         for (settings, applies) in [(half, is_half), (set, is_over), (failed, has_failed)] {
             if applies {
                 self.apply(block, &settings, host, 0);
             }
+        }
+        let other = chain.filter(|_| is_over).map(|field| self.field(block, &field) as usize);
+        if let Some(other) = other.filter(|&other| other != index)
+            && let Some(Channel { begin, .. }) = self.chip.blocks[block].channels.get(other).cloned()
+        {
+            self.apply(block, &begin, host, 0);
         }
     }
 
@@ -542,6 +569,74 @@ impl Device {
         }
         self.settle(block, host);
         true
+    }
+
+    // Analog inputs and connections.
+
+    /// Stores what a converter's selected inputs measure in its buffer.
+    fn sample(&mut self, block: usize, index: usize, host: &mut impl Host) {
+        let Sampler { running, selects, inputs, pointer, count, amount, done, full, .. } =
+            self.chip.blocks[block].samplers[index].clone();
+        if !self.hold(block, &running) {
+            return;
+        }
+        let mut stored = self.field(block, &amount);
+        let room = self.field(block, &count);
+        for select in selects {
+            let Some(input) = (self.field(block, &select) as usize).checked_sub(1) else { continue };
+            let value = inputs.get(input).map_or(0, |input| self.field(block, input));
+            if stored < room {
+                let address = u64::from(self.field(block, &pointer)) + 2 * u64::from(stored);
+                host.write_memory(address, &(value as u16).to_le_bytes());
+                stored += 1;
+            }
+        }
+        self.put(block, &amount, stored, host, 0);
+        self.apply(block, &done, host, 0);
+        if stored >= room {
+            self.apply(block, &full, host, 0);
+        }
+    }
+
+    /// Whether a connection's event is this register.
+    fn is_connected(&self, (of, index): (usize, usize), block: usize, register: u32) -> bool {
+        let Connection { enabled, event, .. } = &self.chip.blocks[of].connections[index];
+        let at = &self.chip.blocks[block];
+        let offset = at.registers[register as usize].offset;
+        self.field(of, enabled) != 0
+            && offset.is_some_and(|offset| at.start + offset == u64::from(self.field(of, event)))
+    }
+
+    /// Begins the tasks that are connected with an event that has happened.
+    fn happen(&mut self, block: usize, register: u32, host: &mut impl Host) {
+        for at in 0..self.connections.len() {
+            let (of, index) = self.connections[at];
+            if !self.is_connected((of, index), block, register) {
+                continue;
+            }
+            let tasks = &self.chip.blocks[of].connections[index].tasks;
+            let tasks: Vec<u64> = tasks.iter().map(|field| self.field(of, field).into()).collect();
+            let due_ns = host.now_ns().saturating_add(self.insns_ns(1));
+            for task in tasks.into_iter().filter(|&task| task != 0) {
+                if self.tasks.insert((due_ns, task)) {
+                    self.put_off(of, 1, Later::Task(task), host);
+                }
+            }
+        }
+    }
+
+    /// Begins a task: writes 1 to its register.
+    fn begin_task(&mut self, due_ns: u64, address: u64, host: &mut impl Host) {
+        self.tasks.remove(&(due_ns, address));
+        let Some(block) = block_index(&self.chip, address) else { return };
+        let offset = (address - self.chip.blocks[block].start) & !3;
+        if let Some(&register) = self.states[block].by_offset.get(&offset) {
+            self.store(block, register, 1, u32::MAX, host);
+            if self.clock_blocks.contains(&(block as u32)) {
+                self.tell_clocks(host);
+            }
+            self.settle(block, host);
+        }
     }
 
     // Buses.
@@ -689,13 +784,13 @@ impl Device {
     fn peek(&self, block: usize, register: u32, host: &mut impl Host, depth: u32) -> u32 {
         let of = &self.chip.blocks[block];
         let one = &of.registers[register as usize];
-        let other = [one.sets, one.clears, one.toggles, one.reads].into_iter().flatten().next();
-        if let Some(other) = other.filter(|&other| other != register && depth < MAX_DEPTH) {
-            return self.peek(block, other, host, depth + 1);
-        }
         if !one.all_of.is_empty() && depth < MAX_DEPTH {
             let all = one.all_of.iter().map(|&other| self.peek(block, other, host, depth + 1));
             return all.fold(u32::MAX, |all, one| all & one);
+        }
+        let other = [one.sets, one.clears, one.toggles, one.reads].into_iter().flatten().next();
+        if let Some(other) = other.filter(|&other| other != register && depth < MAX_DEPTH) {
+            return self.peek(block, other, host, depth + 1);
         }
         let state = &self.states[block];
         let mut value = state.values[register as usize];
@@ -825,6 +920,7 @@ impl Device {
             self.change(block, register, new & !(self_clearing & mask), host, depth);
             if setting.value != 0 {
                 self.written(block, register, new & mask, mask, host, depth + 1);
+                self.happen(block, register, host);
             }
         }
         self.pace_counters(block, host);
@@ -1040,6 +1136,13 @@ impl Device {
                 self.states[block].counters[index].set(0, now);
             }
         }
+        for index in 0..self.chip.blocks[block].samplers.len() {
+            let Sampler { start, selects, .. } = &self.chip.blocks[block].samplers[index];
+            if is_it(start) {
+                let selected = selects.iter().filter(|select| self.field(block, select) != 0).count() as u64;
+                self.put_off(block, SAMPLE_INSNS * selected.max(1), Later::Samples(index), host);
+            }
+        }
         for index in 0..self.chip.blocks[block].transfers.len() {
             let transfer = self.chip.blocks[block].transfers[index].clone();
             if is_it(&transfer.start) && !transfer.is_receive {
@@ -1184,6 +1287,7 @@ impl Device {
         while let Some(entry) = self.later.first_entry()
             && entry.key().0 <= now
         {
+            let due_ns = entry.key().0;
             let (block, what) = entry.remove();
             match what {
                 Later::Follow(index) => self.follow(block, index, host, 0),
@@ -1195,6 +1299,8 @@ impl Device {
                     self.apply(block, &set, host, 0);
                 }
                 Later::Items(index, ticket) => self.copy_items(block, index, ticket, host),
+                Later::Samples(index) => self.sample(block, index, host),
+                Later::Task(address) => self.begin_task(due_ns, address, host),
             }
             if self.clock_blocks.contains(&(block as u32)) {
                 self.tell_clocks(host);
@@ -1309,6 +1415,13 @@ impl Device {
         let mut enabled =
             causes.filter(|cause| cause.enable.as_ref().is_none_or(|field| self.field(block, field) != 0));
         let mut triggers = of.triggers.iter().filter(|trigger| !trigger.is_read && self.hold(block, &trigger.when));
+        let is_connected = |setting: &Setting| {
+            let register = setting.field.register;
+            setting.value != 0 && self.connections.iter().any(|&at| self.is_connected(at, block, register))
+        };
+        if settings.iter().any(is_connected) {
+            return true;
+        }
         settings.iter().any(|setting| {
             let is_news = self.field(block, &setting.field) != setting.value;
             is_news && enabled.clone().any(|cause| is_set(&cause.status, setting))
@@ -1911,6 +2024,7 @@ mod tests {
             half: vec![set(5, 1, 1)],
             set: vec![set(5, 2, 1)],
             failed: vec![set(5, 4, 1), set(0, 1, 0)],
+            ..Channel::default()
         };
         let asks = |is_read| wire::chip::Request { register: 6, is_read, when: vec![set(7, 1, 1)] };
         let port = Port { send: Some(field(6, 0xff)), ..Port::default() };
@@ -1969,6 +2083,92 @@ mod tests {
         noted.pass(&mut device, 64 * 5);
         assert_eq!((noted.printed.clone(), read(&mut device, &mut noted, 1)), (b"helheheh".to_vec(), 1));
         assert_eq!(read(&mut device, &mut noted, 5), 3);
+    }
+
+    #[test]
+    fn a_channel_begins_another_one_at_its_end_and_shows_where_it_is() {
+        let mut block = channel();
+        let first = Channel { chain: Some(field(5, 0xf0)), advances: true, ..block.channels[0].clone() };
+        let second =
+            Channel { running: vec![set(7, 2, 1)], begin: vec![set(7, 2, 1), set(5, 8, 1)], ..first.clone() };
+        block.channels = vec![first, second];
+        let (mut device, mut noted) = begun(block);
+        noted.memory.extend((0x2000_0000..).zip([1, 2, 3, 4]));
+        for (register, value) in [(1, 1), (2, 0x2000_0000), (3, 0x2000_0100), (4, 3 | 2 << 4 | 2 << 6), (0, 1 | 4)] {
+            write(&mut device, &mut noted, register, value);
+        }
+        noted.pass(&mut device, 16);
+        assert_eq!((read(&mut device, &mut noted, 2), read(&mut device, &mut noted, 3)), (0x2000_0004, 0x2000_0104));
+        assert_eq!(read(&mut device, &mut noted, 5) & 8, 0, "its own number is none");
+        write(&mut device, &mut noted, 0, 0);
+        write(&mut device, &mut noted, 5, 1 << 4);
+        write(&mut device, &mut noted, 1, 1);
+        write(&mut device, &mut noted, 0, 1 | 4);
+        noted.pass(&mut device, 16);
+        assert_eq!(read(&mut device, &mut noted, 5) & 8, 8, "the second one has begun");
+    }
+
+    /// R0: TASK, R1: STARTED, R2 and R3: select two inputs, R4 and R5: inputs, R6: pointer, R7: count, R8: amount, R9: events.
+    fn sampler() -> Block {
+        let all = |register| field(register, u32::MAX);
+        let sampler = Sampler {
+            start: field(0, 1),
+            running: vec![set(1, 1, 1)],
+            selects: vec![all(2), all(3)],
+            inputs: vec![all(4), all(5)],
+            pointer: all(6),
+            count: all(7),
+            amount: all(8),
+            done: vec![set(9, 1, 1)],
+            full: vec![set(9, 2, 1), set(1, 1, 0)],
+        };
+        let mut registers = registers(12);
+        registers[0].self_clearing = u32::MAX;
+        Block { registers, samplers: vec![sampler], ..Block::default() }
+    }
+
+    #[test]
+    fn a_converter_stores_its_selected_inputs_until_its_buffer_is_full() {
+        let (mut device, mut noted) = begun(sampler());
+        let values = [(1, 1), (2, 2), (3, 1), (4, 0x1111), (5, 0x2222), (6, 0x2000_0000), (7, 3), (0, 1)];
+        values.into_iter().for_each(|(register, value)| write(&mut device, &mut noted, register, value));
+        assert_eq!(read(&mut device, &mut noted, 9), 0, "it takes a while");
+        noted.pass(&mut device, 200);
+        assert_eq!((read(&mut device, &mut noted, 8), read(&mut device, &mut noted, 9)), (2, 1));
+        for _ in 0..2 {
+            write(&mut device, &mut noted, 0, 1);
+            noted.pass(&mut device, 200);
+        }
+        assert_eq!((read(&mut device, &mut noted, 8), read(&mut device, &mut noted, 9)), (3, 3), "no more fit");
+        let stored: Vec<u8> = (0x2000_0000..0x2000_0008).map(|at| *noted.memory.get(&at).unwrap_or(&99)).collect();
+        assert_eq!(stored, [0x22, 0x22, 0x11, 0x11, 0x22, 0x22, 99, 99]);
+    }
+
+    #[test]
+    fn an_event_begins_the_tasks_that_it_is_connected_with_and_a_circle_does_not_stop_time() {
+        let mut block = sampler();
+        // R9 at its address is the event; R10: enabled, R11: its address, R5: the task's, which is R0 or R9.
+        let all = |register| field(register, u32::MAX);
+        let task = Connection { enabled: field(10, 1), event: all(11), tasks: vec![all(5), all(5)] };
+        let circle = Connection { enabled: field(10, 2), ..task.clone() };
+        block.connections = vec![task, circle];
+        block.triggers.push(Trigger { field: field(0, 1), set: vec![set(9, 4, 1)], ..Trigger::default() });
+        let (mut device, mut noted) = begun(block);
+        let at = 0x4000_0000;
+        let values = [(1, 1), (2, 1), (4, 0x1111), (5, at), (6, 0x2000_0000), (7, 3), (11, at + 9 * 4), (0, 1)];
+        values.into_iter().for_each(|(register, value)| write(&mut device, &mut noted, register, value));
+        noted.pass(&mut device, 200);
+        assert_eq!(read(&mut device, &mut noted, 8), 1, "the connection is off");
+        write(&mut device, &mut noted, 10, 1);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 1);
+        write(&mut device, &mut noted, 10, 0);
+        noted.pass(&mut device, 200);
+        assert_eq!(read(&mut device, &mut noted, 8), 3, "the task once, though two connections name it twice each");
+        write(&mut device, &mut noted, 10, 3);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 1000);
+        assert!(device.tasks.len() <= 1, "each task is due once at a time");
     }
 
     /// R0: IN, R1: OUT, R2: OUTSIDE, R3: modes of two bits each, R4: rising, R5: falling, R6: pending.

@@ -351,6 +351,10 @@ record! {
         channels: Vec<Channel>,
         /// Conditions under which a channel accesses this block's registers.
         requests: Vec<Request>,
+        /// Converters of analog inputs.
+        samplers: Vec<Sampler>,
+        /// Connections of events with tasks.
+        connections: Vec<Connection>,
         /// Buses to devices outside of the chip.
         buses: Vec<Bus>,
         /// Devices on these buses.
@@ -422,6 +426,12 @@ record! {
         set: Vec<Setting>,
         /// Settings applied when an address has neither memory nor a register.
         failed: Vec<Setting>,
+        /// Field with the number of the block's channel that begins at the end, unless that is its own.
+        chain: Option<Field>,
+        /// Settings applied where another channel's end begins this one.
+        begin: Vec<Setting>,
+        /// Whether the fields with the addresses show those of the next items.
+        advances: bool,
     }
 }
 
@@ -435,6 +445,44 @@ record! {
         item: Factor,
         /// Field that is nonzero if the address grows with each item.
         steps: Field,
+    }
+}
+
+record! {
+    /// A converter of analog inputs that stores its results in memory by itself.
+    #[derive(Default)]
+    pub struct Sampler {
+        /// Field that converts each selected input once when 1 is written.
+        start: Field,
+        /// Settings that hold while there is a buffer.
+        running: Vec<Setting>,
+        /// Fields with the numbers of the inputs to be converted, in this order; 0: none.
+        selects: Vec<Field>,
+        /// Fields with what the inputs measure, from number 1 on.
+        inputs: Vec<Field>,
+        /// Address of the buffer.
+        pointer: Field,
+        /// Number of results, of 16 bits each, that the buffer takes.
+        count: Field,
+        /// Field that receives the number of results stored.
+        amount: Field,
+        /// Settings applied once the selected inputs are converted.
+        done: Vec<Setting>,
+        /// Settings applied once the buffer is full.
+        full: Vec<Setting>,
+    }
+}
+
+record! {
+    /// A connection of an event with tasks, which begin by themselves an instruction later.
+    #[derive(Default)]
+    pub struct Connection {
+        /// Field that is nonzero where it is enabled.
+        enabled: Field,
+        /// Field with the address of the event's register.
+        event: Field,
+        /// Fields with the addresses of the tasks' registers; 0: none.
+        tasks: Vec<Field>,
     }
 }
 
@@ -954,11 +1002,20 @@ impl Chip {
             channel.ends.len() == 2
                 && channel.ends.iter().all(|end| has(&end.address) && has(&end.steps) && self.is_factor(&end.item))
                 && has(&channel.count)
-                && channel.circular.iter().all(has)
+                && channel.circular.iter().chain(&channel.chain).all(has)
                 && [&channel.running, &channel.reversed, &channel.free, &channel.half, &channel.set, &channel.failed]
                     .into_iter()
+                    .chain([&channel.begin])
                     .all(|settings| sets(settings))
-        }) && block.requests.iter().all(|request| has_register(&request.register) && sets(&request.when))
+        }) && block.samplers.iter().all(|sampler| {
+            [&sampler.start, &sampler.pointer, &sampler.count, &sampler.amount].into_iter().all(has)
+                && sampler.selects.iter().chain(&sampler.inputs).all(has)
+                && [&sampler.running, &sampler.done, &sampler.full].into_iter().all(|settings| sets(settings))
+        }) && block
+            .connections
+            .iter()
+            .all(|connection| [&connection.enabled, &connection.event].into_iter().chain(&connection.tasks).all(has))
+            && block.requests.iter().all(|request| has_register(&request.register) && sets(&request.when))
             && block.buses.iter().all(|bus| {
                 has(&bus.send)
                     && has(&bus.receive)

@@ -261,6 +261,11 @@ impl Draft {
         })
     }
 
+    /// Address of the vector table.
+    pub fn vectors(&self) -> u64 {
+        self.vectors
+    }
+
     /// Adds what lies at an address that the firmware accesses. Returns whether it could be added.
     pub fn add(&mut self, address: u64, is_store: bool) -> bool {
         if NULL.contains(&address) && !is_store {

@@ -126,6 +126,7 @@ impl Options {
             vectors: self.vectors,
             symbols: self.symbols.as_deref(),
             board: self.board(),
+            chip: self.chip.as_deref(),
         }
     }
 
