@@ -3,7 +3,7 @@
 //!
 //! While no thread is ready the variable is null: the ports wait in the scheduler, and no thread is the idle one.
 
-use wire::request::{Kernel, MAX_OFFSET_BYTES, StackEnd, TaskName};
+use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
 
 use super::scan::{Member, Scan};
 use super::table::Elf;
@@ -62,10 +62,12 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         saved_sp: offset(1),
         stack: offset(2),
         // The member holds the last byte's address.
-        stack_end: offset(3).map(|offset| StackEnd { offset, is_size: false, plus_bytes: 1 }),
-        paint: Some(PAINT),
+        stack_end: offset(3).map(|offset| StackEnd { offset, bytes: word, is_size: false, plus_bytes: 1 }),
+        paint: Some(Paint::Byte(PAINT)),
         switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &[]),
         delete: table.entry("_tx_thread_delete"),
+        exit: None,
+        is_first_running: false,
     };
     (Some(kernel), warnings)
 }
