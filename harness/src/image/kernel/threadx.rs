@@ -56,7 +56,8 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         current: current..current + u64::from(cores) * word,
         running: None,
         idle: Vec::new(),
-        begins: Vec::new(),
+        // Assembly that nothing describes, on the stack of the kernel's start.
+        begins: table.entry("_tx_thread_schedule").into_iter().collect(),
         idle_entries: Vec::new(),
         name: offset(0).map(|offset| TaskName { at: offset..offset + word, is_pointer: true }),
         saved_sp: offset(1),
