@@ -21,6 +21,7 @@ use crate::chip::svd::Svd;
 use crate::error::{EmulatorError, InputError};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
+use crate::image::zone;
 use crate::image::{self, Image, bounded_read};
 use crate::machine;
 use crate::measure::Listener;
@@ -201,6 +202,7 @@ fn short(options: &Options) -> Options {
         window: Window { for_insns: options.window.for_insns, ..Window::default() },
         exact: false,
         spans: Vec::new(),
+        zone_calls: Vec::new(),
         heap: None,
         timeline: None,
         slice_insns: None,
@@ -644,7 +646,7 @@ impl Teacher<'_> {
         let root = self.root.path().join(self.runs.to_string());
         fs::create_dir(&root).with_context(|| root.display().to_string())?;
         let workspace = Workspace::create(root.clone(), &root)?;
-        let unwind = unwind::Table::default();
+        let (unwind, zones) = (unwind::Table::default(), zone::Zones::default());
         let plan = Plan {
             image: self.image,
             choice: &choice,
@@ -666,7 +668,7 @@ impl Teacher<'_> {
             polls: &[],
             heap: &[],
             timeline: None,
-            events: &[],
+            zones: &zones,
         };
         let deadline = Deadline::new(self.options.timeout);
         let outcome = plan.run(&measurement, &workspace, &deadline, &mut |_| ())?;

@@ -31,6 +31,7 @@ use crate::image::targets;
 use crate::image::trace_patterns;
 use crate::image::unwind;
 use crate::image::zone;
+use crate::image::zone_call;
 use crate::image::{Arch, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
@@ -239,7 +240,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         polls: &known.executor,
         heap: &named.allocators,
         timeline: timeline.as_ref(),
-        events: &known.zones.events,
+        zones: &known.zones,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
@@ -257,7 +258,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let (mut profile, warnings) = profile(&plan, &named.allocators, &symbols, symbol_file.as_deref(), outcome);
     trace_patterns::name_tasks(&mut profile.tasks, &symbols);
     complete(&mut profile, &plan, named, &symbols, &workspace)?;
-    profile.zones.names = known.zones.names;
+    profile.zones.names.splice(0..0, known.zones.names);
     if let Some(line) = chip_hint(&loaded.image, options, &profile) {
         listener.choice(&line);
     }
@@ -339,7 +340,10 @@ impl Known {
         let has_timeline = options.timeline.is_some();
         let sleeps_alike = has_timeline && emulator::sleeps_alike(emulator)?;
         let has_waits = has_timeline && kernel.is_some();
-        let zones = zone::find(elf, image, isa, choice.load_bias);
+        let mut zones = zone::find(elf, image, isa, choice.load_bias);
+        let named_in = zone_call::Elf { bytes: elf, load_bias: choice.load_bias, isa };
+        zone_call::add(&options.zone_calls, symbols, named_in, &mut zones)
+            .map_err(|error| InputError::about(&image.path, error))?;
         let inlined_calls = if options.exact {
             symbols.inlined_calls(&targets::returns(isa, &image.segments, choice.load_bias, &functions))
         } else {

@@ -736,6 +736,10 @@ pub struct MeasureArgs {
     /// Count the instructions from each start of FROM to the next start of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,
+    /// Measure each call of FUNC as a zone, named by the texts that arguments lead to, as in 'run_test(arg1->test.name)';
+    /// may be repeated
+    #[arg(long, value_name = "FUNC(…)", help_heading = "Spans")]
+    pub zone_call: Vec<String>,
     /// Follow allocations: holders of memory, leaks, double frees (see `harness heap`)
     #[arg(long, help_heading = "Heap")]
     pub heap: bool,

@@ -3,6 +3,7 @@
 //!
 //! Every unusable file gets an [`InputError`]: what is wrong, where, and what to do next. No input causes a panic.
 
+mod argument;
 mod attributes;
 pub mod bounded_read;
 pub mod defmt;
@@ -19,6 +20,7 @@ pub mod targets;
 pub mod trace_patterns;
 pub mod unwind;
 pub mod zone;
+pub mod zone_call;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

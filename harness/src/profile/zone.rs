@@ -7,7 +7,7 @@ use crate::text::number::mean;
 /// Zones, phases and marks that the firmware names, and their counts. A name n is `names[n - 1]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
-    /// Names of zones, phases and marks, sorted.
+    /// Names of zones, phases and marks: those that the image names sorted, then those that calls have brought.
     pub names: Vec<String>,
     /// Zones by name and context, sorted.
     pub zones: Vec<Zone>,
@@ -69,6 +69,8 @@ pub struct ZoneCounts {
     pub foreign: u64,
     /// Times that were under way as the run ended.
     pub open: u64,
+    /// Instructions of all those times together, with those of other tasks and of interrupts in between.
+    pub elapsed_insns: u64,
 }
 
 impl ZoneCounts {
@@ -96,6 +98,7 @@ impl ZoneCounts {
             (&mut self.orphans, other.orphans),
             (&mut self.foreign, other.foreign),
             (&mut self.open, other.open),
+            (&mut self.elapsed_insns, other.elapsed_insns),
         ] {
             *sum = sum.saturating_add(count);
         }

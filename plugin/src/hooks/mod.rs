@@ -2,13 +2,14 @@
 //!
 //! Their order at an instruction is that of [`crate::translate`]'s lists.
 
+mod calls;
 mod debug;
 mod end;
 mod follow;
 mod heap;
 mod time;
-mod traced;
 
+pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
@@ -21,7 +22,6 @@ pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
     OnTransfer, OnUnsure, OnVector, OnWait, OracleCount, OracleSample,
 };
-pub(crate) use traced::{OnTraced, OnTracedReturn};
 
 use crate::qemu::{Guard, Thread, VcpuCallback, VcpuHook};
 use crate::state::{self, State};

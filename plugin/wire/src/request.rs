@@ -16,7 +16,7 @@ use crate::record::{self, Bytes, Codec, Record, record};
 use crate::timeline::Wanted;
 use crate::unwind::{self, Row};
 use crate::varint::Reader;
-use crate::zone::Event;
+use crate::zone::{Call, Event};
 use crate::{Malformed, counters};
 
 /// Name of the file.
@@ -26,7 +26,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 11;
+const VERSION: u64 = 12;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -169,6 +169,10 @@ record! {
         heap: Vec<Allocator>,
         /// Events that the firmware names itself, sorted by address.
         events: Vec<Event>,
+        /// Functions whose calls are zones, sorted by their first addresses.
+        zone_calls: Vec<Call>,
+        /// Number of the names that the harness has given; names that calls bring have higher numbers.
+        zone_names: u32,
         /// Instructions of a slice; None: no slices.
         slice_insns: Option<u64>,
         /// Timeline that is written event by event, see [`crate::timeline`]; None: no timeline.
@@ -358,6 +362,9 @@ impl Measure {
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
             (self.events.is_sorted_by(|event, next| event.address < next.address), "request's events"),
             (self.events.iter().all(Event::is_sound), "request's event"),
+            (self.zone_calls.is_sorted_by(|one, next| one.entry < next.entry), "request's calls"),
+            (self.zone_calls.iter().all(Call::is_sound), "request's calls"),
+            (self.zone_calls.iter().all(|call| call.name <= self.zone_names), "request's calls"),
             (self.timeline.iter().all(Wanted::is_meant), "request's timeline"),
         ])?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
@@ -390,7 +397,7 @@ mod tests {
     use crate::input::When;
     use crate::timeline::{Objects, State, Waits};
     use crate::unwind::{Base, Rule, Saved};
-    use crate::zone::EventKind;
+    use crate::zone::{CallText, EventKind};
 
     fn measured(measure: Measure) -> Request {
         Request {
@@ -432,6 +439,10 @@ mod tests {
             switchers: vec![0x100..0x180, 0x200..0x240],
             delete: Some(0x300),
         }
+    }
+
+    fn zone_call(entry: u64) -> Call {
+        Call { entry, name: 1, texts: vec![CallText { register: 31, offsets: vec![0, u64::MAX] }] }
     }
 
     fn freeing(entry: u64) -> Allocator {
@@ -477,6 +488,8 @@ mod tests {
                 freeing(0x200),
             ],
             events: events(),
+            zone_calls: vec![zone_call(0x100), Call { texts: Vec::new(), ..zone_call(0x200) }],
+            zone_names: 9,
             slice_insns: Some(1_000_000),
             timeline: Some(timeline()),
         };
@@ -604,6 +617,17 @@ mod tests {
             }),
             measured(Measure {
                 events: vec![Event { address: 2, kind: EventKind::Register { register: 32 }, name: 1 }],
+                ..Measure::default()
+            }),
+            measured(Measure { zone_calls: vec![zone_call(2); 2], zone_names: 1, ..Measure::default() }),
+            measured(Measure { zone_calls: vec![zone_call(2)], zone_names: 0, ..Measure::default() }),
+            measured(Measure { zone_calls: vec![Call { name: 0, ..zone_call(2) }], ..Measure::default() }),
+            measured(Measure {
+                zone_calls: vec![Call {
+                    texts: vec![CallText { register: 32, offsets: Vec::new() }],
+                    ..zone_call(2)
+                }],
+                zone_names: 1,
                 ..Measure::default()
             }),
             measured(Measure {

@@ -46,3 +46,17 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::requ
     }
     (None, all_warnings)
 }
+
+/// Offset of a member in a structure of the firmware, by its debug information.
+pub(super) fn member_offset(
+    elf: Option<&[u8]>,
+    load_bias: u64,
+    is_arm: bool,
+    (structure, member): (&str, &str),
+) -> Option<u64> {
+    let elf = Elf::read(elf, load_bias, is_arm)?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    let dwarf = sections.dwarf();
+    let members = scan::Scan::new(&dwarf).members_of(structure, &[member])?;
+    members.first().copied()?.map(|member| member.offset)
+}

@@ -67,7 +67,9 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         kernel: measurement.kernel.cloned(),
         polls: measurement.polls.to_vec(),
         heap: measurement.heap.to_vec(),
-        events: measurement.events.to_vec(),
+        events: measurement.zones.events.clone(),
+        zone_calls: measurement.zones.calls.clone(),
+        zone_names: measurement.zones.names.len() as u32,
         slice_insns: options.slice_insns,
         timeline: measurement.timeline.cloned(),
     };
