@@ -754,6 +754,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         unwind: &unwind,
         kernel: kernel.as_ref(),
         polls: &[],
+        lives: &wire::request::Lives::default(),
         heap: &allocators,
         zones: &zones,
         timeline: timeline.as_ref(),

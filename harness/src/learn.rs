@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result};
 use decode::Isa;
 use wire::chip::{ABSENT, ENABLED, FIRST_RULE, POLLED, Polled, STORED};
 use wire::control::Word;
+use wire::request::Lives;
 use wire::trick::DEVICES;
 
 use crate::chip::Chip;
@@ -666,6 +667,7 @@ impl Teacher<'_> {
             unwind: &unwind,
             kernel: None,
             polls: &[],
+            lives: &Lives::default(),
             heap: &[],
             timeline: None,
             zones: &zones,

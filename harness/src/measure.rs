@@ -238,6 +238,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         unwind: &known.unwind,
         kernel: known.kernel.as_ref(),
         polls: &known.executor,
+        lives: &known.lives,
         heap: &named.allocators,
         timeline: timeline.as_ref(),
         zones: &known.zones,
@@ -259,6 +260,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     trace_patterns::name_tasks(&mut profile.tasks, &symbols);
     complete(&mut profile, &plan, named, &symbols, &workspace)?;
     profile.zones.names.splice(0..0, known.zones.names);
+    profile.zones.first_call = known.zones.first_call;
     if let Some(line) = chip_hint(&loaded.image, options, &profile) {
         listener.choice(&line);
     }
@@ -319,6 +321,8 @@ struct Known {
     kernel: Option<wire::request::Kernel>,
     /// Tasks of executors; empty if there is a kernel, whose threads are the tasks.
     executor: Vec<wire::request::Poll>,
+    /// Where the lives of these tasks are seen; nowhere without a timeline.
+    lives: wire::request::Lives,
     /// Layout of the kernel's data that tell why a task does not execute; None: without a kernel or a timeline.
     waits: Option<wire::timeline::Waits>,
     /// Shift of the time asleep, if the run has a timeline, and QEMU sleeps alike in each run.
@@ -336,8 +340,13 @@ impl Known {
         let mut unwind = unwind::table(elf, isa, &image.segments, choice.load_bias, &functions);
         stubs.functions.iter().for_each(|function| unwind.stub(function));
         let (kernel, kernel_warnings) = loaded.kernel();
-        let executor = if kernel.is_none() { kernel::embassy::find(elf, choice.load_bias, arm) } else { Vec::new() };
         let has_timeline = options.timeline.is_some();
+        let executor = if kernel.is_none() { kernel::polls(elf, choice.load_bias, arm) } else { Vec::new() };
+        let lives = if has_timeline && !executor.is_empty() {
+            kernel::embassy::lives(elf, choice.load_bias, arm)
+        } else {
+            wire::request::Lives::default()
+        };
         let sleeps_alike = has_timeline && emulator::sleeps_alike(emulator)?;
         let has_waits = has_timeline && kernel.is_some();
         let mut zones = zone::find(elf, image, isa, choice.load_bias);
@@ -358,6 +367,7 @@ impl Known {
             unwind,
             kernel,
             executor,
+            lives,
             zones,
         })
     }

@@ -19,11 +19,12 @@ use wire::request::Semihosting;
 
 use crate::debug::Debugger;
 use crate::hooks::{
-    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait,
-    OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle,
-    OnInput, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment,
-    OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnCalled, OnReturned, OnTransfer, OnTrapReturn,
-    OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
+    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDueBlock, OnEvent,
+    OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold,
+    OnIdle, OnInput, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock,
+    OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTransfer,
+    OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount,
+    OracleSample,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -362,6 +363,9 @@ fn register_at_block(
         AtBlock::Poll => {
             if state.follow.polls.as_ref().is_some_and(|polls| polls.begins_at(plan[0].pc)) {
                 qemu_block.call::<OnPoll>(insn_id(block, 0));
+            }
+            if state.follow.polls.as_ref().is_some_and(|polls| polls.changes_at(plan[0].pc)) {
+                qemu_block.call::<OnLife>(insn_id(block, 0));
             }
         }
         AtBlock::Allocated => {

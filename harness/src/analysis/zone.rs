@@ -19,6 +19,8 @@ pub struct Row {
     pub all: ZoneCounts,
     /// Counts by task and interrupt, most instructions first.
     pub contexts: Vec<(String, ZoneCounts)>,
+    /// Whether it is the calls of a function.
+    pub is_call: bool,
 }
 
 /// Names of a profile's contexts.
@@ -67,6 +69,7 @@ pub fn table(profile: &Profile) -> Vec<Row> {
             name: profile.zones.name(zone.name).to_owned(),
             all: ZoneCounts::default(),
             contexts: Vec::new(),
+            is_call: profile.zones.is_call(zone.name),
         });
         row.all.add(&zone.counts);
         row.contexts.push((contexts.name(zone.context), zone.counts));

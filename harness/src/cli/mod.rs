@@ -402,6 +402,9 @@ pub struct DiffArgs {
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
+    /// Print Markdown, as for a pull request: the cause, functions, and a row for each zone and test case
+    #[arg(long)]
+    pub markdown: bool,
     /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long)]
     pub fold_irqs: bool,

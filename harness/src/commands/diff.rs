@@ -15,6 +15,8 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::differential::{self, Side};
 use crate::gate::baseline::Baseline;
+use crate::gate::markdown;
+use crate::gate::result::{ComparisonResult, ZoneResult};
 use crate::profile::Profile;
 use crate::run::store::directory::write_file;
 use crate::run::watch::progress::Busy;
@@ -37,6 +39,14 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
     let comparison = compare(Some(&old.metrics), &new.metrics);
     drop(busy);
+    if args.markdown {
+        let mut out = terminal::stdout();
+        let all: Vec<ZoneResult> = comparison.zones.iter().cloned().map(ZoneResult::from).collect();
+        let result = ComparisonResult { zones: all, ..ComparisonResult::new(comparison, old.mismatches(&new)) };
+        markdown::comparison(&result, &mut out)?;
+        out.flush()?;
+        return Ok(ExitCode::Good);
+    }
     let width_columns = terminal::width_columns();
     let mut out = Folded::new(terminal::stdout(), width_columns);
     for mismatch in old.mismatches(&new) {

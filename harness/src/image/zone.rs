@@ -28,6 +28,8 @@ pub struct Zones {
     pub names: Vec<String>,
     /// Functions whose calls are zones, sorted by address.
     pub calls: Vec<Call>,
+    /// Number from which on names are those of calls; 0: there are no calls.
+    pub first_call: u32,
     /// Events, sorted by address.
     pub events: Vec<Event>,
     /// Warnings about unusable records, one sentence per cause.
@@ -84,7 +86,13 @@ pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zone
         .map(|(&address, &(kind, name))| Event { address: address.wrapping_add(load_bias), kind, name: number(name) })
         .collect();
     events.sort_by_key(|event| event.address);
-    Zones { names: names.into_iter().map(str::to_owned).collect(), calls: Vec::new(), events, warnings }
+    Zones {
+        names: names.into_iter().map(str::to_owned).collect(),
+        calls: Vec::new(),
+        first_call: 0,
+        events,
+        warnings,
+    }
 }
 
 /// Records of a section, and whether they are all of it.

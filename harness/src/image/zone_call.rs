@@ -163,8 +163,7 @@ impl Text {
 pub fn add(rules: &[Rule], symbols: &Symbols<'_>, elf: Elf<'_>, zones: &mut Zones) -> Result<(), InputError> {
     let mut found: Vec<(u64, String, Vec<CallText>)> = Vec::new();
     for rule in rules {
-        let functions =
-            symbols.find(&rule.name).map_err(|error| InputError::new(format!("{OPTION}: {error}")))?;
+        let functions = symbols.find(&rule.name).map_err(|error| InputError::new(format!("{OPTION}: {error}")))?;
         let texts = rule.texts(elf)?;
         for function in functions {
             if found.iter().any(|(entry, ..)| *entry == function.address) {
@@ -177,6 +176,9 @@ pub fn add(rules: &[Rule], symbols: &Symbols<'_>, elf: Elf<'_>, zones: &mut Zone
         found.push(ztest);
     }
     found.sort_by_key(|(entry, ..)| *entry);
+    if !found.is_empty() {
+        zones.first_call = zones.names.len() as u32 + 1;
+    }
     for (entry, function, texts) in found {
         let name = zones.names.iter().position(|name| *name == function).unwrap_or_else(|| {
             zones.names.push(function);

@@ -9,6 +9,8 @@ use crate::text::number::mean;
 pub struct Zones {
     /// Names of zones, phases and marks: those that the image names sorted, then those that calls have brought.
     pub names: Vec<String>,
+    /// Number from which on names are those of calls (`--zone-call`, test cases); 0: no calls are zones.
+    pub first_call: u32,
     /// Zones by name and context, sorted.
     pub zones: Vec<Zone>,
     /// Marks by name, sorted.
@@ -153,6 +155,11 @@ pub struct Exception {
 }
 
 impl Zones {
+    /// Whether the zones of this name are calls.
+    pub fn is_call(&self, name: u32) -> bool {
+        self.first_call > 0 && name >= self.first_call
+    }
+
     /// Returns a name by its number.
     pub fn name(&self, number: u32) -> &str {
         number.checked_sub(1).and_then(|index| self.names.get(index as usize)).map_or("", String::as_str)

@@ -14,8 +14,8 @@ pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,
-    OnForgetful, OnFrom, OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn,
-    OnUntil, OnZone,
+    OnForgetful, OnFrom, OnFunction, OnIdle, OnLife, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch,
+    OnTrapReturn, OnUntil, OnZone,
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{

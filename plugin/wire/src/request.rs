@@ -165,6 +165,8 @@ record! {
         kernel: Option<Kernel>,
         /// Tasks of an async executor, which have no stacks of their own; sorted by their functions.
         polls: Vec<Poll>,
+        /// Events of these tasks' lives, which the timeline shows.
+        lives: Lives,
         /// Functions that allocate and free memory, sorted by their first addresses; empty: the heap is not followed.
         heap: Vec<Allocator>,
         /// Events that the firmware names itself, sorted by address.
@@ -188,6 +190,21 @@ record! {
         entry: u64,
         /// The task's name.
         name: String,
+    }
+}
+
+record! {
+    /// Where the lives of an executor's tasks can be seen. A task is known by the pointer that its function gets.
+    #[derive(Default)]
+    pub struct Lives {
+        /// Functions that make the task ready that their first argument points to, by their first addresses.
+        wakes: Vec<u64>,
+        /// Functions that begin the life of the task that their second argument points to.
+        spawns: Vec<u64>,
+        /// Offset, in a task, of the pointer to the function that is called to resume it.
+        poll: Option<u64>,
+        /// Offset, in a task, of the byte whose lowest bit is set while the task lives.
+        alive: Option<u64>,
     }
 }
 
@@ -477,6 +494,7 @@ mod tests {
             is_oracle: true,
             kernel: Some(kernel()),
             polls: vec![Poll { entry: 0x100, name: "blink".into() }, Poll { entry: 0x200, name: "größe".into() }],
+            lives: Lives { wakes: vec![0x300], spawns: vec![u64::MAX, 0], poll: Some(8), alive: None },
             heap: vec![
                 Allocator {
                     size: Some(Argument::Register(11)),

@@ -5,6 +5,7 @@
 
 pub mod embassy;
 pub mod freertos;
+mod rtic;
 mod scan;
 mod table;
 mod threadx;
@@ -30,6 +31,15 @@ const KNOWN: [Find; 3] = [
 /// Layout of the kernel's data that tell why a task does not execute, if known.
 pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {
     freertos::waits(elf, load_bias, arm)
+}
+
+/// Functions that the firmware's executors poll: Embassy's and RTIC's, sorted by their first addresses.
+pub fn polls(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<wire::request::Poll> {
+    let mut polls = embassy::find(elf, load_bias, arm);
+    polls.extend(rtic::find(elf, load_bias, arm));
+    polls.sort_by_key(|poll| poll.entry);
+    polls.dedup_by_key(|poll| poll.entry);
+    polls
 }
 
 /// Searches for a kernel, given the file with the symbols, the load bias, and whether its code is Arm's. Also returns warnings about unreadable parts of kernels that seem present, one sentence per

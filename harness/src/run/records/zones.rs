@@ -93,6 +93,7 @@ impl Builder {
         let zones = self.zones.into_iter().map(|((name, context), counts)| Zone { name, context, counts });
         Zones {
             names: self.names,
+            first_call: 0,
             zones: zones.filter(|zone| zone.counts != ZoneCounts::default()).collect(),
             marks: self.marks.into_values().collect(),
             paths: self.paths,

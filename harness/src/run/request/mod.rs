@@ -66,6 +66,7 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         is_oracle: options.oracle,
         kernel: measurement.kernel.cloned(),
         polls: measurement.polls.to_vec(),
+        lives: measurement.lives.clone(),
         heap: measurement.heap.to_vec(),
         events: measurement.zones.events.clone(),
         zone_calls: measurement.zones.calls.clone(),

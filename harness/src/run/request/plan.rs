@@ -54,6 +54,8 @@ pub struct Measurement<'a> {
     pub kernel: Option<&'a wire::request::Kernel>,
     /// Tasks of the firmware's executors.
     pub polls: &'a [wire::request::Poll],
+    /// Where the lives of these tasks are seen, if the timeline shows them.
+    pub lives: &'a wire::request::Lives,
     /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
     /// Request for the timeline; None: there is none.

@@ -145,7 +145,9 @@ impl Zones {
         let core = &mut cores[vcpu as usize];
         let &Event { kind, name, .. } = self.events.get(&pc)?;
         let value = match kind {
-            EventKind::Enter { scope } => return self.begin(core, (pc, name), Extent::Scope(scope), guest, code, ledger),
+            EventKind::Enter { scope } => {
+                return self.begin(core, (pc, name), Extent::Scope(scope), guest, code, ledger);
+            }
             EventKind::Begin => return self.begin(core, (pc, name), Extent::Free, guest, code, ledger),
             EventKind::Leave { scope } => return self.end(cores, vcpu, (pc, name, Some(scope)), guest, code, ledger),
             EventKind::End => return self.end(cores, vcpu, (pc, name, None), guest, code, ledger),
