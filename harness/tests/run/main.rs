@@ -33,5 +33,6 @@ mod tt;
 mod waiting;
 #[cfg(target_os = "linux")]
 mod walls;
+mod zone_calls;
 mod zones;
 mod zones_cpus;

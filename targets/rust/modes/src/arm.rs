@@ -1,19 +1,15 @@
 //! SysTick, and an executor in the interrupt of GPIOA.
 
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use cortex_m::peripheral::syst::SystClkSource;
-use embassy_executor::InterruptExecutor;
+use embassy_executor::{InterruptExecutor, Spawner};
 use lm3s6965::{Interrupt, interrupt};
-use support::event::Event;
 
 /// Sooner than the tasks have worked, so that some are interrupted.
 const RELOAD: u32 = 3_000 - 1;
 
-pub static URGENT_EVENT: Event = Event::new();
 static EXECUTOR: InterruptExecutor = InterruptExecutor::new();
 
-pub fn start() {
+pub fn start(_: Spawner) {
     let mut core = cortex_m::Peripherals::take().expect("nobody took them");
     // SAFETY: the handler of SysTick may interrupt that of GPIOA.
     unsafe { core.NVIC.set_priority(Interrupt::GPIOA, 0x80) };
@@ -34,9 +30,5 @@ fn GPIOA() {
 
 #[cortex_m_rt::exception]
 fn SysTick() {
-    static TICKS: AtomicU32 = AtomicU32::new(0);
     super::tick();
-    if TICKS.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
-        URGENT_EVENT.set();
-    }
 }

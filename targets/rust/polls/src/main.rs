@@ -42,7 +42,7 @@ mod app {
         loop {
             if COUNTS.iter().all(Counts::is_done) {
                 println!("polls: {:?}", [0, 1, 2].map(|number: usize| COUNTS[number].polls()));
-                exit(0);
+                exit(0)
             }
             asm::wfi();
         }

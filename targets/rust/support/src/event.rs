@@ -48,6 +48,11 @@ impl Event {
     }
 }
 
+/// Does this without an interrupt in between.
+pub fn undisturbed(what: impl FnOnce()) {
+    critical_section::with(|_| what());
+}
+
 /// Polls of a future.
 pub struct Counts {
     polls: AtomicU32,
