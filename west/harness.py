@@ -155,7 +155,6 @@ class Harness(WestCommand):
         self.run_harness([program, str(elf), "-o", str(profile), *options, *others])
         page = build / "harness.html"
         self.run_harness([program, "report", str(profile), "-o", str(page)])
-        print(f"page in {page}")
         if args.open:
             webbrowser.open(page.resolve().as_uri())
 

@@ -76,7 +76,8 @@ pub fn table(profile: &Profile) -> Vec<Row> {
     }
     let mut rows: Vec<Row> = rows.into_values().collect();
     // A stable sort: equal ones stay in the order of their names.
-    rows.sort_by_key(|row| std::cmp::Reverse(row.all.total_insns));
+    let insns = |row: &Row| if row.is_call { row.all.elapsed_insns } else { row.all.total_insns };
+    rows.sort_by_key(|row| std::cmp::Reverse(insns(row)));
     for row in &mut rows {
         row.contexts.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total_insns));
     }

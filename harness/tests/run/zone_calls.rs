@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use harness::analysis::zone::{Row, table};
 use harness::profile::{Profile, SpanKind};
+use harness::text::number::group;
+use tempfile::TempDir;
 
-use crate::common::{refused, run};
+use crate::common::{Run, harness, image, refused, run};
 
 /// Rows of calls: times, instructions of the own thread, instructions of all, and times without a return.
 fn calls(profile: &Profile) -> BTreeMap<String, [u64; 4]> {
-    let row = |Row { name, all, .. }: Row| {
-        (name, [all.calls, all.total_insns, all.elapsed_insns, all.left + all.open])
-    };
+    let row =
+        |Row { name, all, .. }: Row| (name, [all.calls, all.total_insns, all.elapsed_insns, all.left + all.open]);
     table(profile).into_iter().filter(|row| row.is_call).map(row).collect()
 }
 
@@ -102,4 +103,42 @@ fn a_rule_that_names_nothing_is_refused_with_what_to_write() {
     ] {
         refused("cortex-m3-ztest", &["--zone-call", rule], &expected);
     }
+}
+
+#[test]
+fn a_suite_names_such_calls_and_asserts_what_they_take() {
+    let dir = TempDir::new().unwrap();
+    let suite = |assertion: &str| {
+        let elf = image("riscv64-ztest");
+        let text = format!(
+            "[[image]]\nelf = {elf:?}\nzone-calls = [\"test_order\"]\nassert = ['zone_calls(\"test_order\") == 4', \
+             '{assertion}']\n"
+        );
+        std::fs::write(dir.path().join("harness.toml"), text).unwrap();
+        let output = harness().args(["test", "-o", "report"]).current_dir(dir.path()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(suite("zone_elapsed(\"queue.test_worker\") > 30k").0, Some(0));
+    let (code, said) = suite("zone_elapsed(\"queue.test_worker\") < 30k");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("zone_elapsed(\"queue.test_worker\") < 30k does not hold"), "{said}");
+}
+
+#[test]
+fn two_runs_are_compared_by_test_case_in_markdown() {
+    let [before, after] = ["riscv64-ztest", "riscv64-ztest-old"].map(|image| run(image, &[]));
+    let profile = |run: &Run| run.dir.join("out").display().to_string();
+    let diff = |after: &Run| {
+        let output = harness().args(["diff", &profile(&before), &profile(after), "--markdown"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let same = diff(&before);
+    let elapsed = |name: &str| group(calls(&before.profile())[name][2]);
+    let row = format!("| `queue.test_put` | {0} | {0} |  |", elapsed("queue.test_put"));
+    assert!(same.contains(&row), "{same}");
+    let other = diff(&after);
+    assert!(other.contains("| `queue.test_put` | ") && other.contains("*vanished*"), "{other}");
+    assert!(other.contains("| `test_put` | - | ") && other.contains("*new*"), "{other}");
+    assert!(other.contains("| Function | Own before | Own after |"), "{other}");
 }
