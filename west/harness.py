@@ -57,6 +57,8 @@ BOARDS = {
 # Options of harness that say when the run ends. Zephyr's applications do not end by themselves.
 ENDS = ("--for", "--until", "--max-insns", "--timeout")
 WINDOW = "50M"
+# The function that ztest calls once all tests have run.
+TESTS_ARE_OVER = "ztest_verify_all_test_suites_ran"
 
 DESCRIPTION = """\
 Runs build/zephyr/zephyr.elf on an emulated machine, counts every instruction, and writes a page for the browser. Options
@@ -113,6 +115,14 @@ def application_of(build):
     return build / found.group(1) if found else build
 
 
+def window_of(elf):
+    """When an application's run ends, as keys of a suite: after the tests, or after a number of instructions."""
+    window = {"for": WINDOW}
+    if f"\0{TESTS_ARE_OVER}\0".encode() in elf.read_bytes():
+        window["until"] = TESTS_ARE_OVER
+    return window
+
+
 class Harness(WestCommand):
     """The command."""
 
@@ -121,7 +131,7 @@ class Harness(WestCommand):
 
     def do_add_parser(self, parser_adder):
         parser = parser_adder.add_parser(
-            self.name, help=self.help, description=self.description,
+            self.name, allow_abbrev=False, help=self.help, description=self.description,
             formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("-d", "--build-dir", default="build", help="build directory (build)")
         parser.add_argument("--board", help="board, if the build directory does not say it or another one is meant")
@@ -150,7 +160,7 @@ class Harness(WestCommand):
         board = args.board or board_of(build)
         options = self.options(board, others)
         if not any(word.split("=")[0] in ENDS for word in others):
-            options += ["--for", WINDOW]
+            options += [word for key, value in window_of(elf).items() for word in (f"--{key}", value)]
         profile = build / "harness.profile"
         self.run_harness([program, str(elf), "-o", str(profile), *options, *others])
         page = build / "harness.html"
@@ -182,7 +192,7 @@ class Harness(WestCommand):
             mistake(f"there is no zephyr.elf below {root}; run `west twister --build-only -p BOARD -T TESTS` first")
         suite = root / "harness.toml"
         lines = ["# Made by `west harness --twister`.", f'name = "{root.name}"', "", "[defaults]"]
-        lines += [f'for = "{WINDOW}"', 'exit = "any"', ""]
+        lines += ['exit = "any"', ""]
         names = {}
         for elf in images:
             build = elf.parent.parent
@@ -190,7 +200,8 @@ class Harness(WestCommand):
             names[name] = build
             lines += ["[[image]]", f"elf = {json.dumps(str(elf.relative_to(root)))}", f"name = {json.dumps(name)}"]
             options = self.options(board_of(build), others)
-            lines += [f"{key[2:]} = {json.dumps(value)}" for key, value in zip(options[::2], options[1::2])]
+            keys = window_of(elf) | {key[2:]: value for key, value in zip(options[::2], options[1::2])}
+            lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
             lines.append("")
         suite.write_text("\n".join(lines))
         reports = root / "harness-report"

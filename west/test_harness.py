@@ -94,6 +94,13 @@ class Build(unittest.TestCase):
         ]:
             self.assertEqual(harness.options_for(board), options, board)
 
+    def test_a_run_of_ztest_ends_with_its_tests(self):
+        elf = self.build("build") / "zephyr" / "zephyr.elf"
+        elf.write_bytes(b"\x7fELF\0main\0")
+        self.assertEqual(harness.window_of(elf), {"for": "50M"})
+        elf.write_bytes(b"\x7fELF\0main\0ztest_verify_all_test_suites_ran\0")
+        self.assertEqual(harness.window_of(elf), {"for": "50M", "until": "ztest_verify_all_test_suites_ran"})
+
     def test_with_sysbuild_the_default_domain_is_the_application(self):
         build = self.build("build")
         (build / "domains.yaml").write_text("default: app\nbuild_dir: /x\ndomains:\n  - name: app\n")
