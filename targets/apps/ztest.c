@@ -1,7 +1,7 @@
 /* Test cases in structures with the names of Zephyr's ztest, run as ztest does: each in a thread of its own, which
-   begins with test_cb, while the main thread waits. Threads are switched by a call (CONFIG_USE_SWITCH). A case may wait
-   for a worker thread, and a case that fails ends its thread without a return. The timer interrupts some of them.
-   UNIT_TEST: the structures of the tests before Zephyr 3.2. */
+   begins with test_cb, while the main thread waits. Threads are switched by PendSV on Arm, by a call on RISC-V
+   (CONFIG_USE_SWITCH). A case may wait for a worker thread, and a case that fails ends its thread without a return. The
+   timer interrupts some of them. UNIT_TEST: the structures of the tests before Zephyr 3.2. */
 #include <stddef.h>
 
 #include "board.h"
@@ -61,7 +61,8 @@ static char stacks[2][STACK_BYTES] __attribute__((aligned(16)));
          " s11, " AT(12) "\n\t"
 enum { FRAME_WORDS = sizeof(void *) == 8 ? 14 : 16, RETURN = 0, ENTRY = 1 };
 
-__attribute__((naked)) static void arch_switch(uintptr_t to, uintptr_t *from)
+__attribute__((naked)) static void arch_switch(uintptr_t to __attribute__((unused)),
+                                              uintptr_t *from __attribute__((unused)))
 {
     __asm__("addi sp, sp, -" FRAME_BYTES "\n\t" EACH(STORE) STORE " sp, 0(a1)\n\t"
             "mv sp, a0\n\t" EACH(LOAD) "addi sp, sp, " FRAME_BYTES "\n\t"
@@ -77,28 +78,6 @@ __attribute__((naked)) static void z_thread_start(void)
             "li ra, 0\n\t"
             "j z_thread_entry");
 }
-#else
-enum { FRAME_WORDS = 10, RETURN = 9, ENTRY = 1 };
-
-__attribute__((naked)) static void arch_switch(uintptr_t to, uintptr_t *from)
-{
-    __asm__("push {r3-r11, lr}\n\t"
-            "str sp, [r1]\n\t"
-            "mov sp, r0\n\t"
-            "pop {r3-r11, pc}");
-}
-
-__attribute__((naked)) static void z_thread_start(void)
-{
-    __asm__("mov r0, r4\n\t"
-            "mov r1, r5\n\t"
-            "mov r2, r6\n\t"
-            "mov r3, r7\n\t"
-            "movs r4, #0\n\t"
-            "mov lr, r4\n\t"
-            "b z_thread_entry");
-}
-#endif
 
 /* Switches to a thread: the running one is what _kernel names. */
 __attribute__((noipa)) static void do_swap(struct k_thread *to)
@@ -107,6 +86,43 @@ __attribute__((noipa)) static void do_swap(struct k_thread *to)
     _kernel.cpus[0].current = to;
     arch_switch(to->callee_saved.sp, &from->callee_saved.sp);
 }
+#else
+#define ICSR (*(volatile uint32_t *)0xe000ed04u)
+#define SHPR3 (*(volatile uint32_t *)0xe000ed20u)
+enum { PENDSVSET = 1 << 28, FRAME_WORDS = 16, RETURN = 14, ENTRY = 8 };
+
+_Noreturn void z_thread_entry(k_thread_entry_t entry, void *p1, void *p2, void *p3);
+#define z_thread_start z_thread_entry
+
+static struct k_thread *volatile next_thread;
+
+__attribute__((naked)) void z_arm_pendsv(void)
+{
+    __asm__("ldr r1, =_kernel\n\t"
+            "ldr r2, [r1, %0]\n\t"
+            "mrs r0, psp\n\t"
+            "stmdb r0!, {r4-r11}\n\t"
+            "str r0, [r2, %1]\n\t"
+            "ldr r3, =next_thread\n\t"
+            "ldr r2, [r3]\n\t"
+            "str r2, [r1, %0]\n\t"
+            "ldr r0, [r2, %1]\n\t"
+            "ldmia r0!, {r4-r11}\n\t"
+            "msr psp, r0\n\t"
+            "bx lr\n\t"
+            ".ltorg"
+            :
+            : "i"(offsetof(struct z_kernel, cpus[0].current)), "i"(offsetof(struct k_thread, callee_saved.sp)));
+}
+void PendSV_Handler(void) __attribute__((alias("z_arm_pendsv")));
+
+__attribute__((noipa)) static void do_swap(struct k_thread *to)
+{
+    next_thread = to;
+    ICSR = PENDSVSET;
+    __asm__ volatile("isb" ::: "memory");
+}
+#endif
 
 static __attribute__((noipa)) void z_impl_k_thread_abort(struct k_thread *thread)
 {
@@ -128,6 +144,9 @@ static void k_thread_create(struct k_thread *thread, char *stack, k_thread_entry
     for (int byte = 0; byte < STACK_BYTES; byte++)
         stack[byte] = (char)0xaa;
     uintptr_t *frame = (uintptr_t *)(stack + STACK_BYTES) - FRAME_WORDS;
+#ifndef __riscv
+    frame[RETURN + 1] = 1u << 24;
+#endif
     frame[RETURN] = (uintptr_t)z_thread_start;
     frame[ENTRY] = (uintptr_t)entry;
     frame[ENTRY + 1] = (uintptr_t)p1;
@@ -243,8 +262,27 @@ static void run_test(const struct ztest_suite_node *suite, const struct unit *te
     print(" %s - %s\n", test_result ? "FAIL" : "PASS", test->name);
 }
 
+/* Threads have the process stack, as on Zephyr; handlers have one of their own. */
+static void use_process_stack(void)
+{
+#ifndef __riscv
+    static char handlers[STACK_BYTES] __attribute__((aligned(8)));
+    SHPR3 |= 0xffu << 16;
+    __asm__ volatile("mov r1, sp\n\t"
+                     "msr psp, r1\n\t"
+                     "movs r1, #2\n\t"
+                     "msr control, r1\n\t"
+                     "isb\n\t"
+                     "msr msp, %0"
+                     :
+                     : "r"(handlers + STACK_BYTES)
+                     : "r1", "memory");
+#endif
+}
+
 int main(void)
 {
+    use_process_stack();
     _kernel.cpus[0].current = &z_main_thread;
     for (int at = 0; at < 4; at++)
         z_main_thread.name[at] = "main"[at];
