@@ -71,7 +71,7 @@ fn each_test_case_of_ztest_is_a_row_and_the_oracle_counts_the_same() {
 
 #[test]
 fn a_test_case_has_what_other_threads_do_for_it_beside_its_own_instructions() {
-    let profile = run("riscv64-ztest", &["--exact"]).profile();
+    let profile = run("cortex-m3-ztest", &["--exact"]).profile();
     let found = calls(&profile);
     let [_, own, elapsed, _] = found["queue.test_worker"];
     assert!(elapsed > 3 * own, "{own} of {elapsed}: a worker thread does most of it");
