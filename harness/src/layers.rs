@@ -65,7 +65,8 @@ const ENGINE: &[&str] = &[
     "stack",
     "heap",
     "marks",
-    "traced",
+    "calls",
+    "console",
     "slice",
 ];
 

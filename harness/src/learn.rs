@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result};
 use decode::Isa;
 use wire::chip::{ABSENT, ENABLED, FIRST_RULE, POLLED, Polled, STORED};
 use wire::control::Word;
+use wire::request::Lives;
 use wire::trick::DEVICES;
 
 use crate::chip::Chip;
@@ -22,6 +23,7 @@ use crate::chip::svd::Svd;
 use crate::error::{EmulatorError, InputError};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
+use crate::image::zone;
 use crate::image::{self, Image, bounded_read};
 use crate::machine;
 use crate::measure::Listener;
@@ -207,6 +209,7 @@ fn short(options: &Options) -> Options {
         window: Window { for_insns: options.window.for_insns, ..Window::default() },
         exact: false,
         spans: Vec::new(),
+        zone_calls: Vec::new(),
         heap: None,
         timeline: None,
         slice_insns: None,
@@ -701,7 +704,7 @@ impl Teacher<'_> {
         let root = self.root.path().join(self.runs.to_string());
         fs::create_dir(&root).with_context(|| root.display().to_string())?;
         let workspace = Workspace::create(root.clone(), &root)?;
-        let unwind = unwind::Table::default();
+        let (unwind, zones) = (unwind::Table::default(), zone::Zones::default());
         let plan = Plan {
             image: self.image,
             choice: &choice,
@@ -721,9 +724,10 @@ impl Teacher<'_> {
             unwind: &unwind,
             kernel: None,
             polls: &[],
+            lives: &Lives::default(),
             heap: &[],
             timeline: None,
-            events: &[],
+            zones: &zones,
         };
         let deadline = Deadline::new(self.options.timeout);
         let outcome = plan.run(&measurement, &workspace, &deadline, &mut |_| ())?;

@@ -31,6 +31,7 @@ use crate::image::targets;
 use crate::image::trace_patterns;
 use crate::image::unwind;
 use crate::image::zone;
+use crate::image::zone_call;
 use crate::image::{Arch, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
@@ -237,9 +238,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         unwind: &known.unwind,
         kernel: known.kernel.as_ref(),
         polls: &known.executor,
+        lives: &known.lives,
         heap: &named.allocators,
         timeline: timeline.as_ref(),
-        events: &known.zones.events,
+        zones: &known.zones,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
@@ -257,7 +259,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let (mut profile, warnings) = profile(&plan, &named.allocators, &symbols, symbol_file.as_deref(), outcome);
     trace_patterns::name_tasks(&mut profile.tasks, &symbols);
     complete(&mut profile, &plan, named, &symbols, &workspace)?;
-    profile.zones.names = known.zones.names;
+    profile.zones.names.splice(0..0, known.zones.names);
+    profile.zones.first_call = known.zones.first_call;
     if let Some(line) = chip_hint(&loaded.image, options, &profile) {
         listener.choice(&line);
     }
@@ -318,6 +321,8 @@ struct Known {
     kernel: Option<wire::request::Kernel>,
     /// Tasks of executors; empty if there is a kernel, whose threads are the tasks.
     executor: Vec<wire::request::Poll>,
+    /// Points in the code at which the lives of these tasks are seen; empty without a timeline.
+    lives: wire::request::Lives,
     /// Layout of the kernel's data that tells why a task does not execute; None: there is no kernel or no timeline.
     waits: Option<wire::timeline::Waits>,
     /// Shift of virtual time, by which sleep is recorded; None: there is no timeline, or QEMU's sleeps differ from run
@@ -336,11 +341,19 @@ impl Known {
         let mut unwind = unwind::table(elf, isa, &image.segments, choice.load_bias, &functions);
         stubs.functions.iter().for_each(|function| unwind.stub(function));
         let (kernel, kernel_warnings) = loaded.kernel();
-        let executor = if kernel.is_none() { kernel::embassy::find(elf, choice.load_bias, arm) } else { Vec::new() };
         let has_timeline = options.timeline.is_some();
+        let executor = if kernel.is_none() { kernel::polls(elf, choice.load_bias, arm) } else { Vec::new() };
+        let lives = if has_timeline && !executor.is_empty() {
+            kernel::embassy::lives(elf, choice.load_bias, arm)
+        } else {
+            wire::request::Lives::default()
+        };
         let sleeps_alike = has_timeline && emulator::sleeps_alike(emulator)?;
         let has_waits = has_timeline && kernel.is_some();
-        let zones = zone::find(elf, image, isa, choice.load_bias);
+        let mut zones = zone::find(elf, image, isa, choice.load_bias);
+        let named_in = zone_call::Elf { bytes: elf, load_bias: choice.load_bias, isa };
+        zone_call::add(&options.zone_calls, symbols, named_in, &mut zones)
+            .map_err(|error| InputError::about(&image.path, error))?;
         let inlined_calls = if options.exact {
             symbols.inlined_calls(&targets::returns(isa, &image.segments, choice.load_bias, &functions))
         } else {
@@ -355,6 +368,7 @@ impl Known {
             unwind,
             kernel,
             executor,
+            lives,
             zones,
         })
     }

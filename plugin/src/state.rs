@@ -10,8 +10,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use engine::block::Blocks;
+use engine::calls::Calls;
 use engine::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use engine::code::Code;
+use engine::console::Console;
 use engine::follow::Follow;
 use engine::guest;
 use engine::heap::Heap;
@@ -19,7 +21,6 @@ use engine::marks::{Marks, printed};
 use engine::prediction::Predictions;
 use engine::slice::Slices;
 use engine::stack::{Stack, Stacks};
-use engine::traced::Traced;
 use engine::transfer::Transfers;
 use wire::control::End;
 use wire::counters::INPUT;
@@ -67,8 +68,10 @@ pub(crate) struct State {
     pub(crate) stacks: Option<Stacks>,
     /// Calls of allocation functions; None: the heap is not followed.
     pub(crate) heap: Option<Heap>,
-    /// Traced calls and prints; None: there is no timeline.
-    pub(crate) timeline: Option<Traced>,
+    /// Calls of the functions that the timeline shows or that are zones; None: there are no such functions.
+    pub(crate) calls: Option<Calls>,
+    /// The firmware's output, for the timeline; None: there is no timeline.
+    pub(crate) console: Option<Console>,
     /// The time slept; None: it is not asked for, or cannot be determined.
     pub(crate) sleep: Option<Sleep>,
     pub(crate) transfers: Transfers,
@@ -194,7 +197,8 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         follow,
         stacks: Stacks::new(&request),
         heap: Heap::new(&request),
-        timeline: Traced::new(&request),
+        calls: Calls::new(&request),
+        console: Console::new(&request),
         // With several vCPUs, it is not known to which vCPU's instructions the time belongs.
         sleep: timeline.filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
         transfers: Transfers::default(),
@@ -239,7 +243,8 @@ fn open_ledger(request: &Request, directory: &str, vcpus: u32) -> io::Result<Led
     streams.extend(measure.filter(|measure| !measure.heap.is_empty()).map(|_| StreamFile::Heap));
     streams.extend(timeline.map(|_| StreamFile::Timeline));
     let mut ledger = Ledger::new(Records::create(directory, vcpus, &streams)?);
-    if timeline.is_some_and(|wanted| !wanted.functions.is_empty()) {
+    let is_zone = measure.is_some_and(|measure| !measure.zone_calls.is_empty());
+    if is_zone || timeline.is_some_and(|wanted| !wanted.functions.is_empty()) {
         ledger.keep_calls();
     }
     Ok(ledger)
@@ -544,7 +549,7 @@ impl State {
 
     /// Puts a call of the host on the timeline, and makes the next block check for output.
     pub(crate) fn note_host_call(&mut self, vcpu: u32) {
-        if self.timeline.is_some() {
+        if self.console.is_some() {
             let [operation, _] = self.guest.arguments();
             self.ledger.happened(vcpu, What::Semihosting { operation: operation as u32 });
             clock::recheck(vcpu, &self.ledger);
@@ -554,8 +559,8 @@ impl State {
     /// Puts the firmware's output and its pins on the timeline. The vCPU's events have been settled.
     pub(crate) fn look_at_console(&mut self, vcpu: u32) {
         self.look_at_pins(vcpu);
-        if let Some(timeline) = &mut self.timeline {
-            timeline.look(vcpu, &mut self.ledger);
+        if let Some(console) = &mut self.console {
+            console.look(vcpu, &mut self.ledger);
         }
     }
 
@@ -714,7 +719,7 @@ impl State {
     /// Checks for changes at the start of a vCPU's next block, for which a callback was requested.
     pub(crate) fn look_again(&mut self, vcpu: u32) {
         self.look_at_pins(vcpu);
-        let State { guest, ledger, follow, timeline, .. } = self;
+        let State { guest, ledger, follow, console, .. } = self;
         if follow.tree.is_some() || follow.has_contexts {
             follow.leave_exceptions(vcpu, guest, ledger);
         }
@@ -722,8 +727,8 @@ impl State {
             masks.check_mask(vcpu, guest, ledger);
         }
         // A call of the host may have printed.
-        if let Some(timeline) = timeline {
-            timeline.look(vcpu, ledger);
+        if let Some(console) = console {
+            console.look(vcpu, ledger);
         }
     }
 
@@ -772,8 +777,11 @@ impl State {
             slices.restart();
         }
         self.clock.open_window(&self.ledger);
-        if let Some(timeline) = &mut self.timeline {
-            timeline.restart();
+        if let Some(calls) = &mut self.calls {
+            calls.restart(&self.ledger);
+        }
+        if let Some(console) = &mut self.console {
+            console.restart();
             self.ledger.open_timeline();
             self.follow.open_timeline(&mut self.ledger);
         }

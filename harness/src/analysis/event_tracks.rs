@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use wire::heap;
-use wire::timeline::{Event, ObjectKind, What, Why};
+use wire::timeline::{Event, Life, ObjectKind, What, Why};
 
 use crate::analysis::heap::Pieces;
 use crate::analysis::zone::ContextNames;
@@ -32,6 +32,8 @@ pub enum Kind {
     Zones,
     /// Traced calls in a task or interrupt.
     Calls,
+    /// Life of an executor's task, and its wakes.
+    Life,
     /// Phases.
     Phases,
     /// Stretches with interrupts masked.
@@ -56,6 +58,15 @@ pub enum Kind {
     Stack,
     /// Value 1 while an idle task is running.
     Idle,
+}
+
+/// Word for a change of a task's life.
+pub(super) fn life(change: Life) -> &'static str {
+    match change {
+        Life::Spawned => "spawned",
+        Life::Woken => "woken",
+        Life::Finished => "finished",
+    }
 }
 
 impl Kind {
@@ -653,6 +664,7 @@ impl Walk<'_> {
                 self.single(vcpu, at_insns, track, "prints", Some(bytes as i64));
             }
             What::Pin { port, pin, is_high, is_output } => self.pin(vcpu, at_insns, (port, pin), is_high, is_output),
+            What::Lives { task, change } => self.lives(vcpu, at_insns, task, change),
             What::Semihosting { operation } => {
                 let track = self.plain_track(Kind::Host, vcpu, "semihosting");
                 self.single(vcpu, at_insns, track, &Words::operation(operation), None);
@@ -672,6 +684,18 @@ impl Walk<'_> {
                 self.ends(vcpu, at_insns, track, None);
             }
             What::Object { .. } | What::Heap | What::Stopped => {}
+        }
+    }
+
+    /// Notes a change of the life of an executor's task, on a track below its own.
+    fn lives(&mut self, vcpu: u32, at_insns: u64, task: u32, change: Life) {
+        let context = Context::Task(task);
+        let parent = self.context_track(vcpu, context);
+        let track = self.track((Kind::Life, 0, Some(context), 0), Some(task), Some(parent), |_| "life".to_owned());
+        match change {
+            Life::Spawned => self.begins(vcpu, at_insns, track, "alive"),
+            Life::Woken => self.single(vcpu, at_insns, track, life(change), None),
+            Life::Finished => self.ends(vcpu, at_insns, track, Some(life(change))),
         }
     }
 

@@ -230,6 +230,17 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
+    /// Instructions from a zone's beginnings to its ends, with those of other tasks and of interrupts in between.
+    ZoneElapsed => Descriptor {
+        word: "zone_elapsed",
+        phrase: "instructions of all tasks during zone",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Zones(|zone| zone.elapsed_insns),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
+    };
     /// Most bytes of heap held at once.
     HeapPeak => Descriptor {
         word: "heap_peak",
@@ -627,7 +638,7 @@ mod tests {
         ];
         let metrics = Metrics::of(&profile);
         let of = |metric: Metric| metrics.zones["decode"][metric].unwrap();
-        assert_eq!(Metric::of(Subject::Zone).map(of).collect::<Vec<_>>(), [35, 3, 5, 12, 20]);
+        assert_eq!(Metric::of(Subject::Zone).map(of).collect::<Vec<_>>(), [35, 3, 5, 12, 20, 0]);
         assert_eq!(metrics.zones.len(), 1);
     }
 

@@ -424,6 +424,9 @@ pub struct DiffArgs {
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
+    /// Print Markdown, as for a pull request: the cause, functions, and a row for each zone and test case
+    #[arg(long)]
+    pub markdown: bool,
     /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long)]
     pub fold_irqs: bool,
@@ -764,6 +767,10 @@ pub struct MeasureArgs {
     /// Count the instructions from each start of FROM to the next start of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,
+    /// Measure each call of FUNC as a zone, named by the texts that arguments lead to, as in 'run_test(arg1->test.name)';
+    /// may be repeated
+    #[arg(long, value_name = "FUNC(…)", help_heading = "Spans")]
+    pub zone_call: Vec<String>,
     /// Follow allocations: holders of memory, leaks, double frees (see `harness heap`)
     #[arg(long, help_heading = "Heap")]
     pub heap: bool,

@@ -12,6 +12,7 @@ use crate::error::InputError;
 use crate::image::heap;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
+use crate::image::zone_call;
 use crate::profile::input::Input;
 use crate::profile::{DEFAULT_FOR_INSNS, Profile, Window};
 use crate::run::request::options::Options;
@@ -231,6 +232,8 @@ impl Options {
         let input = input(&args)?;
         let heap = heap(&args)?;
         let spans = args.span.iter().map(|text| span(text)).collect::<Result<_, _>>()?;
+        let zone_calls = args.zone_call.iter().map(|text| zone_call::Rule::parse(text));
+        let zone_calls = zone_calls.collect::<Result<_, _>>().map_err(OptionError::of(zone_call::OPTION))?;
         let period_insns = insns("--period", &args.period)?;
         let max_output_bytes = number("--max-output", &args.max_output)?;
         let insns =
@@ -259,6 +262,7 @@ impl Options {
             max_depth: (!args.no_stacks).then_some(args.max_depth),
             exact: args.exact,
             spans,
+            zone_calls,
             heap,
             timeline: (args.timeline || !args.trace.is_empty()).then_some(args.trace),
             slice_insns: insns("--slice", &args.slice)?,

@@ -14,8 +14,10 @@ use crate::cli::DiffArgs;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::differential::{self, Side};
-use crate::export::json::comparison;
+use crate::export::json::comparison::{self, ComparisonResult, ZoneResult};
 use crate::gate::baseline::Baseline;
+use crate::gate::markdown;
+
 use crate::profile::Profile;
 use crate::run::store::directory::{STDOUT, write_file, write_to};
 use crate::run::watch::progress::Busy;
@@ -48,6 +50,14 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     if args.json {
         let mismatches = old.mismatches(&new);
         write_to(Path::new(STDOUT), |out| comparison::write([&before, &after], comparison, mismatches, out))?;
+        return Ok(ExitCode::Good);
+    }
+    if args.markdown {
+        let mut out = terminal::stdout();
+        let all: Vec<ZoneResult> = comparison.zones.iter().cloned().map(ZoneResult::from).collect();
+        let result = ComparisonResult { zones: all, ..ComparisonResult::new(comparison, old.mismatches(&new)) };
+        markdown::comparison(&result, &mut out)?;
+        out.flush()?;
         return Ok(ExitCode::Good);
     }
     let width_columns = terminal::width_columns();

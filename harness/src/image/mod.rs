@@ -4,6 +4,7 @@
 //! Every unusable file gives an [`InputError`] that says what is wrong, where, and what to do next. No input causes a
 //! panic.
 
+mod argument;
 mod attributes;
 pub mod bounded_read;
 pub mod defmt;
@@ -21,6 +22,7 @@ pub mod trace_patterns;
 mod uf2;
 pub mod unwind;
 pub mod zone;
+pub mod zone_call;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use decode::Isa;
 use object::Object as _;
 use wire::definition::MAX_TEXT_BYTES;
-use wire::zone::{Event, EventKind};
+use wire::zone::{Call, Event, EventKind};
 
 use crate::image::Image;
 use crate::image::section::uncompressed;
@@ -24,8 +24,12 @@ const BEGINNING: u8 = b'Z';
 /// Events of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zones {
-    /// Names, sorted; an event's name n is `names[n - 1]`.
+    /// Names, those of events sorted and first; an event's name n is `names[n - 1]`.
     pub names: Vec<String>,
+    /// Functions whose calls are zones, sorted by address.
+    pub calls: Vec<Call>,
+    /// Number from which on names are those of calls; 0: there are no calls.
+    pub first_call: u32,
     /// Events, sorted by address.
     pub events: Vec<Event>,
     /// Warnings about unusable records, one sentence per cause.
@@ -82,7 +86,13 @@ pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zone
         .map(|(&address, &(kind, name))| Event { address: address.wrapping_add(load_bias), kind, name: number(name) })
         .collect();
     events.sort_by_key(|event| event.address);
-    Zones { names: names.into_iter().map(str::to_owned).collect(), events, warnings }
+    Zones {
+        names: names.into_iter().map(str::to_owned).collect(),
+        calls: Vec::new(),
+        first_call: 0,
+        events,
+        warnings,
+    }
 }
 
 /// Records of a section, and whether the section contains nothing else.

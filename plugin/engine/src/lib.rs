@@ -12,13 +12,15 @@
 //! | [`code`] | functions, unwind rows, places |
 //! | [`clock`] | events and their times; only reports them |
 //! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
-//! | [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`traced`] [`slice`] | one instrument each |
+//! | [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`calls`] [`console`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
 pub mod block;
+pub mod calls;
 pub mod clock;
 pub mod code;
+pub mod console;
 pub mod follow;
 pub mod guest;
 pub mod heap;
@@ -29,5 +31,4 @@ pub mod recent;
 pub mod slice;
 pub mod stack;
 pub mod stack_cache;
-pub mod traced;
 pub mod transfer;

@@ -389,7 +389,9 @@ impl<V: Vcpu> Cursor<'_, V> {
 
     /// Whether a function is the active exception's handler, or the function to which the handler's vector jumps.
     fn is_handler(&mut self, function: Option<u64>) -> bool {
-        let Some((handler, function)) = self.active().map(|active| active.handler).zip(function) else { return false };
+        let Some((handler, function)) = self.active().map(|active| active.handler).zip(function) else {
+            return false;
+        };
         handler == function || self.code.beyond_jump(handler, self.guest) == function
     }
 

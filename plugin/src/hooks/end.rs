@@ -24,7 +24,7 @@ impl AccessHook for OnStore {
                 let written = polled.written(address, value);
                 state.ledger.written(written);
             }
-            if state.timeline.is_some() {
+            if state.console.is_some() {
                 state.settle(here.vcpu);
                 state.look_at_console(here.vcpu);
             }

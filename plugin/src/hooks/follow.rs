@@ -58,6 +58,19 @@ impl Hook for OnPolled {
     };
 }
 
+/// At the start of a function that wakes or spawns such a task.
+pub(crate) struct OnLife;
+
+impl Hook for OnLife {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        if let Some(polls) = &mut follow.polls {
+            polls.change(here.vcpu, here.pc, guest, ledger);
+        }
+    };
+}
+
 /// At a `wfe`, while the processor is awake.
 pub(crate) struct OnEventWait;
 

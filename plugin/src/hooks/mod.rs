@@ -2,26 +2,26 @@
 //!
 //! Several callbacks at one instruction come in the order of [`crate::translate`]'s lists.
 
+mod calls;
 mod debug;
 mod end;
 mod follow;
 mod heap;
 mod time;
-mod traced;
 
+pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,
-    OnForgetful, OnFrom, OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn,
-    OnUntil, OnZone,
+    OnForgetful, OnFrom, OnFunction, OnIdle, OnLife, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch,
+    OnTrapReturn, OnUntil, OnZone,
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
     OnTransfer, OnUnsure, OnVector, OnWait, OracleCount, OracleSample,
 };
-pub(crate) use traced::{OnTraced, OnTracedReturn};
 
 use crate::qemu::{Guard, Thread, VcpuCallback, VcpuHook};
 use crate::state::{self, State};

@@ -140,6 +140,11 @@ record! {
             /// Address of the event that began the zone.
             pc: u64,
         },
+        /// Name that a call has brought. The n-th one has the number n after [`crate::request::Measure::zone_names`].
+        16 = ZoneName {
+            /// The name.
+            text: String,
+        },
         /// Action of the firmware that left the emulated machine.
         3 = Note {
             /// Meaning for the run.
@@ -476,7 +481,7 @@ impl Stream for Definitions {
                 Definition::Site { stack, task, .. } => *stack <= self.frames && *task <= self.tasks,
                 Definition::Row { row, .. } => row.is_sound(),
                 Definition::ZonePath { parent, .. } => *parent <= self.zone_paths,
-                Definition::Note { text, .. } => text.len() <= MAX_TEXT_BYTES,
+                Definition::Note { text, .. } | Definition::ZoneName { text } => text.len() <= MAX_TEXT_BYTES,
                 Definition::Poll { .. } | Definition::Mark { .. } | Definition::Span { .. } => true,
             }
     }
@@ -560,6 +565,7 @@ mod tests {
             Definition::Row { slot: slot(90), row: Row::Exception { number: 15, handler: 0x140 } },
             Definition::Row { slot: slot(91), row: Row::Task { task: 1 } },
             Definition::ZonePath { parent: 0, name: 1, pc: 0x100 },
+            Definition::ZoneName { text: "queue.test_put".into() },
             Definition::ZonePath { parent: 1, name: 2, pc: u64::MAX },
         ]
     }
@@ -590,6 +596,7 @@ mod tests {
             Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked },
             Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
             task,
+            Definition::ZoneName { text: long() },
             Definition::Idle { task: 0 },
             Definition::Row { slot: slot(0), row: Row::Mark { name: 0 } },
             Definition::Row { slot: counters::CLOCK, row: Row::Mark { name: 1 } },

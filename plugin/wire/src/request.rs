@@ -16,7 +16,7 @@ use crate::record::{self, Bytes, Codec, Record, record};
 use crate::timeline::Wanted;
 use crate::unwind::{self, Row};
 use crate::varint::Reader;
-use crate::zone::Event;
+use crate::zone::{Call, Event};
 use crate::{Malformed, counters};
 
 /// Name of the file.
@@ -166,10 +166,16 @@ record! {
         kernel: Option<Kernel>,
         /// Tasks of an async executor, which have no stacks of their own; sorted by their functions.
         polls: Vec<Poll>,
+        /// Events of these tasks' lives, which the timeline shows.
+        lives: Lives,
         /// Functions that allocate and free memory, sorted by their first addresses; empty: the heap is not followed.
         heap: Vec<Allocator>,
         /// Events that the firmware names itself, sorted by address.
         events: Vec<Event>,
+        /// Functions whose calls are zones, sorted by their first addresses.
+        zone_calls: Vec<Call>,
+        /// Number of the names that the harness has given; names that calls bring have higher numbers.
+        zone_names: u32,
         /// Instructions of a slice; None: no slices.
         slice_insns: Option<u64>,
         /// Timeline that is written event by event, see [`crate::timeline`]; None: no timeline.
@@ -185,6 +191,21 @@ record! {
         entry: u64,
         /// The task's name.
         name: String,
+    }
+}
+
+record! {
+    /// Where the lives of an executor's tasks can be seen. A task is known by the pointer that its function gets.
+    #[derive(Default)]
+    pub struct Lives {
+        /// Functions that make the task ready that their first argument points to, by their first addresses.
+        wakes: Vec<u64>,
+        /// Functions that begin the life of the task that their second argument points to.
+        spawns: Vec<u64>,
+        /// Offset, in a task, of the pointer to the function that is called to resume it.
+        poll: Option<u64>,
+        /// Offset, in a task, of the byte whose lowest bit is set while the task lives.
+        alive: Option<u64>,
     }
 }
 
@@ -378,6 +399,9 @@ impl Measure {
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
             (self.events.is_sorted_by(|event, next| event.address < next.address), "request's events"),
             (self.events.iter().all(Event::is_sound), "request's event"),
+            (self.zone_calls.is_sorted_by(|one, next| one.entry < next.entry), "request's calls"),
+            (self.zone_calls.iter().all(Call::is_sound), "request's calls"),
+            (self.zone_calls.iter().all(|call| call.name <= self.zone_names), "request's calls"),
             (self.timeline.iter().all(Wanted::is_meant), "request's timeline"),
         ])?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
@@ -411,7 +435,7 @@ mod tests {
     use crate::input::When;
     use crate::timeline::{Objects, State, Waits};
     use crate::unwind::{Base, Rule, Saved};
-    use crate::zone::EventKind;
+    use crate::zone::{CallText, EventKind};
 
     fn measured(measure: Measure) -> Request {
         Request {
@@ -457,6 +481,10 @@ mod tests {
         }
     }
 
+    fn zone_call(entry: u64) -> Call {
+        Call { entry, name: 1, texts: vec![CallText { register: 31, offsets: vec![0, u64::MAX] }] }
+    }
+
     fn freeing(entry: u64) -> Allocator {
         Allocator { entry, size: None, count: None, align: None, old: Some(10), result: 10, place: None }
     }
@@ -489,6 +517,7 @@ mod tests {
             is_oracle: true,
             kernel: Some(kernel()),
             polls: vec![Poll { entry: 0x100, name: "blink".into() }, Poll { entry: 0x200, name: "größe".into() }],
+            lives: Lives { wakes: vec![0x300], spawns: vec![u64::MAX, 0], poll: Some(8), alive: None },
             heap: vec![
                 Allocator {
                     size: Some(Argument::Register(11)),
@@ -500,6 +529,8 @@ mod tests {
                 freeing(0x200),
             ],
             events: events(),
+            zone_calls: vec![zone_call(0x100), Call { texts: Vec::new(), ..zone_call(0x200) }],
+            zone_names: 9,
             slice_insns: Some(1_000_000),
             timeline: Some(timeline()),
         };
@@ -632,6 +663,17 @@ mod tests {
             }),
             measured(Measure {
                 events: vec![Event { address: 2, kind: EventKind::Register { register: 32 }, name: 1 }],
+                ..Measure::default()
+            }),
+            measured(Measure { zone_calls: vec![zone_call(2); 2], zone_names: 1, ..Measure::default() }),
+            measured(Measure { zone_calls: vec![zone_call(2)], zone_names: 0, ..Measure::default() }),
+            measured(Measure { zone_calls: vec![Call { name: 0, ..zone_call(2) }], ..Measure::default() }),
+            measured(Measure {
+                zone_calls: vec![Call {
+                    texts: vec![CallText { register: 32, offsets: Vec::new() }],
+                    ..zone_call(2)
+                }],
+                zone_names: 1,
                 ..Measure::default()
             }),
             measured(Measure {

@@ -129,6 +129,13 @@ record! {
             /// Whether the chip drives it.
             is_output: bool,
         },
+        /// The life of an executor's task has changed.
+        26 = Lives {
+            /// Id of the task.
+            task: u32,
+            /// Change of its life.
+            change: Life,
+        },
         /// An object that tasks wait for is described: the n-th of these events is object n.
         16 = Object {
         /// Address of the list of waiting tasks.
@@ -140,6 +147,19 @@ record! {
         /// Name that the firmware gave it; empty: no name.
             name: String,
         },
+    }
+}
+
+record! {
+    /// Change of the life of an executor's task.
+    #[derive(Copy, Hash, PartialOrd, Ord)]
+    pub enum Life {
+        /// The executor takes the task.
+        0 = Spawned,
+        /// The task is to be polled again.
+        1 = Woken,
+        /// The task is done: its last poll is over.
+        2 = Finished,
     }
 }
 

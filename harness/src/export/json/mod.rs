@@ -578,6 +578,8 @@ struct Span {
 struct JsonZone {
     /// Name of the zone.
     name: String,
+    /// Whether it is the calls of a function (`--zone-call`, ztest's test cases).
+    is_call: bool,
     /// Counts of all contexts together.
     all: JsonZoneCounts,
     /// Counts by task and interrupt, most instructions first.
@@ -600,6 +602,8 @@ struct JsonZoneCounts {
     calls: u64,
     /// Instructions of all those times; overlapping times (recursion) count once.
     total_insns: u64,
+    /// Instructions from its beginnings to its ends, with those of other tasks and of interrupts in between.
+    elapsed_insns: u64,
     /// Instructions in the zone and in no zone within it.
     own_insns: u64,
     /// Instructions of the shortest time.
@@ -627,6 +631,7 @@ impl JsonZoneCounts {
         JsonZoneCounts {
             calls: counts.calls,
             total_insns: counts.total_insns,
+            elapsed_insns: counts.elapsed_insns,
             own_insns: counts.own_insns,
             min_insns: counts.min_insns,
             mean_insns: counts.mean_insns(),
@@ -649,6 +654,7 @@ impl JsonZone {
         };
         JsonZone {
             name: row.name,
+            is_call: row.is_call,
             all: JsonZoneCounts::new(&row.all),
             contexts: row.contexts.into_iter().map(context).collect(),
         }

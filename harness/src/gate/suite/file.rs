@@ -53,6 +53,7 @@ pub(super) struct Entry {
     pub(super) heap_free: Vec<Spanned<String>>,
     pub(super) timeline: Option<bool>,
     pub(super) trace: Vec<String>,
+    pub(super) zone_calls: Vec<Spanned<String>>,
     #[serde(rename = "for")]
     pub(super) for_insns: Option<Spanned<Count>>,
     pub(super) from: Option<String>,
@@ -335,7 +336,7 @@ impl<'de> Deserialize<'de> for Limits {
 impl Entry {
     /// Fills keys missing in the entry from the defaults; lists of both are joined.
     pub(super) fn over(self, defaults: &Entry) -> Entry {
-        let Entry { tags, files, stub, heap_alloc, heap_free, trace, polls, console_not, assert, .. } =
+        let Entry { tags, files, stub, heap_alloc, heap_free, trace, zone_calls, polls, console_not, assert, .. } =
             defaults.clone();
         Entry {
             name: self.name,
@@ -359,6 +360,7 @@ impl Entry {
             heap_free: heap_free.into_iter().chain(self.heap_free).collect(),
             timeline: self.timeline.or(defaults.timeline),
             trace: trace.into_iter().chain(self.trace).collect(),
+            zone_calls: zone_calls.into_iter().chain(self.zone_calls).collect(),
             for_insns: self.for_insns.or_else(|| defaults.for_insns.clone()),
             from: self.from.or_else(|| defaults.from.clone()),
             until: self.until.or_else(|| defaults.until.clone()),

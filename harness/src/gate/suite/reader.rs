@@ -25,6 +25,7 @@ use crate::image;
 use crate::image::bounded_read;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
+use crate::image::zone_call;
 use crate::profile::input::{Input, When};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Options;
@@ -205,6 +206,10 @@ impl Reader<'_> {
         let rules = self.heap_rules(entry)?;
         if !rules.is_empty() && entry.heap != Some(false) {
             options.heap.get_or_insert_default().rules.extend(rules);
+        }
+        for text in &entry.zone_calls {
+            let rule = zone_call::Rule::parse(text.get_ref()).map_err(|error| self.at(&text.span(), error))?;
+            options.zone_calls.push(rule);
         }
         for (pattern, value) in &entry.stub {
             let StubValue(text) = value.get_ref();

@@ -7,6 +7,7 @@ pub mod embassy;
 pub mod freertos;
 mod nuttx;
 mod riot;
+mod rtic;
 mod scan;
 mod table;
 mod threadx;
@@ -36,6 +37,15 @@ pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::time
     freertos::waits(elf, load_bias, arm)
 }
 
+/// Functions that the firmware's executors poll: Embassy's and RTIC's, sorted by their first addresses.
+pub fn polls(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<wire::request::Poll> {
+    let mut polls = embassy::find(elf, load_bias, arm);
+    polls.extend(rtic::find(elf, load_bias, arm));
+    polls.sort_by_key(|poll| poll.entry);
+    polls.dedup_by_key(|poll| poll.entry);
+    polls
+}
+
 /// Searches for a kernel, given the file with the symbols, the load bias, and whether its code is Arm's. Also returns warnings about unreadable parts of kernels that seem present, one sentence per
 /// cause.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>) {
@@ -49,4 +59,18 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::requ
         }
     }
     (None, all_warnings)
+}
+
+/// Offset of a member in a structure of the firmware, by its debug information.
+pub(super) fn member_offset(
+    elf: Option<&[u8]>,
+    load_bias: u64,
+    is_arm: bool,
+    (structure, member): (&str, &str),
+) -> Option<u64> {
+    let elf = Elf::read(elf, load_bias, is_arm)?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    let dwarf = sections.dwarf();
+    let members = scan::Scan::new(&dwarf).members_of(structure, &[member])?;
+    members.first().copied()?.map(|member| member.offset)
 }

@@ -379,6 +379,7 @@ impl<'a> Defined<'a> {
                 self.zones.row((slot, row), counters.vcpus, |slot, vcpu| counters.end(slot, vcpu))?;
             }
             Definition::Row { .. } => {}
+            Definition::ZoneName { text } => self.zones.name(text),
             Definition::ZonePath { parent, name, pc } => self.zones.path(ZonePath { parent, name, pc }),
             Definition::Note { kind, operation, pc, text } => {
                 let unread = kind == NoteKind::Unread;

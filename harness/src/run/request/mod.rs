@@ -66,8 +66,11 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         is_oracle: options.oracle,
         kernel: measurement.kernel.cloned(),
         polls: measurement.polls.to_vec(),
+        lives: measurement.lives.clone(),
         heap: measurement.heap.to_vec(),
-        events: measurement.events.to_vec(),
+        events: measurement.zones.events.clone(),
+        zone_calls: measurement.zones.calls.clone(),
+        zone_names: measurement.zones.names.len() as u32,
         slice_insns: options.slice_insns,
         timeline: measurement.timeline.cloned(),
     };

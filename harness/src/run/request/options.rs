@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::stacks::View;
 use crate::image::heap;
 use crate::image::stub::Wanted;
+use crate::image::zone_call;
 use crate::image::{Board, LoadOptions};
 use crate::profile::Window;
 use crate::profile::input::Input;
@@ -55,6 +56,8 @@ pub struct Options {
     pub exact: bool,
     /// `--span`: pairs of functions between whose first instructions spans are measured.
     pub spans: Vec<(String, String)>,
+    /// `--zone-call`: functions whose calls are zones.
+    pub zone_calls: Vec<zone_call::Rule>,
     /// `--heap`: the requested data on allocations; None: the heap is not followed.
     pub heap: Option<heap::Wanted>,
     /// `--timeline`, with the names of `--trace`; None: there is no timeline.

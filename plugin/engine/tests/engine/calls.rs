@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use engine::calls::Calls;
 use engine::code::Code;
 use engine::follow::context::Core;
 use engine::guest::Guest;
 use engine::ledger::Ledger;
-use engine::traced::Traced;
 use proptest::prelude::*;
 use wire::counters::CLOCK;
 use wire::request::{Isa, Kernel, Measure};
@@ -66,7 +66,7 @@ struct Trace {
     guest: Guest<Fake>,
     code: Code,
     ledger: Ledger<Books>,
-    timeline: Traced,
+    calls: Calls,
     core: Core,
     /// Stacks of the tasks, index of the running task, and the tasks' ids.
     tasks: Vec<Stack>,
@@ -114,7 +114,7 @@ impl Trace {
             guest: guest(&request, fake),
             code: Code::new(&request),
             ledger,
-            timeline: Traced::new(&request).unwrap(),
+            calls: Calls::new(&request).unwrap(),
             core,
             tasks: (0..3).map(|task| Stack::new(0x2000_0000 + 0x10_0000 * task, 0x8000 + 0x100 * task)).collect(),
             running: 0,
@@ -145,8 +145,8 @@ impl Trace {
 
     fn call(&mut self, function: u32, sp: u64, return_addr: u64) -> Vec<What> {
         self.set(sp, return_addr);
-        let Trace { timeline, core, guest, code, ledger, .. } = self;
-        timeline.enter(entry(function), core, guest, code, ledger);
+        let Trace { calls, core, guest, code, ledger, .. } = self;
+        calls.enter(entry(function), core, guest, code, ledger);
         vec![What::Called { function }]
     }
 
@@ -171,11 +171,11 @@ impl Trace {
             Step::Return => match self.stack().frames.pop() {
                 Some(Frame { functions, sp, return_addr }) => {
                     self.set(sp, 0);
-                    let Trace { timeline, core, guest, ledger, .. } = self;
-                    let awaited = timeline.awaited_at(return_addr, ledger);
+                    let Trace { calls, core, guest, ledger, .. } = self;
+                    let awaited = calls.awaited_at(return_addr, ledger);
                     // The condition that generated code checks.
                     if ledger.get(awaited, 0) >= 1 {
-                        timeline.leave(return_addr, core, guest, ledger);
+                        calls.leave(return_addr, core, guest, ledger);
                     }
                     functions.into_iter().rev().map(|function| What::Returned { function }).collect()
                 }

@@ -5,6 +5,7 @@ mod calls;
 mod counting;
 mod due;
 mod fake;
+mod lives;
 mod polls;
 mod predictions;
 mod recent;
