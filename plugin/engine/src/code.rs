@@ -184,13 +184,6 @@ impl Code {
             && !(is_before && [4, 2].into_iter().all(runs_on))
     }
 
-    /// Address to which the code at an address jumps at once, as an entry of a vector table does; its own, if it does
-    /// not jump.
-    pub fn beyond_jump(&self, address: u64, guest: &mut Guest<impl Vcpu>) -> u64 {
-        let flow = [4, 2].into_iter().find_map(|size| flow_before(address.wrapping_add(size), size, guest));
-        if let Some(Flow::Jump { target }) = flow { target } else { address }
-    }
-
     /// Whether the instruction before an address is a call.
     pub fn is_return_address(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> bool {
         self.place(address.wrapping_sub(1), guest).ends_call

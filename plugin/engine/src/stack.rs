@@ -387,12 +387,9 @@ impl<V: Vcpu> Cursor<'_, V> {
         self.level.checked_sub(1).and_then(|index| self.core.exceptions.get(index))
     }
 
-    /// Whether a function is the active exception's handler, or the function to which the handler's vector jumps.
-    fn is_handler(&mut self, function: Option<u64>) -> bool {
-        let Some((handler, function)) = self.active().map(|active| active.handler).zip(function) else {
-            return false;
-        };
-        handler == function || self.code.beyond_jump(handler, self.guest) == function
+    /// Whether a function is the active exception's handler.
+    fn is_handler(&self, function: Option<u64>) -> bool {
+        self.active().is_some_and(|active| Some(active.handler) == function)
     }
 
     /// The return address register at the moment when the active exception interrupted the code.
@@ -479,12 +476,11 @@ impl<V: Vcpu> Cursor<'_, V> {
 
     /// Whether a frame is the handler's own. If the processor does not mark such frames, it is the frame that begins
     /// where the interrupted code's frame ended, and its saved return address is that of the interrupted code.
-    fn is_exceptions(&mut self, function: Option<u64>, return_addr: u64, cfa: u64) -> bool {
-        if let Some(told) = self.guest.is_exception_return(return_addr) {
-            return told;
-        }
-        self.active().is_some_and(|active| cfa == active.entry_sp)
-            && (self.entry_return_addr() == Some(return_addr) || self.is_handler(function))
+    fn is_exceptions(&self, function: Option<u64>, return_addr: u64, cfa: u64) -> bool {
+        self.guest.is_exception_return(return_addr).unwrap_or_else(|| {
+            self.active().is_some_and(|active| cfa == active.entry_sp)
+                && (self.is_handler(function) || self.entry_return_addr() == Some(return_addr))
+        })
     }
 
     /// Passes the handler's own frame.
