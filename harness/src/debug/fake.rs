@@ -222,5 +222,7 @@ pub(crate) fn kernel() -> Kernel {
         paint: None,
         switchers: Vec::new(),
         delete: None,
+        exit: None,
+        is_first_running: false,
     }
 }

@@ -44,6 +44,8 @@ pub struct Code {
     rows: Vec<Row>,
     /// Entries of functions in which tasks begin.
     task_begins: Vec<u64>,
+    /// Entry of the function to which a task's first function returns.
+    task_exit: Option<u64>,
     /// Entry of the firmware's first function.
     pub first_function: Option<u64>,
     /// Recent places, by their addresses.
@@ -63,6 +65,7 @@ impl Code {
             forgetful: if has_stacks { measure.forgetful } else { Vec::new() },
             // Without stacks, too: an arc's return address may have to be found by them.
             rows: measure.unwind,
+            task_exit: measure.kernel.as_ref().and_then(|kernel| kernel.exit),
             task_begins: measure.kernel.map(|kernel| kernel.begins).unwrap_or_default(),
             first_function: None,
             places: Recent::new(KEPT_PLACES),
@@ -80,6 +83,17 @@ impl Code {
     /// Whether tasks begin in the function that starts at an address.
     pub fn begins_task(&self, entry: u64) -> bool {
         self.task_begins.contains(&entry)
+    }
+
+    /// Whether tasks end in the function that starts at an address. They return into it, so that nothing is its caller
+    /// unless it has called it.
+    pub fn ends_task(&self, entry: u64) -> bool {
+        self.task_exit == Some(entry)
+    }
+
+    /// Whether the call before a return address is a direct one of the function that starts at `entry`.
+    pub fn is_call_to(&self, return_addr: u64, entry: u64, guest: &mut Guest<impl Vcpu>) -> bool {
+        target_before(return_addr, guest) == Some(entry)
     }
 
     /// Whether it is known in which functions the kernel's tasks begin.

@@ -347,19 +347,31 @@ impl<V: Vcpu> Cursor<'_, V> {
             return Ok(Step::Outermost);
         }
         let Some(rule) = rule else { return self.pass_without_rule(function) };
-        let cfa = self.cfa(&rule, is_forgetful)?;
-        let Some(return_addr) = self.return_addr(&rule, function, is_forgetful, cfa)? else {
-            // A handler in assembly with unwind information that knows nothing of it.
-            return Ok(self.cross());
-        };
+        match self.pass_by_rule(&rule, function, is_forgetful) {
+            // A handler that has exchanged the stack under itself, which its rule does not know.
+            Err(_) if self.is_handler(function) => Ok(self.cross()),
+            step => step,
+        }
+    }
+
+    /// Passes a frame by its function's rule.
+    fn pass_by_rule(&mut self, rule: &Rule, function: Option<u64>, is_forgetful: bool) -> Result<Step, Unknown> {
+        let cfa = self.cfa(rule, is_forgetful)?;
+        let return_addr = self.return_addr(rule, function, is_forgetful, cfa)?;
         if self.is_exceptions(function, return_addr, cfa) {
             return self.leave_exception(return_addr, cfa);
         }
         let caller = self.guest.code_address(return_addr);
-        if !self.code.is_return_address(caller, self.guest) {
-            return self.end(return_addr, caller, cfa);
+        let is_end = |entry| self.code.ends_task(entry) && !self.code.is_call_to(caller, entry, self.guest);
+        if self.level == 0 && function.is_some_and(is_end) {
+            self.stacks.root_sp = Some(cfa);
+            return Ok(Step::Outermost);
         }
-        self.pass(caller, &rule, function, cfa)?;
+        if !self.code.is_return_address(caller, self.guest) {
+            // Nothing begins in a handler: such a frame is not its own.
+            return if self.is_handler(function) { Err(self.broken()) } else { self.end(return_addr, caller, cfa) };
+        }
+        self.pass(caller, rule, function, cfa)?;
         Ok(Step::Further)
     }
 
@@ -426,16 +438,15 @@ impl<V: Vcpu> Cursor<'_, V> {
         if cfa < at.sp || (cfa == at.sp && !may_be_empty) { Err(self.broken()) } else { Ok(cfa) }
     }
 
-    /// Return address of the frame's function, from its register or from where it was saved. None: it is an exception's
-    /// handler that does not tell.
+    /// Return address of the frame's function, from its register or from where it was saved.
     fn return_addr(
         &mut self,
         rule: &Rule,
         function: Option<u64>,
         is_forgetful: bool,
         cfa: u64,
-    ) -> Result<Option<u64>, Unknown> {
-        let return_addr = match rule.return_addr {
+    ) -> Result<u64, Unknown> {
+        Ok(match rule.return_addr {
             Saved::AtCfa(offset_bytes) => {
                 let address = cfa.wrapping_add_signed(offset_bytes.into());
                 let word = self.stacks.stack_word(address, self.guest).ok_or(self.broken())?;
@@ -454,16 +465,11 @@ impl<V: Vcpu> Cursor<'_, V> {
                     // A loop to the function's start finds what the function's own calls left.
                     let own = self.guest.code_address(self.at.return_addr);
                     kept.filter(|_| self.code.function_of(own) == function).unwrap_or(self.at.return_addr)
-                } else if let Some(return_addr) = kept {
-                    return_addr
-                } else if self.is_handler(function) {
-                    return Ok(None);
                 } else {
-                    return Err(Unknown::NotKept);
+                    kept.ok_or(Unknown::NotKept)?
                 }
             }
-        };
-        Ok(Some(return_addr))
+        })
     }
 
     /// Whether a frame is the handler's own. Where the processor does not mark it, it begins where the interrupted one

@@ -261,7 +261,7 @@ impl Hook for OnIdle {
     };
 }
 
-/// At the start of the function that deletes a task.
+/// At the start of the function that deletes a task, or in which one ends.
 pub(crate) struct OnDelete;
 
 impl Hook for OnDelete {
@@ -269,7 +269,7 @@ impl Hook for OnDelete {
         let (mut state, here) = find(vcpu, id);
         let State { guest, ledger, follow, .. } = &mut *state;
         if let Some(tasks) = &mut follow.tasks {
-            tasks.delete(here.vcpu, guest, ledger);
+            tasks.delete(here.pc, here.vcpu, guest, ledger);
         }
     };
 }

@@ -26,7 +26,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 11;
+const VERSION: u64 = 12;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -208,12 +208,16 @@ record! {
         stack: Option<u64>,
         /// Member that says where the stack ends.
         stack_end: Option<StackEnd>,
-        /// Byte that fills a stack before it is used.
-        paint: Option<u8>,
+        /// Pattern that fills a stack before it is used.
+        paint: Option<Paint>,
         /// Code whose stores may switch tasks.
         switchers: Vec<Range<u64>>,
         /// Function that deletes the task whose control block is its first argument; argument 0 means the running task.
         delete: Option<u64>,
+        /// Function in which the running task ends, whatever its arguments are.
+        exit: Option<u64>,
+        /// Whether the code that names the first task is that task: the kernel's start becomes its idle task.
+        is_first_running: bool,
     }
 }
 
@@ -228,11 +232,26 @@ record! {
 }
 
 record! {
+    /// Pattern that fills a stack before it is used.
+    #[derive(Copy)]
+    pub enum Paint {
+        /// The same byte everywhere.
+        0 = Byte(byte: u8),
+        /// The same word of 32 bits everywhere.
+        1 = Word(word: u32),
+        /// Each pointer-sized word has its own address.
+        2 = OwnAddress,
+    }
+}
+
+record! {
     /// Member of a control block that says where the stack ends.
     #[derive(Copy)]
     pub struct StackEnd {
         /// Offset of the member.
         offset: u64,
+        /// Size of the member in bytes: 4 or 8.
+        bytes: u64,
         /// Whether the member is the stack's size, which counts from the lowest address.
         is_size: bool,
         /// Added to the member's value to get the address above the stack: the size of a word where the member points to
@@ -378,6 +397,7 @@ impl Kernel {
             (self.current.start < self.current.end, "kernel's current task"),
             (are_ranges(ranges), "kernel's range"),
             (self.running.iter().all(|running| running.end.saturating_sub(running.start) <= 8), "kernel's flag"),
+            (self.stack_end.iter().all(|end| matches!(end.bytes, 4 | 8)), "kernel's end of a stack"),
             (offsets.into_iter().flatten().all(|offset| offset < MAX_OFFSET_BYTES), "kernel's offset"),
         ])
     }
@@ -427,10 +447,12 @@ mod tests {
             name: Some(TaskName { at: 0x34..0x44, is_pointer: true }),
             saved_sp: Some(0),
             stack: Some(0x30),
-            stack_end: Some(StackEnd { offset: 0x44, is_size: true, plus_bytes: 4 }),
-            paint: Some(0xa5),
+            stack_end: Some(StackEnd { offset: 0x44, bytes: 4, is_size: true, plus_bytes: 4 }),
+            paint: Some(Paint::Word(0xdead_beef)),
             switchers: vec![0x100..0x180, 0x200..0x240],
             delete: Some(0x300),
+            exit: Some(0x380),
+            is_first_running: true,
         }
     }
 
@@ -543,8 +565,13 @@ mod tests {
     #[test]
     fn requests_survive_the_wire() {
         let kernel = Kernel { running: None, name: None, stack_end: None, paint: None, delete: None, ..kernel() };
+        let painted = |paint| {
+            let kernel = Kernel { paint: Some(paint), exit: None, ..kernel.clone() };
+            measured(Measure { kernel: Some(kernel), ..Measure::default() })
+        };
+        let (byte, own_address) = (painted(Paint::Byte(0xa5)), painted(Paint::OwnAddress));
         let sparse = measured(Measure { kernel: Some(kernel), ..Measure::default() });
-        for request in [plain(), full(), sparse, debugged(true), debugged(false)] {
+        for request in [plain(), full(), sparse, byte, own_address, debugged(true), debugged(false)] {
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
         for isa in [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m] {

@@ -5,6 +5,8 @@
 
 pub mod embassy;
 pub mod freertos;
+mod nuttx;
+mod riot;
 mod scan;
 mod table;
 mod threadx;
@@ -18,13 +20,15 @@ pub use freertos::STACK_END_ADVICE;
 type Find = fn(&Elf<'_>) -> (Option<wire::request::Kernel>, Vec<String>);
 
 /// Known kernels, in the order of the search.
-const KNOWN: [Find; 3] = [
+const KNOWN: [Find; 5] = [
     |elf| {
         let (kernel, warnings) = freertos::find_in(elf);
         (kernel.map(|kernel| kernel.request()), warnings)
     },
     threadx::find,
     zephyr::find,
+    riot::find,
+    nuttx::find,
 ];
 
 /// Layout of the kernel's data that tell why a task does not execute, if known.

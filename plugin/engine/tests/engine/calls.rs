@@ -93,6 +93,8 @@ impl Trace {
             paint: None,
             switchers: Vec::new(),
             delete: None,
+            exit: None,
+            is_first_running: false,
         };
         let functions: Vec<u64> = (0..FUNCTIONS).map(entry).collect();
         let measure = Measure {
