@@ -321,7 +321,7 @@ struct Known {
     kernel: Option<wire::request::Kernel>,
     /// Tasks of executors; empty if there is a kernel, whose threads are the tasks.
     executor: Vec<wire::request::Poll>,
-    /// Where the lives of these tasks are seen; nowhere without a timeline.
+    /// Places at which the lives of these tasks are seen; none without a timeline.
     lives: wire::request::Lives,
     /// Layout of the kernel's data that tell why a task does not execute; None: without a kernel or a timeline.
     waits: Option<wire::timeline::Waits>,

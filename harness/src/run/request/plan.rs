@@ -54,7 +54,7 @@ pub struct Measurement<'a> {
     pub kernel: Option<&'a wire::request::Kernel>,
     /// Tasks of the firmware's executors.
     pub polls: &'a [wire::request::Poll],
-    /// Where the lives of these tasks are seen, if the timeline shows them.
+    /// Places at which the lives of these tasks are seen, if the timeline shows them.
     pub lives: &'a wire::request::Lives,
     /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
