@@ -195,7 +195,7 @@ record! {
 }
 
 record! {
-    /// Where the lives of an executor's tasks can be seen. A task is known by the pointer that its function gets.
+    /// Places at which the lives of an executor's tasks can be seen. A task is known by the pointer that its function gets.
     #[derive(Default)]
     pub struct Lives {
         /// Functions that make the task ready that their first argument points to, by their first addresses.

@@ -32,7 +32,7 @@ pub struct Polls {
     known: FxHashMap<(u64, u64), u32>,
     /// First counter of each task, and the argument of its function, by id.
     tasks: Vec<(u32, u64)>,
-    /// Where the tasks' lives are seen.
+    /// Places at which the tasks' lives are seen.
     lives: Lives,
     /// The last change, and the outermost function that made it: see [`Polls::change`].
     last_change: Option<Change>,

@@ -93,9 +93,11 @@ enum Extent {
 
 /// Reads a text of a call's name. None: the memory cannot be read, or the text is empty.
 fn read_text(text: &CallText, guest: &mut Guest<impl Vcpu>) -> Option<String> {
-    let mut address = guest.general_register(text.register);
+    // A null pointer leads nowhere, although there may be memory at address 0.
+    let is_one = |address: &u64| *address != 0;
+    let mut address = Some(guest.general_register(text.register)).filter(is_one)?;
     for offset in &text.offsets {
-        address = guest.pointer(address.wrapping_add(*offset))?;
+        address = guest.pointer(address.wrapping_add(*offset)).filter(is_one)?;
     }
     let mut read = Vec::new();
     while read.len() < MAX_READ_BYTES {
