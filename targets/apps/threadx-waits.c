@@ -2,6 +2,7 @@
    harness/tests/timeline knows the numbers. Both take memory from a byte pool and a block pool, and give it back. */
 #define OWN_THREADS
 #include "threadx.c"
+#include "zone.h"
 
 enum { QUEUE = 5, SEMAPHORE = 6, EVENT_FLAG = 7, BLOCK = 8, BYTE = 9, MUTEX = 13, SUSPENDED = 3 };
 enum { SLEPT = 8, STOPPED = 9, RESTS = 3, BLOCK_BYTES = 24, BLOCKS = 8 };
@@ -127,6 +128,7 @@ static void waits(uint32_t argument)
 {
     (void)argument;
     takes(3, 40);
+    ZONE_BEGIN("waits");
     for (unsigned row = 0; row < sizeof waits_for / sizeof *waits_for; row++)
         for (int time = 0; time < waits_for[row].times; time++) {
             waiting.tx_thread_suspend_control_block = waits_for[row].object;
@@ -136,11 +138,13 @@ static void waits(uint32_t argument)
         leave(SUSPENDED);
     for (int time = 0; time < SLEPT; time++)
         tx_thread_sleep(1);
+    ZONE_END("waits");
 }
 
 static void ends(uint32_t argument)
 {
     (void)argument;
+    unsigned digs = 0;
     takes(2, 100);
     while (waiting.tx_thread_state != TX_COMPLETED) {
         if (waiting.tx_thread_state != TX_SLEEP) {
@@ -151,13 +155,17 @@ static void ends(uint32_t argument)
             irq_enable();
             __asm__ volatile("isb" ::: "memory");
         }
+        ZONE_BEGIN("digs");
         sums[0] += dig(1, sums[0]);
+        ZONE_END("digs");
+        digs++;
     }
     for (int rest = 0; rest < RESTS; rest++)
         tx_thread_sleep(2);
     timer_stop();
     print("threadx-waits: waiting %u, ending %u, idle %u\n", (unsigned)waiting.tx_thread_run_count,
           (unsigned)ending.tx_thread_run_count, (unsigned)idles);
+    print("digs %u\n", digs);
     board_exit(0);
 }
 

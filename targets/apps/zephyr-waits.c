@@ -2,6 +2,7 @@
    harness/tests/timeline knows the numbers. Each thread takes memory from the kernel's heap and gives it back. */
 #define OWN_THREADS
 #include "zephyr.c"
+#include "zone.h"
 
 enum { SLEEPING = 4, SUSPENDED = 16, SLEPT = 4, STOPPED = 9, RESTS = 3 };
 
@@ -120,6 +121,7 @@ static __attribute__((noipa)) void philosopher(void *number, void *p2, void *p3)
         return;
     }
     takes(3, 40);
+    ZONE_BEGIN("waits");
     for (unsigned row = 0; row < sizeof waits_for / sizeof *waits_for; row++)
         for (int time = 0; time < waits_for[row].times; time++) {
             waiting->base.pended_on = waits_for[row].queue;
@@ -131,11 +133,13 @@ static __attribute__((noipa)) void philosopher(void *number, void *p2, void *p3)
         sleep(1, 1, SUSPENDED);
         sleep(1, 1, SLEEPING);
     }
+    ZONE_END("waits");
 }
 
 static __attribute__((noipa)) void bg_thread_main(void *p1, void *p2, void *p3)
 {
     (void)p1, (void)p2, (void)p3;
+    unsigned digs = 0;
     z_swap(0);
     while (!(waiting->base.thread_state & DEAD)) {
         if (waiting->base.thread_state && !ticks_left[1]) {
@@ -144,12 +148,16 @@ static __attribute__((noipa)) void bg_thread_main(void *p1, void *p2, void *p3)
             irq_enable();
             __asm__ volatile("isb" ::: "memory");
         }
+        ZONE_BEGIN("digs");
         sums[0] += dine(1, sums[0]);
+        ZONE_END("digs");
+        digs++;
     }
     for (int rest = 0; rest < RESTS; rest++)
         sleep(0, 2, SUSPENDED);
     timer_stop();
     print("zephyr-waits: main %u, first %u, second %u, idle %u\n", (unsigned)z_main_thread.switched_in,
           (unsigned)philosophers[0].switched_in, (unsigned)philosophers[1].switched_in, (unsigned)z_idle_thread.switched_in);
+    print("digs %u\n", digs);
     board_exit(0);
 }

@@ -479,6 +479,7 @@ mod tests {
                     place: Some(MAX_REGISTER),
                     ..freeing(0x100)
                 },
+                Allocator { size: Some(Argument::Word { register: 10, offset: 28 }), ..freeing(0x180) },
                 freeing(0x200),
             ],
             events: events(),

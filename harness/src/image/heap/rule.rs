@@ -2,7 +2,7 @@
 //!
 //!     RULE = NAME [ "(" [ ITEM { "," ITEM } ] ")" ] [ "->" [ "*" ] WHERE ]
 //!     ITEM = [ ( "size" | "count" | "align" | "old" ) "=" ] WHERE
-//!     WHERE = "arg0" | "arg1" | … | a register's name | a number
+//!     WHERE = "arg0" | "arg1" | … | a register's name | a number | "*" WHERE "+" NUMBER
 //!
 //! An item without a name is the size for an allocating function, and the block for a freeing one. The known
 //! functions are written in the same syntax ([`super::known`]).
@@ -66,6 +66,8 @@ enum Where {
     Register(String),
     /// Constant value.
     Number(u64),
+    /// 32-bit word at an offset from where an argument or register points.
+    Word(Box<Word>, u64),
 }
 
 /// Number of arguments in registers: AAPCS, 6.4; RISC-V ABIs Specification, "Integer Calling Convention".
@@ -121,6 +123,23 @@ impl<'t> Words<'t> {
     fn place(&mut self) -> Result<Word, InputError> {
         let (word, at) = self.word();
         self.place_of(word, at)
+    }
+
+    /// Place of a number that is asked for, which may be in memory.
+    fn value(&mut self) -> Result<Word, InputError> {
+        if !self.take("*") {
+            return self.place();
+        }
+        let pointer = self.place()?;
+        let at = pointer.at;
+        if !self.take("+") {
+            return Err(self.error(self.at, "how far from there? write *arg0+28, or *arg0+0"));
+        }
+        let (offset, offset_at) = self.word();
+        let Ok(offset) = parse_number("number", offset) else {
+            return Err(self.error(offset_at, "a number of bytes is meant here, as in *arg0+28"));
+        };
+        Ok(Word { what: Where::Word(Box::new(pointer), offset), at })
     }
 
     fn place_of(&self, word: &str, at: usize) -> Result<Word, InputError> {
@@ -230,7 +249,7 @@ impl Rule {
 
     fn item(&mut self, words: &mut Words<'_>) -> Result<(), InputError> {
         let (word, at) = words.word();
-        let (key, place) = if words.take("=") { (word, words.place()?) } else { ("", words.place_of(word, at)?) };
+        let (key, place) = if words.take("=") { (word, words.value()?) } else { ("", words.place_of(word, at)?) };
         let field = match (self.kind, key) {
             (Kind::Alloc, "" | "size") => &mut self.size,
             (Kind::Alloc, "count") => &mut self.count,
@@ -274,10 +293,13 @@ impl Rule {
                 let isa = if is_riscv { "RISC-V" } else { "Arm" };
                 number.ok_or_else(|| words.error(place.at, format_args!("{isa} has no register {name}")))
             }
-            Where::Number(_) => Err(words.error(place.at, "a register is meant here")),
+            Where::Number(_) | Where::Word(..) => Err(words.error(place.at, "a register is meant here")),
         };
         let argument = |place: &Option<Word>| match place {
             None => Ok(None),
+            Some(Word { what: Where::Word(pointer, offset), .. }) => {
+                Ok(Some(Argument::Word { register: register(pointer)?, offset: *offset }))
+            }
             Some(Word { what: Where::Number(number), .. }) => Ok(Some(Argument::Constant(*number))),
             Some(place) => register(place).map(|number| Some(Argument::Register(number))),
         };
@@ -330,6 +352,16 @@ mod tests {
         };
         for text in ["pool_get(size=r0)", "pool_get(arg0)", " pool_get ( size = arg0 ) -> r0 "] {
             assert_eq!(alloc(text), Ok(plain), "{text}");
+        }
+        let word = Argument::Word { register: 1, offset: 28 };
+        assert_eq!(alloc("get(size=*arg1+28)"), Ok(Allocator { size: Some(word), ..plain }));
+        for (wrong, what) in [
+            ("get(size=*arg1)", "how far from there?"),
+            ("get(size=*arg1+r0)", "a number of bytes"),
+            ("get(size=*4+28)", "a register is meant here"),
+            ("get(old=*arg1+28, size=4)", "a block is in a register"),
+        ] {
+            assert!(alloc(wrong).unwrap_err().contains(what), "{wrong}");
         }
         assert_eq!(alloc("get(size=64)"), Ok(Allocator { size: Some(Argument::Constant(64)), ..plain }));
         let many = alloc("get(count=r3, size=0x10, align=arg2, old=r1) -> *arg0").unwrap();
