@@ -44,7 +44,7 @@ fn main() {
     println!("cargo::rustc-env=PLUGIN_LIBRARY={}", library.display());
 }
 
-/// Writes the lists of chips and kinds that are carried along: a new one is a file and no code.
+/// Writes the lists of chips and kinds that the program contains. A new chip or kind needs only a file, no code.
 fn chips(folder: &Path, out: &Path) {
     println!("cargo::rerun-if-changed={}", folder.display());
     let list = |folder: &Path, is_path: bool| {

@@ -727,7 +727,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let symbols = Symbols::new(Some(&elf), choice.load_bias, arm);
     let allocators = options.heap.as_ref().map(|wanted| heap::find(wanted, &symbols, isa)).transpose()?;
     let allocators = allocators.unwrap_or_default();
-    let events = zone::find(Some(&elf), &image, isa, choice.load_bias).events;
+    let zones = zone::find(Some(&elf), &image, isa, choice.load_bias);
     let traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), &symbols)?;
     let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
         functions: traced,
@@ -754,8 +754,9 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         unwind: &unwind,
         kernel: kernel.as_ref(),
         polls: &[],
+        lives: &wire::request::Lives::default(),
         heap: &allocators,
-        events: &events,
+        zones: &zones,
         timeline: timeline.as_ref(),
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;

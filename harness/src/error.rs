@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::{fmt, io};
 
-/// Error: input that cannot be used, exit code 2. The message is complete (what, where, what to do next) and may span
-/// lines.
+/// Error: input that cannot be used, exit code 2. The message says what, where, and what to do next, and may have
+/// several lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputError {
     message: String,
@@ -69,7 +69,7 @@ impl fmt::Display for EmulatorError {
 
 impl std::error::Error for EmulatorError {}
 
-/// Whether something could not be written because its reader has seen enough (`| head`), which is not an error of a command.
+/// Whether output failed because its reader closed it early (`| head`), which is not an error of a command.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

@@ -1,4 +1,4 @@
-//! Table of exit codes: the only place that turns results into a status.
+//! Table of exit codes: only this file turns results into a status.
 
 use crate::error::EmulatorError;
 use crate::profile::End;
@@ -60,13 +60,13 @@ impl ExitCode {
         }
     }
 
-    /// Code of an error that prevented a profile. An unknown error is a defect or a failing host (a full disk, a lost
-    /// directory), which counts as input.
+    /// Code of an error that prevented a profile. Any other error than the emulator's counts as bad input, even a
+    /// defect or a failing host (a full disk, a lost directory).
     pub fn of_error(error: &anyhow::Error) -> ExitCode {
         if error.is::<EmulatorError>() { ExitCode::Emulator } else { ExitCode::Usage }
     }
 
-    /// Code of a run.
+    /// Code of a run, by its end.
     pub fn of_end(end: &End) -> ExitCode {
         match end {
             End::For | End::Until | End::Exit { status: 0, .. } => ExitCode::Good,
@@ -84,8 +84,8 @@ impl ExitCode {
     }
 }
 
-/// Exit statuses of `harness run`, beside the firmware's own: the ones known from `timeout(1)` and `env(1)`, far from
-/// the values that firmware usually returns.
+/// Exit statuses of `harness run` besides the firmware's own: those of `timeout(1)` and `env(1)`, far from the values
+/// that firmware usually returns.
 pub mod runner {
     use super::ExitCode;
     use crate::analysis::describe::describe_unopened;
@@ -107,7 +107,7 @@ pub mod runner {
         if status == 0 && describe_unopened(profile).is_some() { ExitCode::Firmware.status() } else { status }
     }
 
-    /// Cuts a status to the eight bits of a process: the lowest, as in exit(3), but a failure never becomes 0.
+    /// Cuts a status to the eight bits that a process has: the lowest, as in exit(3). A failure never becomes 0.
     pub(super) fn of_firmware(status: u32) -> u8 {
         match status as u8 {
             0 if status != 0 => ExitCode::Firmware.status(),
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn exit_codes_are_the_documented_ones() {
         let all = ExitCode::ALL;
-        // design.md: "When several apply: 2, 5, 4, 1, 3".
+        // docs/commands.md: "When several apply, the first of 2, 5, 4, 1, 3 counts."
         assert_eq!(all.map(ExitCode::status), [2, 5, 4, 1, 3, 0]);
         assert!(all.is_sorted());
     }

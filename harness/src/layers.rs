@@ -1,6 +1,6 @@
-//! Tests the order of the folders of harness and plugin: each may import only folders that stand before it, and no
-//! files of a folder import each other in a circle. `docs/architecture.md` describes the folders. Every line of the
-//! sources is read; circles of unit tests alone do not count.
+//! Tests the order of the folders of harness and plugin: each folder may import only folders before it in that order,
+//! and the files of a folder do not import each other in a circle. `docs/architecture.md` describes the folders. Every
+//! line of the sources is read; only circles through unit tests are allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,8 +29,8 @@ const HARNESS: &[&str] = &[
     "commands",
 ];
 
-/// Modules of the plugin, which has no unit tests because it cannot be linked by itself: data, then the state made of
-/// them, then QEMU's callbacks.
+/// Modules of the plugin: first the data, then the state made of them, then QEMU's callbacks. They have no unit tests,
+/// because the plugin cannot be linked by itself.
 const PLUGIN: &[&str] = &[
     "qemu",
     "records",
@@ -50,7 +50,7 @@ const PLUGIN: &[&str] = &[
     "translate",
 ];
 
-/// Modules of the engine, the plugin's library that is independent of QEMU.
+/// Modules of the engine, the plugin's library, which is independent of QEMU.
 const ENGINE: &[&str] = &[
     "recent",
     "block",
@@ -65,15 +65,15 @@ const ENGINE: &[&str] = &[
     "stack",
     "heap",
     "marks",
-    "traced",
+    "calls",
+    "console",
     "slice",
 ];
 
-/// Files outside of the layers: the list of modules, the program (which uses the library from outside), and this
-/// file.
+/// Files outside of the layers: the list of modules, the program (which uses the library from outside), and this file.
 const NO_LAYER: [&str; 3] = ["lib.rs", "main.rs", "layers.rs"];
 
-/// All files below a directory, sorted, each with its path from there.
+/// All files below a directory, sorted, with their paths relative to it.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -119,8 +119,8 @@ fn expand(tree: &str) -> Vec<String> {
     paths.iter().map(|path| path.replace("::self", "")).collect()
 }
 
-/// Modules of the same sources that a file names. A folder's own `mod.rs` is its door: its files may use what it
-/// declares, and it may use them.
+/// Modules of the same sources that a file names. A folder's `mod.rs` is exempt: the folder's files may use its
+/// declarations, and it may use the files.
 fn named_modules<'a>(path: &Path, text: &str, modules: &BTreeMap<String, &'a Path>) -> BTreeMap<String, &'a Path> {
     let own = module_path(path);
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
@@ -144,7 +144,7 @@ fn named_modules<'a>(path: &Path, text: &str, modules: &BTreeMap<String, &'a Pat
     named
 }
 
-/// A circle of files that import each other, as their names in order; None: there is none.
+/// Names, in order, of files that import each other in a circle; None: there is no circle.
 fn circle(files: &[(PathBuf, String)]) -> Option<String> {
     let modules: BTreeMap<String, &Path> = files.iter().map(|(path, _)| (module_path(path), &**path)).collect();
     let mut edges: BTreeMap<String, BTreeSet<String>> = files
@@ -237,7 +237,7 @@ fn no_part_of_the_plugin_imports_one_that_stands_above_it() {
 fn nothing_of_qemus_is_looked_up_past_the_table_of_tricks() {
     let qemu = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin/src/qemu");
     let name = Regex::new(r#"c"(\w+)""#).unwrap();
-    // A table of functions, each looked up by its own name.
+    // The names of the functions in a table: each function is looked up by its field's name.
     let declared = Regex::new(r"(?m)^    (\w+): fn\(").unwrap();
     let mut named = BTreeSet::new();
     for path in sources(&qemu) {

@@ -1,7 +1,8 @@
-//! Learns a chip from firmware: short runs, each of which ends at something that the chip lacks.
+//! Learns a chip from firmware by short runs, each of which ends at something that the chip lacks.
 //!
-//! A run executes the same instructions as the one before up to where that ended, and goes on, because the chip file has one
-//! more row. So every decision depends on the image and on the rows before it alone, and a second time makes the same file.
+//! A run executes the same instructions as the run before it, up to that run's end. Then it goes on, because the chip
+//! file has one more row. So every decision depends only on the image and on the rows before it, and learning again
+//! makes the same file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,6 +13,7 @@ use anyhow::{Context as _, Result};
 use decode::Isa;
 use wire::chip::{ABSENT, ENABLED, FIRST_RULE, POLLED, Polled, STORED};
 use wire::control::Word;
+use wire::request::Lives;
 use wire::trick::DEVICES;
 
 use crate::chip::Chip;
@@ -21,6 +23,7 @@ use crate::chip::svd::Svd;
 use crate::error::{EmulatorError, InputError};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
+use crate::image::zone;
 use crate::image::{self, Image, bounded_read};
 use crate::machine;
 use crate::measure::Listener;
@@ -34,45 +37,50 @@ use crate::run::store::staging::Making;
 use crate::run::store::workspace::Workspace;
 use crate::run::watch::execution::Outcome;
 
-/// Beginning of the name of the directory of the runs.
+/// Prefix of the name of the directory in which the runs work.
 const WORKSHOP: &str = ".harness-learn-";
 
-/// Most runs. Each answers one question.
+/// Maximum number of runs; each answers one question.
 const MAX_RUNS: u32 = 400;
 
-/// Equal reads of a register by one instruction that end a run.
+/// Number of equal reads of a register by one instruction at which a run ends.
 const POLL_LIMIT: u32 = 16;
 
-/// Instructions of a run, until none of that length lacks anything.
+/// Length of a short run, in instructions. Whole runs follow when a short run lacks nothing more.
 const SHORT_INSNS: u64 = 3_000_000;
+
+/// Factor by which a run is longer in which the firmware waits for a time: most delays end within it.
+const PATIENCE: u64 = 8;
 
 /// Instructions from one pulse of an interrupt to the next.
 const PULSE_INSNS: u64 = 20_000;
 
-/// Instructions from one value of a register that counts to the next. Its clock is not known; so fast, waits of a second end
-/// within a run.
+/// Instructions from one value of a counting register to the next. The rate of the register's clock is not known; at
+/// this rate, waits of a second end within a run.
 const COUNT_INSNS: u64 = 8;
 
-/// Instructions within which two registers are polled by one loop.
+/// Maximum distance, in instructions, between the polls of two registers by one loop.
 const NEAR_INSNS: u64 = 10_000;
 
-/// Registers that are tried for the time where firmware waits.
+/// Maximum number of registers that are tried as the time when firmware waits.
 const MAX_TIMES: usize = 4;
 
-/// Functions that a loop passes at least, where it is not a loop of `main`'s own code: a loop that waits passes fewer.
+/// Minimum number of functions that a loop passes to count as work, if it is not in `main` itself: a loop that waits
+/// passes fewer.
 const LOOP_FUNCTIONS: usize = 3;
 
-/// Vectors before the first interrupt's, and the one of SysTick.
+/// Numbers of the first interrupt's vector, of SysTick's, and of the last fault's.
 const FIRST_INTERRUPT: usize = 16;
 const SYSTICK: usize = 15;
+const LAST_FAULT: usize = 6;
 
-/// Most interrupts of a chip, of whose vectors the table is looked through.
+/// Maximum number of vectors that are read from the table.
 const MAX_VECTORS: usize = FIRST_INTERRUPT + 240;
 
-/// Most instructions of a loop that waits for an interrupt, with those of a tick.
+/// Maximum number of instructions in a loop that waits for an interrupt, including those of a tick.
 const MAX_LOOP: usize = 256;
 
-/// Calls of a handler from which on it ticks.
+/// Minimum number of calls of a handler that ticks.
 const TICKS: u64 = 2;
 
 /// Result of learning.
@@ -86,17 +94,18 @@ pub struct Lesson {
     pub main: Option<bool>,
     /// Interrupt handlers that were entered twice or more.
     pub ticks: Vec<String>,
-    /// Whether a loop of `main`, or one that passes several functions, was passed twice after the last answer.
+    /// Whether the second half of the last run passed a loop at least twice: a loop in `main`, or one through several
+    /// functions.
     pub loops: bool,
     /// Functions that were entered.
     pub functions: usize,
     /// The last run's end.
     pub end: End,
-    /// Places that still wait, or what is missing.
+    /// Sentences about the places that still wait, the parts that are missing, and a bad end.
     pub left: Vec<String>,
 }
 
-/// The end of a run that taught nothing: it was interrupted, or the host would not have it.
+/// End of a run that teaches nothing: the user interrupted it, or the host's time or disk ran out.
 #[derive(Debug)]
 pub struct GivenUp(pub End);
 
@@ -119,22 +128,22 @@ struct Ended {
     end: End,
     /// Executions of each instruction.
     executed: BTreeMap<u64, u64>,
-    /// First address that was accessed and at which there is nothing.
+    /// First address that was accessed and has nothing behind it.
     absent: Option<u64>,
     /// Number of reads of each register that was accessed.
     seen: BTreeMap<u64, u64>,
-    /// Executions of each instruction in the second half; None: the run ended before its window did.
+    /// Executions of each instruction in the window's second half; None: the run ended before its window did.
     late: Option<BTreeMap<u64, u64>>,
     /// Interrupt lines that the firmware has enabled.
     enabled: Vec<u32>,
-    /// Handler that alone executed up to the end.
+    /// Handler that was never left, so that only it executed up to the end.
     handler: Option<u64>,
     insns: u64,
-    /// The instruction that faulted was not there.
+    /// Whether the firmware faulted by fetching an instruction where there is none.
     is_fetch: bool,
-    /// The access to the first absent address was a store.
+    /// Whether the access to the first absent address was a store.
     is_store: bool,
-    /// Words of flash that were stored to, of a run that the firmware ended by a reset.
+    /// Words of flash, by address, that the firmware stored to.
     stored: Vec<(u32, u32)>,
 }
 
@@ -144,19 +153,19 @@ struct Teacher<'a> {
     options: Options,
     emulator: PathBuf,
     root: Making,
-    /// Functions by their first addresses.
+    /// Names of functions by first address.
     functions: BTreeMap<u64, String>,
     runs: u32,
     passed: BTreeSet<u64>,
     left: Vec<String>,
-    /// Instructions of the longest runs.
+    /// Length of a whole run, in instructions.
     whole: Option<u64>,
 }
 
 /// Learns a chip from the firmware that the options name.
 ///
 /// # Errors
-/// When the image cannot be read, is for no chip that can be learned, or QEMU cannot run it.
+/// If the image cannot be read, its chip cannot be learned, or QEMU cannot run it.
 pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
     let image = Image::open(&options.firmware, &options.load())?;
     let about = |reason: String| InputError::about(&options.firmware, reason);
@@ -181,26 +190,26 @@ pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
     let last = teacher.teach(&mut draft, listener)?;
     draft.seen = last.seen.keys().copied().collect();
     teacher.say_end(&last);
-    let loops = teacher.loops(&last);
+    let loops = teacher.loops(&draft, &last);
     let entered = teacher.entered(&last.executed);
     let Teacher { functions, runs, left, .. } = teacher;
     let count = |address: u64| last.executed.get(&address).copied().unwrap_or(0);
     let main = functions.iter().find(|(_, name)| *name == "main").map(|(&address, _)| count(address) > 0);
-    let mut ticks: Vec<String> = handlers(&image)
+    let mut ticks: Vec<String> = ticking(&image, draft.vectors(), &last)
         .into_iter()
-        .filter(|&(vector, address)| (vector == SYSTICK || vector >= FIRST_INTERRUPT) && count(address) >= TICKS)
-        .map(|(_, address)| functions.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}")))
+        .map(|address| functions.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}")))
         .collect();
     ticks.dedup();
     Ok(Lesson { draft, runs, main, ticks, loops, functions: entered.len(), end: last.end, left })
 }
 
-/// Options of a run that only learns: what is asked of a profile is none of its matter.
+/// Options of a run that only learns: without the settings of a profile.
 fn short(options: &Options) -> Options {
     Options {
         window: Window { for_insns: options.window.for_insns, ..Window::default() },
         exact: false,
         spans: Vec::new(),
+        zone_calls: Vec::new(),
         heap: None,
         timeline: None,
         slice_insns: None,
@@ -215,12 +224,13 @@ fn short(options: &Options) -> Options {
     }
 }
 
-/// The chip file of `--chip auto`, beside where the command was typed; it is kept, so that it can be edited.
+/// The chip file of `--chip auto`, in the current directory. The file is kept, so that users can edit it.
 pub fn file_of(options: &Options) -> PathBuf {
     PathBuf::from(format!("{}.chip.toml", image::stem(&options.firmware)))
 }
 
-/// The one chip known by name that has memory for the image and that its file points to. None: there is none, or several.
+/// The one built-in chip that has memory for the image and to which the image's file points, also by its UF2 family.
+/// None: no chip is, or several are.
 ///
 /// # Errors
 /// When the image cannot be read.
@@ -228,10 +238,15 @@ pub fn known(options: &Options) -> Result<Option<Hint>, InputError> {
     let image = Image::open(&options.firmware, &options.load())?;
     let file = options.symbols.as_deref().unwrap_or(&options.firmware);
     let bytes = bounded_read::read_named(file)?;
-    Ok(hints::find(&bytes, &machine::chips_for(&image)))
+    let fit = machine::chips_for(&image);
+    let of_family = image.family.and_then(|family| Some((family, hints::find(family.name()?.as_bytes(), &fit)?)));
+    Ok(match of_family {
+        Some((family, Hint { name, .. })) => Some(Hint { name, why: format!("as its UF2 file is for {family}") }),
+        None => hints::find(&bytes, &fit),
+    })
 }
 
-/// The functions' names by their first addresses.
+/// Names of functions by first address.
 fn functions(image: &Image) -> Result<BTreeMap<u64, String>, InputError> {
     let Some(path) = &image.symbols_from else { return Ok(BTreeMap::new()) };
     let bytes = bounded_read::read_named(path)?;
@@ -239,7 +254,7 @@ fn functions(image: &Image) -> Result<BTreeMap<u64, String>, InputError> {
     let mut functions: BTreeMap<u64, String> = BTreeMap::new();
     for (name, address) in symbols.entries() {
         let name = demangle(name).into_owned();
-        // Of several names the one that a reader looks for, else the first.
+        // Of several names, `main` is kept, since readers look for it; otherwise the first in order.
         let known = functions.entry(address).or_insert_with(|| name.clone());
         if name == "main" || (*known != "main" && name < *known) {
             *known = name;
@@ -248,36 +263,77 @@ fn functions(image: &Image) -> Result<BTreeMap<u64, String>, InputError> {
     Ok(functions)
 }
 
-/// Handlers of the vector table: number and first address, without those that several exceptions share.
-fn handlers(image: &Image) -> Vec<(usize, u64)> {
-    let Some(table) = image.vector_table else { return Vec::new() };
+/// Handlers of the vector table at an address: number and first address of each.
+fn vectors(image: &Image, table: u64) -> Vec<(usize, u64)> {
     let code = |address: u64| image.code_at(address & !1).is_some() && address & 1 != 0;
-    let vectors: Vec<(usize, u64)> = (1..MAX_VECTORS)
-        .map_while(|vector| Some((vector, u64::from(image.loaded_u32(table.address + 4 * vector as u64)?))))
+    (1..MAX_VECTORS)
+        .map_while(|vector| Some((vector, u64::from(image.loaded_u32(table + 4 * vector as u64)?))))
         .take_while(|&(vector, address)| vector < FIRST_INTERRUPT || address == 0 || code(address))
-        .collect();
+        .filter(|&(_, address)| code(address))
+        .map(|(vector, address)| (vector, address & !1))
+        .collect()
+}
+
+/// Handlers of the vector table at an address, without those that several exceptions share.
+fn handlers(image: &Image, table: u64) -> Vec<(usize, u64)> {
+    let vectors = vectors(image, table);
     let mut uses: BTreeMap<u64, u32> = BTreeMap::new();
     vectors.iter().for_each(|(_, address)| *uses.entry(*address).or_default() += 1);
-    let own = vectors.into_iter().filter(|(_, address)| code(*address) && uses[address] == 1);
-    own.map(|(vector, address)| (vector, address & !1)).collect()
+    vectors.into_iter().filter(|(_, address)| uses[address] == 1).collect()
+}
+
+/// Handlers of interrupts that were entered twice or more. One that several exceptions share counts unless a fault may have
+/// led there, or it goes round by itself: then it is the default handler.
+fn ticking(image: &Image, table: u64, last: &Ended) -> BTreeSet<u64> {
+    let count = |address: u64| last.executed.get(&address).copied().unwrap_or(0);
+    let own: BTreeSet<u64> = handlers(image, table).into_iter().map(|(_, address)| address).collect();
+    let vectors = vectors(image, table);
+    let is_interrupt = |vector: usize| vector == SYSTICK || vector >= FIRST_INTERRUPT;
+    let faults: BTreeSet<u64> =
+        vectors.iter().filter(|(vector, _)| *vector <= LAST_FAULT).map(|&(_, address)| address).collect();
+    let is_loop = |address: u64| {
+        let late = last.late.iter().flatten().map(|(&pc, _)| pc);
+        late.take(2).eq([address])
+    };
+    let ticks = |&(vector, address): &(usize, u64)| {
+        let is_handler = own.contains(&address) || !faults.contains(&address) && !is_loop(address);
+        is_interrupt(vector) && is_handler && count(address) >= TICKS
+    };
+    vectors.iter().filter(|entry| ticks(entry)).map(|&(_, address)| address).collect()
 }
 
 impl Teacher<'_> {
-    /// Runs the firmware until it lacks nothing more that could be given: in short runs, then in whole ones. Returns the last
-    /// run.
+    /// Runs the firmware until it lacks nothing more that learning can give: first in short runs, then in whole ones, and
+    /// in longer ones if it waits for a time that passes. Returns the last run.
     fn teach(&mut self, draft: &mut Draft, listener: &mut dyn Listener) -> Result<Ended> {
         if self.whole.is_none_or(|whole| whole > SHORT_INSNS) {
             self.options.window.for_insns = Some(SHORT_INSNS);
             self.go_on(draft, listener)?;
             self.options.window.for_insns = self.whole;
         }
-        let (ended, reason) = self.go_on(draft, listener)?;
+        let (mut ended, mut reason) = self.go_on(draft, listener)?;
+        if self.delays(draft, &ended) {
+            let longer = self.whole.map(|whole| whole.saturating_mul(PATIENCE));
+            self.options.window.for_insns = longer;
+            let patient = self.run(draft)?;
+            if patient.executed.len() > ended.executed.len() {
+                (ended, reason) = self.go_on(draft, listener)?;
+            }
+        }
         self.left.extend(reason);
         Ok(ended)
     }
 
-    /// Runs the firmware until it lacks nothing more that could be given in the window. Returns the last run and the reason why
-    /// it does not go on, if one is known.
+    /// Whether a whole run ends in a small loop while time passes for the firmware: a register counts, or a handler ticks. Time
+    /// in which it sleeps takes no instructions.
+    fn delays(&self, draft: &Draft, ended: &Ended) -> bool {
+        let has_time = !draft.counts.is_empty() || !ticking(self.image, draft.vectors(), ended).is_empty();
+        let is_loop = ended.late.as_ref().is_some_and(|late| (2..=MAX_LOOP).contains(&late.len()));
+        has_time && is_loop && !self.sleeps(ended)
+    }
+
+    /// Runs the firmware in windows of one length until it lacks nothing more that learning can give. Returns the last
+    /// run, and the reason why the firmware does not go on, if a reason is known.
     fn go_on(&mut self, draft: &mut Draft, listener: &mut dyn Listener) -> Result<(Ended, Option<String>)> {
         loop {
             let ended = self.run(draft)?;
@@ -316,7 +372,7 @@ impl Teacher<'_> {
         }
     }
 
-    /// The functions that were entered; of an image without symbols those that a call names.
+    /// Functions that were entered. In an image without symbols: executed targets of executed calls.
     fn entered(&self, executed: &BTreeMap<u64, u64>) -> BTreeSet<u64> {
         if !self.functions.is_empty() {
             return self.functions.keys().copied().filter(|address| executed.contains_key(address)).collect();
@@ -331,9 +387,9 @@ impl Teacher<'_> {
         called.filter(|target| executed.contains_key(target)).collect()
     }
 
-    /// Whether a loop was passed twice after the last answer: of `main`'s own code, or one that passes several functions and
-    /// waits for nothing that is known.
-    fn loops(&self, ended: &Ended) -> bool {
+    /// Whether the second half of a run passed a loop at least twice: one in `main`'s own code; or, if no known wait is
+    /// left, one through several functions.
+    fn loops(&self, draft: &Draft, ended: &Ended) -> bool {
         let Some(late) = &ended.late else { return false };
         let main = self.functions.iter().find(|(_, name)| *name == "main").map(|(&start, _)| start);
         if let Some(start) = main {
@@ -342,13 +398,14 @@ impl Teacher<'_> {
                 return true;
             }
         }
-        let handlers: BTreeSet<u64> = handlers(self.image).into_iter().map(|(_, address)| address).collect();
+        let handlers: BTreeSet<u64> =
+            handlers(self.image, draft.vectors()).into_iter().map(|(_, address)| address).collect();
         let entered = self.entered(&ended.executed);
         let passed = entered.iter().filter(|start| late.get(start).is_some_and(|&count| count >= 2));
         self.left.is_empty() && passed.filter(|start| !handlers.contains(start)).count() >= LOOP_FUNCTIONS
     }
 
-    /// Says what ended the last run, where that was not the window.
+    /// Notes the run's end, unless that is the end of the window.
     fn say_end(&mut self, ended: &Ended) {
         let line = match &ended.end {
             End::Reset { pc: Some(pc) } => format!("the firmware reset itself at {}", self.place(*pc)),
@@ -368,7 +425,7 @@ impl Teacher<'_> {
         }
     }
 
-    /// Adds the answer that a polled register is waited for with.
+    /// Adds an answer to a polled register: the value for which the firmware waits.
     fn answer(
         &mut self,
         draft: &mut Draft,
@@ -384,7 +441,7 @@ impl Teacher<'_> {
             Verdict::Certain(wanted) => (vec![vec![row(*wanted, false)]], false),
             Verdict::Any(wanted) => (vec![vec![row(*wanted, true)]], true),
             Verdict::Several(several) => (several.iter().map(|&wanted| vec![row(wanted, true)]).collect(), true),
-            // Nothing is known of the value: patterns, as the last resort.
+            // The value is not known at all: try all bits and no bits, as the last resort.
             Verdict::None | Verdict::Unknown => (vec![vec![row(whole(u32::MAX), true), row(whole(0), true)]], true),
         };
         let new: Vec<Vec<Learned>> =
@@ -398,8 +455,8 @@ impl Teacher<'_> {
             return Ok(());
         }
         let counted = self.run(&self.counting(draft, polled, COUNT_INSNS))?;
-        // The register is the time: the same instruction waits for yet another value of it without having written it, or its
-        // value is handed on to code that was not followed; and the firmware goes on where it counts.
+        // The register is the time if the same instruction waits for another value of it without having written it, or
+        // hands its value to code that was not followed; and if the firmware goes on when the register counts.
         let again = |answer: &Learned| answer.address == polled.address & !3 && answer.place == place;
         let is_again = draft.answers.iter().any(again);
         let goes_on = counted.polled.as_ref().is_none_or(|other| other.pc != polled.pc && other.insns > polled.insns);
@@ -437,8 +494,8 @@ impl Teacher<'_> {
         Ok(())
     }
 
-    /// The certain answer of another register that the same loop polls: what is waited for, where this one is the time of a
-    /// timeout.
+    /// The certain answer to another register that the same loop polls. The loop waits for that register; the polled
+    /// one is the time of its timeout.
     fn beside(&mut self, draft: &Draft, polled: &Polled) -> Result<Option<Learned>> {
         let is_new = self.passed.insert(polled.pc);
         let other = self.run(draft)?.polled;
@@ -454,7 +511,7 @@ impl Teacher<'_> {
         Ok((!is_known(draft, &row)).then_some(row))
     }
 
-    /// An answer to a polled register, with its reason and its place.
+    /// Row of the chip file for an answer to a polled register, with its reason and its place.
     fn row(&self, draft: &Draft, polled: &Polled, verdict: &Verdict, wanted: Wanted, is_guess: bool) -> Learned {
         let why = verdict.why(wanted, polled.value);
         let (address, wanted) = draft.behind(polled.address, wanted);
@@ -473,8 +530,9 @@ impl Teacher<'_> {
         draft.answers.extend(rows.iter().cloned());
     }
 
-    /// Instructions from one value of a register to the next, with which firmware goes on that no answer helps: in a whole
-    /// window, since it may wait long, and at last as fast as instructions execute.
+    /// Rate at which the register has to count so that firmware goes on that no answer helps: instructions from one
+    /// value to the next. The runs are whole ones, since the firmware may wait long; the last try counts with each
+    /// instruction. None: no rate helps.
     fn last_resort(&mut self, draft: &Draft, polled: &Polled, ended: &Ended) -> Result<Option<u64>> {
         let short = std::mem::replace(&mut self.options.window.for_insns, self.whole);
         let mut found = None;
@@ -489,7 +547,7 @@ impl Teacher<'_> {
         Ok(found)
     }
 
-    /// A register that counts, in place of its answers.
+    /// Draft in which a register counts, instead of being answered.
     fn counting(&self, draft: &Draft, polled: &Polled, every_insns: u64) -> Draft {
         let mut other = draft.clone();
         let address = polled.address & !3;
@@ -504,14 +562,14 @@ impl Teacher<'_> {
         other
     }
 
-    /// Adds a register that counts to the draft.
+    /// Adds a counting register to the draft.
     fn count(&self, draft: &mut Draft, polled: &Polled, every_insns: u64, listener: &mut dyn Listener) {
         *draft = self.counting(draft, polled, every_insns);
         listener.say(&format!("{:#010x}: counts, a guess, for {}", polled.address & !3, self.place(polled.pc)));
     }
 
-    /// The instruction at which a run waits for an interrupt: it sleeps, also between the interrupts that it has been given, or
-    /// goes round in a small loop.
+    /// The instruction at which a run waits for an interrupt: the run sleeps, perhaps between interrupts that it was
+    /// given, or goes round in a small loop. None: it does neither.
     fn waits(&self, draft: &Draft, ended: &Ended) -> Option<u64> {
         if let End::Asleep { pc } = ended.end {
             return Some(pc);
@@ -525,9 +583,9 @@ impl Teacher<'_> {
         most.map(|(&pc, _)| pc).filter(|_| is_small)
     }
 
-    /// Offers the interrupts that have handlers to firmware that waits. Returns whether one lets it go on.
+    /// Offers the enabled interrupts, one by one, to firmware that waits. Returns whether one of them lets it go on.
     fn interrupt(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
-        let handlers: BTreeMap<usize, u64> = handlers(self.image).into_iter().collect();
+        let handlers: BTreeMap<usize, u64> = handlers(self.image, draft.vectors()).into_iter().collect();
         let mut best: Option<(usize, LearnedPulse)> = None;
         let mut tick: Option<(usize, LearnedPulse)> = None;
         for &line in &ended.enabled {
@@ -547,7 +605,7 @@ impl Teacher<'_> {
             let mut other = draft.clone();
             other.pulses.push(pulse.clone());
             let plain = self.run(&other)?;
-            // Its flags: registers that the handler reads.
+            // The interrupt's flags are the registers that its handler reads.
             let is_read = |&(address, &reads): &(&u64, &u64)| reads > ended.seen.get(address).copied().unwrap_or(0);
             pulse.registers = plain.seen.iter().filter(is_read).map(|(&address, _)| address).collect();
             let with_flags = if pulse.registers.is_empty() {
@@ -570,7 +628,8 @@ impl Teacher<'_> {
                 tick = Some((handled, pulse));
             }
         }
-        // What sleeps between ticks goes on with nothing new: the interrupt whose handler does most is the tick.
+        // Firmware that sleeps between ticks goes on without executing new code: then the interrupt whose handler
+        // executes most is the tick.
         let is_idle = draft.pulses.is_empty() && self.sleeps(ended);
         let Some((_, pulse)) = best.or(tick.filter(|_| is_idle)) else { return Ok(false) };
         listener.say(&format!("interrupt {} ({}) lets {} go on, a guess", pulse.line, pulse.handler, pulse.place));
@@ -578,8 +637,8 @@ impl Teacher<'_> {
         Ok(true)
     }
 
-    /// Has the registers count, one by one, that firmware reads most which waits for no interrupt. Returns whether one lets it
-    /// go on: it is the time.
+    /// Lets registers count, one by one, for firmware that waits and that no interrupt helps: first those that it reads
+    /// most. Returns whether one of them lets the firmware go on: that register is the time.
     fn time(&mut self, draft: &mut Draft, ended: &Ended, pc: u64, listener: &mut dyn Listener) -> Result<bool> {
         let counts = |address: u64| draft.counts.iter().any(|count| count.address == address);
         let mut read: Vec<(u64, u64)> = ended.seen.iter().map(|(&address, &reads)| (reads, address)).collect();
@@ -589,7 +648,7 @@ impl Teacher<'_> {
         for &(_, address) in read.iter().take(MAX_TIMES) {
             let polled = Polled { pc, address, insns: ended.insns, ..Polled::default() };
             let counted = self.run(&self.counting(draft, &polled, COUNT_INSNS))?.executed;
-            // What has been reached must still be: a register that means something else leads astray.
+            // All code that was reached must be reached again: a register with another meaning leads astray.
             let is_on = ended.executed.keys().all(|pc| counted.contains_key(pc));
             if is_on && counted.len() > best.as_ref().map_or(ended.executed.len(), |best| best.0) {
                 best = Some((counted.len(), polled));
@@ -606,27 +665,28 @@ impl Teacher<'_> {
         code.is_some_and(|code| decode::is_wfi(Isa::ThumbV7m, code) || decode::is_wfe(Isa::ThumbV7m, code))
     }
 
-    /// Whether a run has come to an instruction that waits for an interrupt.
+    /// Whether a run has come to an instruction that waits for an interrupt or an event.
     fn sleeps(&self, ended: &Ended) -> bool {
         let late = || ended.late.iter().flat_map(|late| late.keys());
         matches!(ended.end, End::Asleep { .. }) || late().any(|&pc| self.is_wait(pc))
     }
 
-    /// The reason why firmware does not go on that waits at an instruction, and that no interrupt helps.
+    /// Reason why firmware that waits at an instruction does not go on, although no interrupt helps. None: it may
+    /// simply be done.
     fn reason(&self, ended: &Ended, pc: u64) -> Option<String> {
         let place = self.place(pc);
         match (&ended.end, ended.enabled.is_empty()) {
             (End::Asleep { .. }, true) => {
                 Some(format!("{place} sleeps, and no interrupt is enabled that could wake it"))
             }
-            // The end of main, or of a task.
+            // This may be the end of `main`, or of a task.
             (_, true) => None,
             (_, false) => Some(format!("{place} waits or is done: no interrupt that is enabled lets it go on")),
         }
     }
 
-    /// Number of instructions that another run executed in addition, in functions that had been entered before: what waited
-    /// has gone on. A handler alone is not progress.
+    /// Number of instructions that only the later run executed, in functions that the earlier one had entered, too: the
+    /// code that waited has gone on. A handler alone is not progress.
     fn went_on(&self, before: &Ended, after: &Ended) -> usize {
         let function = |pc: u64| self.functions.range(..=pc).next_back().map(|(&start, _)| start);
         let entered: BTreeSet<Option<u64>> = before.executed.keys().map(|&pc| function(pc)).collect();
@@ -634,7 +694,7 @@ impl Teacher<'_> {
         new.filter(|&&pc| entered.contains(&function(pc))).count()
     }
 
-    /// Runs the firmware on a draft.
+    /// Runs the firmware with the chip of a draft.
     fn run(&mut self, draft: &Draft) -> Result<Ended> {
         self.runs += 1;
         let mut chip = draft.chip()?;
@@ -644,7 +704,7 @@ impl Teacher<'_> {
         let root = self.root.path().join(self.runs.to_string());
         fs::create_dir(&root).with_context(|| root.display().to_string())?;
         let workspace = Workspace::create(root.clone(), &root)?;
-        let unwind = unwind::Table::default();
+        let (unwind, zones) = (unwind::Table::default(), zone::Zones::default());
         let plan = Plan {
             image: self.image,
             choice: &choice,
@@ -664,9 +724,10 @@ impl Teacher<'_> {
             unwind: &unwind,
             kernel: None,
             polls: &[],
+            lives: &Lives::default(),
             heap: &[],
             timeline: None,
-            events: &[],
+            zones: &zones,
         };
         let deadline = Deadline::new(self.options.timeout);
         let outcome = plan.run(&measurement, &workspace, &deadline, &mut |_| ())?;
@@ -676,7 +737,7 @@ impl Teacher<'_> {
             _ => {}
         }
         let ended = ended(&chip, &workspace, outcome)?;
-        // Each has a few MiB.
+        // Each run leaves a few MiB.
         let _ = fs::remove_dir_all(&root);
         Ok(ended)
     }
@@ -729,7 +790,7 @@ fn ended(chip: &Chip, workspace: &Workspace, outcome: Outcome) -> Result<Ended> 
     })
 }
 
-/// The numbers of the lines whose bits are set.
+/// Numbers of the interrupt lines whose bits are set.
 fn enabled(bytes: &[u8]) -> Vec<u32> {
     let bit = |line: &u32| bytes.get(*line as usize / 8).is_some_and(|byte| byte >> (line % 8) & 1 != 0);
     (0..bytes.len() as u32 * 8).filter(bit).collect()

@@ -1,13 +1,12 @@
 //! Exact, reproducible profiles of firmware, without hardware.
 //!
-//! The folders are the pipeline, and nothing reaches back up it: an ELF becomes an [`image`], the image finds its
-//! [`machine`], a [`run`] has QEMU execute it and reads what the plugin left, and [`measure`] joins all that into a
-//! [`profile`]. What a profile says is [`analysis`]; it is [`show`]n on the terminal, [`export`]ed to other tools'
-//! formats, and held against what is expected by the [`gate`]. [`commands`] are thin shells around these.
-//! `docs/architecture.md` is the map; `layers.rs` holds the imports to it.
+//! The folders are a pipeline, and each uses only folders before it. An ELF file becomes an [`image`], and the image
+//! finds its [`machine`]. A [`run`] has QEMU execute the image and reads the plugin's records; [`measure`] joins all of
+//! this into a [`profile`]. The [`analysis`] of a profile is printed on the terminal by [`show`], written in other
+//! tools' formats by [`export`], and compared with expectations by the [`gate`]. [`commands`] are thin shells around
+//! these folders. `docs/architecture.md` is the map; `layers.rs` tests the imports.
 //!
-//! Inputs are trusted to be files and nothing else: every malformed one is an [`error`] with a message and
-//! an [`exit_code`], never a panic.
+//! An input is data and never more: a malformed one is an [`error`] with a message and an [`exit_code`], never a panic.
 #![warn(clippy::too_many_lines)]
 
 pub mod analysis;

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         return ExitCode::from(exit_code::ExitCode::Usage.status());
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| {
-        // clap prints its own errors, and the help if that was asked for.
+        // clap prints its own errors, and the help if the user asked for it.
         let status = error.exit_code();
         let _ = error.print();
         let is_run = env::args_os().nth(1).is_some_and(|word| word == "run");
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         (Some(Command::Report(args)), _) => commands::report::run(&args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),
-        // clap shows the help if no word was typed.
+        // clap shows the help if the user typed no word.
         (None, None) => Ok(exit_code::ExitCode::Usage),
     };
     let code = result.unwrap_or_else(|error| {

@@ -31,6 +31,7 @@ use crate::image::targets;
 use crate::image::trace_patterns;
 use crate::image::unwind;
 use crate::image::zone;
+use crate::image::zone_call;
 use crate::image::{Arch, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
@@ -60,7 +61,7 @@ pub trait Listener {
     fn runner_up(&mut self, line: &str) {
         self.choice(line);
     }
-    /// Receives a feature that this host lacks. The firmware is not concerned.
+    /// Receives the line about a feature that this host lacks; it says nothing about the firmware.
     fn host(&mut self, line: &str) {
         self.say(line);
     }
@@ -68,7 +69,7 @@ pub trait Listener {
     fn slow(&mut self, line: &str) {
         self.say(line);
     }
-    /// Called when the run begins; the firmware's output will go to this file.
+    /// Called when the run begins; `_console` is the file that will get the firmware's output.
     fn starts(&mut self, _console: &Path) {}
     /// Called now and then with the run's progress.
     fn progress(&mut self, progress: Progress);
@@ -88,7 +89,7 @@ impl Listener for Silent {
 pub struct Measured {
     /// Profile of the run.
     pub profile: Profile,
-    /// Console file, in `output`'s run directory; absent when the firmware had no means to print.
+    /// Console file, in `output`'s run directory; it does not exist if the firmware had no means to print.
     pub console: PathBuf,
 }
 
@@ -97,11 +98,11 @@ pub struct Measured {
 pub struct Loaded {
     pub(crate) image: Image,
     pub(crate) choice: Choice,
-    /// The chip that the machine is completed to.
+    /// Chip to which the machine is completed.
     pub(crate) chip: Option<Chip>,
     /// The in-target table, if the image has one.
     mcount: Option<mcount::Header>,
-    /// ELF that names the image's addresses, if there is one.
+    /// Content of the ELF file that names the image's addresses, if there is one.
     symbol_file: Option<Vec<u8>>,
     stubs: Stubs,
 }
@@ -119,7 +120,7 @@ impl Loaded {
         symbols
     }
 
-    /// The plan of a run of it.
+    /// Plan of a run of the image.
     pub(crate) fn plan<'a>(&'a self, emulator: &'a Path, options: &'a Options) -> Plan<'a> {
         Plan {
             image: &self.image,
@@ -138,12 +139,12 @@ impl Loaded {
         self.choice.machine.isa.parse().map_err(anyhow::Error::new)
     }
 
-    /// Virtual time per instruction is 2^shift ns.
+    /// Shift of virtual time: an instruction takes 2^shift ns.
     fn icount_shift(&self, options: &Options) -> u8 {
         options.icount_shift.unwrap_or(self.choice.machine.shift)
     }
 
-    /// ELF that names the image's addresses, if there is one.
+    /// Content of the ELF file that names the image's addresses, if there is one.
     pub(crate) fn symbol_file(&self) -> Option<&[u8]> {
         self.symbol_file.as_deref()
     }
@@ -200,7 +201,7 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
 /// Copies the files of `--file` into the firmware's directory.
 ///
 /// # Errors
-/// When a file cannot be read, or cannot be written there.
+/// If a file cannot be read, or cannot be written in that directory.
 pub(crate) fn give_files(options: &Options, workspace: &Workspace) -> Result<(), InputError> {
     for (name, file) in &options.files {
         let copied = bounded_read::read(file).and_then(|bytes| fs::write(workspace.scratch().join(name), bytes));
@@ -237,9 +238,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         unwind: &known.unwind,
         kernel: known.kernel.as_ref(),
         polls: &known.executor,
+        lives: &known.lives,
         heap: &named.allocators,
         timeline: timeline.as_ref(),
-        events: &known.zones.events,
+        zones: &known.zones,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
@@ -257,7 +259,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let (mut profile, warnings) = profile(&plan, &named.allocators, &symbols, symbol_file.as_deref(), outcome);
     trace_patterns::name_tasks(&mut profile.tasks, &symbols);
     complete(&mut profile, &plan, named, &symbols, &workspace)?;
-    profile.zones.names = known.zones.names;
+    profile.zones.names.splice(0..0, known.zones.names);
+    profile.zones.first_call = known.zones.first_call;
     if let Some(line) = chip_hint(&loaded.image, options, &profile) {
         listener.choice(&line);
     }
@@ -273,13 +276,13 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
 struct Named {
     /// Functions that open the window.
     from: Vec<u64>,
-    /// Functions that close it.
+    /// Functions that close the window.
     until: Vec<u64>,
     spans: Vec<(Vec<u64>, Vec<u64>)>,
     generic_spans: Vec<GenericSpan>,
     /// Functions that allocate and free memory.
     allocators: Vec<Allocator>,
-    /// Functions whose calls the timeline has.
+    /// Functions whose calls the timeline records.
     traced: Vec<u64>,
 }
 
@@ -308,7 +311,7 @@ impl Named {
     }
 }
 
-/// Facts of the firmware's code that the plugin is told.
+/// Facts about the firmware's code that the plugin needs.
 struct Known {
     /// Addresses of the functions, sorted.
     functions: Vec<Range<u64>>,
@@ -318,9 +321,12 @@ struct Known {
     kernel: Option<wire::request::Kernel>,
     /// Tasks of executors; empty if there is a kernel, whose threads are the tasks.
     executor: Vec<wire::request::Poll>,
-    /// Layout of the kernel's data that tell why a task does not execute; None: without a kernel or a timeline.
+    /// Points in the code at which the lives of these tasks are seen; empty without a timeline.
+    lives: wire::request::Lives,
+    /// Layout of the kernel's data that tells why a task does not execute; None: there is no kernel or no timeline.
     waits: Option<wire::timeline::Waits>,
-    /// Shift of the time asleep, if the run has a timeline, and QEMU sleeps alike in each run.
+    /// Shift of virtual time, by which sleep is recorded; None: there is no timeline, or QEMU's sleeps differ from run
+    /// to run.
     sleep_shift: Option<u8>,
     zones: zone::Zones,
     warnings: Vec<String>,
@@ -335,11 +341,19 @@ impl Known {
         let mut unwind = unwind::table(elf, isa, &image.segments, choice.load_bias, &functions);
         stubs.functions.iter().for_each(|function| unwind.stub(function));
         let (kernel, kernel_warnings) = loaded.kernel();
-        let executor = if kernel.is_none() { kernel::embassy::find(elf, choice.load_bias, arm) } else { Vec::new() };
         let has_timeline = options.timeline.is_some();
+        let executor = if kernel.is_none() { kernel::polls(elf, choice.load_bias, arm) } else { Vec::new() };
+        let lives = if has_timeline && !executor.is_empty() {
+            kernel::embassy::lives(elf, choice.load_bias, arm)
+        } else {
+            wire::request::Lives::default()
+        };
         let sleeps_alike = has_timeline && emulator::sleeps_alike(emulator)?;
         let has_waits = has_timeline && kernel.is_some();
-        let zones = zone::find(elf, image, isa, choice.load_bias);
+        let mut zones = zone::find(elf, image, isa, choice.load_bias);
+        let named_in = zone_call::Elf { bytes: elf, load_bias: choice.load_bias, isa };
+        zone_call::add(&options.zone_calls, symbols, named_in, &mut zones)
+            .map_err(|error| InputError::about(&image.path, error))?;
         let inlined_calls = if options.exact {
             symbols.inlined_calls(&targets::returns(isa, &image.segments, choice.load_bias, &functions))
         } else {
@@ -354,12 +368,13 @@ impl Known {
             unwind,
             kernel,
             executor,
+            lives,
             zones,
         })
     }
 }
 
-/// Reports the limits that a run turned out to have.
+/// Reports limits that are known only after the run.
 fn warn_of_run(plan: &Plan<'_>, outcome: &Outcome, listener: &mut dyn Listener) {
     if let Some(line) = sandbox::warning(plan.emulator, plan.options.sandbox) {
         listener.host(&format!("warning: {line}"));
@@ -375,7 +390,7 @@ fn warn_of_run(plan: &Plan<'_>, outcome: &Outcome, listener: &mut dyn Listener) 
     }
 }
 
-/// Adds to a profile the answers to its options: the chip, the timeline's functions, spans, slices and console.
+/// Adds the data that only the options ask for: the chip, the timeline's functions, spans, slices and the console.
 fn complete(
     profile: &mut Profile,
     plan: &Plan<'_>,
@@ -402,7 +417,7 @@ fn complete(
     Ok(())
 }
 
-/// Suggests the chips whose description may help firmware that ends in a fault, or polls a device that QEMU's machine
+/// Suggests chips whose description may help the firmware, if it ends in a fault or polls a device that QEMU's machine
 /// lacks.
 fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<String> {
     let firmware = options.firmware.display();
@@ -499,7 +514,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
     })
 }
 
-/// Describes the limits of the memory check when QEMU does not report the machine's memory.
+/// Describes which memory the plugin reads if QEMU does not report the machine's memory.
 fn describe_unread(why: &Unread, choice: &Choice) -> String {
     let known = if choice.machine.memory.is_empty() {
         "where the image itself lies"
@@ -546,18 +561,18 @@ fn explain_choice(choice: &Choice, image: &Image, listener: &mut dyn Listener) {
     }
 }
 
-/// Whether the image's RISC-V attributes name 16-bit instructions.
+/// Whether the image's RISC-V attributes name an extension with 16-bit instructions.
 fn has_compressed(image: &Image) -> bool {
     let extensions = image.needs.riscv.as_deref().map(machine::riscv_extensions).unwrap_or_default();
     extensions.iter().any(|extension| extension == "c" || extension == "zca")
 }
 
-/// Reads the ELF that names the image's addresses, if there is one.
+/// Reads the ELF file that names the image's addresses, if there is one.
 fn read_symbol_file(image: &Image) -> Result<Option<Vec<u8>>, InputError> {
     image.symbols_from.as_deref().map(bounded_read::read_named).transpose()
 }
 
-/// Number of executed `wfi` instructions, and of sleeps at `wfe`.
+/// Number of executed `wfi` instructions, plus the number of sleeps at `wfe`.
 fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
     let Ok(isa) = plan.choice.machine.isa.parse() else { return 0 };
     let is_wait = |pc: u64| {
@@ -568,8 +583,8 @@ fn waits(plan: &Plan<'_>, records: &Records) -> u64 {
     insns.filter(|insn| is_wait(insn.pc)).map(|insn| insn.count).sum::<u64>() + records.sleeps
 }
 
-/// Code of all functions, and of executed instructions outside of them. Executed addresses are code, whatever the
-/// symbol table says; data among the code are left out.
+/// Code of all functions, and of executed instructions outside of them. Data among the code are left out, except that
+/// an executed address is code even if the symbol table says otherwise.
 fn code(plan: &Plan<'_>, symbols: &Symbols<'_>, records: &Records) -> Vec<Code> {
     let mut ranges = without(&symbols.ranges(), symbols.data());
     let insns = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
@@ -592,7 +607,7 @@ fn code(plan: &Plan<'_>, symbols: &Symbols<'_>, records: &Records) -> Vec<Code> 
     code
 }
 
-/// Parts of sorted ranges that lie in none of other sorted ones.
+/// Parts of sorted ranges that lie outside of all other ranges, which are sorted, too.
 fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut left = Vec::new();
     for range in ranges {
@@ -611,7 +626,7 @@ fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
     left
 }
 
-/// Number of typed texts that have begun, given the number of bytes taken.
+/// Number of texts whose typing has begun, by the number of bytes that the machine took.
 fn begun(inputs: &[Input], mut taken_bytes: u64) -> u64 {
     let is_begun = |input: &&Input| {
         let begun = taken_bytes > 0;
@@ -700,7 +715,8 @@ fn profile(
     (profile, warnings)
 }
 
-/// Adds to the in-target table the runtime's returns, and its calls that were open when the window opened.
+/// Adds two facts to the in-target table: the runtime's return instructions, and its calls that were open when the
+/// window opened.
 fn close_calls(profile: &mut Profile, plan: &Plan<'_>, before_window: &BTreeMap<u64, u64>) {
     let (Some(table), Ok(isa)) =
         (profile.in_target.as_ref().and_then(InTarget::table), plan.choice.machine.isa.parse())

@@ -1,9 +1,9 @@
-//! A debugger's view of the run: the vCPU held in the callback of an instruction, and the harness's commands
+//! A debugger's view of the run: holds the vCPU in the callback of an instruction, and answers harness's commands
 //! meanwhile ([`wire::debug`]).
 //!
-//! The processor's state is that before the instruction. Virtual time stands still, since it is counted in
+//! The processor's state is the state before the instruction. Virtual time stands still, since it is counted in
 //! instructions. No answer changes the run: a peripheral, which a read may change, is read in a copy of the process
-//! that exits afterwards. A write makes another run of it; the harness keeps track of that.
+//! that exits afterwards. A write turns the run into a different one; harness keeps track of that.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{self, Read};
@@ -41,12 +41,12 @@ pub(crate) fn may_be_watched(address: u64) -> bool {
         && address.saturating_add(MAX_ACCESS_BYTES) > WATCHED_START.load(Ordering::Relaxed)
 }
 
-/// Connection to the harness, and the stops that it asked for.
+/// Connection to harness, and the stops that harness asked for.
 pub(crate) struct Debugger {
     socket: Socket,
     /// Whether the run was translated with callbacks for memory accesses.
     watches_memory: bool,
-    /// Instruction to hold at.
+    /// Instruction at which to hold the run.
     until: Option<u64>,
     at_stops: AtStops,
     breakpoints: BTreeSet<u64>,
@@ -55,16 +55,16 @@ pub(crate) struct Debugger {
     flags: HashMap<u64, Vec<u32>>,
     /// The vCPU that executes.
     vcpu: u32,
-    /// Instruction that the run was last held at.
+    /// Instruction at which the run was last held.
     held_at: u64,
     hits: u64,
     last_hits: VecDeque<Hit>,
-    /// Last access of watched memory: hold at the next instruction.
+    /// Last access of watched memory, because of which the next instruction is held.
     accessed: Option<Accessed>,
-    /// None: this QEMU lacks a function that copies need.
+    /// Maker of copies; None: this QEMU lacks a function that copies need.
     copier: Option<Copier>,
     main_thread: MainThread,
-    /// None: this QEMU cannot keep two editions apart.
+    /// Editions of the translated code; None: this QEMU cannot keep two editions apart.
     editions: Option<Editions>,
     console: String,
     records: String,
@@ -79,7 +79,7 @@ enum Next {
 }
 
 impl Debugger {
-    /// Connects to the harness, where the run is to be debugged.
+    /// Connects to harness, if the run is to be debugged.
     pub(crate) fn open(
         request: &Request,
         records: &str,
@@ -105,7 +105,7 @@ impl Debugger {
             copier: Copier::find()
                 .filter(|_| main_thread.can_be_seen() && asked.is_copied && request.input.is_empty()),
             main_thread: main_thread.clone(),
-            // Leaving a block would end the turn of one of several vCPUs.
+            // With several vCPUs, leaving a block would end a vCPU's turn.
             editions: Editions::find().filter(|_| is_single).inspect(|editions| editions.choose(Edition::Single)),
             console: printed(request),
             records: records.to_owned(),
@@ -168,7 +168,7 @@ impl Debugger {
         }
     }
 
-    /// Handles an instruction that a check is due at. Returns the instruction of the next one.
+    /// Handles an instruction at which a check is due. Returns the instruction of the next check.
     pub(crate) fn arrived(&mut self, insns: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) -> Option<u64> {
         let is_first = self.held_at == 0;
         if let Some(editions) = self.editions.take_if(|editions| is_first && !editions.are_apart()) {
@@ -192,7 +192,7 @@ impl Debugger {
             AtStops::Hold if self.held_at == insns => {}
             AtStops::Hold => {
                 self.serve(Why::Breakpoint, insns, pc, guest, ledger);
-                // A run that goes on from here and counts stops must count this one.
+                // A run that goes on from here and counts stops must count this stop.
                 self.log(insns, pc, None, guest);
             }
             AtStops::Log(_) => self.log(insns, pc, None, guest),
@@ -230,7 +230,7 @@ impl Debugger {
         }
     }
 
-    /// Holds the ended run until the harness has seen enough.
+    /// Holds the ended run until harness lets it go.
     pub(crate) fn ended(
         &mut self,
         end: End,
@@ -251,7 +251,7 @@ impl Debugger {
         let _ = debug::send(self.socket.stream(), &Reply::Aborts { insns }.bytes());
     }
 
-    /// Holds the run and answers commands until one lets it go on.
+    /// Holds the run and answers commands until a command lets it go on.
     fn serve(&mut self, why: Why, insn: u64, pc: u64, guest: &mut Guest, ledger: &Ledger) {
         self.held_at = insn;
         qemu::executes(false);
@@ -355,7 +355,8 @@ impl Debugger {
         (Next::Stay, Some(reply))
     }
 
-    /// Reads device registers in a copy of the process that exits afterwards, so that no device of this one changes.
+    /// Reads device registers in a copy of the process that exits afterwards, so that no device of this process
+    /// changes.
     fn read_aside(&mut self, address: u64, bytes: u64, guest: &mut Guest) -> Vec<u8> {
         let length = bytes.min(MAX_DEVICE_BYTES) as usize;
         let Debugger { copier: Some(copier), main_thread, console, records, .. } = self else { return Vec::new() };
@@ -384,7 +385,7 @@ const CLOCKED: [&str; 9] =
 /// Whether a register can be read without changing the run.
 fn is_readable(name: &str) -> bool {
     !CLOCKED.iter().any(|clocked| {
-        // Upper halves, and numbered ones.
+        // Upper halves (`h`), and numbered registers.
         name.strip_prefix(clocked).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'h'))
     })
 }
@@ -398,7 +399,7 @@ fn registers(pc: u64, guest: &mut Guest) -> Vec<Register> {
         } else {
             Vec::new()
         };
-        // QEMU's own pc is that of the block's start.
+        // QEMU's own pc is the address of the block's start.
         if name == "pc" && bytes.len() <= 8 {
             let length = bytes.len();
             bytes.copy_from_slice(&pc.to_le_bytes()[..length]);

@@ -1,14 +1,14 @@
-//! The console's input: typed at exact instructions, whatever the host's load.
+//! The console's input: typed at exact instructions, independent of the host's load.
 //!
 //! QEMU's main thread reads the console's pipe (`chardev/char-fd.c`) and hands each byte to the device through the
 //! multiplexer (`char-mux.c`), which holds 32 while the device takes none. The host's scheduler would decide when. So
-//! the pipe is empty while the guest runs: where a block begins, or a wait instruction is about to execute, one byte
-//! is written while the vCPU is held here, and the guest goes on when the main thread waits for file descriptors
-//! again. Then it has taken the byte, and its interrupt, if any, is pending. Or multiplexer and device were full and
-//! it did not read; then the byte is taken back.
+//! the pipe is kept empty while the guest runs. To type a byte at the start of a block, or before a wait instruction,
+//! the plugin holds the vCPU and writes the byte into the pipe. The guest goes on when the main thread waits for file
+//! descriptors again. By then the main thread has taken the byte, and the byte's interrupt, if any, is pending. Or
+//! multiplexer and device were full, and the main thread did not read; then the plugin takes the byte back.
 //!
-//! Whether the main thread watches the pipe was decided when it last began to wait, and a device may have become
-//! ready since then without telling it. So it is interrupted first, and decides again.
+//! The main thread decides whether to watch the pipe when it begins to wait. A device may have become ready since
+//! then without notice. So the plugin first interrupts the main thread, which then decides again.
 //!
 //! Semihosting's console is a device with a pipe of its own and room for 1024 bytes, without a multiplexer.
 //!
@@ -41,17 +41,18 @@ const PACE_INSNS: u64 = 4_201;
 /// Greatest exponent n of the 2^n intervals after which a refused byte is tried again.
 const MAX_BACKOFF: u32 = 8;
 
-/// Repeated offers of waiting bytes to the device. A device that is switched on when bytes already wait does not look
-/// for them (`cmsdk-apb-uart.c` writes CTRL).
+/// Number of times that waiting bytes are offered to the device again. A device that is switched on while bytes wait
+/// does not look for them (`cmsdk-apb-uart.c`, writes of CTRL).
 const OFFERS: u32 = 12;
 
-/// Repeated offers at wait instructions, which may come often, and after which there may be no instruction.
+/// Number of repeated offers at wait instructions. These may come often, and after one there may be no further
+/// instruction.
 const OFFERS_AT_WAITS: u32 = 1000;
 
 /// Ctrl-A, which begins the multiplexer's commands; sent twice, it types itself.
 const ESCAPE: u8 = 1;
 
-/// An unknown command: the multiplexer only offers the device the bytes that it holds.
+/// An unknown command: its only effect is that the multiplexer offers its bytes to the device.
 const OFFER: [u8; 2] = [ESCAPE, 0];
 
 /// The console's input, and its progress.
@@ -59,7 +60,7 @@ pub(crate) struct Input {
     steps: std::vec::IntoIter<Step>,
     /// The current step.
     step: Option<Step>,
-    /// Bytes of the step that were taken; None: it has not begun.
+    /// Number of the step's bytes that were taken; None: the step has not begun.
     typed: Option<usize>,
     taken_bytes: u64,
     /// Steps that have begun.
@@ -70,7 +71,7 @@ pub(crate) struct Input {
     console: Console,
     /// Pipe of the device that gets the input.
     pipe: Pipe,
-    /// Pipe of the semihosting console, until that gets the input.
+    /// Pipe of the semihosting console, until this console gets the input.
     semihosting: Option<Pipe>,
     /// Bytes that the serial port has got.
     serial: Vec<u8>,
@@ -81,7 +82,7 @@ pub(crate) struct Input {
 /// The firmware's output, searched for prompts.
 struct Console {
     file: File,
-    /// Output after the last prompt found, as far as the next prompt can begin in it.
+    /// Output after the last prompt found; only the part in which the next prompt can begin.
     unread: Vec<u8>,
 }
 
@@ -137,7 +138,7 @@ impl Pipe {
 }
 
 impl Input {
-    /// Opens the console, where something is to be typed.
+    /// Opens the console; None: there is nothing to type.
     pub(crate) fn open(request: &Request, main_thread: &MainThread) -> io::Result<Option<Input>> {
         if request.input.is_empty() {
             return Ok(None);
@@ -199,7 +200,7 @@ impl Input {
         Ok(())
     }
 
-    /// Types what is due at this instruction; returns the instruction of the next check.
+    /// Types the bytes that are due at this instruction; returns the instruction of the next check.
     pub(crate) fn look(&mut self, now: u64, waits: bool, ledger: &Ledger) -> Option<u64> {
         let typed = self.type_next(now, waits);
         ledger.say(Word::InputBytes, self.taken_bytes);
@@ -209,8 +210,8 @@ impl Input {
     }
 
     /// Gives the input to the semihosting console, from which the firmware is about to read a byte. Until then the
-    /// serial port has it. All bytes of the serial port are given again: which console the firmware would read was
-    /// not known, and whether it read the serial port is not visible.
+    /// serial port has it. The semihosting console also gets all bytes that the serial port got: it was not known
+    /// which console the firmware would read, and it is not visible whether the firmware read the serial port.
     pub(crate) fn semihosting_reads(&mut self) {
         if let Some(pipe) = self.semihosting.take() {
             self.pipe = pipe;

@@ -2,34 +2,35 @@
 //!
 //! # What a sample is
 //!
-//! Every vCPU has a clock that counts the instructions it has started: a faulting one counts again
-//! when it is retried, a Thumb instruction skipped by IT counts, a device access that QEMU executes
-//! twice counts once. A sample is the instruction at which the clock reaches a multiple of the period.
-//! It is attributed to exactly that instruction.
+//! Every vCPU has a clock that counts the instructions it has started. A faulting instruction counts again when it is
+//! retried, a Thumb instruction skipped by IT counts, and a device access that QEMU executes twice counts once. A
+//! sample is the instruction at which the clock reaches a multiple of the period. It is attributed to exactly that
+//! instruction.
 //!
 //! # How it stays cheap
 //!
 //! A translation block can only be left early at an instruction that touches memory, devices or system state
-//! ([`decode`] says which). Between two of those the code is a *segment*: it starts as a whole. Generated code adds 1
-//! to the segment's counter and its length to the clock, and once per block compares the clock with the next event
-//! ([`translate`]). Only when the event *may* fall into the block does it call back ([`engine::clock`]), and the next
-//! block's callback settles whether it did: the clock then has the number of instructions that started in the block.
+//! ([`decode`] says which). The code between two such instructions is a *segment*: it starts as a whole. Generated
+//! code adds 1 to the segment's counter and the segment's length to the clock. Once per block it compares the clock
+//! with the next event ([`translate`]), and calls back only if the event *may* fall into the block
+//! ([`engine::clock`]). The next block's callback settles whether it did: the clock then has the number of
+//! instructions that started in the block.
 //!
 //! Most blocks of several segments are counted as a whole, at their start. While such a block can be left early, the
 //! clock carries a flag, which the comparison of the next block takes for an event, and each segment stores its
-//! number as it begins. So where the block was left early, the part that did not start is taken back before the
-//! counts are read ([`state::State::settle`]).
+//! number as it begins. So if the block was left early, the part that did not start is taken back before the counts
+//! are read ([`state::State::settle`]).
 //!
 //! # Stacks, tasks, calls
 //!
 //! With a sample comes its call stack ([`engine::stack`]), through the exceptions that are active
 //! ([`engine::follow::exception`]) and in the running task ([`engine::follow::task`]). All three are updated where
 //! blocks start: code inside a block neither calls nor returns. The exact call tree ([`engine::follow::tree`]) is
-//! kept on demand and follows every call and return; it also gives the length of each call, handler and masked
+//! kept on request and follows every call and return. With it comes the length of each call, handler and masked
 //! stretch ([`engine::follow::span`]).
 //!
-//! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]), so that an
-//! abort loses nothing and SIGKILL at most the samples of the block it fell into.
+//! Nothing needs to be written at exit: counters and streams are shared maps ([`records`]). So an abort loses
+//! nothing, and SIGKILL at most the samples of one block.
 //!
 //! # Input
 //!
@@ -39,7 +40,7 @@
 //! # The house
 //!
 //! The logic is the library [`engine`], which knows nothing of QEMU and is tested without it. This crate gives it
-//! QEMU's registers and memory, and files for its counters. Each row may use the rows above it only, and no part
+//! QEMU's registers and memory, and files for its counters. Each row may use only the rows above it, and no part
 //! takes the whole state:
 //!
 //! | | |
@@ -72,7 +73,7 @@ mod wait;
 fn install(installation: qemu::Installation) {
     let qemu::Installation { id, vcpus, arguments } = installation;
     qemu::die_with_parent();
-    // The only argument; only the harness passes it.
+    // The only argument, which only harness passes.
     let dir = arguments.iter().find_map(|word| word.strip_prefix("dir=")).unwrap_or(".");
     if let Err(refused) = state::install(dir, vcpus, refuse) {
         refuse(dir, refused);
@@ -85,13 +86,13 @@ fn install(installation: qemu::Installation) {
 
 qemu::install_by!(install);
 
-/// Reports a refusal to the harness. The file exists already, so that this needs no room on the disk.
+/// Reports a refusal to the harness. The file exists already, so that writing it needs no room on the disk.
 fn refuse(dir: &str, state::Refused(refusal, why): state::Refused) {
     use std::io::Write as _;
     qemu::say(&why);
     let path = std::path::Path::new(dir).join(wire::refusal::FILE_NAME);
     if let (Ok(bytes), Ok(mut file)) = (refusal.bytes(), std::fs::OpenOptions::new().write(true).open(path)) {
-        // Nothing can be done if this fails, too: the harness then shows QEMU's output.
+        // If this fails, too, harness shows QEMU's output.
         let _ = file.write_all(&bytes);
     }
 }

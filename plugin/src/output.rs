@@ -2,8 +2,9 @@
 //! before the disk is full.
 //!
 //! QEMU writes both on the thread that executes the guest, so their sizes at a given instruction depend on the guest
-//! alone, and a run that this limit ends, ends at the same instruction each time. They are checked before each call
-//! that writes, whose length is known, and at an interval for devices, which print a byte at a time.
+//! alone. So a run that this limit ends always ends at the same instruction. The sizes are checked before each
+//! semihosting call that writes, since its length is known, and at an interval for devices, which print a byte at a
+//! time.
 //!
 //! The firmware may use up all file descriptors. One is reserved, so that a directory can still be read; a directory
 //! that cannot be read counts as over the limit.
@@ -16,7 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use engine::marks::printed;
 use wire::request::Request;
 
-/// Longest interval between checks of what devices print: long enough to cost nothing, short enough not to fill a disk.
+/// Longest interval between checks of devices' output: long enough to cost nothing, short enough not to fill a disk.
 const LOOK_INSNS: u64 = 1 << 20;
 
 /// Shortest interval between these checks, for a small limit.
@@ -30,17 +31,17 @@ pub(crate) struct Output {
     limit_bytes: u64,
     /// The console's output; QEMU writes to the same file.
     console: File,
-    /// Reserved descriptor for reading directories. None: it was lost, and nothing can be read.
+    /// Reserved descriptor for reading directories. None: the descriptor was lost, and directories cannot be read.
     spare: Option<File>,
     /// Bytes of the files that were there before the firmware ran.
     given_bytes: u64,
     /// Bytes of the scratch directory at the last check.
     scratch_bytes: u64,
-    /// Bytes that may have been added since.
+    /// Bytes that may have been added since the last check.
     since_bytes: u64,
-    /// Greatest offset that a file was positioned at, which may have left a hole before it.
+    /// Greatest offset at which a file was positioned; before it there may be a hole.
     sought_bytes: u64,
-    /// Whether a file may have lost its name while open.
+    /// Whether a file may have lost its name while it was open.
     has_removed: bool,
 }
 
@@ -123,7 +124,7 @@ impl Output {
         is_over(self.scratch_bytes)
     }
 
-    /// Bytes of the firmware's files; more than any limit where they cannot be determined.
+    /// Bytes of the firmware's files; if they cannot be determined, a number above any limit.
     fn written_bytes(&mut self) -> u64 {
         // Frees the reserved descriptor for reading the directory. The firmware cannot take it, since it executes on
         // this same thread.

@@ -1,7 +1,7 @@
 //! Changes of a chip's pins, on their way to the timeline.
 //!
-//! A pin changes within an access of a register, or at a time that QEMU's timers know. The state may be locked then, so
-//! the change waits here, and the next block is asked to take it.
+//! A pin changes during an access of a register, or when a timer of QEMU's expires. The state may be locked then, so
+//! the change waits here until the next block takes it.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};

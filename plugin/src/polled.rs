@@ -1,4 +1,4 @@
-//! The end of a run at a register that is polled: the harness learns from it which value the firmware waits for.
+//! The end of a run at a register that is polled, from which harness learns the value that the firmware waits for.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,13 @@ use wire::request::Request;
 
 use crate::qemu::Guest;
 
-/// From here on addresses are the processor's own.
+/// First address of the processor's own registers.
 const END: u64 = 0xe000_0000;
 
 /// NVIC's registers that enable interrupts, a bit each (Armv7-M ARM, B3.4.4).
 const ENABLE: u64 = 0xe000_e100;
 
-/// Most instructions between two reads of a loop that waits.
+/// Most instructions between two reads by a loop that waits.
 const MOST_INSNS_PER_READ: u64 = 4096;
 
 /// The reads of each instruction, since a device was last written to.
@@ -47,7 +47,8 @@ struct Reads {
 }
 
 impl Polls {
-    /// The request's, whose files lie in `directory`. None: it asks for no such end.
+    /// The polls that the request asks for, with the request's files in `directory`. None: the request asks for no
+    /// such end.
     pub(crate) fn new(request: &Request, directory: &str) -> Option<Polls> {
         let chip = request.chip.as_ref().filter(|chip| chip.poll_limit > 0)?;
         let own = chip.memory.iter().filter(|memory| memory.alias_of.is_none());
@@ -67,7 +68,7 @@ impl Polls {
         })
     }
 
-    /// A device has been written to.
+    /// Notes a write to a device.
     pub(crate) fn written(&mut self, address: u64, value: u64) -> io::Result<()> {
         if address < END {
             self.reads.clear();
@@ -82,7 +83,7 @@ impl Polls {
         fs::write(self.directory.join(ENABLED), bytes)
     }
 
-    /// A word has been stored to; of flash it is noted.
+    /// Notes a store, if it is to flash.
     pub(crate) fn stored(&mut self, address: u64, value: u64, bytes: u64) {
         let is_flash = self.flash.iter().any(|&(start, bytes)| address >= start && address - start < bytes);
         if is_flash && bytes == 4 && address.is_multiple_of(4) {
@@ -90,13 +91,13 @@ impl Polls {
         }
     }
 
-    /// Writes down the words of flash that have been stored to, as the firmware resets itself.
+    /// Writes the words of flash that have been stored to into a file, when the firmware resets itself.
     pub(crate) fn write_stored(&self) -> io::Result<()> {
         let words: Vec<(u32, u32)> = self.stored.iter().map(|(&address, &value)| (address, value)).collect();
         fs::write(self.directory.join(STORED), stored_bytes(&words))
     }
 
-    /// An instruction has read a device. Returns whether it polls.
+    /// Notes that an instruction has read a device. Returns whether the instruction polls.
     pub(crate) fn read(&mut self, pc: u64, address: u64, value: u64, insns: u64) -> bool {
         if address >= END || self.passed.contains(&pc) || self.counting.contains(&(address & !3)) {
             return false;
@@ -111,7 +112,7 @@ impl Polls {
         reads.times >= self.limit
     }
 
-    /// Writes down the processor as it polls.
+    /// Writes the state of the polling processor into a file.
     pub(crate) fn write(
         &self,
         (pc, address, value): (u64, u64, u64),

@@ -47,7 +47,7 @@ impl Map {
         if errno != 0 {
             return Err(io::Error::from_raw_os_error(errno));
         }
-        // Below 2 GiB where the host can: an address that fits an instruction's immediate saves two host instructions
+        // Below 2 GiB if the host can: an address that fits an instruction's immediate saves two host instructions
         // for each inline counter.
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         const PLACE: [libc::c_int; 2] = [libc::MAP_32BIT, 0];
@@ -72,7 +72,7 @@ impl Map {
         Err(io::Error::last_os_error())
     }
 
-    /// Makes the memory private to this process, a copy of the one that shared it.
+    /// Makes the memory private to this process, which is a copy of the process that writes the file.
     fn keep(&self) -> io::Result<()> {
         // SAFETY: inside the mapping, which nothing writes meanwhile: the run is held.
         let bytes = unsafe { std::slice::from_raw_parts(self.start, self.bytes) }.to_vec();
@@ -183,7 +183,7 @@ impl Growing {
 pub(crate) struct Records {
     /// The control page, shared with the handler for QEMU's abort.
     pub(crate) control: &'static Control,
-    /// By [`StreamFile`]; None: nothing has come, nor was it asked for.
+    /// The streams, by [`StreamFile`]; None: the stream was not requested, and has no record so far.
     streams: [Option<Growing>; StreamFile::COUNT],
     directory: PathBuf,
     counters: File,
@@ -193,8 +193,8 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Creates the files in `directory`, which must hold none of them. Streams that are `wanted` are there from the
-    /// beginning: an empty one says that nothing came.
+    /// Creates the files in `directory`, which must contain none of them. Streams in `wanted` are created at once: an
+    /// empty file says that there was no record.
     pub(crate) fn create(directory: &str, vcpus: u32, wanted: &[StreamFile]) -> io::Result<Records> {
         let path = |name: &str| -> PathBuf { Path::new(directory).join(name) };
         let control_file = create(&path("control"))?;
@@ -218,7 +218,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Makes all mappings private to this process, a copy of the one that writes the files.
+    /// Makes all mappings private to this process, which is a copy of the process that writes the files.
     pub(crate) fn keep(&self) -> io::Result<()> {
         let streams = self.streams.iter().flatten().map(|stream| &stream.window);
         [&self.control.0].into_iter().chain(streams).chain(&self.chunks).try_for_each(Map::keep)

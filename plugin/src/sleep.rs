@@ -1,8 +1,8 @@
-//! Time that the machine sleeps: the progress of its clock while no instruction executes.
+//! Time that the machine sleeps, for the timeline: the progress of its clock while no instruction executes.
 //!
-//! Virtual time advances by 2^shift ns for each instruction. When all CPUs wait for an interrupt, QEMU moves it to
-//! the next timer. So after a wait, the clock's lead over the instructions is the time slept. After a wait without
-//! sleep the clock may lag, since QEMU has not accounted for all instructions yet.
+//! Virtual time advances by 2^shift ns for each instruction. When all CPUs wait for an interrupt, QEMU moves virtual
+//! time to the next timer. So after a wait, the clock's lead over the instructions is the time slept. After a wait
+//! without sleep the clock may lag, since QEMU has not accounted for all instructions yet.
 
 use wire::timeline::What;
 
@@ -16,7 +16,7 @@ pub(crate) struct Sleep {
     shift: u8,
     /// Time slept since reset.
     slept_ns: i128,
-    /// Whether a wait was about to execute, with nothing handled after it so far.
+    /// Whether a wait was about to execute whose end has not been handled.
     waits: bool,
 }
 
@@ -36,8 +36,8 @@ impl Sleep {
         self.waits
     }
 
-    /// Handles the end of a wait, `insns_of_run` instructions after reset, all of them settled. Tells the timeline
-    /// the time slept, if any.
+    /// Handles the end of a wait, `insns_of_run` instructions after reset, all of them settled. Writes the time
+    /// slept, if any, to the timeline.
     pub(crate) fn end(&mut self, vcpu: u32, insns_of_run: u64, ledger: &mut Ledger) {
         self.waits = false;
         let Some(now_ns) = self.time.ns() else { return };

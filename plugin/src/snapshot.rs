@@ -1,5 +1,5 @@
-//! Copy of guest memory at a moment that only the plugin can catch: the in-target table as the window opens, and as
-//! the run ends.
+//! Copies of guest memory at moments that only the plugin can catch: the in-target table when the window opens, and
+//! when the run ends.
 
 use std::fs;
 use std::io;
@@ -11,12 +11,12 @@ use wire::request::Request;
 
 use crate::qemu::Guest;
 
-/// Pieces of memory are read that do not cross a multiple of this. So the range may span two neighbouring memories,
-/// and each piece lies in one page of a guest that has pages.
+/// Memory is read in pieces, none of which crosses a multiple of this. So the range may span two neighbouring
+/// memories, and each piece lies in one page of a guest that has pages.
 const PIECE_BYTES: u64 = 4096;
 const _: () = assert!(PIECE_BYTES as usize <= MAX_READ_BYTES);
 
-/// Range of memory that the harness asked for.
+/// Range of memory that harness asked for.
 pub(crate) struct Snapshot {
     range: Range<u64>,
     directory: PathBuf,

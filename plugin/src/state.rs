@@ -1,8 +1,8 @@
 //! The parts put together, and tasks that need several of them: handling due events, the window, the end.
 //!
-//! Parts know the layers below them and never this one. Only callbacks ([`crate::hooks`]) and translation
-//! ([`crate::translate`]) lock it. `-icount` makes QEMU run all vCPUs on one thread, to which the lock costs next to
-//! nothing ([`qemu::Owned`]).
+//! Parts know the layers below them, never this one. Only callbacks ([`crate::hooks`]) and translation
+//! ([`crate::translate`]) lock the state. `-icount` makes QEMU run all vCPUs on one thread, to which the lock costs
+//! next to nothing ([`qemu::Owned`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -10,8 +10,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use engine::block::Blocks;
+use engine::calls::Calls;
 use engine::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use engine::code::Code;
+use engine::console::Console;
 use engine::follow::Follow;
 use engine::guest;
 use engine::heap::Heap;
@@ -19,7 +21,6 @@ use engine::marks::{Marks, printed};
 use engine::prediction::Predictions;
 use engine::slice::Slices;
 use engine::stack::{Stack, Stacks};
-use engine::traced::Traced;
 use engine::transfer::Transfers;
 use wire::control::End;
 use wire::counters::INPUT;
@@ -55,31 +56,33 @@ pub(crate) struct State {
     pub(crate) ledger: Ledger,
     pub(crate) blocks: Blocks,
     pub(crate) clock: Clock,
-    /// Index of the executing vCPU; None: there is one only, or the processor itself tells.
+    /// Finds the index of the executing vCPU; None: there is only one, or a register of the processor has the index.
     vcpus: Option<Vcpus>,
     /// Protection of the turns of several vCPUs, until it is in force.
     turns: Option<qemu::Turns>,
-    /// None: no vCPU has appeared, or this QEMU's timers were not found.
+    /// QEMU's timers; None: no vCPU has appeared, or the timers were not found.
     pub(crate) timers: Option<qemu::Timers>,
     pub(crate) counting: Counting,
     pub(crate) follow: Follow,
-    /// None: no call stacks are recorded.
+    /// Call stacks; None: none are recorded.
     pub(crate) stacks: Option<Stacks>,
-    /// None: the heap is not followed.
+    /// Calls of allocation functions; None: the heap is not followed.
     pub(crate) heap: Option<Heap>,
-    /// None: there is no timeline.
-    pub(crate) timeline: Option<Traced>,
-    /// None: the time slept is not asked for, or cannot be determined.
+    /// Calls of the functions that the timeline shows or that are zones; None: there are no such functions.
+    pub(crate) calls: Option<Calls>,
+    /// The firmware's output, for the timeline; None: there is no timeline.
+    pub(crate) console: Option<Console>,
+    /// The time slept; None: it is not asked for, or cannot be determined.
     pub(crate) sleep: Option<Sleep>,
     pub(crate) transfers: Transfers,
     pub(crate) predictions: Predictions,
     marks: Option<Marks>,
-    /// None: the firmware's output has no limit.
+    /// Amount of the firmware's output; None: it has no limit.
     pub(crate) output: Option<Output>,
-    /// None: the harness does not tell standard error apart.
+    /// Ranges of standard error; None: harness does not need them.
     pub(crate) errors: Option<Errors>,
     snapshot: Option<Snapshot>,
-    /// None: the run is not cut.
+    /// Phases and slices; None: the run is not cut.
     slices: Option<Slices>,
     /// Input to be typed; None: no input.
     pub(crate) input: Option<Input>,
@@ -88,31 +91,31 @@ pub(crate) struct State {
     pub(crate) semihosting: Semihosting,
     pub(crate) handles: Handles,
     pub(crate) asked: Asked,
-    /// None: the run is not debugged.
+    /// Connection to a debugger; None: the run is not debugged.
     pub(crate) debugger: Option<Debugger>,
-    /// None: the machine is QEMU's own, or the accesses are not asked for.
+    /// Table of unmodelled accesses; None: the machine is QEMU's own, or the accesses are not asked for.
     pub(crate) unmodelled: Option<Unmodelled>,
-    /// None: changes of a chip's pins are not asked for.
+    /// Changes of a chip's pins; None: they are not asked for.
     pins: Option<Pins>,
-    /// None: the run does not end at a register that is polled.
+    /// Reads of polled registers; None: the run does not end at one.
     pub(crate) polled: Option<Polls>,
     /// With several vCPUs, the instruction of the next check of the debugger: each clock counts one vCPU only.
     hold_at: Option<u64>,
 }
 
-/// Distance from an event at which blocks that cannot be held are left: longer than three of QEMU's, which have at
-/// most 512 instructions.
+/// Distance from an event, in instructions, at which the run changes to blocks that can be held. It is longer than
+/// three blocks of QEMU, which have at most 512 instructions each.
 const NEAR_INSNS: u64 = 1 << 11;
 
-/// Generated code's way of counting.
+/// The way in which generated code counts.
 pub(crate) struct Counting {
     pub(crate) scoreboard: Scoreboard,
-    /// Addresses inside Thumb IT blocks, with the number of further conditional instructions: for blocks that QEMU
-    /// starts in the middle of one.
+    /// Addresses inside Thumb IT blocks, with the number of further conditional instructions. They are needed for
+    /// blocks that QEMU starts in the middle of an IT block.
     pub(crate) it_blocks: HashMap<u64, u8>,
     /// Whether generated code can count. With several vCPUs that share translations it cannot: under icount QEMU 10.0
     /// makes the number of the vCPU that a block was translated for a constant of that block, though other vCPUs run
-    /// it too (`gen_cpu_index` in accel/tcg/plugin-gen.c). vCPUs in clusters of their own share none
+    /// it too (`gen_cpu_index` in accel/tcg/plugin-gen.c). vCPUs in clusters of their own share no translations
     /// (`CF_CLUSTER_MASK`).
     pub(crate) is_inline: bool,
     /// The vCPU that a block is being translated for.
@@ -132,7 +135,7 @@ impl Counting {
     }
 }
 
-/// Reason why the plugin does not start: for the harness, and for the reader of QEMU's error output.
+/// Reason why the plugin does not start: for harness, and as text for the reader of QEMU's error output.
 pub(crate) struct Refused(pub(crate) Refusal, pub(crate) String);
 
 impl From<io::Error> for Refused {
@@ -142,8 +145,8 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Sets up the plugin as the request in a directory asks; called once, before any vCPU exists. `refuse` writes a
-/// later failure into that directory.
+/// Sets up the plugin for the request in a directory; called once, before any vCPU exists. `refuse` writes a later
+/// failure into that directory.
 pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) -> Result<(), Refused> {
     let request = Request::read(&std::fs::read(Path::new(directory).join(request::FILE_NAME))?)
         .map_err(|error| Refused(Refusal::Request, error.to_string()))?;
@@ -151,14 +154,14 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
     let is_shared = vcpus > request.unshared_vcpus.max(1);
-    // Several are debugged by one callback per instruction.
+    // A run of several vCPUs is debugged by one callback per instruction.
     let measure = request.measure();
     let is_inline = !is_shared && (vcpus == 1 || measure.is_some());
     if is_shared && !guest.facts.names_vcpus {
         return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
     }
     let told = if vcpus > 1 { Vcpus::find(vcpus) } else { None };
-    // Each vCPU's instruction set and names may differ, so it must be known.
+    // The vCPUs may differ in instruction set and registers' names, so the executing vCPU must be known.
     if vcpus > 1 && request.unshared_vcpus > 1 && told.is_none() {
         return Err(Refused(Refusal::UntoldVcpus, "this QEMU does not say which vCPU executes".into()));
     }
@@ -194,8 +197,9 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         follow,
         stacks: Stacks::new(&request),
         heap: Heap::new(&request),
-        timeline: Traced::new(&request),
-        // Of several it is not known which one's instructions the time is that of.
+        calls: Calls::new(&request),
+        console: Console::new(&request),
+        // With several vCPUs, it is not known to which vCPU's instructions the time belongs.
         sleep: timeline.filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
@@ -239,7 +243,8 @@ fn open_ledger(request: &Request, directory: &str, vcpus: u32) -> io::Result<Led
     streams.extend(measure.filter(|measure| !measure.heap.is_empty()).map(|_| StreamFile::Heap));
     streams.extend(timeline.map(|_| StreamFile::Timeline));
     let mut ledger = Ledger::new(Records::create(directory, vcpus, &streams)?);
-    if timeline.is_some_and(|wanted| !wanted.functions.is_empty()) {
+    let is_zone = measure.is_some_and(|measure| !measure.zone_calls.is_empty());
+    if is_zone || timeline.is_some_and(|wanted| !wanted.functions.is_empty()) {
         ledger.keep_calls();
     }
     Ok(ledger)
@@ -265,10 +270,10 @@ fn complete_chip(
     Ok(unmodelled)
 }
 
-/// The vCPU whose clock times changes of pins; a machine that is completed to a chip has one.
+/// The vCPU whose clock gives the time of changes of pins; a machine with a chip has only one vCPU.
 const PINS_VCPU: u32 = 0;
 
-/// Keeps a change of a pin until the next block takes it; without `pins`, changes are not asked for.
+/// Keeps a change of a pin until the next block takes it. Without `pins`, nothing is kept.
 fn note_pin(pins: Option<&Pins>, change: What) {
     let Some(pins) = pins else { return };
     pins.add(change);
@@ -312,12 +317,12 @@ impl State {
         }
     }
 
-    /// Index of the executing vCPU, if QEMU tells.
+    /// Index of the executing vCPU; None: QEMU does not say.
     pub(crate) fn executing_vcpu(&mut self) -> Option<u32> {
         self.vcpus.as_mut().and_then(Vcpus::executing)
     }
 
-    /// Index of the vCPU that runs a callback; QEMU may report another one, see [`Counting::is_inline`].
+    /// Index of the vCPU that runs a callback; QEMU may have `reported` another one, see [`Counting::is_inline`].
     pub(crate) fn running_vcpu(&mut self, reported: u32) -> u32 {
         let vcpus = self.clock.vcpus();
         if vcpus == 1 {
@@ -332,13 +337,13 @@ impl State {
         vcpu
     }
 
-    /// Takes back the part of the last block that has not started, if that was counted as a whole and left early.
+    /// If the last block was counted as a whole and left early, takes back the part that has not started.
     fn amend(&mut self, vcpu: u32) {
         clock::amend(vcpu, &self.blocks, &mut self.ledger);
     }
 
-    /// Handles the events that fell into the suspected block, now that the clock tells how far it came; first those
-    /// of the other vCPUs' turns.
+    /// Handles the events that fell into the suspected block, now that the clock shows how far the block came. Events
+    /// of the other vCPUs' turns come first.
     pub(crate) fn settle(&mut self, vcpu: u32) {
         if self.counting.is_inline {
             for other in 0..self.clock.vcpus() {
@@ -371,8 +376,8 @@ impl State {
         }
     }
 
-    /// Handles events that are due at an instruction, the last one that has started. It is the block's `index`-th;
-    /// `stack` is its callers.
+    /// Handles events that are due at the last instruction that has started. That is the block's `index`-th, and its
+    /// callers are `stack`.
     pub(crate) fn settle_here(&mut self, vcpu: u32, block: usize, index: u64, stack: &Stack) {
         let at_insns = self.ledger.insns(vcpu);
         let pc = self.blocks.get(block).pc_of(index);
@@ -482,8 +487,8 @@ impl State {
         }
     }
 
-    /// Handles an instruction that is about to execute and has a breakpoint or a due event. An event may also have
-    /// been expected there when the block was left before.
+    /// Handles an instruction that is about to execute and has a breakpoint or a due event. The event may also be an
+    /// earlier one, which was expected here when the block was left early.
     pub(crate) fn stop_at(&mut self, vcpu: u32, block: usize, index: u64) {
         let pc = self.blocks.get(block).pc_of(index);
         if self.clock.is_due(vcpu, &self.ledger) {
@@ -491,12 +496,12 @@ impl State {
             self.settle_here(vcpu, block, index, &stack);
         }
         let flag = self.blocks.get(block).segments[index as usize].0;
-        // The breakpoints may have changed.
+        // The breakpoints may have changed since this callback was registered.
         let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(pc));
         if is_breakpoint {
             self.break_at(pc);
         }
-        // They may have changed again.
+        // The debugger may have changed them again.
         let is_breakpoint = self.debugger.as_ref().is_some_and(|debugger| debugger.has_breakpoint(pc));
         self.ledger.set(flag, vcpu, is_breakpoint.into());
         self.keep_distance(vcpu);
@@ -521,7 +526,7 @@ impl State {
 
     /// Handles an access of memory by a block's `index`-th instruction.
     pub(crate) fn accessed(&mut self, vcpu: u32, block: usize, index: u64, access: Access, is_store: bool) {
-        // A segment is counted as a whole, so later instructions are subtracted.
+        // A segment is counted as a whole, so its later instructions are subtracted.
         let insns = self.ledger.insns_of_all() - self.blocks.get(block).after_in_segment(index);
         let pc = self.blocks.get(block).pc_of(index);
         let Some(debugger) = &mut self.debugger else { return };
@@ -542,9 +547,9 @@ impl State {
         self.look_at_console(TIMEKEEPER);
     }
 
-    /// Puts a call of the host on the timeline, and has the next block check for output.
+    /// Puts a call of the host on the timeline, and makes the next block check for output.
     pub(crate) fn note_host_call(&mut self, vcpu: u32) {
-        if self.timeline.is_some() {
+        if self.console.is_some() {
             let [operation, _] = self.guest.arguments();
             self.ledger.happened(vcpu, What::Semihosting { operation: operation as u32 });
             clock::recheck(vcpu, &self.ledger);
@@ -554,8 +559,8 @@ impl State {
     /// Puts the firmware's output and its pins on the timeline. The vCPU's events have been settled.
     pub(crate) fn look_at_console(&mut self, vcpu: u32) {
         self.look_at_pins(vcpu);
-        if let Some(timeline) = &mut self.timeline {
-            timeline.look(vcpu, &mut self.ledger);
+        if let Some(console) = &mut self.console {
+            console.look(vcpu, &mut self.ledger);
         }
     }
 
@@ -587,7 +592,8 @@ impl State {
         self.ledger.uncount(vcpu, self.blocks.get(block), index, overrun_insns);
         let clock = clock::turn_back(vcpu, at_insns, &self.ledger);
         let kept = self.ledger.records().keep_counters(wire::COUNTERS_HALF);
-        // Firmware that uses up all descriptors leaves none for the copy: then a standstill is not judged.
+        // Firmware that uses up all descriptors leaves none for the copy. Then there is no copy, and harness does not
+        // judge whether the run stood still.
         if !kept.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EMFILE)) {
             self.ledger.written(kept);
         }
@@ -644,7 +650,7 @@ impl State {
         self.ledger.close(end, value, pc)
     }
 
-    /// Ends the window at an instruction that polls a register, and leaves what the processor is like there.
+    /// Ends the window at an instruction that polls a register, and writes the processor's state there for harness.
     pub(crate) fn end_at_poll(&mut self, read: (u64, u64, u64), insns: u64) -> ! {
         if let Some(polled) = self.polled.take() {
             let written = polled.write(read, insns, &mut self.guest);
@@ -655,7 +661,7 @@ impl State {
 
     /// Notes a run without progress up to here: in one exception's handler, or polling one device.
     fn note_only(&mut self, pc: u64) {
-        // With several vCPUs, another one may make progress.
+        // With several vCPUs, another vCPU may make progress.
         let mut busy = (0..self.clock.vcpus()).filter(|&vcpu| self.ledger.insns(vcpu) > 0);
         let (Some(vcpu), None) = (busy.next(), busy.next()) else { return };
         if !self.counting.is_inline {
@@ -668,7 +674,7 @@ impl State {
         self.follow.cores[vcpu as usize].fault.note(vcpu, has_left, &mut self.guest, &self.ledger);
     }
 
-    /// Notes the fault in whose handler the run has stayed, where the host ends the run.
+    /// Notes the fault in whose handler the run has stayed, when the host ends the run.
     pub(crate) fn note_fault(&self) {
         if self.counting.is_inline {
             let by_jump = self.guest.facts.returns_by_jump;
@@ -705,7 +711,7 @@ impl State {
         }
     }
 
-    /// Copies the memory that the harness asked for into a file of that name.
+    /// Copies the memory that harness asked for into a file of this name.
     pub(crate) fn take_snapshot(&mut self, name: &str) -> io::Result<()> {
         self.snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.take(name, &mut self.guest))
     }
@@ -713,7 +719,7 @@ impl State {
     /// Checks for changes at the start of a vCPU's next block, for which a callback was requested.
     pub(crate) fn look_again(&mut self, vcpu: u32) {
         self.look_at_pins(vcpu);
-        let State { guest, ledger, follow, timeline, .. } = self;
+        let State { guest, ledger, follow, console, .. } = self;
         if follow.tree.is_some() || follow.has_contexts {
             follow.leave_exceptions(vcpu, guest, ledger);
         }
@@ -721,8 +727,8 @@ impl State {
             masks.check_mask(vcpu, guest, ledger);
         }
         // A call of the host may have printed.
-        if let Some(timeline) = timeline {
-            timeline.look(vcpu, ledger);
+        if let Some(console) = console {
+            console.look(vcpu, ledger);
         }
     }
 
@@ -735,7 +741,7 @@ impl State {
         });
         let is_suspected = suspect.is_some();
         self.clock.suspect(vcpu, suspect, &self.ledger);
-        // The next block may be another vCPU's; this block is settled before it, too.
+        // The next block may be another vCPU's. It also settles this block first.
         if is_suspected {
             let others = (0..self.clock.vcpus()).filter(|&other| other != vcpu);
             others.for_each(|other| clock::recheck(other, &self.ledger));
@@ -771,14 +777,17 @@ impl State {
             slices.restart();
         }
         self.clock.open_window(&self.ledger);
-        if let Some(timeline) = &mut self.timeline {
-            timeline.restart();
+        if let Some(calls) = &mut self.calls {
+            calls.restart(&self.ledger);
+        }
+        if let Some(console) = &mut self.console {
+            console.restart();
             self.ledger.open_timeline();
             self.follow.open_timeline(&mut self.ledger);
         }
     }
 
-    /// Notes an instruction after which the machine may sleep; the next block tells whether it did.
+    /// Notes an instruction after which the machine may sleep; the next block finds out whether it did.
     pub(crate) fn sleeps(&mut self, vcpu: u32) {
         if let Some(sleep) = &mut self.sleep {
             sleep.begin();

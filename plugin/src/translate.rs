@@ -19,11 +19,12 @@ use wire::request::Semihosting;
 
 use crate::debug::Debugger;
 use crate::hooks::{
-    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCrossing, OnDelete, OnDueBlock, OnEvent, OnEventWait,
-    OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold, OnIdle,
-    OnInput, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnSegment,
-    OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTraced, OnTracedReturn, OnTransfer, OnTrapReturn,
-    OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount, OracleSample,
+    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDueBlock, OnEvent,
+    OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold,
+    OnIdle, OnInput, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock,
+    OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTransfer,
+    OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount,
+    OracleSample,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -86,7 +87,7 @@ enum AtInsn {
     Bound,
     Mask,
     From,
-    Traced,
+    Called,
     Allocator,
     Zone,
     Event,
@@ -125,7 +126,7 @@ const AT_INSN: [AtInsn; 28] = [
     AtInsn::Bound,
     AtInsn::From,
     // In the window that may open here.
-    AtInsn::Traced,
+    AtInsn::Called,
     AtInsn::Allocator,
     // A zone that begins here includes this instruction, and one that ends here does not.
     AtInsn::Zone,
@@ -185,8 +186,8 @@ struct Planned {
     between: (bool, bool),
     /// Whether a function that allocates or frees memory starts here.
     allocator: bool,
-    /// Whether a traced function starts here.
-    traced: bool,
+    /// Whether a function starts here whose calls are followed.
+    called: bool,
     /// Whether it begins or ends a zone.
     zone: bool,
     /// Whether it may be a store; branches, which end most blocks, are not.
@@ -321,15 +322,12 @@ fn predict(state: &mut State, block: usize, pc: u64) -> Option<usize> {
 /// The counter of the calls that are to return to a block, by one of those that watch calls; None: no call may, or none is
 /// watched.
 fn awaited(state: &mut State, by: AtBlock, pc: u64) -> Option<u32> {
-    let State { guest, code, ledger, follow, heap, timeline, .. } = state;
+    let State { guest, code, ledger, follow, heap, calls, .. } = state;
     let mut may_return = || code.is_return_address(pc, guest);
     match by {
         AtBlock::Polled => Some(follow.polls.as_mut().filter(|_| may_return())?.awaited_at(pc, ledger)),
         AtBlock::Allocated => Some(heap.as_mut().filter(|_| may_return())?.awaited_at(pc, ledger)),
-        AtBlock::Returned => {
-            let timeline = timeline.as_mut().filter(|timeline| timeline.traces() && may_return())?;
-            Some(timeline.awaited_at(pc, ledger))
-        }
+        AtBlock::Returned => Some(calls.as_mut().filter(|_| may_return())?.awaited_at(pc, ledger)),
         _ => None,
     }
 }
@@ -366,6 +364,9 @@ fn register_at_block(
             if state.follow.polls.as_ref().is_some_and(|polls| polls.begins_at(plan[0].pc)) {
                 qemu_block.call::<OnPoll>(insn_id(block, 0));
             }
+            if state.follow.polls.as_ref().is_some_and(|polls| polls.changes_at(plan[0].pc)) {
+                qemu_block.call::<OnLife>(insn_id(block, 0));
+            }
         }
         AtBlock::Allocated => {
             if let Some(awaited) = awaited(state, what, plan[0].pc) {
@@ -374,7 +375,7 @@ fn register_at_block(
         }
         AtBlock::Returned => {
             if let Some(awaited) = awaited(state, what, plan[0].pc) {
-                qemu_block.call_when_at_least::<OnTracedReturn>(cell(state, awaited), 1, insn_id(block, 0));
+                qemu_block.call_when_at_least::<OnReturned>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
         AtBlock::Events => {
@@ -508,7 +509,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Until if planned.between.1 => insn.call::<OnUntil>(id),
         AtInsn::Bound if state.clock.is_bound(pc) => insn.call::<OnBound>(id),
         AtInsn::From if planned.between.0 => insn.call::<OnFrom>(id),
-        AtInsn::Traced if planned.traced => insn.call::<OnTraced>(id),
+        AtInsn::Called if planned.called => insn.call::<OnCalled>(id),
         AtInsn::Allocator if planned.allocator => insn.call::<OnAllocator>(id),
         AtInsn::Zone if planned.zone && !state.counting.is_debugged => insn.call::<OnZone>(id),
         AtInsn::Event if planned.event && !state.counting.is_debugged => insn.call::<OnEvent>(id),
@@ -625,7 +626,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
 
 fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned {
     let calls_host = state.semihosting != Semihosting::Off && state.guest.is_semihosting(insn);
-    let State { guest, code, ledger, clock, counting, follow, heap, timeline, .. } = state;
+    let State { guest, code, ledger, clock, counting, follow, heap, calls, .. } = state;
     let (isa, exact, pc) = (guest.isa, follow.tree.is_some(), insn.pc());
     let (bytes, len) = insn.bytes();
     let bytes = &bytes[..len];
@@ -648,14 +649,14 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         Flow::Jump { target } | Flow::Branch { target } => Some(target),
         _ => None,
     };
-    if let (Some(timeline), Some(target)) = (timeline.as_mut(), target.filter(|&target| function == Some(target))) {
-        timeline.loops_to(target, ledger);
+    if let (Some(calls), Some(target)) = (calls.as_mut(), target.filter(|&target| function == Some(target))) {
+        calls.loops_to(target, ledger);
     }
     let between = follow.betweens.bounds(pc);
     let zone = follow.zones.as_ref().is_some_and(|zones| zones.is_event(pc));
     let allocator = heap.as_ref().is_some_and(|heap| heap.begins_at(pc));
-    let traced = timeline.as_ref().is_some_and(|timeline| timeline.traces_at(pc));
-    let names = between != (false, false) || allocator || traced || zone;
+    let called = calls.as_ref().is_some_and(|calls| calls.begins_at(pc));
+    let names = between != (false, false) || allocator || called || zone;
     let may_go_elsewhere = !matches!(decoded.flow, Flow::Next | Flow::It { .. });
     let crosses = |&target: &u64| exact && !code.is_entry(target) && code.function_of(target) != function;
     Planned {
@@ -684,7 +685,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         changes_mask: follow.masks().is_some() && decode::changes_mask(isa, bytes),
         between,
         allocator,
-        traced,
+        called,
         zone,
         may_store: decoded.may_leave && decoded.flow == Flow::Next,
         moves_vector: decode::moves_trap_vector(isa, bytes),

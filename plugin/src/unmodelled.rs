@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::qemu;
 use crate::records::Table;
 
-/// The table of them, which the harness reads.
+/// The table of unmodelled accesses, which harness reads.
 pub(crate) struct Unmodelled {
     table: Arc<Table>,
     rows: FxHashMap<u64, usize>,
@@ -45,7 +45,7 @@ impl Unmodelled {
         self.table.count(row, address, pc, is_write);
     }
 
-    /// Takes note of what happens on whatever thread and lock.
+    /// Makes the receiver of a chip's events, which may be called on any thread, with any lock held.
     ///
     /// `on_pin` receives the changes of pins.
     pub(crate) fn on_event<P: Fn(What) + Send + 'static>(

@@ -1,20 +1,19 @@
-//! A race of QEMU's that would make runs differ, avoided from outside.
+//! Avoids a race in QEMU that would make runs differ.
 //!
-//! Under `sleep=off` QEMU's main thread advances virtual time to the next timer when all CPUs wait for
-//! an interrupt. A CPU marks itself halted *before* it accounts for the instructions it has just executed
-//! and without the big lock (target/arm `HELPER(wfi)`, then `icount_process_data` in rr_cpu_thread_fn).
-//! If the main thread happens to be in the middle of a round of its loop at that moment, it
-//! computes the distance to the next timer from a stale clock and goes too far: the next interrupts
-//! come late by the instructions not accounted for. Seen in one of a hundred runs of a FreeRTOS image on a
-//! loaded host.
+//! Under `sleep=off` QEMU's main thread advances virtual time to the next timer when all CPUs wait for an interrupt.
+//! A CPU marks itself halted *before* it accounts for the instructions it has just executed and without the big lock
+//! (target/arm `HELPER(wfi)`, then `icount_process_data` in rr_cpu_thread_fn). If the main thread is in the middle of
+//! a round of its loop at that moment, it computes the distance to the next timer from a stale clock and goes too
+//! far. Then the next interrupts come late by the instructions that are not accounted for. Seen in one of a hundred
+//! runs of a FreeRTOS image on a loaded host.
 //!
 //! A CPU with queued work does not count as idle, and queued work is done after the accounting. So before a wait
 //! instruction executes, the plugin queues an empty piece of work. Then it takes and releases the lock that the main
 //! thread holds between its check of the CPUs and its change of the time. So the main thread has either changed the
 //! time before the wait, or will see the work.
 //!
-//! Where that is impossible ([`Guard::find`]), this waits until the main thread sleeps, which takes several times as
-//! long. A sleeping main thread waits for the CPU's own notification, which comes when the accounting is done.
+//! If that is impossible ([`Guard::find`]), the plugin waits until the main thread sleeps, which takes several times
+//! as long. A sleeping main thread waits for the CPU's own notification, which comes when the accounting is done.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -42,8 +41,8 @@ impl Guard {
         }
     }
 
-    /// Chooses the better protection that this QEMU allows. Work for one of several vCPUs would end the others'
-    /// turns.
+    /// Chooses the better protection that this QEMU allows. With several vCPUs, work for one of them would end the
+    /// others' turns.
     pub(crate) fn find(vcpus: u32, main_thread: MainThread) -> Guard {
         let clock = if vcpus == 1 { Clock::find() } else { None };
         clock.map_or(Guard::Sleep(main_thread), Guard::Work)
@@ -65,12 +64,12 @@ const POLL: &[libc::c_long] = &[libc::SYS_ppoll];
 #[cfg(not(target_os = "linux"))]
 const POLL: &[libc::c_long] = &[];
 
-/// Longest wait of the main thread for anything but file descriptors. After that it is taken to wait for the vCPU
-/// itself, since QEMU is being stopped. No run that goes on ever gets there.
+/// Longest wait of the main thread for anything but file descriptors. After that, the main thread is assumed to wait
+/// for the vCPU itself, since QEMU is being stopped. A run that goes on never reaches this limit.
 const STOPPING: Duration = Duration::from_secs(2);
 
 impl MainThread {
-    /// Finds the main thread; its id is the process's.
+    /// Finds the main thread, whose id is that of the process.
     pub(crate) fn find() -> MainThread {
         let open =
             |name: &str| File::open(format!("/proc/self/task/{}/{name}", std::process::id())).ok().map(Arc::new);
@@ -80,13 +79,14 @@ impl MainThread {
     fn await_sleep(&self) {
         let mut looks = 0;
         while self.sleeps() == Some(false) {
-            // It is done within microseconds, while a sleep takes ten times as long as requested (timer slack).
+            // The main thread is idle again within microseconds, while a sleep takes ten times as long as requested
+            // (timer slack).
             looks += 1;
             if looks < LOOKS { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
         }
     }
 
-    /// Whether the thread sleeps. None: the host does not tell.
+    /// Whether the thread sleeps. None: the host does not say.
     fn sleeps(&self) -> Option<bool> {
         let mut text = [0; 256];
         let length = self.stat.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -96,7 +96,7 @@ impl MainThread {
         Some(!matches!(state, Some(b'R' | b'D')))
     }
 
-    /// Number of the system call that it waits in. None: it is in none, or the host does not tell.
+    /// Number of the system call in which the thread waits. None: it is in none, or the host does not say.
     fn waits_in(&self) -> Option<libc::c_long> {
         let mut text = [0; 32];
         let length = self.syscall.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -105,7 +105,7 @@ impl MainThread {
         str::from_utf8(number).ok()?.parse().ok()
     }
 
-    /// Whether it is waiting for file descriptors right now.
+    /// Whether the thread is waiting for file descriptors right now.
     pub(crate) fn rests(&self) -> bool {
         self.sleeps() != Some(false) && self.waits_in().is_some_and(|number| POLL.contains(&number))
     }
@@ -140,7 +140,7 @@ impl MainThread {
     }
 }
 
-/// Checks without a pause, which only yield to other threads.
+/// Number of checks without a pause, which only yield to other threads.
 const LOOKS: u32 = 32;
 
 /// Pause between two later checks.

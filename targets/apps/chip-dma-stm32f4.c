@@ -1,10 +1,11 @@
 /* STM32F407: DMA by streams (of F2, F4, F7) and by channels (of F1, L4), from memory to memory and of USART2 in both
-   directions, as HALs use it. A chip file of the test adds the controller with channels at 0x40026800. */
+   directions, as HALs use it; of SPI1 and ADC1. A chip file of the test adds the controller with channels at 0x40026800. */
 #define LINES 82
 #include "chip.h"
 #include "device.h"
 
-enum { DMA1 = 0x40026000, DMA2 = 0x40026400, CHANNELS = 0x40026800, USART = UART0 };
+enum { DMA1 = 0x40026000, DMA2 = 0x40026400, CHANNELS = 0x40026800, USART = UART0, SPI = 0x40013000,
+    ADC = 0x40012000 };
 enum { LISR = 0x00, HISR = 0x04, LIFCR = 0x08, HIFCR = 0x0c };
 #define STREAM(dma, n) ((dma) + 0x10 + 0x18 * (n))
 #define CHANNEL(n) (CHANNELS + 0x08 + 0x14 * ((n) - 1))
@@ -14,6 +15,9 @@ static volatile uint32_t copied, sent, channels;
 static uint32_t from[64], to[64];
 static const char line[] = "a stream sends this\n", other[] = "a channel sends this\n";
 static volatile char typed[8];
+static const uint8_t question[4] = { 0x9f };
+static volatile uint8_t answer[4];
+static volatile uint16_t samples[4];
 
 /* The flags are read before they are cleared, as HALs do. */
 static void dma2_stream0(void)
@@ -120,5 +124,34 @@ int main(void)
     while (!(REG(CHANNELS) & 1 << 7))
         ;
     check("a channel does not write flash", !(REG(CHANNEL(2) + CR) & 1));
+
+    /* SPI1 exchanges four bytes by two streams. */
+    REG(SPI) = 1 << 6 | 1 << 2; /* SPE, MSTR */
+    REG(STREAM(DMA2, 2) + NDTR) = REG(STREAM(DMA2, 3) + NDTR) = sizeof answer;
+    REG(STREAM(DMA2, 2) + PAR) = REG(STREAM(DMA2, 3) + PAR) = SPI + 0x0c;
+    REG(STREAM(DMA2, 2) + M0AR) = (uint32_t)answer;
+    REG(STREAM(DMA2, 3) + M0AR) = (uint32_t)question;
+    REG(STREAM(DMA2, 2) + CR) = 3 << 25 | 1 << 10 | 1;
+    REG(STREAM(DMA2, 3) + CR) = 3 << 25 | 1 << 10 | 1 << 6 | 1;
+    for (volatile int i = 0; i < 200; i++)
+        ;
+    check("streams wait until SPI1 asks", REG(STREAM(DMA2, 3) + NDTR) == sizeof answer);
+    REG(SPI + 4) = 3; /* CR2: TXDMAEN, RXDMAEN */
+    while (!(REG(DMA2 + LISR) & 1 << 21))
+        ;
+    check("streams exchange bytes on SPI1", answer[0] == 0xef && answer[1] == 0x40 && answer[2] == 0x18 && answer[3] == 0xff
+        && REG(DMA2 + LISR) & 1 << 27);
+
+    /* ADC1 converts again and again. */
+    REG(ADC + 0x34) = 4; /* SQR3: channel 4 */
+    REG(ADC + 8) = 1 << 8 | 1 << 1 | 1; /* DMA, CONT, ADON */
+    REG(STREAM(DMA2, 4) + NDTR) = 3;
+    REG(STREAM(DMA2, 4) + PAR) = ADC + 0x4c;
+    REG(STREAM(DMA2, 4) + M0AR) = (uint32_t)samples;
+    REG(STREAM(DMA2, 4) + CR) = 1 << 13 | 1 << 11 | 1 << 10 | 1;
+    REG(ADC + 8) |= 1 << 30; /* SWSTART */
+    while (!(REG(DMA2 + HISR) & 1 << 5))
+        ;
+    check("a stream stores conversions", samples[0] == 77 && samples[2] == 77 && samples[3] == 0);
     return 0;
 }

@@ -1,8 +1,8 @@
 /* Threads in structures with Zephyr's names, switched as its port for Cortex-M does: the handler of PendSV saves the
    thread of _kernel.cpus[0].current and takes the one in the ready queue's cache. The kernel starts as a dummy thread, on the process stack.
    Two threads take turns with main; all wait for the tick, so that the idle thread runs. Each counts how often it was
-   switched in. THREAD_NAME: names are in the threads. OWN_THREADS: the file that includes this one has what the threads
-   do. */
+   switched in. THREAD_NAME: names are in the threads, and the kernel has its table
+   for debuggers. OWN_THREADS: the file that includes this one has what the threads do. */
 #include <stddef.h>
 
 #include "board.h"
@@ -62,6 +62,22 @@ struct z_kernel {
     } ready_q;
 };
 volatile struct z_kernel _kernel;
+
+#ifdef THREAD_NAME
+/* CONFIG_DEBUG_THREAD_INFO's table; volatile, so that reading it keeps it. */
+const volatile size_t _kernel_thread_info_offsets[] = {
+    1,
+    offsetof(struct _cpu, current),
+    0xffffffff,
+    0xffffffff,
+    0xffffffff,
+    offsetof(struct k_thread, base.thread_state),
+    offsetof(struct k_thread, base.user_options),
+    offsetof(struct k_thread, base.prio),
+    offsetof(struct k_thread, callee_saved.psp),
+    offsetof(struct k_thread, name),
+};
+#endif
 
 typedef void (*k_thread_entry_t)(void *, void *, void *);
 
@@ -253,6 +269,9 @@ static _Noreturn __attribute__((noipa, used)) void z_cstart(void)
 /* As Zephyr's reset: the process stack pointer is the first stack's. */
 int main(void)
 {
+#ifdef THREAD_NAME
+    (void)_kernel_thread_info_offsets[0];
+#endif
     __asm__ volatile("msr psp, %0\n\t"
                      "movs r0, #2\n\t"
                      "msr control, r0\n\t"

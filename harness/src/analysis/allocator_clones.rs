@@ -1,5 +1,5 @@
-//! Copies of the heap's functions that the compiler made: clones, whose arguments may be in other registers, and
-//! inlined code. Calls are followed at a function's first instruction, so that calls of copies are missed.
+//! Compiler-made copies of the heap's functions: clones, whose arguments may be in other registers, and inlined code.
+//! Calls are followed at a function's first instruction, so calls of copies are missed.
 //!
 //! A copy within a followed function is not a separate call, and a copy that only calls a followed function is followed
 //! there: neither is missed.
@@ -17,11 +17,11 @@ use crate::text::symbol_name::{file_name, original_name};
 /// A called clone that is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cloned {
-    /// Its name in the symbol table, as for the options that name functions.
+    /// Its name in the symbol table. Options that name functions take this form, too.
     pub linkage_name: String,
     /// Kind of the original function.
     pub kind: Kind,
-    /// Calls of it from functions that are not followed.
+    /// Calls by any function except the followed ones and those that only these call.
     pub calls: u64,
 }
 
@@ -67,7 +67,7 @@ impl Copies {
     }
 }
 
-/// First addresses of these functions, and of functions that only they call, directly or indirectly.
+/// Adds to `inside` the functions that only functions in it call, directly or indirectly; all by first address.
 pub(crate) fn enclosed(profile: &Profile, mut inside: BTreeSet<u64>) -> BTreeSet<u64> {
     let start = |address: u64| profile.names.function_at(address).map(|function| function.start);
     let mut callers: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
@@ -89,7 +89,7 @@ pub(crate) fn enclosed(profile: &Profile, mut inside: BTreeSet<u64>) -> BTreeSet
     }
 }
 
-/// A followed function, or one that would be if the image had it in its original form.
+/// The original of followed functions: the function itself, or the function that a followed clone was made from.
 #[derive(Default)]
 struct Original {
     /// Names of the files that define it, if known: several files may have functions of one name.
@@ -176,8 +176,8 @@ impl<'p> Search<'p> {
         by_rule.or_else(|| allocators::known_kind(original)).unwrap_or(Kind::Alloc)
     }
 
-    /// Functions that are not followed and were made from a followed one, by first address; with the original's and
-    /// their own name.
+    /// Functions that are not followed and are copies of a followed or a known function. By first address: name of the
+    /// original and own name.
     fn candidates(&self) -> BTreeMap<u64, (&'p str, &'p str)> {
         let mut candidates = BTreeMap::new();
         for function in self.profile.names.functions.iter().filter(|function| !self.is_followed(function.start)) {
@@ -213,7 +213,7 @@ impl<'p> Search<'p> {
                 continue;
             };
             let caller = site.and_then(|site| candidates.get(&site));
-            // Parts of one function call each other.
+            // Clones of one function call each other as parts of one call.
             let is_of_same = caller.is_some_and(|(original, _)| original == of);
             if !is_of_same && !site.is_some_and(|site| self.inside.contains(&site)) {
                 *calls.entry(*target).or_default() += arc.count;
@@ -239,7 +239,7 @@ impl<'p> Search<'p> {
             if self.inside.contains(&container) || candidates.contains_key(&container) {
                 continue;
             }
-            // Of nested inlined copies, the outermost would have been called.
+            // Of nested inlined copies, only the outermost would have been a call from outside.
             let copy = names.frames_at(pc).iter().filter(|frame| frame.inlined).find_map(|frame| {
                 let name = names.strings.get(frame.function as usize)?.as_str();
                 let file = frame.file.and_then(|file| names.strings.get(file as usize)).map(String::as_str);
@@ -255,7 +255,8 @@ impl<'p> Search<'p> {
         }
         let passing: BTreeSet<u64> =
             self.arcs().filter(|arc| self.is_followed(arc.target)).map(|arc| arc.site).collect();
-        // An inlined function that calls a followed one anywhere does so everywhere, even where it never had to.
+        // An inlined function that calls a followed one in any copy passes calls on in every copy, even if it did not
+        // have to there.
         let passing = copies.iter().filter(|(_, pcs)| !passing.is_disjoint(pcs)).map(|((name, _), _)| *name);
         let passing: BTreeSet<&str> = passing.collect();
         let mut inlined: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -305,11 +306,11 @@ mod tests {
         assert!(unfollowed(&profile()).is_empty(), "none was called");
         let called = call(call(profile(), 0x44, 0x200, 60), 0x48, 0x100, 7);
         assert_eq!(clones(&called), [("pool_get.constprop.0".to_owned(), 60)]);
-        // Called by a followed function, by a function that only that calls, and by other parts.
+        // Calls by a followed function, by a helper that only this one calls, and by other parts do not count.
         let inside = call(call(call(profile(), 0x44, 0x100, 5), 0x104, 0x210, 5), 0x108, 0x300, 5);
         let inside = call(call(inside, 0x304, 0x210, 5), 0x214, 0x220, 5);
         assert_eq!(clones(&inside), []);
-        // A further caller of the helper makes it count.
+        // A further caller of the helper makes the helper's calls count.
         assert_eq!(clones(&call(inside, 0x4c, 0x300, 1)), [("pool_get.part.0".to_owned(), 5)]);
         let mut unasked = called;
         unasked.heap = None;

@@ -168,8 +168,7 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
             of_place.entry(*place).or_default().push(leaf as u32);
         }
         let mut sums: BTreeMap<(Option<u32>, Context), (u64, u64)> = BTreeMap::new();
-        // Instructions of each leaf that are not in a node yet: dividing them keeps the sums of leaves and nodes
-        // exact.
+        // Instructions of each leaf that no node has yet. Dividing only these keeps the sums of leaves and nodes exact.
         let mut rest = self.insns.clone();
         for (number, node) in (1..).zip(&profile.tree).filter(|(_, node)| node.insns > 0) {
             let place = match node.kind {
@@ -209,8 +208,8 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
     }
 }
 
-/// Divides a number in proportion to weights, into whole numbers with that sum: the remainder goes to the largest
-/// fractions, the first of equal ones.
+/// Divides `whole` in proportion to weights into whole numbers with that sum. The remainder goes to the largest
+/// fractions, one each; of equal fractions the first comes first.
 pub(crate) fn divide(whole: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum::<u128>().max(1);
     let exact = |&weight: &u64| u128::from(whole) * u128::from(weight);

@@ -1,4 +1,4 @@
-//! Bins of addresses: instructions and samples of each. They need nothing but the program counter.
+//! Address bins: instructions and samples of each. Bins need only the program counter, not a function.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Bin {
     pub hottest: u64,
 }
 
-/// Returns all bins with executed instructions, by address.
+/// Returns all bins with executed instructions or samples, by address; `bin_bytes` is a power of two.
 pub fn bins(profile: &Profile, bin_bytes: u64) -> Vec<Bin> {
     let mut bins: BTreeMap<u64, (Bin, u64)> = BTreeMap::new();
     let start = |address: u64| address & !(bin_bytes - 1);

@@ -3,9 +3,9 @@
 //!
 //! A function's own count is exact; its callers share it in proportion to the samples. So two identical runs with
 //! different samples have different numbers in each path to a function with several callers, and frames that only one
-//! of them has. None of that is a difference. Code with equal counts, and equal calls on all paths to it, is divided
-//! in the same proportion on both sides, that of all samples together. For other code each difference has an error,
-//! from the number of samples.
+//! run has. These are not differences. Code with equal counts, and equal calls on all paths to it, is divided alike on
+//! both sides: in proportion to the samples of both together. For other code each difference has an error, which
+//! follows from the number of samples.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -90,7 +90,7 @@ impl Sampling {
         Sampling { is_sampled: true, samples, called_otherwise: called_otherwise(before, after) }
     }
 
-    /// Whether code is the same on both sides, with these instructions.
+    /// Whether a leaf is the same on both sides; its instructions are given before and after.
     fn is_same(&self, leaf: &Leaf, [before, after]: [u64; 2]) -> bool {
         self.is_sampled
             && before == after
@@ -102,9 +102,9 @@ impl Sampling {
         self.samples.get(leaf).copied().unwrap_or_default()
     }
 
-    /// Variance of the difference in one frame's part of a leaf, before and after; `of` are the leaf's own numbers.
-    /// It is that of a random draw, and at least that of one sample, unless the frame has all of the leaf on both
-    /// sides.
+    /// Variance of the difference in one frame's part of a leaf: `here` are the frame's numbers before and after, `of`
+    /// the leaf's. It is the variance of a random draw, and at least that of one sample. It is 0 if the frame has all
+    /// of the leaf on both sides.
     fn variance(&self, samples: [u64; 2], here: [u64; 2], of: [u64; 2]) -> i128 {
         if !self.is_sampled || here == of || here == [0; 2] {
             return 0;
@@ -114,7 +114,7 @@ impl Sampling {
         let expected: f64 = sides().map(|at| count(at) * here[at] as f64 / of[at] as f64).sum();
         let share = expected / sides().map(count).sum::<f64>();
         let of_side = |at: usize| (of[at] as f64 / count(at)).powi(2) * (count(at) * share * (1.0 - share)).max(1.0);
-        // Whole numbers, so that sums can be taken back exactly.
+        // An integer, so that a variance can be subtracted again exactly.
         sides().map(of_side).sum::<f64>().min(MOST_VARIANCE) as i128
     }
 }
@@ -159,7 +159,7 @@ impl Step {
     }
 }
 
-/// Form of a frame's presence on one side.
+/// Presence of a frame on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// It is absent.
@@ -189,7 +189,7 @@ pub struct Node {
     pub end: usize,
     /// The frame's direct children.
     pub children: BTreeMap<Step, usize>,
-    /// Instructions as each side alone has them, and of these, the inlined ones.
+    /// By side, as its profile alone divides them: all instructions, and the inlined ones among them.
     alone: [[u64; 2]; 2],
     parent: usize,
 }
@@ -348,7 +348,7 @@ impl<'a> Both<'a> {
     }
 }
 
-/// Instructions and differences within a frame.
+/// Sums over a frame and its descendants.
 #[derive(Debug, Default)]
 struct Within {
     /// Instructions by leaf, before and after.
@@ -359,7 +359,7 @@ struct Within {
     parts: u64,
 }
 
-/// Numbers the frames by name instead of by arrival. Iterative, since exact stacks can be very deep.
+/// Renumbers the frames depth first, siblings by name. Iterative, since exact stacks can be very deep.
 fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
     let mut sorted: Vec<Node> = Vec::with_capacity(nodes.len());
     let mut numbers = vec![0; nodes.len()];
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn what_was_called_otherwise_is_divided_by_each_sides_samples_with_their_error() {
-        // More calls with the same instructions: each caller's part is only known by samples.
+        // More calls with the same instructions: each caller's part is known only by samples.
         let near = tree(&profile([50, 50], 400, 100), &profile([45, 55], 400, 101));
         let far = tree(&profile([50, 50], 400, 100), &profile([10, 90], 400, 101));
         let (near, far) = (&near["one;shared"], &far["one;shared"]);

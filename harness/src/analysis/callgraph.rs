@@ -1,7 +1,7 @@
 //! The call graph of a profile: functions, the calls between them, and their cost.
 //!
 //! Calls are the exact arcs. A caller is the function that the callee returns to, as on its stack. After a tail call
-//! that is not the function that jumped, which is recorded separately. So arcs and stacks have the same callers.
+//! the function that jumped is another one; it is recorded separately. So arcs and stacks have the same callers.
 //!
 //! Inclusive instructions come from the call paths: exact where the profile has the exact call tree; else exact by
 //! function and divided over the callers by samples (see [`crate::analysis::attribution`]). Rules:
@@ -80,7 +80,7 @@ impl Together {
         Together(starts.into_iter().collect())
     }
 
-    /// Party that stands for one: the one at the lowest address for functions of the set.
+    /// Party that stands for a party: for functions of the set, the one at the lowest address.
     fn party(&self, party: Party) -> Party {
         match (party, self.0.first()) {
             (Party::Code(start), Some(&first)) if self.0.contains(&start) => Party::Code(first),
@@ -93,7 +93,7 @@ impl Together {
         tree.members.iter().map(|member| Party::of_member(member).map(|party| self.party(party))).collect()
     }
 
-    /// Member that stands for each member: the first one for those of the set.
+    /// Number of the member that stands for each member: for functions of the set, the first such member.
     fn numbers(&self, parties: &[Option<Party>]) -> Vec<u32> {
         let common = self.0.first().map(|&first| Party::Code(first));
         let is_common = |party: &Option<Party>| common.is_some() && *party == common;
@@ -135,8 +135,8 @@ pub struct PartyTotals {
 /// The calls from one party to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edge {
-    /// Number of calls. Exact. For [`NO_CALLER`]: entries of the callee without an arc. 0 if stacks show a call from
-    /// before the window, or one through code that was not followed.
+    /// Number of calls. Exact. If the caller is [`NO_CALLER`]: entries of the callee without an arc. 0: only stacks
+    /// show the call, which came before the window or through code that was not followed.
     pub calls: u64,
     /// Tail calls among them, by the function that jumped.
     pub tail_calls: BTreeMap<Party, u64>,
@@ -211,8 +211,8 @@ impl CallGraph {
     }
 
     fn count_calls(&mut self, profile: &Profile, table: &Table, together: &Together) {
-        // The start of code without a name is only known to the exact tree: an unnamed range that makes calls may be
-        // a later part of its function.
+        // Only the exact tree knows where a function without a name begins: an unnamed range that makes calls may be a
+        // later part of its function.
         let has_name = |party: &Party| match party {
             Party::Code(start) => matches!(Owner::of(profile, *start), Owner::Function(_)),
             Party::BootRom | Party::Outside(_) => true,
@@ -258,7 +258,7 @@ impl CallGraph {
         let mut on_path: HashSet<(u32, u32)> = HashSet::new();
         let mut pairs_on_path: HashSet<(u32, u32, u32)> = HashSet::new();
         let mut nodes: HashMap<u32, Inclusive> = HashMap::new();
-        // There may be as many as paths: they are sorted later, instead of put in a map from the start.
+        // There may be as many pairs as paths, so they are sorted afterwards instead of put in a map from the start.
         let mut edges: Vec<((u32, u32), Inclusive)> = Vec::new();
         let mut segments = 0;
         for (path, &sum) in tree.paths.iter().zip(&sums) {
@@ -280,7 +280,7 @@ impl CallGraph {
                 segments += 1;
                 level.segment = segments;
             } else if parties[member as usize].is_some() {
-                // No member has this number: the party has no caller.
+                // This is not a member's number: it stands for no caller.
                 let caller = outer.map_or(u32::MAX, |outer| outer.caller);
                 let pair = (level.segment, caller, member);
                 if pairs_on_path.insert(pair) {
@@ -338,7 +338,7 @@ fn starts_anew(member: &Member) -> bool {
     }
 }
 
-/// Counts of each path with all paths that continue it, without interrupts; by number less one.
+/// Counts of each path with all paths that continue it, without interrupts. The index is the path's number minus 1.
 fn sums(tree: &CallTree) -> Vec<Inclusive> {
     let own = tree.paths.iter().map(|path| Inclusive { insns: path.insns, samples: path.samples });
     let mut sums: Vec<Inclusive> = own.collect();
@@ -372,7 +372,7 @@ impl Surroundings {
         let parties = together.parties(tree);
         let function = &together.party(function.clone());
         let mut around = Surroundings::default();
-        // Functions called since the given one, if it is on the path; by number less one.
+        // Functions called since the given one, if it is on the path. The index is the path's number minus 1.
         let mut since: Vec<Option<Vec<Party>>> = Vec::with_capacity(tree.paths.len());
         for (path, sum) in tree.paths.iter().zip(sums(tree)) {
             let party = parties[path.member as usize].as_ref();
@@ -437,17 +437,17 @@ impl Surroundings {
 /// One frame of the path to the current position in the tree.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
-    /// Number of the interrupt that it runs in, or of none, in the order of their occurrence.
+    /// Number of its chain of calls, in order: a chain begins at each interrupt and task.
     segment: u32,
-    /// The member that calls the next one.
+    /// Member that counts as the caller of the next frame.
     caller: u32,
-    /// Whether it is the outermost frame of its function in this segment; only that one counts.
+    /// Whether it is its function's outermost frame in this segment; only that frame counts.
     is_first: bool,
-    /// Its segment, its caller and itself, if this is the outermost such pair; only that one counts.
+    /// Segment, caller and callee, if this is the outermost such call; only that call counts.
     pair: Option<(u32, u32, u32)>,
 }
 
-/// Caller and callee of an arc; the caller is the function that the callee returns to. None: it is not a call.
+/// Caller and callee of an arc; the caller is the function that the callee returns to. None: the arc is not a call.
 pub fn parties(profile: &Profile, arc: &Arc) -> Option<(Party, Party)> {
     if !functions::is_call(profile, arc) {
         return None;
@@ -536,7 +536,7 @@ mod tests {
         let roots = || graph.edges.iter().filter(|((caller, _), _)| matches!(caller, Party::Outside(_)));
         assert_eq!(roots().map(|(_, edge)| edge.inclusive.insns).sum::<u64>(), profile.total_insns());
         assert_eq!(roots().map(|(_, edge)| edge.inclusive.samples).sum::<u64>(), profile.samples.len() as u64);
-        // A function's cost is its own with its callees'; it equals the sum over its callers.
+        // A function's cost is its own and its callees', and equals the sum over its callers.
         for (party, node) in graph.nodes.iter().filter(|(party, _)| !matches!(party, Party::Outside(_))) {
             let callees: u64 = graph.callees(party).iter().map(|(_, edge)| edge.inclusive.insns).sum();
             let callers: u64 = graph.callers(party).iter().map(|(_, edge)| edge.inclusive.insns).sum();
@@ -560,7 +560,7 @@ mod tests {
         let back = &graph.edges[&(Party::Code(0x40), Party::Code(0x60))];
         assert_eq!((back.calls, &back.tail_calls), (5, &[(Party::Code(0x50), 5)].into()));
         assert!(!graph.edges.contains_key(&(Party::Code(0x50), Party::Code(0x60))));
-        // Two of its seven entries are no calls.
+        // Two of its seven entries are not calls.
         assert_eq!(edge(&graph, Party::no_caller(), 0x60), (2, 0));
     }
 

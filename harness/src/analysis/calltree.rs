@@ -15,8 +15,8 @@ use crate::analysis::stacks::{
 };
 use crate::profile::Profile;
 
-/// Most levels of stacks that are written in full. Deeper pictures are unreadable, and would grow with the square of
-/// the depth.
+/// Maximum number of levels at which stacks are written in full. Deeper pictures are unreadable, and would grow with
+/// the square of the depth.
 pub const MAX_LEVELS: usize = 1000;
 
 /// A frame, with its function's address.
@@ -24,11 +24,12 @@ pub const MAX_LEVELS: usize = 1000;
 pub struct Member {
     /// Its name and role.
     pub frame: Frame,
-    /// First address of the function or range, which distinguishes namesakes; None for all other frames.
+    /// First address of the function or range, which distinguishes namesakes; None for the boot ROM and all other
+    /// frames.
     pub start: Option<u64>,
 }
 
-/// A path: its parent's, and one more frame.
+/// A call path: its parent path and one more frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Number of the path without the last frame; 0: none.
@@ -65,7 +66,8 @@ impl CallTree {
         CallTree::build(profile, Builder::new(profile, View::default(), true))
     }
 
-    /// Paths to functions called in a task with these callers, each listed in `samples`, in their order.
+    /// Paths to called functions, each given by its task, its callers' stack and its first address. `samples` has their
+    /// paths' numbers, in the given order.
     pub fn of_places(profile: &Profile, view: View, places: impl Iterator<Item = (u32, u32, u64)>) -> CallTree {
         let mut builder = Builder::new(profile, view, false);
         for (task, stack, entry) in places {
@@ -132,8 +134,8 @@ impl CallTree {
         self.stacks_of_least(0)
     }
 
-    /// Stacks as of [`CallTree::stacks`], where frames within one of fewer than `least_insns` instructions count for
-    /// that one: a picture shows nothing within a frame that it does not show.
+    /// Stacks as of [`CallTree::stacks`], for a picture that shows nothing within a frame of fewer than `least_insns`
+    /// instructions: all that is within such a frame counts for the frame itself.
     pub fn stacks_of_least(&self, least_insns: u64) -> BTreeMap<Vec<Frame>, u64> {
         let mut insns = vec![0; self.paths.len()];
         for (path, kept) in self.paths.iter().zip(self.kept(least_insns)) {
@@ -147,8 +149,9 @@ impl CallTree {
         stacks
     }
 
-    /// Path that stands for each one, by number less one: itself, or the innermost around it that is neither deeper
-    /// than [`MAX_LEVELS`] nor within one of fewer than `least_insns` instructions.
+    /// Path that stands for each path; the index is its number minus 1. A path stands for itself, unless it is deeper
+    /// than [`MAX_LEVELS`] or within a path of fewer than `least_insns` instructions: then the nearest path around it
+    /// stands for it.
     pub fn kept(&self, least_insns: u64) -> Vec<u32> {
         let inclusive_insns = self.inclusive_insns();
         let mut levels: Vec<usize> = Vec::with_capacity(self.paths.len());
@@ -165,7 +168,7 @@ impl CallTree {
         kept
     }
 
-    /// Instructions of each path with all of its continuations, by number less one.
+    /// Instructions of each path with all of its continuations. The index is the path's number minus 1.
     pub fn inclusive_insns(&self) -> Vec<u64> {
         let mut sums: Vec<u64> = self.paths.iter().map(|path| path.insns).collect();
         for (index, path) in self.paths.iter().enumerate().rev() {
@@ -187,12 +190,12 @@ fn at(profile: &Profile, pc: u64) -> Vec<Member> {
 struct Builder<'a> {
     profile: &'a Profile,
     view: View,
-    /// Whether polled tasks have their functions' callers.
+    /// Whether a polled task's function keeps the callers that poll it, see [`CallTree::of_calls`].
     is_of_calls: bool,
     tasks: Vec<String>,
     exceptions: Exceptions<'a>,
     members: HashMap<Member, u32>,
-    /// Function's address of each member.
+    /// First address of each member's function, as in [`Member::start`].
     starts: Vec<Option<u64>>,
     /// Whether each member is code without a name.
     unnamed: Vec<bool>,
@@ -201,9 +204,9 @@ struct Builder<'a> {
     children: HashMap<(u32, u32), u32>,
     paths: Vec<Path>,
     samples: Vec<u32>,
-    /// Whether an interrupt is on each path, by number less one.
+    /// Whether each path has an interrupt on it. The index is the path's number minus 1.
     interrupted: Vec<bool>,
-    /// Path to each known context; 0: the empty path.
+    /// Path to each known pair of task and stack; 0: the empty path.
     of_stack: HashMap<(u32, u32), u32>,
     /// Path to each node of the exact tree.
     of_node: Vec<u32>,
@@ -331,7 +334,8 @@ impl<'a> Builder<'a> {
         self.child(0, member)
     }
 
-    /// Path in which code called on another path belongs: for a polled task's function, that of the task.
+    /// Path that called code continues: the task's own path if the code is the function of the polled task, otherwise
+    /// `path`.
     fn polled(&mut self, task: u32, path: u32, code: &[u32]) -> u32 {
         let start = code.first().and_then(|&member| self.starts[member as usize]);
         let poll = self.profile.task(task).and_then(|task| task.poll);
@@ -354,7 +358,7 @@ impl<'a> Builder<'a> {
 
     /// Path to the callers of a sample's stack, without the executing function.
     fn callers(&mut self, task: u32, stack: u32) -> u32 {
-        // Go outwards to a known stack, and back.
+        // Go outwards to a known stack, then inwards again.
         let mut unknown = Vec::new();
         let mut number = stack;
         let mut path = loop {
@@ -378,7 +382,7 @@ impl<'a> Builder<'a> {
                 }
                 FrameKind::Exception { number, handler, pc } => {
                     let is_root = self.view.fold_irqs && !self.is_interrupted(path);
-                    // A task that has not run yet has no code.
+                    // A pc of 0 means that the task has not run yet.
                     if pc != 0 && !is_root {
                         let members = self.at(pc);
                         path = self.polled(task, path, &members);
@@ -397,7 +401,7 @@ impl<'a> Builder<'a> {
         path
     }
 
-    /// Path to a leaf in a context. Without a leaf, to a node of the exact tree.
+    /// Path to a leaf in a context; without a leaf, to the context's node of the exact tree.
     fn path(&mut self, context: Context, leaf: Option<&[u32]>) -> u32 {
         let around = match context {
             Context::Alone => 0,
@@ -516,7 +520,7 @@ mod tests {
         let stacks = tree.stacks();
         assert_eq!((stacks.len(), stacks.values().sum::<u64>()), (MAX_LEVELS, levels.into()));
         assert_eq!(stacks.iter().map(|(frames, &insns)| (frames.len(), insns)).max(), Some((MAX_LEVELS, 6)));
-        // The innermost path with as many instructions keeps one frame within it, which gets all the rest.
+        // The innermost path that is wide enough keeps one frame, which gets the instructions of all others within it.
         let kept = tree.kept(levels.into());
         assert_eq!((kept[1], kept[2], kept[100]), (2, 2, 2));
         assert_eq!(
@@ -598,7 +602,7 @@ mod tests {
         insns.sort();
         assert_eq!(insns, expected.map(|(stack, insns)| (stack.to_owned(), insns)));
 
-        // By calls it has a caller, sampled or followed.
+        // By calls, the function has a caller, whether sampled or followed.
         let mut insns = insns_of(&CallTree::of_calls(&profile));
         insns.sort();
         let task = "task blink;main;poll_blink";
@@ -634,7 +638,7 @@ mod tests {
             .taken(1, 0x60, 2, 0);
         let expected = [
             ("[not sampled];rare", 5),
-            // Not sampled itself, but its host is; 4 2/3 and 2 1/3.
+            // The code was not sampled itself, but its function was: 4 2/3 and 2 1/3.
             ("one;crc", 667),
             ("one;crc;rotate+", 5),
             ("other;crc", 333),

@@ -8,7 +8,7 @@ use crate::analysis::calltree::CallTree;
 use crate::error::InputError;
 use crate::profile::{Profile, SpanKind};
 
-/// One of these columns.
+/// A column of the table of functions that appears only when the table is sorted by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// Instructions, including those of called functions.
@@ -19,7 +19,7 @@ pub enum Column {
     Max,
 }
 
-/// The values of a column by the first address of the function or range; None is the boot ROM.
+/// The values of a column by the first address of the function or range; None: the boot ROM.
 pub type Values = BTreeMap<Option<u64>, u64>;
 
 impl Column {

@@ -15,7 +15,7 @@ use crate::text::printable::printable;
 pub struct Comparison {
     /// Numbers of the runs as a whole.
     pub run: Pairs,
-    /// All functions of both sides, those with the largest change of self instructions first.
+    /// All functions of both sides, the largest change of self instructions first.
     pub functions: Vec<Change>,
     /// All tasks of both sides, by name.
     pub tasks: Vec<NamedChange>,
@@ -97,7 +97,7 @@ impl Pairs {
 }
 
 impl Pair {
-    /// Adds another pair; a number on one side only counts there.
+    /// Adds another pair, each side by itself; a missing number adds nothing.
     pub fn add(&mut self, other: Pair) {
         let sum = |one: Option<u64>, other: Option<u64>| other.map_or(one, |number| Some(one.unwrap_or(0) + number));
         (self.before, self.after) = (sum(self.before, other.before), sum(self.after, other.after));
@@ -109,8 +109,8 @@ impl Pair {
     }
 }
 
-/// Compares two runs. The result does not depend on the order of discovery. Without an earlier run, nothing has
-/// changed.
+/// Compares two runs. The result does not depend on the order in which functions were found. Without an earlier run,
+/// all functions, tasks and zones are new.
 pub fn compare(before: Option<&Metrics>, after: &Metrics) -> Comparison {
     let nothing = Metrics::default();
     let run = Pairs::of(before.map(|before| &before.run), Some(&after.run));
@@ -191,7 +191,7 @@ fn change(
     Change { name, plain_name: key.name, numbers: Pairs::of(old, new), fate }
 }
 
-/// Most functions that an explanation names.
+/// Maximum number of functions that an explanation names.
 const NAMED: usize = 5;
 
 impl Change {
@@ -215,7 +215,7 @@ impl Change {
 }
 
 impl NamedChange {
-    /// Whether it is on one side only: each existing subject has some known number.
+    /// Fate of the task or zone: it exists on a side if any of its numbers is known there.
     pub fn fate(&self) -> Fate {
         let is_known =
             |side: fn(&Pair) -> Option<u64>| Metric::ALL.iter().any(|&metric| side(&self.numbers[metric]).is_some());
@@ -240,8 +240,8 @@ impl Comparison {
         self.run[Metric::Total]
     }
 
-    /// Explains the change of the whole by the functions whose own lines account for it, in percent of the whole
-    /// before, in order, adding up to the whole.
+    /// Explains the change of the run's instructions by the functions whose own lines changed, the largest change
+    /// first. The parts are in percent of the run before, and add up to the whole change.
     pub fn explain(&self) -> String {
         let whole = self.total_insns().before.unwrap_or(0);
         if self.total_insns().difference() == 0

@@ -20,13 +20,13 @@ pub struct Visit {
     pub place: String,
 }
 
-/// Command that opens the debugger there.
+/// Command that opens the debugger at a place.
 pub fn command(profile: &str, place: &str) -> String {
     format!("harness debug {} --at {}", quoted(profile), quoted(place))
 }
 
-/// Places to visit, as far as they exist: the hottest sample, the call that exceeded others most, the deepest stack.
-/// Empty if several CPUs executed.
+/// Places to visit, as far as they exist: the hottest sample, the call that most exceeded the mean of its function, the
+/// deepest stack. Empty if several CPUs executed.
 pub fn worth(profile: &Profile) -> Vec<Visit> {
     if profile.vcpus.len() > 1 {
         return Vec::new();
@@ -68,8 +68,8 @@ pub fn sentence_of(profile: &Profile, places: &[Owner<'_>], path: &str) -> Optio
     Some(format!("{} puts GDB at {}", command(path, &visit.place), visit.what))
 }
 
-/// For a function with this key ([`key_name`]), the first sample that a run with `before_insns` of its instructions
-/// did not have; or else the last one.
+/// First new sample of a function, given by its key ([`key_name`]): the earlier run executed `before_insns` of the
+/// function's instructions, and so had fewer samples there. Without a new one, the function's last sample.
 pub fn first_new_sample(profile: &Profile, key: &str, before_insns: u64) -> Option<String> {
     if profile.vcpus.len() > 1 {
         return None;
@@ -98,7 +98,7 @@ fn hottest(profile: &Profile, is_meant: impl Fn(u64) -> bool) -> Option<String> 
     Some(format!("sample:{}", index + 1))
 }
 
-/// The call that exceeded other calls of the same function most.
+/// The call that most exceeded the mean of its function's calls.
 fn longest(profile: &Profile) -> Option<Visit> {
     let calls = profile.spans.iter().filter_map(|span| match span.kind {
         SpanKind::Call { entry } if span.count > 1 => Some((span.max_insns.saturating_sub(span.mean_insns()), entry)),
@@ -135,12 +135,12 @@ mod tests {
             sentence(&profile, "x.profile").unwrap(),
             "harness debug x.profile --at sample:2 puts GDB at the hottest sample"
         );
-        // The outermost call is the longest, but the only one of its function.
+        // `main`'s call is the longest, but it is the only call of its function.
         profile.spans = vec![call(0x40, 1, 900, 900), call(0x50, 4, 100, 70)];
         let places: Vec<String> = worth(&profile).into_iter().map(|visit| visit.place).collect();
         assert_eq!(places, ["sample:2", "max:f(int)"]);
         assert_eq!(command("my profile", "max:f(int)"), "harness debug 'my profile' --at 'max:f(int)'");
-        // A namesake is given by its address.
+        // A namesake is named by its address.
         profile = profile.function("f(int)", 0x60, 0x10);
         assert_eq!(worth(&profile)[1].place, "max:0x50");
         profile.vcpus.push(profile.vcpus[0].clone());

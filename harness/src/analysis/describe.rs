@@ -16,11 +16,11 @@ pub fn describe_stubs(facts: &Facts) -> Option<String> {
     (!stubs.is_empty()).then(|| format!("{functions} returned at once (--stub): {}", stubs.join(", ")))
 }
 
-/// Most unmodelled accesses that are shown.
+/// Maximum number of unmodelled accesses that are shown.
 const MOST_UNMODELLED: usize = 10;
 
-/// Describes the chip that a chip file turned QEMU's machine into: how that still differs from the real chip, and which
-/// accesses the file does not model.
+/// Describes the chip that a chip file made of QEMU's machine: the differences that are left between that and the real
+/// chip, and the accesses that the file does not model.
 pub fn describe_chip(profile: &Profile) -> Vec<String> {
     let Some(chip) = &profile.facts.chip else { return Vec::new() };
     let mut lines = Vec::new();
@@ -275,8 +275,8 @@ fn describe_handler(profile: &Profile) -> Option<String> {
 fn describe_poll(profile: &Profile) -> Option<String> {
     let Only { poll, standstill, .. } = &profile.facts.only;
     let only = poll.as_ref()?;
-    // Firmware that polls a device in each turn of a loop may do other work, without accessing a device. The second
-    // half of the window tells, if it was examined.
+    // Firmware that polls a device in each turn of a loop may do other work without accessing a device. The second half
+    // of the window shows such work, if it was examined.
     let is_looked_at = matches!(profile.facts.end, End::For | End::MaxInsns);
     if is_looked_at && standstill.is_none() && only.since_insns <= profile.total_insns() / 2 {
         return None;
@@ -421,7 +421,7 @@ pub fn describe_run(facts: &Facts) -> String {
     )
 }
 
-/// Describes the reason why QEMU was used only through its plugin API, in one line. None: it was not.
+/// Describes the reason why QEMU was used only through its plugin API, in one line. None: its internals were used, too.
 pub fn describe_tricks(facts: &Facts) -> Option<String> {
     let why = match facts.tricks {
         Tricks::Used => return None,
@@ -455,7 +455,7 @@ pub fn describe_unresolved(facts: &Facts) -> Option<String> {
     })
 }
 
-/// Names the kind of a profile's call stacks. Those of two kinds cannot be compared path by path.
+/// Names the kind of a profile's call stacks. Stacks of two kinds cannot be compared path by path.
 pub fn kind_of_stacks(profile: &Profile) -> &'static str {
     match (profile.tree.is_empty(), profile.facts.max_depth) {
         (false, _) => "an exact call tree",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use wire::timeline::What;
 
-use crate::analysis::event_tracks::{Cursor, Recorded, Words, free_stack, of_heap, recorded};
+use crate::analysis::event_tracks::{Cursor, Recorded, Words, free_stack, life, of_heap, recorded};
 use crate::profile::Profile;
 use crate::profile::zone::Context;
 
@@ -103,6 +103,7 @@ impl Row {
                 self.value = Some(is_high.into());
                 ("pin", words.pin(port, pin, is_output))
             }
+            What::Lives { task, change } => (life(change), words.task(task)),
             What::Semihosting { operation } => ("semihosting", Words::operation(operation)),
             What::Waits => ("waits", String::new()),
             What::Slept { ns } => {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use wire::heap;
-use wire::timeline::{Event, ObjectKind, What, Why};
+use wire::timeline::{Event, Life, ObjectKind, What, Why};
 
 use crate::analysis::heap::Pieces;
 use crate::analysis::zone::ContextNames;
@@ -16,7 +16,7 @@ use crate::profile::Profile;
 use crate::profile::zone::Context;
 use crate::text::number::{Hex, plural};
 
-/// Message of a timeline's format for a run without one.
+/// Message of the timeline's formats for a run without a timeline.
 pub const NOT_RECORDED: &str = "the run has no timeline: ask for it with --timeline";
 
 /// Kind of a track.
@@ -24,7 +24,7 @@ pub const NOT_RECORDED: &str = "the run has no timeline: ask for it with --timel
 pub enum Kind {
     /// Task or interrupt that executes on a CPU.
     Cpu,
-    /// Times when a task is running, including interrupts of it.
+    /// Times when a task is running, including interrupts during them.
     Task,
     /// Handlers of an interrupt or exception.
     Interrupt,
@@ -32,6 +32,8 @@ pub enum Kind {
     Zones,
     /// Traced calls in a task or interrupt.
     Calls,
+    /// Life of an executor's task, and its wakes.
+    Life,
     /// Phases.
     Phases,
     /// Stretches with interrupts masked.
@@ -40,7 +42,7 @@ pub enum Kind {
     Mark,
     /// Output of the firmware.
     Console,
-    /// Calls of the host.
+    /// Semihosting calls, which the host serves.
     Host,
     /// Waits of the processor.
     Waits,
@@ -56,6 +58,15 @@ pub enum Kind {
     Stack,
     /// Value 1 while an idle task is running.
     Idle,
+}
+
+/// Word for a change of a task's life.
+pub(super) fn life(change: Life) -> &'static str {
+    match change {
+        Life::Spawned => "spawned",
+        Life::Woken => "woken",
+        Life::Finished => "finished",
+    }
 }
 
 impl Kind {
@@ -75,7 +86,7 @@ impl Kind {
 pub struct Track {
     /// Kind of the track.
     pub kind: Kind,
-    /// The first vCPU that it was used by.
+    /// First vCPU that used the track.
     pub vcpu: u32,
     /// Its name.
     pub name: String,
@@ -161,7 +172,7 @@ pub enum Recorded {
     Heap {
         /// The vCPU that it happened on.
         vcpu: u32,
-        /// Instructions of the window that that vCPU had started.
+        /// Instructions of the window that this vCPU had started.
         at_insns: u64,
         /// The event, timed by all vCPUs' instructions.
         event: heap::Event,
@@ -189,7 +200,7 @@ pub fn recorded(profile: &Profile) -> Option<impl Iterator<Item = Recorded> + '_
     }
     let is_one = profile.vcpus.len() <= 1;
     if is_one {
-        // A call that never returned is noticed late.
+        // The end of a call that never returned is noticed late, so its event is out of order.
         allocations.sort_by_key(|event| event.at_insns);
     }
     let mut allocations = allocations.into_iter().peekable();
@@ -264,7 +275,7 @@ impl Cursor {
 pub struct Words<'a> {
     profile: &'a Profile,
     contexts: ContextNames,
-    /// Name of each object, by its number less one.
+    /// Name of each object. The index is the object's number minus 1.
     objects: Vec<String>,
 }
 
@@ -355,7 +366,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Name of a call of the host, as in the specification.
+    /// Name of a semihosting call, as in the specification.
     pub fn operation(operation: u32) -> String {
         let name = match operation {
             0x01 => "SYS_OPEN",
@@ -437,7 +448,7 @@ struct Walk<'a> {
     open: BTreeMap<u32, Vec<u32>>,
     /// Sizes of the heap's blocks.
     sizes: HashMap<u64, u64>,
-    /// Requested sizes, which a wrong rule of the user may make huge.
+    /// Bytes held, by the requested sizes; a wrong rule of the user may make these huge.
     held_bytes: u128,
     pieces: Option<Pieces>,
     phase: Option<u32>,
@@ -486,8 +497,8 @@ impl Walk<'_> {
         }
         let number = self.tables.tracks.len() as u32;
         let mut name = name(&self.words);
-        // Tracks that exist for each CPU, or use its time, are named after it. A task may continue on another CPU,
-        // and a parent track identifies zones and calls.
+        // Tracks that exist once for each CPU, or use its time, have the CPU in their names. A task's track has not,
+        // since the task may continue on another CPU. Zones and calls are identified by their parent tracks.
         let has_one =
             matches!(key.0, Kind::Cpu | Kind::Zones | Kind::Calls) || (key.0 == Kind::Task && task != Some(0));
         if self.has_cpus && !has_one {
@@ -501,7 +512,7 @@ impl Walk<'_> {
     /// Track of a task or interrupt.
     fn context_track(&mut self, vcpu: u32, context: Context) -> u32 {
         match context {
-            // Code without a task has a track for each vCPU.
+            // Code without a task has one track for each vCPU.
             Context::Task(task) => {
                 let key = (Kind::Task, if task == 0 { vcpu } else { 0 }, Some(context), 0);
                 self.track(key, Some(task), None, |words| words.task(task))
@@ -552,7 +563,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Ends the innermost stretch of a name; stretches within it were left before.
+    /// Ends the innermost stretch of a name. Stretches within it are ended first, as left.
     fn ends_named(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str, why: Option<&str>) {
         let name = self.tables.name(name);
         let Some(index) = self.open.get(&track).and_then(|open| open.iter().rposition(|&open| open == name)) else {
@@ -564,8 +575,8 @@ impl Walk<'_> {
         self.ends(vcpu, at_insns, track, why);
     }
 
-    /// Ends the innermost stretch of a name that was left. Later stretches that continue are ended and begun again,
-    /// since none can outlast one around it.
+    /// Ends the innermost stretch of a name, as left. Stretches within it continue: they are ended and begun again,
+    /// since a stretch cannot outlast the one around it.
     fn left_named(&mut self, vcpu: u32, at_insns: u64, track: u32, name: &str) {
         let name = self.tables.name(name);
         let open = self.open.get(&track).cloned().unwrap_or_default();
@@ -664,6 +675,7 @@ impl Walk<'_> {
                 self.single(vcpu, at_insns, track, "prints", Some(bytes as i64));
             }
             What::Pin { port, pin, is_high, is_output } => self.pin(vcpu, at_insns, (port, pin), is_high, is_output),
+            What::Lives { task, change } => self.lives(vcpu, at_insns, task, change),
             What::Semihosting { operation } => {
                 let track = self.plain_track(Kind::Host, vcpu, "semihosting");
                 self.single(vcpu, at_insns, track, &Words::operation(operation), None);
@@ -683,6 +695,18 @@ impl Walk<'_> {
                 self.ends(vcpu, at_insns, track, None);
             }
             What::Object { .. } | What::Heap | What::Stopped => {}
+        }
+    }
+
+    /// Notes a change of the life of an executor's task, on a track below its own.
+    fn lives(&mut self, vcpu: u32, at_insns: u64, task: u32, change: Life) {
+        let context = Context::Task(task);
+        let parent = self.context_track(vcpu, context);
+        let track = self.track((Kind::Life, 0, Some(context), 0), Some(task), Some(parent), |_| "life".to_owned());
+        match change {
+            Life::Spawned => self.begins(vcpu, at_insns, track, "alive"),
+            Life::Woken => self.single(vcpu, at_insns, track, life(change), None),
+            Life::Finished => self.ends(vcpu, at_insns, track, Some(life(change))),
         }
     }
 

@@ -55,8 +55,8 @@ pub struct Row {
     pub line: Option<u32>,
     /// Instructions executed in it, including inlined functions, without called ones.
     pub self_insns: u64,
-    /// Entries: executions of its first instruction that came from outside of the function, or by a call. 0 for other
-    /// code.
+    /// Entries: executions of its first instruction that a call led to, or any other way from outside of the
+    /// function. 0 for other code.
     pub calls: u64,
     /// Samples taken in it.
     pub samples: u64,
@@ -94,11 +94,11 @@ impl Row {
 /// n·p` of `n` samples, `(samples - expected) / sqrt(expected·(1 - p))`.
 ///
 /// The samples are every period-th instruction, not random ones. Code that does not keep step with the period comes
-/// closer to its share than by chance, so a large score means that it does. One sample more or less proves nothing:
-/// the variance is at least 1 (it would be less for rarely executed functions, and for those with nearly all
-/// samples), so that at least 5 samples must differ.
+/// closer to its share than random samples would, so a large score means that the code keeps step. One sample more or
+/// less proves nothing: the variance is at least 1 (it would be less for rarely executed functions, and for functions
+/// with nearly all samples), so that at least 5 samples must differ.
 pub fn z_score(samples: u64, total_samples: u64, self_insns: u64, total_insns: u64) -> f64 {
-    // With a sample for each instruction both are the same count.
+    // With a sample for each instruction, both numbers are the same count.
     if total_insns == 0 || (samples == self_insns && total_samples == total_insns) {
         return 0.0;
     }
@@ -118,7 +118,7 @@ pub fn table(profile: &Profile) -> Table {
         samples: u64,
     }
     let mut sums: BTreeMap<(u8, u64), (Owner<'_>, Sums)> = BTreeMap::new();
-    // Instructions are sorted by address: most are in the place of the one before.
+    // Sums by the owner of each instruction.
     for vcpu in &profile.vcpus {
         for insn in &vcpu.insns {
             let place = Owner::of(profile, insn.pc);
@@ -261,15 +261,16 @@ pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
     rows
 }
 
-/// Whether a transfer of control is a call or a tail call; a jump is one if it enters another function at its start.
+/// Whether a transfer of control is a call or a tail call. A jump is a tail call if it enters another function at its
+/// start.
 pub(crate) fn is_call(profile: &Profile, arc: &Arc) -> bool {
     let callee = Owner::of(profile, arc.target);
     let enters = matches!(callee, Owner::Function(_)) && callee.start() == Some(arc.target);
     arc.links || enters && Owner::of(profile, arc.site) != callee
 }
 
-/// Caller that a return address lies in: its name, and the first address of its code. Without a return address it is
-/// [`UNKNOWN`]; a Cortex-M's special ones are [`EXCEPTION`] and [`RESET`].
+/// Caller that a return address lies in: its name, and the first address of its code. The name is [`UNKNOWN`] without a
+/// return address, and [`EXCEPTION`] or [`RESET`] for a Cortex-M's special addresses.
 pub(crate) fn caller(profile: &Profile, return_addr: Option<u64>) -> (String, Option<u64>) {
     let Some(return_addr) = return_addr else { return (UNKNOWN.to_owned(), None) };
     // Clear Thumb's bit 0; other return addresses are never odd.

@@ -25,7 +25,7 @@ pub const NOT_FOLLOWED: &str = "the heap was not followed in this run: profile t
 /// Number of points of the history over the run.
 pub const POINTS: u64 = 400;
 
-/// Most invalid frees that are kept one by one; all are counted.
+/// Maximum number of invalid frees that are kept one by one; all are counted.
 const MAX_MISUSES: usize = 1000;
 
 /// Upper bound of a block's size, for damaged or misdeclared arguments.
@@ -51,7 +51,7 @@ impl Held {
         self.blocks = self.blocks.saturating_sub(1);
     }
 
-    /// Sum of both.
+    /// Sum of both amounts.
     pub fn plus(self, other: Held) -> Held {
         Held { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks + other.blocks }
     }
@@ -62,13 +62,13 @@ impl Held {
 pub struct Use {
     /// All allocations.
     pub allocated: Held,
-    /// Freed blocks among those allocated here, freed anywhere.
+    /// Blocks allocated by this site and freed, by any site.
     pub freed: Held,
     /// Blocks of this site held when the total was at its peak.
     pub at_peak: Held,
     /// Allocated blocks that are held at the end.
     pub leaked: Held,
-    /// Blocks freed before any other allocation.
+    /// Blocks that were freed before any later allocation.
     pub temporary: u64,
     /// Failed allocations.
     pub failed: Held,
@@ -173,7 +173,7 @@ pub struct HeapUse {
     pub peak_at_insns: u64,
     /// Blocks held as the window opened.
     pub before: Held,
-    /// Blocks of these held at the end.
+    /// Blocks of `before` that are still held at the end.
     pub still_before: Held,
     /// All blocks held at the end: leaks, and blocks from before.
     pub at_end: Held,
@@ -197,7 +197,7 @@ struct Block {
     bytes: u64,
     site: u32,
     at_insns: u64,
-    /// Number of allocations up to it.
+    /// Number of the allocation, counted from 1.
     ordinal: u64,
     is_of_window: bool,
 }
@@ -216,7 +216,7 @@ struct Live {
     held: Held,
     allocations: u64,
     is_window: bool,
-    /// Blocks that were allocated again while a call was about to free them.
+    /// Blocks whose addresses were allocated again while they were held: a call under way may be freeing them.
     displaced: HashMap<u64, Vec<Block>>,
 }
 
@@ -335,7 +335,7 @@ struct Replay {
 impl Replay {
     fn new(profile: &Profile, heap: &Heap, survey: &Survey) -> Replay {
         let named = heap.arena.as_ref().map(|arena| (Some(arena.name.clone()), arena.start, arena.end));
-        // Blocks elsewhere belong to another allocator; if all do, the named memory is something else.
+        // Blocks elsewhere belong to another allocator. If all blocks do, the named memory is something else.
         let named = named.filter(|_| survey.is_arena_used);
         let extent = named.or_else(|| survey.range.map(|(first, last)| (None, first, last)));
         let extent = extent.map(|(name, start, end)| Extent { name, start, end });
@@ -418,7 +418,7 @@ impl Replay {
         }
     }
 
-    /// The use that an event of the window counts for.
+    /// Use of the event's site; None before the window, whose events do not count.
     fn site(&mut self, event: &Event) -> Option<&mut Use> {
         if self.live.is_window { self.found.sites.get_mut((event.site as usize).checked_sub(1)?) } else { None }
     }
@@ -441,7 +441,7 @@ impl Replay {
     }
 
     fn free(&mut self, address: u64, event: &Event) {
-        // A block that was allocated again before the call that freed it was over.
+        // Another call was given this block's address before the call that freed the block was over.
         let displaced = match event.what {
             What::Moved { .. } => self.live.displaced.get_mut(&address).and_then(Vec::pop),
             _ => None,
@@ -459,7 +459,7 @@ impl Replay {
         if !self.live.is_window || !block.is_of_window {
             return;
         }
-        // A resize does not count as temporary.
+        // A resize does not make a block temporary.
         let is_freed = matches!(event.what, What::Freed { .. });
         let is_temporary = is_freed && block.ordinal == self.live.allocations;
         if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
@@ -493,7 +493,7 @@ impl Replay {
 
     fn peak(&mut self, at_insns: u64) {
         self.found.peak = self.live.held;
-        // A peak at the window's opening was reached then.
+        // If as much was held when the window opened, the peak was reached there.
         self.found.peak_at_insns = if self.live.held == self.found.before { 0 } else { at_insns };
         for block in self.live.blocks.values() {
             if let Some(site) = self.found.sites.get_mut(block.site as usize - 1) {
@@ -627,7 +627,7 @@ pub fn asker(profile: &Profile, site: u32) -> Option<u64> {
     }
 }
 
-/// Methods of Rust's allocators, called by `__rust_alloc` and its like unless the compiler inlined them.
+/// Methods of Rust's allocators, called by `__rust_alloc` and its siblings unless the compiler inlined them.
 const METHODS: [&str; 4] = ["alloc", "alloc_zeroed", "dealloc", "realloc"];
 
 /// Calls of a Rust allocator's methods that bypassed the followed functions. Their effect is not known.

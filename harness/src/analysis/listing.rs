@@ -1,8 +1,7 @@
 //! One function, instruction by instruction, with its source lines, for `harness annotate` and the HTML report.
 //!
-//! Instructions stay in the order of addresses, in which they execute, in runs of one source line each. A line that
-//! the compiler has spread over the function has several runs. [`Listing::lines`] sums them up, in the order of the
-//! source.
+//! Instructions stay in the order of addresses, in runs of one source line each. A line that the compiler has spread
+//! over the function has several runs. [`Listing::lines`] sums them up, in the order of the source.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +17,7 @@ use crate::analysis::source::Sources;
 use crate::image::symbols;
 use crate::profile::{Frame, Profile};
 
-/// Most characters of the function's name at a branch target.
+/// Maximum number of characters of a function's name at a branch target.
 const MAX_TARGET_CHARS: usize = 60;
 
 /// A function with its executed instructions.
@@ -37,9 +36,9 @@ pub struct Listing {
     pub total_insns: u64,
     /// Samples taken of them.
     pub total_samples: u64,
-    /// Its source lines: first those of its own file, then those inlined from others, each by file and line.
+    /// Its source lines, by file and line: first those of its own file, then lines inlined from other files.
     pub lines: Vec<SourceLine>,
-    /// All of its instructions, executed or not, by address.
+    /// All of its instructions, executed or not, in the order of addresses.
     pub runs: Vec<Run>,
 }
 

@@ -1,4 +1,5 @@
-//! Lookup of functions by a user's words, in a saved profile; for all commands about one function.
+//! Lookup of functions in a saved profile by the name or address that the user typed; for all commands about one
+//! function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use crate::profile::{Frame, Function, Profile};
 use crate::text::number::Hex;
 use crate::text::symbol_name::{file_name, key_name};
 
-/// Most candidates listed in a message.
+/// Maximum number of candidates listed in a message.
 const MAX_LISTED: usize = 10;
 
 /// A function without code of its own, inlined wherever it is called.
@@ -19,7 +20,8 @@ const MAX_LISTED: usize = 10;
 pub struct Inlined {
     /// Its name.
     pub name: String,
-    /// Its names in the profile's frames, and the last part of its file's path if that is needed to identify it.
+    /// Indices of its names in the profile's strings; and the last part of its file's path, if the name alone finds
+    /// nothing.
     functions: BTreeSet<u32>,
     file: Option<String>,
 }
@@ -45,7 +47,7 @@ impl Inlined {
     }
 }
 
-/// Places for a user's words, as [`places`] finds them, or else a function that only exists inlined.
+/// Places for a user's text, as [`places`] finds them, or else a function that only exists inlined.
 ///
 /// # Errors
 /// Same as [`places`].
@@ -85,9 +87,9 @@ fn name_and_file(wanted: &str) -> Option<(&str, &str)> {
     wanted.strip_suffix(')')?.rsplit_once(" (")
 }
 
-/// Places for a user's words: a function's name, `FILE:NAME`, `NAME (FILE)`, an address in code, or a name of the
-/// table of functions. Several places are the instances of one generic, by address, or functions that comparisons
-/// take together.
+/// Places for a user's text: a function's name, `FILE:NAME`, `NAME (FILE)`, an address in code, or a name of the table
+/// of functions. Several places are the instances of one generic, by address, or functions that comparisons take
+/// together.
 ///
 /// # Errors
 /// When there is none, or different functions have the name; the message tells what to type instead.
@@ -164,8 +166,8 @@ fn compared_as<'p>(profile: &'p Profile, wanted: &str) -> Vec<Owner<'p>> {
 }
 
 /// Functions that a suite's name refers to, by their keys in [`Metrics`]: all functions of that name, in any file,
-/// inlined or not; or else those that [`places`] would find. Several are the instances of one generic; an empty set
-/// is not in the image.
+/// inlined or not; or else those that [`places`] would find. Several keys are the instances of one generic. No key: the
+/// image lacks the function.
 ///
 /// # Errors
 /// When different functions have the name; the message lists them.

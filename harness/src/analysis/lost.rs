@@ -17,7 +17,7 @@ impl Lost {
         Lost { allocations: kind == Kind::Alloc, frees: kind == Kind::Free }
     }
 
-    /// Events missing in either.
+    /// Events that are missing in either of the two.
     #[must_use]
     pub fn or(self, other: Lost) -> Lost {
         Lost { allocations: self.allocations || other.allocations, frees: self.frees || other.frees }

@@ -21,8 +21,8 @@ use crate::text::symbol_name::{file_name, key_name};
 /// its entry here.
 macro_rules! metrics {
     ($($(#[doc = $doc:literal])* $name:ident => $descriptor:expr;)*) => {
-        /// A number of a run, of each function or of each task. Columns of baselines, judgements and messages are in
-        /// this order.
+        /// A number of the run, of each function, of each task or of each zone. Columns of baselines, judgements and
+        /// messages are in this order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Metric {
             $($(#[doc = $doc])* $name,)*
@@ -67,7 +67,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: Some(of_total),
     };
-    /// The part of these that runs inlined into other functions.
+    /// Instructions of a function's own source lines that ran inlined into other functions.
     Inlined => Descriptor {
         word: "inlined",
         phrase: "inlined instructions of",
@@ -208,7 +208,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Instructions of the mean occurrence.
+    /// Instructions of the zone's mean occurrence.
     ZoneMean => Descriptor {
         word: "zone_mean",
         phrase: "mean instructions of zone",
@@ -219,7 +219,7 @@ metrics! {
         unknown: UNKNOWN,
         whole: None,
     };
-    /// Instructions of the longest occurrence.
+    /// Instructions of the zone's longest occurrence.
     ZoneMax => Descriptor {
         word: "zone_max",
         phrase: "most instructions of zone",
@@ -229,6 +229,17 @@ metrics! {
         where_uncounted: Some(0),
         unknown: UNKNOWN,
         whole: None,
+    };
+    /// Instructions from a zone's beginnings to its ends, with those of other tasks and of interrupts in between.
+    ZoneElapsed => Descriptor {
+        word: "zone_elapsed",
+        phrase: "instructions of all tasks during zone",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Zones(|zone| zone.elapsed_insns),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
     };
     /// Most bytes of heap held at once.
     HeapPeak => Descriptor {
@@ -281,7 +292,7 @@ metrics! {
 pub struct Descriptor {
     /// Its word in suites, baselines and reports.
     pub word: &'static str,
-    /// Its description in sentences; a function's or task's name follows.
+    /// Its description in sentences; the name of the function, task or zone follows.
     pub phrase: &'static str,
     /// Uses of the metric.
     pub role: Role,
@@ -291,9 +302,9 @@ pub struct Descriptor {
     pub read: Read,
     /// Value for a subject without counts: 0 for counted metrics, None for metrics that may be unknown.
     pub where_uncounted: Option<u64>,
-    /// Reason why a run or a task may lack the number, and a remedy.
+    /// Reason why a run or another subject may lack the number, and a remedy.
     pub unknown: &'static str,
-    /// The whole that it is a share of, by its subject's name; None: it is never written as a share.
+    /// The whole of which the number is a share; None: it is never written as a share.
     pub whole: Option<Whole>,
 }
 
@@ -303,10 +314,10 @@ const NO_HEAP: &str = "the run did not follow the heap: ask for it with --heap, 
 /// Reason for an unknown number without a known cause.
 const UNKNOWN: &str = "this run did not measure it";
 
-/// The whole that a number is a share of: the run's, or that of the function or task with this name.
+/// Whole of which a subject's number is a share, by the subject's name: a number of the run, or of that subject.
 pub type Whole = fn(&Profile, &Metrics, &str) -> Option<u64>;
 
-/// Uses of a metric; each one includes those before it.
+/// Uses of a metric; each use includes the uses before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Shown in comparisons of two profiles.
@@ -547,7 +558,7 @@ fn keys(profile: &Profile) -> BTreeMap<u64, Key> {
 }
 
 /// Instructions from entry to return of all functions with these names together; calls among them count once. None:
-/// there is no exact tree, or none of them is in it.
+/// there is no exact tree, or none of the functions is in it.
 pub fn inclusive_together(profile: &Profile, names: &BTreeSet<String>) -> Option<u64> {
     let keys = keys(profile);
     let is_one = |entry: u64| keys.get(&entry).is_some_and(|key| names.contains(&key.name));
@@ -565,7 +576,7 @@ fn inclusive<P: Ord + Copy>(profile: &Profile, party: impl Fn(u64) -> Option<P>)
     // A node's number is higher than its parent's.
     let mut subtotals: Vec<u64> = profile.tree.iter().map(|node| node.insns).collect();
     for (index, node) in profile.tree.iter().enumerate().rev() {
-        // A polled task is called by its poller.
+        // A polled task counts for its poller, which calls it.
         if let (Some(parent), NodeKind::Function { .. } | NodeKind::Root { .. }) =
             (node.parent.checked_sub(1), node.kind)
         {
@@ -627,7 +638,7 @@ mod tests {
         ];
         let metrics = Metrics::of(&profile);
         let of = |metric: Metric| metrics.zones["decode"][metric].unwrap();
-        assert_eq!(Metric::of(Subject::Zone).map(of).collect::<Vec<_>>(), [35, 3, 5, 12, 20]);
+        assert_eq!(Metric::of(Subject::Zone).map(of).collect::<Vec<_>>(), [35, 3, 5, 12, 20, 0]);
         assert_eq!(metrics.zones.len(), 1);
     }
 
@@ -664,7 +675,7 @@ mod tests {
             node(5, function(0x80), 3),
         ];
         assert_eq!(inclusive(&profile, Some), BTreeMap::from([(0x40, 12), (0x80, 9)]));
-        // A polled task's root between two of them changes nothing.
+        // A polled task's root between two functions changes nothing.
         profile.tree.insert(2, node(2, NodeKind::Root { task: 1 }, 0));
         for (index, parent) in [(3, 3), (4, 4), (5, 5), (6, 6)] {
             profile.tree[index].parent = parent;

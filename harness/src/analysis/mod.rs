@@ -1,4 +1,4 @@
-//! Views of the saved profile, none of which changes it.
+//! Views of the saved profile. They read it, and never change it.
 
 pub mod allocator_clones;
 pub mod attribution;

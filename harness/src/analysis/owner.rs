@@ -15,12 +15,13 @@ pub fn boot_rom(profile: &Profile) -> Option<RangeInclusive<u64>> {
     machine::find(&profile.facts.machine, &profile.facts.isa)?.boot_rom.clone()
 }
 
-/// Address of a row of the table of functions; the boot ROM's row has none of its own.
+/// Address that stands for a row of the table of functions: its first address, or the ROM's for the boot ROM's row,
+/// which has none.
 pub fn address_of(profile: &Profile, start: Option<u64>) -> u64 {
     start.or_else(|| Some(*boot_rom(profile)?.start())).unwrap_or(0)
 }
 
-/// Least width of the ranges for code without a name, so that a page of it makes only a few rows.
+/// Minimum width of the ranges for code without a name, so that a page of such code makes only a few rows.
 const MIN_RANGE_BYTES: u64 = 256;
 
 /// Function or other code that an instruction belongs to.
@@ -51,7 +52,7 @@ impl<'a> Owner<'a> {
         let range_bytes = profile.facts.bin_bytes.max(MIN_RANGE_BYTES);
         let start = address & !(range_bytes - 1);
         let last = start + (range_bytes - 1);
-        // No place begins in another one: each is identified by its first address.
+        // Ranges are cut at functions, so that each owner is identified by its first address.
         let functions = &profile.names.functions;
         let after = functions.partition_point(|function| function.start <= address);
         let end_before = after.checked_sub(1).map(|index| &functions[index]);
@@ -69,7 +70,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Key of the place, in the order of [`Owner`] and then of addresses.
+    /// Key of the owner, in the order of [`Owner`] and then of addresses.
     pub(crate) fn key(self) -> (u8, u64) {
         match self {
             Owner::Function(function) => (0, function.start),

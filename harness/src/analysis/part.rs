@@ -100,7 +100,7 @@ pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
 /// A profile for each phase with its name, in the order of their beginnings.
 ///
 /// # Errors
-/// When the firmware has no phases, with the message.
+/// If the firmware has named no phase; the error is the message.
 pub fn by_phase(profile: &Profile) -> Result<Vec<(String, Profile)>, &'static str> {
     let phases = phases(profile);
     if phases.is_empty() {

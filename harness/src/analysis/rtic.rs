@@ -1,8 +1,9 @@
 //! RTIC's tasks: functions of the app that an interrupt's handler runs.
 //!
-//! `#[rtic::app]` generates each handler: it calls `rtic::export::run` with a function or closure of its own. That
-//! calls a hardware task or, for a dispatcher interrupt, polls the software tasks of its priority. Functions of the
-//! app that symbols and DWARF show in it, inlined or called, are its tasks; without that data, no task is named.
+//! `#[rtic::app]` generates each handler: it calls `rtic::export::run` with a function or closure of its own. This body
+//! calls a hardware task or, for a dispatcher interrupt, polls the software tasks of its priority. Functions of the app
+//! that symbols and DWARF show in the body, inlined or called, are the handler's tasks; without that data, no task is
+//! named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +12,13 @@ use crate::profile::Profile;
 /// Module of RTIC's runner. Firmware without it has no such tasks.
 const RUN: &str = "rtic::export::";
 
-/// Suffixes of the function or closure that a handler runs; a closure's depends on its mangling.
+/// Suffixes of the function or closure that a handler runs; a closure's suffix depends on its mangling.
 const BODIES: [&str; 3] = ["::exec", "::{closure#0}", "::{{closure}}"];
 
 /// Type that polls a software task, whose type parameter has the task's name.
 const EXECUTOR: &str = "AsyncTaskExecutor<";
 
-/// Parts of the app's module that are no tasks.
+/// Parts of the app's module that are not tasks.
 const NO_TASKS: [&str; 3] = ["__rtic_internal", "shared_resources", "local_resources"];
 
 /// Tasks by the name of the handler that runs them.
@@ -49,12 +50,12 @@ pub(super) fn tasks(profile: &Profile) -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// The app's module and the handler that a function is the body of.
+/// The app's module and the handler, for the function or closure that the handler runs.
 fn body(name: &str) -> Option<(&str, &str)> {
     BODIES.iter().find_map(|suffix| name.strip_suffix(suffix))?.rsplit_once("::")
 }
 
-/// Task of an app that a function in a handler belongs to.
+/// Name of the task that a function in a handler's body belongs to.
 fn task<'n>(app: &str, handler: &str, name: &'n str) -> Option<&'n str> {
     let own = name.find(EXECUTOR).map_or(name, |at| &name[at + EXECUTOR.len()..]);
     let rest = own.strip_prefix(app)?.strip_prefix("::")?;
@@ -100,7 +101,7 @@ mod tests {
             .frames(0x50, &["GPIOA", run, "demo::app::GPIOA::{closure#0}", &one, "demo::app::blink::{closure#0}"])
             .frames(0x52, &["GPIOA", run, "demo::app::GPIOA::{closure#0}", &two]);
         assert_eq!(line(&profile), "GPIOA: blink log; UART0: rx");
-        // Without RTIC such a name has no special meaning.
+        // Without RTIC, such a name has no special meaning.
         assert_eq!(line(&empty().frames(0x42, &["UART0", closure, "demo::app::rx"])), "");
     }
 

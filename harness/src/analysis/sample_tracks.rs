@@ -1,7 +1,7 @@
 //! Samples in the order of time, by task, for exports that show time.
 //!
-//! The clock is that of the window: instructions since it opened. A sample stands for the instructions since the
-//! previous one on its vCPU; those after the last sample are left out.
+//! The clock is the window's: instructions since it opened. A sample stands for the instructions since the previous
+//! sample on its vCPU; instructions after the last sample are left out.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,7 +15,7 @@ use crate::profile::Profile;
 pub(crate) struct Groups {
     /// Name of each group, in the order of the tree; None: all code of an image without tasks.
     pub(crate) names: Vec<Option<String>>,
-    /// Group of each path, by number less one.
+    /// Group of each path. The index is the path's number minus 1.
     pub(crate) of_path: Vec<u32>,
 }
 

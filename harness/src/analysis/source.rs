@@ -1,4 +1,4 @@
-//! Source files, found by their paths in DWARF, which are those of the machine that compiled.
+//! Source files, found by their paths in DWARF, which are paths of the machine that compiled.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ impl SourceMap {
         Ok(SourceMap { replacements })
     }
 
-    /// Path with its longest known beginning replaced: whole directories only, and of two equal ones the last one
-    /// given.
+    /// Path with its longest known beginning replaced. A beginning is whole directories; of two equal ones the last
+    /// given counts.
     pub fn apply<'p>(&self, path: &'p str) -> Cow<'p, str> {
         let rests = self.replacements.iter().filter_map(|(from, to)| Some((from, to, rest(path, from)?)));
         let Some((_, to, rest)) = rests.max_by_key(|(from, _, _)| from.len()) else { return Cow::Borrowed(path) };
@@ -71,7 +71,7 @@ impl SourceMap {
     }
 }
 
-/// Rest of a path after a directory; None: it does not begin with that.
+/// Rest of a path after a directory; None: the path is not in it.
 fn rest<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(directory)?;
     let is_whole = match directory {
@@ -134,7 +134,7 @@ enum Found {
 struct Roots {
     /// Directories for relative paths, the nearest first.
     around: Vec<PathBuf>,
-    /// The repository, or the current directory; None: that is the whole file system.
+    /// The repository, or the current directory; None: it is the whole file system.
     own: Option<PathBuf>,
     mapped: Vec<PathBuf>,
 }
@@ -190,7 +190,7 @@ impl Roots {
     }
 }
 
-/// Whether a file's name is that of a source.
+/// Whether a file's name ends as a source's name does.
 fn is_source(file: &Path) -> bool {
     let ending = file.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     ending.is_some_and(|ending| ENDINGS.contains(&&*ending))

@@ -4,7 +4,7 @@ use crate::analysis::owner::{Owner, between};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::{group, plural};
 
-/// Lines about the other spans: masked interrupts, PendSV, and `--span`.
+/// Lines about all spans except calls and exceptions: masked interrupts, PendSV, and `--span`.
 pub fn remarks(profile: &Profile) -> Vec<String> {
     let mut lines = Vec::new();
     for span in &profile.spans {

@@ -4,9 +4,9 @@
 //! without a call: the firmware's first, a task's, a handler. A call on a stack that was never made proves the stack
 //! wrong: its outer part is cut off and marked, and no profile shows it.
 //!
-//! Tail calls and jumps between parts of a function leave no return address, so a function may stand for any that can
-//! have jumped to it. Calls from before the window were not counted: they are taken from the first stack of each
-//! task.
+//! Tail calls and jumps between parts of a function leave no return address, so a function may stand for any function
+//! that can have jumped to it. Calls from before the window were not counted: they are taken from the first stack of
+//! each task.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -48,7 +48,7 @@ pub fn cut(profile: &Profile) -> Option<Cut> {
 /// first.
 pub fn disproved(profile: &Profile) -> Vec<(String, u64)> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    // Nearly always true, so that the samples' stacks need not be checked.
+    // Nearly always no stack was cut, and the samples' stacks need not be checked.
     if !profile.stacks.iter().any(|frame| frame.kind == FrameKind::Unknown(Unknown::Disproved)) {
         return Vec::new();
     }
@@ -82,7 +82,7 @@ pub struct WrongCalls {
     pub exact: u64,
 }
 
-/// Calls that may be under way when the window opens and when it closes.
+/// Number of calls that may be under way when the window opens and when it closes.
 const IN_FLIGHT: u64 = 2;
 
 /// Calls of the exact call tree that the arcs disprove; empty without a tree.
@@ -106,13 +106,13 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
             *in_tree.entry((caller, entry)).or_default() += node.calls;
         }
     }
-    // Deeper calls are siblings in the tree.
+    // Calls deeper than that are siblings in the tree, so their callers there are not the real ones.
     if in_tree.is_empty() || depths.into_iter().max() >= Some(deepest) {
         return Vec::new();
     }
     let mut exact: BTreeMap<(Option<u64>, u64), u64> = BTreeMap::new();
-    // Entries whose caller the return address does not tell: from code without a name, which has no node of its own;
-    // without a call; by a jump, after which the return address may be any.
+    // Entries whose caller cannot be told by the return address: entries from code without a name, which has no node of
+    // its own; entries without a call; and entries by a jump, after which the return address may be any.
     let mut others: BTreeMap<u64, u64> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| functions::is_call(profile, arc)) {
         let caller = functions::caller(profile, arc.return_addr).1.and_then(|caller| start_of(profile, caller));
@@ -126,7 +126,7 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
     }
     let pairs: BTreeSet<(Option<u64>, u64)> = in_tree.keys().chain(exact.keys()).copied().collect();
     let wrong = pairs.into_iter().filter_map(|(caller, callee)| {
-        // Code called in its middle, or without a name, is not counted elsewhere.
+        // Code that is called in its middle, or that has no name, is not counted elsewhere.
         start_of(profile, callee).filter(|&start| start == callee)?;
         let calls = |of: &BTreeMap<(Option<u64>, u64), u64>| of.get(&(caller, callee)).copied().unwrap_or(0);
         let (in_tree, exact) = (calls(&in_tree), calls(&exact));
@@ -137,7 +137,7 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
     wrong.collect()
 }
 
-/// Most functions that a sentence names.
+/// Maximum number of functions that a sentence names.
 const MAX_NAMED: usize = 3;
 
 /// Faults of a profile's stacks and exact call tree, a sentence each; empty: both agree with the exact counts.
@@ -207,17 +207,17 @@ struct Evidence {
     origins: HashMap<u64, HashSet<u64>>,
     /// Calls made before the window opened, and outermost functions started before.
     earlier: HashSet<Claim>,
-    /// Possible arcs behind the undetermined ones; None: all were determined.
+    /// Arcs that the undetermined transfers of control can have been; None: all were determined.
     untold: Option<Untold>,
 }
 
-/// Possible targets of undetermined arcs: from the executed instructions.
+/// Possible arcs of undetermined transfers of control, from the executed instructions.
 struct Untold {
     /// Return addresses of calls to unknown targets.
     calls: HashSet<u64>,
     /// Return addresses of calls to fixed targets, and the functions called.
     direct_calls: HashSet<(u64, u64)>,
-    /// Functions with jumps to unknown targets, and functions that can have jumped to those.
+    /// Functions with jumps to unknown targets, and functions that can have jumped to such functions.
     jumps: HashSet<u64>,
 }
 
@@ -347,7 +347,7 @@ fn origins(function: u64, jumps: &HashMap<u64, HashSet<u64>>) -> HashSet<u64> {
     found
 }
 
-/// Executed instructions: address, that of the next, and flow of control.
+/// Executed instructions: address, address of the next instruction, and flow of control.
 fn executed(profile: &Profile) -> Vec<(u64, u64, Flow)> {
     let Some(isa) = profile.facts.isa() else { return Vec::new() };
     let executed = profile.insns();
@@ -391,11 +391,11 @@ fn crossings(profile: &Profile) -> Vec<Crossing> {
     found
 }
 
-/// Claims of a sample's stack, by frame from the outside in, and for the sampled function. The frames before an index
-/// depend on its claim. None: it cannot be checked.
+/// Claims of a sample's stack: one for each frame from the outside in, and one for the sampled function. If a claim is
+/// wrong, so are all frames before its index. None: the claim cannot be checked.
 fn claims(profile: &Profile, sample: &Sample) -> Vec<Option<Claim>> {
     let frames = profile.stack(sample.stack);
-    // Function that each frame leads to: the next frame's, or the sampled one.
+    // Function that a frame leads to: that of the next frame, or the sampled one.
     let function_at = |index: usize| match frames.get(index).map(|frame| frame.kind) {
         Some(FrameKind::Caller { return_addr }) => start_of(profile, return_addr.wrapping_sub(1)),
         Some(FrameKind::Exception { pc, .. }) => start_of(profile, pc),
@@ -424,7 +424,7 @@ fn claims(profile: &Profile, sample: &Sample) -> Vec<Option<Claim>> {
 struct Cutter {
     numbers: HashMap<(u32, FrameKind), u32>,
     stacks: Vec<StackFrame>,
-    /// By stack and sampled instruction, since there may be millions of samples.
+    /// Results by stack and sampled instruction, since there may be millions of samples.
     known: FxHashMap<(u32, u64), u32>,
 }
 
@@ -485,7 +485,8 @@ mod tests {
         profile
     }
 
-    /// Rest of the only sample's stack, as return addresses outermost first; None: the reason why it ends.
+    /// Rest of the only sample's stack: return addresses, outermost first; None stands for the reason why the stack
+    /// ends.
     fn left(profile: &Profile) -> Vec<Option<u64>> {
         let mut profile = profile.clone();
         if let Some(Cut { stacks, samples }) = cut(&profile) {
@@ -511,7 +512,7 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_a_call_that_was_never_made_is_cut_off() {
-        // The stack claims that other called step; and, one level further in, that main called leaf.
+        // The stack claims that other called step and, one level further in, that main called leaf.
         let profile_of = |outer, inner| profile().caller(0, outer).caller(1, inner).taken(1, LEAF + 4, 2, 0);
         assert_eq!(left(&profile_of(0xa8, 0x68)), [None, Some(0x68)]);
         assert_eq!(left(&profile_of(0x48, 0x4c)), [None]);
@@ -630,7 +631,7 @@ mod tests {
             wrong.iter().map(|calls| (calls.caller, calls.in_tree)).collect::<Vec<_>>(),
             [(Some(MAIN), 20), (Some(STEP), 0)]
         );
-        // A polled task's root lies in between; the function is still called.
+        // A polled task's root between two functions does not hide the call.
         let mut profile = tree(STEP, 20);
         profile.tree.insert(
             3,

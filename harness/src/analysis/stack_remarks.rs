@@ -1,4 +1,4 @@
-//! Sentences about stacks: completeness and depth of those sampled, and the room left on each task's.
+//! Sentences about stacks: completeness and depth of the sampled ones, and the room left on each task's stack.
 
 use wire::definition::NodeKind;
 
@@ -42,9 +42,9 @@ fn stack_bytes(task: &Task) -> Option<u64> {
 }
 
 /// Bytes between the low end of a task's stack and the lowest stack pointer seen. Registers that an interrupt or a
-/// switch saves there count as used. If every move was followed, these bytes were never used; otherwise at most so
-/// many were unused. Every known kernel keeps the stack's low end, but few its high end, so few stacks have a known
-/// size.
+/// switch saves there count as used. If every move of the stack pointer was followed, these bytes were never used;
+/// otherwise the unused bytes are at most as many. Every known kernel keeps the stack's low end, but few its high end,
+/// so few stacks have a known size.
 pub fn stack_left(task: &Task, is_exact: bool) -> String {
     let (Some(start), Some(deepest)) = (task.stack_start, task.deepest_sp) else { return "-".to_owned() };
     let bound = if is_exact { "" } else { "\u{2264} " };

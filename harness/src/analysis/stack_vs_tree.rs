@@ -1,5 +1,5 @@
-//! Comparison of sampled stacks with the call tree of the same run: at each sample the unwound functions, and those
-//! in which the exactly followed calls and returns had left the program.
+//! Comparison of sampled stacks with the call tree of the same run. At each sample, the unwound functions are compared
+//! with the active functions by the tree, which follows each call and return exactly.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -93,7 +93,7 @@ impl Differences {
         self.counts.iter().filter(|(how, _)| how.is_wrong()).map(|(_, count)| count).sum()
     }
 
-    /// Samples whose stack ends with a reason.
+    /// Samples whose stack ends with a reason and is right up to there.
     pub fn cut(&self) -> u64 {
         self.counts.iter().filter(|(how, _)| !how.is_wrong()).map(|(_, count)| count).sum()
     }

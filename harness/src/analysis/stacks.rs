@@ -58,7 +58,7 @@ pub const NO_TASK: &str = "[no task]";
 /// Frame between two functions of the exact call tree whose call the exact counts contradict.
 pub const CONTRADICTED: &str = "[contradicted by the calls]";
 
-/// Instructions outside of all called functions.
+/// Frame of instructions outside of all called functions.
 pub const NO_FUNCTION: &str = "[no function]";
 
 /// Reason why the rest of a stack is not known, as text.
@@ -93,16 +93,16 @@ pub struct Exceptions<'a> {
     tasks: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Separator between an interrupt and the tasks that it runs, and between those.
+/// Separator between an interrupt and the tasks that it runs, and separator between these tasks.
 const RUNS: &str = ": ";
 const AND: &str = ", ";
 
-/// Whether a name refers to an interrupt: as shown, without brackets, without its tasks, or by one of its tasks.
+/// Whether a name refers to an interrupt with this shown name; see [`words_of`] for the other names.
 pub fn is_interrupt(shown: &str, name: &str) -> bool {
     shown == name || words_of(shown).contains(&name)
 }
 
-/// Names that refer to an interrupt: without brackets, without its tasks, and its tasks.
+/// Names that refer to an interrupt besides its shown name: without brackets, without its tasks, and each of its tasks.
 pub fn words_of(shown: &str) -> Vec<&str> {
     let bare = shown.strip_prefix("[irq ").or_else(|| shown.strip_prefix("[trap "));
     let bare = bare.and_then(|bare| bare.strip_suffix(']'));
@@ -136,8 +136,8 @@ impl<'a> Exceptions<'a> {
         Exceptions { profile, handlers, shared: shared.collect(), tasks: rtic::tasks(profile) }
     }
 
-    /// Name of an exception: the architecture's, or the handler's for the chip's own interrupts; with the tasks of an
-    /// RTIC handler.
+    /// Name of an exception: the architecture's, or the handler's for the chip's own interrupts. An RTIC handler's
+    /// tasks follow.
     pub fn name(&self, number: u64, handler: u64) -> String {
         let name = self.bare_name(number, handler);
         let own = Some(handler & !1).filter(|handler| !self.shared.contains(handler));
@@ -151,7 +151,7 @@ impl<'a> Exceptions<'a> {
         }
     }
 
-    /// Names of all exceptions that came, that the architecture has, or that have a handler by name.
+    /// Names of all exceptions that came, that the architecture has, or that have a handler of that name.
     pub fn names(&self) -> BTreeSet<String> {
         let profile = self.profile;
         let mut names = BTreeSet::new();
@@ -257,7 +257,7 @@ fn riscv_trap(number: u64) -> String {
     format!("[trap {name}]")
 }
 
-/// Distinct names of the tasks, in their order.
+/// Distinct names of the tasks, in the tasks' order.
 pub fn task_names(profile: &Profile) -> Vec<String> {
     let bare = |task: &Task| if task.name.is_empty() { format!("{:#x}", task.tcb) } else { task.name.clone() };
     let mut taken: BTreeSet<String> = BTreeSet::new();

@@ -1,14 +1,14 @@
 //! Detects firmware at a standstill: no instruction executed for the first time in the window's second half, and one
-//! loop took more than half of that. The loop waits for a register of a device that reads the same each time, or it
-//! has no end and lies in a function that should return. Interrupts may continue: a tick makes such firmware look
-//! busy.
+//! loop took more than half of the window's instructions. The loop waits for a register of a device that reads the same
+//! each time; or it has no end, and lies in a function that should return. Interrupts may continue: a tick makes such
+//! firmware look busy.
 //!
-//! Idle firmware is at no standstill, and neither is firmware that works, since in the second half
+//! Firmware that idles or works is not at a standstill. In the second half, one of these tells it from one:
 //!
-//! - tasks other than the idle one execute: several functions continue that were called before, one in each task;
-//! - a loop that waits for work does some: its turns differ;
-//! - a processor that has nothing to do waits for an interrupt (`wfi`, `wfe`);
-//! - an idle loop without that is the end of `main`, or of a task, with no code to follow it.
+//! - Tasks other than the idle one execute: several functions continue that were called before, one in each task.
+//! - A loop that waits for work does some: its turns differ.
+//! - A processor that has nothing to do waits for an interrupt (`wfi`, `wfe`).
+//! - An idle loop without such a wait is the end of `main`, or of a task, with no code to follow it.
 //!
 //! All of this uses exact counts, so that the result is the same in every run.
 
@@ -22,20 +22,19 @@ use crate::analysis::owner::Owner;
 use crate::profile::no_progress::{OnlyPoll, Standstill};
 use crate::profile::{Arc, End, Function, Names, Profile, VcpuCounts};
 
-/// Permitted difference between the counts of instructions in one loop: both ends of the second half may fall into a
-/// turn.
+/// Permitted difference between the counts of instructions in one loop: each end of the second half may cut a turn.
 const CUT: u64 = 2;
 
-/// Most instructions between two reads of a register by unnamed code that only waits for it.
+/// Maximum number of instructions between two reads of a register by unnamed code that only waits for it.
 const POLL_INSNS: u64 = 64;
 
-/// Most instructions examined after a call.
+/// Maximum number of instructions examined after a call.
 const MAX_FOLLOWING: usize = 4096;
 
 /// Function whose call ends start-up code.
 const MAIN: &str = "main";
 
-/// Finds the loop of a standstill. `half` has each vCPU's counts in the middle of the window, `polls` the registers
+/// Finds the loop of a standstill. `half` has each vCPU's counts in the middle of the window; `polls` has the registers
 /// that were read over and over up to the end.
 pub fn find(profile: &Profile, half: &[VcpuCounts], polls: &[OnlyPoll]) -> Option<Standstill> {
     if !matches!(profile.facts.end, End::For | End::MaxInsns) || half.len() != profile.vcpus.len() {
@@ -198,7 +197,7 @@ impl<'p> Search<'p> {
         Some(executed)
     }
 
-    /// Whether the processor waits for an interrupt or an event there.
+    /// Whether the processor waits for an interrupt or an event in the executed code.
     fn waits(&self, executed: &BTreeMap<u64, u64>) -> bool {
         let is_wait = |code: &[u8]| decode::is_wfi(self.isa, code) || decode::is_wfe(self.isa, code);
         executed.keys().any(|&pc| self.profile.code_at(pc).is_some_and(is_wait))

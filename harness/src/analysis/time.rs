@@ -5,7 +5,7 @@ use crate::profile::Profile;
 use crate::profile::Timeline;
 use crate::text::number::{group, plural, share};
 
-/// Idle instructions: of the kernel's idle tasks, and where a processor would have slept in a `wfe`.
+/// Idle instructions: those of the kernel's idle tasks, and those during which a processor would have slept in a `wfe`.
 pub fn idle_insns(profile: &Profile) -> u64 {
     let tasks: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
     tasks.saturating_add(profile.facts.slept_insns)

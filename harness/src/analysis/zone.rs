@@ -19,6 +19,8 @@ pub struct Row {
     pub all: ZoneCounts,
     /// Counts by task and interrupt, most instructions first.
     pub contexts: Vec<(String, ZoneCounts)>,
+    /// Whether it is the calls of a function.
+    pub is_call: bool,
 }
 
 /// Names of a profile's contexts.
@@ -67,13 +69,15 @@ pub fn table(profile: &Profile) -> Vec<Row> {
             name: profile.zones.name(zone.name).to_owned(),
             all: ZoneCounts::default(),
             contexts: Vec::new(),
+            is_call: profile.zones.is_call(zone.name),
         });
         row.all.add(&zone.counts);
         row.contexts.push((contexts.name(zone.context), zone.counts));
     }
     let mut rows: Vec<Row> = rows.into_values().collect();
     // A stable sort: equal ones stay in the order of their names.
-    rows.sort_by_key(|row| std::cmp::Reverse(row.all.total_insns));
+    let insns = |row: &Row| if row.is_call { row.all.elapsed_insns } else { row.all.total_insns };
+    rows.sort_by_key(|row| std::cmp::Reverse(insns(row)));
     for row in &mut rows {
         row.contexts.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total_insns));
     }
@@ -112,7 +116,7 @@ pub fn remarks(rows: &[Row]) -> Vec<String> {
 /// Start of the artificial functions that stand for zones, in a range without code.
 const FRAMES_START: u64 = u64::MAX - (1 << 24);
 
-/// Bytes of each.
+/// Size of each such function, in bytes.
 const FRAME_BYTES: u64 = 4;
 
 /// The profile with a frame for each zone of a sample, around the function in which the zone began. The stacks are

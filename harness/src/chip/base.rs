@@ -1,7 +1,7 @@
-//! Base machines: the machine of QEMU that has a chip's core, and is completed to the chip.
+//! Base machines: machines of QEMU that have a chip's core, and to which the plugin adds the rest of the chip.
 
-/// Processors that a chip may have, each with a machine of QEMU's that has the processor. A chip's memory and
-/// registers are laid over that machine.
+/// Processors that a chip may have, each with a machine of QEMU that has the processor. The plugin lays the chip's
+/// memory and registers over that machine.
 pub(crate) const BASES: [(&str, &str); 4] = [
     ("cortex-m0", "microbit"),
     ("cortex-m3", "mps2-an385"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// A text whose line is known, for messages.
+/// A text with its place in the file, for messages.
 pub(super) type Text = Spanned<String>;
 
 /// A file: a chip, kinds of peripherals, or both.
@@ -37,7 +37,7 @@ pub(super) struct File {
     /// Changes from outside of the chip.
     #[serde(default)]
     pub(super) stimulus: Vec<Spanned<StimulusTable>>,
-    /// Facts of the firmware that the file was learned from.
+    /// Facts about the firmware from which the file was learned.
     pub(super) learned: Option<LearnedTable>,
 }
 
@@ -48,16 +48,16 @@ pub(super) struct AnswerTable {
     pub(super) at: u64,
     pub(super) mask: u32,
     pub(super) value: u32,
-    /// Reason, for whoever reads the file.
+    /// Reason, for readers of the file.
     #[serde(default)]
     pub(super) why: String,
-    /// Place in the firmware that polls, for whoever reads the file.
+    /// Place in the firmware that polls, for readers of the file.
     #[serde(default)]
     pub(super) place: String,
-    /// Instructions executed up to there.
+    /// Instructions executed up to that place.
     #[serde(default)]
     pub(super) insn: u64,
-    /// Whether other values would have done, too.
+    /// Whether the value is a guess: others would have ended the polling, too.
     #[serde(default)]
     pub(super) guess: bool,
 }
@@ -68,7 +68,7 @@ pub(super) struct AnswerTable {
 pub(super) struct PulseTable {
     pub(super) interrupt: u32,
     pub(super) every: u64,
-    /// Registers that read as all ones once it has come.
+    /// Registers that read as all ones once the interrupt has come.
     #[serde(default)]
     pub(super) ones: Vec<u64>,
     #[serde(default)]
@@ -112,12 +112,12 @@ pub(super) struct StimulusTable {
 pub(super) struct LearnedTable {
     /// Registers that the firmware accessed.
     pub(super) seen: Vec<u64>,
-    /// Facts of the SVD about them.
+    /// Facts from the SVD about these registers.
     #[serde(default)]
     pub(super) registers: Vec<Spanned<LearnedRegister>>,
 }
 
-/// A register of an undescribed stretch, as an SVD has it: see [`super::svd::Word`].
+/// A register of an undescribed address range, as an SVD describes it: see [`super::svd::Word`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LearnedRegister {
@@ -144,15 +144,15 @@ pub(super) struct ChipTable {
     pub(super) cpu: Option<Text>,
     /// Frequency at which instructions execute, in Hz.
     pub(super) hz: Option<u64>,
-    /// Interrupt lines.
+    /// Number of interrupt lines.
     pub(super) interrupts: Option<Spanned<u32>>,
-    /// Bits of an interrupt's priority.
+    /// Number of bits of an interrupt's priority.
     pub(super) priority_bits: Option<Spanned<u32>>,
     /// Clock of the processor and of SysTick.
     pub(super) cpu_clock: Option<Text>,
     /// SysTick's external clock.
     pub(super) systick_clock: Option<Text>,
-    /// Address where the processor looks for its vector table.
+    /// Address at which the processor finds its vector table after reset.
     pub(super) vectors: Option<u64>,
     /// Differences from the chip, each one sentence.
     #[serde(default)]
@@ -170,9 +170,9 @@ pub(super) struct MemoryTable {
     pub(super) bytes: u64,
     #[serde(default)]
     pub(super) kind: MemoryKind,
-    /// Name of the memory that it is an alias of.
+    /// Name of the memory of which this one is an alias.
     pub(super) alias: Option<Text>,
-    /// Words that it holds when the chip leaves the factory, each with its offset.
+    /// Words that the memory holds when the chip leaves the factory, each with its offset.
     #[serde(default)]
     pub(super) words: Vec<(u64, u32)>,
 }
@@ -217,7 +217,7 @@ pub(super) struct PeripheralTable {
     /// Values at reset that differ from the kind's.
     #[serde(default)]
     pub(super) reset: BTreeMap<String, u32>,
-    /// Peripherals with pins whose edges the kind's rules are for.
+    /// Peripherals with pins, to whose edges the kind's rules apply.
     #[serde(default)]
     pub(super) ports: Vec<Text>,
     /// Peripheral with the registers that choose among the ports; None: this one.
@@ -233,16 +233,16 @@ pub(super) struct BusDeviceTable {
     /// Address, on a bus that has addresses.
     #[serde(default)]
     pub(super) address: u32,
-    /// Bytes that it answers.
+    /// Bytes that the device answers.
     pub(super) bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct KindTable {
-    /// A similar kind, to which this one adds.
+    /// A similar kind, to which this kind adds.
     pub(super) like: Option<Text>,
-    /// Size of the register block.
+    /// Size of the register block in bytes.
     pub(super) bytes: Option<u64>,
     pub(super) atomic_aliases: bool,
     pub(super) registers: BTreeMap<String, Spanned<RegisterTable>>,
@@ -261,6 +261,8 @@ pub(super) struct KindTable {
     pub(super) edge: Vec<EdgeTable>,
     pub(super) channel: Vec<ChannelTable>,
     pub(super) request: Vec<RequestTable>,
+    pub(super) sampler: Vec<SamplerTable>,
+    pub(super) connection: Vec<ConnectionTable>,
     pub(super) bus: Vec<BusTable>,
 }
 
@@ -307,7 +309,7 @@ pub(super) struct RegisterTable {
     pub(super) all_of: Vec<Text>,
     /// Number of registers of this shape; their names end in their numbers.
     pub(super) count: Option<u32>,
-    /// Distance between two of them.
+    /// Distance between two of these registers, in bytes.
     pub(super) stride: Option<u64>,
 }
 
@@ -329,7 +331,7 @@ pub(super) struct TriggerTable {
     pub(super) write: Option<Text>,
     pub(super) read: Option<Text>,
     pub(super) value: Option<u32>,
-    /// Whether writing any value triggers it, even 0.
+    /// Whether writing any value triggers the rule, even 0.
     #[serde(default)]
     pub(super) any: bool,
     #[serde(default)]
@@ -532,9 +534,9 @@ pub(super) struct PinsTable {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct EdgeTable {
-    /// Field with the index of the port, of the peripheral that chooses it.
+    /// Field with the index of the port, in the peripheral of `ports_by`.
     pub(super) port: Option<Text>,
-    /// The pin's number, in which the repetition may stand, or a field with it.
+    /// The pin's number, which may contain the number of the repetition (`{n}`), or a field with the pin's number.
     pub(super) pin: Text,
     #[serde(default)]
     pub(super) when: Vec<Text>,
@@ -562,6 +564,36 @@ pub(super) struct ChannelTable {
     pub(super) set: Vec<Text>,
     #[serde(default)]
     pub(super) failed: Vec<Text>,
+    pub(super) chain: Option<Text>,
+    #[serde(default)]
+    pub(super) begin: Vec<Text>,
+    #[serde(default)]
+    pub(super) advances: bool,
+    pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct SamplerTable {
+    pub(super) start: Text,
+    pub(super) running: Vec<Text>,
+    pub(super) selects: Vec<Text>,
+    pub(super) inputs: Vec<Text>,
+    pub(super) pointer: Text,
+    pub(super) count: Text,
+    pub(super) amount: Text,
+    #[serde(default)]
+    pub(super) done: Vec<Text>,
+    #[serde(default)]
+    pub(super) full: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ConnectionTable {
+    pub(super) enabled: Text,
+    pub(super) event: Text,
+    pub(super) tasks: Vec<Text>,
     pub(super) repeat: Option<u32>,
 }
 

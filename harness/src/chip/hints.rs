@@ -1,29 +1,43 @@
-//! The chip that an image is for, by what its file says: names, its HAL's family, and the size of its vector table.
+//! The chip that an image is for, by hints in its file: a section for probe-rs, names of chips, its HAL's family, and the
+//! size of its vector table.
 
 use object::{Object as _, ObjectSection as _};
 
 use super::Chip;
 
-/// Sections that hold nothing but a vector table, as vendors' and frameworks' linker scripts call them.
+/// Names that linker scripts of vendors and frameworks give a section with nothing but the vector table.
 const VECTOR_SECTIONS: [&str; 5] = [".isr_vector", ".vector_table", ".vectors", ".intvecs", ".interrupts"];
+
+/// Section with the chip's name as probe-rs knows it; the package `probe-rs-meta` writes it.
+const TOLD_SECTION: &str = ".probe-rs.chip";
 
 /// Words of a vector table before the first interrupt's.
 const EXCEPTIONS: u64 = 16;
 
-/// Letters of a chip's name behind its family's: `stm32f4` of `stm32f407`.
+/// Length of the longest name in it.
+const MAX_TOLD: usize = 64;
+
+/// Number of letters by which a chip's name is longer than its family's: `stm32f407`, `stm32f4`.
 const MEMBER: usize = 2;
 
-/// A chip that a file points to.
+/// A chip to which a file points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// Name of the chip.
     pub name: &'static str,
-    /// Reason, behind "the chip".
+    /// Reason, which follows "the chip" in a message.
     pub why: String,
 }
 
-/// Finds the one chip that a file points to, among those that have memory for its image. None: none does, or several do.
+/// Finds the one chip to which a file points, among the chips that have memory for its image. None: the file points
+/// to no chip, or to several.
 pub fn find(file: &[u8], fit: &[&'static str]) -> Option<Hint> {
+    if let Some(told) = told(file) {
+        // Behind the name is the package: STM32F407VG. Another chip's image is for none of these.
+        let found =
+            fit.iter().copied().filter(|name| told.to_lowercase().starts_with(name)).max_by_key(|name| name.len())?;
+        return Some(Hint { name: found, why: format!("as the image tells probe-rs ({told})") });
+    }
     let named: Vec<&'static str> = fit.iter().copied().filter(|name| names(file, name)).collect();
     let by_lines = |among: &[&'static str], because: &str| {
         let lines = interrupts(file)?;
@@ -38,7 +52,7 @@ pub fn find(file: &[u8], fit: &[&'static str]) -> Option<Hint> {
         [] => {}
         several => return by_lines(several, "which the image names among others"),
     }
-    // `stm32f4xx_hal.c` names a family; one that also names a member means that one.
+    // `stm32f4xx_hal.c` names a family; a file that also names a member of the family means the member.
     let family =
         |name: &'static str| name.split_at_checked(name.len().checked_sub(MEMBER)?).map(|(family, _)| family);
     let is_named = |name: &&'static str| {
@@ -60,7 +74,7 @@ pub fn find(file: &[u8], fit: &[&'static str]) -> Option<Hint> {
 
 /// Whether a file names a chip: in a path of its sources, a symbol or a section.
 fn names(file: &[u8], chip: &str) -> bool {
-    // Behind it may be the package: STM32F407VG, nRF52840_xxAA.
+    // The package may follow the name: STM32F407VG, nRF52840_xxAA.
     places(file, chip).next().is_some()
 }
 
@@ -76,7 +90,15 @@ fn places<'a>(file: &'a [u8], name: &'a str) -> impl Iterator<Item = usize> + 'a
     found.filter(|&at| at.checked_sub(1).is_none_or(|before| !file[before].is_ascii_alphanumeric()))
 }
 
-/// Number of interrupts in the vector table of an ELF that has a section of it alone.
+/// Name of the chip that an ELF gives to probe-rs. None: no usable name.
+fn told(file: &[u8]) -> Option<String> {
+    let elf = object::File::parse(file).ok()?;
+    let name = String::from_utf8(elf.section_by_name(TOLD_SECTION)?.data().ok()?.to_vec()).ok()?;
+    let name = name.trim_matches(|letter: char| letter == '\0' || letter.is_whitespace()).to_owned();
+    (!name.is_empty() && name.len() <= MAX_TOLD && name.bytes().all(|byte| byte.is_ascii_graphic())).then_some(name)
+}
+
+/// Number of interrupts in the vector table of an ELF. None: the table is not a section of its own.
 fn interrupts(file: &[u8]) -> Option<u64> {
     let elf = object::File::parse(file).ok()?;
     let section = VECTOR_SECTIONS.iter().find_map(|name| elf.section_by_name(name))?;

@@ -1,6 +1,6 @@
 //! Real chips: chip files, resolved into the plugin's format.
 //!
-//! A chip is a TOML file and no code: processor, memory, clocks, and peripherals by address and kind. A kind is a
+//! A chip is a TOML file without code: processor, memory, clocks, and peripherals by address and kind. A kind is a
 //! register block with its rules, described once for all chips that have it. The chips in `harness/chips` are built
 //! in and have names; others are read from files.
 
@@ -32,13 +32,13 @@ pub struct Chip {
     pub sha256: String,
     /// Frequency at which instructions execute, in Hz.
     pub hz: u64,
-    /// Address where the processor looks for its vector table.
+    /// Address at which the processor finds its vector table after reset.
     pub vectors: u64,
     /// Differences from the chip, each one sentence.
     pub differs: Vec<String>,
     /// Names of the registers by address, for reports.
     pub registers: Vec<(u64, String)>,
-    /// Its answers, pulses and counts, described for reports, in the order of their rows from
+    /// The chip's answers, pulses and counts, described for reports, in the order of their rows from
     /// [`wire::chip::FIRST_RULE`].
     pub rules: Vec<Rule>,
     /// Registers accessed by the firmware from which the file was learned; None: it was not learned.
@@ -47,18 +47,18 @@ pub struct Chip {
     pub wire: wire::chip::Chip,
 }
 
-/// A rule that was learned, or written in the same way.
+/// A learned rule, or a rule that was written in the same form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Register or interrupt, with what it does.
+    /// Register or interrupt, with its effect.
     pub what: String,
     /// Reason.
     pub why: String,
     /// Place in the firmware.
     pub place: String,
-    /// Instructions executed up to there, when it was learned.
+    /// Instructions executed up to that place when the rule was learned.
     pub at_insns: u64,
-    /// Whether something else might be right.
+    /// Whether the rule is a guess: another value might be right.
     pub is_guess: bool,
 }
 
@@ -75,7 +75,7 @@ pub fn is_known(name: &str) -> bool {
     names().any(|known| known == name)
 }
 
-/// Name or file of a chip as it stands in profiles: a file's name without its folder.
+/// Name or file of a chip as profiles have it: a file's name without its folder.
 pub fn shown(name_or_file: &str) -> String {
     let name = Path::new(name_or_file).file_name().unwrap_or_default();
     if is_known(name_or_file) { name_or_file.to_owned() } else { name.to_string_lossy().into_owned() }
@@ -84,12 +84,12 @@ pub fn shown(name_or_file: &str) -> String {
 /// Finds a built-in chip by its name, or reads a chip file.
 ///
 /// # Errors
-/// When there is neither, or the file is invalid: file, line and reason.
+/// When there is no such chip and no such file, or the file is invalid: file, line and reason.
 pub fn find(name_or_file: &str) -> Result<Chip, InputError> {
     find_with(name_or_file, None)
 }
 
-/// Finds a chip as [`find`] does, with the registers of the vendor's SVD file where the chip file describes none.
+/// Finds a chip as [`find`] does. The vendor's SVD file supplies registers that the chip file does not describe.
 ///
 /// # Errors
 /// When there is no such chip, or one of the files is invalid: file, line and reason.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use wire::chip::{
-    Answer, Block, Bus, BusDevice, Cause, Channel, ChannelEnd, Clock, Compare, Copied, Count, Counter, Divider, Edge,
-    Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random, Register, Request, Setting,
-    Source, Stimulus, Transfer, Trigger, Watchdog, Word,
+    Answer, Block, Bus, BusDevice, Cause, Channel, ChannelEnd, Clock, Compare, Connection, Copied, Count, Counter,
+    Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random, Register,
+    Request, Sampler, Setting, Source, Stimulus, Transfer, Trigger, Watchdog, Word,
 };
 
 use super::file::{
@@ -20,7 +20,7 @@ use crate::chip::base::BASES;
 use crate::error::InputError;
 use crate::text::number::Hex;
 
-/// From here on addresses are the vendor's again, above the processor's own registers (Armv7-M ARM, B3.1).
+/// First address of the vendor's range above the processor's own registers (Armv7-M ARM, B3.1).
 const VENDOR: u64 = 0xe010_0000;
 
 /// Longest chain of `like` among files, or among kinds.
@@ -111,18 +111,18 @@ impl<'a> Resolver<'a> {
         &self.sources[0]
     }
 
-    /// Finds the nearest file that gives a value, and returns the value with the file.
+    /// Finds the nearest file in the chain that gives a value. Returns the value and the file.
     fn said<T>(&self, what: impl Fn(&super::file::ChipTable) -> Option<&T>) -> Option<(&T, &'a Origin<'a>)> {
         let said = self.files.iter().zip(self.sources);
         said.filter_map(|(file, source)| Some((what(file.chip.as_ref()?)?, source))).next()
     }
 
-    /// Error for a key of `[chip]` that no file has.
+    /// Error for a key of `[chip]` that is missing in all files.
     fn lacks(&self, key: &str) -> InputError {
         self.own().error(0, format_args!("[chip] lacks `{key}`"))
     }
 
-    /// Name of the processor, one that QEMU has a machine for.
+    /// Name of the processor, which must be one for which QEMU has a machine.
     fn cpu(&self) -> Result<String, InputError> {
         let (cpu, source) = self.said(|chip| chip.cpu.as_ref()).ok_or_else(|| self.lacks("cpu"))?;
         if BASES.iter().all(|(core, _)| core != cpu.get_ref()) {
@@ -255,7 +255,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Adds the answers, pulses and counts, and returns what is said of them.
+    /// Adds the answers, pulses and counts, and returns their descriptions.
     fn rules(&self, wire: &mut wire::chip::Chip, registers: &[(u64, String)]) -> Result<Vec<Rule>, InputError> {
         let name = |address: u64| {
             let found = registers.binary_search_by_key(&address, |(address, _)| *address);
@@ -352,7 +352,7 @@ impl<'a> Resolver<'a> {
         Ok(memory)
     }
 
-    /// Peripherals of all files; the nearest file wins where several describe one.
+    /// Peripherals of all files; if several files describe a peripheral, the nearest file wins.
     fn drafts(&self) -> Result<Vec<Draft<'a>>, InputError> {
         let mut peripherals: BTreeMap<&String, (&'a Origin<'a>, &Spanned<PeripheralTable>)> = BTreeMap::new();
         for (file, source) in self.files.iter().zip(self.sources).rev() {
@@ -389,7 +389,7 @@ impl<'a> Resolver<'a> {
         Ok(drafts)
     }
 
-    /// Finds a kind, and completes it by the chain of its `like`.
+    /// Finds a kind, and adds the entries of its `like` chain.
     fn kind(&self, source: &Origin<'_>, name: &Text) -> Result<Kind<'a>, InputError> {
         let unknown = |source: &Origin<'_>, name: &Text| {
             let near = self.kinds.keys().map(|kind| (strsim::jaro_winkler(kind, name.get_ref()), kind));
@@ -420,7 +420,7 @@ impl<'a> Resolver<'a> {
         registers.sort();
     }
 
-    /// Registers of an undescribed stretch: those that were learned, else the SVD's.
+    /// Registers of an undescribed address range: the learned ones if there are any, else those of the SVD.
     fn words_in(&self, range: std::ops::Range<u64>) -> Vec<Register> {
         let svd = self.svd.iter().flat_map(|svd| svd.words.range(range.clone()));
         let mut words: BTreeMap<u64, SvdWord> = svd.map(|(&address, word)| (address, word.clone())).collect();
@@ -440,7 +440,8 @@ impl<'a> Resolver<'a> {
         words.into_iter().map(register).collect()
     }
 
-    /// Stretches of registers that no kind describes: those of the nearest file that names any, then what else the SVD has.
+    /// Address ranges of registers that no kind describes: the ranges of the nearest file that names any, then
+    /// further peripherals of the SVD.
     fn undescribed(&self) -> Result<Vec<(UndescribedTable, &'a Origin<'a>)>, InputError> {
         let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.undescribed.is_empty());
         let mut all = Vec::new();
@@ -542,7 +543,8 @@ impl<'a> Resolver<'a> {
 /// Names of registers by address.
 type RegisterNames = Vec<(u64, String)>;
 
-/// Names of a block's registers by address. Those of an undescribed block name their peripherals themselves.
+/// Names of a block's registers by address. In an undescribed block, the registers' names already contain the
+/// peripheral's.
 fn names_of(block: &Block) -> impl Iterator<Item = (u64, String)> + '_ {
     block.registers.iter().filter_map(|Register { name, offset, .. }| {
         let name = if block.is_undescribed { name.clone() } else { format!("{}.{name}", block.name) };
@@ -550,7 +552,7 @@ fn names_of(block: &Block) -> impl Iterator<Item = (u64, String)> + '_ {
     })
 }
 
-/// Adds a kind's own entries to the kind that it is like.
+/// Adds a kind's own entries to those of the similar kind.
 fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.bytes = own.bytes.or(base.bytes);
     base.atomic_aliases |= own.atomic_aliases;
@@ -570,6 +572,8 @@ fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.edge.extend(own.edge);
     base.channel.extend(own.channel);
     base.request.extend(own.request);
+    base.sampler.extend(own.sampler);
+    base.connection.extend(own.connection);
     base.bus.extend(own.bus);
     base
 }
@@ -791,7 +795,7 @@ struct Rules<'a, 'b> {
     index: u32,
     clocks: &'a BTreeMap<String, u32>,
     memory: &'a [Memory],
-    /// Peripherals that a similar chip has and this one lacks.
+    /// Peripherals of the similar chip that this chip lacks.
     without: &'a BTreeSet<&'a str>,
     /// All peripherals, in the order of their blocks.
     drafts: &'a [Draft<'b>],
@@ -957,6 +961,7 @@ impl Rules<'_, '_> {
                 block.channels.push(self.channel(channel, number)?);
             }
         }
+        self.analog(kind, block)?;
         for request in &kind.request {
             let (text, is_read) = match (&request.read, &request.write) {
                 (Some(text), None) => (text, true),
@@ -992,7 +997,7 @@ impl Rules<'_, '_> {
         Ok(())
     }
 
-    /// Index of a peripheral that another one names.
+    /// Index of a peripheral that another peripheral names.
     fn other(&self, text: &Text) -> Result<usize, InputError> {
         let Draft { name, source, .. } = self.draft;
         let found = self.drafts.iter().position(|draft| &draft.name == text.get_ref() && draft.kind.is_some());
@@ -1048,7 +1053,38 @@ impl Rules<'_, '_> {
             half: self.settings(&channel.half, number)?,
             set: self.settings(&channel.set, number)?,
             failed: self.settings(&channel.failed, number)?,
+            chain: self.optional(&channel.chain, number)?,
+            begin: self.settings(&channel.begin, number)?,
+            advances: channel.advances,
         })
+    }
+
+    /// Adds converters of analog inputs, and connections of events with tasks.
+    fn analog(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
+        for sampler in &kind.sampler {
+            block.samplers.push(Sampler {
+                start: self.field(&sampler.start)?,
+                running: self.settings(&sampler.running, 0)?,
+                selects: self.all(&sampler.selects)?,
+                inputs: self.all(&sampler.inputs)?,
+                pointer: self.field(&sampler.pointer)?,
+                count: self.field(&sampler.count)?,
+                amount: self.field(&sampler.amount)?,
+                done: self.settings(&sampler.done, 0)?,
+                full: self.settings(&sampler.full, 0)?,
+            });
+        }
+        for connection in &kind.connection {
+            for number in self.repeats(connection.repeat, &connection.enabled)? {
+                let tasks = connection.tasks.iter().map(|text| self.field_of(text, number));
+                block.connections.push(Connection {
+                    enabled: self.field_of(&connection.enabled, number)?,
+                    event: self.field_of(&connection.event, number)?,
+                    tasks: tasks.collect::<Result<_, _>>()?,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Parses a field that is copied: `TO=FROM`.
@@ -1062,7 +1098,7 @@ impl Rules<'_, '_> {
         Ok(Copied { to: field(to)?, from: field(from)? })
     }
 
-    /// Adds the effects of registers on others.
+    /// Adds the effects of registers on other registers.
     fn registers(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
         for (name, table) in &kind.registers {
             let table = table.get_ref();

@@ -1,8 +1,8 @@
-//! Registers of a chip as its vendor describes them: CMSIS-SVD.
+//! Registers of a chip from its vendor's description, a CMSIS-SVD file.
 //!
-//! An SVD comes from elsewhere, so it is data with bounds: the file's size, its elements, the lengths of arrays and of
-//! chains of `derivedFrom`, the registers, and the steps of reading it all. A document type is refused, so there are no
-//! entities to expand. Only what a run needs is read, so flaws in the rest of an SVD are no obstacle.
+//! An SVD comes from elsewhere, so everything in it has a bound: the file's size, its elements, the lengths of arrays
+//! and of `derivedFrom` chains, the registers, and the steps of reading it. A document type is refused, so there are
+//! no entities to expand. Only what a run needs is read, so flaws in the rest of an SVD are no obstacle.
 //!
 //! Format: <https://open-cmsis-pack.github.io/svd-spec/main/>.
 
@@ -18,13 +18,17 @@ use super::file::LearnedRegister;
 use crate::error::InputError;
 use crate::image::bounded_read;
 
-/// Largest SVD file; the largest of a vendor has some 20 MiB.
+/// Largest SVD file; the largest that a vendor publishes has some 20 MiB.
 const MAX_FILE_BYTES: u64 = 48 << 20;
+
+/// Deepest nesting of elements; an SVD needs some 20, with its clusters.
+const MAX_DEPTH: usize = 64;
 
 /// Most elements, texts and comments.
 const MAX_NODES: u32 = 4 << 20;
 
-/// Most peripherals, registers of all peripherals, and interrupts. What remains of a chip fits `wire::chip`.
+/// Most peripherals, registers of all peripherals, and interrupts. The resulting chip must still fit the limits of
+/// `wire::chip`.
 const MAX_PERIPHERALS: usize = 2048;
 const MAX_REGISTERS: usize = wire::chip::MAX_REGISTERS / 2;
 const MAX_INTERRUPTS: usize = 1024;
@@ -39,10 +43,10 @@ const MAX_CLUSTERS: usize = 8;
 /// Longest name that is kept.
 const MAX_NAME: usize = 64;
 
-/// Most elements that are looked at: many registers may be derived from a large one.
+/// Most elements that are visited: many registers may be derived from a large one.
 const MAX_STEPS: u64 = 50_000_000;
 
-/// Most copies of registers and clusters, with those that lie where others do.
+/// Most copies of registers and clusters, including copies at the same address as others.
 const MAX_COPIES: usize = 4 * MAX_REGISTERS;
 
 /// Addresses from here on belong to the processor.
@@ -51,7 +55,8 @@ const END: u64 = 0xe000_0000;
 /// A word of a peripheral: a register, or several small ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
-    /// Name with the peripheral's, as `RCC.CR`; small registers that share the word are divided by `/`.
+    /// Name with the peripheral's name, such as `RCC.CR`; the names of small registers that share the word are
+    /// separated by `/`.
     pub name: String,
     /// Value at reset.
     pub reset: u32,
@@ -65,7 +70,7 @@ pub struct Word {
     pub read_clears: u32,
     /// Fields and their bits.
     fields: Vec<(String, u32)>,
-    /// Bits of the registers that it consists of.
+    /// Bits of the word that its registers cover.
     covered: u32,
 }
 
@@ -76,7 +81,7 @@ pub struct Svd {
     pub file: String,
     /// Words by address.
     pub words: BTreeMap<u64, Word>,
-    /// Names and addresses of peripherals, as the file has them.
+    /// Names and addresses of peripherals, as in the file.
     pub peripherals: Vec<(String, Range<u64>)>,
     /// Names of interrupts, by line.
     pub interrupts: BTreeMap<u32, String>,
@@ -95,7 +100,7 @@ impl Svd {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read, is not an SVD, or is larger than any chip: file, line and reason.
+    /// When the file cannot be read, is not an SVD, or exceeds the bounds: file, line and reason.
     pub fn open(path: &Path) -> Result<Svd, InputError> {
         let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
         if size > MAX_FILE_BYTES {
@@ -116,20 +121,43 @@ impl Svd {
             reason: match error {
                 roxmltree::Error::DtdDetected => "a document type, which no SVD needs; remove it".to_owned(),
                 roxmltree::Error::NodesLimitReached => format!("more than {MAX_NODES} elements and texts"),
-                error => format!("no XML: {error}"),
+                error => format!("not an SVD: {error}"),
             },
         })?;
+        check_depth(&document)?;
         let reader = Reader { document: &document, steps: Cell::new(0), copies: 0, svd: Svd::default() };
         let mut svd = reader.device()?;
         file.clone_into(&mut svd.file);
         Ok(svd)
     }
 
-    /// Name of a word's bits: the register's, with the field's if they belong to one.
+    /// Name of a word's bits: the register's name, and the field's name if the bits belong to one field.
     pub fn name_of(&self, address: u64, mask: u32) -> Option<String> {
         let Word { name, fields, .. } = self.words.get(&(address & !3))?;
         let field = fields.iter().find(|(_, bits)| mask & !bits == 0);
         Some(field.map_or_else(|| name.clone(), |(field, _)| format!("{name}.{field}")))
+    }
+}
+
+/// Refuses elements that are nested deeper than any SVD's.
+fn check_depth(document: &Document<'_>) -> Result<(), Bad> {
+    let mut node = document.root();
+    let mut depth = 0;
+    loop {
+        if depth > MAX_DEPTH {
+            let line = document.text_pos_at(node.range().start).row;
+            return Err(Bad { line, reason: format!("elements are nested deeper than {MAX_DEPTH}") });
+        }
+        if let Some(child) = node.first_child() {
+            (node, depth) = (child, depth + 1);
+            continue;
+        }
+        while node.next_sibling().is_none() {
+            let Some(parent) = node.parent() else { return Ok(()) };
+            (node, depth) = (parent, depth - 1);
+        }
+        let Some(next) = node.next_sibling() else { return Ok(()) };
+        node = next;
     }
 }
 
@@ -152,7 +180,7 @@ struct Inherited {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     ReadWrite,
-    /// Nothing is stored by writing: what is read is not what was written.
+    /// Writing stores nothing: a read does not return the written value.
     Fixed,
 }
 
@@ -220,7 +248,7 @@ impl<'t, 'input> Reader<'t, 'input> {
     fn device(mut self) -> Result<Svd, Bad> {
         let device = self.document.root_element();
         if !device.has_tag_name("device") {
-            return Err(self.bad(device, "no SVD: its first element is not <device>"));
+            return Err(self.bad(device, "not an SVD: its first element is not <device>"));
         }
         let Some(peripherals) = self.own(device, "peripherals")? else {
             return Err(self.bad(device, "no <peripherals>"));
@@ -271,7 +299,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         name.ok_or_else(|| self.bad(of, format_args!("<{}> without a <name>", of.tag_name().name())))
     }
 
-    /// A number as SVD has it: decimal, `0x…`, `#…` and `0b…` in binary, where x is 0.
+    /// A number in SVD's syntax: decimal, `0x…`, or binary as `#…` and `0b…`, where x is 0.
     fn number(&self, of: Element<'t, 'input>) -> Result<u64, Bad> {
         let text = self.text(of);
         let plain = text.strip_prefix('+').unwrap_or(text);
@@ -298,7 +326,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         number.ok_or_else(|| self.bad(chain[0], format_args!("<{}> without a <{tag}>", chain[0].tag_name().name())))
     }
 
-    /// The element and those that it is derived from.
+    /// The element, followed by the elements from which it is derived.
     fn chain(&self, of: Element<'t, 'input>) -> Result<Vec<Element<'t, 'input>>, Bad> {
         let mut chain = vec![of];
         let mut last = of;
@@ -335,7 +363,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         Ok(None)
     }
 
-    /// The child of this name, of a list or of an element that has one.
+    /// The child of this name within a list, or within an element that contains a list.
     fn named(&self, within: Element<'t, 'input>, name: &str) -> Result<Option<Element<'t, 'input>>, Bad> {
         let is_list =
             |child: &Node<'_, '_>| matches!(child.tag_name().name(), "peripherals" | "registers" | "fields");
@@ -421,7 +449,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         let chain = self.chain(peripheral)?;
         let inherited = self.inherit(&chain, inherited)?;
         let base = self.needed(&chain, "baseAddress")?;
-        // An interrupt of a peripheral that it is derived from belongs to that one.
+        // An interrupt of the peripheral from which this one is derived belongs to that peripheral only.
         for interrupt in peripheral.children().filter(|child| child.has_tag_name("interrupt")) {
             self.step(interrupt)?;
             let line = self.needed(&[interrupt], "value")?;
@@ -532,7 +560,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         let read = self.child(chain, "readAction")?.map(|read| self.text(read));
         let clears = matches!(written, Some("oneToClear" | "zeroToClear"));
         Ok(Effects {
-            // A flag that is read and cleared is not a fixed one, whatever its access.
+            // A flag that is read and cleared is not fixed, whatever its access.
             is_fixed: !clears && access.map_or(base.is_fixed, |access| access == Access::Fixed),
             one_clears: written.map_or(base.one_clears, |written| written == "oneToClear"),
             zero_clears: written.map_or(base.zero_clears, |written| written == "zeroToClear"),
@@ -566,7 +594,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         Ok(fields)
     }
 
-    /// First bit of a field, and their number.
+    /// First bit of a field, and its number of bits.
     fn place(&self, chain: &[Element<'t, 'input>]) -> Result<(u64, u64), Bad> {
         let (first, last) = if let Some(range) = self.child(chain, "bitRange")? {
             let text = self.text(range).trim_matches(['[', ']']);
@@ -589,7 +617,7 @@ impl<'t, 'input> Reader<'t, 'input> {
         Ok((first, last - first + 1))
     }
 
-    /// Adds a register to the words that it lies in. The first of several at one place is kept.
+    /// Adds a register to the words that contain it. Of several registers at one place, the first is kept.
     fn add(&mut self, address: u64, bits: u64, name: &str, whole: &Wide, fields: &[(String, u64, Effects)]) {
         let within = address % 4 * 8;
         let end = within + bits;
@@ -739,14 +767,14 @@ mod tests {
             ),
             ("<size>16</size>", "<size>65</size>", "28: a register of 65 bits"),
             ("A,B", "A", "34: <dimIndex> has 1 of 2 indices"),
-            ("</peripherals>", "", "41: no XML: "),
+            ("</peripherals>", "", "41: not an SVD: "),
         ] {
             assert!(SMALL.contains(from), "{from}");
             let error = refused(&SMALL.replacen(from, to, 1));
             assert!(error.starts_with(wanted), "{to}: {error}, not {wanted}");
         }
-        assert!(refused("<svd/>").starts_with("1: no SVD"));
-        assert!(refused("").starts_with("1: no XML"));
+        assert!(refused("<svd/>").starts_with("1: not an SVD: its first element"));
+        assert!(refused("").starts_with("1: not an SVD: "));
     }
 
     #[test]
@@ -783,12 +811,13 @@ mod tests {
             (with(&nested), "more than 131072 registers and clusters"),
             (device(&(derived("A", "B") + &derived("B", "A"))), "in a circle"),
             (device(&derived("A", "A")), "there is no such element"),
-            ("<a>".repeat(200_000), "no XML"),
+            ("<a>".repeat(1_000_000), "not an SVD"),
         ] {
             let error = refused(&text);
             assert!(error.contains(wanted), "{error}, not {wanted}");
         }
-        let deep = "<registers>".repeat(100_000) + &"</registers>".repeat(100_000);
-        assert!(refused(&device(&deep)).contains("no peripheral has a register"));
+        let deep = |count: usize| device(&("<a>".repeat(count) + &"</a>".repeat(count)));
+        assert!(refused(&deep(60)).contains("no peripheral has a register"));
+        assert_eq!(refused(&deep(1_000_000)), "1: elements are nested deeper than 64");
     }
 }

@@ -40,8 +40,8 @@ pub struct Cli {
 /// Commit that this program was built from.
 pub(crate) const COMMIT: &str = env!("HARNESS_COMMIT");
 
-/// Text of `--version` after the name; `-V` is shorter. Profiles do not contain it: the same run gives the same bytes
-/// in every build.
+/// Text of `--version` after the name; `-V` prints only the version. Profiles do not contain this text: the same run
+/// gives the same bytes in every build.
 const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",
@@ -53,7 +53,8 @@ const EXIT_CODES: &str = "\
 Exit codes; when several apply, the first of 2, 5, 4, 1, 3 counts:
   0  all good
   1  the firmware failed: a non-zero exit status, lock-up, reset, asleep for ever, stuck, faulting only; \
-under --strict also: its own counts differ, calls disprove stacks or the call tree, it stands still, or its chip file guesses; \
+under --strict also: its own counts differ, calls disprove stacks or the call tree, it stands still, \
+or its chip file guesses or was learned without a register that is now accessed; \
 in a suite: an expectation is not met
   2  usage or bad input
   3  a regression threshold was crossed
@@ -190,7 +191,7 @@ pub struct LearnArgs {
     /// Show no progress: only the summary, what the chip still lacks, and the file
     #[arg(short, long)]
     pub quiet: bool,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 }
@@ -263,7 +264,7 @@ pub struct InitArgs {
     /// Show no progress and no line for each image
     #[arg(short, long)]
     pub quiet: bool,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 }
@@ -361,9 +362,10 @@ pub struct TestArgs {
     /// Tighten the baseline where a run is better and crosses no threshold
     #[arg(long, help_heading = "Baselines")]
     pub ratchet: bool,
-    /// Run the K-th of N parts of the suite: 1/4, 2/4, ...
-    #[arg(long, value_name = "K/N", value_parser = parse_shard, help_heading = "Many machines")]
-    pub shard: Option<(usize, usize)>,
+    /// Run the K-th of N parts of the suite: 1/4, 2/4, ..., or auto or auto/N, which take K from the engine that starts
+    /// the parts (Slurm, Kubernetes, GitLab, Buildkite, Bazel) or from HARNESS_SHARD
+    #[arg(long, value_name = "K/N", value_parser = ShardRequest::parse, help_heading = "Many machines")]
+    pub shard: Option<ShardRequest>,
     /// Run a suite from somebody else: only settings of QEMU, only files of the suite's folder, no baseline written,
     /// limits on time, output and memory
     #[arg(long, conflicts_with_all = ["save_baseline", "ratchet"], help_heading = "Containment")]
@@ -380,11 +382,31 @@ pub struct TestArgs {
     pub cache_dir: Option<PathBuf>,
 }
 
-fn parse_shard(text: &str) -> Result<(usize, usize), String> {
-    let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
-    parts
-        .filter(|(part, parts)| (1..=*parts).contains(part))
-        .ok_or_else(|| "write K/N with K from 1 to N, such as 1/4".to_owned())
+/// Part of a suite, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardRequest {
+    /// `K/N`: number of the part, from 1, and number of parts.
+    Stated(usize, usize),
+    /// `auto`, or `auto/N` with the number of parts.
+    Auto(Option<usize>),
+}
+
+impl ShardRequest {
+    fn parse(text: &str) -> Result<Self, String> {
+        let request = match text.split_once('/') {
+            None if text == "auto" => Some(Self::Auto(None)),
+            Some(("auto", parts)) => {
+                parts.parse().ok().filter(|&parts| parts > 0).map(|parts| Self::Auto(Some(parts)))
+            }
+            Some((part, parts)) => {
+                part.parse().ok().zip(parts.parse().ok()).map(|(part, parts)| Self::Stated(part, parts))
+            }
+            None => None,
+        };
+        request
+            .filter(|request| !matches!(request, Self::Stated(part, parts) if !(1..=*parts).contains(part)))
+            .ok_or_else(|| "write K/N with K from 1 to N, such as 1/4; auto; or auto/N".to_owned())
+    }
 }
 
 /// Arguments of `harness diff`.
@@ -392,19 +414,28 @@ fn parse_shard(text: &str) -> Result<(usize, usize), String> {
 pub struct DiffArgs {
     /// Profile directory or file before the change
     #[arg(value_name = "BEFORE")]
-    pub before: PathBuf,
+    pub before: Option<PathBuf>,
     /// Profile directory or file after the change
     #[arg(value_name = "AFTER")]
-    pub after: PathBuf,
+    pub after: Option<PathBuf>,
     /// Also draw both as a differential flamegraph
     #[arg(short, long, value_name = "SVG")]
     pub output: Option<PathBuf>,
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
+    /// Print Markdown, as for a pull request: the cause, functions, and a row for each zone and test case
+    #[arg(long)]
+    pub markdown: bool,
     /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long)]
     pub fold_irqs: bool,
+    /// Print everything that changed as JSON instead of tables
+    #[arg(long, conflicts_with = "output")]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, conflicts_with_all = ["before", "after", "json"])]
+    pub schema: bool,
 }
 
 /// Arguments of `harness export`.
@@ -665,7 +696,7 @@ pub struct MergeArgs {
 #[derive(Debug, Args)]
 #[group(arg = "firmware")]
 pub struct ProfileArgs {
-    /// Firmware: an ELF file, Intel HEX, or a raw binary (with --load-addr)
+    /// Firmware: an ELF file, Intel HEX, UF2, or a raw binary (with --load-addr)
     #[arg(value_name = "FIRMWARE")]
     pub firmware: PathBuf,
 
@@ -736,6 +767,10 @@ pub struct MeasureArgs {
     /// Count the instructions from each start of FROM to the next start of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,
+    /// Measure each call of FUNC as a zone, named by the texts that arguments lead to, as in 'run_test(arg1->test.name)';
+    /// may be repeated
+    #[arg(long, value_name = "FUNC(…)", help_heading = "Spans")]
+    pub zone_call: Vec<String>,
     /// Follow allocations: holders of memory, leaks, double frees (see `harness heap`)
     #[arg(long, help_heading = "Heap")]
     pub heap: bool,
@@ -841,7 +876,7 @@ pub struct MeasureArgs {
     /// Semihosting calls of the firmware that harness answers
     #[arg(long, value_name = "WHICH", default_value = "scratch", help_heading = "Containment")]
     pub semihosting: Semihosting,
-    /// Kernel sandbox that keeps QEMU from files and the network: off, as far as possible, or required
+    /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
 
@@ -860,10 +895,10 @@ impl Default for MeasureArgs {
     }
 }
 
-/// Value of an option with its place on the command line, since clap groups values by option.
+/// Value of an option with its position on the command line, since clap groups values by option.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// Position: larger for later options.
+    /// Position; later options have larger ones.
     pub place: usize,
     /// Text as typed.
     pub text: String,
@@ -872,7 +907,7 @@ pub struct Placed {
 impl Placed {
     #[expect(clippy::unnecessary_wraps, reason = "clap expects a parser that can fail")]
     fn parse(text: &str) -> Result<Placed, Infallible> {
-        // clap parses values in the order of the command line.
+        // clap parses values in the order of the command line, so counting gives their positions.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         Ok(Placed { place: NEXT.fetch_add(1, Ordering::Relaxed), text: text.to_owned() })
     }
@@ -881,6 +916,16 @@ impl Placed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_suite_is_stated_or_automatic() {
+        assert_eq!(ShardRequest::parse("2/4"), Ok(ShardRequest::Stated(2, 4)));
+        assert_eq!(ShardRequest::parse("auto"), Ok(ShardRequest::Auto(None)));
+        assert_eq!(ShardRequest::parse("auto/8"), Ok(ShardRequest::Auto(Some(8))));
+        for wrong in ["0/4", "5/4", "4", "auto/0", "auto/", "auto4", "automatic", "1/4/2", ""] {
+            assert!(ShardRequest::parse(wrong).unwrap_err().contains("write K/N"), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_suite_that_says_nothing_measures_what_a_command_line_without_options_does() {

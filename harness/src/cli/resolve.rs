@@ -1,4 +1,4 @@
-//! Options in effect: numbers parsed, defaults filled in, contradictions refused. Later code never looks at the
+//! Options in effect: numbers are parsed, defaults filled in, contradictions refused. Later code never looks at the
 //! command line.
 
 use std::ffi::OsString;
@@ -12,21 +12,22 @@ use crate::error::InputError;
 use crate::image::heap;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
+use crate::image::zone_call;
 use crate::profile::input::Input;
 use crate::profile::{DEFAULT_FOR_INSNS, Profile, Window};
 use crate::run::request::options::Options;
 use crate::show::part;
 use crate::text::number::{parse_insns, parse_number};
 
-/// Shortest sampling period at which each sample also notes the amount of console output. From this period on, the cost
-/// is too small to measure.
+/// Minimum sampling period, in instructions, at which each sample also notes the amount of console output. From this
+/// period on, the cost is too small to measure.
 const MARKED_PERIOD_INSNS: u64 = 10_000;
 
-/// Widest address bin: larger than any firmware, and small enough that no sum of bins overflows.
+/// Maximum width of an address bin, in bytes: larger than any firmware, and small enough that no sum of bins overflows.
 const MAX_BIN_BYTES: u64 = 1 << 30;
 
-/// Error: a value that an option does not take. It names the option, so that a suite can point to the line with the
-/// option's key. The message is complete without that.
+/// Error about a value that an option does not take. It names the option, so that a suite can point to the line with
+/// that key. The message is complete without the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// Option, with its dashes.
@@ -35,12 +36,12 @@ pub struct OptionError {
 }
 
 impl OptionError {
-    /// Error about a value, with what the option takes.
+    /// Error about a typed value; `what` says which values the option takes.
     fn new(option: &'static str, typed: impl fmt::Display, what: impl fmt::Display) -> OptionError {
         OptionError { option, error: InputError::new(format!("{option} {typed}: {what}")) }
     }
 
-    /// Wraps errors that already name option and value.
+    /// Wraps errors that already name the option and the value.
     fn of(option: &'static str) -> impl Fn(InputError) -> OptionError {
         move |error| OptionError { option, error }
     }
@@ -86,7 +87,7 @@ pub(crate) fn bin_bytes(text: &str) -> Result<u64, OptionError> {
     Ok(bytes)
 }
 
-/// Applies `--slice` to a sliced profile: keeps only those slices.
+/// Applies `--slice` to a sliced profile: keeps only the chosen slices.
 ///
 /// # Errors
 /// When the text is not a number or range, or the run has no such slice.
@@ -125,7 +126,7 @@ pub(crate) fn timeout(seconds: f64) -> Result<Duration, OptionError> {
 /// Parses `--file`: a name in the firmware's directory, and the file to copy there.
 fn file(text: &str) -> Result<(String, PathBuf), OptionError> {
     let parts = text.split_once('=').filter(|(name, path)| {
-        // A plain name, which cannot lead out of the directory.
+        // The name must be plain, so that it cannot lead out of the directory.
         !path.is_empty()
             && Path::new(name).components().count() == 1
             && !name.contains(['/', '\\'])
@@ -145,7 +146,7 @@ fn span(text: &str) -> Result<(String, String), OptionError> {
     }
 }
 
-/// Parses `--heap`, `--heap-alloc` and `--heap-free`.
+/// Parses `--heap`, `--heap-alloc` and `--heap-free` together.
 fn heap(args: &MeasureArgs) -> Result<Option<heap::Wanted>, OptionError> {
     let mut rules = Vec::new();
     for (kind, texts) in [(Kind::Alloc, &args.heap_alloc), (Kind::Free, &args.heap_free)] {
@@ -182,7 +183,7 @@ impl Options {
     /// Resolves the arguments of `harness profile`.
     ///
     /// # Errors
-    /// [`OptionError`], which says what the option takes.
+    /// [`OptionError`]; its message says which values the option takes.
     pub fn resolve(args: ProfileArgs) -> Result<Options, OptionError> {
         let mut options = Options::settle(args.firmware, args.measure)?;
         options.window.for_insns.get_or_insert(DEFAULT_FOR_INSNS);
@@ -192,10 +193,11 @@ impl Options {
         Ok(options)
     }
 
-    /// Resolves the arguments of `harness run`. A program runs to its end: no window unless asked for.
+    /// Resolves the arguments of `harness run`. A program runs to its end: there is no window unless the user asks for
+    /// one.
     ///
     /// # Errors
-    /// [`InputError`] with the option or argument and what it takes.
+    /// [`InputError`] with the option or argument, and the values that it takes.
     pub fn resolve_run(args: RunArgs) -> Result<Options, InputError> {
         let mut words = args.firmware_and_args.into_iter();
         let firmware = words.next().ok_or_else(|| InputError::new("no firmware: give `harness run` an ELF file"))?;
@@ -212,7 +214,7 @@ impl Options {
 
     /// Resolves the settings that all commands share.
     fn settle(firmware: PathBuf, args: MeasureArgs) -> Result<Options, OptionError> {
-        // This order decides which of several mistakes is reported.
+        // The order of these checks decides which of several mistakes is reported.
         let bin_bytes = bin_bytes(&args.bin_bytes)?;
         let icount_shift = args.shift.as_deref().map(icount_shift).transpose()?;
         let timeout = args.timeout.map(timeout).transpose()?;
@@ -230,6 +232,8 @@ impl Options {
         let input = input(&args)?;
         let heap = heap(&args)?;
         let spans = args.span.iter().map(|text| span(text)).collect::<Result<_, _>>()?;
+        let zone_calls = args.zone_call.iter().map(|text| zone_call::Rule::parse(text));
+        let zone_calls = zone_calls.collect::<Result<_, _>>().map_err(OptionError::of(zone_call::OPTION))?;
         let period_insns = insns("--period", &args.period)?;
         let max_output_bytes = number("--max-output", &args.max_output)?;
         let insns =
@@ -258,6 +262,7 @@ impl Options {
             max_depth: (!args.no_stacks).then_some(args.max_depth),
             exact: args.exact,
             spans,
+            zone_calls,
             heap,
             timeline: (args.timeline || !args.trace.is_empty()).then_some(args.trace),
             slice_insns: insns("--slice", &args.slice)?,

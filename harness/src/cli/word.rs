@@ -1,5 +1,6 @@
 //! Detects misplaced words: a first word that is neither a command nor a file, and options of harness after the
-//! firmware. clap accepts both in another meaning, so they need a message of their own.
+//! firmware. clap takes the first for a firmware file and the others for the firmware's arguments, so both need a
+//! message of their own.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -9,7 +10,7 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::error::InputError;
 
-/// Error about a first word that looks like a command but is neither a command nor a file; None: no error.
+/// Error about a first word that looks like a command and is neither a command nor a file; None: the word is right.
 pub fn unknown_command(word: &OsStr) -> Option<InputError> {
     let word = word.to_str()?;
     let looks_like_one = word.starts_with(|c: char| c.is_ascii_lowercase())
@@ -30,8 +31,8 @@ pub fn unknown_command(word: &OsStr) -> Option<InputError> {
     }))
 }
 
-/// Warning about an option of harness after the firmware of `harness run`, which the firmware gets. None: no such
-/// option, or `--` marks all words as the firmware's.
+/// Warning about an option of harness after the firmware of `harness run`, which is passed to the firmware. None: there
+/// is no such option, or `--` marks the words as the firmware's.
 pub fn misplaced_option(firmware_and_args: &[OsString]) -> Option<String> {
     let cli = Cli::command();
     let run = cli.find_subcommand("run")?;
@@ -64,7 +65,7 @@ mod tests {
         assert!(
             said("firmware").unwrap().starts_with("no such command `firmware`, and no such file; `harness --help`")
         );
-        // A command, an option, a file that may be missing, and files that are there.
+        // A command, an option, a file that may be missing, and existing files.
         for word in ["top", "help", "--version", "-h", "firmware.elf", "./prfile", "a/b", "FIRMWARE", "", "src"] {
             assert_eq!(said(word), None, "{word}");
         }

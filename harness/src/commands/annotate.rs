@@ -1,4 +1,4 @@
-//! `harness annotate`: a function's code with exact counts, under the source lines that it was made from.
+//! `harness annotate`: a function's code with exact counts, under the source lines that it comes from.
 
 use std::io::{BufWriter, Write, stdout};
 

@@ -19,7 +19,7 @@ use crate::text::terminal;
 /// Runs the command.
 ///
 /// # Errors
-/// When the profile cannot be read, or the width of a bin is not a power of two.
+/// If the profile cannot be read or lacks the wanted slice or phases, or if the width of a bin is not a power of two.
 pub fn run(args: &BinsArgs) -> Result<ExitCode> {
     if args.schema {
         terminal::stdout().write_all(json::bins::schema()?.as_bytes())?;

@@ -1,4 +1,4 @@
-//! Opens a page in the user's browser, which continues after harness has ended.
+//! Opens a page in the user's browser, which goes on running when harness has ended.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 
 use crate::error::InputError;
 
-/// Commands of desktops that open a file; the first one installed is used.
+/// Commands by which desktops open a file; the first installed one is used.
 const OPENERS: [&str; 2] = ["xdg-open", "open"];
 
-/// Opens a file with the command that BROWSER names, or as the desktop does.
+/// Opens a file by the command that BROWSER names, or else by the desktop's command.
 ///
 /// # Errors
-/// When there is no such command. The file exists all the same.
+/// If no such command is installed. The file exists all the same.
 pub(super) fn open(file: &Path) -> Result<(), InputError> {
     let named = env::var_os("BROWSER").filter(|name| !name.is_empty());
     let commands: Vec<OsString> = match named {
@@ -22,7 +22,7 @@ pub(super) fn open(file: &Path) -> Result<(), InputError> {
     };
     for program in &commands {
         let mut command = Command::new(program);
-        // The opener's own messages are not about the profile.
+        // The messages of that command do not concern the profile.
         let command = command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if command.spawn().is_ok() {
             return Ok(());

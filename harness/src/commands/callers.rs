@@ -1,4 +1,4 @@
-//! `harness callers`: who calls a function, what it calls, and what that costs.
+//! `harness callers`: a function's callers and callees, with the cost of these calls.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

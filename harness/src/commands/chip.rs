@@ -9,6 +9,7 @@ use crate::chip::hints::Hint;
 use crate::cli::{ChipArgs, ChipCommand, LearnArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::image;
 use crate::learn::{self, GivenUp, Lesson};
 use crate::measure::Listener;
 use crate::profile::Window;
@@ -20,16 +21,16 @@ use crate::text::number::plural;
 use crate::text::printable::printable;
 use crate::text::terminal;
 
-/// File that is written unless another one is named.
+/// File that is written unless the user names another one.
 const FILE: &str = "chip.toml";
 
-/// Value of `--chip` that has the chip found or learned.
+/// Value of `--chip` for which harness finds or learns the chip.
 const AUTO: &str = "auto";
 
-/// Instructions of a run that learns, for `--chip auto`.
+/// Instructions of each learning run for `--chip auto`.
 const AUTO_INSNS: u64 = 20_000_000;
 
-/// Says what is learned as it is learned.
+/// Prints what is learned, as soon as it is learned.
 struct Terminal {
     is_quiet: bool,
 }
@@ -45,7 +46,7 @@ impl Listener for Terminal {
 }
 
 fn say(line: &str) {
-    // A closed standard error is not a reason to stop.
+    // A closed standard error does not end the command.
     let _ = writeln!(terminal::stderr(), "{}", printable(line));
 }
 
@@ -95,17 +96,24 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Settles `--chip auto`: the one chip known by name that the image is for, or what is learned from it, once.
+/// Settles `--chip auto`: takes the one built-in chip that the image is for, or the chip file learned from the image,
+/// which is learned once. Without `--chip` and `--machine` the family of a UF2 file chooses the chip.
 ///
 /// # Errors
 /// Same as [`learn::learn`]; also when the file cannot be written.
 pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> {
-    if options.chip.as_deref() != Some(AUTO) {
+    let is_auto = options.chip.as_deref() == Some(AUTO);
+    let is_asked = is_auto || options.chip.is_none() && options.machine.is_none() && image::is_uf2(&options.firmware);
+    if !is_asked {
         return Ok(());
     }
     if let Some(Hint { name, why }) = learn::known(options)? {
-        listener.choice(&format!("chip: {name}, {why} (--chip auto)"));
+        let asked = if is_auto { " (--chip auto)" } else { "" };
+        listener.choice(&format!("chip: {name}, {why}{asked}"));
         options.chip = Some(name.to_owned());
+        return Ok(());
+    }
+    if !is_auto {
         return Ok(());
     }
     let file = learn::file_of(options);
@@ -120,12 +128,12 @@ pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> 
         describe(&lesson).iter().for_each(|line| listener.choice(line));
         listener.choice(&format!("chip: {}, learned now (--chip auto)", file.display()));
     }
-    // A path, and not the name of a chip that is known.
+    // The leading `.` makes it a path, which cannot be taken for the name of a built-in chip.
     options.chip = Some(Path::new(".").join(file).display().to_string());
     Ok(())
 }
 
-/// Lines about what was learned and what is left.
+/// Lines about what was learned and what the chip still lacks.
 fn describe(lesson: &Lesson) -> Vec<String> {
     let Lesson { draft, runs, main, ticks, loops, functions, left, .. } = lesson;
     let guesses =

@@ -37,7 +37,7 @@ use crate::run::watch::progress::Bar;
 use crate::text::number::plural;
 use crate::text::terminal;
 
-/// Messages and progress of runs, on standard error.
+/// Prints messages and the progress of runs on standard error.
 #[derive(Default)]
 struct Terminal {
     bar: Option<Bar>,
@@ -52,7 +52,7 @@ impl Listener for Terminal {
         }
     }
 
-    /// The profile has named the machine already.
+    /// The profile names the machine already.
     fn choice(&mut self, _: &str) {}
 
     fn progress(&mut self, progress: Progress) {
@@ -64,17 +64,18 @@ impl Listener for Terminal {
 }
 
 fn say(line: &str) {
-    // A closed standard error is not a reason to end.
+    // A closed standard error does not end the command.
     let _ = writeln!(terminal::stderr(), "{line}");
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// The errors of a profiling run; also when the place never comes, the profile is not of this firmware, or a port is in use.
+/// Errors of a profiling run; also if the run never comes to the place, the profile is not of this firmware, or a port
+/// is in use.
 pub fn run(args: DebugArgs) -> Result<ExitCode> {
     let place = args.at.as_deref().map(Place::parse).transpose()?;
-    // Without this, GDB's Ctrl-C would end more than the execution if GDB was started in this terminal.
+    // Otherwise GDB's Ctrl-C would end more than the execution if GDB was started in this terminal.
     end_on_interrupt();
     let checkpoint_mib = args.checkpoint_mib;
     let (port, gdb) = (args.port, args.gdb);
@@ -210,7 +211,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
     Ok(Subject { options, profile, console })
 }
 
-/// Whether a path is a saved profile: a directory, or a file that begins like one.
+/// Whether a path is a saved profile: a directory, or a file that begins as profiles do.
 fn is_profile(path: &Path) -> bool {
     let mut first = [0; 8];
     let mut begins = || fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok();
@@ -218,14 +219,14 @@ fn is_profile(path: &Path) -> bool {
     path.is_dir() || (is_read && Profile::begins(&first))
 }
 
-/// Looks for a file below the working directory and beside the profile.
+/// Looks for a file below the current directory and beside the profile.
 fn search(directory: &Path, wanted: WantedFile<'_>) -> Search {
     let parent = directory.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
     let beside: Vec<PathBuf> = parent.into_iter().chain([directory.to_owned()]).collect();
     Search::of(wanted, Path::new("."), &beside)
 }
 
-/// Finds the profiled file by its content. Otherwise returns a file of its name, which is then reported to differ.
+/// Finds the profiled file by its content; or else a file of the same name, so that the caller reports the difference.
 fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
     let (name, sha256) = (&profile.facts.image_name, &profile.facts.image_sha256);
     let Search { found, namesake, files, is_cut, .. } = search(directory, WantedFile { name: Some(name), sha256 });
@@ -240,7 +241,7 @@ fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
     })
 }
 
-/// Measures a run and leaves no files on the disk.
+/// Measures a run in a temporary directory, which is removed again.
 fn profiled(options: &Options, position: &Arc<Position>) -> Result<(Profile, Option<Vec<u8>>)> {
     let place = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
     let place = place.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;

@@ -1,4 +1,4 @@
-//! `harness diff`: two saved profiles, what changed between them, as a table and as a picture.
+//! `harness diff`: the changes between two saved profiles, as tables and as a picture.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,9 +14,12 @@ use crate::cli::DiffArgs;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::differential::{self, Side};
+use crate::export::json::comparison::{self, ComparisonResult, ZoneResult};
 use crate::gate::baseline::Baseline;
+use crate::gate::markdown;
+
 use crate::profile::Profile;
-use crate::run::store::directory::write_file;
+use crate::run::store::directory::{STDOUT, write_file, write_to};
 use crate::run::watch::progress::Busy;
 use crate::show::diff;
 use crate::show::heap::{self, TableSize};
@@ -29,14 +32,34 @@ use crate::text::terminal;
 /// # Errors
 /// When a profile cannot be read, or the picture cannot be written.
 pub fn run(args: DiffArgs) -> Result<ExitCode> {
+    if args.schema {
+        terminal::stdout().write_all(comparison::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
+    let (Some(before_path), Some(after_path)) = (&args.before, &args.after) else {
+        return Err(InputError::new("two profiles are needed: name both, as old.profile new.profile").into());
+    };
     let busy = Busy::new("comparing the profiles");
-    let (before, after) = (Profile::load(&args.before)?, Profile::load(&args.after)?);
+    let (before, after) = (Profile::load(before_path)?, Profile::load(after_path)?);
     if args.output.is_some() {
-        one_kind_of_stacks([(&args.before, &before), (&args.after, &after)])?;
+        one_kind_of_stacks([(before_path, &before), (after_path, &after)])?;
     }
     let (old, new) = (Baseline::of(&before), Baseline::of(&after));
     let comparison = compare(Some(&old.metrics), &new.metrics);
     drop(busy);
+    if args.json {
+        let mismatches = old.mismatches(&new);
+        write_to(Path::new(STDOUT), |out| comparison::write([&before, &after], comparison, mismatches, out))?;
+        return Ok(ExitCode::Good);
+    }
+    if args.markdown {
+        let mut out = terminal::stdout();
+        let all: Vec<ZoneResult> = comparison.zones.iter().cloned().map(ZoneResult::from).collect();
+        let result = ComparisonResult { zones: all, ..ComparisonResult::new(comparison, old.mismatches(&new)) };
+        markdown::comparison(&result, &mut out)?;
+        out.flush()?;
+        return Ok(ExitCode::Good);
+    }
     let width_columns = terminal::width_columns();
     let mut out = Folded::new(terminal::stdout(), width_columns);
     for mismatch in old.mismatches(&new) {
@@ -55,7 +78,7 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
             Side::new(&path.display().to_string(), stacks)
         };
         let sampling = Sampling::of(&before, &after);
-        let (before, after) = (side(&args.before, &before), side(&args.after, &after));
+        let (before, after) = (side(before_path, &before), side(after_path, &after));
         write_file(path, |out| differential::svg(&before, &after, &sampling, out))?;
         drop(busy);
         writeln!(out, "picture in {}", path.display())?;
@@ -64,8 +87,7 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Refuses to compare call paths that were followed exactly on one side and sampled on the other: nearly every path
-/// would be new.
+/// Refuses to compare exactly followed call paths with sampled ones: nearly every path would be new.
 fn one_kind_of_stacks(sides: [(&Path, &Profile); 2]) -> Result<(), InputError> {
     let [(before_path, before), (after_path, after)] = sides;
     if kind_of_stacks(before) == kind_of_stacks(after) || before.total_insns() == 0 || after.total_insns() == 0 {

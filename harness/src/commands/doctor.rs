@@ -22,15 +22,15 @@ use crate::run::store::staging::Making;
 use crate::text::printable::printable;
 use crate::text::terminal;
 
-/// An architecture, and a program for it: one instruction that jumps to itself.
+/// An architecture, and a program for it: one instruction, which jumps to itself.
 struct Architecture {
     /// Name of the emulator.
     program: &'static str,
     /// Name of the architecture for users.
     runs: &'static str,
-    /// `--machine` for a raw image.
+    /// Value of `--machine`, which a raw image needs.
     machine: &'static str,
-    /// `--load-addr`.
+    /// Value of `--load-addr`.
     load_addr: &'static str,
     /// The image.
     image: &'static [u8],
@@ -62,10 +62,10 @@ const ARCHITECTURES: [Architecture; 3] = [
     },
 ];
 
-/// Number of instructions to run: more than QEMU's boot ROM has, which comes first on RISC-V.
+/// Number of instructions to run: on RISC-V the boot ROM comes first, and this number exceeds its instructions.
 const INSNS: u64 = 16;
 
-/// Prefix of the directory that the tests run in.
+/// Prefix of the name of the directory in which the tests run.
 const PREFIX: &str = ".harness-doctor-";
 
 /// Result for one emulator.
@@ -73,13 +73,13 @@ const PREFIX: &str = ".harness-doctor-";
 struct Found {
     program: &'static str,
     architecture: &'static str,
-    /// Whether it ran firmware under the plugin, and was counted right.
+    /// Whether the emulator ran firmware under the plugin, with the right count.
     works: bool,
     path: Option<PathBuf>,
     version: Option<String>,
-    /// Version of QEMU's plugin API by which it loaded the plugin.
+    /// Version of QEMU's plugin API with which it loaded the plugin.
     plugin_api: Option<i32>,
-    /// Features that runs lack because this QEMU's version is unknown and only its plugin API is used; empty: none.
+    /// Features that runs lack because only this QEMU's plugin API is used; empty: none.
     lacks: Vec<&'static str>,
     /// Reason why it does not work.
     problem: Option<String>,
@@ -93,14 +93,14 @@ struct Findings {
     harness: &'static str,
     commit: &'static str,
     emulators: Vec<Found>,
-    /// Missing parts of the sandbox, the kernel's and each emulator's; runs go on with the others.
+    /// Missing parts of the sandbox, of the kernel's and of each emulator's; runs use the other parts.
     walls_missing: Option<String>,
     /// Reason why a run in the current directory cannot write its profile there; None: it can.
     unwritable: Option<String>,
     works: bool,
 }
 
-/// Runs an architecture's program and checks that it was counted.
+/// Runs an architecture's program and checks the count of its instructions.
 fn run_one(architecture: &Architecture, directory: &Path) -> Result<()> {
     let firmware = directory.join(architecture.program).with_extension("bin");
     fs::write(&firmware, architecture.image).with_context(|| InputError::about(&firmware, "cannot be written"))?;
@@ -166,12 +166,13 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
     found
 }
 
-/// Runs a program on each emulator under the plugin and prints a line for each; where one fails, prints a remedy.
+/// Runs a program on each emulator under the plugin. Prints a line for each emulator, and the remedies for those that
+/// fail.
 ///
 /// # Errors
-/// When nothing can be written.
+/// If the output cannot be written.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
-    // The default directory of a run's files.
+    // The current directory, in which runs leave their files by default.
     let here = Making::begin(Path::new("."), PREFIX, |_| ());
     let unwritable = here
         .as_ref()
@@ -193,7 +194,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     } else {
         print(&findings, &mut text)?;
     }
-    // A reader that has seen enough (`| head -1`) is not an error.
+    // A reader that closes the output early (`| head -1`) is not an error.
     match terminal::stdout().write_all(&text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}
@@ -216,19 +217,19 @@ fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
             write!(out, ", plugin API {api}")?;
         }
         write!(out, "):")?;
-        // A line break in a directory's name would start another line.
+        // Escaped, since a line break in a directory's name would start another line.
         let path = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let problem = found.problem.as_deref().unwrap_or_default();
         if !path.is_empty() && !problem.contains(&path) {
             write!(out, " {}{}", printable(&path), if problem.is_empty() { "" } else { ":" })?;
         }
-        // QEMU's own message follows below.
+        // A problem may have further lines, such as QEMU's own message: they follow below, indented.
         let gap = if problem.is_empty() { "" } else { " " };
         writeln!(out, "{gap}{}", problem.replace('\n', "\n         "))?;
     }
     let mut remedies: Vec<&str> = findings.emulators.iter().filter_map(|found| found.remedy.as_deref()).collect();
     remedies.dedup();
-    // Usually all emulators have the same version.
+    // Usually all emulators have the same version, so the first one stands for all.
     if let Some(found) = findings.emulators.iter().find(|found| !found.lacks.is_empty()) {
         let version = found.version.as_deref().unwrap_or_default();
         let why = if tricks::is_off() {

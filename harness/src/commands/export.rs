@@ -23,7 +23,7 @@ use crate::text::terminal;
 /// Runs the command.
 ///
 /// # Errors
-/// When the profile cannot be read, has nothing that the format could hold, or the file cannot be written.
+/// If the profile cannot be read or lacks the data of the format, or if the file cannot be written.
 pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     if args.schema {
         stdout().write_all(json::schema()?.as_bytes())?;

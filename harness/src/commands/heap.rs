@@ -1,4 +1,4 @@
-//! `harness heap`: call paths that held a run's memory, leaks, and invalid frees.
+//! `harness heap`: the call paths that held a run's memory, its leaks, and its invalid frees.
 
 use std::io::{BufWriter, Write};
 

@@ -28,7 +28,7 @@ const BASELINES: &str = "baselines";
 /// Runs the command.
 ///
 /// # Errors
-/// When a suite is there already, there is no firmware, or nothing can be written.
+/// If there is a suite already or no firmware, or if nothing can be written.
 pub fn run(args: InitArgs) -> Result<ExitCode> {
     let (file, baseline) = (Path::new(FILE_NAME), Path::new(BASELINES).join(BASELINE));
     for (path, remedy) in [(file, "`harness test` runs it"), (&baseline, "move it away, or write the suite by hand")]
@@ -44,10 +44,11 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     let images = images(&places)?;
     host::check_files(cores::jobs(args.jobs))?;
     let here = Path::new(".");
-    // In the directory itself, so that one that cannot be written is found before anything runs.
+    // The scratch directory is in the current directory, so that a directory that cannot be written is found before
+    // anything runs.
     let scratch = tempfile::Builder::new().prefix(".harness-init-").tempdir_in(here);
     let scratch = scratch.map_err(|error| InputError::about(file, format_args!("cannot be written: {error}")))?;
-    // Before there is anything to tidy up.
+    // Ctrl-C is handled from here on, before there are files to remove.
     end_on_interrupt();
     if let Some(line) = Walls::warning(args.sandbox) {
         let _ = writeln!(terminal::stderr(), "warning: {line}");
@@ -85,7 +86,7 @@ pub fn run(args: InitArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Firmware files in these places, with paths relative to the current directory, as the suite names them.
+/// Firmware files in these places. Paths are relative to the current directory, as the suite has them.
 fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
     let relative = |path: PathBuf| {
@@ -113,7 +114,7 @@ fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     Ok(images)
 }
 
-/// Prints how each image ran, one line each.
+/// Prints the outcome of each image's run, one line each.
 fn show(draft: &Draft) -> Result<()> {
     let lines: Vec<(&str, String)> =
         draft.images.iter().map(|image| (image.elf.as_str(), image.describe())).collect();

@@ -1,4 +1,4 @@
-//! `harness list`: lists the choices, by the names that options accept.
+//! `harness list`: the values that options accept, by name.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,13 +20,13 @@ use crate::text::glossary::glossary;
 use crate::text::shell::quoted;
 use crate::text::terminal;
 
-/// Table of the formats and their uses, folded to the terminal's width; a pipe gets whole lines.
+/// Table of the formats and their uses, folded to the terminal's width; lines for a pipe stay whole.
 pub fn formats() -> String {
     let rows: Vec<_> = FORMATS.iter().map(|format| (format.name(), format.help())).collect();
     glossary(&rows, terminal::width_columns().unwrap_or(usize::MAX))
 }
 
-/// Table of the chips known by name, with their processor and memory.
+/// Table of the built-in chips, with their processor and memory.
 fn chips() -> Result<String, InputError> {
     let known = chip::names().map(chip::find).collect::<Result<Vec<_>, _>>()?;
     let rows: Vec<(&str, String)> = known.iter().map(|chip| (chip.name.as_str(), chip.describe())).collect();
@@ -37,7 +37,7 @@ fn chips() -> Result<String, InputError> {
 /// Runs the command.
 ///
 /// # Errors
-/// When the profile or image cannot be read, or there is nothing of the kind in it.
+/// If the profile or image cannot be read, or has nothing of the kind.
 pub fn run(args: &ListArgs) -> Result<ExitCode> {
     let mut text = Vec::new();
     match (args.what, args.of.as_deref()) {
@@ -55,7 +55,7 @@ pub fn run(args: &ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Whether this is a firmware file, and no profile.
+/// Whether a path is a firmware file, as opposed to a profile.
 fn is_image(path: &Path) -> bool {
     path.is_file() && Image::open(path, &LoadOptions::default()).is_ok()
 }
@@ -94,7 +94,7 @@ fn of_tasks(of: &Path, text: &mut Vec<u8>) -> Result<()> {
     }
     let mut table = Vec::new();
     tasks::tasks(&profile, None, &mut table)?;
-    // Remove the empty lines that separate the table from others.
+    // Remove the empty lines by which tables are separated from other text.
     text.extend_from_slice(table.trim_ascii());
     text.push(b'\n');
     Ok(())

@@ -12,15 +12,15 @@ use crate::cli::Cli;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 
-/// The program's name, as it is typed.
+/// The program's name as users type it.
 const PROGRAM: &str = "harness";
 
-/// Writes the manual pages into a directory, one for each command, or the program's own to standard output.
+/// Writes the manual pages, one for each command, into a directory; or only the program's own page to standard output.
 ///
 /// # Errors
 /// When they cannot be written.
 pub fn man(directory: Option<&Path>) -> Result<ExitCode> {
-    // A page's foot has one line for the version.
+    // The foot of a page has one line for the version.
     let command = Cli::command().long_version(None).disable_help_subcommand(true);
     match directory {
         None => {

@@ -1,4 +1,4 @@
-//! `harness merge`: the results of shards, joined into the reports and the exit code of one run.
+//! `harness merge`: joins the results of shards into one run's reports and exit code.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,11 +18,11 @@ use crate::text::terminal;
 /// Runs the command.
 ///
 /// # Errors
-/// When a part cannot be read or the parts do not make a whole.
+/// If a part cannot be read, or the parts are not all the parts of one run.
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
     let named = |path: &PathBuf| Ok((path.display().to_string(), SuiteResult::load(path)?));
     let parts: Vec<(String, SuiteResult)> = args.results.iter().map(named).collect::<Result<_>>()?;
-    // The profiles stay where the parts are.
+    // The profiles stay beside the parts' results.
     let beside = |path: &PathBuf| if path.is_dir() { path.clone() } else { path.with_file_name("") };
     let directories = args.results.iter().map(beside).zip(&parts);
     let from: BTreeMap<String, PathBuf> = directories

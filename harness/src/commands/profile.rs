@@ -28,18 +28,18 @@ use crate::show::overview::{self, TableSize};
 use crate::text::fold::Folded;
 use crate::text::terminal;
 
-/// Messages and progress of a run, on standard error.
+/// Prints messages and the progress of a run on standard error.
 struct Terminal {
     bar: Bar,
     is_quiet: bool,
     is_verbose: bool,
-    /// Lines about machines that were not chosen, until they are printed.
+    /// Lines about machines that were not chosen, kept for a run that fails.
     runners_up: Vec<String>,
 }
 
 impl Listener for Terminal {
     fn say(&mut self, line: &str) {
-        // A closed standard error is not a reason to end the run.
+        // A closed standard error does not end the run.
         self.bar.above(|| drop(writeln!(terminal::stderr(), "{line}")));
     }
 
@@ -69,11 +69,11 @@ impl Listener for Terminal {
 /// Runs the command.
 ///
 /// # Errors
-/// When there is no profile to show; see [`ExitCode::of_error`].
+/// If no profile was made; see [`ExitCode::of_error`].
 pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let (is_quiet, is_verbose, is_json) = (args.quiet, args.verbose, args.json);
     let mut options = Options::resolve(args)?;
-    // Before there is anything to tidy up.
+    // Ctrl-C is handled from here on, before there are files to remove.
     end_on_interrupt();
     let output = Output::prepare_for(&options)?;
     deadline::hold(output.deadline().clone(), ExitCode::Limit.status());
@@ -102,7 +102,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
         show(&profile, &options, &directory, is_verbose, &mut code)
     };
     if code == ExitCode::Firmware && !terminal.runners_up.is_empty() && !is_quiet {
-        // The failed firmware may have been built for another machine.
+        // Firmware that failed may have been built for another machine.
         let what = "note: other machines have memory for this image; `--machine NAME` takes one of them";
         for line in [what].into_iter().chain(terminal.runners_up.iter().map(String::as_str)) {
             let _ = writeln!(terminal::stderr(), "{line}");
@@ -111,7 +111,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     if let Err(error) = shown
         && !is_broken_pipe(&error)
     {
-        // The profile is complete, so this is not bad input.
+        // The profile is complete, so this failure is not bad input.
         let place = directory.display();
         let _ = writeln!(
             terminal::stderr(),
@@ -121,13 +121,13 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Exit code of the run alone.
+/// Exit code by the end of the run, without `--strict`.
 fn code(profile: &Profile) -> ExitCode {
     let code = ExitCode::of_end(&profile.facts.end);
     if describe::describe_unopened(profile).is_some() { code.min(ExitCode::Firmware) } else { code }
 }
 
-/// Reasons why `--strict` makes the run a failure; settles the exit code.
+/// Reasons why `--strict` turns the run into a failure; sets the exit code accordingly.
 fn strictly(profile: &Profile, check: &CrossCheck, options: &Options, code: &mut ExitCode) -> Vec<String> {
     let why =
         if check.faults.is_empty() { "the counts differ" } else { "the calls disprove stacks or the call tree" };
@@ -142,7 +142,7 @@ fn strictly(profile: &Profile, check: &CrossCheck, options: &Options, code: &mut
     whys.into_iter().map(|why| format!("{why}, and --strict makes that a failure")).collect()
 }
 
-/// Prints problems of the run on standard error, and settles the exit code.
+/// Prints problems of the run on standard error; settles the exit code.
 fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
     let check = crosscheck::check(profile, &functions::table(profile));
     let strictly = strictly(profile, &check, options, code);
@@ -158,7 +158,7 @@ fn say(profile: &Profile, options: &Options, code: &mut ExitCode) {
     }
 }
 
-/// Prints the tables and the verdict, and settles the exit code.
+/// Prints the tables and the verdict; settles the exit code.
 fn show(profile: &Profile, options: &Options, directory: &Path, is_verbose: bool, code: &mut ExitCode) -> Result<()> {
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);

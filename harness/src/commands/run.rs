@@ -1,5 +1,5 @@
-//! `harness run firmware.elf`: runs the firmware as an ordinary program, for cargo, scripts and CI. Its output is
-//! stdout, its status is the exit status, and it also leaves a profile.
+//! `harness run firmware.elf`: runs the firmware as an ordinary program, for cargo, scripts and CI. The firmware's
+//! output goes to standard output, its status becomes the exit status, and the run leaves a profile.
 
 use std::io::{self, IsTerminal, Write, stdout};
 use std::path::Path;
@@ -26,17 +26,17 @@ use crate::text::number::group;
 use crate::text::screen::Screen;
 use crate::text::terminal::{self, Color};
 
-/// Passes the firmware's output on to standard output, byte for byte; for a terminal, without control sequences that
-/// may not be shown. The chosen machine is only named at the end, and there is no progress bar.
+/// Passes the firmware's output on to standard output, byte for byte; on a terminal, dangerous control sequences are
+/// escaped. The chosen machine is only named at the end, and there is no progress bar.
 struct Console {
-    /// Decodes the firmware's log, if that consists of frames.
+    /// Decoder of the firmware's log, if the log consists of frames.
     decoder: Option<Decoder>,
     tail: Option<Tail>,
 }
 
 impl Listener for Console {
     fn say(&mut self, line: &str) {
-        // A closed standard error is not a reason to end the run.
+        // A closed standard error does not end the run.
         let _ = writeln!(terminal::stderr(), "{line}");
     }
 
@@ -62,7 +62,7 @@ impl Listener for Console {
     fn progress(&mut self, _progress: Progress) {}
 }
 
-/// Passes on the text of frames.
+/// Writer that decodes frames and passes their text on.
 struct Words<W: Write> {
     decoder: Decoder,
     out: W,
@@ -85,7 +85,7 @@ impl<W: Write> Drop for Words<W> {
     fn drop(&mut self) {
         let mut words = Vec::new();
         self.decoder.finish(&mut words);
-        // The earlier write error has been reported; this write would fail, too.
+        // An earlier write error has been reported, and this write would fail, too.
         let _ = self.out.write_all(&words).and_then(|()| self.out.flush());
     }
 }
@@ -93,7 +93,7 @@ impl<W: Write> Drop for Words<W> {
 /// Runs the command and returns the process's exit status.
 ///
 /// # Errors
-/// When there is no profile, or stdout did not accept the firmware's output: [`runner::FAILURE`].
+/// If no profile was made, or standard output did not accept the firmware's output: [`runner::FAILURE`].
 pub fn run(args: RunArgs) -> Result<u8> {
     let misplaced = word::misplaced_option(&args.firmware_and_args);
     let json_file = args.json.clone();
@@ -101,7 +101,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     if let Some(line) = misplaced {
         let _ = writeln!(terminal::stderr(), "harness: note: {line}");
     }
-    // Before there is anything to tidy up.
+    // Ctrl-C is handled from here on, before there are files to remove.
     end_on_interrupt();
     let output = Output::prepare_for(&options)?;
     let job = github::is_job().then(|| Stopped::begin(stdout().is_terminal())).transpose();
@@ -135,7 +135,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     lines.extend(describe::describe_unresolved(facts));
     lines.extend(describe::describe_unopened(&profile));
     lines.extend(describe::describe_late_fault(&profile));
-    // Lines without "warning" are about the end, which is reported below.
+    // Lines without "warning" are about the end of the run, which is reported below.
     lines.extend(describe::describe_trouble(&profile).filter(|line| line.starts_with("warning: ")));
     lines.extend(describe::describe_stubs(facts));
     lines.extend(describe::describe_chip(&profile));

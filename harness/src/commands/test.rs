@@ -1,4 +1,4 @@
-//! `harness test`: runs a suite of images on all cores, and compares them with expectations and a baseline.
+//! `harness test`: runs a suite of images on all cores, and compares the runs with expectations and a baseline.
 
 use std::collections::BTreeSet;
 use std::io::{Write, stdout};
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::cli::TestArgs;
+use crate::cli::{ShardRequest, TestArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::gate::baseline;
@@ -17,6 +17,7 @@ use crate::gate::reports::Reports;
 use crate::gate::rerun_command::{self, Command, Root};
 use crate::gate::result::{CaseResult, SuiteResult};
 use crate::gate::session::{self, Settings, Shown};
+use crate::gate::shard::Shard;
 use crate::gate::suite::{self, Case, Suite, stranger};
 use crate::gate::watch::{self, Watch};
 use crate::run::contain::grants::Walls;
@@ -56,15 +57,15 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     if args.untrusted {
         stranger::check_reports(&directory)?;
     }
-    // Before there is anything to tidy up.
+    // Ctrl-C is handled from here on, before there are files to remove.
     end_on_interrupt();
     host::check_files(cores::jobs(args.jobs))?;
     let reports = Reports::prepare(directory, &Root::of(&round.suite.path))?;
     if let Some(line) = Walls::warning(sandbox) {
         let _ = writeln!(terminal::stderr(), "warning: {line}");
     }
-    // The first Ctrl-C ends the runs, the second one the writing of results; after that, only a report or a pipe
-    // could be waiting.
+    // The first Ctrl-C ends the runs, the second one the writing of results. After two, only a report or a pipe can
+    // keep harness waiting, so the third one ends the process.
     deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
     if args.watch {
         return watch(round, &args, sandbox, command, &reports);
@@ -76,10 +77,22 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
 }
 
-/// Sandbox setting for the suite's runs.
+/// Part of the suite that runs here.
 ///
 /// # Errors
-/// When it is to be off for an untrusted suite.
+/// When `auto` finds no part.
+fn shard(request: ShardRequest) -> Result<Shard, InputError> {
+    match request {
+        ShardRequest::Stated(part, parts) => Shard::new(part, parts)
+            .ok_or_else(|| InputError::new(format!("--shard {part}/{parts}: there is no such part"))),
+        ShardRequest::Auto(parts) => Shard::automatic(parts, |name| std::env::var(name).ok()),
+    }
+}
+
+/// Use of the sandbox by the suite's runs.
+///
+/// # Errors
+/// If the sandbox is to be off for an untrusted suite.
 fn sandbox(args: &TestArgs) -> Result<Sandbox, InputError> {
     match (args.sandbox, args.untrusted) {
         (Some(Sandbox::Off), true) => {
@@ -91,13 +104,13 @@ fn sandbox(args: &TestArgs) -> Result<Sandbox, InputError> {
     }
 }
 
-/// A suite as it was read, and the part of it that runs. It stays in memory for ever, since a given-up image may
-/// still be worked on; while a suite is watched, each change of it leaves one such copy.
+/// A suite as read, and the part of it that runs. The suite stays in memory for ever, since threads may still work on
+/// an image that was given up. While a suite is watched, each change of it leaves one such copy.
 struct Round {
     suite: &'static Suite,
-    /// Cases that the filters choose.
+    /// Cases that match the filters.
     chosen: Vec<&'static Case>,
-    /// The chosen cases of this shard.
+    /// The chosen cases that belong to this shard.
     mine: Vec<&'static Case>,
     baseline: Option<String>,
 }
@@ -124,7 +137,7 @@ impl Round {
         }
         let mine = match args.shard {
             None => chosen.clone(),
-            Some(part) => session::shard(suite, &chosen, baseline.as_deref(), part),
+            Some(request) => session::shard(suite, &chosen, baseline.as_deref(), shard(request)?),
         };
         Ok(Round { suite, chosen, mine, baseline })
     }
@@ -132,7 +145,7 @@ impl Round {
     fn settings(&self, args: &TestArgs, sandbox: Sandbox, command: &Command, reports: &Reports) -> Settings {
         Settings {
             directory: reports.directory().to_owned(),
-            // Results of an untrusted suite are not stored in the shared cache.
+            // Results of an untrusted suite do not get into the shared cache.
             cache: if args.no_cache || args.untrusted { None } else { Cache::open(args.cache_dir.clone()) },
             baseline: self.baseline.clone(),
             save_baseline: args.save_baseline.clone(),
@@ -166,7 +179,8 @@ impl Round {
     }
 }
 
-/// Runs the suite, and after each change its changed images, until Ctrl-C. The exit code is that of the last verdict.
+/// Runs the suite and, after each change, the images that it concerns, until Ctrl-C. The exit code is the last
+/// verdict's.
 fn watch(
     mut round: Round,
     args: &TestArgs,
@@ -174,7 +188,7 @@ fn watch(
     mut command: Command,
     reports: &Reports,
 ) -> Result<ExitCode> {
-    // A closed standard error is not a reason to end.
+    // A closed standard error does not end the command.
     let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
     let mut files = round.watch();
     let mut settings = round.settings(args, sandbox, &command, reports);
@@ -183,7 +197,7 @@ fn watch(
     loop {
         say(&format!("watching {}; Ctrl-C ends", plural(files.len() as u64, "file")));
         let Some(changed) = files.wait(&INTERRUPTED) else { return Ok(code) };
-        // Record their state before they are read, so that a change meanwhile is noticed as another one.
+        // The files' state is recorded before they are read, so that a change during the runs is noticed as a new one.
         let typed = |case: &Case| case.inputs.iter().any(|input| changed.contains(input));
         let is_other_suite = changed.contains(&round.suite.path) || round.mine.iter().any(|case| typed(case));
         let names = changed.iter().map(|path| rerun_command::shown_path(path)).collect::<Vec<_>>().join(", ");
@@ -206,7 +220,7 @@ fn watch(
         let which = again.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
         say(&format!("changed: {names}; running {which}"));
         let mut results = crew::run(round.suite, &again, &settings);
-        // In the order of the suite; results of images that were not run again stay.
+        // Results stay in the order of the suite. Images that did not run again keep their results.
         results.extend(cases.into_iter().filter(|known| again.iter().all(|case| case.name != known.name)));
         let place = |result: &CaseResult| round.mine.iter().position(|case| case.name == result.name);
         results.retain(|result| place(result).is_some());

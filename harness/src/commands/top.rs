@@ -1,4 +1,5 @@
-//! `harness top`: prints the table of functions of a saved profile, and the notes that followed it after the run.
+//! `harness top`: prints the table of functions of a saved profile, and the remarks that the run printed after its
+//! table.
 
 use std::cmp::Reverse;
 use std::io::{BufWriter, Write};
@@ -47,7 +48,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         Sort::SelfInsns | Sort::Calls | Sort::Samples | Sort::Name => None,
     };
     let values = column.map(|column| column.values(&profile)).transpose()?.unwrap_or_default();
-    // A stable sort: equal rows keep the table's order, most instructions first.
+    // A stable sort: equal rows keep the order of the table, most instructions first.
     match args.sort {
         Sort::SelfInsns => {}
         // Unknown values come last.

@@ -1,7 +1,8 @@
 //! Repeats the run of a saved profile.
 //!
-//! A profile may come from an untrusted source. Facts on the firmware and on settings of the machine are taken from
-//! it. Options that could make QEMU access a file, a program or the network are not: the user has to type them again.
+//! A profile may come from an untrusted source. It supplies facts about the firmware and settings of the machine. It
+//! never supplies options that could make QEMU access a file, a program or the network: the user has to type these
+//! again.
 
 use clap::ValueEnum as _;
 
@@ -20,7 +21,7 @@ use crate::text::shell::quoted;
 /// QEMU's limit on the shift of virtual time.
 const MAX_SHIFT: u8 = 10;
 
-/// Completes options, as typed, to those of a profile's run.
+/// Adds the options of a profile's run to those that the user typed.
 ///
 /// # Errors
 /// When the profile has an option that must be typed, when a typed option differs from the profile's, and when the
@@ -101,7 +102,7 @@ fn chip_of(made: &Chip, typed: Option<String>, svd: Option<&Path>) -> Result<Str
     Ok(chip)
 }
 
-/// Machine or processor of the profile, if it is safe to take from a file or was typed, too.
+/// Machine or processor of the profile, if a file may name it, or the user typed it, too.
 fn named(
     option: &str,
     typed: Option<String>,
@@ -118,7 +119,7 @@ fn named(
     }
 }
 
-/// The profile's arguments of QEMU: settings are taken from it, all others must be typed.
+/// QEMU's arguments for the run: settings come from the profile, all others must be typed.
 fn arguments(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     let (settings, others) = settings::read(&facts.qemu_args);
     let (typed_settings, typed) = settings::read(&options.qemu_args);
@@ -144,7 +145,7 @@ fn arguments(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Semihosting calls that are served: the profile's, or fewer if fewer were typed.
+/// Semihosting calls that are served: those of the profile, or fewer if the user typed fewer.
 fn served(typed: Semihosting, own: Option<&str>) -> Result<Semihosting, InputError> {
     let own = match own {
         Some(word) => Semihosting::from_str(word, false)

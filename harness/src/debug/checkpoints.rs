@@ -1,5 +1,6 @@
-//! One run in several processes. The pioneer executes it once. Checkpoints are copies of the pioneer that stay where
-//! they were made. The explorer is a copy of one of them at the debugger's position.
+//! One run in several processes. The *pioneer* executes the run for the first time. *Checkpoints* are copies of the
+//! pioneer, each held at the instruction at which it was made. The *explorer* is a copy of a checkpoint, at the
+//! debugger's position.
 //!
 //! If no copies can be made, the pioneer is also the explorer, and going back takes another run.
 
@@ -13,18 +14,20 @@ use wire::debug::{AtStops, Hit, Watch, Why};
 use crate::debug::process::{Halt, Held, Vehicle};
 use crate::debug::travel::{At, Ended};
 
-/// Initial distance of checkpoints, in instructions. It doubles when there are too many, and when executing it takes
-/// too little time.
+/// Initial distance of checkpoints, in instructions. It doubles when there are too many checkpoints, and when the
+/// instructions between two of them execute too quickly.
 const FIRST_STRIDE_INSNS: u64 = 1 << 22;
 
-/// Time of execution between two checkpoints that makes one worthwhile; at least half of it.
+/// Time of execution between two checkpoints that is worth a checkpoint; their distance doubles if it takes less.
 const WORTH_ONE: Duration = Duration::from_millis(25);
 
 /// Most checkpoints of the whole run.
 const MOST: usize = 128;
 
-/// Most checkpoints near the debugger's position; their distance from it follows.
+/// Most checkpoints near the debugger's position.
 const MOST_NEAR: usize = 8;
+
+/// Distance from such a checkpoint to the debugger's position, in instructions.
 const NEAR_INSNS: u64 = 1 << 15;
 
 /// Last stop of a repeated part of the run.
@@ -39,7 +42,7 @@ pub(super) enum LastStop {
 }
 
 impl LastStop {
-    /// Last stop that a process has logged up to where it was held.
+    /// Last stop that a process has logged before it was held.
     pub(super) fn of(held: &Held) -> LastStop {
         match held.last_hits.last() {
             _ if held.why == Halt::Held(Why::Interrupted) => LastStop::Interrupted,
@@ -55,7 +58,7 @@ pub(super) type Run<'a> = dyn FnMut(&mut Vehicle, Option<u64>, AtStops) -> Resul
 /// A run, with the processes that execute it.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Executes the run for the first time. None: QEMU has ended there, or sleeps.
+    /// The pioneer. None: it is at its end, because QEMU has ended or sleeps for ever.
     pioneer: Option<Vehicle>,
     /// The pioneer after its end: its copies live as long as it is kept.
     gone: Option<Vehicle>,
@@ -64,18 +67,18 @@ pub(super) struct Pool {
     /// End of the run, at the frontier.
     pub(super) ended: Option<Ended>,
     checkpoints: BTreeMap<u64, Vehicle>,
-    /// Memory of each checkpoint alone, in bytes. It no longer changes once the pioneer has passed the next one, and
-    /// the kernel takes half a millisecond to compute it.
+    /// Memory that each checkpoint shares with no other process, in bytes. It no longer changes once the pioneer has
+    /// passed the next checkpoint. It is kept because the kernel takes half a millisecond to compute it.
     weights: BTreeMap<u64, u64>,
     /// Checkpoints near the debugger's latest positions, the latest last.
     near: Vec<Vehicle>,
     stride_insns: u64,
     /// Last instruction of the run, and its end there, if another run has found them.
     pub(super) known_end: Option<(u64, Ended)>,
-    /// The explorer; None: the pioneer.
+    /// The explorer; None: the pioneer is at the debugger's position.
     explorer: Option<Vehicle>,
     can_copy: bool,
-    /// First instruction of the run, or the one at which it was written to.
+    /// First instruction of the run, or the instruction at which the debugger wrote to it.
     pub(super) base: u64,
     most_bytes: u64,
 }
@@ -84,8 +87,8 @@ pub(super) struct Pool {
 const NONE: &str = "no process executes the run";
 
 impl Pool {
-    /// Pool for a run that is held at its first instruction, or where it was written to. `most_bytes` bounds the
-    /// memory of its checkpoints; 0: none are made.
+    /// Pool for a run that is held at its first instruction, or at the instruction at which the debugger wrote to it.
+    /// `most_bytes` bounds the memory of its checkpoints; 0: none are made.
     pub(super) fn new(pioneer: Vehicle, most_bytes: u64) -> Result<Pool> {
         let (base, frontier) = (pioneer.at.insn, pioneer.at);
         let mut pool = Pool {
@@ -107,7 +110,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Whether going back needs no other run.
+    /// Whether the debugger can go back without another run.
     pub(super) fn can_copy(&self) -> bool {
         self.can_copy
     }
@@ -127,15 +130,15 @@ impl Pool {
         self.explorer.as_ref().or(self.pioneer.as_ref()).map_or(self.frontier, |vehicle| vehicle.at)
     }
 
-    /// Process at that position.
+    /// Process at the debugger's position.
     pub(super) fn current(&mut self) -> Result<&mut Vehicle> {
         self.explorer.as_mut().or(self.pioneer.as_mut()).ok_or_else(|| anyhow::anyhow!(NONE))
     }
 
-    /// Copies the pioneer where it is held; None: copies cannot be made.
+    /// Copies the pioneer at its current instruction; None: copies cannot be made.
     fn copy_pioneer(&mut self) -> Result<Option<Vehicle>> {
         let Some(pioneer) = self.pioneer.as_mut().filter(|_| self.can_copy) else { return Ok(None) };
-        // The firmware's open files would be shared by the copies.
+        // Copies would share the firmware's open files.
         let shares = pioneer.original().is_some_and(|original| {
             fs::read_dir(original.workspace.scratch()).is_ok_and(|mut files| files.next().is_some())
         });
@@ -158,7 +161,7 @@ impl Pool {
             self.stride_insns *= 2;
             let (base, stride) = (self.base, self.stride_insns);
             self.checkpoints.retain(|&insn, _| insn == base || (insn - base).is_multiple_of(stride));
-            // Memory shared with the removed checkpoints now belongs to the others alone.
+            // Memory that was shared with the removed checkpoints now belongs to one checkpoint alone.
             self.weights.clear();
         }
         Ok(())
@@ -214,7 +217,7 @@ impl Pool {
         }
     }
 
-    /// A new process, held at an executed instruction, or at a checkpoint before it.
+    /// A new process, held at this instruction, which has been executed, or at a checkpoint before it.
     fn explorer_before(&mut self, insn: u64) -> Result<Option<Vehicle>> {
         let near = self.near.iter().enumerate().filter(|(_, near)| near.at.insn <= insn);
         let near = near.max_by_key(|(_, near)| near.at.insn).map(|(index, near)| (index, near.at.insn));
@@ -226,7 +229,7 @@ impl Pool {
         }
     }
 
-    /// Puts the debugger at an instruction, or at the run's end. None: that takes another run.
+    /// Puts the debugger at an instruction, or at the run's end. None: this needs another run.
     pub(super) fn go(&mut self, insn: u64, run: &mut Run<'_>) -> Result<Option<Held>> {
         if insn > self.frontier.insn && self.ended.is_none() {
             let known = self.known_end.clone().filter(|&(last, _)| insn >= last);
@@ -258,7 +261,7 @@ impl Pool {
         if self.explorer.as_ref().is_none_or(|explorer| !is_on_the_way(explorer) || explorer.ended.is_some()) {
             let Some(mut explorer) = self.explorer_before(insn)? else { return Ok(None) };
             if insn - explorer.at.insn > 2 * NEAR_INSNS {
-                // The user of an instruction often wants to see those before it.
+                // After a look at an instruction, users often look at those before it.
                 explorer.go(Some(insn - NEAR_INSNS), AtStops::Pass)?;
                 if let Some(near) = explorer.fork()? {
                     self.near.push(near);
@@ -281,11 +284,11 @@ impl Pool {
         Ok(Some(held))
     }
 
-    /// Puts the debugger where the pioneer was held.
+    /// Puts the debugger at the instruction at which the pioneer was held.
     fn follow(&mut self, held: Option<Held>, run: &mut Run<'_>) -> Result<Option<Held>> {
         let Some(held) = held else { return Ok(None) };
         if self.pioneer.is_none() {
-            // QEMU has gone, or sleeps: a copy must reach its last instruction, or another run.
+            // QEMU has gone, or sleeps: a copy, or another run, must reach the last instruction.
             let insn = held.at.insn;
             let there = self.go(insn, run)?;
             return Ok(there.map(|there| {
@@ -297,7 +300,7 @@ impl Pool {
         Ok(Some(held))
     }
 
-    /// Executes from the debugger's position up to a stop, or an instruction. None: that takes another run.
+    /// Executes from the debugger's position to the next stop, at most to `until`. None: this needs another run.
     pub(super) fn forward(
         &mut self,
         until: Option<u64>,
@@ -337,7 +340,7 @@ impl Pool {
         self.follow(held, run)
     }
 
-    /// Last stop from one instruction on, before another one that was executed.
+    /// Last stop at or after one instruction and before another one, both of which have been executed.
     pub(super) fn last_stop(
         &mut self,
         from: u64,
@@ -372,7 +375,7 @@ impl Pool {
         run: &mut Run<'_>,
     ) -> Result<(Vec<Hit>, u64)> {
         let (mut hits, mut last) = (0, std::collections::VecDeque::new());
-        // A stop at the instruction where a process is held counts when it goes on from there, and not before.
+        // A stop at the instruction at which a process is held counts only when the process goes on.
         let mut found = |held: &Held| {
             hits += held.hits;
             last.extend(held.last_hits.iter().copied());

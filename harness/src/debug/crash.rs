@@ -17,7 +17,7 @@ use crate::run::records::fault::{describe_fault, riscv_fault};
 /// An instruction that faulted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Its number in the run.
+    /// The instruction's number in the run.
     pub(super) insn: u64,
     /// The fault in words.
     pub(super) what: String,
@@ -30,7 +30,8 @@ const MAX_HITS: usize = 1 << 16;
 /// and again.
 const MAX_LOOKS: usize = 1 << 10;
 
-/// Registers of a Cortex-M: address of the vector table (VTOR), and kind of a fault (CFSR, HFSR, DFSR, MMFAR, BFAR).
+/// Addresses of a Cortex-M's registers: VTOR has the vector table's address; CFSR, HFSR, DFSR, MMFAR and BFAR
+/// describe a fault.
 const VTOR: u64 = 0xe000_ed08;
 const CFSR: u64 = 0xe000_ed28;
 
@@ -41,14 +42,14 @@ const ARM_FAULTS: std::ops::RangeInclusive<u64> = 3..=7;
 /// environment calls are not.
 const RISCV_FAULTS: [u64; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 15];
 
-/// Causes among them that come before the instruction starts: a jump has led to an address without code.
+/// Causes of [`RISCV_FAULTS`] that come before the instruction starts: a jump has led to an address without code.
 const RISCV_FETCHES: [u64; 3] = [0, 1, 12];
 
 /// Code of `mret`.
 const MRET: [u8; 4] = 0x3020_0073_u32.to_le_bytes();
 
-/// Finds the fault in whose handler the run ends, if it does; for a fault within a fault's handler, the first one.
-/// Moves the run.
+/// Finds the fault in whose handler the run ends. None: the run does not end in a fault's handler. If that handler
+/// faulted, too, finds the first fault. Moves the run.
 pub(super) fn at_end(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Option<Fault>> {
     go(travel, last)?;
     if profile.facts.is_arm() { of_arm(profile, travel, last) } else { of_riscv(profile, travel, last) }
@@ -59,7 +60,7 @@ fn word(travel: &mut dyn Travel, address: u64) -> Result<Option<u64>> {
     Ok((bytes.len() == 4).then(|| little_endian(&bytes)))
 }
 
-/// Number of the active exception of a Cortex-M, if that is a fault.
+/// Number of the active exception of a Cortex-M, if the exception is a fault.
 fn active_fault(travel: &mut dyn Travel) -> Result<Option<u64>> {
     let number = register(travel, &["xpsr"])?.map(|xpsr| xpsr & 0x1ff);
     Ok(number.filter(|number| ARM_FAULTS.contains(number)))
@@ -103,7 +104,7 @@ fn of_riscv(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Opt
     let end_sp = register(travel, &["sp", "x2"])?.unwrap_or(0);
     let end_function = function_at(profile, travel.at().pc);
     let base = vector & !3;
-    // In vectored mode the interrupts' handlers follow that of exceptions.
+    // In vectored mode the interrupts' handlers follow the exceptions' handler.
     let slots = if vector & 3 == 1 { 64 } else { 1 };
     let handlers: BTreeSet<u64> = (0..slots).map(|slot| base + 4 * slot).collect();
     let insns = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
@@ -135,7 +136,7 @@ fn of_riscv(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Opt
             let (epc, value) = (register(travel, &["mepc"])?, register(travel, &["mtval"])?);
             go(travel, insn - 1)?;
             let handler = function_at(profile, pc);
-            // A loop may pass the handler's start, too, and a handler may be left by a jump.
+            // Not every hit begins a trap: a loop may pass the handler's start. And a handler may be left by a jump.
             let is_entered = if RISCV_FETCHES.contains(&cause) {
                 handler.is_some() && function_at(profile, travel.at().pc) != handler
             } else {

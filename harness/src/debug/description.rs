@@ -1,5 +1,5 @@
 //! The target description: the processor's registers for GDB, from QEMU's list. Features that GDB requires by name
-//! (`org.gnu.gdb.…`) keep their names; other registers are shown as well.
+//! (`org.gnu.gdb.…`) keep their names; GDB shows other registers, too.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -40,8 +40,8 @@ fn architecture(isa: Isa) -> &'static str {
     }
 }
 
-/// Whether a register is the pc or one that a call needs. Writing them would make the firmware execute code that it
-/// never did.
+/// Whether a register is the pc or a register that a call sets. Writing such a register would make the firmware
+/// execute code that it never executed.
 pub fn is_control(isa: Isa, name: &str) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => ["pc", "sp", "ra"].contains(&name),
@@ -49,7 +49,7 @@ pub fn is_control(isa: Isa, name: &str) -> bool {
     }
 }
 
-/// Width of a register that cannot be read: that of similarly named ones of its feature, or else a word.
+/// Width of a register that cannot be read: the width of similarly named registers of its feature, or else a word.
 fn width(isa: Isa, register: &Register, all: &[Register]) -> usize {
     let kind = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
     let alike = |other: &&Register| {

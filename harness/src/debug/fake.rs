@@ -27,17 +27,17 @@ pub(crate) struct Fake {
     pub(crate) insns: Vec<Insn>,
     /// Memory before the first instruction.
     pub(crate) memory: BTreeMap<u64, u8>,
-    /// Instruction that it is held at, from 1; 0: not started, which counts as the first.
+    /// Instruction at which the run is held, from 1; 0: not started, which counts as the first.
     pub(crate) insn: u64,
     pub(crate) breakpoints: Vec<u64>,
     pub(crate) watches: Vec<Watch>,
     /// The vCPU of each instruction, if there are several.
     pub(crate) turns: Vec<usize>,
-    /// Number of runs from the start made for lists of hits.
+    /// Number of times that a list of hits took a run from the start.
     pub(crate) lists: u64,
-    /// Instruction at which it was written to.
+    /// Instruction at which the run was written to.
     pub(crate) written_at: Option<u64>,
-    /// Whether it is interrupted whenever it moves.
+    /// Whether every movement of the run is interrupted.
     pub(crate) is_interrupted: bool,
     /// Whether nothing executes any more.
     pub(crate) is_gone: bool,
@@ -223,5 +223,7 @@ pub(crate) fn kernel() -> Kernel {
         paint: None,
         switchers: Vec::new(),
         delete: None,
+        exit: None,
+        is_first_running: false,
     }
 }

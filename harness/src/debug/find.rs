@@ -1,7 +1,7 @@
 //! Search for places: turns a user's place into the number of an instruction of the run.
 //!
-//! The profile has most of them. Others need one more run, announced before it starts: the debugger's own, with
-//! breakpoints and watched memory, or a repeated measurement that records more.
+//! The profile has most of them. Others need one more run, which is announced before it starts. That is the
+//! debugger's own run, with breakpoints and watched memory, or a repeated measurement that records more.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::image::symbols;
 use crate::profile::{End, Profile, Span, SpanKind, Task};
 use crate::text::number::{Hex, group, parse_number, plural};
 
-/// Most calls that are counted by stopping at each; more are counted in a list of hits.
+/// Most calls that are counted by a stop at each call; more calls are counted in a list of hits.
 const MAX_STOPS: u64 = 1_000;
 
 /// Most hits that are listed at once.
@@ -34,13 +34,13 @@ const MAX_LISTED: usize = 10;
 /// Most samples of the run that searches for printed text, which set its precision.
 const MARKS: u64 = 1 << 20;
 
-/// Longest line of the console that is suggested as a similar text.
+/// Longest line of the console, in bytes, that a message suggests as a similar text.
 const MAX_LINE_BYTES: usize = 200;
 
 /// Setting of a repeated measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// With `--exact`.
+    /// With the settings of `--exact`.
     Exact,
     /// With marks on the console, from sample to sample.
     Marks {
@@ -57,7 +57,7 @@ pub type Again<'a> = dyn FnMut(More) -> Result<Profile> + 'a;
 /// A place that has been found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The instruction's number in the run, from 1 at reset.
+    /// Number of the instruction in the run, from 1 at reset.
     pub insn: u64,
     /// Remark besides the position.
     pub note: Option<String>,
@@ -65,7 +65,7 @@ pub struct Found {
 
 /// Search for places in a profile's run.
 pub struct Finder<'a> {
-    /// The run.
+    /// The run's profile.
     pub profile: &'a Profile,
     /// Console output of the firmware, if it was kept.
     pub console: Option<Vec<u8>>,
@@ -77,13 +77,13 @@ pub struct Finder<'a> {
     pub again: Box<Again<'a>>,
     /// Most hits that are listed at once.
     max_hits: u64,
-    /// The run with `--exact`, once it was needed.
+    /// Profile of the run repeated with `--exact`; None until it is needed.
     exact: Option<Profile>,
-    /// Instructions of each vCPU before the window, once they were needed.
+    /// Instructions of each vCPU before the window; empty until they are needed.
     before: Vec<u64>,
 }
 
-/// Error for a place that never comes.
+/// Error for a place that the run never reaches.
 fn never(message: impl Into<String>) -> anyhow::Error {
     InputError::new(message).into()
 }
@@ -103,12 +103,11 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Finds a place. Moves the run for that, and puts it back if there is no such place; clears all breakpoints and
-    /// watches.
+    /// Finds a place. Moves the run, and puts it back if there is no such place. Clears all breakpoints and watches.
     ///
     /// # Errors
-    /// [`InputError`] if the place never comes, with the nearest one that does; [`Refused`] if it belongs to another
-    /// run, or the search was interrupted; the run's own errors.
+    /// [`InputError`] if the run never reaches the place, with the nearest place that it reaches. [`Refused`] if the
+    /// place belongs to another run, or the search was interrupted. The run's own errors.
     pub fn find(&mut self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         if let (Some(written), false) = (travel.written_at(), matches!(place, Place::Insn(_))) {
             return Err(Refused(format!(
@@ -164,7 +163,7 @@ impl<'a> Finder<'a> {
             return Ok(before[0] + at_insns);
         }
         let wanted = before[vcpu] + at_insns;
-        // By then, at least as many instructions of all vCPUs have started.
+        // When this vCPU has started `at_insns` instructions, all vCPUs together have started at least as many.
         let (mut least, mut most) = (self.first() - 1 + at_insns, self.last());
         while least < most {
             let middle = least + (most - least) / 2;
@@ -174,7 +173,7 @@ impl<'a> Finder<'a> {
         Ok(least)
     }
 
-    /// Goes on to the next stop in the window.
+    /// Executes to the next stop in the window.
     fn forward(&self, travel: &mut dyn Travel) -> Result<Stop> {
         uninterrupted(travel.forward(Some(self.last() + 1))?)
     }
@@ -307,7 +306,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The profile with all spans: this one, or that of one more run.
+    /// Profile with all spans: this profile if it has them, otherwise the profile of one more run.
     fn spans(&mut self, what: &str, say: &mut dyn FnMut(&str)) -> Result<&Profile> {
         let is_followed = |span: &Span| !matches!(span.kind, SpanKind::Between { .. });
         if !self.profile.tree.is_empty() || self.profile.spans.iter().any(is_followed) {
@@ -466,7 +465,7 @@ impl<'a> Finder<'a> {
         travel.set_watches(&[Watch { range: deepest..deepest + word, access: Access::Write }]);
         while let Why::Watch { .. } = self.forward(travel)?.why {
             // Stores that clear or paint the stack come from another task. A kernel may save a task's registers below
-            // its stack pointer before it moves that.
+            // the task's stack pointer before it moves the pointer.
             let near = |&sp: &u64| (deepest..=deepest + MAX_SAVED_BYTES).contains(&sp);
             if stack_pointers(travel)?.iter().any(near) && self.runs(travel, task)? {
                 return Ok(Found { insn: travel.at().insn, note });
@@ -478,8 +477,8 @@ impl<'a> Finder<'a> {
     }
 
     /// Finds the instruction at which the firmware's first stack, which a Cortex-M's interrupts also use, was
-    /// deepest. The profile has no measurement: the search follows writes from the first call on, each deeper than
-    /// the ones before.
+    /// deepest. The profile has no measurement of this stack, so the search follows writes from the first call on,
+    /// each deeper than those before.
     fn main_stack(&self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
         let called: BTreeSet<u64> = arcs.filter(|arc| arc.links).map(|arc| arc.target).collect();
@@ -500,7 +499,7 @@ impl<'a> Finder<'a> {
                 Some(sp) if sp <= address.max(lowest) => {
                     (deepest, insn) = (sp.min(deepest - 1), travel.at().insn);
                 }
-                // Other data is there, and the stack lies above it.
+                // The store was to other data, and the stack lies above that data.
                 _ => lowest = address.max(lowest) + 1,
             }
         }
@@ -527,8 +526,8 @@ impl<'a> Finder<'a> {
         Ok(current_task(travel, kernel)? == Some(task.tcb))
     }
 
-    /// Finds the deepest point of a stack that no instruction wrote to: after one that makes room. Registers saved by
-    /// an interrupt are not written by an instruction.
+    /// Finds the deepest point of a stack if no instruction wrote there: it is after an instruction that makes room.
+    /// The registers that an interrupt saves are not written by an instruction.
     fn peak_by_moves(&self, travel: &mut dyn Travel, place: &Place, name: &str, deepest: u64) -> Result<Found> {
         let isa = self.profile.facts.isa();
         let insns = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
@@ -567,7 +566,7 @@ impl<'a> Finder<'a> {
         };
         let end = (start + wanted.len()) as u64;
         let (before, total) = (self.profile.facts.before_window_insns, self.profile.total_insns());
-        // The first mark that has all of the text.
+        // The first mark by which all of the text had been printed.
         let marked = |profile: &Profile| profile.console_marks.iter().find(|mark| mark.1 >= end).map(|mark| mark.0);
         let bound = marked(self.profile).unwrap_or(total).max(1);
         let period_insns = bound.div_ceil(MARKS);
@@ -636,7 +635,7 @@ const MAX_SAVED_BYTES: u64 = 0x100;
 /// padding.
 const ARM_FRAMES_BYTES: [u64; 4] = [32, 36, 104, 108];
 
-/// Jumps back to a function's own start, which are no calls: address, address after it, target.
+/// Jumps back to a function's own start, which are not calls: address, address after it, target.
 struct Turns(Vec<(u64, u64, u64)>);
 
 impl Turns {
@@ -663,7 +662,7 @@ struct Counting<'t> {
     turns: &'t Turns,
     entries: &'t [u64],
     nth: u64,
-    /// Jumps under way, the innermost last: an interrupt may come before their targets.
+    /// Jumps whose targets have not executed yet, the innermost last: an interrupt may come in between.
     open: Vec<(u64, u64)>,
     calls: u64,
     /// The entry that is searched for.
@@ -730,7 +729,7 @@ pub(crate) fn current_task(travel: &mut dyn Travel, kernel: &Kernel) -> Result<O
     {
         return Ok(None);
     }
-    // Only one core's pointer.
+    // The first core's pointer: the variable may be an array with one pointer per core.
     let bytes = (kernel.current.end - kernel.current.start).min(8) as usize;
     let read = travel.read(kernel.current.start, bytes)?;
     let Some(tcb) = (read.len() == bytes).then(|| little_endian(&read)) else { return Ok(None) };
@@ -824,7 +823,7 @@ fn times(count: u64) -> String {
     }
 }
 
-/// Count with its verb, as in `7 samples were` and `1 sample was`.
+/// Count with its noun and verb: `7 samples were`, `1 sample was`.
 fn were(count: u64, noun: &str) -> String {
     format!("{} {}", plural(count, noun), if count == 1 { "was" } else { "were" })
 }

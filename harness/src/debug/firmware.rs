@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::image::bounded_read;
 use crate::image::sha256_hex;
 
-/// Greatest depth of folders that are searched.
+/// Greatest depth of the searched folders.
 const MAX_DEPTH: usize = 8;
 
 /// Most entries of folders that are examined.
@@ -27,7 +27,7 @@ const ELF: [u8; 4] = *b"\x7fELF";
 /// A file to be found.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Its original name; files with other names are examined later. None: unknown.
+    /// The file's original name; files with other names are examined later. None: unknown.
     pub name: Option<&'a str>,
     /// SHA-256 of its bytes, in hex.
     pub sha256: &'a str,
@@ -38,7 +38,7 @@ pub struct Wanted<'a> {
 pub struct Search {
     /// The file, if found.
     pub found: Option<PathBuf>,
-    /// The first file of its name with other content.
+    /// The first file that has the wanted name, but other content.
     pub namesake: Option<PathBuf>,
     /// Number of files that were hashed.
     pub files: u64,

@@ -28,7 +28,7 @@ use crate::run::store::workspace::Workspace;
 /// Longest time that QEMU may take to reach the first instruction.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everything that the run is started from, for any number of starts.
+/// Everything that is needed to start the run, any number of times.
 #[derive(Debug)]
 pub(crate) struct Launch {
     options: Options,
@@ -59,7 +59,7 @@ impl Launch {
     /// Starts QEMU, held before the first instruction. `watches`: accesses of memory can be watched.
     ///
     /// # Errors
-    /// [`EmulatorError`] when it does not get there.
+    /// [`EmulatorError`] when QEMU does not reach the first instruction.
     pub(crate) fn start(&mut self, watches: bool, interrupted: &Interrupted) -> Result<Vehicle> {
         // Each feature is refused only once.
         for _ in 0..3 {

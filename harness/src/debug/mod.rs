@@ -20,5 +20,5 @@ pub mod thread;
 pub mod threads;
 pub mod travel;
 
-/// Prefix of the working directories of a debugger's runs. The next debugger removes those of killed ones.
+/// Prefix of the working directories of a debugger's runs. The next debugger removes directories of killed debuggers.
 pub(crate) const WORKSHOP: &str = "harness-debug-";

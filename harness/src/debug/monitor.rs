@@ -22,7 +22,7 @@ const MAX_ROWS: usize = 10;
 /// Command for the reason of a refusal; the server answers it itself.
 pub(super) const WHY: &str = "why";
 
-/// Command before a step that only asks for the position; the server answers it itself.
+/// Command that makes the next step only ask for the position; the server answers it itself.
 pub(super) const STAY: &str = "stay";
 
 /// The commands and their output.
@@ -49,7 +49,8 @@ pub struct Monitor<'a> {
 }
 
 impl Monitor<'_> {
-    /// Answers one command, also with its errors; the answer ends with a line break. `say` announces slow operations.
+    /// Answers one command; errors are answers, too. The answer ends with a line break. `say` announces slow
+    /// operations.
     pub fn monitor(&mut self, travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String {
         let words = words.trim();
         let (command, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
@@ -170,7 +171,7 @@ impl Monitor<'_> {
         Ok(text)
     }
 
-    /// Samples of the profile up to here, with their numbers.
+    /// Samples of the profile up to the current instruction, with their numbers.
     fn samples(&mut self, travel: &mut dyn Travel) -> Result<Vec<(usize, &wire::sample::Sample)>> {
         let profile = self.finder.profile;
         let before = self.finder.before(travel)?;
@@ -197,7 +198,7 @@ impl Monitor<'_> {
         self.counts(travel, "address", bin)
     }
 
-    /// Counts the samples up to here by a property, most first.
+    /// Counts the samples up to the current instruction by a property; the most frequent come first.
     fn counts(
         &mut self,
         travel: &mut dyn Travel,
@@ -243,7 +244,7 @@ impl Monitor<'_> {
         let _ = writeln!(text, "  {}", describe::place(&profile.names, sample.pc));
         for frame in profile.stack(sample.stack).iter().rev() {
             let _ = match frame.kind {
-                // The call itself is before its return address.
+                // The call instruction is before its return address.
                 FrameKind::Caller { return_addr } => {
                     let call = (return_addr & !1).saturating_sub(1);
                     writeln!(text, "  {}", describe::place(&profile.names, call))
@@ -282,7 +283,7 @@ impl Monitor<'_> {
             let [cause, pc] = [register(travel, &["mcause"])?, register(travel, &["mepc"])?];
             let (Some(cause), Some(pc)) = (cause, pc) else { return Ok("mcause cannot be read here".to_owned()) };
             let bits = if profile.facts.isa.starts_with("riscv64") { 64 } else { 32 };
-            // Numbered as in the profile: the highest of 64 bits marks interrupts.
+            // The profile numbers causes in the same way: the highest of 64 bits marks interrupts.
             let number = (cause & !(1 << (bits - 1))) | (cause >> (bits - 1) & 1) << 63;
             let place = describe::place(&profile.names, pc);
             if number == 0 && pc == 0 {
@@ -302,7 +303,7 @@ fn is_command(word: &str) -> bool {
     COMMANDS.iter().any(|(form, _)| form.split(' ').next() == Some(word))
 }
 
-/// Help on commands and places, and on what cannot be read.
+/// Help on commands, places, and memory that cannot be read.
 fn help() -> String {
     let mut text = String::new();
     for (form, meaning) in COMMANDS {
@@ -330,7 +331,7 @@ fn name(profile: &Profile, number: u64) -> String {
 
 /// Name of a task, by its control block.
 fn task_name(profile: &Profile, tcb: u64) -> String {
-    // A deleted task may have had the same block: the last one is the likeliest.
+    // A deleted task may have had the same block: the last task with it is the likeliest.
     let index = profile.tasks.iter().rposition(|task| task.tcb == tcb);
     index.map_or_else(|| Hex(tcb).to_string(), |index| task_names(profile)[index].clone())
 }

@@ -1,5 +1,5 @@
-//! Packets of GDB's protocol that `gdbstub` does not handle: recognising a debugger among other clients, and errors
-//! with a text, such as the one for a second debugger.
+//! Packets of GDB's protocol that `gdbstub` does not handle: the first packet, which distinguishes a debugger from
+//! other clients, and errors with a text, such as the error for a second debugger.
 
 /// Longest first packet of a debugger, in bytes.
 const MAX_GREETING_BYTES: usize = 4096;
@@ -45,7 +45,7 @@ pub(in crate::debug) fn packet(body: &str) -> String {
     format!("${body}#{:02x}", checksum_of(body.as_bytes()))
 }
 
-/// An error packet with a text, which GDB shows if it has none of its own.
+/// An error packet with a text, which GDB shows if it has no text of its own for the failed request.
 pub(in crate::debug) fn error_packet(reason: &str) -> String {
     let is_plain = |c: char| c.is_ascii_graphic() && !"#$*}".contains(c);
     let plain: String = reason.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();

@@ -36,7 +36,7 @@ pub enum Place {
     MaskedMax,
     /// `peak-stack[:TASK]`: the instruction at which a task's stack was deepest.
     PeakStack {
-        /// The task; None: the one with the least room left.
+        /// The task; None: the task with the least room left.
         task: Option<String>,
     },
     /// `console:TEXT`: the instruction by which this text was first printed.
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(Place::parse(" insn:1.5M "), Ok(Place::Insn(1_500_000)));
         assert_eq!(Place::parse(" end "), Ok(Place::End));
         assert_eq!(Place::parse("call:f:2 "), Ok(call("f", 2)));
-        // The number is written if the name's end would be taken for one.
+        // The number is written if the end of the name could be read as a number.
         assert_eq!(call("f:2", 1).to_string(), "call:f:2:1");
         assert_eq!(Place::parse("call:f:2:1"), Ok(call("f:2", 1)));
     }

@@ -16,17 +16,17 @@ use crate::error::EmulatorError;
 use crate::run::qemu::process::{CpuUse, Process};
 use crate::run::store::workspace::Workspace;
 
-/// Wait for an answer before the process is checked.
+/// Time to wait for an answer before the process itself is checked.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Time without work or ability to work after which a process counts as asleep for ever.
+/// Time for which a process neither works nor could work, after which it counts as asleep for ever.
 const STILL: Duration = Duration::from_millis(400);
 
 /// Longest time for a run to stop after an interrupt; it checks every million instructions.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Error for a copy that has ended or sleeps without reporting its position, unlike QEMU itself, whose counters can
-/// be read.
+/// Error for a copy that has ended or sleeps without reporting its position. (QEMU itself has counters that can be
+/// read.)
 const LOST: &str = "the process that executed the run has ended or sleeps for ever, and it is not known where; the run \
                     is where it was";
 
@@ -35,7 +35,7 @@ fn gone() -> anyhow::Error {
     EmulatorError::new("QEMU has gone".to_owned()).into()
 }
 
-/// The started QEMU, of which the others are copies.
+/// The started QEMU, of which all other processes are copies.
 #[derive(Debug)]
 pub(super) struct Original {
     pub(super) process: Process,
@@ -44,27 +44,27 @@ pub(super) struct Original {
     pub(super) _input: Vec<std::fs::File>,
 }
 
-/// Time of a request to hold a vehicle, shared with the requester.
+/// Time of a request to hold the process, shared with the requester.
 pub(super) type Interrupted = Arc<Mutex<Option<Instant>>>;
 
 /// A process that executes the run.
 #[derive(Debug)]
 pub(super) struct Vehicle {
     stream: UnixStream,
-    /// Its process id.
+    /// The process's id.
     process: u32,
     original: Option<Original>,
-    /// Its position.
+    /// The process's position in the run.
     pub(super) at: At,
     /// End of the run at that position.
     pub(super) ended: Option<Ended>,
-    /// Time of a request to hold it.
+    /// Time of a request to hold the process.
     interrupted: Interrupted,
     /// Instruction at which QEMU has reported that it aborts.
     aborts: Option<u64>,
 }
 
-/// Result of holding a vehicle.
+/// State of a process that has been held.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) at: At,
@@ -75,7 +75,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Passes on the result, unless it was interrupted, so that the log is incomplete.
+    /// Passes on the result. An error if execution was interrupted, since the log is incomplete then.
     pub(super) fn uninterrupted(self) -> Result<Held> {
         if self.why == Halt::Held(Why::Interrupted) {
             bail!(Refused("interrupted during the search".to_owned()));
@@ -108,7 +108,7 @@ impl Vehicle {
         })
     }
 
-    /// The started QEMU, if this is it.
+    /// The started QEMU; None: this process is a copy.
     pub(super) fn original(&mut self) -> Option<&mut Original> {
         self.original.as_mut()
     }
@@ -263,7 +263,8 @@ impl Vehicle {
         Ok(Held { at: self.at, why: Halt::Ended(ended), hits: 0, last_hits: Vec::new() })
     }
 
-    /// Whether it was asked to stop long ago, and executes no instruction at which it could.
+    /// Whether the process was asked to stop more than [`PATIENCE`] ago, and has executed no instruction at which it
+    /// could stop.
     fn is_deaf(&self) -> bool {
         let asked = *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner);
         asked.is_some_and(|asked| asked.elapsed() > PATIENCE)
@@ -289,7 +290,7 @@ impl Vehicle {
         Some(counters::insns(word(counters::CLOCK)?, word(counters::ORIGIN)?))
     }
 
-    /// The socket, for interrupting it.
+    /// A clone of the socket, for interrupting the process.
     pub(super) fn line(&self) -> io::Result<UnixStream> {
         self.stream.try_clone()
     }

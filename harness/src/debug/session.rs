@@ -28,9 +28,9 @@ pub struct Session {
     is_watching: bool,
     /// The pool of the other kind, kept for later use.
     other: Option<Pool>,
-    /// The original of the pool that was written to, whose copies live as long as it is kept.
+    /// The started QEMU of the pool before the first write. Its copies live as long as it is kept.
     former: Option<Pool>,
-    /// Whether the pool has been written to, and so is another run than the profile's.
+    /// Whether the debugger has written to the run, so that it is no longer the profile's.
     is_written: bool,
     breakpoints: Vec<u64>,
     watches: Vec<Watch>,
@@ -70,14 +70,14 @@ impl Interrupt for Line {
     fn interrupt(&self) {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = stream.as_mut() {
-            // A held process ignores it.
+            // A process that is held already ignores the interrupt.
             let _ = debug::send(stream, &Command::Interrupt.bytes());
             *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
     }
 
     fn abandon(&self) {
-        // A repeated measurement checks this.
+        // A repeated measurement checks this flag.
         INTERRUPTED.store(true, Ordering::Relaxed);
     }
 }
@@ -192,7 +192,8 @@ impl Session {
         Ok(held)
     }
 
-    /// Replaces a lost copy of the run, at the instruction where it had started.
+    /// If a copy of the run was lost on its way (`came`), replaces it by another one at `at`, the instruction from
+    /// which it started.
     fn recover<T>(&mut self, at: u64, came: Result<T>) -> Result<T> {
         match came {
             Err(error) if error.is::<Refused>() => {
@@ -202,7 +203,7 @@ impl Session {
                 let run = &mut |vehicle: &mut Vehicle, until, at_stops| line.run(vehicle, until, at_stops);
                 let base = self.pool.base;
                 if self.is_written && self.pool.can_copy() && self.pool.go(base, run)?.is_some() {
-                    // No other process leads on from there.
+                    // No other process can execute the run from this instruction on.
                     let first = self.pool.take_written().context(NONE)?;
                     self.pool = Pool::new(first, self.checkpoint_bytes)?;
                 }
@@ -245,7 +246,7 @@ impl Session {
         self.watches.iter().map(wired).collect()
     }
 
-    /// Last stop from one instruction on and before another one.
+    /// Last stop at or after one instruction and before another one.
     fn last_stop(&mut self, from: u64, before: u64) -> Result<LastStop> {
         let (breakpoints, watches) = (self.breakpoints.clone(), self.wired());
         let line = Arc::clone(&self.line);
@@ -270,7 +271,7 @@ impl Session {
             Reply::Refused(why) => return Ok(Err(Refused(why))),
             other => bail!("the plugin answered {other:?} to a write"),
         }
-        // From here on it is a run of its own.
+        // From here on the written process is a run of its own.
         let written = self.pool.take_written().context("no process was written to")?;
         let pool = Pool::new(written, self.checkpoint_bytes)?;
         let former = std::mem::replace(&mut self.pool, pool);
@@ -320,13 +321,13 @@ impl Travel for Session {
         let came = self.pool.forward(until, (&breakpoints, &watches), run);
         let held = match (self.recover(from, came)?, self.pool.ended.clone()) {
             (Some(held), _) => held,
-            // There is no other run like it: it is over, and cannot be read.
+            // No other run is like this one: it is over, and cannot be read.
             (None, Some(ended)) if self.is_written => {
                 let at = self.pool.frontier();
                 Held { at, why: Halt::Ended(ended), hits: 0, last_hits: Vec::new() }
             }
             (None, _) => {
-                // QEMU has gone; its position can only be reached by another run.
+                // QEMU has gone; only another run can reach its last position.
                 let at = self.pool.frontier().insn;
                 self.run_again()?;
                 self.put(at)?
@@ -395,7 +396,7 @@ impl Travel for Session {
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<Result<(), Refused>> {
-        // GDB probes by an empty write whether it can send binary ones.
+        // GDB sends an empty write to find out whether binary writes are accepted.
         if bytes.is_empty() {
             return Ok(Ok(()));
         }

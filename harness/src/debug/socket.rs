@@ -74,7 +74,7 @@ impl Client {
 
     /// Ends the connection, or a direction of it, for all its clones.
     pub(in crate::debug) fn shutdown(&self, how: Shutdown) {
-        // An error means that it has ended already.
+        // An error means that the connection has ended already.
         let _ = match self {
             Client::Unix(stream) => stream.shutdown(how),
             Client::Tcp(stream) => stream.shutdown(how),
@@ -121,10 +121,10 @@ struct Stranger {
 
 /// State of an unidentified client.
 enum Met {
-    /// It has not sent enough.
+    /// The client has not sent enough.
     Silent(Stranger),
     Debugger(Greeted),
-    /// It is not a debugger, or has disconnected.
+    /// The client is not a debugger, or has disconnected.
     Gone,
 }
 
@@ -169,7 +169,7 @@ impl Strangers {
         self.0.push(Stranger { client, said: Vec::new(), since: Instant::now() });
     }
 
-    /// Returns a debugger, if one of them is one.
+    /// Reads from the clients; returns the first that turns out to be a debugger.
     fn meet(&mut self) -> Option<Greeted> {
         let mut found = None;
         for stranger in std::mem::take(&mut self.0) {
@@ -202,7 +202,7 @@ pub struct Listener {
     /// GDB, if it was started here.
     gdb: Option<Child>,
     strangers: Strangers,
-    /// Above 0 when the user wants the server to end.
+    /// Counter that is above 0 when the user wants the server to end.
     ends: &'static AtomicU32,
 }
 
@@ -212,8 +212,8 @@ pub(in crate::debug) const FOLLOWS: &str = "client follows";
 /// GDB's timeout for an answer, in seconds, long enough for a busy machine.
 const REMOTE_TIMEOUT_SECONDS: u32 = 60;
 
-/// GDB's hooks. After each `monitor` command GDB executes the file of [`Follow`]. It waits long for answers, and
-/// calls no functions of the firmware, which would change the run.
+/// GDB's hooks. After each `monitor` command GDB executes the file of [`Follow`]. The hooks also make GDB wait long
+/// for answers, and keep it from calling functions of the firmware, which would change the run.
 fn hooks(follow: &Follow) -> String {
     format!(
         "define hookpost-monitor\nsource {}\nend\nset remotetimeout {REMOTE_TIMEOUT_SECONDS}\n\
@@ -225,7 +225,7 @@ fn hooks(follow: &Follow) -> String {
 /// File of GDB commands that GDB executes after a `monitor` command; the server writes it before it answers.
 ///
 /// GDB learns position and executing thread only by a stop. So after a command that has moved the run, GDB drops its
-/// cached registers and memory, and asks for a step. The server answers that by a stop without moving.
+/// cached registers and memory, and asks for a step. The server answers with a stop, without moving.
 #[derive(Clone, Debug)]
 pub(in crate::debug) struct Follow(PathBuf);
 
@@ -234,7 +234,7 @@ impl Follow {
         Follow(folder.join("follow"))
     }
 
-    /// Makes GDB follow a command that has moved the run, or not.
+    /// Writes the file: whether GDB has to follow, because the command has moved the run.
     pub(in crate::debug) fn set(&self, has_moved: bool) -> io::Result<()> {
         let commands = if has_moved {
             format!("maintenance flush register-cache\nmaintenance flush dcache\nmonitor {STAY}\nstepi\n")
@@ -255,8 +255,8 @@ fn parents() -> Vec<PathBuf> {
 /// Prefix of the folder's name.
 const FOLDER: &str = "harness-gdb-";
 
-/// Makes a private folder in the first of these parents whose path leaves room for a socket's. Removes the folders of
-/// killed debuggers there.
+/// Makes a private folder in the first of these parents whose path is short enough for a socket in it. Removes the
+/// folders of killed debuggers there.
 fn folder(parents: &[PathBuf]) -> Result<Making> {
     let mut error = None;
     for parent in parents {
@@ -293,7 +293,7 @@ impl Listener {
     /// Listens on a local port; 0: any free one.
     ///
     /// # Errors
-    /// [`InputError`] if it is in use.
+    /// [`InputError`] if the port is in use.
     pub fn port(port: u16) -> Result<Listener> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
             InputError::new(format!("--port {port}: {error}; give another, or none for a socket"))
@@ -318,8 +318,8 @@ impl Listener {
         self
     }
 
-    /// Counter that ends the server; None: a GDB was started here, which handles Ctrl-C in its terminal, and only its
-    /// end counts.
+    /// Counter that ends the server. None: GDB was started here and handles Ctrl-C in its terminal, so that only
+    /// GDB's end ends the server.
     pub(in crate::debug) fn ends(&self) -> Option<&'static AtomicU32> {
         self.gdb.is_none().then_some(self.ends)
     }
@@ -411,7 +411,7 @@ impl Listener {
         match come {
             Ok(client) => Ok(Some(client)),
             Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => Ok(None),
-            // It has disconnected already.
+            // The client has disconnected already.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => Ok(None),
             Err(error) => Err(error),
         }
@@ -455,14 +455,15 @@ impl Drop for Listener {
     }
 }
 
-/// A debugger whose first request was answered by an error text. It may read that to the end.
+/// A refused debugger, whose first request was answered by an error text. It stays connected until it has read the
+/// text.
 struct Refused {
     client: Client,
     since: Instant,
 }
 
 impl Refused {
-    /// None: it has disconnected already.
+    /// Sends the error text. None: the debugger has disconnected already.
     fn new(Greeted { mut client, .. }: Greeted) -> Option<Refused> {
         client.set_nonblocking(true).ok()?;
         client.write_all(format!("+{}", error_packet(SECOND)).as_bytes()).ok()?;

@@ -11,14 +11,14 @@ use crate::debug::travel::{Refused, Travel, Vcpus};
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Its number, the same at every position of the run.
+    /// The thread's number, the same at every position of the run.
     pub id: NonZeroUsize,
-    /// Its name.
+    /// The thread's name.
     pub name: String,
-    /// Its state: `running`, `ready`, `blocked`.
+    /// The thread's state: `running`, `ready`, `blocked`.
     pub state: String,
-    /// Registers by QEMU's names, as saved when it was switched out; missing ones are unknown. None: it has the
-    /// processor's.
+    /// Registers by QEMU's names, as saved when the thread was switched out; missing ones are unknown. None: the
+    /// thread executes, and its registers are the processor's.
     pub saved: Option<Vec<(String, Vec<u8>)>>,
 }
 
@@ -27,8 +27,8 @@ pub trait Threads {
     /// All threads at the current position, at least one. The first one has the processor's registers.
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<Thread>>;
 
-    /// Memory that is written at each switch of threads. With it, steps within a thread skip the instructions of
-    /// others; without it, they end in any thread.
+    /// Memory that is written at each switch of threads. If it is known, steps within a thread skip the instructions
+    /// of other threads; otherwise a step may end in any thread.
     fn current(&self) -> Option<Range<u64>> {
         None
     }
@@ -49,7 +49,7 @@ impl Processor {
 impl Threads for Processor {
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<Thread>> {
         let Vcpus { executing, insns } = match travel.vcpus() {
-            // Nothing executes any more that could be read.
+            // The run is over, so there are no registers to read.
             Err(error) if error.is::<Refused>() => return Ok(vec![Processor::thread()]),
             vcpus => vcpus?,
         };

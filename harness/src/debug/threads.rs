@@ -1,7 +1,8 @@
 //! The firmware's tasks at the current instruction, which a debugger shows as threads.
 //!
-//! They are read from the kernel's own variables and from the stacks of waiting tasks. While the kernel changes a
-//! list, a task may be in none, or in two: it is then shown once, or as ready.
+//! They are read from the kernel's own variables and from the stacks of waiting tasks. While the kernel changes its
+//! lists, a task may be in no list, or in two. A task in two lists is shown once. The running task is shown even if
+//! it is in no list.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -21,14 +22,14 @@ use crate::image::kernel::tasks::{ArmPort, Block, Blocks, Listing, Saved, Tasks}
 /// A task of the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Address of its control block.
+    /// Address of the task's control block.
     pub id: u64,
-    /// Its name; empty if it could not be read.
+    /// The task's name; empty if it could not be read.
     pub name: String,
     /// State of the task by its kernel's data.
     pub state: State,
-    /// Registers with which it continues, by QEMU's names, as far as the kernel has saved them. Empty: it runs, or
-    /// the kernel's way of saving them is not known.
+    /// Registers with which the task will continue, by QEMU's names, as far as the kernel has saved them. Empty: the
+    /// task runs, or it is not known how the kernel saves registers.
     pub registers: Vec<(String, u64)>,
 }
 
@@ -70,7 +71,7 @@ impl Threads {
         let mut threads = Vec::new();
         for current in self.kernel.current.clone().step_by(self.word_bytes() as usize) {
             let tcb = self.pointer(travel, current)?.unwrap_or(0);
-            // Before the scheduler runs no task does, but each is in its list already.
+            // Before the scheduler runs, no task runs, but each is in its list already.
             if tcb != 0 && self.is_scheduling(travel)? && seen.insert(tcb) {
                 let name = self.name(travel, tcb)?;
                 threads.push(Thread { id: tcb, name, state: State::Running, registers: Vec::new() });
@@ -208,7 +209,7 @@ impl Threads {
             return saved;
         }
         for register in now {
-            // With TrustZone there are two of each, one of which has the common name.
+            // With TrustZone there are two registers of each kind, one of which has the plain name.
             let is_process = register.name.starts_with("psp") && Some(&register.bytes) == value("psp");
             if register.name.starts_with("msp") || register.name.starts_with("psp") {
                 let bytes = if is_process { sp.clone() } else { register.bytes.clone() };
@@ -257,7 +258,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// Its saved registers in the guest's byte order, with their widths; `word_bytes` is a pointer's width.
+    /// The task's saved registers in the guest's byte order, with their widths; `word_bytes` is a pointer's width.
     pub fn saved(&self, word_bytes: usize) -> Vec<(String, Vec<u8>)> {
         let wide = |name: &str| name.strip_prefix('d').is_some_and(|number| number.parse::<u32>().is_ok());
         let bytes = |name: &str| if wide(name) { 8 } else { word_bytes };
@@ -388,7 +389,7 @@ const MPP_MACHINE: u64 = 0x1800;
 fn riscv(travel: &mut dyn Travel, sp: u64, word_bytes: u64) -> Result<Vec<(String, u64)>> {
     let saved = words(travel, sp, word_bytes, 31)?;
     let is_mstatus = |index: usize| saved.get(index).is_some_and(|word| word & 0x1fff == (word & 0x88) | MPP_MACHINE);
-    // All registers; before V10.5 without the depth; RV32E's.
+    // Frames with all registers; before V10.5 without the depth; of RV32E.
     let (count, last) = if is_mstatus(30) {
         (31, 28)
     } else if is_mstatus(29) {
@@ -589,7 +590,7 @@ mod tests {
             ("psp_ns", Some(top)),
             ("psp_s", Some(0)),
             ("msp", Some(0x2000_f000)),
-            // The control register in use is not the task's.
+            // The processor's control register is not the task's.
             ("control", None),
         ] {
             assert_eq!(value(&listed, 1, name), expected, "{name}");

@@ -19,7 +19,7 @@ pub use wire::debug::Register;
 pub struct At {
     /// The instruction's number in the run, from 1 at reset.
     pub insn: u64,
-    /// Its address.
+    /// The instruction's address.
     pub pc: u64,
 }
 
@@ -29,7 +29,7 @@ pub struct At {
 pub struct Vcpus {
     /// Index of the vCPU that executes the instruction.
     pub executing: usize,
-    /// Number of each vCPU's last started instruction; for the executing one, of this instruction.
+    /// Number of each vCPU's last started instruction; for the executing vCPU, the number of this instruction.
     pub insns: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ pub enum Access {
 /// Memory that is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// Its addresses.
+    /// The watched addresses.
     pub range: Range<u64>,
     /// Watched kind of accesses.
     pub access: Access,
@@ -60,8 +60,7 @@ pub enum Why {
     Reached,
     /// The next instruction has a breakpoint.
     Breakpoint,
-    /// Instruction `by` accesses watched memory (forwards the one that has just executed, backwards the one that is
-    /// about to).
+    /// Instruction `by` accesses watched memory. Forwards it has just executed; backwards it is about to execute.
     Watch {
         /// The access's address.
         address: u64,
@@ -99,7 +98,7 @@ pub struct Stop {
 }
 
 /// A request that the run cannot fulfil here, with the reason for the debugger's user. As an error it leaves the run
-/// where it was, and the session goes on.
+/// at its instruction, and the session goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -130,7 +129,7 @@ impl Position {
         self.0.store(insn, Ordering::Relaxed);
     }
 
-    /// The last noted instruction; None: none was.
+    /// The last noted instruction; None: no instruction has been noted.
     pub fn insn(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|&insn| insn > 0)
     }
@@ -141,11 +140,11 @@ impl Position {
 pub struct Hit {
     /// The instruction's number in the run, from 1 at reset.
     pub insn: u64,
-    /// Its address.
+    /// The instruction's address.
     pub pc: u64,
-    /// The stack pointer before it.
+    /// The stack pointer before the instruction.
     pub sp: u64,
-    /// The return address register (lr, ra) before it.
+    /// The return address register (lr, ra) before the instruction.
     pub link: u64,
 }
 
@@ -154,25 +153,25 @@ pub trait Travel {
     /// Position of the run.
     fn at(&self) -> At;
 
-    /// Progress of each vCPU there.
+    /// Progress of each vCPU at the current position.
     fn vcpus(&mut self) -> Result<Vcpus>;
 
     /// Goes to an instruction, forwards or backwards, ignoring breakpoints. If the run ends before, stops at its last
     /// instruction, with [`Why::End`].
     fn go(&mut self, insn: u64) -> Result<Stop>;
 
-    /// Goes forward to the next instruction with a breakpoint, or after an access of watched memory, and to `until`
-    /// at most.
+    /// Goes forward to the next instruction with a breakpoint, or to the instruction after an access of watched
+    /// memory, but not beyond `until`.
     fn forward(&mut self, until: Option<u64>) -> Result<Stop>;
 
-    /// Goes back to the previous instruction with a breakpoint, or about to access watched memory, and to `until` at
-    /// most; never past the first instruction ([`Why::Start`]).
+    /// Goes back to the previous instruction that has a breakpoint or accesses watched memory, but not beyond
+    /// `until`, and never past the first instruction ([`Why::Start`]).
     fn backward(&mut self, until: u64) -> Result<Stop>;
 
-    /// Sets the breakpoints, replacing the former ones.
+    /// Sets the breakpoints; they replace the former breakpoints.
     fn set_breakpoints(&mut self, addresses: &[u64]);
 
-    /// Sets the watches, replacing the former ones.
+    /// Sets the watches; they replace the former watches.
     fn set_watches(&mut self, watches: &[Watch]);
 
     /// All hits of these addresses from the run's start to its end or `until`, in order, at most `most` of them (the
@@ -182,13 +181,13 @@ pub trait Travel {
     /// All registers of the processor, in QEMU's order.
     fn registers(&mut self) -> Result<Vec<Register>>;
 
-    /// Memory, from its start as far as it can be read without affecting the run; may be empty.
+    /// Bytes of memory from `address` on, as far as they can be read without affecting the run; may be empty.
     fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>>;
 
-    /// Writes memory. From here on the run differs from the profiled one: going back past here is refused.
+    /// Writes memory. From this instruction on the run differs from the profiled one: going back past it is refused.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<Result<(), Refused>>;
 
-    /// Writes a register; with the same effect as [`Travel::write`].
+    /// Writes a register; the run then differs as after [`Travel::write`].
     fn write_register(&mut self, name: &str, bytes: &[u8]) -> Result<Result<(), Refused>>;
 
     /// Whether accesses can be watched from here on; otherwise the reason.

@@ -2,9 +2,9 @@
 //! (<https://valgrind.org/docs/manual/cl-format.html>): the executions of each instruction and line, and each call
 //! site's calls with their cost.
 //!
-//! Self costs and calls are exact. Costs of calls come from [`crate::analysis::callgraph`]. If a function calls
-//! another at several sites, the cost is divided by the samples taken there, else by the calls. A call that was made
-//! before the window opened is left out: the format has no cost without a call.
+//! Self costs and calls are exact. Costs of calls come from [`crate::analysis::callgraph`]. If a function calls another
+//! at several sites, the cost is divided over the sites by the samples taken in those calls, or else by the calls. A
+//! call that was made before the window opened is left out: the format has no cost without a call.
 //!
 //! Readers tell functions apart by name and file, and add up functions that agree in both. Here such functions have
 //! their addresses in their names.
@@ -43,7 +43,7 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     writeln!(out, "\nob=(1) {}", clean(&profile.facts.image_name))?;
     let names = names(profile, &graph, &code);
     let mut writer = Writer { profile, names, files: HashMap::new(), functions: HashMap::new(), file: 0, out };
-    // A function that only makes calls, because its other code ran before the window opened, is not a node.
+    // A function can make calls without being a node: its other code ran before the window opened.
     let parties: BTreeSet<Party> = graph.nodes.keys().chain(sites.keys()).cloned().collect();
     for party in &parties {
         let costs = code.costs.get(party).map_or(&[][..], Vec::as_slice);
@@ -112,7 +112,7 @@ fn trigger(end: &End) -> String {
     }
 }
 
-/// Cleans text for a format of lines, in which names lose white space before and after them.
+/// Cleans text for a format of lines. Its readers drop white space at both ends of a name.
 fn clean(text: &str) -> String {
     let cleaned: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     match cleaned.trim() {
@@ -128,7 +128,7 @@ struct Cost {
     samples: u64,
 }
 
-/// Executed code, by its function, each by address.
+/// Executed code: by function, then by address.
 struct Code {
     costs: BTreeMap<Party, Vec<Cost>>,
     /// Executions of all instructions, by address.
@@ -152,7 +152,7 @@ impl Code {
         Code { costs, insns }
     }
 
-    /// Address of the call that left a return address, executed or not.
+    /// Address of the call that left a return address; the call may not have executed.
     fn before(&self, return_addr: u64) -> u64 {
         let last = (return_addr & !1).saturating_sub(1);
         let call = self.insns.range(last.saturating_sub(3)..=last).next_back();
@@ -170,7 +170,7 @@ struct Site {
 
 /// Call sites of each caller, by address.
 fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, Vec<Site>> {
-    // Calls by site. The site of a tail call is the call that it continues.
+    // Calls by site. The site of a tail call is the call that left its return address.
     let mut by_pair: BTreeMap<(Party, Party), BTreeMap<u64, u64>> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.count > 0) {
         let Some((caller, callee)) = callgraph::parties(profile, arc) else { continue };
@@ -178,7 +178,7 @@ fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, V
         let pc = if is_here { arc.site } else { code.before(arc.return_addr.unwrap_or(0)) };
         *by_pair.entry((caller, callee)).or_default().entry(pc).or_default() += arc.count;
     }
-    // Pairs with a single site need no division.
+    // Only pairs with several sites are divided.
     let divided = by_pair.iter().filter(|(_, calls)| calls.len() > 1);
     let divided = divided.flat_map(|((_, callee), calls)| calls.keys().map(|&pc| ((pc, callee.clone()), 0)));
     let sampled = sampled_sites(profile, code, divided.collect());
@@ -207,7 +207,7 @@ fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, V
     sites
 }
 
-/// Adds up the samples in calls, each of a function at a site.
+/// Adds up the samples in calls. Each entry of `by_site` is a site and the function called there.
 fn sampled_sites(
     profile: &Profile,
     code: &Code,
@@ -250,7 +250,7 @@ fn sampled_sites(
     by_site
 }
 
-/// Names of the functions, made distinct where a reader would take two for the same function.
+/// Names of the functions, made distinct where a reader would take two functions for one.
 fn names(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, String> {
     let mut namesakes: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
     let in_edges = graph.edges.keys().flat_map(|(caller, callee)| [caller, callee]);
@@ -296,7 +296,7 @@ fn own_file(profile: &Profile, party: &Party) -> String {
 struct Writer<'a> {
     profile: &'a Profile,
     names: BTreeMap<Party, String>,
-    /// Numbers of files and functions that were named before, from 1.
+    /// Numbers, from 1, of files and functions whose names were written before.
     files: HashMap<String, usize>,
     functions: HashMap<Party, usize>,
     /// Current file of the lines.
@@ -305,7 +305,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Reference to a file by its number; with its name the first time.
+    /// Reference to a file by its number; the first reference also has its name.
     fn file(&mut self, file: &str) -> (usize, String) {
         let next = self.files.len() + 1;
         match self.files.get(file) {
@@ -338,7 +338,7 @@ impl Writer<'_> {
         let mut sites = sites.iter().peekable();
         let mut entries = if let Party::Code(start) = party { Some((*start, entries)) } else { None };
         for cost in costs {
-            // A call by an instruction without known executions.
+            // Calls by instructions without known executions.
             while let Some(site) = sites.next_if(|site| site.pc < cost.pc) {
                 self.call(site, own_number, &own)?;
             }
@@ -355,7 +355,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the file of the next line if it changes, and returns the line's number.
+    /// Writes a change of file, if the next line has another file, and returns the line's number.
     fn go_to(&mut self, pc: u64, own_number: usize, own: &str) -> io::Result<u32> {
         let (file, line) = match self.profile.names.line_at(pc) {
             Some((file, line)) => (clean(file), line),

@@ -1,17 +1,18 @@
 //! Chrome's trace events (the Chromium project's "Trace Event Format", as JSON): the samples on a time axis, for
 //! Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing`.
 //!
-//! Complete events ("X"), one for each frame and stay on the stack: all viewers show these, and nest them by their
-//! times. Sampled stacks ("stackFrames" and "samples") would be shorter, but Perfetto does not show them as a flame
-//! chart. Each task has a track, in a process for each vCPU, with interrupts on top of the code that they interrupt.
+//! Complete events ("X"): one for each frame and each time that it stays on the stack. All viewers show these, and nest
+//! them by their times. Sampled stacks ("stackFrames" and "samples") would be shorter, but Perfetto does not show them
+//! as a flame chart. Each task has a track, in a process for each vCPU, with interrupts on top of the code that they
+//! interrupt.
 //!
-//! If the run has a timeline, its events follow in a process of their own, as begin and end events: exact.
+//! If the run has a timeline, its exact events follow in a process of their own, as begin and end events.
 //!
-//! Times are the firmware's own, as its timers show them: each instruction takes 2^shift ns. Sleep is known only with
-//! a timeline, and takes no time without. `--clock-hz` sets another speed; 1M makes one microsecond of each
-//! instruction. The format's unit is the microsecond. Readers add and subtract times as binary fractions, and nest
-//! events wrongly that are one rounding apart. So times are whole 2048ths of a microsecond, which are exact there and
-//! less than half a nanosecond late.
+//! Times are the firmware's own, as its timers show them: each instruction takes 2^shift ns. Sleep is known only with a
+//! timeline; without one it takes no time. `--clock-hz` sets another speed: with 1M each instruction takes one
+//! microsecond. The format's unit is the microsecond. Readers add and subtract times as binary fractions, and nest
+//! events wrongly if their times differ by a rounding. So times are whole 2048ths of a microsecond, which are exact as
+//! binary fractions and less than half a nanosecond late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -112,7 +113,7 @@ struct Clock {
     ns_per_insn: f64,
     /// Whether sleep is unknown, so that it takes no time.
     is_awake: bool,
-    /// Instructions at which the machine slept, with the sum of sleep after it; in order.
+    /// Sleeps in order: instruction at which the machine slept, and the sum of all sleep up to its end.
     slept_ns: Vec<(u64, u64)>,
 }
 
@@ -121,7 +122,7 @@ impl Clock {
         let virtual_ns = (1_u64 << profile.facts.icount_shift.min(63)) as f64;
         let ns_per_insn = settings.clock_hz.map_or(virtual_ns, |hz| 1e9 / f64::from(hz.get()));
         let mut slept_ns: Vec<(u64, u64)> = Vec::new();
-        // Seconds counted in instructions contain no sleep.
+        // A clock set by `--clock-hz` counts instructions only, so it contains no sleep.
         let timeline = profile.timeline.as_ref().filter(|_| settings.clock_hz.is_none());
         for event in timeline.into_iter().flat_map(Events::events) {
             if let What::Slept { ns } = event.what {
@@ -171,7 +172,7 @@ struct Exact<'a> {
     ts: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
-    /// Scope of an instant: how far it is drawn.
+    /// Scope of an instant, by which viewers draw it: its thread, its process or all.
     #[serde(skip_serializing_if = "Option::is_none")]
     s: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,8 +232,8 @@ fn write_timeline(profile: &Profile, clock: &Clock, out: &mut dyn Write) -> Resu
     Ok(())
 }
 
-/// Part of an event that is common to all of a member. A function with namesakes gets its address. Other functions do
-/// not, to keep the file short; for the same reason there are no categories, which names and tracks imply.
+/// Beginning of the events of each member. A function with namesakes has its place there. Other functions have not, to
+/// keep the file short; for the same reason there are no categories, which names and tracks imply.
 fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     let mut members: BTreeMap<&str, u64> = BTreeMap::new();
     for member in tree.members.iter().filter(|member| member.frame.role == FrameRole::Function) {
@@ -257,7 +258,7 @@ fn frames(profile: &Profile, tree: &CallTree) -> Result<Vec<String>> {
     tree.members.iter().map(frame).collect()
 }
 
-/// Writes one event per frame and the runs that it lasts, outer frames first.
+/// Writes one event for each frame and the adjacent runs that have it, outer frames first.
 fn write_events(
     tree: &CallTree,
     frames: &[String],

@@ -66,10 +66,10 @@ const MAGIC: u32 = 0xc1fc_1fc1;
 /// Size of a packet's header.
 const HEADER_BYTES: usize = 4 + 4 + 4 * 8 + 4;
 
-/// Size of the events after which a packet is written.
+/// Size of a packet's events from which the packet is written.
 const PACKET_BYTES: usize = 1 << 16;
 
-/// Writes the directory, which must not exist or be empty: readers take any other file in it for a stream.
+/// Writes a directory, which must be new or empty: readers take any other file in it for a stream.
 ///
 /// # Errors
 /// When the directory has files or cannot be written, or the profile has no timeline.

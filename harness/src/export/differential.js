@@ -1,6 +1,6 @@
 "use strict";
-// Zoom and search for both panels at once. A frame is known by its number (data-n), the same in both panels;
-// numbers run depth first, so what is below a frame has the numbers from its own up to data-e.
+// Zoom and search for both panels at once. A frame has the same number (data-n) in both panels. Numbers run depth
+// first, so the frames below a frame have the numbers after its own, up to data-e.
 const panels = [];
 let matched = "";
 
@@ -10,7 +10,7 @@ window.addEventListener("load", () => {
             const rect = g.querySelector("rect"), title = g.querySelector("title").textContent;
             return {
                 g, rect, title, text: g.querySelector("text"),
-                // The hover text without the numbers, which have no parentheses in them.
+                // The hover text without its last pair of parentheses, which holds the numbers.
                 name: title.replace(/ \([^(]*\)$/, ""), change: g.dataset.c || "",
                 n: +g.dataset.n, end: +g.dataset.e, x: +g.dataset.x, width: +g.dataset.w,
                 fill: rect.getAttribute("fill"),
@@ -23,7 +23,7 @@ window.addEventListener("load", () => {
     if (given.has("s")) search(given.get("s"));
 });
 
-// Shows a frame and what is below it in both panels, in one scale unless one would be too narrow to read.
+// Shows a frame and all frames below it in both panels. Both have one scale, unless one panel would be too narrow to read.
 function zoom(number) {
     const tops = panels.map((panel) => panel.frames.find((frame) => frame.n === number));
     const widths = tops.map((top) => (top ? top.width : 0));
@@ -46,7 +46,7 @@ function zoom(number) {
     remember("n", number === 0 ? null : number);
 }
 
-// Where it begins and its width are parts of the picture's width.
+// Moves a frame; its start and its width are fractions of the picture's width.
 function place(frame, start, width) {
     const x = padding + start * span, pixels = width * span;
     frame.rect.setAttribute("x", x.toFixed(2));
@@ -62,7 +62,7 @@ function search(term) {
     let re;
     try { re = new RegExp(term); } catch { return; }
     const shares = panels.map((panel) => {
-        // A frame below one that matches is counted with it.
+        // A frame below a matching frame is part of that frame's count.
         let insns = 0, end = 0;
         for (const frame of panel.frames) {
             const hit = re.test(frame.title);
@@ -98,7 +98,7 @@ function ask() {
     if (term) search(term);
 }
 
-// Keeps what is shown in the address, for links to it.
+// Keeps the zoom and the search in the page's address, so that links can have them.
 function remember(key, value) {
     const params = new URLSearchParams(location.search);
     if (value === null) params.delete(key); else params.set(key, value);

@@ -1,10 +1,10 @@
-//! Differential flamegraph: above the stacks of the profile after, below those of the one before, so that vanished
+//! Differential flamegraph: the stacks of the later profile above, those of the earlier one below, so that vanished
 //! frames are visible, too. Widths are each profile's own. Colours show the change.
 //!
-//! It is drawn here, in the look of the other pictures, because inferno's own differential is one panel in the widths
-//! of one side, coloured by name, in which vanished frames have no width. Both panels have one scale: a firmware that
-//! executes half as much is half as wide. If one panel would be too narrow to read, each has its own scale, and the
-//! picture says so.
+//! inferno's own differential is not used: it is one panel in the widths of one side, coloured by name, in which
+//! vanished frames have no width. So the picture is drawn here, in the look of the other pictures. Both panels have one
+//! scale: a firmware that executes half as much is half as wide. If one panel would be too narrow to read, each has its
+//! own scale, and the picture says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,8 @@ use crate::export::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use crate::text::markup::{escape, shown};
 use crate::text::number::{group, percent_change, plural};
 
-/// Dimensions as in inferno's pictures, in pixels: margin left and right of frames, height of a row, size of letters.
+/// Dimensions as in inferno's pictures, in pixels: margin left and right of the frames, height of a row, size of
+/// letters.
 const PADDING: usize = 10;
 const ROW: usize = 18;
 const FONT: f64 = 12.0;
@@ -28,19 +29,19 @@ const FONT: f64 = 12.0;
 /// Width of all frames together, in pixels.
 const SPAN: f64 = (WIDTH - 2 * PADDING) as f64;
 
-/// Ratio of the sides from which each panel has a scale of its own.
+/// Ratio of the two sides above which each panel has a scale of its own.
 const MOST_TIMES: u64 = 4;
 const ONE_SCALE: &str = "Width: instructions, in one scale for both panels.";
 const OWN_SCALES: &str = "Width: instructions, each panel in its own scale: the two do not compare.";
 
-/// Legend of the sign before numbers that follow from samples, and may differ in another run.
+/// Legend of the sign before numbers that depend on samples, and so may differ in another run.
 const BY_SAMPLES: &str = " \u{2248}: by samples.";
 
-/// Most letters of a side's name in the picture; the whole name is in its hover text.
+/// Maximum number of letters of a side's name in the picture; the whole name is in its hover text.
 const MOST_LETTERS: usize = 60;
 
-/// Fills of frames on one side only: stripes, which can be told from plain colours at any width, also without colour
-/// vision.
+/// Fills of frames that are on one side only: stripes, which differ from plain colours at any width, and for the
+/// colour-blind.
 const NEW: &str = "url(#new)";
 const VANISHED: &str = "url(#vanished)";
 
@@ -97,7 +98,7 @@ impl Change {
     }
 }
 
-/// All frames of both sides, depth first, siblings by name; the first is below all others.
+/// All frames of both sides, depth first, siblings by name. The first frame contains all others.
 fn tree(before: &Side, after: &Side, sampling: &Sampling) -> Vec<Node> {
     let mut both = Both::new(sampling);
     for (at, side) in [(At::Before, before), (At::After, after)] {
@@ -135,7 +136,7 @@ impl Picture<'_> {
         self.head(y - 20) + &body + "</svg>\n"
     }
 
-    /// Note in a picture that shows nothing: no instructions, or no change.
+    /// Note for a picture without a change: nothing was executed, or all is the same.
     fn note(&self) -> Option<&'static str> {
         let is_same = |node: &Node| {
             let calls = [At::Before, At::After].map(|at| node.call(at));
@@ -150,7 +151,7 @@ impl Picture<'_> {
         }
     }
 
-    /// Whether one side is too narrow in the scale of the other.
+    /// Whether one side would be too narrow in the scale of the other.
     fn has_own_scales(&self) -> bool {
         let [before, after] = self.nodes[0].insns;
         before.min(after) > 0 && before.max(after) / MOST_TIMES > before.min(after)
@@ -189,7 +190,7 @@ impl Picture<'_> {
         let _ = writeln!(body, "</tspan></text>\n<g class=\"panel\" data-side=\"{}\">", at.name());
         let scale = self.scale(at);
         let min_insns = total as f64 * MIN_WIDTH / 100.0;
-        // Start of the next child of each open frame.
+        // Start of the next child of each open frame, in instructions.
         let mut starts = vec![0_u64];
         let mut deepest = 0;
         for (number, node) in self.nodes.iter().enumerate() {
@@ -238,7 +239,7 @@ impl Picture<'_> {
     }
 
     fn shown(&self, node: &Node, at: At) -> String {
-        // A frame without samples on this side is marked as on the other side.
+        // A frame that is absent on this side is marked as on the other side.
         let at = if node.call(at) == Call::None { at.other() } else { at };
         node.name.clone() + if node.call(at) == Call::Inlined { INLINED } else { "" }
     }
@@ -363,7 +364,8 @@ fn fill(node: &Node) -> String {
         Change::Same => rgb(ROOT),
         Change::Grew | Change::Shrank => {
             let change = (after as f64 - before as f64) / before.max(after) as f64;
-            // Most changes are small, so a power below 1 spreads them out. The least change still differs from none.
+            // Most changes are small, so a power below 1 spreads them out. Even the smallest change differs in colour
+            // from none.
             rgb(shade(change, 0.06 + 0.94 * change.abs().powf(0.6)))
         }
     }
@@ -396,10 +398,10 @@ fn hover(node: &Node) -> String {
     hover
 }
 
-/// Sign before a number that follows from samples.
+/// Sign before a number that depends on samples.
 const ABOUT: &str = "\u{2248}";
 
-/// The difference in instructions and in percent, with its error if it follows from samples.
+/// The difference in instructions and in percent, with its error if it depends on samples.
 fn difference(node: &Node) -> String {
     let [before, after] = node.insns;
     let sign = if after < before { "-" } else { "+" };
@@ -425,7 +427,7 @@ fn difference(node: &Node) -> String {
     }
 }
 
-/// The change as a few letters inside the frame; empty if it is below 0.05%.
+/// The change as a few letters inside the frame; empty if its amount is below 0.05 %.
 fn short_change(node: &Node) -> String {
     let [before, after] = node.insns;
     match Change::of(node) {
@@ -446,7 +448,7 @@ fn short_change(node: &Node) -> String {
 
 /// Cuts a frame's name and change to the frame's width. The script does the same.
 fn fitting(name: &str, change: &str, width: f64) -> String {
-    // Negative numbers become 0.
+    // The conversion makes 0 of negative numbers.
     let letters = ((width - 3.0) / (LETTER * FONT)) as usize;
     let length = name.chars().count();
     if !change.is_empty() && length + 1 + change.chars().count() <= letters {

@@ -1,7 +1,7 @@
 //! Draws flamegraph and flamechart: call stacks as wide as their instructions, sorted by name or in order of time. A
 //! function's widths add up to its exact number of instructions.
 //!
-//! inferno draws them, with peculiarities that are handled here. A frame's name must not contain `;` nor end in a
+//! inferno draws them, and this file works around its peculiarities. A frame's name must not contain `;` nor end in a
 //! space and digits. Lines sorted as text would tear a frame apart (`f`, `f2`, `f;g`, since `2` is less than `;`), so
 //! they are sorted by frames. An empty picture is an error to inferno.
 
@@ -23,7 +23,7 @@ use crate::profile::Profile;
 use crate::text::markup::escape;
 use crate::text::number::{group, plural};
 
-/// Largest flamechart in bytes. It does not merge repeated stacks, and a browser is slow to show more.
+/// Largest flamechart in bytes. A chart does not merge repeated stacks, and a browser is slow to show more.
 const MAX_CHART_BYTES: usize = 4_500_000;
 
 const GREY: Color = Color { r: 200, g: 200, b: 200 };
@@ -43,7 +43,7 @@ pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
 /// See [`svg`].
 pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: View) -> Result<Vec<u8>> {
     let least_insns = (profile.total_insns() as f64 * MIN_WIDTH / 100.0) as u64;
-    // Sorted by the names as shown, so that paths that look alike are one frame.
+    // Sorted by shown names, so that paths that look alike become one path.
     let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
     let mut whole = None;
@@ -132,7 +132,7 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
         format!("{} samples, one every {} instructions", group(profile.samples.len() as u64), period(profile));
     let insns: u64 = stacks.iter().map(|(_, insns)| insns).sum();
     let heats = Heats::of_stacks(&stacks);
-    // Details are left out until the picture fits, the narrowest first.
+    // Frames are left out until the picture fits, the narrowest first.
     let mut min_width = MIN_WIDTH;
     loop {
         let shown = stacks.iter().map(|(frames, insns)| (frames.iter().map(show).collect(), *insns));
@@ -169,7 +169,7 @@ fn draw(
     options.subtitle = Some(subtitle);
     options.min_width = min_width;
     options.count_name = unit.to_owned();
-    // As wide as the window; 1200 pixels where no script runs (an image in a page).
+    // As wide as the browser's window; 1200 pixels if scripts do not run (in an image of a page).
     options.image_width = None;
     options.font_width = LETTER;
     options.frame_height = 18;
@@ -187,17 +187,17 @@ fn draw(
     Ok(furnished(&annotate(profile, &String::from_utf8(svg)?), &legend(heats, unit)).into_bytes())
 }
 
-/// Adds features that inferno has no option for. These are a legend in a row of its own between subtitle and frames,
-/// and a visible search, with its result above the frames instead of below all of them.
+/// Adds features that inferno has no option for: a legend in a row of its own between subtitle and frames, and a
+/// visible search, whose result is shown above the frames instead of below all of them.
 fn furnished(svg: &str, legend: &str) -> String {
-    // Height of the row, and position of the text that inferno writes right above the frames.
+    // Height of the row, in pixels, and vertical position of the text that inferno writes right above the frames.
     const ROW: usize = 22;
     const DETAILS_Y: usize = 64;
     let Some((head, frames)) = svg.split_once("<svg id=\"frames\"") else { return svg.to_owned() };
     let mut head = head.to_owned();
     let height = head.split_once(" height=\"").and_then(|(_, rest)| rest.split_once('"')?.0.parse::<usize>().ok());
     if let Some(height) = height {
-        // Height of the picture, of its visible part, and of its background.
+        // The height occurs three times: of the picture, of its visible part, and of its background.
         let higher = height + ROW;
         head = head.replace(&format!("height=\"{height}\""), &format!("height=\"{higher}\""));
         head = head.replace(&format!("0 0 {WIDTH} {height}\""), &format!("0 0 {WIDTH} {higher}\""));
@@ -211,7 +211,7 @@ fn furnished(svg: &str, legend: &str) -> String {
     )
 }
 
-/// Moves one of inferno's texts, whose last attribute is its height.
+/// Moves one of inferno's texts vertically; its vertical position is its last attribute.
 fn at_height(head: &str, id: &str, y: usize) -> String {
     let start = format!("<text id=\"{id}\"");
     let parts = head.split_once(&start).and_then(|(before, rest)| {
@@ -224,7 +224,7 @@ fn at_height(head: &str, id: &str, y: usize) -> String {
     }
 }
 
-/// Rules after inferno's own, which hide the search until the pointer finds it.
+/// Style rules after inferno's own rules, which hide the search until the pointer is over it.
 const FURNITURE: &str = "
 #search { opacity:1; text-decoration:underline; fill:rgb(31,95,168); }
 #unzoom { text-decoration:underline; fill:rgb(31,95,168); }
@@ -262,8 +262,8 @@ fn legend(heats: &Heats, unit: &str) -> String {
     legend
 }
 
-/// Adds calls and place of definition to the hover texts of functions. They go inside the parentheses, since
-/// inferno's script takes the last pair off to get the name.
+/// Adds calls and place of definition to the hover texts of functions. These details go inside the parentheses, since
+/// inferno's script removes the last pair of parentheses to get the name.
 fn annotate(profile: &Profile, svg: &str) -> String {
     let table = functions::table(profile);
     let mut details: BTreeMap<String, Option<String>> = BTreeMap::new();
@@ -272,7 +272,7 @@ fn annotate(profile: &Profile, svg: &str) -> String {
         if let (Some(file), Some(line)) = (&row.file, row.line) {
             let _ = write!(detail, ", {}:{line}", clean(file).replace(['(', ')'], "_"));
         }
-        // The picture does not show which of two functions of one name is meant, so the details are dropped.
+        // The picture does not tell functions of one name apart, so their details are dropped.
         details.entry(clean(&row.name)).and_modify(|detail| *detail = None).or_insert(Some(escape(&detail)));
     }
     let mut parts = svg.split("<title>");
@@ -332,7 +332,7 @@ impl Heats {
         heats
     }
 
-    /// Adds instructions to the last function and to the frames inlined into it; `inner` are frames from the
+    /// Adds instructions to the last function and to the frames inlined into it. `inner` has the frames from the
     /// innermost outwards.
     fn end<'a>(&mut self, inner: impl Iterator<Item = &'a Frame>, insns: u64) {
         let mut counted: Vec<&Frame> = Vec::new();
@@ -353,9 +353,9 @@ impl Heats {
     }
 }
 
-/// Colours of frames, by name. Functions are warmer the more instructions they execute themselves; inlined frames are
-/// green, tasks blue, interrupts purple, frames without a name grey. The name's hash changes every colour a little,
-/// to tell neighbours apart; it is the same in every picture.
+/// Colours of frames, by name. A function is the warmer, the more instructions it executes itself; inlined frames are
+/// green, tasks blue, interrupts purple, frames without a name grey. The name's hash changes each colour a little, to
+/// tell neighbours apart; a name has the same hash in every picture.
 fn palette(Heats(insns): &Heats) -> PaletteMap {
     let hottest = insns.values().map(|&(_, insns)| insns).max().unwrap_or(1).max(1) as f64;
     let mut palette = PaletteMap::default();
@@ -372,10 +372,10 @@ fn color(frame: &str, role: FrameRole, heat: f64) -> Color {
     let hash = frame
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    // FNV lets the last letters reach only the lowest bits well, so the hash is mixed like MurmurHash3's end.
+    // The last letters of a name reach only FNV's lowest bits well, so the hash is mixed as at the end of MurmurHash3.
     let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let dither = (hash >> 40) as f64 / f64::from(1 << 24) - 0.5;
-    // Most functions are far below the hottest; the square root spreads them out.
+    // Most functions are far below the hottest one; the square root spreads them out.
     let heat = heat.sqrt();
     let (hue, saturation, lightness) = match role {
         FrameRole::Other => return GREY,
@@ -413,7 +413,7 @@ fn subtitle(profile: &Profile) -> String {
     clean(&format!("{subtitle}; {stacks}; a function's widths add up to its exact count").replace(';', " \u{b7}"))
 }
 
-/// Draws a profile without stacks: a sentence with the reason.
+/// Draws a picture for a profile without stacks: a sentence with the reason.
 fn nothing(profile: &Profile) -> String {
     let title = escape(&clean(&profile.facts.image_name));
     let why = match profile.total_insns() {
@@ -497,10 +497,10 @@ mod tests {
             ("task sensor (2)", (1, 80_000)),
             ("[no task]", (1, 7_000)),
             ("multiply_accumulate", (2, 250_000)),
-            // 25,000 of its own and 11,000 of the interrupts in it.
+            // 25,000 instructions of its own and 11,000 of interrupts during it.
             ("saturate (inlined)", (1, 36_000)),
             ("memcpy", (3, 50_000)),
-            // Includes 3,067 of the 9,200 in UART0, whose samples are divided 600 to 300.
+            // Includes 3,067 of UART0's 9,200 instructions, whose samples are divided 600 to 300.
             ("[irq SysTick]", (2, 31_067)),
             ("[irq UART0]", (2, 9_200)),
             ("[no unwind info]", (1, 2_000)),
@@ -539,7 +539,7 @@ mod tests {
         assert_eq!(words(legend), all);
         let plain = drawn(&empty().function("main", 0x40, 4).insn(0x40, 3));
         assert_eq!(words(plain.split_once("<g id=\"legend\"").unwrap().1.split_once("</g>").unwrap().0), all[..1]);
-        // The picture is higher by as much as the frames are lower.
+        // The picture is higher by as much as the frames move down.
         let height =
             |svg: &str| svg.split_once(" height=\"").unwrap().1.split_once('"').unwrap().0.parse::<usize>().unwrap();
         let bottom = svg
@@ -604,7 +604,7 @@ mod tests {
     fn the_chart_shows_each_vcpu_by_its_own_clock() {
         let mut profile = empty().function("main", 0x40, 4).function("other", 0x44, 4).taken(6, 0x40, 0, 0);
         profile.vcpus.push(profile.vcpus[0].clone());
-        // In turns, the second vCPU at half the speed.
+        // The vCPUs take turns, the second one at half the speed.
         for (index, sample) in (0..).zip(&mut profile.samples) {
             sample.vcpu = index % 2;
             sample.at_insns = 10 * (u64::from(index) / 2 + 1) * u64::from(2 - sample.vcpu);
@@ -746,7 +746,7 @@ mod tests {
         let stacks: Vec<_> = CallTree::new(&profile, View::default()).stacks().into_iter().collect();
         let palette = palette(&Heats::of_stacks(&stacks));
         let green = |name: &str| palette.get(name).unwrap().g;
-        // Nearly all instructions are below `sensor_task`, hardly any in it.
+        // Nearly all instructions are executed below `sensor_task`, hardly any in it.
         assert!(green("multiply_accumulate") < green("filter"));
         assert!(green("filter") < green("sensor_task"));
     }

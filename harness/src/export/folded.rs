@@ -12,7 +12,7 @@ use crate::export::labels;
 use crate::export::settings::Settings;
 use crate::profile::Profile;
 
-/// Writes the lines in the order of their frames: each path right before all that begin with it. A path without
+/// Writes the lines in the order of their frames: each path right before the paths that continue it. A path without
 /// instructions of its own has no line. All numbers add up to the profile's instructions.
 ///
 /// # Errors

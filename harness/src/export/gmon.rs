@@ -1,19 +1,19 @@
-//! `gmon.out` for GNU gprof, as if the firmware had been built with `-pg` and sampled at every instruction, and the
+//! `gmon.out` for GNU gprof, as if the firmware had been built with `-pg` and sampled at every instruction. Also the
 //! list of symbols with which gprof sees every function.
 //!
-//! Numbers are exact: a histogram count is an executed instruction, and a second is `clock_hz` of them. The file's
-//! counts have 16 bits. gprof adds up histograms of the same addresses, so a bin with a larger count comes in
-//! several. The file has one histogram per stretch of executed code, not one of all memory. gprof divides a bin that
-//! lies in two functions between them, in proportion. So per-function numbers are exact with bins of 2 bytes (the
+//! Numbers are exact: a histogram's count is executed instructions, and `clock_hz` of these are a second. The file's
+//! counts have 16 bits. gprof adds up histograms of the same addresses, so a histogram with larger counts is written
+//! several times. The file has one histogram per stretch of executed code, not one of all memory. gprof divides a bin
+//! that lies in two functions between them, in proportion. So numbers by function are exact with bins of 2 bytes (the
 //! default).
 //!
-//! An arc counts entries of a function at its first instruction, from the call to which it returns. `_mcount` records
-//! them so, and a tail call belongs to its caller. The call in which a window ends counts, although its callee has
-//! not begun. gprof shows recursion separately (`600+1070100`), and omits it from its flat profile. It forgets arcs
-//! whose caller has no symbol: interrupts, the first function after reset. It also reads symbols in its own way:
-//! names with `$` (Rust) or most `.suffixes` (`.part.0`, `.isra.0`) are dropped. Their instructions go to the
-//! function before, as for all code without a symbol. The list of symbols, `gprof -S`, has no such gaps: it has every
-//! function, `[exception]`, `[reset]` and `[unknown]` as callers, and names for unnamed code.
+//! An arc counts entries of a function at its first instruction. Its caller is the call that the function returns to,
+//! as `_mcount` records it, so a tail call belongs to its caller. The call in which a window ends counts, although its
+//! callee has not begun. gprof shows recursion separately (`600+1070100`), and omits it from its flat profile. It
+//! forgets arcs whose caller has no symbol: interrupts, the first function after reset. It also drops symbols with `$`
+//! (Rust) and most with a `.suffix` (`.part.0`, `.isra.0`). Their instructions go to the function before, as for all
+//! code without a symbol. The list of symbols, `gprof -S`, has no such gaps: it has every function, `[exception]`,
+//! `[reset]` and `[unknown]` as callers, and names for unnamed code.
 //!
 //! The format: <https://sourceware.org/binutils/docs/gprof/File-Format.html>. Integers are little-endian like the
 //! image, and addresses have the width of its ELF class.
@@ -35,17 +35,17 @@ const VERSION: u32 = 1;
 const TAG_HISTOGRAM: u8 = 0;
 const TAG_ARC: u8 = 1;
 
-/// Unit of gprof's histograms: a bin cannot be narrower.
+/// Unit of gprof's histograms: narrower bins are not possible.
 const MIN_BIN_BYTES: u64 = 2;
 
 /// Pseudo-addresses of callers that are not code, counted from the end of the address space. Nothing executes there,
 /// on a Cortex-M by its architecture.
 const CALLERS: [(&str, u64); 3] = [(UNKNOWN, 0x200), (EXCEPTION, 0x100), (RESET, 2)];
 
-/// Most parts into which an arc's count is split, since a part holds 32 bits: 2^44 calls.
+/// Maximum number of parts of an arc's count. A part has 32 bits, so this is 2^44 calls.
 const MAX_ARC_PARTS: u64 = 1 << 12;
 
-/// Longest symbol that gprof reads in a line of 1,022 bytes, with some room.
+/// Longest symbol, in bytes, that gprof reads in a line of 1,022 bytes, with some room.
 const MAX_SYMBOL_BYTES: usize = 900;
 
 /// Writes `gmon.out`.
@@ -75,7 +75,7 @@ pub fn write_symbols(profile: &Profile, _settings: &Settings, out: &mut dyn Writ
         let start = image.address(function.start);
         symbols.insert(start, symbol(&function.linkage_name, start));
     }
-    // A symbol lasts to the next one, so it must be ended where executed code has no symbol.
+    // A symbol lasts up to the next one, so it has to be ended where executed code has no symbol.
     let insns: BTreeMap<u64, u64> = profile.insns().into_keys().map(|pc| (image.address(pc), pc)).collect();
     for (address, pc) in insns {
         let place = Owner::of(profile, pc);
@@ -103,7 +103,7 @@ fn symbol(name: &str, address: u64) -> String {
     if name.len() > MAX_SYMBOL_BYTES {
         let end = (0..=MAX_SYMBOL_BYTES).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
         name.truncate(end);
-        // The part cut off may have been its only difference from another name.
+        // The part that was cut off may have been the only difference from another name.
         name = format!("{name}~{}", Hex(address));
     }
     name
@@ -159,7 +159,7 @@ struct Histogram {
 }
 
 impl Histogram {
-    /// Times that the histogram must come in the file for gprof to add up all counts.
+    /// Number of times that the histogram must be in the file, so that gprof adds up the whole count.
     fn repeats(count: u32) -> u32 {
         count.div_ceil(u16::MAX.into())
     }
@@ -186,7 +186,7 @@ impl Histogram {
     }
 }
 
-/// All instructions in histograms without overlap; at least one histogram, since gprof needs one.
+/// All instructions in histograms that do not overlap; at least one histogram, since gprof needs one.
 fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
     let bin_bytes = profile.facts.bin_bytes.max(MIN_BIN_BYTES);
     let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
@@ -202,8 +202,8 @@ fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
             let why = "more than gprof can add up: choose another format, or a shorter window (--for)";
             return Err(InputError::new(format!("{count} instructions at {}: {why}", Hex(low))).into());
         };
-        // Straight-line code has equal counts. Bins that need more repetitions than the others get a histogram of
-        // their own, so that the others are not repeated with them.
+        // Straight-line code has equal counts. Bins that need more repetitions than others get a histogram of their
+        // own, so that the others are not repeated with them.
         let fits = |last: &&mut Histogram| {
             let repeats = last.counts.last().copied().map(Histogram::repeats);
             low.wrapping_sub(last.high()) <= max_gap_bytes && repeats == Some(Histogram::repeats(count))
@@ -221,7 +221,8 @@ fn histograms(profile: &Profile, image: &Image) -> Result<Vec<Histogram>> {
 }
 
 /// Writes the arcs: entries of each function by caller. Entries without a transfer of control (falling into the
-/// function, the machine's start) have an unknown caller, so that calls equal those of [`functions::table`].
+/// function, the machine's start) have an unknown caller, so that each function's calls are those of
+/// [`functions::table`].
 fn write_arcs(profile: &Profile, image: &Image, out: &mut dyn Write) -> Result<()> {
     let mut arcs: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     let unknown = caller(profile, image, None);

@@ -22,7 +22,7 @@ const VERSION: &str = "10400 2";
 /// Unit of the time stamps, in nanoseconds.
 const NS_PER_STAMP: u128 = 1_000_000;
 
-/// Writes the events of the window; blocks held as it opened are allocated at its start.
+/// Writes the events of the window. Blocks held when it opened are allocated at its start.
 ///
 /// # Errors
 /// Errors of `out`; also when the heap was not followed.
@@ -137,7 +137,7 @@ impl Events<'_> {
     }
 
     fn allocate(&mut self, address: u64, site: u32, size_bytes: u64) -> io::Result<()> {
-        // An unseen function must have freed the old block.
+        // A held block at this address was freed by a function that is not followed.
         self.free(address)?;
         let trace = self.traces.get(site as usize - 1).copied().unwrap_or(0);
         let next = self.kinds.len();

@@ -7,7 +7,7 @@ use crate::text::markup::shown;
 /// Suffix of an inlined frame's name, as in perf.
 pub(super) const INLINED: &str = " (inlined)";
 
-/// Frame's name for formats that can hold any name: unchanged, with the suffix if it is inlined.
+/// Frame's name for formats that can hold any name: unchanged, with a suffix if the frame is inlined.
 pub(super) fn full(frame: &Frame) -> String {
     frame.name.clone() + suffix(frame)
 }
@@ -21,7 +21,7 @@ fn suffix(frame: &Frame) -> &'static str {
     if frame.role == FrameRole::Inlined { INLINED } else { "" }
 }
 
-/// Cleans a name so that inferno and other readers of folded stacks take it as one frame.
+/// Cleans a name so that inferno and other readers of folded stacks read it as one frame.
 pub(super) fn clean(name: &str) -> String {
     let mut clean = shown(name).replace(';', ":");
     // A number at the end would be read as a count.
@@ -38,9 +38,9 @@ pub(super) fn clean(name: &str) -> String {
     clean
 }
 
-/// Visits each call path that has instructions, with their number, in shown names, outermost frame first. Paths that
-/// look alike are one path. They come in the order of their frames: each path right before all that begin with it.
-/// Paths are not kept, since there may be millions.
+/// Visits each call path that has instructions, with their number: shown names, outermost frame first. Paths with the
+/// same shown names are one path. Paths come in the order of their frames: each one right before the paths that
+/// continue it. They are never stored, since there may be millions.
 ///
 /// # Errors
 /// Errors of `visit`.
@@ -51,14 +51,14 @@ pub(super) fn each<E>(tree: &CallTree, mut visit: impl FnMut(&[&str], u64) -> Re
     sorted.dedup();
     let rank: Vec<usize> =
         names.iter().map(|name| sorted.partition_point(|&before| before < name.as_str())).collect();
-    // Indices of paths: the paths that begin with one follow it up to its `end`.
+    // End of each path's continuations, which follow it: by index, exclusive.
     let mut end: Vec<usize> = (1..=tree.paths.len()).collect();
     for (index, path) in tree.paths.iter().enumerate().rev() {
         if let Some(parent) = (path.parent as usize).checked_sub(1) {
             end[parent] = end[parent].max(end[index]);
         }
     }
-    // Paths with one frame more than those in `within`, by the name of that frame.
+    // Paths with one frame more than the paths around them, sorted by the name of that frame.
     let inner = |within: &mut dyn Iterator<Item = (usize, usize)>| {
         let mut inner: Vec<(usize, usize)> = Vec::new();
         for (mut index, last) in within {

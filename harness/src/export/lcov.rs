@@ -2,19 +2,19 @@
 //! on counting.
 //!
 //! A line's count is its number of executions, not of instructions. It is the count of the line's most executed
-//! instruction: a loop's condition runs once more than its body, and gcov gives that number, too. Counts of all
-//! copies of a line are added up: one copy in each function, and in each place into which the compiler inlined it,
-//! told apart by the lines of the calls. So a line has a count above 0 exactly if one of its instructions ran. The
-//! count differs from gcov's if the compiler unrolled a loop (one of the copies counts), inlined two calls of one
-//! line (the one that ran more often counts), or merged, moved or removed code.
+//! instruction: a loop's condition runs once more than its body, and gcov gives the condition's number, too. The counts
+//! of all copies of a line are added up. There is one copy in each function, and one in each place into which the
+//! compiler inlined the line; copies differ by the lines of the calls. So a line has a count above 0 exactly if one of
+//! its instructions ran. The count differs from gcov's if the compiler unrolled a loop (only one of the copies counts),
+//! inlined two calls of one line (only the call that ran more often counts), or merged, moved or removed code.
 //!
 //! A function's count is its calls, as in [`functions::table`]. Functions that compilers split or copied under other
 //! names (`crc32.constprop.0`) are added to the function in the source. `.part` and `.cold` pieces are entered from
-//! their function, and count only if no other code is left of it. A function that exists only inlined into others is
-//! not listed, but its lines are. Functions have the names of the symbol table, since lcov's names have no commas;
-//! `genhtml --demangle-cpp` demangles them.
+//! their function, so they count only if the function has no other code left. A function that exists only inlined into
+//! others is not listed, but its lines are. Functions have the names of the symbol table, since lcov's names have no
+//! commas; `genhtml --demangle-cpp` demangles them.
 //!
-//! Branches are not listed: counts of instructions alone do not tell how often a jump was taken.
+//! Branches are not listed: counts of instructions alone do not tell which jumps were taken.
 //!
 //! The format: geninfo(1), FILES.
 
@@ -40,7 +40,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Names of functions for lcov; a name that occurs several times in the file gets the line appended.
+    /// Names of the functions for lcov. A name that occurs several times in the file gets its line appended.
     fn names(&self) -> Vec<String> {
         let mut lines: BTreeMap<&str, u32> = BTreeMap::new();
         for &(_, name) in self.functions.keys() {
@@ -54,7 +54,7 @@ impl Source<'_> {
     }
 }
 
-/// Entries of a function, and of its pieces.
+/// Entries of a function, and separately of its pieces.
 #[derive(Default)]
 struct Calls {
     whole: Option<u64>,
@@ -132,7 +132,7 @@ fn sources(profile: &Profile) -> BTreeMap<&str, Source<'_>> {
     sources
 }
 
-/// Place of a function's definition; if unknown (assembly), the line of its first instruction.
+/// Place of a function's definition; if it is unknown (assembly), the line of the first instruction.
 fn definition<'a>(profile: &'a Profile, function: &'a Function) -> Option<(&'a str, u32)> {
     if let (Some(file), Some(line)) = (&function.file, function.line) {
         return Some((file, line));
@@ -160,22 +160,22 @@ fn lines(profile: &Profile) -> BTreeMap<(u32, u32), u64> {
     copies.into_iter().map(|(line, copies)| (line, copies.into_values().sum())).collect()
 }
 
-/// Test name of an image: lcov accepts words only.
+/// Test name for an image: letters, digits and `_`, since lcov accepts only words.
 fn test_name(image_name: &str) -> String {
     image_name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// Path for lcov, which reads it to the end of the line.
+/// Path for lcov, which reads a path to the end of the line.
 fn one_line(path: &str) -> Cow<'_, str> {
     escaped(path, char::is_control)
 }
 
-/// Name for lcov, which reads it to the next comma.
+/// Function's name for lcov, which reads a name to the next comma.
 fn function_name(name: &str) -> Cow<'_, str> {
     if name.is_empty() { Cow::Borrowed("[no name]") } else { escaped(name, |c| c == ',' || c.is_control()) }
 }
 
-/// Escapes some characters of the text, as in `%2C`.
+/// Escapes the characters for which `needs` holds, as in `%2C`.
 fn escaped(text: &str, needs: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&needs) {
         return Cow::Borrowed(text);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn copies_of_a_line_are_added_up() {
-        // A function in a header: on its own, and inlined into two others, twice into one of them.
+        // A function in a header has code of its own and is inlined into two others, into one of them twice.
         let mut profile = with_files(&["swap.h"]).function("swap", 0x40, 4).function("sort", 0x50, 8);
         profile = profile.function("shuffle", 0x60, 4);
         profile = profile.insn(0x40, 1).insn(0x50, 10).insn(0x52, 10).insn(0x54, 100).insn(0x60, 1000);

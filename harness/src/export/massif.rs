@@ -1,7 +1,7 @@
-//! valgrind massif's file format, for ms_print and massif-visualizer: the heap over time, and its holders at the
-//! peak.
+//! valgrind massif's file format, for ms_print and massif-visualizer: the heap over time, and the call paths that held
+//! it at the peak.
 //!
-//! The tree is upside down: below a function are its callers.
+//! The tree is upside down: the callers of a function are below it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     let mut snapshots: Vec<(Point, bool)> = vec![(Point::default(), false), (peak, true)];
     snapshots[0].0.held_bytes = found.before.bytes;
     snapshots.extend(found.history.iter().map(|point| (*point, false)));
-    // Stable: the peak comes after other points of the same time.
+    // A stable sort: the peak comes after other points of the same time.
     snapshots.sort_by_key(|(point, is_peak)| (point.at_insns, !is_peak));
     for (number, (point, is_peak)) in snapshots.iter().enumerate() {
         let rule = "#-----------";
@@ -71,7 +71,7 @@ impl Callers {
     fn write(&self, depth: usize, bytes: u64, name: &str, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{:depth$}n{}: {bytes} {name}", "", self.callers.len())?;
         let mut callers: Vec<_> = self.callers.iter().collect();
-        // Stable: equal ones stay in order of name.
+        // A stable sort: equal callers stay in the order of their names.
         callers.sort_by_key(|(_, callers)| std::cmp::Reverse(callers.bytes));
         callers.into_iter().try_for_each(|(name, callers)| callers.write(depth + 1, callers.bytes, name, out))
     }

@@ -1,5 +1,5 @@
-//! Exports of a profile, one file per format. Only this file knows the formats' names: [`FORMATS`] is the single list
-//! of them, from which the command line and its help are made.
+//! Exports of a profile, one file per format. Only this file knows the names of all formats: the command line and its
+//! help are made from the single list, [`FORMATS`].
 
 pub mod callgrind;
 pub mod chrome;
@@ -72,9 +72,9 @@ pub struct Format {
     name: &'static str,
     /// Line in the help: purpose, and the tools that open it.
     help: &'static str,
-    /// Whether it is binary, and so never shown on a terminal.
+    /// Whether the format is binary, and so never shown on a terminal.
     is_binary: bool,
-    /// Whether it can separate phases.
+    /// Whether the format can separate phases.
     splits_by_phase: bool,
     writer: Writer,
 }
@@ -145,8 +145,8 @@ impl Format {
         Format { splits_by_phase: true, ..self }
     }
 
-    /// Writer of a profile in this format, piece by piece: the whole text is never in memory. It fails if the output
-    /// cannot be written, or if the profile lacks the data of the format.
+    /// Writer of a profile in this format. It writes piece by piece, so that the whole text is never in memory. It
+    /// fails if the output cannot be written, or if the profile lacks the data of the format.
     pub fn writer(self) -> Writer {
         self.writer
     }
@@ -161,12 +161,12 @@ impl Format {
         self.help
     }
 
-    /// Whether it can separate phases.
+    /// Whether the format can separate phases.
     pub fn splits_by_phase(self) -> bool {
         self.splits_by_phase
     }
 
-    /// Whether it is binary, and so never shown on a terminal.
+    /// Whether the format is binary, and so never shown on a terminal.
     pub fn is_binary(self) -> bool {
         self.is_binary
     }
@@ -202,8 +202,7 @@ mod tests {
             for profile in [empty(), freertos()] {
                 let Writer::File(write) = format.writer else { continue };
                 let mut bytes = Vec::new();
-                // An image without source lines is an error to lcov, a run that did not follow the heap to two other
-                // formats, one without a timeline to two more.
+                // lcov needs source lines, two other formats need the heap, and two more need a timeline.
                 let written = write(&profile, &Settings::default(), &mut bytes).is_ok();
                 let wants_more = matches!(format.name, "lcov" | "heaptrack" | "massif" | "perfetto" | "timeline");
                 assert!(written || wants_more, "{}", format.name);

@@ -2,9 +2,9 @@
 //! `protos/perfetto/trace/trace.proto` (<https://github.com/google/perfetto>). Only the fields that are written are
 //! declared here.
 //!
-//! A packet for each moment, on the track of its task, interrupt, zone nest or counter. Names are interned: each is
-//! written once. Times are the firmware's: nanoseconds of virtual time since the window opened, 2^shift for each
-//! instruction, plus the machine's sleep.
+//! There is one packet for each moment, on the track of its task, interrupt, zone nest or counter. Names are interned:
+//! each name is written once. Times are the firmware's: nanoseconds of virtual time since the window opened, 2^shift
+//! for each instruction, plus the machine's sleep.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ use crate::text::markup::shown;
 /// Id of the only sequence of packets.
 const SEQUENCE: u32 = 1;
 
-/// `SequenceFlags`: this packet starts interning, and needs earlier interned names.
+/// `SequenceFlags`: the packet begins a new table of interned names; the packet needs names interned before.
 const CLEARED: u32 = 1;
 const NEEDS: u32 = 2;
 
@@ -33,7 +33,7 @@ const COUNTER: i32 = 4;
 const UNIT_COUNT: i32 = 2;
 const UNIT_SIZE_BYTES: i32 = 3;
 
-/// Interned names of an event's additional values: the reason of an end, and a number.
+/// Interned names of an event's additional values: the reason why it ends, and a number.
 const WHY: u64 = 1;
 const VALUE: u64 = 2;
 
@@ -171,10 +171,10 @@ impl Writer<'_> {
     }
 }
 
-/// Size of the pieces that are written.
+/// Size in bytes from which collected packets are written.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Fields of Perfetto's messages that are written, with their numbers.
+/// Messages of Perfetto with the fields that are written, and the fields' numbers.
 mod proto {
     use prost::Message;
 

@@ -1,11 +1,11 @@
-//! Common properties of the pictures, so that a frame looks the same in all of them.
+//! Properties that all pictures share, so that a frame looks the same in each.
 
 use inferno::flamegraph::color::Color;
 
 /// Width of the picture in pixels.
 pub(super) const WIDTH: usize = 1200;
 
-/// Width of a letter of the usual monospaced fonts, in font sizes.
+/// Width of a letter of the usual monospaced fonts, as a multiple of the font's size.
 pub(super) const LETTER: f64 = 0.61;
 
 /// Narrowest frame drawn, in percent of the picture: inferno's default.

@@ -1,17 +1,17 @@
 //! pprof's format: `profile.proto` (<https://github.com/google/pprof/blob/main/proto/profile.proto>), compressed with
 //! gzip.
 //!
-//! Samples have three values: samples, instructions and calls. Instructions are exact by line of each function. Their
-//! division among callers follows the samples (see [`crate::analysis::attribution`]), or is exact with the exact
-//! tree. Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone. If
-//! phases are separated, each is a label, and a path that occurs in several of them is a sample in each.
+//! Samples have three values: samples, instructions and calls. Instructions are exact by line of each function. They
+//! are divided among callers as the samples are (see [`crate::analysis::attribution`]), or exactly with the exact tree.
+//! Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone. If phases
+//! are separated, each phase is a label, and a path that occurs in several phases is a sample in each.
 //!
-//! Some facts have no field in pprof. Tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots),
-//! like threads in pprof. Interrupts are frames and, the innermost, a label as well. The reason why a stack is
-//! incomplete is a frame. A location is a line of a function with executed code, and a line with a call site. Its
+//! Some facts have no field in pprof. Tasks are labels (`-tagfocus task=NAME`; `-tagroot task` makes them roots), as
+//! threads are in pprof. An interrupt is a frame; the innermost interrupt is a label as well. The reason why a stack is
+//! incomplete is a frame. A location is a line of a function with executed code, or a line with a call site. Its
 //! address is the first of that line, or the last byte of the call. pprof's source view sums up by address and takes
-//! the line of one location for all that share the address. So no two locations share one, and the location of a
-//! called function has none.
+//! the line of one location for all locations with the same address. So no two locations share an address, and the
+//! location of a called function has none.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -31,7 +31,7 @@ use crate::export::settings::Settings;
 use crate::profile::{Profile, Window};
 use crate::text::markup::shown;
 
-/// Number of samples that are encoded at a time.
+/// Number of samples that are encoded at once.
 const CHUNK: usize = 4096;
 
 /// Id of the only mapping.
@@ -40,10 +40,11 @@ const IMAGE: u64 = 1;
 /// Writes the profile. The same profile gives the same bytes, since no time is included.
 ///
 /// # Errors
-/// Errors of `out`; also when phases are asked for and there are none.
+/// Errors of `out`; also when phases are asked for and the profile has none.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let phases = if settings.by_phase { by_phase(profile).map_err(InputError::new)? } else { Vec::new() };
-    // Time and operating system stay unset. Fast compression, as in Go's own profiles.
+    // Time and operating system stay unset, so that the bytes are the same everywhere. Fast compression, as in Go's own
+    // profiles.
     let out = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::fast());
     let mut out = Chunks { out, samples: Vec::new(), bytes: Vec::new() };
     let mut tables = Tables::new(profile);
@@ -88,8 +89,8 @@ fn duration_ns(profile: &Profile) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// Comments with all inputs of the result. pprof leaves lines that begin with `#` out of reports; `-comments` shows
-/// all.
+/// Comments with all inputs of the result. pprof leaves lines that begin with `#` out of its reports; `-comments` shows
+/// all lines.
 fn comments(profile: &Profile) -> Vec<String> {
     let facts = &profile.facts;
     let Window { for_insns, from, until, max_insns } = &facts.window;
@@ -127,7 +128,7 @@ fn comments(profile: &Profile) -> Vec<String> {
     lines.iter().map(|line| shown(line)).collect()
 }
 
-/// Adds instructions and samples of the whole or of a phase.
+/// Adds the instructions and samples of the whole profile or of a phase.
 fn executed(
     tables: &mut Tables<'_>,
     contexts: &Contexts<'_>,
@@ -135,7 +136,7 @@ fn executed(
     phase: Option<proto::Label>,
     out: &mut Chunks<'_>,
 ) -> Result<()> {
-    // Key: code of one function with one list of frames and their lines; value: the first address of it.
+    // Key: a function and one list of frames with their lines; value: the first address of such code.
     let mut first_pcs = HashMap::new();
     let leaves = Leaves::new(profile, |pc| {
         let key = (Owner::of(profile, pc).start(), profile.names.stack_at(pc));
@@ -156,7 +157,7 @@ fn executed(
     Ok(())
 }
 
-/// Adds calls of the whole or of a phase, by call site and callee.
+/// Adds the calls of the whole profile or of a phase, by call site and callee.
 fn called(
     tables: &mut Tables<'_>,
     profile: &Profile,
@@ -181,7 +182,7 @@ fn called(
         for (return_addr, calls) in from.into_iter().filter(|&(_, calls)| calls > 0) {
             let (name, place) = functions::caller(profile, return_addr);
             let caller = match (place, return_addr) {
-                // The caller is known by an address inside the call.
+                // An address inside the call stands for the caller.
                 (Some(_), Some(return_addr)) => tables.code((return_addr & !1) - 1),
                 _ => tables.named(&name),
             };
@@ -191,7 +192,7 @@ fn called(
     Ok(())
 }
 
-/// Locations of a stack's frame, and its parent. Small and contiguous, because a million of them are read in random
+/// Locations of a stack's frame, and its parent. Small and contiguous, because a million frames are read in random
 /// order.
 struct Around {
     inner: u32,
@@ -208,13 +209,14 @@ struct Contexts<'p> {
     of_frames: Vec<Around>,
     /// Location of each node of the exact tree; 0: none.
     of_nodes: Vec<u64>,
-    /// Location of code that is inlined into a function and calls another one, by its address.
+    /// Location, by its address, of code that is inlined into a function and calls another function.
     of_calls: HashMap<u64, u64>,
     not_sampled: u64,
     no_function: u64,
     /// Labels of tasks by number; empty without tasks.
     tasks: Vec<proto::Label>,
-    /// Labels of interrupts by the location of their frames. A table, since every frame of every stack needs it.
+    /// Labels of interrupts, indexed by their frames' locations. A table, since each frame of each stack is looked up
+    /// in it.
     irqs: Vec<Option<proto::Label>>,
 }
 
@@ -234,7 +236,7 @@ impl<'p> Contexts<'p> {
                 FrameKind::Caller { return_addr } => (tables.code(return_addr.wrapping_sub(1)), 0),
                 FrameKind::Exception { number, handler, pc } => {
                     let name = exceptions.name(number, handler);
-                    // A task that has not run yet has no code.
+                    // A pc of 0 means that the task has not run yet.
                     (irq(tables, &name), if pc == 0 { 0 } else { tables.code(pc) })
                 }
                 FrameKind::Unknown(unknown) => (tables.named(stacks::why(unknown)), 0),
@@ -264,7 +266,7 @@ impl<'p> Contexts<'p> {
         Contexts { profile, fold_irqs, of_frames, of_nodes, of_calls, not_sampled, no_function, tasks, irqs }
     }
 
-    /// First address of the function that made the call, or was interrupted, at a frame.
+    /// First address of the function that made the call, or that was interrupted, at a frame.
     fn code_start(&self, frame: u32) -> Option<u64> {
         let at = match self.profile.stacks.get(frame as usize)?.kind {
             FrameKind::Caller { return_addr } => return_addr.wrapping_sub(1),
@@ -274,8 +276,8 @@ impl<'p> Contexts<'p> {
         Owner::of(self.profile, at).start()
     }
 
-    /// Adds the locations around a leaf, innermost first, and returns the labels. The leaf is in the function with
-    /// the given first address; without a leaf, the context is a node of the exact tree.
+    /// Adds the locations around a leaf, innermost first, and returns the labels. `leaf` is the first address of the
+    /// leaf's function; without a leaf, the context is a node of the exact tree.
     fn put(
         &self,
         tables: &Tables<'_>,
@@ -284,7 +286,7 @@ impl<'p> Contexts<'p> {
         locations: &mut Vec<u64>,
     ) -> Vec<proto::Label> {
         let (mut task, mut irq) = (None, None);
-        // Set after the outermost interrupt.
+        // Number of locations up to the outermost interrupt, which is a root if interrupts are folded.
         let mut own_root = None;
         let mut add = |location: u64, locations: &mut Vec<u64>| {
             if location == 0 {
@@ -317,7 +319,7 @@ impl<'p> Contexts<'p> {
             }
             Context::Node(mut number) => {
                 let (mut innermost, mut outermost) = (true, false);
-                // The call that the function around is seen at.
+                // Address in the next function outwards at which it made the call.
                 let mut call = None;
                 while let Some(index) = number.checked_sub(1)
                     && let Some(node) = self.profile.tree.get(index as usize)
@@ -435,7 +437,7 @@ impl<'p> Tables<'p> {
         let mut function = proto::Function {
             id: 0,
             name: self.string(name),
-            // pprof shortens names that are the same in both fields.
+            // Left empty if it equals the name: pprof shortens a name that is the same in both fields.
             system_name: if linkage_name == name { 0 } else { self.string(&shown(linkage_name)) },
             filename: self.string(&shown(file.unwrap_or_default())),
             start_line: start_line.unwrap_or(0).into(),
@@ -489,8 +491,8 @@ impl<'p> Tables<'p> {
         self.location(key, address, lines)
     }
 
-    /// Location of the function that begins at an address, regardless of inlining. It has no address (pprof invents
-    /// one), since its first instruction belongs to another line, whose location has that address.
+    /// Location of the function that begins at an address, regardless of inlining. The location has no address (pprof
+    /// invents one), since the function's first instruction belongs to another line, whose location has that address.
     fn entry(&mut self, address: u64) -> u64 {
         let place = Owner::of(self.profile, address);
         let key = Location::Entry(place.start());
@@ -517,7 +519,7 @@ impl<'p> Tables<'p> {
     }
 }
 
-/// Writer of the profile in parts: consecutive messages of one type are one message with the fields of all
+/// Writer of the profile in parts: consecutive messages of one type are read as one message with the fields of all
 /// (<https://protobuf.dev/programming-guides/encoding/#last-one-wins>).
 struct Chunks<'o> {
     out: flate2::write::GzEncoder<&'o mut dyn Write>,
@@ -627,8 +629,8 @@ mod proto {
         pub(super) has_inline_frames: bool,
     }
 
-    /// Location without its mapping. With a mapping, `go tool pprof` would read the lines anew if the image lies in
-    /// the directory, and mistake the code (ARM instead of Thumb; nothing at all on RISC-V).
+    /// Location without its mapping. With a mapping, `go tool pprof` would read the lines again from an image in the
+    /// current directory, and decode the code wrongly (ARM instead of Thumb; nothing at all on RISC-V).
     #[derive(Clone, PartialEq, Message)]
     pub(super) struct Location {
         #[prost(uint64, tag = "1")]

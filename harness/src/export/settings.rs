@@ -1,4 +1,4 @@
-//! Choices of the user for an export, in one value that every format gets.
+//! The user's choices for an export, in one value that every format gets.
 
 use std::num::NonZeroU32;
 
@@ -8,17 +8,17 @@ use crate::profile::Profile;
 /// Options for formats that leave a choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Presentation of stacks.
+    /// Arrangement of stacks.
     pub view: View,
     /// Instructions per second, for formats with seconds; None: the machine's virtual clock.
     pub clock_hz: Option<NonZeroU32>,
-    /// Whether to separate phases, in formats that can.
+    /// Whether to separate phases, in formats that can separate them.
     pub by_phase: bool,
 }
 
 impl Settings {
-    /// Nanoseconds since the window opened, after a number of instructions and an amount of sleep. Sleep does not
-    /// count if `clock_hz` is set.
+    /// Nanoseconds since the window opened, after a number of instructions and an amount of sleep. If `clock_hz` is
+    /// set, sleep does not count.
     pub(super) fn at_ns(&self, profile: &Profile, insns: u64, slept_ns: u64) -> u64 {
         let slept_ns = if self.clock_hz.is_some() { 0 } else { slept_ns };
         self.ns(profile, insns).saturating_add(slept_ns)

@@ -2,13 +2,13 @@
 //! search, sort and zoom.
 //!
 //! The file has two kinds of profiles, since no single one is both exact and in order of time. One kind has the
-//! samples, each with the instructions since the one before. The other has the instructions of each path (exact by
-//! function; divided among callers and tasks as the samples are, or exact with `--exact`). First come the profiles of
-//! everything, in order of time for each vCPU, because the page opens the first profile in its tab "Time Order". Then
-//! both kinds follow for each task, or for each phase if these are to be separated. In order of time, other tasks or
-//! phases are gaps, so that all profiles share the clock of the window. The format has no unit for instructions: the
-//! unit is "none", and the names say what is counted. A JavaScript reader has 53 bits for a number, enough for a
-//! month of instructions.
+//! samples, each with the instructions since the sample before. The other kind has the instructions of each path (exact
+//! by function; divided among callers and tasks as the samples are, or exact with `--exact`). First come the profiles
+//! of everything, in order of time for each vCPU, because speedscope opens the first profile in its tab "Time Order".
+//! Both kinds follow for each task, or for each phase if phases are separated. In order of time, other tasks or phases
+//! are gaps, so that all profiles share the clock of the window. The format has no unit for instructions: the unit is
+//! "none", and each profile's name has the unit. A JavaScript reader has 53 bits for a number, enough for a month of
+//! instructions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ use crate::profile::Profile;
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// Writes the profile; the first of its profiles has all samples in order of time, if there are any.
+/// Writes the profiles. The first one has all samples in order of time, if there are any.
 ///
 /// # Errors
 /// Errors of `out`; also when phases are asked for and there are none.
@@ -96,7 +96,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// Samples by the phase in which each was taken, in the order of [`phases`].
+/// Samples by the phase in which each one was taken; phases are numbered in the order of [`phases`].
 fn in_phases(profile: &Profile, tree: &CallTree) -> SampleTracks {
     let phases = phases(profile);
     let of_part = profile.parts.list.iter().map(|part| phases.iter().position(|&(phase, _)| phase == part.phase));
@@ -131,7 +131,7 @@ impl<'t> Frames<'t> {
 }
 
 impl Numbered<'_> {
-    /// Frame of the last member of a path, by the path's number less one.
+    /// Frame of the last member of a path; `path` is the path's number minus 1.
     fn frame(&self, path: usize) -> usize {
         self.frames[self.tree.paths[path].member as usize]
     }
@@ -143,7 +143,7 @@ fn whole(timeline: &SampleTracks) -> BTreeMap<u32, Vec<Run>> {
     for track in &timeline.tracks {
         whole.entry(track.vcpu).or_default().extend(&track.runs);
     }
-    // No two runs of one vCPU begin together.
+    // Runs of one vCPU never begin together.
     whole.values_mut().for_each(|runs| runs.sort_unstable_by_key(|run| run.start_insns));
     whole
 }
@@ -182,7 +182,8 @@ fn write_head(name: &str, end_insns: u64, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Writes a profile of exact instructions, of the paths for which `is_in` holds; paths by number less one.
+/// Writes a profile of exact instructions, with the paths for which `is_in` holds; a path is given by its number minus
+/// 1.
 fn write_exact(
     numbered: &Numbered<'_>,
     name: &str,
@@ -193,7 +194,7 @@ fn write_exact(
     let paths = || tree.paths.iter().enumerate().filter(|&(index, path)| path.insns > 0 && is_in(index));
     write_head(name, paths().map(|(_, path)| path.insns).sum(), out)?;
     let mut list = List::default();
-    // Frames of the last path, and the end of each of its prefixes in the text.
+    // Frames of the last path as text, and the end in the text of each of its frames.
     let mut frames = String::new();
     let mut ends: Vec<usize> = Vec::new();
     let mut depths: Vec<u32> = Vec::with_capacity(tree.paths.len());
@@ -225,7 +226,8 @@ fn write_exact(
     Ok(())
 }
 
-/// Writes a profile in order of time: the runs of a track, with empty stacks for the gaps up to the end.
+/// Writes a profile in order of time: the runs of a track, and empty stacks for the gaps between them and up to the
+/// end.
 fn write_in_time_order(
     numbered: &Numbered<'_>,
     name: &str,
@@ -276,7 +278,7 @@ fn write_in_time_order(
     Ok(())
 }
 
-/// Separator of list items: commas, and line breaks for editors.
+/// Separators of a list's items: commas, and line breaks for the sake of editors.
 #[derive(Debug, Default)]
 struct List {
     len: u64,

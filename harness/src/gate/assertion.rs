@@ -1,7 +1,7 @@
 //! Assertions on a profile: `calls("crc32") == 256`, `self("main") < 5%`, `coverage("crc.c") >= 90%`.
 //!
-//! A measure, a comparison and a value. A value with `%` is a share: of all instructions, of a task's
-//! stack, or of a file's lines.
+//! An assertion is a measure, a comparison and a value. A value with `%` is a share: of all instructions, of all
+//! samples, of a task's stack, or of a file's lines.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,13 +31,13 @@ pub struct Assertion {
 /// A number or share of a profile that an assertion asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Measure {
-    /// A number that baselines keep, too. The name is a function's, task's or zone's; empty for the run.
+    /// A number that baselines keep, too, with the name of a function, task or zone; the name is empty for the run.
     Metric(Metric, String),
     Coverage(String),
     Irq(String),
     Depth(String),
     Waits,
-    /// A number of all spans of a kind together.
+    /// A statistic of all spans of one kind together.
     Span(Of, Spans),
 }
 
@@ -70,11 +70,11 @@ struct Word {
 enum Make {
     Plain(fn() -> Measure),
     Named(fn(String) -> Measure),
-    /// A number of the run without a name, of a function or a task with one.
+    /// A number of the run, which has no name, or of a function, task or zone, which has one.
     Metric(Metric),
 }
 
-/// Use of `%` in a value.
+/// Use of `%` in an assertion's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     Never,
@@ -82,29 +82,29 @@ enum Share {
     AsWritten,
 }
 
-/// Measures that no baseline keeps.
+/// Measures that are not metrics, so that baselines do not keep them.
 const MEASURES: [Word; 11] = [
     // Share of a file's lines that ran.
     Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
     // Share of samples in an interrupt.
     Word { word: "irq", share: Share::Always, make: Make::Named(Measure::Irq) },
-    // Most activations of a recursive function on the stack at once.
+    // Maximum number of activations of a recursive function on the stack at once.
     Word { word: "depth", share: Share::Never, make: Make::Named(Measure::Depth) },
     // Waits for an interrupt.
     Word { word: "waits", share: Share::Never, make: Make::Plain(|| Measure::Waits) },
     // Instructions of a function's shortest call, or of the shortest span "from..until".
     Word { word: "min", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Min, Spans::named(name))) },
-    // Mean of the same.
+    // Mean of these calls or spans.
     Word { word: "mean", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Mean, Spans::named(name))) },
-    // Longest of the same.
+    // Longest of these calls or spans.
     Word { word: "max", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Max, Spans::named(name))) },
-    // Instructions of an interrupt's longest run, without those of interrupts above it.
+    // Instructions of an interrupt's longest run, without those of interrupts during it.
     Word {
         word: "handler_max",
         share: Share::Never,
         make: Make::Named(|name| Measure::Span(Of::Max, Spans::Handler(name))),
     },
-    // Mean of the same.
+    // Mean of the interrupt's runs.
     Word {
         word: "handler_mean",
         share: Share::Never,
@@ -112,7 +112,7 @@ const MEASURES: [Word; 11] = [
     },
     // Longest stretch of instructions with interrupts masked.
     Word { word: "masked_max", share: Share::Never, make: Make::Plain(|| Measure::Span(Of::Max, Spans::Masked)) },
-    // Most instructions from PendSV's request to its first one.
+    // Maximum number of instructions from PendSV's request to the first instruction of its handler.
     Word { word: "pendsv_max", share: Share::Never, make: Make::Plain(|| Measure::Span(Of::Max, Spans::PendSv)) },
 ];
 
@@ -171,7 +171,7 @@ enum Value {
     Millionths(u64),
 }
 
-/// A measured number, and the total that it is a share of.
+/// A measured number, and the whole of which it is a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measured {
     part: u64,
@@ -185,14 +185,14 @@ pub struct Outcome {
     pub holds: bool,
     /// The measured number, or the reason why there is none.
     pub actual: String,
-    /// A name in it that is in neither the run nor its image.
+    /// A name in the assertion that neither the run nor its image has.
     pub unknown: Option<UnknownName>,
 }
 
 /// An unknown name in an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// Kind of the named thing; None: a source file or an interrupt, which no baseline keeps.
+    /// Kind of the named thing; None: a source file or an interrupt, of which baselines keep no numbers.
     pub of: Option<Subject>,
     /// The name.
     pub name: String,
@@ -280,12 +280,12 @@ impl Assertion {
         }
     }
 
-    /// Whether it can fail because firmware became slower in a window of a fixed length: it limits the cost of a
-    /// piece of work, or demands a number of occurrences.
+    /// Whether the assertion can fail because firmware became slower in a window of a fixed length: it limits the cost
+    /// of a piece of work, or demands a number of occurrences.
     pub fn sees_slowdown(&self) -> bool {
         match &self.measure {
             Measure::Span(..) => true,
-            // Numbers of one occurrence count; the sum of all only depends on the window.
+            // Numbers of one occurrence show slowness; the sum of all occurrences depends only on the window.
             Measure::Metric(metric, _) if metric.subject() == Subject::Zone => *metric != Metric::Zone,
             Measure::Metric(Metric::Calls, _) => {
                 matches!(self.operator, Operator::Equal | Operator::More | Operator::AtLeast)
@@ -294,7 +294,7 @@ impl Assertion {
         }
     }
 
-    /// Function that it is about, as written.
+    /// Function that the assertion is about, as written.
     pub fn function(&self) -> Option<&str> {
         match &self.measure {
             Measure::Metric(metric, name) if metric.subject() == Subject::Function => Some(name),
@@ -303,7 +303,7 @@ impl Assertion {
         }
     }
 
-    /// The two functions between which instructions must be counted for it.
+    /// The two functions between which the run has to count instructions for the assertion.
     pub fn span(&self) -> Option<(String, String)> {
         match &self.measure {
             Measure::Span(_, Spans::Between(from, until)) => Some((from.clone(), until.clone())),
@@ -311,7 +311,7 @@ impl Assertion {
         }
     }
 
-    /// Reason why a function's name in it is ambiguous; None: it is not.
+    /// Reason why a function's name in the assertion is ambiguous; None: the name is clear.
     pub fn unclear(&self, profile: &Profile, metrics: &Metrics) -> Option<String> {
         lookup::keys(profile, metrics, self.function()?).err()
     }
@@ -375,7 +375,7 @@ impl Assertion {
                 is_function(name, &names)?;
             }
             if metric == Metric::Inclusive {
-                // One of several functions may call another.
+                // One of several functions may call another, which counts once.
                 return Ok(metrics::inclusive_together(profile, &names).unwrap_or(0));
             }
             Ok(sum(&found))
@@ -391,7 +391,7 @@ impl Assertion {
             if let Some(numbers) = metrics.zones.get(name) {
                 return Ok(*numbers);
             }
-            // All numbers of a zone that exists and never began are 0.
+            // A zone that exists and never began has 0 for all numbers.
             if profile.zones.names.iter().any(|known| known == name) {
                 return Ok(Numbers::uncounted(Subject::Zone));
             }
@@ -470,7 +470,7 @@ impl Spans {
             }
             (Spans::Masked, SpanKind::Masked) | (Spans::PendSv, SpanKind::PendSv) => true,
             (Spans::Between(from, until), SpanKind::Between { from: start, until: end }) => {
-                // The functions' addresses as when the run was planned, from the profile's names.
+                // The names mean the addresses that they meant when the run was planned.
                 let is_at = |address: u64, name: &str| {
                     let found = profile.names.find(name).unwrap_or_default();
                     found.iter().any(|found| found.address == address)
@@ -482,7 +482,7 @@ impl Spans {
     }
 }
 
-/// A statistic of the spans; 0 if there was none, so that a limit holds for spans that never occur.
+/// A statistic of the spans; 0 if none occurred, so that a limit holds for spans that never occur.
 fn span(
     profile: &Profile,
     metrics: &Metrics,
@@ -524,7 +524,7 @@ fn span(
     })
 }
 
-/// Whether the image has a function of that name that never ran; `keys` are the profile's functions for the name.
+/// Succeeds if the image has a function of this name, which never ran; `keys` are the profile's functions for the name.
 fn function_exists(
     exists: &dyn Fn(&str) -> Result<(), String>,
     name: &str,
@@ -536,10 +536,10 @@ fn function_exists(
     })
 }
 
-/// Whether an interrupt of that name can exist: one that came, that the architecture has, or that has a handler.
+/// Succeeds if an interrupt of this name can exist: it came, the architecture has it, or it has a handler.
 fn interrupt_exists(profile: &Profile, name: &str) -> Result<(), Unmeasured> {
     let known = stacks::Exceptions::new(profile).names();
-    // Rust's handlers are named like their interrupts; others have only a number.
+    // Rust's handlers have the names of their interrupts; other interrupts may have only a number.
     let can_come = || name.parse::<u64>().is_ok() || profile.names.find(name).is_ok();
     if known.iter().any(|known| stacks::is_interrupt(known, name)) || can_come() {
         return Ok(());
@@ -579,7 +579,7 @@ fn is_called(profile: &Profile, address: u64, names: &BTreeSet<String>) -> bool 
     }
 }
 
-/// Most activations of functions with these names on one path of the tree.
+/// Maximum number of activations of functions with these names on one path of the tree.
 fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
     let is_it = |entry: u64| is_called(profile, entry, names);
     let mut depths: Vec<u64> = Vec::with_capacity(profile.tree.len());
@@ -597,7 +597,7 @@ fn depth(profile: &Profile, names: &BTreeSet<String>) -> u64 {
 /// Lookup of a function name in a profile's image; the error suggests what to type instead.
 pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&str) -> Result<(), String> + 'a {
     |name| match symbols.find(name) {
-        // Numbers of namesakes are added up.
+        // An ambiguous name is found, too: the numbers of namesakes are added up.
         Ok(_) | Err(crate::image::symbols::NotFound::Ambiguous { .. }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }

@@ -1,6 +1,7 @@
 //! Baselines: one run's numbers as sorted lines that review well in git, one file per image.
 //!
-//! A line is a word and its fields, separated by tabs, so that no change of one number moves another:
+//! A line is a word and its fields, separated by tabs. Nothing is aligned, so that a changed number changes only its
+//! own line:
 //!
 //! ```text
 //! harness baseline 1
@@ -15,7 +16,7 @@
 //! ```
 //!
 //! The columns of a function, task or zone are its metrics in the order of [`Metric::kept`], `-` if unknown. A metric
-//! that was added since version 1 is a further column (for the run: a line), if it is known.
+//! that was added after version 1 has a further column (for the run: a line), if its number is known.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -46,7 +47,7 @@ const FUNCTION: &str = "function";
 /// Column of an unknown number.
 const UNKNOWN: &str = "-";
 
-/// Refuses a name that cannot be a baseline's: the name becomes a directory.
+/// Refuses a name that a baseline cannot have, since the name becomes a directory.
 ///
 /// # Errors
 /// When the name has a forbidden character.
@@ -57,10 +58,10 @@ pub fn check_name(name: &str) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Numbers of a run, and the conditions that it was made under.
+/// Numbers of a run, and the conditions under which it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
-    /// Conditions of the run: word and value, sorted. Numbers made under different ones are not comparable.
+    /// Conditions of the run: word and value, sorted. Numbers of different conditions are not comparable.
     pub made_with: BTreeSet<(String, String)>,
     /// The numbers.
     pub metrics: Metrics,
@@ -102,10 +103,10 @@ impl Baseline {
         text
     }
 
-    /// Reads [`Baseline::to_text`].
+    /// Reads the text that [`Baseline::to_text`] makes.
     ///
     /// # Errors
-    /// When it is not a baseline, or a line is damaged; the message names the line.
+    /// If the text is not a baseline, or a line is damaged; the message names the line.
     pub fn from_text(text: &str) -> Result<Baseline> {
         let mut baseline = Baseline::default();
         let mut lines = text.lines().enumerate();
@@ -204,7 +205,7 @@ impl Baseline {
     }
 }
 
-/// Words of each text that the other one lacks; compilers have many options, most of them equal.
+/// Words of each text that the other one lacks. Compilers have many options, most of them the same.
 fn differing_words(one: &str, other: &str) -> (String, String) {
     let without = |one: &str, other: &str| {
         let others: BTreeSet<&str> = other.split_whitespace().collect();
@@ -224,7 +225,7 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
         }
     };
     let chip = profile.facts.chip.as_ref();
-    // Identified by the file's content, since another chip's numbers are not comparable.
+    // A chip is identified by its file's content, since another chip's numbers are not comparable.
     add("chip", chip.map(|chip| format!("{}/{}", chip.name, &chip.sha256[..chip.sha256.len().min(12)])));
     add("cpu", cpu.clone());
     add("shift", Some(icount_shift.to_string()));
@@ -252,8 +253,8 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     made_with
 }
 
-/// Columns of a subject's numbers. An unknown metric that was added since version 1 has no column, so that a metric
-/// that is not measured changes no baseline.
+/// Columns of a subject's numbers. Unknown metrics at the end that were added after version 1 have no column, so that a
+/// new metric that is not measured changes no baseline.
 fn columns(subject: Subject, numbers: &Numbers) -> Vec<String> {
     let known = |number: Option<u64>| number.map_or_else(|| UNKNOWN.to_owned(), |number| number.to_string());
     let mut columns: Vec<String> = Metric::kept(subject).map(|metric| known(numbers[metric])).collect();
@@ -262,7 +263,7 @@ fn columns(subject: Subject, numbers: &Numbers) -> Vec<String> {
     columns
 }
 
-/// Reads [`columns`]; None: their number or content is wrong.
+/// Reads the columns that [`columns`] makes; None: their number or content is wrong.
 fn numbers(subject: Subject, columns: &[&str]) -> Option<Numbers> {
     let metrics: Vec<Metric> = Metric::kept(subject).collect();
     if !(first_columns(subject)..=metrics.len()).contains(&columns.len()) {

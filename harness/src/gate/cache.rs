@@ -1,5 +1,5 @@
-//! Cache of results: a run is a pure function of the image, the options, the emulator and this tool, so an unchanged
-//! one is not repeated.
+//! Cache of results: a run is a pure function of the image, the options, the emulator and harness, so an unchanged run
+//! is not repeated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::run::store::staging::Making;
 pub struct Cache {
     #[serde(with = "path_bytes")]
     directory: PathBuf,
-    /// Hash of this tool: another build may measure differently.
+    /// Hash of harness itself: another build may measure differently.
     tool: [u8; 32],
 }
 
@@ -38,7 +38,7 @@ pub struct Hit {
 /// Name of the file with the messages of a run.
 const MESSAGES: &str = "messages.json";
 
-/// Name of the file with the hash of the others.
+/// Name of the file with the hash of the other files.
 const HASH: &str = "sha256";
 
 /// Hash of a run's files and their lengths.
@@ -67,7 +67,7 @@ pub fn files(options: &Options) -> Vec<PathBuf> {
 }
 
 impl Cache {
-    /// Cache in this directory, or in the user's cache directory; None: there is no such place.
+    /// Cache in this directory, or else in the user's cache directory; None: neither directory is known.
     pub fn open(directory: Option<PathBuf>) -> Option<Cache> {
         let of = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
         let directory = directory.or_else(|| {
@@ -87,13 +87,13 @@ impl Cache {
         };
         add(&self.tool);
         add(emulator_versions.as_bytes());
-        // The profile contains the name.
+        // The profile contains the image's file name.
         add(options.firmware.file_name()?.as_encoded_bytes());
         for file in files(options) {
             add(&bounded_read::read(&file).ok()?);
         }
         let names: Vec<&String> = options.files.iter().map(|(name, _)| name).collect();
-        // Neither the names of the files nor the place of the output matter.
+        // The result does not depend on the files' places or on that of the output.
         let rest = Options {
             firmware: PathBuf::new(),
             symbols: options.symbols.as_ref().map(|_| PathBuf::new()),
@@ -108,7 +108,7 @@ impl Cache {
         Some(hex(&hash.finalize()))
     }
 
-    /// The run with this key. A damaged one counts as missing, and is run again.
+    /// The run with this key. A damaged run counts as missing, so that it is made again.
     pub fn get(&self, key: &str) -> Option<Hit> {
         let directory = self.directory.join(key);
         let read = |name| fs::read(directory.join(name)).ok();
@@ -129,7 +129,7 @@ impl Cache {
             return Ok(());
         }
         fs::create_dir_all(&self.directory)?;
-        // Another process may read at any time, so the run appears complete or not at all.
+        // Another process may read at any time, so the run appears as a whole or not at all.
         let making = Making::begin(&self.directory, ".partial-", |_| ())?;
         let made = making.path().join("run");
         fs::create_dir(&made)?;
@@ -143,7 +143,7 @@ impl Cache {
         if fs::rename(&made, &place).is_ok() {
             return Ok(());
         }
-        // The existing one is another process's, which is equally good, or a damaged one.
+        // The existing run is another process's, which is equally good, or it is damaged.
         if self.get(key).is_none() {
             fs::remove_dir_all(&place)?;
             fs::rename(&made, &place)?;

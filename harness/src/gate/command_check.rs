@@ -1,14 +1,14 @@
-//! Check of a command that a result carries: only a command of `harness test` is ever shown to be pasted.
+//! Check of a command that a result carries: only commands of `harness test` are ever shown for pasting.
 
 use crate::text::shell;
 
-/// The program with its command, and the options of remedies.
+/// The program with its command, and the options that remedies use.
 const PROGRAM: [&str; 2] = ["harness", "test"];
 
 const OPTIONS: [&str; 5] = ["--untrusted", "-f", "--baseline", "--save-baseline", "--ratchet"];
 
-/// Whether a text, which may come from another machine, has the form of the commands made here, so that pasting it
-/// runs nothing else.
+/// Whether a text, which may come from another machine, has the form of the commands that harness makes, so that
+/// pasting it runs nothing else.
 pub fn is_command(text: &str) -> bool {
     let Some(words) = shell::words(text) else { return false };
     let is_known = |word: &String| !word.starts_with('-') || OPTIONS.contains(&word.as_str());

@@ -1,4 +1,4 @@
-//! One run of a suite: its images over all cores, each in a worker, whose failure does not affect the others.
+//! One run of a suite: its images over all cores, each in a worker whose failure does not affect the other images.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -29,20 +29,19 @@ use crate::text::terminal;
 struct Crew<'a> {
     setup: Setup,
     settings: &'a Settings,
-    /// Path of the suite's file, as in failures.
+    /// Path of the suite's file, as failures show it.
     suite_file: String,
     /// Command for repeating a case from the project's root.
     command: Command,
     bars: Bars,
-    /// Whether the suite is untrusted, with bounds on its resources.
+    /// Whether the suite is untrusted, so that its time and its profiles are bounded.
     is_untrusted: bool,
     started: Instant,
     /// Bytes of all profiles so far.
     kept_bytes: AtomicU64,
 }
 
-/// Runs cases of a suite; results are returned, and printed, in the order of the suite. A failed run is a result,
-/// too.
+/// Runs cases of a suite. Results are returned, and printed, in the order of the suite. A failed run has a result, too.
 pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResult> {
     let emulator_versions = settings.cache.as_ref().map_or_else(String::new, |_| emulator_versions());
     let root = Root::of(&suite.path);
@@ -59,7 +58,7 @@ pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResul
     crew.run_all(cases, settings.jobs)
 }
 
-/// Versions of all installed emulators, and whether they are used beyond their plugin API.
+/// Versions of all installed emulators, and whether only their plugin API is used.
 fn emulator_versions() -> String {
     let version = |program| Some(format!("{program} {};", emulator::version(&emulator::locate(program).ok()?).ok()?));
     let mut versions: String = thread::scope(|scope| {
@@ -116,7 +115,8 @@ impl Crew<'_> {
                         };
                         let _ = lines::case(result, view, &mut text);
                     }
-                    // A reader that has seen enough does not stop the suite; its exit code still counts.
+                    // A reader that closes the output early (`| head`) does not stop the suite; the exit code still
+                    // counts.
                     self.bars.above(|| drop(terminal::stdout().write_all(&text)));
                     *printed += 1;
                 }

@@ -9,7 +9,7 @@ use crate::gate::expect::{Finding, FindingKind};
 use crate::gate::suite::Case;
 use crate::profile::{End, Profile};
 
-/// Place of the first failure, as an argument of `harness debug --at`. None: no failure has a place.
+/// Place of the most important failure, as an argument of `harness debug --at`. None: no failure has a place.
 pub fn of_failure(case: &Case, profile: &Profile, findings: &[Finding]) -> Option<String> {
     if profile.vcpus.len() > 1 {
         return None;
@@ -18,7 +18,7 @@ pub fn of_failure(case: &Case, profile: &Profile, findings: &[Finding]) -> Optio
     if failed(FindingKind::Ending) {
         return Some(ending(profile).to_owned());
     }
-    // One finding for each expected line, in their order; then those of forbidden texts.
+    // There is one finding for each expected line, in order; findings on forbidden texts come after them.
     let of_console = findings.iter().filter(|finding| finding.kind == FindingKind::Console);
     for (finding, line) in of_console.zip(&case.expect.console) {
         if let (false, Some(by)) = (finding.passed, line.by_insns) {
@@ -31,7 +31,7 @@ pub fn of_failure(case: &Case, profile: &Profile, findings: &[Finding]) -> Optio
     debug_hints::of_functions(profile, &places).map(|visit| visit.place)
 }
 
-/// Place of a bad end.
+/// Place that shows why a run ended badly.
 fn ending(profile: &Profile) -> &'static str {
     let faulted = profile.facts.only.handler.as_ref().is_some_and(|handler| handler.is_fault);
     match &profile.facts.end {
@@ -41,7 +41,7 @@ fn ending(profile: &Profile) -> &'static str {
     }
 }
 
-/// First new sample of a function that grew: of this function, or else of the one that grew most.
+/// First new sample of a function that grew: of the given function, or else of the function that grew most.
 pub fn of_growth(profile: &Profile, compared: &Comparison, function: Option<&str>) -> Option<String> {
     let grown = |change: &&crate::analysis::compare::Change| change.self_insns().difference() > 0;
     let named = compared.functions.iter().find(|change| function.is_some_and(|name| change.plain_name == name));

@@ -12,19 +12,19 @@ use sha2::{Digest, Sha256};
 use crate::error::InputError;
 use crate::image::bounded_read;
 
-/// Most files and folders examined; more are taken for a mistake, such as a home directory.
+/// Maximum number of files and folders examined. A folder with more is a mistake, such as a home directory.
 const MOST_ENTRIES: usize = 100_000;
 
-/// Greatest depth of folders examined.
+/// Maximum depth of folders examined.
 const MOST_DEPTH: usize = 16;
 
-/// Folders of tools that hold no results of a build.
+/// Folders of tools, which hold no results of a build.
 const NO_RESULTS: [&str; 3] = ["CMakeFiles", "node_modules", "harness-report"];
 
-/// Firmware in these files and below these folders, by path; files with equal contents count once.
+/// Firmware among these files and below these folders, by path. Files with equal contents count once.
 ///
 /// # Errors
-/// When a place does not exist, or a folder holds too much to be a project's.
+/// If a place does not exist, or a folder holds more than a project does.
 pub fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     let mut search = Search::default();
     for place in places {
@@ -37,7 +37,7 @@ pub fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
             search.named.push(place.clone());
         }
     }
-    // Of copies, the highest one with the shortest name is kept: cargo and CMake keep others below it.
+    // Of equal files, the highest one with the shortest name is kept: cargo and CMake keep copies below it.
     search.found.sort_by_key(|path| (path.components().count(), path.as_os_str().len(), path.clone()));
     let mut known = BTreeSet::new();
     let all = search.named.into_iter().chain(search.found);
@@ -70,7 +70,7 @@ impl Search {
                 return Err(InputError::about(top, why));
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            // Links lead to files found elsewhere, out of the project, or in circles.
+            // Links are not followed: they lead to files found elsewhere, out of the project, or in circles.
             let Ok(metadata) = path.symlink_metadata() else { continue };
             if metadata.is_dir() {
                 let is_kept_by_cargo = is_cargos && matches!(&*name, "deps" | "build" | "incremental");
@@ -99,11 +99,11 @@ fn is_firmware(path: &Path) -> bool {
     let is_known = matches!(elf.architecture(), Architecture::Arm | Architecture::Riscv32 | Architecture::Riscv64);
     let is_program = match elf.kind() {
         ObjectKind::Executable => true,
-        // A static PIE; a library has no entry.
+        // A static PIE has an entry; a library has none.
         ObjectKind::Dynamic => elf.entry() != 0,
         _ => false,
     };
-    // A program for an operating system names its loader.
+    // A program for an operating system has a section that names its loader.
     is_known && is_program && elf.section_by_name(".interp").is_none()
 }
 

@@ -1,5 +1,5 @@
-//! Text of a first suite, which `harness init` writes for people to continue. Each line about an image's run has its
-//! reason beside it; an image that cannot run, or fails, is a comment with the reason.
+//! Text of a first suite, which `harness init` writes and people continue. Each line about an image's run has its
+//! reason beside it. An image that cannot run, or fails, is a comment with the reason.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use crate::text::printable::printable;
 /// Name of a first suite's baseline.
 pub const BASELINE: &str = "main";
 
-/// Columns of a line before its comment.
+/// Column at which the comment of a line begins.
 const COMMENT_COLUMN: usize = 36;
 
-/// Columns of a comment on lines of its own.
+/// Width in columns of comments on lines of their own.
 const COMMENT_COLUMNS: usize = 98;
 
 /// A suite to be written.
@@ -33,13 +33,13 @@ pub struct Draft {
 pub struct Image {
     /// Its file, as the suite names it.
     pub elf: String,
-    /// Its name, if that is not the file's stem.
+    /// Its name, if it differs from the file's stem.
     pub name: Option<String>,
     /// The suite's treatment of the image.
     pub fate: Fate,
     /// Remarks on its run, a sentence each.
     pub remarks: Vec<String>,
-    /// The last line of its output; if it has no newline at its end, it may be a prompt.
+    /// The last line of its output.
     pub last_line: Option<LastLine>,
 }
 
@@ -51,13 +51,13 @@ pub enum Fate {
         /// Instructions up to the end.
         insns: u64,
     },
-    /// Is measured for this many instructions, as typed.
+    /// Is measured for this many instructions, in the form in which the user typed the number.
     Window(String),
     /// Is not run.
     LeftOut {
         /// Reason.
         why: String,
-        /// End of its run, if a suite can expect that.
+        /// End of its run, if a suite can expect such an end.
         ending: Option<Ending>,
     },
 }
@@ -72,7 +72,7 @@ pub enum LastLine {
 }
 
 impl LastLine {
-    /// The last line of a console; None: there is none that a suite can expect.
+    /// The last line of a console; None: no line that a suite can expect was printed.
     pub fn of(console: &[u8]) -> Option<LastLine> {
         let text = String::from_utf8_lossy(console);
         let line = text.lines().rev().find(|line| !line.trim().is_empty())?.trim_start().to_owned();
@@ -86,21 +86,21 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Writes a line, with its purpose in a column of comments.
+/// Writes a line, and its purpose in the column of comments.
 fn line(text: &mut String, what: &str, comment: &str) {
     let gap = COMMENT_COLUMN.saturating_sub(what.chars().count()).max(1);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{what}{:gap$}# {comment}", "");
 }
 
-/// Writes a comment, folded to lines.
+/// Writes a comment, folded to several lines.
 fn comment(text: &mut String, sentence: &str) {
     for line in sentence.lines().flat_map(|line| words(&printable(line), COMMENT_COLUMNS)) {
         let _ = writeln!(text, "# {line}");
     }
 }
 
-/// A limit on instructions with a wide margin: about four times `insns`, rounded to two digits.
+/// A limit on instructions with a wide margin: about four times `insns`, rounded up to two digits.
 fn limit(insns: u64) -> String {
     let wanted = insns.saturating_mul(4).max(1_000_000);
     let thousands = wanted.div_ceil(1_000);
@@ -110,7 +110,7 @@ fn limit(insns: u64) -> String {
 }
 
 impl Draft {
-    /// Number of images that are run.
+    /// Number of images that the suite runs.
     pub fn runs(&self) -> usize {
         self.images.iter().filter(|image| !matches!(image.fate, Fate::LeftOut { .. })).count()
     }
@@ -185,7 +185,7 @@ impl Image {
                 }
             }
         }
-        // A run that has ended or crashed does not wait for input.
+        // A run that has exited or crashed does not wait for input.
         let may_wait = match fate {
             Fate::Window(_) => true,
             Fate::Ends { .. } => false,
@@ -212,7 +212,7 @@ impl Image {
             Fate::LeftOut { why, .. } => {
                 comment(text, &format!("Left out: {why}"));
                 for line in entry.lines() {
-                    // Keep the column of the comments.
+                    // The comment sign takes two columns: remove two from the gap before the line's own comment.
                     let _ = writeln!(text, "# {}", line.replacen("  #", "#", 1));
                 }
             }

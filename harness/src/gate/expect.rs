@@ -16,9 +16,9 @@ use crate::text::symbol_name::key_name;
 pub struct Expect {
     /// Expected end; None: any good end.
     pub ending: Option<Ending>,
-    /// Lines that it must print, in this order.
+    /// Lines that the firmware must print, in this order.
     pub console: Vec<ExpectedLine>,
-    /// Texts that it must not print.
+    /// Texts that the firmware must not print.
     pub console_not: Vec<ExpectedText>,
     /// Whether the firmware's own counts must equal the exact ones.
     pub strict: bool,
@@ -52,7 +52,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Words of suites for the endings that are no status.
+    /// Words of suites for all endings except an exit status.
     pub const WORDS: [(&'static str, Ending); 9] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
@@ -65,7 +65,7 @@ impl Ending {
         ("output", Ending::Output),
     ];
 
-    /// Expectation that a run's end meets; None: no suite can expect it, or it needs none.
+    /// Expectation that a run's end meets; None: no suite can expect such an end, or the end is good anyway.
     pub fn of(end: &End) -> Option<Ending> {
         let mut ways = Ending::WORDS.into_iter().map(|(_, ending)| ending).filter(|ending| *ending != Ending::Any);
         match end {
@@ -77,7 +77,7 @@ impl Ending {
     fn is_met_by(self, end: &End) -> bool {
         match (self, end) {
             (Ending::Status(wanted), End::Exit { status, .. }) => *status == wanted,
-            // An end caused by the host tells nothing about the firmware.
+            // The host's end of a run tells nothing about the firmware.
             (Ending::Any, end) => !end.is_by_host(),
             (Ending::LockUp, End::LockUp { .. })
             | (Ending::Reset, End::Reset { .. })
@@ -110,7 +110,7 @@ impl Ending {
 /// A text to be found on the console.
 #[derive(Clone, Debug)]
 pub enum ExpectedText {
-    /// These very characters.
+    /// The text itself, character by character.
     Plain(String),
     /// A match of this expression.
     Regex(Regex),
@@ -126,7 +126,7 @@ pub struct ExpectedLine {
 }
 
 impl ExpectedText {
-    /// Byte range of its first occurrence on the console, from an offset on.
+    /// Byte range of the text's first occurrence on the console from an offset on.
     fn find(&self, console: &str, from: usize) -> Option<std::ops::Range<usize>> {
         match self {
             ExpectedText::Plain(text) => console[from..].find(text).map(|at| from + at..from + at + text.len()),
@@ -177,7 +177,7 @@ impl Finding {
         Finding { kind, passed: false, expected, actual, message, place: None }
     }
 
-    /// The finding with a place in the sources.
+    /// Returns the finding with a place in the sources.
     #[must_use]
     pub fn at(self, place: Option<(String, u32)>) -> Finding {
         Finding { place, ..self }
@@ -203,7 +203,7 @@ pub enum FindingKind {
     Threshold,
 }
 
-/// Finding on the run's end, and its exit code if it was not expected.
+/// Finding on the run's end, and the exit code, which is good if the end was expected.
 pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
     let end = &profile.facts.end;
     let ended = describe::describe_end(profile);
@@ -217,7 +217,7 @@ pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
     };
     let code = match ExitCode::of_end(end) {
         _ if passed => ExitCode::Good,
-        // A good end, but not the expected one.
+        // The end is a good one, but another one was expected.
         ExitCode::Good => ExitCode::Firmware,
         code => code,
     };
@@ -229,7 +229,7 @@ pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
     (finding.at(place), code)
 }
 
-/// Finding on a standstill of the firmware, compared with the functions where it may wait; None: it made progress.
+/// Finding on a standstill of the firmware, which is met if the firmware may wait there; None: there was no standstill.
 pub fn progress(expect: &Expect, profile: &Profile) -> Option<Finding> {
     let stood = describe::describe_standstill(profile)?;
     let functions = describe::standing_functions(profile);
@@ -268,7 +268,7 @@ pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Findin
                 failed(&expected, instead, message)
             }
             Some(found) => {
-                // Times are known by whole samples: text present at a sample was printed before it.
+                // Times are known only at samples: text that was there at a sample was printed before it.
                 let printed_by = printed_by(profile, found.end);
                 let when = printed_by.map(|insns| format!("printed before instruction {}", group(insns)));
                 match by_insns.filter(|by| printed_by.is_none_or(|insns| insns > *by)) {
@@ -298,7 +298,7 @@ pub fn console(expect: &Expect, profile: &Profile, console: &[u8]) -> Vec<Findin
     findings
 }
 
-/// Instruction of the window before which this many bytes had been printed, if known.
+/// Instruction of the window before which this many bytes were printed; None: not known.
 fn printed_by(profile: &Profile, bytes: usize) -> Option<u64> {
     let marks = &profile.console_marks;
     let after = marks.partition_point(|&(_, printed)| printed < bytes as u64);

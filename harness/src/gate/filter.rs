@@ -1,4 +1,4 @@
-//! Filters of the cases to run: `-f 'tag(rtos) and not name(slow)'`, or a part of the name alone.
+//! Filters of the cases to run: `-f 'tag(rtos) and not name(slow)'`, or just a part of the name.
 
 use globset::Glob;
 
@@ -11,7 +11,7 @@ pub struct Filter(Expression);
 
 #[derive(Clone, Debug)]
 enum Expression {
-    /// Matches names that contain this.
+    /// Matches names that contain this text.
     Contains(String),
     Name(globset::GlobMatcher),
     Tag(globset::GlobMatcher),
@@ -26,7 +26,7 @@ impl Filter {
     /// # Errors
     /// [`InputError`] with what was expected.
     pub fn parse(text: &str) -> Result<Filter, InputError> {
-        // A part of a name needs no syntax.
+        // A text without syntax is a part of a name.
         if !text.contains(['(', ')', '!', '&', '|']) && !text.trim().contains(char::is_whitespace) {
             return Ok(Filter(Expression::Contains(text.trim().to_owned())));
         }
@@ -42,7 +42,7 @@ impl Filter {
         })
     }
 
-    /// Cases of a suite that match one of the filters; without filters, all.
+    /// Cases of a suite that match any of the filters; without filters, all cases.
     pub fn choose<'a>(filters: &[Filter], cases: &'a [Case]) -> Vec<&'a Case> {
         let is_meant = |case: &&Case| filters.iter().any(|filter| filter.matches(&case.name, &case.tags));
         cases.iter().filter(|case| filters.is_empty() || is_meant(case)).collect()

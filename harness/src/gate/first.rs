@@ -1,6 +1,6 @@
-//! Makes a first suite from the firmware files found. Each image is run once to find its end. Then the text is run as
-//! `harness test` will run it, so that it passes. The gate's own reader, session and baselines do the runs; `draft`
-//! makes the text.
+//! Makes a first suite from the firmware files found. Each image is run once to find its end. Then the suite's text is
+//! run as `harness test` will run it, so that the suite passes. The gate's own reader, session and baselines do the
+//! runs; `draft` makes the text.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,17 +25,17 @@ use crate::profile::{End, Profile};
 use crate::run::request::options::Sandbox;
 use crate::run::watch::interrupt::INTERRUPTED;
 
-/// Ratio of the suite's timeout to that of these runs, since the next machine may be slower.
+/// Ratio of the suite's timeout to the timeout of these runs, since the next machine may be slower.
 const SLOWER_MACHINES: f64 = 5.0;
 
 /// Settings for running the images.
 #[derive(Debug)]
 pub struct Wish {
-    /// Window of images that do not end before, as typed.
+    /// Window of images that have not ended by then, in the form in which the user typed it.
     pub window: String,
     /// Time limit of a run, in seconds of the host.
     pub timeout_seconds: f64,
-    /// Number of images at a time.
+    /// Number of images that run at the same time.
     pub jobs: usize,
     /// Use of the kernel's sandbox around QEMU.
     pub sandbox: Sandbox,
@@ -55,8 +55,8 @@ pub struct First {
 }
 
 impl First {
-    /// Runs these images, whose paths are relative to the current directory; `scratch` is an empty directory. None:
-    /// it was interrupted.
+    /// Runs these images, whose paths are relative to the current directory; `scratch` is an empty directory. None: the
+    /// user interrupted the runs.
     ///
     /// # Errors
     /// When a path cannot be written in a suite, or the written text cannot be read back, which is a defect.
@@ -73,7 +73,7 @@ impl First {
         let count = images.len();
         let draft = Draft { images, timeout_seconds: wish.timeout_seconds, has_baseline: false };
         let mut first = First { draft, codes: vec![ExitCode::Good; count], baseline: Vec::new() };
-        // A private cache: results of one round are known in the next.
+        // A cache of its own: later rounds find the results of the first one.
         let cache = Cache::open(Some(scratch.join("cache")));
         let mut rounds = Rounds { wish, scratch, cache };
 
@@ -83,8 +83,8 @@ impl First {
         }
         first.draft.timeout_seconds = wish.timeout_seconds * SLOWER_MACHINES;
         first.draft.has_baseline = true;
-        // The numbers are saved and then compared with themselves, so that numbers that a suite cannot judge are
-        // found here.
+        // The numbers are saved and then compared with themselves, so that images whose numbers a suite cannot judge
+        // are found here.
         for (baseline, save_baseline) in [(None, Some(BASELINE)), (Some(BASELINE), None)] {
             if INTERRUPTED.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -143,7 +143,7 @@ impl First {
     }
 }
 
-/// Data common to the runs of a suite's text.
+/// Data that all rounds of runs share.
 struct Rounds<'a> {
     wish: &'a Wish,
     scratch: &'a Path,
@@ -191,11 +191,10 @@ fn names(images: &[PathBuf]) -> Vec<Option<String>> {
         parts.join("-")
     };
     let most = images.iter().map(|path| path.components().count()).max().unwrap_or(0);
-    let are_all_different =
-        |names: &[String]| names.iter().map(|name| file_stem(name)).collect::<BTreeSet<_>>().len();
+    let count_different = |names: &[String]| names.iter().map(|name| file_stem(name)).collect::<BTreeSet<_>>().len();
     let mut names: Vec<String> = images.iter().map(|path| with(path, 0)).collect();
     for directories in 1..=most {
-        if are_all_different(&names) == names.len() {
+        if count_different(&names) == names.len() {
             break;
         }
         let taken: Vec<String> = names.iter().map(|name| file_stem(name)).collect();
@@ -205,7 +204,7 @@ fn names(images: &[PathBuf]) -> Vec<Option<String>> {
             }
         }
     }
-    // The remaining names only differ in characters that file names cannot have.
+    // The remaining equal names differ only in characters that file names cannot have.
     for index in 0..names.len() {
         if names[..index].iter().any(|name| file_stem(name) == file_stem(&names[index])) {
             names[index] = format!("{}-{}", names[index], index + 1);

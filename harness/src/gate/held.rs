@@ -1,5 +1,5 @@
-//! Compares a case's limits with its run and the baseline: a finding for each limit that is crossed, and one for each
-//! that limits nothing. A gate that a typo or a rename turns off would pass for ever.
+//! Compares a case's limits with its run and the baseline. Makes a finding for each limit that is crossed, and one for
+//! each that limits nothing: a limit that a typo or a rename turned off would hold for ever.
 
 use std::collections::BTreeSet;
 
@@ -30,20 +30,20 @@ pub struct Against<'a> {
     pub baseline: Option<&'a str>,
     /// Whether the numbers of this run become a baseline.
     pub is_saved: bool,
-    /// Whether the run ended as it should. Otherwise only limits that are exceeded count.
+    /// Whether the run ended as it should. After another end only limits that are exceeded count.
     pub ended_well: bool,
-    /// Path of the suite's file, as in failures.
+    /// Path of the suite's file, as failures show it.
     pub suite_file: &'a str,
 }
 
 /// Results of a case's limits.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// Crossed limits, or one finding that none is.
+    /// A finding for each crossed limit, or one finding that all limits hold.
     pub findings: Vec<Finding>,
-    /// Limits that cannot be judged, a mistake of the suite.
+    /// Limits that cannot be judged because of a mistake in the suite.
     pub mistakes: Vec<Finding>,
-    /// Limits that limit nothing, a sentence each, if that may be intended.
+    /// Limits that limit nothing, perhaps intentionally; a sentence each.
     pub warnings: Vec<String>,
     /// Limits of `[defaults]` that limit nothing in this image.
     pub idle: Vec<IdleLimit>,
@@ -95,7 +95,7 @@ pub fn hold(case: &Case, against: &Against<'_>) -> Held {
 }
 
 impl Held {
-    /// Notes a limit that limits nothing, and whether that is certainly a mistake.
+    /// Notes a limit that limits nothing; `is_mistake`: this is certainly a mistake.
     fn is_idle(
         &mut self,
         limit: String,
@@ -126,7 +126,7 @@ fn line(origin: Origin) -> u32 {
     u32::try_from(origin.line).unwrap_or(u32::MAX)
 }
 
-/// Reason why a threshold limits nothing; None: its subject exists and never ran, so that all its numbers are 0.
+/// Reason why a threshold limits nothing; None: its subject exists and never ran, so all of its numbers are 0.
 fn idle(threshold: &Threshold, why: Why, against: &Against<'_>) -> Option<String> {
     let Threshold { metric, pattern, .. } = threshold;
     let (of, known) = (metric.subject(), &against.known);
@@ -156,8 +156,8 @@ fn idle(threshold: &Threshold, why: Why, against: &Against<'_>) -> Option<String
     })
 }
 
-/// Functions that patterns without wildcards refer to, with vanished ones of the baseline, and a finding for each
-/// ambiguous pattern.
+/// Functions that patterns without wildcards refer to, including functions that only the baseline has; and a finding
+/// for each ambiguous pattern.
 fn meant(case: &Case, known: &Known<'_>, compared: &Comparison) -> (Meant, Vec<Finding>) {
     let (mut meant, mut unclear) = (Meant::new(), Vec::new());
     let of_functions = case.thresholds.iter().filter(|threshold| threshold.metric.subject() == Subject::Function);
@@ -182,9 +182,9 @@ fn meant(case: &Case, known: &Known<'_>, compared: &Comparison) -> (Meant, Vec<F
     (meant, unclear)
 }
 
-/// Functions that a name refers to and that only ran in the baseline. If the name has instances of a generic now:
-/// further instances of that generic, whose work the others may do now. If the name refers to nothing now: all
-/// functions of that name.
+/// Functions that a name refers to and that only ran in the baseline. If the name refers to instances of a generic now,
+/// these are further instances of it, whose work the present ones may do now. If the name refers to nothing now, these
+/// are all functions of that name.
 fn vanished(pattern: &str, names: &BTreeSet<String>, compared: &Comparison) -> Vec<String> {
     let gone = compared.functions.iter().filter(|change| change.fate == Fate::Vanished);
     let gone: Vec<&str> = gone.map(|change| &*change.plain_name).filter(|name| !names.contains(*name)).collect();
@@ -205,7 +205,7 @@ fn crossed_finding(case: &Case, judgement: &Judgement, meant: &Meant, against: &
             let names = meant.get(subject).into_iter().flatten().map(String::as_str);
             names.chain([subject.as_str()]).find_map(|name| defined(known.profile, name))
         }
-        // The function that accounts for most of the growth.
+        // The run's place is that of the function that accounts for most of the growth.
         Subject::Run => {
             let grown = compared.functions.iter().filter(|change| change.self_insns().difference() > 0);
             let is_by_baseline = judgement.numbers.before.is_some();
@@ -224,7 +224,7 @@ fn crossed_finding(case: &Case, judgement: &Judgement, meant: &Meant, against: &
     Finding::failed(FindingKind::Threshold, expected, actual, message).at(place)
 }
 
-/// Hint on a vanished subject: it exists without running, or may have been renamed.
+/// Hint on a vanished subject: it still exists without having run, or it may have been renamed.
 fn whereabouts(judgement: &Judgement, meant: &Meant, against: &Against<'_>) -> String {
     let Judgement { subject, metric, fate, .. } = judgement;
     if *fate != Fate::Vanished {
@@ -253,7 +253,7 @@ fn whereabouts(judgement: &Judgement, meant: &Meant, against: &Against<'_>) -> S
     near.map(|near| format!("; is it `{near}` now, which is new?")).unwrap_or_default()
 }
 
-/// Adds a finding for each crossed limit on work, or one that none was crossed.
+/// Adds a finding for each crossed limit on work, or one finding that all of them hold.
 fn hold_work(case: &Case, meant: &Meant, against: &Against<'_>, held: &mut Held) {
     let Against { known, compared, .. } = against;
     let mut judged = work_floor::judge(&case.work, meant, compared, known.before.is_some());
@@ -283,7 +283,7 @@ fn hold_work(case: &Case, meant: &Meant, against: &Against<'_>, held: &mut Held)
     held.findings.extend(crossed);
 }
 
-/// Adds findings for limits that need a baseline while none is named.
+/// Adds a mistake or a warning if limits need a baseline and none is named.
 fn lacks_baseline(case: &Case, against: &Against<'_>, held: &mut Held) {
     if against.baseline.is_some() || against.is_saved {
         return;
@@ -333,7 +333,7 @@ mod tests {
         let names = ["sort::<u16>", "sort::<i8>"].map(str::to_owned).into();
         assert_eq!(vanished("sort", &names, &compared), ["sort::<u8>"]);
         assert_eq!(vanished("main", &["main".to_owned()].into(), &compared), [""; 0]);
-        // A name without a function now keeps its former meaning.
+        // A name that no longer has a function keeps its former meaning.
         assert_eq!(vanished("resort", &BTreeSet::new(), &compared), ["resort::<u8>"]);
         assert_eq!(vanished("typo", &BTreeSet::new(), &compared), [""; 0]);
     }

@@ -1,7 +1,7 @@
 //! Comparison of numbers with their thresholds: crossed limits, and limits without a number.
 //!
-//! A limit without a number would hold for ever. So each limit has a result: a number that only this run has counts
-//! from 0, one that only the baseline has is a verdict of its own, and a limit without either is returned as
+//! A limit without a number would hold for ever, so each limit has a result. A number that only this run has counts
+//! from 0. A number that only the baseline has gets a verdict of its own. A limit without either is returned as
 //! [`Unheld`].
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub struct Judgement {
     pub numbers: Pair,
     /// The limit.
     pub limit: Limit,
-    /// Fate of the function, task or zone: [`Fate::New`], [`Fate::Vanished`], or anything else.
+    /// Fate of the function, task or zone; judgements distinguish [`Fate::New`], [`Fate::Vanished`] and all others.
     pub fate: Fate,
     /// Whether the limit is crossed.
     pub crossed: bool,
@@ -34,7 +34,7 @@ pub struct Judgement {
 /// Results of the thresholds of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Results for each number.
+    /// One result for each judged number.
     pub judgements: Vec<Judgement>,
     /// Thresholds without a number.
     pub unheld: Vec<Unheld>,
@@ -45,7 +45,7 @@ pub struct Judged {
 pub struct Unheld {
     /// Its index among the thresholds.
     pub index: usize,
-    /// Reason.
+    /// Reason why it has no number.
     pub why: Why,
 }
 
@@ -72,9 +72,9 @@ struct Party<'a> {
 /// Progress of a threshold's judgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Whether a number was compared with it, or with a more specific threshold in its place.
+    /// Whether a number was compared with the threshold, or with a more specific threshold in its place.
     is_held: bool,
-    /// Reason why a number was not.
+    /// Reason why a number was not compared.
     why: Option<Why>,
 }
 
@@ -82,14 +82,14 @@ struct Seen {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     numbers: Pair,
-    /// Whether the baseline and this run have any of them.
+    /// Whether the baseline and whether this run have an instance.
     is_there: [bool; 2],
 }
 
 /// Judges all numbers that have a threshold. The last threshold that matches a name counts, and
-/// [`ALL`](crate::gate::threshold::ALL) only if no other matches. A ceiling and a limit of growth may both apply.
-/// Instances of a generic that a threshold names are judged together. Without a baseline (`has_baseline`) only
-/// ceilings apply.
+/// [`ALL`](crate::gate::threshold::ALL) only if no other one matches. A ceiling and a limit of growth may both apply.
+/// Instances of a generic that a threshold names are judged together. Without a baseline (`has_baseline`) only ceilings
+/// apply.
 pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison, has_baseline: bool) -> Judged {
     let mut judgements = Vec::new();
     let mut sums: BTreeMap<(Metric, &str, bool), (usize, Sum)> = BTreeMap::new();
@@ -120,7 +120,7 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison, h
                 for &index in &matching {
                     match held {
                         Ok(_) => seen[index].is_held = true,
-                        // A new baseline would have every number that this run has.
+                        // This reason comes first: a new baseline would have every number that this run has.
                         Err(Why::UnknownBefore) => seen[index].why = Some(Why::UnknownBefore),
                         Err(why) => drop(seen[index].why.get_or_insert(why)),
                     }
@@ -149,7 +149,7 @@ pub fn judge(thresholds: &[Threshold], meant: &Meant, comparison: &Comparison, h
     Judged { judgements, unheld: unheld.collect() }
 }
 
-/// All subjects with numbers. Without a baseline, none is new.
+/// All subjects with numbers. Without a baseline, none of them is new.
 fn parties(comparison: &Comparison, has_baseline: bool) -> Vec<Party<'_>> {
     let fate = |fate: Fate| if has_baseline { fate } else { Fate::Stays };
     let run = Party { of: Subject::Run, subject: "", plain_name: "", numbers: &comparison.run, fate: Fate::Stays };
@@ -173,11 +173,11 @@ fn parties(comparison: &Comparison, has_baseline: bool) -> Vec<Party<'_>> {
     [run].into_iter().chain(functions).chain(named(Subject::Task)).chain(named(Subject::Zone)).collect()
 }
 
-/// Whether a number crosses a threshold; None: there rightly is nothing to compare.
+/// Whether a number crosses a threshold. None: there is nothing to compare, and that is right.
 fn verdict(threshold: &Threshold, numbers: Pair, fate: Fate) -> Result<Option<bool>, Why> {
     let Threshold { limit, pattern, .. } = threshold;
     match fate {
-        // A ceiling for all also applies to the vanished function's replacement.
+        // A ceiling for all also applies to the function that replaced the vanished one.
         Fate::Vanished if limit.is_absolute() && pattern.is_all() => Ok(None),
         Fate::Vanished if pattern.is_name() => Ok(Some(true)),
         Fate::Vanished => numbers.before.map(|before| Some(before > 0)).ok_or(Why::UnknownBefore),
@@ -261,7 +261,8 @@ mod tests {
             judgements[0].describe(),
             "own-line instructions of crc_byte +3.00 %, allowed 0 % (100 \u{2192} 103)"
         );
-        // All subjects of the pattern have limits of their own: then it does not count as a pattern for nothing.
+        // If all subjects of a pattern have limits of their own, the pattern still does not count as one without a
+        // subject.
         let thresholds = [threshold("crc_b*", "5%"), threshold("crc_byte", "9%")];
         assert_eq!(judge(&thresholds, &Meant::new(), &comparison, true).unheld, []);
     }
@@ -321,11 +322,11 @@ mod tests {
         assert_eq!(judged.judgements.iter().map(|judgement| judgement.metric).collect::<Vec<_>>(), metrics);
     }
 
-    /// Expected result of one limit: whether it is crossed; None: it has nothing to compare. The error is the reason
-    /// why it has no number.
+    /// Expected result of one limit: whether it is crossed; None: the limit has nothing to compare. The error is the
+    /// reason why the limit has no number.
     type Expected = Result<Option<bool>, Why>;
 
-    /// The whole matrix: each kind of limit, by name, pattern and for all, for subjects on either side, both or none.
+    /// All combinations: each kind of limit, by name, by pattern and for all; subjects on one side, on both or on none.
     #[test]
     fn no_limit_is_dead_of_any_kind_by_any_name_wherever_what_it_names_is() {
         let metrics = Subject::ALL.into_iter().skip(1).flat_map(Metric::compared);
@@ -413,20 +414,20 @@ mod tests {
         let pair = |before, after| Pair { before, after };
         let (old, new) = (pair(Some(7), None), pair(None, Some(7)));
         for (pattern, limit, numbers, fate, expected) in [
-            // Vanished: only a ceiling for all has nothing to say.
+            // Of a vanished subject, only a ceiling for all says nothing.
             (ALL, "10", old, Fate::Vanished, Ok(None)),
             (ALL, "5%", old, Fate::Vanished, Ok(Some(true))),
             ("crc*", "10", old, Fate::Vanished, Ok(Some(true))),
             ("crc*", "10", pair(Some(0), None), Fate::Vanished, Ok(Some(false))),
             ("crc*", "5%", pair(None, None), Fate::Vanished, Err(Why::UnknownBefore)),
             ("crc", "5%", pair(None, None), Fate::Vanished, Ok(Some(true))),
-            // New: from 0.
+            // A new subject counts from 0.
             (ALL, "5%", new, Fate::New, Ok(Some(true))),
             (ALL, "5%", pair(None, Some(0)), Fate::New, Ok(Some(false))),
             (ALL, "+6", new, Fate::New, Ok(Some(true))),
             (ALL, "+7", new, Fate::New, Ok(Some(false))),
             (ALL, "5%", pair(None, None), Fate::New, Err(Why::UnknownNow)),
-            // On both sides.
+            // A subject on both sides.
             (ALL, "5%", old, Fate::Stays, Err(Why::UnknownNow)),
             (ALL, "5%", new, Fate::Stays, Err(Why::UnknownBefore)),
             (ALL, "7", new, Fate::Stays, Ok(Some(false))),

@@ -1,5 +1,5 @@
-//! JUnit XML for GitLab, Jenkins and GitHub's reporters (testdata/junit.xsd): a test case per image, with times in
-//! the firmware's own time, so that equal results give equal bytes.
+//! JUnit XML for GitLab, Jenkins and GitHub's reporters (testdata/junit.xsd): one test case per image. Its times are
+//! the firmware's own, so that equal results give equal bytes.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut
     suite.add_test_cases(result.findings.iter().map(|finding| of_suite(&result.suite, finding)));
     let mut junit = quick_junit::Report::new(line(&result.suite));
     junit.add_test_suite(suite);
-    // quick-junit writes this attribute of `testsuites`, which Jenkins's schema does not allow; no test is ever
+    // quick-junit writes this attribute of `testsuites`, which Jenkins's schema does not allow. No test is ever
     // skipped.
     out.write_all(junit.to_string()?.replacen(" skipped=\"0\"", "", 1).as_bytes())?;
     Ok(())
@@ -81,7 +81,7 @@ fn test_case(suite: &str, case: &CaseResult, directory: &Path) -> TestCase {
     let mut text = String::new();
     if let Some(run) = &case.run {
         test.set_time(Duration::from_nanos(run.virtual_ns));
-        // Jenkins's schema has no properties of a test case.
+        // Jenkins's schema allows a test case no properties, so the facts are part of its output.
         let RunResult { image, qemu, machine, insns, .. } = run;
         text += &format!("{image} on QEMU {qemu} {machine}: {insns} instructions\nend: {}\n", case.end);
     }
@@ -98,7 +98,7 @@ fn test_case(suite: &str, case: &CaseResult, directory: &Path) -> TestCase {
     test
 }
 
-/// Text of several lines, without control characters.
+/// Text of several lines, without control characters in them.
 fn lines(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,5 @@
-//! Names that a suite can use, those of the run, its image and the baseline, and the nearest ones to a typo.
+//! Names that a suite can use: names in the run, in its image and in the baseline. A message about a typo lists the
+//! nearest ones.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::profile::Profile;
 use crate::text::near::nearest;
 use crate::text::symbol_name::key_name;
 
-/// Most names that a message lists if none is near.
+/// Maximum number of names that a message lists if none is near.
 const MAX_LISTED: usize = 8;
 
 /// Names in a run and in the baseline that it is compared with.
@@ -25,7 +26,7 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Whether the image has a subject of that name, even if it never ran.
+    /// Whether the image has a subject that the pattern matches, even if the subject never ran.
     pub fn is_in_image(&self, of: Subject, pattern: &Pattern) -> bool {
         let names = &self.profile.names;
         let is_meant = |text: &str| lookup::keys(self.profile, self.now, text).map_or(true, |keys| !keys.is_empty());
@@ -51,12 +52,12 @@ impl Known<'_> {
         })
     }
 
-    /// Message that there is no such name, with the nearest ones.
+    /// Message that no subject has this name, with the nearest names.
     pub fn missing(&self, of: Subject, name: &str) -> String {
         let noun = noun(of);
         let names: BTreeSet<&str> = self.names(of);
         let found = match of {
-            // This lookup also knows parts of a path.
+            // This lookup also finds names by a part of their path.
             Subject::Function => match self.profile.names.find(name) {
                 Err(NotFound::Missing { nearest, .. }) => nearest,
                 _ => Vec::new(),

@@ -1,6 +1,7 @@
-//! A limit on a number, relative to the baseline or absolute. For thresholds more is worse, for work less.
+//! A limit on a number, relative to the baseline or absolute. A threshold's number is worse if it is larger, a number
+//! of work if it is smaller.
 //!
-//! Numbers are compared as integers: a change of one crosses a limit of `0%`.
+//! Numbers are compared as integers: a change by one crosses a limit of `0%`.
 
 use crate::analysis::compare::Pair;
 use crate::error::InputError;
@@ -58,12 +59,12 @@ impl Limit {
         Ok(Limit { worse, bound })
     }
 
-    /// Whether it is a ceiling or a floor, which needs no baseline.
+    /// Whether the limit is a ceiling or a floor, which needs no baseline.
     pub fn is_absolute(self) -> bool {
         matches!(self.bound, Bound::Absolute(_))
     }
 
-    /// Whether a number crosses the limit. An unknown new number is not too much, and is too little.
+    /// Whether a number crosses the limit. An unknown new number never crosses a ceiling; for a floor it counts as 0.
     pub fn is_crossed(self, Pair { before, after }: Pair) -> bool {
         let after = match (self.worse, after) {
             (_, Some(after)) => after,
@@ -76,7 +77,7 @@ impl Limit {
         };
         match (self.bound, before) {
             (Bound::Absolute(number), _) => is_worse(number),
-            // A number without a predecessor is reported as new, and counts in the total.
+            // A number without a predecessor is reported as new, and is part of the total.
             (_, None) => false,
             (Bound::Amount(most), Some(before)) => is_worse(match self.worse {
                 Worse::More => before.saturating_add(most),
@@ -108,7 +109,7 @@ impl Limit {
         }
     }
 
-    /// Change of a number, in the limit's unit; None: it is not compared with another number.
+    /// Change of a number, in the limit's unit; None: the limit compares it with no other number.
     pub fn describe_change(self, numbers: Pair) -> Option<String> {
         let before = numbers.before?;
         match self.bound {

@@ -1,4 +1,4 @@
-//! A suite's result on the terminal: a line per finished image, details of failures, the verdict.
+//! A suite's result on the terminal: a line per finished image, details of failures, and the verdict.
 //!
 //! A failure is a line `file:line: error: message`, as compilers write them, which editors and CI recognise (VS
 //! Code's `$gcc`; ci/problem-matcher.json).
@@ -24,9 +24,9 @@ pub struct View<'a> {
     pub name_columns: usize,
     /// Directory of the case's profile.
     pub directory: &'a Path,
-    /// Command by which the suite is run from here; None: commands are shown as in the report.
+    /// Command by which the suite is run from the current directory; None: commands are shown as reports have them.
     pub command: Option<&'a Command>,
-    /// Columns of the terminal, to which sentences are folded; None: lines are not folded.
+    /// Columns of the terminal, to which sentences are folded; None: lines stay whole.
     pub width_columns: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ pub fn case(case: &CaseResult, view: View<'_>, out: &mut impl Write) -> io::Resu
     let name = printable(&case.name);
     // The failure comes first, then its cause.
     let first = case.failures().next().map(|finding| finding.message.lines().next().unwrap_or_default());
-    // A failure's own line, below, is not folded, since editors read it, too.
+    // The failure's own line, further below, is not folded, since editors read it, too.
     let mut sentence = |head: &str, text: &str| -> io::Result<()> {
         let lines = fold::behind(head, &printable(text), INDENT, width_columns);
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))
@@ -125,7 +125,7 @@ pub fn verdict(result: &SuiteResult, code: ExitCode, out: &mut impl Write) -> io
     )
 }
 
-/// Writes failures, and warnings that would not be seen, as annotations of GitHub's
+/// Writes failures, and warnings that would not be seen, as GitHub's annotations
 /// (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>).
 ///
 /// # Errors

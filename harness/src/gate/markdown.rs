@@ -1,14 +1,16 @@
-//! A summary in Markdown for a pull request's comment: the verdict first, then failures, then the rest folded away.
+//! A summary in Markdown for a pull request's comment: first the verdict, then failures, then the rest, folded away.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::analysis::metrics::Metric;
+use crate::export::json::comparison::{ComparisonResult, ZoneResult};
 use crate::gate::rerun_command::remedies;
 use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
 use crate::text::markdown::{block, cell, code};
-use crate::text::number::{group, signed, signed_percent};
+use crate::text::number::{group, group_known, signed, signed_percent};
 
-/// Most rows of a table of changes.
+/// Maximum number of rows in a table of changes.
 const ROWS: usize = 10;
 
 /// Writes a result; `profiles` maps a case to its profile's path, relative to the project's root.
@@ -73,7 +75,15 @@ pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut
             write!(out, "{name}{}", code(sentence))?;
         }
     }
-    writeln!(out, "\n</details>")
+    writeln!(out, "\n</details>")?;
+    for case in result.cases.iter().filter(|case| case.passed()) {
+        let changed = case.comparison.as_ref().filter(|comparison| !comparison.zones.is_empty());
+        if let Some(changed) = changed {
+            writeln!(out, "\nZones that changed in {}:", code(&case.name))?;
+            zones(&changed.zones, out)?;
+        }
+    }
+    Ok(())
 }
 
 fn failed(case: &CaseResult, directory: &Path, out: &mut impl Write) -> io::Result<()> {
@@ -88,43 +98,80 @@ fn failed(case: &CaseResult, directory: &Path, out: &mut impl Write) -> io::Resu
     for (what, how) in remedies(case, directory) {
         writeln!(out, "{what} {}  ", code(&how))?;
     }
-    if let Some(comparison) = &case.comparison {
-        writeln!(out, "\n{}\n", code(&comparison.explanation))?;
-        let changed = &comparison.functions;
-        if !changed.is_empty() {
-            writeln!(out, "| Function | Own before | Own after | Change | Of itself |\n|---|--:|--:|--:|--:|")?;
-            for change in changed.iter().take(ROWS) {
-                let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
-                let fate = match change.fate.describe() {
-                    "" => String::new(),
-                    fate => format!(" *({fate})*"),
-                };
-                let own = change.self_insns;
-                let of_itself = match (own.before, own.after) {
-                    (Some(before @ 1..), Some(_)) => signed_percent(own.difference(), before),
-                    _ => String::new(),
-                };
-                writeln!(
-                    out,
-                    "| {}{fate} | {} | {} | {} | {of_itself} |",
-                    cell(&change.name),
-                    number(own.before),
-                    number(own.after),
-                    signed(own.difference())
-                )?;
-            }
-            if changed.len() > ROWS {
-                let rest: i128 = changed[ROWS..].iter().map(|change| change.self_insns.difference()).sum();
-                writeln!(out, "| {} others | | | {} | |", changed.len() - ROWS, signed(rest))?;
-            }
-        }
-        for mismatch in &comparison.mismatches {
-            writeln!(out, "\n> {}", code(mismatch))?;
-        }
+    if let Some(compared) = &case.comparison {
+        writeln!(out)?;
+        comparison(compared, out)?;
     }
     if !case.console_tail.is_empty() {
         let lines = block(case.console_tail.iter().map(String::as_str));
         writeln!(out, "\n<details><summary>The last lines printed</summary>\n\n{lines}\n\n</details>")?;
     }
     writeln!(out)
+}
+
+/// Writes what changed between two runs: the cause in a sentence, the functions, the zones, and differences of their
+/// conditions.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn comparison(comparison: &ComparisonResult, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}\n", code(&comparison.explanation))?;
+    let changed = &comparison.functions;
+    if !changed.is_empty() {
+        writeln!(out, "| Function | Own before | Own after | Change | Of itself |\n|---|--:|--:|--:|--:|")?;
+        for change in changed.iter().take(ROWS) {
+            let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
+            let fate = match change.fate.describe() {
+                "" => String::new(),
+                fate => format!(" *({fate})*"),
+            };
+            let own = change.self_insns;
+            let of_itself = match (own.before, own.after) {
+                (Some(before @ 1..), Some(_)) => signed_percent(own.difference(), before),
+                _ => String::new(),
+            };
+            writeln!(
+                out,
+                "| {}{fate} | {} | {} | {} | {of_itself} |",
+                cell(&change.name),
+                number(own.before),
+                number(own.after),
+                signed(own.difference())
+            )?;
+        }
+        if changed.len() > ROWS {
+            let rest: i128 = changed[ROWS..].iter().map(|change| change.self_insns.difference()).sum();
+            writeln!(out, "| {} others | | | {} | |", changed.len() - ROWS, signed(rest))?;
+        }
+    }
+    zones(&comparison.zones, out)?;
+    for mismatch in &comparison.mismatches {
+        writeln!(out, "\n> {}", code(mismatch))?;
+    }
+    Ok(())
+}
+
+/// Writes a table of zones and test cases; nothing without any.
+fn zones(zones: &[ZoneResult], out: &mut impl Write) -> io::Result<()> {
+    if zones.is_empty() {
+        return Ok(());
+    }
+    let heading = "| Zone or test case | Before | After | Change | Own before | Own after | Own change |";
+    writeln!(out, "\n{heading}\n|---|--:|--:|--:|--:|--:|--:|")?;
+    for zone in zones {
+        write!(out, "| {} |", cell(&zone.name))?;
+        for metric in [Metric::ZoneElapsed, Metric::Zone] {
+            let pair = zone.numbers.get(metric.word()).copied().unwrap_or_default();
+            let change = match (pair.before, pair.after) {
+                (Some(before @ 1..), Some(_)) if pair.difference() != 0 => signed_percent(pair.difference(), before),
+                (Some(_), Some(_)) => String::new(),
+                (None, _) => "*new*".to_owned(),
+                (_, None) => "*vanished*".to_owned(),
+            };
+            write!(out, " {} | {} | {change} |", group_known(pair.before), group_known(pair.after))?;
+        }
+        writeln!(out)?;
+    }
+    let what = "instructions of everything from the beginning to the end; own: of the zone's own task or interrupt";
+    writeln!(out, "\n{what}")
 }

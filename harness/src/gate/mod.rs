@@ -23,6 +23,7 @@ pub mod reports;
 pub mod rerun_command;
 pub mod result;
 pub mod session;
+pub mod shard;
 pub mod source_location;
 pub mod suite;
 pub mod threshold;

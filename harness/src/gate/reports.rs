@@ -20,17 +20,17 @@ use crate::text::terminal;
 #[derive(Debug)]
 pub struct Reports {
     directory: PathBuf,
-    /// The project's root, which paths in reports are relative to.
+    /// The project's root, to which paths in reports are relative.
     root: Root,
-    /// Summary file of a job's step, which is appended to.
+    /// Summary file of a CI job's step; the summary is appended to it.
     step_summary: Option<PathBuf>,
 }
 
 impl Reports {
-    /// Checks that the reports can be written, before anything is run for them; afterwards a failure is not bad input.
+    /// Checks that the reports can be written before anything is run for them: later, a failure would not be bad input.
     ///
     /// # Errors
-    /// When one of them cannot be written.
+    /// If one of the reports cannot be written.
     pub fn prepare(directory: PathBuf, root: &Root) -> Result<Reports, InputError> {
         fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
         for path in [REPORT, JUNIT, SUMMARY].map(|name| directory.join(name)) {
@@ -48,16 +48,16 @@ impl Reports {
         &self.directory
     }
 
-    /// Writes the reports and the verdict. A write that fails is reported and gives [`ExitCode::Limit`], as for any
-    /// run without room for its results; the other reports are still written.
+    /// Writes the reports and the verdict. A failed write is reported and gives [`ExitCode::Limit`], as for any run
+    /// without room for its results; the other reports are still written.
     ///
     /// # Errors
-    /// When their text cannot be made, which is a defect.
+    /// If the text of a report cannot be made, which is a defect.
     pub fn finish(&self, result: &SuiteResult) -> Result<ExitCode> {
         self.finish_with_profiles(result, &|_| &self.directory)
     }
 
-    /// Writes the reports for profiles in other directories, by the cases' names.
+    /// Writes the reports, with profiles in other directories; `profiles` gives the directory by the case's name.
     ///
     /// # Errors
     /// Same as [`Reports::finish`].
@@ -78,7 +78,7 @@ impl Reports {
         Ok(print(&out, code))
     }
 
-    /// Writes the reports, and the JSON report instead of the verdict to standard output.
+    /// Writes the reports. On standard output, the JSON report replaces the verdict.
     ///
     /// # Errors
     /// Same as [`Reports::finish`].
@@ -117,8 +117,8 @@ fn lost(error: InputError) {
     let _ = writeln!(terminal::stderr(), "error: {error}");
 }
 
-/// Prints a suite's result, and returns the command's exit code. A reader that has seen enough (`| head`) does not
-/// make a failure a success, and a full disk is not bad input.
+/// Prints a suite's result, and returns the command's exit code. A reader that closes the output early (`| head`) does
+/// not turn a failure into a success, and a full disk is not bad input.
 fn print(text: &[u8], code: ExitCode) -> ExitCode {
     match io::stdout().lock().write_all(text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -133,7 +133,7 @@ fn step_summary_error(path: &Path, error: &io::Error) -> InputError {
     InputError::about(path, format_args!("GITHUB_STEP_SUMMARY cannot be written: {error}"))
 }
 
-/// Opens a file for writing without changing it. A pipe or device is not opened, since its reader would notice.
+/// Opens a file for writing without changing it. A pipe or a device is not opened, since its reader would notice.
 fn check(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Ok(()),

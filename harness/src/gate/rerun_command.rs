@@ -1,5 +1,5 @@
-//! Remedies for a failed image: the command that runs it again, and the one that accepts its numbers as the
-//! baseline's. Both can be pasted into a shell.
+//! Remedies for a failed image: the command that runs it again, and the command that makes its numbers the baseline's.
+//! Both can be pasted into a shell.
 
 use std::path::{Path, PathBuf};
 
@@ -10,27 +10,27 @@ use crate::gate::result::CaseResult;
 use crate::gate::suite::FILE_NAME;
 use crate::text::shell::quoted;
 
-/// Common parts of the commands: the suite's name, and the baseline compared with.
+/// Parts that the commands have in common: the suite's name, and the baseline.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Command {
-    /// The suite's file, unless it is found by itself.
+    /// The suite's file; None: harness finds it by itself.
     pub suite: Option<String>,
-    /// The baseline, unless the suite names it.
+    /// The baseline, if the suite does not name it.
     pub baseline: Option<String>,
-    /// The baseline that is compared with, from the suite or the command line.
+    /// The baseline compared with, named by the suite or by the command line.
     pub compared: Option<String>,
-    /// Whether the suite is untrusted, also for the reader who runs the commands.
+    /// Whether the suite is untrusted; it is so for the reader who runs the commands, too.
     pub is_untrusted: bool,
 }
 
 impl Command {
-    /// Command that runs this image alone.
+    /// Command that runs one image alone.
     pub fn repeat(&self, case: &str) -> String {
         self.compared_words(case).join(" ")
     }
 
-    /// Command that saves its numbers as the baseline; None: there is no baseline, or the suite is untrusted and may
-    /// not write one.
+    /// Command that saves an image's numbers as the baseline; None: there is no baseline, or the suite is untrusted and
+    /// may not write one.
     pub fn accept(&self, case: &str) -> Option<String> {
         if self.is_untrusted {
             return None;
@@ -40,7 +40,7 @@ impl Command {
         Some(words.join(" "))
     }
 
-    /// Command that tightens the baseline to its numbers; None: the suite is untrusted and may not write one.
+    /// Command that tightens the baseline to an image's numbers; None: the suite is untrusted and may not write one.
     pub fn tighten(&self, case: &str) -> Option<String> {
         let mut words = self.compared_words(case);
         words.push("--ratchet".to_owned());
@@ -64,7 +64,8 @@ impl Command {
     }
 }
 
-/// Remedies for a case: a word, and the command or file. `directory` is that of its profile, as in commands.
+/// Remedies for a case: a word, and the command or file. `directory` is the directory of the case's profile, as
+/// commands name it.
 pub fn remedies(case: &CaseResult, directory: &Path) -> Vec<(&'static str, String)> {
     let path = |name: &String| directory.join(name).display().to_string();
     let mut remedies = Vec::new();
@@ -81,7 +82,7 @@ pub fn remedies(case: &CaseResult, directory: &Path) -> Vec<(&'static str, Strin
     remedies
 }
 
-/// Remedies as those of [`remedies`], with commands for the current directory; `command` is the suite's there.
+/// Like [`remedies`], with commands for the current directory; `command` is the suite's command there.
 pub fn remedies_here(case: &CaseResult, directory: &Path, command: &Command) -> Vec<(&'static str, String)> {
     let case = CaseResult {
         repeat: command.repeat(&case.name),
@@ -92,13 +93,13 @@ pub fn remedies_here(case: &CaseResult, directory: &Path, command: &Command) -> 
     remedies(&case, directory)
 }
 
-/// The project's root, in which the commands of reports are to be pasted: the repository of the suite, or else the
-/// current directory if the suite is below it, or else the suite's own directory.
+/// The project's root, in which the commands of reports are pasted: the suite's repository; or else the current
+/// directory, if the suite is below it; or else the suite's own directory.
 #[derive(Clone, Debug)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// Root of the project that contains a suite's file, or any other.
+    /// Root of the project that contains a file, such as a suite's.
     pub fn of(file: &Path) -> Root {
         let absolute = absolute(file);
         let around = || absolute.ancestors().skip(1);
@@ -109,7 +110,7 @@ impl Root {
         Root(repository.or_else(here).or_else(own).unwrap_or_default())
     }
 
-    /// Path relative to the root; the absolute path of a file outside.
+    /// Path relative to the root. A file outside of the root has its absolute path.
     pub fn path(&self, path: &Path) -> PathBuf {
         let absolute = absolute(path);
         absolute.strip_prefix(&self.0).map_or_else(|_| absolute.clone(), Path::to_owned)
@@ -123,7 +124,7 @@ impl Root {
     }
 }
 
-/// Absolute path without links, also for a file that does not exist yet.
+/// Absolute path without links. The file need not exist yet.
 fn absolute(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let there =
@@ -131,7 +132,7 @@ fn absolute(path: &Path) -> PathBuf {
     there.map_or_else(|| whole.clone(), |(above, rest)| above.join(rest))
 }
 
-/// Glob that matches this name. Characters that filters cannot contain become wildcards.
+/// Glob that matches only this name, except that wildcards replace the characters that filters cannot contain.
 fn exactly(name: &str) -> String {
     globset::escape(name).chars().map(|c| if matches!(c, ')' | '\\') || c.is_control() { '?' } else { c }).collect()
 }

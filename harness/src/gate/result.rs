@@ -1,7 +1,7 @@
 //! The result of a suite: a plain model that is independent of the machines that ran it. All reports are made from
 //! it, and shards exchange it. It contains no time of the host and no path of a machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path};
 
@@ -9,13 +9,12 @@ use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::compare::{Change, Comparison, Fate, NamedChange, Pair, Pairs};
-use crate::analysis::metrics::{Metric, Subject};
 use crate::exit_code::ExitCode;
+use crate::export::json::comparison::ComparisonResult;
 use crate::gate::command_check::is_command;
 use crate::gate::expect::{Finding, FindingKind};
 
-/// Name of a suite's result in the directory of its reports: what `harness merge` joins.
+/// Name of a suite's result in the directory of its reports; `harness merge` joins these files.
 pub const REPORT: &str = "report.json";
 
 /// Name of the JUnit report there.
@@ -149,133 +148,8 @@ pub struct RunResult {
     pub virtual_ns: u64,
 }
 
-/// A comparison with a baseline.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ComparisonReport")]
-pub struct ComparisonResult {
-    /// Total instructions.
-    pub total_insns: Pair,
-    /// Other numbers of the run, by the word of their metric.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub others: BTreeMap<String, Pair>,
-    /// Main cause of the change, in a sentence.
-    pub explanation: String,
-    /// Differences between the conditions of the baseline and this run.
-    pub mismatches: Vec<String>,
-    /// Functions that changed, the largest change first.
-    pub functions: Vec<FunctionResult>,
-    /// Tasks that changed.
-    pub tasks: Vec<TaskResult>,
-    /// Zones that changed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub zones: Vec<ZoneResult>,
-}
-
-/// One function's change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Change")]
-pub struct FunctionResult {
-    /// Its name, with its file if there are namesakes.
-    pub name: String,
-    /// Its name alone, which patterns are compared with.
-    pub plain_name: String,
-    /// Self instructions.
-    pub self_insns: Pair,
-    /// Instructions from entry to return.
-    pub inclusive_insns: Pair,
-    /// Number of entries.
-    pub calls: Pair,
-    /// Its other numbers, by the word of their metric.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub others: BTreeMap<String, Pair>,
-    /// Fate of the function as a whole.
-    pub fate: Fate,
-}
-
-/// One zone's change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ZoneChange")]
-pub struct ZoneResult {
-    /// Its name.
-    pub name: String,
-    /// Its numbers, by the word of their metric.
-    #[serde(flatten)]
-    pub numbers: BTreeMap<String, Pair>,
-}
-
-/// One task's change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "TaskChange")]
-pub struct TaskResult {
-    /// Its name.
-    pub name: String,
-    /// Instructions while it was running.
-    pub insns: Pair,
-    /// Bytes of stack.
-    pub stack_bytes: Pair,
-    /// Its other numbers, by the word of their metric.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub others: BTreeMap<String, Pair>,
-}
-
-/// Compared numbers without a field of their own in the JSON format: the metrics added since.
-fn others(subject: Subject, pairs: &Pairs, fields: &[Metric]) -> BTreeMap<String, Pair> {
-    let others = Metric::compared(subject).filter(|metric| !fields.contains(metric));
-    let known = others.filter(|&metric| pairs[metric] != Pair::default());
-    known.map(|metric| (metric.word().to_owned(), pairs[metric])).collect()
-}
-
-impl ComparisonResult {
-    /// Result for a comparison; `mismatches` are the differences between the conditions of the baseline and this run.
-    pub fn new(comparison: Comparison, mismatches: Vec<String>) -> ComparisonResult {
-        ComparisonResult {
-            total_insns: comparison.total_insns(),
-            others: others(Subject::Run, &comparison.run, &[Metric::Total]),
-            explanation: comparison.explain(),
-            mismatches,
-            functions: comparison.functions.into_iter().filter(Change::is_one).map(FunctionResult::from).collect(),
-            tasks: comparison.tasks.into_iter().filter(NamedChange::is_one).map(TaskResult::from).collect(),
-            zones: comparison.zones.into_iter().filter(NamedChange::is_one).map(ZoneResult::from).collect(),
-        }
-    }
-}
-
-impl From<Change> for FunctionResult {
-    fn from(Change { name, plain_name, numbers, fate }: Change) -> FunctionResult {
-        FunctionResult {
-            name,
-            plain_name,
-            self_insns: numbers[Metric::SelfInsns],
-            inclusive_insns: numbers[Metric::Inclusive],
-            calls: numbers[Metric::Calls],
-            others: others(Subject::Function, &numbers, &[Metric::SelfInsns, Metric::Inclusive, Metric::Calls]),
-            fate,
-        }
-    }
-}
-
-impl From<NamedChange> for ZoneResult {
-    fn from(NamedChange { name, numbers }: NamedChange) -> ZoneResult {
-        ZoneResult { name, numbers: others(Subject::Zone, &numbers, &[]) }
-    }
-}
-
-impl From<NamedChange> for TaskResult {
-    fn from(NamedChange { name, numbers }: NamedChange) -> TaskResult {
-        TaskResult {
-            name,
-            insns: numbers[Metric::TaskInsns],
-            stack_bytes: numbers[Metric::Stack],
-            others: others(Subject::Task, &numbers, &[Metric::TaskInsns, Metric::Stack]),
-        }
-    }
-}
-
 impl CaseResult {
-    /// Contribution to the exit code.
+    /// Exit code that the case demands of the suite.
     pub fn code(&self) -> ExitCode {
         ExitCode::of_status(self.exit_code).unwrap_or(ExitCode::Usage)
     }
@@ -295,8 +169,8 @@ impl CaseResult {
         finding.place.as_ref().or(self.place.as_ref())
     }
 
-    /// Refuses commands for a shell, and paths to be opened, that are not in harness's own form: reports come from
-    /// other machines.
+    /// Refuses shell commands, and paths to be opened, that do not have harness's own form: reports come from other
+    /// machines.
     fn check(&self) -> Result<()> {
         for command in [Some(&self.repeat), self.accept.as_ref(), self.tighten.as_ref()].into_iter().flatten() {
             ensure!(command.is_empty() || is_command(command), "its command is none of harness's: {command:?}");
@@ -308,12 +182,12 @@ impl CaseResult {
         Ok(())
     }
 
-    /// Sets the exit code, unless it is a more urgent one already.
+    /// Sets the exit code, unless the present one is more urgent.
     pub fn raise(&mut self, code: ExitCode) {
         self.exit_code = self.code().min(code).status();
     }
 
-    /// A case without a run.
+    /// Result of a case that was not run, with the reason.
     pub fn without_run(name: &str, tags: &[String], code: ExitCode, why: &str) -> CaseResult {
         CaseResult {
             name: name.to_owned(),
@@ -339,7 +213,7 @@ impl CaseResult {
 }
 
 impl SuiteResult {
-    /// Result of a suite with these chosen cases, the number left out, and the results of those that ran.
+    /// Result of a suite: the chosen cases, the number of cases left out, and the results of those that ran.
     pub fn new(
         suite: String,
         baseline: Option<String>,
@@ -362,7 +236,7 @@ impl SuiteResult {
     }
 
     /// Adds the findings that only all images of the suite together show: a limit of `[defaults]` that limits nothing
-    /// in any of them. An incomplete set of images adds none.
+    /// in any image. An incomplete set of images shows none.
     fn concluded(mut self) -> SuiteResult {
         (self.findings, self.warnings) = (Vec::new(), Vec::new());
         let Some((first, others)) = self.cases.split_first() else { return self };
@@ -386,7 +260,7 @@ impl SuiteResult {
         self
     }
 
-    /// Exit code of the suite: the most urgent one of its cases and its own findings.
+    /// Exit code of the suite: the most urgent one of its cases and of its own findings.
     pub fn code(&self) -> ExitCode {
         let own = if self.findings.is_empty() { ExitCode::Good } else { ExitCode::Usage };
         self.cases.iter().map(CaseResult::code).chain([own]).min().unwrap_or(own)
@@ -402,7 +276,7 @@ impl SuiteResult {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// JSON Schema of [`SuiteResult::to_json`].
+    /// JSON Schema of the text that [`SuiteResult::to_json`] makes.
     ///
     /// # Errors
     /// None is known.
@@ -410,10 +284,10 @@ impl SuiteResult {
         Ok(serde_json::to_string_pretty(&schemars::schema_for!(SuiteResult))? + "\n")
     }
 
-    /// Reads [`SuiteResult::to_json`].
+    /// Reads the text that [`SuiteResult::to_json`] makes.
     ///
     /// # Errors
-    /// When it is not a report of this version.
+    /// If the text is not a report of this version.
     pub fn from_json(text: &str) -> Result<SuiteResult> {
         let value: serde_json::Value = serde_json::from_str(text).context("it is not JSON")?;
         ensure!(value["format"] == FORMAT, "it is not a report of harness test (its format is not {FORMAT:?})");
@@ -429,7 +303,7 @@ impl SuiteResult {
         Ok(result)
     }
 
-    /// Reads the result in a directory of reports, or a file.
+    /// Reads the result from a report's file, or from a directory of reports.
     ///
     /// # Errors
     /// When it cannot be read or is not a result of this version.
@@ -442,7 +316,7 @@ impl SuiteResult {
     /// Joins the parts of one suite.
     ///
     /// # Errors
-    /// When they are not parts of one suite, overlap, or one is missing.
+    /// If the parts are not of one suite, if two have the same case, or if one is missing.
     pub fn merge(parts: Vec<(String, SuiteResult)>) -> Result<SuiteResult> {
         let mut parts = parts.into_iter();
         let Some((first_name, mut merged)) = parts.next() else { bail!("there is nothing to merge") };
@@ -481,26 +355,6 @@ impl SuiteResult {
         merged.cases.sort_by_key(|case| order.get(&case.name).copied());
         Ok(merged.concluded())
     }
-}
-
-/// Cases that a shard runs: `costs` are divided greedily and as evenly as possible, largest first, always with the
-/// same result.
-pub fn shard(costs: &[u64], part: usize, parts: usize) -> BTreeSet<usize> {
-    let mut order: Vec<usize> = (0..costs.len()).collect();
-    order.sort_by_key(|&index| (std::cmp::Reverse(costs[index]), index));
-    let mut loads = vec![(0_u128, 0_usize); parts];
-    let mut mine = BTreeSet::new();
-    for index in order {
-        let Some((shard, load)) = loads.iter_mut().enumerate().min_by_key(|(shard, load)| (**load, *shard)) else {
-            break;
-        };
-        // Without known costs, divide by number.
-        *load = (load.0 + u128::from(costs[index]), load.1 + 1);
-        if shard + 1 == part {
-            mine.insert(index);
-        }
-    }
-    mine
 }
 
 #[cfg(test)]
@@ -560,7 +414,7 @@ mod tests {
         assert_eq!((all.code(), all.findings.len(), all.warnings.len()), (ExitCode::Usage, 1, 1));
         let message = "thresholds.self \"crc33\" limits nothing in any image: no function is called so";
         assert_eq!(all.findings[0].message, message);
-        // One image has it; one has not reported; one was left out.
+        // One image has the subject; one has not reported; one was left out.
         for (chosen, cases) in [
             (chosen(), vec![a.clone(), with("b", &[])]),
             (chosen(), vec![a.clone()]),
@@ -622,17 +476,5 @@ mod tests {
             let error = read(change).unwrap_err();
             assert!(error.contains("\"a\" is damaged") && error.contains(what), "{error}");
         }
-    }
-
-    #[test]
-    fn shards_are_balanced_whole_and_always_the_same() {
-        let costs = [5, 100, 40, 40, 1, 1, 30];
-        let shards: Vec<_> = (1..=3).map(|part| shard(&costs, part, 3)).collect();
-        let sums: Vec<u64> = shards.iter().map(|shard| shard.iter().map(|&index| costs[index]).sum()).collect();
-        assert_eq!(sums, [100, 70, 47]);
-        let all: BTreeSet<usize> = shards.iter().flatten().copied().collect();
-        assert_eq!(all.len(), costs.len());
-        let none: Vec<usize> = (1..=2).map(|part| shard(&[0; 5], part, 2).len()).collect();
-        assert_eq!(none, [3, 2]);
     }
 }

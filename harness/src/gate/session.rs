@@ -16,6 +16,7 @@ use crate::analysis::{crosscheck, functions};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export;
+use crate::export::json::comparison::ComparisonResult;
 use crate::gate::assertion::UnknownName;
 use crate::gate::baseline::Baseline;
 use crate::gate::cache::{Cache, Hit};
@@ -25,7 +26,8 @@ use crate::gate::held::{Against, Held, hold};
 use crate::gate::known::Known;
 use crate::gate::path_bytes;
 use crate::gate::rerun_command::{Command, Root};
-use crate::gate::result::{self, CaseResult, ComparisonResult, RunResult};
+use crate::gate::result::{CaseResult, RunResult};
+use crate::gate::shard::Shard;
 use crate::gate::source_location::defined;
 use crate::gate::suite::stranger::Purpose;
 use crate::gate::suite::{Case, Suite};
@@ -41,10 +43,10 @@ use crate::run::request::options::{Options, Sandbox};
 use crate::run::store::deadline::{Deadline, GLANCE, GivenUp};
 use crate::run::store::directory::Output;
 
-/// Most console lines that a failure shows.
+/// Maximum number of console lines that a failure shows.
 const TAIL_LINES: usize = 10;
 
-/// Most characters of such a line.
+/// Maximum number of characters of such a line.
 const TAIL_CHARS: usize = 200;
 
 /// Settings for running a suite.
@@ -63,13 +65,13 @@ pub struct Settings {
     pub ratchet: bool,
     /// Use of the kernel's sandbox around QEMU.
     pub sandbox: Sandbox,
-    /// Number of images at a time.
+    /// Number of images that run at the same time.
     pub jobs: usize,
     /// Whether progress is shown.
     pub has_progress: bool,
     /// Images that are shown as they are finished.
     pub shown: Shown,
-    /// Command for repeating a case from the current directory.
+    /// Command that repeats a case from the current directory.
     pub command: Command,
 }
 
@@ -90,37 +92,32 @@ pub(super) struct Session {
     settings: Settings,
     /// Versions of the emulators, a part of the cache's key.
     emulator_versions: String,
-    /// Path of the suite's file, as in failures.
+    /// Path of the suite's file, as failures show it.
     suite_file: String,
     /// Command for repeating a case from the project's root.
     command: Command,
 }
 
-/// Cases of the `part`-th of `parts` parts, of about equal cost as far as the baseline knows it.
-pub fn shard<'a>(
-    suite: &Suite,
-    chosen: &[&'a Case],
-    baseline: Option<&str>,
-    (part, parts): (usize, usize),
-) -> Vec<&'a Case> {
+/// Cases of one part. Parts have about equal costs, as far as the baseline tells the costs.
+pub fn shard<'a>(suite: &Suite, chosen: &[&'a Case], baseline: Option<&str>, shard: Shard) -> Vec<&'a Case> {
     let cost = |case: &&Case| {
         let known = baseline.and_then(|name| load_baseline(suite, name, case).ok().flatten());
         known.map_or(0, |known| known.metrics.total_insns())
     };
-    let part = result::shard(&chosen.iter().map(cost).collect::<Vec<_>>(), part, parts);
-    part.into_iter().map(|index| chosen[index]).collect()
+    let costs: Vec<u64> = chosen.iter().map(cost).collect();
+    shard.choose(&costs).into_iter().map(|index| chosen[index]).collect()
 }
 
-/// A case's name as the stem of a file's name.
+/// A case's name, changed so that it can be the stem of a file's name.
 pub fn file_stem(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,=[]+".contains(c);
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// Reads a case's numbers in a suite's baseline; None: there are none.
+/// Reads a case's numbers in a suite's baseline; None: the baseline lacks the case.
 ///
 /// # Errors
-/// When they cannot be read, or an untrusted suite has them outside of its folder.
+/// If the numbers cannot be read, or if an untrusted suite has them outside of its folder.
 fn load_baseline(suite: &Suite, baseline: &str, case: &Case) -> Result<Option<Baseline>, InputError> {
     let path = baseline_file(suite, baseline, case);
     match &suite.folder {
@@ -151,7 +148,7 @@ impl Listener for Collector<'_> {
     // The result has the machine already.
     fn choice(&mut self, _line: &str) {}
 
-    // The command reports it once.
+    // The command reports the host's traits once for all cases.
     fn host(&mut self, _line: &str) {}
 
     // A slow host is not a finding about the firmware.
@@ -171,7 +168,7 @@ pub(super) enum Ended {
 }
 
 impl Session {
-    /// Session for the cases of a suite; `emulator_versions` are those of all installed emulators, if there is a
+    /// Session for the cases of a suite; `emulator_versions` has the versions of all installed emulators, if there is a
     /// cache.
     pub(super) fn new(suite: Suite, settings: Settings, emulator_versions: String) -> Session {
         let root = Root::of(&suite.path);
@@ -180,8 +177,8 @@ impl Session {
         Session { suite, settings, emulator_versions, suite_file, command }
     }
 
-    /// Runs the case of this name on a thread of its own. A thread cannot be ended: one that takes too long, or that
-    /// the user interrupts, is abandoned and ends with the process.
+    /// Runs the case of this name on a thread of its own. A thread cannot be ended from outside: a thread that takes
+    /// too long, or that the user interrupts, is abandoned and ends with the process.
     pub(super) fn run(self: &Arc<Self>, name: &str, progress: fn(Progress)) -> Ended {
         let Some(index) = self.suite.cases.iter().position(|case| case.name == name) else {
             let why = "it was not run: the suite that came has no such image";
@@ -191,7 +188,7 @@ impl Session {
         let deadline = Deadline::new(case.options.timeout);
         let (send, receive) = mpsc::channel();
         let (session, until) = (Arc::clone(self), Arc::clone(&deadline));
-        // QEMU ends with the thread that starts it, so a thread kept for the next case cannot start it.
+        // QEMU ends with the thread that started it, so a thread kept for the next case could not start it.
         let started = thread::Builder::new().name(case.name.replace('\0', "")).spawn(move || {
             // Nobody waits for a case that was given up.
             let _ = send.send(session.try_run(&session.suite.cases[index], &until, &progress));
@@ -256,7 +253,7 @@ impl Session {
         messages.extend(output.shortened());
         let directory = output.commit()?;
         if let (Some(cache), Some(key), false) = (&self.settings.cache, &key, is_known) {
-            // If this fails, the case runs again next time; nothing else is lost.
+            // If this fails, the case runs again next time, and nothing else is lost.
             let _ = cache.put(key, &profile, &directory, &messages);
         }
         match Decoder::of(options.symbol_file(), false) {
@@ -318,11 +315,11 @@ impl Session {
         let old = self.settings.baseline.as_ref().map(|name| load_baseline(&self.suite, name, case));
         let old = old.transpose()?.flatten();
         let known = Known { profile, now: &new.metrics, before: old.as_ref().map(|old| &old.metrics) };
-        // All findings at once, even after a failure: each is independent.
+        // Collect all findings, even after a failure: they do not depend on each other.
         result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
         let (findings, is_mistaken) = assertions(case, &known);
         result.findings.extend(findings);
-        // A failed firmware may not have reached the named function.
+        // Firmware that failed may not have reached the named function.
         if is_mistaken && ended_well {
             result.raise(ExitCode::Usage);
         }
@@ -340,8 +337,8 @@ impl Session {
         Ok(result)
     }
 
-    /// Compares the numbers with thresholds and the baseline, and saves them if asked to. After a bad end only
-    /// exceeded limits count, since less work means nothing.
+    /// Compares the numbers with thresholds and the baseline, and saves them if asked to. After a bad end only exceeded
+    /// limits count: less work means nothing then.
     fn compare(
         &self,
         case: &Case,
@@ -381,7 +378,7 @@ impl Session {
         let accept = || self.command.accept(&case.name);
         match (&self.settings.baseline, old) {
             (Some(name), Some(old)) => {
-                // Numbers of a run that failed for another reason are not saved.
+                // A run that failed for another reason has no numbers to accept.
                 if is_by_baseline && result.code() == ExitCode::Regression {
                     result.accept = accept();
                 }
@@ -417,14 +414,14 @@ impl Session {
     }
 }
 
-/// Remark on a run that did not fail but only polled, or faulted last.
+/// Remark on a run that did not fail, and only polled a register or ended in a fault's handler.
 fn trouble(profile: &Profile) -> Option<String> {
     if profile.facts.only.standstill.is_some() {
-        // Reported as a finding instead.
+        // This is reported as a finding instead.
         return None;
     }
     let line = describe::describe_trouble(profile)?;
-    // Only warnings: an error is already reported as the run's end.
+    // Keep only warnings: an error is already reported as the run's end.
     line.strip_prefix("warning: ").map(str::to_owned)
 }
 
@@ -479,13 +476,13 @@ fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
     (findings.collect(), is_mistaken)
 }
 
-/// Whether a run is better than its baseline, and nowhere worse as a whole.
+/// Whether a run is better than its baseline, and as a whole nowhere worse.
 fn is_better(comparison: &Comparison) -> bool {
     let change = comparison.total_insns().difference();
     change < 0 || (change == 0 && comparison.tasks.iter().any(|task| task.numbers[Metric::Stack].difference() < 0))
 }
 
-/// Least improvement, in percent, at which a looser baseline is worth a remark: it would let as much growth pass.
+/// Minimum improvement in percent that deserves a remark: as it is, the baseline would let as much growth pass.
 const MUCH_PERCENT: i128 = 5;
 
 /// Whether the whole run takes much less than its baseline.
@@ -495,7 +492,7 @@ fn is_much_better(comparison: &Comparison) -> bool {
     -total.difference() * 100 >= before * MUCH_PERCENT && before > 0
 }
 
-/// Decoded text of a log of frames. Changes the marks to lengths of that text.
+/// Decoded text of a log in frames. Changes the marks from lengths of the log to lengths of the text.
 fn words(mut decoder: Decoder, console: &[u8], marks: &mut [(u64, u64)]) -> Vec<u8> {
     let (mut words, mut decoded) = (Vec::new(), 0);
     for (_, printed) in marks {

@@ -1,13 +1,13 @@
-//! Source locations of failing functions, also of functions that only exist inlined: the place that editors and pull
-//! requests show.
+//! Source locations of failing functions, which editors and pull requests show. Functions that only exist inlined have
+//! one, too.
 
 use std::collections::BTreeSet;
 
 use crate::profile::{Names, Profile};
 use crate::text::symbol_name::{file_name, key_name};
 
-/// File and line of a function, by its name in comparisons (`init`, or `init (uart.c)` if there are namesakes). For a
-/// function that is only inlined, whose first line is not known: the first line that ran.
+/// File and line of a function, by its name in comparisons (`init`, or `init (uart.c)` if there are namesakes). A
+/// function that is only inlined has no known first line: its lowest line that ran counts.
 pub fn defined(profile: &Profile, subject: &str) -> Option<(String, u32)> {
     let names = &profile.names;
     let is_it = |name: &str, file: Option<&str>| {

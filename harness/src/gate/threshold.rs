@@ -1,7 +1,7 @@
-//! Thresholds: limits on the growth or on the size of numbers.
+//! Thresholds: limits on the growth of numbers, or on the numbers themselves.
 //!
-//! A limit is a share of the baseline's number (`5%`), an amount more than it (`+500`), or a ceiling that
-//! needs no baseline (`10k`).
+//! A limit is a share of the baseline's number (`5%`), an amount above that number (`+500`), or a ceiling that needs no
+//! baseline (`10k`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,12 +15,12 @@ use crate::gate::limit::Limit;
 /// The pattern that matches everything.
 pub const ALL: &str = "@all";
 
-/// One limit on one number, or on those of all functions, tasks or zones that match.
+/// One limit on one number, or on the numbers of all functions, tasks or zones that match.
 #[derive(Clone, Debug)]
 pub struct Threshold {
     /// The limited number.
     pub metric: Metric,
-    /// The functions, tasks or zones that it is for.
+    /// The functions, tasks or zones to which the limit applies.
     pub pattern: Pattern,
     /// The limit.
     pub limit: Limit,
@@ -33,11 +33,11 @@ pub struct Threshold {
 pub struct Origin {
     /// Line of the file, from 1.
     pub line: usize,
-    /// Whether it stands in `[defaults]`, for all images.
+    /// Whether the limit is in `[defaults]`, and so applies to all images.
     pub is_default: bool,
 }
 
-/// The functions, tasks or zones that a limit is for: a name, a glob of names, or [`ALL`].
+/// The functions, tasks or zones to which a limit applies: a name, a glob of names, or [`ALL`].
 #[derive(Clone, Debug)]
 pub struct Pattern {
     /// The pattern as written.
@@ -49,7 +49,7 @@ impl Threshold {
     /// Threshold on the subjects that the pattern matches.
     ///
     /// # Errors
-    /// When the pattern is not a glob, or an unknown word with `@`.
+    /// If the pattern is not a glob, or is an unknown word with `@`.
     pub fn new(metric: Metric, pattern: &str, limit: Limit, origin: Origin) -> Result<Threshold, InputError> {
         if pattern.starts_with('@') && pattern != ALL {
             return Err(InputError::new(format!(
@@ -80,18 +80,18 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), matcher })
     }
 
-    /// Key of a limit with this pattern: `thresholds.self "crc*"`, or `thresholds.self` if it is for all.
+    /// Key of a limit with this pattern: `thresholds.self "crc*"`, or `thresholds.self` if the pattern is [`ALL`].
     pub fn key(&self, word: &str) -> String {
         if self.is_all() { format!("thresholds.{word}") } else { format!("thresholds.{word} {:?}", self.text) }
     }
 
-    /// Whether it is for all subjects without another limit.
+    /// Whether the pattern is [`ALL`], which applies to all subjects without another limit.
     pub fn is_all(&self) -> bool {
         self.text == ALL
     }
 
-    /// Whether it is one name and no glob. Brackets of Rust's names do not count as a glob's: `<[u8]>::f`,
-    /// `f::{closure}`.
+    /// Whether the pattern is one name instead of a glob. The brackets of Rust's names do not make it a glob:
+    /// `<[u8]>::f`, `f::{closure}`.
     pub fn is_name(&self) -> bool {
         let text = &self.text;
         let is_class = |at: usize| {
@@ -110,20 +110,20 @@ impl Pattern {
         self.text == name || self.matcher.as_ref().is_none_or(|matcher| matcher.is_match(name))
     }
 
-    /// Whether the pattern names a function or task, other than as one of all.
+    /// Whether the pattern refers to a subject by name or glob; [`ALL`] refers to none.
     pub fn names(&self, plain_name: &str, subject: &str, meant: &Meant) -> bool {
         let is_meant = || meant.get(&self.text).is_some_and(|names| names.contains(plain_name));
         !self.is_all() && (self.matches(plain_name) || self.matches(subject) || is_meant())
     }
 
-    /// Whether it refers to several instances of a generic, which are judged together.
+    /// Whether the pattern refers to several instances of a generic, which are judged together.
     pub fn is_generic(&self, meant: &Meant) -> bool {
         meant.get(&self.text).is_some_and(|names| names.len() > 1)
     }
 }
 
-/// Functions that patterns without wildcards refer to, if their names differ: several functions are instances of a
-/// generic. A name without functions refers to none.
+/// Functions that patterns without wildcards refer to, if their names differ from the pattern. Several functions are
+/// instances of a generic; a pattern without functions refers to none.
 pub type Meant = BTreeMap<String, BTreeSet<String>>;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Polls the files that a suite's results depend on until one has changed.
+//! Polls the files on which a suite's results depend, until one of them has changed.
 //!
-//! Polling by name instead of the kernel's notifications: there are few files, linkers replace them by others of the
-//! same name, and neither network shares nor containers report changes reliably.
+//! Files are polled by name, without the kernel's notifications: there are few files, linkers replace a file by another
+//! one of the same name, and neither network shares nor containers report changes reliably.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -17,10 +17,10 @@ use crate::gate::suite::{Case, Suite};
 /// Interval between two checks of the files.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Checks after which a missing file counts as gone, and not as about to be replaced.
+/// Number of checks after which a missing file counts as gone; until then it may be about to be replaced.
 const GONE_LOOKS: u32 = 25;
 
-/// State of a file, for comparison; None: there is no such file.
+/// State of a file, for comparison; None: the file is missing.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -28,7 +28,7 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
 }
 
-/// Files that a case's result depends on, besides the suite's own.
+/// Files on which a case's result depends, besides the suite's own file.
 pub fn files_of(suite: &Suite, case: &Case, baseline: Option<&str>) -> BTreeSet<PathBuf> {
     let numbers = baseline.map(|name| baseline_file(suite, name, case));
     cache::files(&case.options).into_iter().chain(case.inputs.iter().cloned()).chain(numbers).collect()
@@ -60,7 +60,7 @@ impl Watch {
         self.seen.is_empty()
     }
 
-    /// Waits until files have changed and are no longer being written; None: `stop` was set before.
+    /// Waits until files have changed and are no longer being written. None: `stop` was set.
     pub fn wait(&self, stop: &AtomicBool) -> Option<BTreeSet<PathBuf>> {
         let mut last: BTreeMap<&PathBuf, Stamp> = BTreeMap::new();
         let mut gone_looks = 0;

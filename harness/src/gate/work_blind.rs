@@ -6,8 +6,8 @@ use crate::gate::suite::Case;
 use crate::profile::End;
 use crate::text::number::plural;
 
-/// Reason why a case whose window ended in this way would not notice a slowdown, and a remedy; None: it would notice,
-/// or it has no limits.
+/// Reason why a case whose window ended in this way would not notice a slowdown, and a remedy. None: the case would
+/// notice, or it has no limits.
 pub fn blind(case: &Case, end: &End, insns: u64) -> Option<String> {
     let fixed = match end {
         End::For => "for",
@@ -18,7 +18,8 @@ pub fn blind(case: &Case, end: &End, insns: u64) -> Option<String> {
     let sees = !case.work.is_empty()
         || case.assertions.iter().any(|assertion| assertion.sees_slowdown())
         || case.expect.console.iter().any(|line| line.by_insns.is_some());
-    // A limit on one function's or task's share of the window notices growth, unless that share is always the whole.
+    // A limit on the share of the window that one function or task takes notices growth, unless that share is always
+    // the whole.
     let sees_some = limits(&[Metric::SelfInsns, Metric::Inclusive, Metric::TaskInsns]);
     let has_total = limits(&[Metric::Total]);
     if case.thresholds.is_empty() || sees || (sees_some && !has_total) {

@@ -1,7 +1,7 @@
-//! `work`: limits on a loss of work in a window of a fixed length. The window's total is always the same, so that
-//! slower firmware only shows by work that it does not get done: calls, and printed lines.
+//! `work`: limits on a loss of work in a window of a fixed length. The window's total is always the same, so slower
+//! firmware shows only by the work that it does not get done: calls, and printed lines.
 //!
-//! A limit is a share of the baseline's number (`2%`), an amount less than it (`-500`), or a floor that needs no
+//! A limit is a share of the baseline's number (`2%`), an amount below that number (`-500`), or a floor that needs no
 //! baseline (`100`).
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub const WORD: &str = "work";
 /// Pattern for the lines on the console.
 pub const CONSOLE: &str = "@console";
 
-/// Number of functions that stand for the work if none is named: those called most in the baseline.
+/// Number of functions that stand for the work if no function is named: those called most in the baseline.
 const MOST_CALLED: usize = 5;
 
 /// One limit on the work of a window.
@@ -45,7 +45,7 @@ pub struct Judgement {
     pub limit: Limit,
     /// Fate of the function as a whole.
     pub fate: Fate,
-    /// Whether too little was done.
+    /// Whether less work was done than the limit allows.
     pub crossed: bool,
 }
 
@@ -74,7 +74,7 @@ impl Work {
         Ok(Work { pattern: Pattern::new(pattern)?, limit, origin })
     }
 
-    /// Whether it needs no baseline.
+    /// Whether the limit is a floor, which needs no baseline.
     pub fn is_floor(&self) -> bool {
         self.limit.is_absolute()
     }
@@ -92,8 +92,8 @@ impl fmt::Display for Work {
 }
 
 /// Compares the work of a window with its limits. The last limit that names a function counts; a floor and a limit
-/// relative to the baseline may both apply. Instances of a named generic are judged together. `has_baseline`: there
-/// is a baseline for limits that need one.
+/// relative to the baseline may both apply. Instances of a named generic are judged together. `has_baseline`: there is
+/// a baseline, so that limits relative to it apply, too.
 pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseline: bool) -> Judged {
     let mut judged = Judged::default();
     // Judgements by the limit's place in the file.
@@ -125,7 +125,7 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
         }
         if let Some((index, limit)) = console.or(all) {
             let numbers = comparison.run[Metric::Lines];
-            // A firmware that printed nothing before cannot print less now.
+            // Firmware that printed nothing before cannot print less now.
             if limit.is_floor() || numbers.before.is_some_and(|lines| lines > 0) {
                 let crossed = limit.limit.is_crossed(numbers);
                 let lines = Judgement { function: None, numbers, limit: limit.limit, fate: Fate::Stays, crossed };
@@ -150,12 +150,12 @@ pub fn judge(limits: &[Work], meant: &Meant, comparison: &Comparison, has_baseli
     judged
 }
 
-/// Calls of a function as work; None: there is no number that could have fallen, or it is not known now.
+/// Calls of a function as work; None: the number of calls is not known, now or before.
 fn of(change: &Change, limit: Limit) -> Option<Judgement> {
     let Pair { before, after } = change.numbers[Metric::Calls];
     let after = match change.fate {
         Fate::Vanished => Some(0),
-        // An inlined function is called, too, an unknown number of times.
+        // The calls of a function that is inlined now are not counted.
         _ => Some(after?),
     };
     let numbers = Pair { before: if limit.is_absolute() { before } else { Some(before?) }, after };
@@ -219,7 +219,7 @@ impl Judgement {
         }
     }
 
-    /// Whether another baseline would let it pass.
+    /// Whether a new baseline would let the number pass.
     pub fn is_by_baseline(&self) -> bool {
         !self.limit.is_absolute()
     }

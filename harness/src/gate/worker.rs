@@ -1,9 +1,9 @@
-//! A worker: harness started again as itself, to run images of a suite one after the other. If an image ends the
-//! process that reads it (by a stack overflow, exhausted memory, a crash), the suite goes on in another one.
+//! A worker: another process of harness, which runs images of a suite one after the other. If an image ends the process
+//! that reads it (by a stack overflow, exhausted memory, a crash), the suite goes on in another worker.
 //!
-//! Its command line: [`WORD`] and the parent's process id. It reads [`Setup`] and then [`Request`]s from standard
-//! input, one JSON value a line, and writes [`Report`]s to standard output in the same way. The parent handles
-//! signals and passes on their effect.
+//! Its command line is [`WORD`] and the parent's process id. It reads [`Setup`] and then [`Request`]s from standard
+//! input, one JSON value per line, and writes [`Report`]s to standard output in the same way. Signals go to the parent,
+//! which passes their effect on.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read as _, Write};
@@ -31,25 +31,26 @@ use crate::run::store::deadline::GLANCE;
 use crate::run::watch::interrupt::{INTERRUPTS, ignore_signals, interrupt};
 use crate::text::printable::printable;
 
-/// First argument of a worker, unlike any command and any usual file name.
+/// First argument of a worker, which is unlike any command and any usual file name.
 const WORD: &str = "--run-images";
 
-/// Longest line that is read, in bytes; the result of an image with some hundred thousand functions is shorter.
+/// Maximum length of a line that is read, in bytes. The result of an image with some hundred thousand functions is
+/// shorter.
 const MOST_LINE_BYTES: u64 = 256 << 20;
 
-/// Most bytes kept of a worker's standard error.
+/// Maximum number of bytes of a worker's standard error that are kept.
 const MOST_SAID_BYTES: usize = 64 << 10;
 
-/// Most characters of its last line that a message quotes.
+/// Maximum number of characters that a message quotes of its last line.
 const MOST_QUOTED_CHARS: usize = 200;
 
-/// Longest wait for the rest of a worker's standard error after its end.
+/// Maximum wait for the rest of a worker's standard error after its end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Data that a worker needs besides the image's name.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
-    /// Path that the suite was read from.
+    /// Path from which the suite was read.
     #[serde(with = "path_bytes")]
     suite: PathBuf,
     /// Text of the suite as it was read; the file may have changed since.
@@ -67,7 +68,7 @@ pub(super) struct Setup {
 enum Request {
     /// Run the case of this name.
     Run(String),
-    /// The user has interrupted.
+    /// The user has interrupted the suite.
     Interrupt,
 }
 
@@ -78,7 +79,7 @@ enum Report {
     Progress(Progress),
     /// The case's result.
     Done(Box<CaseResult>),
-    /// The result of a given-up case; the worker ends, with the thread that still works on it.
+    /// The result of a case that was given up. The worker ends, together with the thread that still works on the case.
     GivenUp(Box<CaseResult>),
 }
 
@@ -102,11 +103,11 @@ impl Setup {
 pub(super) struct Worker {
     child: Child,
     requests: ChildStdin,
-    /// Reports from the worker; closed when no more can be read.
+    /// Reports from the worker; the channel closes when no more can be read.
     reports: Receiver<Report>,
-    /// Pieces of its standard error; closed at the end.
+    /// Pieces of its standard error; the channel closes at the end.
     said: Receiver<Vec<u8>>,
-    /// Number of interrupts it has been told of.
+    /// Number of interrupts that the worker was told of.
     told: u32,
 }
 
@@ -123,7 +124,7 @@ pub(super) enum Outcome {
 /// End of a worker.
 #[derive(Debug)]
 pub(super) struct Death {
-    /// Its status; None: it had to be killed.
+    /// Its exit status; None: it had to be killed.
     status: Option<ExitStatus>,
     /// Its standard error.
     pub(super) said: Vec<u8>,
@@ -154,7 +155,7 @@ impl Worker {
         let mut child = launcher::again()?
             .arg(WORD)
             .arg(std::process::id().to_string())
-            // The parent handles Ctrl-C.
+            // The parent handles Ctrl-C: in a process group of its own, the worker does not get the signal.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -176,7 +177,7 @@ impl Worker {
 
     /// Runs a case and shows its progress.
     pub(super) fn run(&mut self, case: &str, mut progress: impl FnMut(Progress)) -> Outcome {
-        // A worker that has ended is noticed below.
+        // A failure is ignored: a worker that has ended is noticed below.
         let _ = self.tell(&Request::Run(case.to_owned()));
         loop {
             while self.told < INTERRUPTS.load(Ordering::Relaxed) {
@@ -200,7 +201,7 @@ impl Worker {
         self.said.try_iter().flatten().collect()
     }
 
-    /// Waits for its end, which takes a moment, or forces it.
+    /// Waits for the worker's end, which takes a moment, or kills the worker.
     fn end(&mut self) -> Death {
         let mut said = Vec::new();
         while let Ok(piece) = self.said.recv_timeout(LAST_WORDS) {
@@ -218,7 +219,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It fails only if the worker has ended already.
+        // The kill fails only if the worker has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -231,7 +232,8 @@ fn last_words(said: &[u8]) -> Option<String> {
     Some(printable(line.trim()).chars().take(MOST_QUOTED_CHARS).collect())
 }
 
-/// Works as a worker if this process was started as one; returns when there is nothing more to do. None: it was not.
+/// Works as a worker if this process was started as one; returns when there is nothing more to do. None: the process is
+/// not a worker.
 pub fn serve() -> Option<ExitCode> {
     let mut words = env::args_os().skip(1);
     if words.next().is_none_or(|word| word != WORD) {
@@ -265,7 +267,7 @@ fn work(parent: Option<OsString>) -> Result<()> {
     let session = Arc::new(Session::new(suite, setup.settings, setup.emulator_versions));
     let (send, cases) = mpsc::channel();
     thread::spawn(move || {
-        // This process ends when its parent has gone.
+        // Reading ends with the parent, and this process with it.
         while let Ok(Some(request)) = read_line(&mut input) {
             match request {
                 Request::Run(case) => drop(send.send(case)),
@@ -293,14 +295,14 @@ fn write_line(out: &mut impl Write, message: &impl Serialize) -> io::Result<()> 
     out.flush()
 }
 
-/// The next message; None: there are no more.
+/// The next message; None: no more messages come.
 fn read_line<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     input.take(MOST_LINE_BYTES).read_until(b'\n', &mut line)?;
     if line.is_empty() { Ok(None) } else { Ok(serde_json::from_slice(&line)?) }
 }
 
-/// Receives reports on a thread, up to the last well-formed one.
+/// Receives reports on a thread, up to the last well-formed report.
 fn received(reports: ChildStdout) -> Receiver<Report> {
     let (send, received) = mpsc::channel();
     thread::spawn(move || {
@@ -314,7 +316,7 @@ fn received(reports: ChildStdout) -> Receiver<Report> {
     received
 }
 
-/// Receives standard error on a thread, and drops what exceeds the bound.
+/// Receives standard error on a thread, and drops all bytes beyond the bound.
 fn heard(mut stderr: ChildStderr) -> Receiver<Vec<u8>> {
     let (send, heard) = mpsc::channel();
     thread::spawn(move || {

@@ -25,7 +25,7 @@ pub(super) enum Profile {
     Microcontroller(ArmNeeds),
     /// Another profile, in words: `v7-A`.
     Other(String),
-    /// The section does not name one.
+    /// The section names no profile.
     Unsaid,
 }
 

@@ -1,6 +1,6 @@
-//! Reads files that a user gives: images, symbols, files for semihosting. They are read whole, and reading must end.
-//! So a pipe or device is refused, a read never waits for more bytes (`/proc/kmsg` is a regular file and would), and
-//! the size is bounded.
+//! Reads files that a user names: images, symbols, files for semihosting. Each file is read whole, and reading must
+//! end. So a pipe or device is refused, a read never waits for more bytes (`/proc/kmsg` is a regular file and would),
+//! and the size is bounded.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -17,7 +17,7 @@ pub const MAX_BYTES: u64 = 1 << 30;
 /// Reads a whole file.
 ///
 /// # Errors
-/// When it cannot be read, is not a regular file, would have to be waited for, or is larger than [`MAX_BYTES`].
+/// When the file cannot be read, is not a regular file, would make the read wait, or is larger than [`MAX_BYTES`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_up_to(path, MAX_BYTES)
 }
@@ -38,7 +38,7 @@ fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
         return Err(refused(not_regular));
     }
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    // The path may name another file by now.
+    // The path may name another file by now, so the opened file is checked, too.
     if !file.metadata()?.is_file() {
         return Err(refused(not_regular));
     }

@@ -2,7 +2,7 @@
 //! in the ELF. Each frame becomes a line with level and place, as in probe-rs.
 //!
 //! A frame ends with a zero byte, and another zero comes before the first frame. Bytes printed before that zero are
-//! text. Between frames, lines are taken for text if only then the rest is a frame.
+//! text. After that, lines before a frame count as text if the bytes are a frame only without them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use std::{fmt, fs};
 use defmt_decoder::log::format::{Formatter, FormatterConfig, FormatterFormat};
 use defmt_decoder::{DecodeError, Encoding, Location, Table};
 
-/// Longest frame. This bounds the memory for a firmware that never ends one.
+/// Longest frame. This bounds the memory if a firmware never ends a frame.
 const MAX_FRAME_BYTES: usize = 64 << 10;
 
 /// Number of bytes shown of a sequence that is not a frame.
@@ -40,7 +40,7 @@ impl Decoder {
     /// Makes the decoder of an ELF's frames; None: the firmware does not log by defmt, or the file does not exist.
     ///
     /// # Errors
-    /// When its frames cannot be decoded, with the reason.
+    /// When the firmware's frames cannot be decoded, with the reason.
     pub fn of(elf: &Path, has_colors: bool) -> Result<Option<Decoder>, String> {
         let Ok(elf) = fs::read(elf) else { return Ok(None) };
         colored::control::set_override(has_colors);

@@ -1,5 +1,5 @@
-//! Reads ELF files: the header, the program headers, and from the sections only the needed processor and the presence
-//! of symbols. Damage in the sections costs names, never the run.
+//! Reads ELF files: the header, the program headers, and from the sections only the required processor and the
+//! presence of symbols. Damage in the sections costs names, never the run.
 //!
 //! "System V Application Binary Interface", chapters 4 and 5; the structures are the object crate's.
 
@@ -20,7 +20,7 @@ use crate::text::number::Hex;
 pub(super) enum Purpose {
     /// Execution: the file must have something to load.
     Run,
-    /// Symbols only; a file with nothing but debug information will do.
+    /// Symbols only; a file with nothing but debug information is enough.
     Symbols,
 }
 
@@ -286,7 +286,8 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         first.filter(|_| !is_read).map_or(0, |first| first.min(file_bytes))
     }
 
-    /// Refuses a Linux program, which needs a kernel under it: it names its loader, or its kernel version in a note.
+    /// Refuses a Linux program, which needs a kernel. Such a program names its loader, or has its kernel version in a
+    /// note.
     fn refuse_linux(&self, header: &E::ProgramHeader) -> Result<(), InputError> {
         let e = LittleEndian;
         let needs = if header.p_type(e) == elf::PT_INTERP {

@@ -1,7 +1,7 @@
 //! Reads Intel HEX: lines of `:` and hexadecimal digits, each with an address and bytes.
 //!
-//! A Universal Hex has the images of several boards in one file, each in blocks that begin with the board's number. Format:
-//! <https://tech.microbit.org/software/spec-universal-hex/>.
+//! A Universal Hex has the images of several boards in one file, each in blocks that begin with the board's number.
+//! Format: <https://tech.microbit.org/software/spec-universal-hex/>.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum Board {
     MicrobitV1,
     /// BBC micro:bit V2, with an nRF52833.
     MicrobitV2,
-    /// Another one, by its number.
+    /// Another board, by its number.
     Other(u16),
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Contents {
     pub(super) segments: Vec<Segment>,
     /// The start address record, if there is one.
     pub(super) entry: Option<u64>,
-    /// The board of a Universal Hex, and the others that it has images for.
+    /// The chosen board of a Universal Hex, and the other boards for which it has images.
     pub(super) board: Option<(Board, Vec<Board>)>,
 }
 
@@ -119,7 +119,7 @@ impl Part {
     }
 }
 
-/// Chooses the part of a Universal Hex. None: the file is for one board.
+/// Chooses the part of a Universal Hex. None: the file has no parts for boards.
 fn choose(
     path: &Path,
     parts: &BTreeMap<Option<Board>, Part>,
@@ -149,7 +149,7 @@ pub(super) fn looks_like(bytes: &[u8]) -> bool {
     std::str::from_utf8(line).is_ok_and(|line| Record::from_record_string(line.trim()).is_ok())
 }
 
-/// Reads all records; of a Universal Hex, those of the board.
+/// Reads all records; from a Universal Hex, only those of the board.
 pub(super) fn parse(path: &Path, bytes: &[u8], board: Option<Board>) -> Result<Contents, InputError> {
     let fail = |line: usize, what: &dyn fmt::Display| {
         InputError::about(

@@ -1,8 +1,10 @@
-//! Firmware files: their processor, the bytes they load and the addresses, their start, and their symbols. This
-//! module knows nothing of QEMU; [`crate::machine`] decides from these facts which machine can run the file.
+//! Firmware files: their processor, the bytes that they load and at which addresses, their start, and their symbols.
+//! This module knows nothing of QEMU; [`crate::machine`] decides from these facts which machine can run the file.
 //!
-//! Every unusable file gets an [`InputError`]: what is wrong, where, and what to do next. No input causes a panic.
+//! Every unusable file gives an [`InputError`] that says what is wrong, where, and what to do next. No input causes a
+//! panic.
 
+mod argument;
 mod attributes;
 pub mod bounded_read;
 pub mod defmt;
@@ -17,8 +19,10 @@ pub mod stub;
 pub mod symbols;
 pub mod targets;
 pub mod trace_patterns;
+mod uf2;
 pub mod unwind;
 pub mod zone;
+pub mod zone_call;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -27,6 +31,7 @@ use std::{fmt, fs, io};
 use sha2::{Digest, Sha256};
 
 pub use hex::Board;
+pub use uf2::Family;
 
 use crate::error::InputError;
 use crate::text::number::Hex;
@@ -71,6 +76,8 @@ pub enum Format {
     Elf,
     /// Intel HEX.
     IntelHex,
+    /// UF2: blocks with addresses, for a family of chips.
+    Uf2,
     /// Bytes without a header, placed by `--load-addr`.
     Raw,
 }
@@ -80,6 +87,7 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Format::Elf => "ELF",
             Format::IntelHex => "Intel HEX",
+            Format::Uf2 => "UF2",
             Format::Raw => "raw binary",
         })
     }
@@ -178,8 +186,8 @@ pub struct CpuNeeds {
 pub struct Segment {
     /// Address at which the bytes are loaded (ELF: `p_paddr`).
     pub load_addr: u64,
-    /// Address at which the firmware expects them while it runs (ELF: `p_vaddr`). If the two differ, the startup code
-    /// copies.
+    /// Address at which the firmware expects the bytes while it runs (ELF: `p_vaddr`). If the two addresses differ,
+    /// the startup code copies the bytes.
     pub run_addr: u64,
     /// Bytes in the file.
     pub data: Vec<u8>,
@@ -228,7 +236,7 @@ pub struct VectorTable {
     pub reset_vector: u64,
 }
 
-/// Facts that the user states and the file may lack.
+/// Facts that the user states, since the file may lack them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions<'a> {
     /// `--load-addr`: load address of a raw binary.
@@ -239,8 +247,10 @@ pub struct LoadOptions<'a> {
     pub vectors: Option<u64>,
     /// `--symbols`: ELF file that describes this image.
     pub symbols: Option<&'a Path>,
-    /// Board whose part of a Universal Hex is meant, by the machine or chip.
+    /// Board whose part of a Universal Hex is wanted, as the machine or chip says.
     pub board: Option<Board>,
+    /// Name of the chip that is meant, where a UF2 is for several.
+    pub chip: Option<&'a str>,
 }
 
 /// Facts of one firmware file.
@@ -260,6 +270,8 @@ pub struct Image {
     pub arch: Option<Arch>,
     /// Demands on the processor.
     pub needs: CpuNeeds,
+    /// Family of chips that a UF2 is for.
+    pub family: Option<Family>,
     /// Segments by load address. At least one has bytes.
     pub segments: Vec<Segment>,
     /// Entry address that the file states (bit 0 set: Thumb). A Cortex-M starts from its vector table and ignores it.
@@ -275,19 +287,20 @@ pub struct Image {
     pub vectors: Option<u64>,
     /// ELF file to read symbols and DWARF from, if any.
     pub symbols_from: Option<PathBuf>,
-    /// Whether that file names functions.
+    /// Whether the symbol file names functions.
     pub has_symbols: bool,
-    /// Whether that file has DWARF debug information.
+    /// Whether the symbol file has DWARF debug information.
     pub has_dwarf: bool,
-    /// Facts that were found in the file and not stated by it, each one sentence.
+    /// Facts that were found in the file although it does not state them, each one sentence.
     pub found: Vec<String>,
     /// Oddities that do not prevent a run, each one sentence.
     pub warnings: Vec<String>,
 }
 
 /// Extensions that are not part of an image's stem.
-const FIRMWARE_EXTENSIONS: [&str; 8] = ["elf", "axf", "out", "hex", "ihex", "ihx", "bin", "img"];
+const FIRMWARE_EXTENSIONS: [&str; 9] = ["elf", "axf", "out", "hex", "ihex", "ihx", "uf2", "bin", "img"];
 const HEX_EXTENSIONS: [&str; 3] = ["hex", "ihex", "ihx"];
+const UF2_EXTENSION: &str = "uf2";
 const RAW_EXTENSIONS: [&str; 2] = ["bin", "img"];
 
 impl Image {
@@ -306,7 +319,7 @@ impl Image {
     /// segment are left out.
     pub fn bytes_in(&self, range: Range<u64>) -> Vec<(u64, &[u8])> {
         let mut segments: Vec<&Segment> = self.segments.iter().collect();
-        // Stable: among overlays the first one counts, as in `code_at`.
+        // The sort is stable: among overlays the first one counts, as in `code_at`.
         segments.sort_by_key(|segment| segment.run_addr);
         let mut pieces = Vec::new();
         let mut next = range.start;
@@ -372,6 +385,7 @@ impl Image {
             file_bytes: bytes.len() as u64,
             arch: None,
             needs: CpuNeeds::default(),
+            family: None,
             segments: Vec::new(),
             entry: None,
             vector_table: None,
@@ -429,6 +443,12 @@ impl Image {
                     };
                     format!("of the Universal Hex the part for {board}{also}")
                 }));
+            }
+            Format::Uf2 => {
+                let contents = uf2::parse(&self.path, bytes, options.chip)?;
+                self.segments = contents.segments;
+                self.family = contents.family;
+                self.found.extend(contents.family.map(|family| format!("a UF2 file for {family}")));
             }
             Format::Raw => {
                 // detect_format has checked that the address is given.
@@ -507,7 +527,7 @@ impl Image {
         start..end
     }
 
-    /// Little-endian word that is loaded at `address`; None unless all of it is.
+    /// Little-endian word that is loaded at `address`; None unless all its bytes are loaded.
     pub fn loaded_u32(&self, address: u64) -> Option<u32> {
         let segment = self.segments.iter().find(|segment| {
             let range = segment.load_range();
@@ -541,7 +561,7 @@ impl Image {
         elf::write(arch, entry, &loads)
     }
 
-    /// Adopts facts from a symbol file that this image does not state itself.
+    /// Adopts facts from a symbol file, if the image itself does not state them.
     fn adopt_symbols(&mut self, path: &Path, facts: elf::Facts) -> Result<(), InputError> {
         if let (Some(own), Some(theirs)) = (self.arch, facts.arch)
             && own != theirs
@@ -567,8 +587,8 @@ impl Image {
         Ok(())
     }
 
-    /// Compares the code of image and symbol file: symbols of another build would name the wrong functions unnoticed.
-    /// A file with debug information only has no bytes to compare.
+    /// Compares the code of image and symbol file: symbols of another build would give wrong names without notice. A
+    /// file with debug information only has no bytes to compare.
     fn compare_code(&mut self, path: &Path, theirs: &[Segment]) -> Result<(), InputError> {
         let (mut compared, mut different, mut first) = (0_u64, 0_u64, None);
         let mut has_code = false;
@@ -628,7 +648,7 @@ impl Image {
             .find(|table| self.is_plausible(table))
     }
 
-    /// Searches a raw binary for a vector table behind a header. Taken is the first one whose reset, NMI and HardFault
+    /// Searches a raw binary for a vector table after a header. Takes the first table whose reset, NMI and HardFault
     /// handlers lie in the image and whose reserved words are 0 (Armv7-M ARM, B1.5.3).
     fn search_vector_table(&mut self) {
         if self.arch.is_some_and(Arch::is_riscv) {
@@ -658,7 +678,7 @@ impl Image {
         self.vectors = Some(address);
     }
 
-    /// Describes how a raw binary could be started that has no vector table where it is loaded; None: nothing is found.
+    /// Describes how to start a raw binary that has no vector table at its load address; None: nothing was found.
     pub(crate) fn elsewhere(&self) -> Option<String> {
         let segment = self.segments.first().filter(|_| self.format == Format::Raw)?;
         let bytes = segment.data.len() as u64;
@@ -785,6 +805,11 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
         .is_some_and(|extension| extensions.iter().any(|known| known.eq_ignore_ascii_case(extension)))
 }
 
+/// Whether a file is called a UF2.
+pub fn is_uf2(path: &Path) -> bool {
+    has_extension(path, &[UF2_EXTENSION])
+}
+
 /// Stem of an image: its file name, without a firmware extension.
 pub fn stem(path: &Path) -> String {
     let name = if has_extension(path, &FIRMWARE_EXTENSIONS) { path.file_stem() } else { path.file_name() };
@@ -794,10 +819,11 @@ pub fn stem(path: &Path) -> String {
     }
 }
 
-/// Default name of an image's profile. A file whose extension is not an ELF's keeps it in the name, because a build
+/// Default name of an image's profile. The name keeps the file's extension unless that is an ELF's, because a build
 /// leaves `fw.elf`, `fw.hex` and `fw.bin` side by side.
 pub fn profile_name(path: &Path) -> String {
-    let is_other = has_extension(path, &HEX_EXTENSIONS) || has_extension(path, &RAW_EXTENSIONS);
+    let is_other =
+        [&HEX_EXTENSIONS[..], &[UF2_EXTENSION], &RAW_EXTENSIONS].into_iter().any(|known| has_extension(path, known));
     let ending = path.extension().filter(|_| is_other).map(|ending| ending.to_string_lossy().to_lowercase());
     format!("{}{}.profile", stem(path), ending.map(|ending| format!(".{ending}")).unwrap_or_default())
 }
@@ -813,12 +839,14 @@ fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result
     if has_extension(path, &HEX_EXTENSIONS) || hex::looks_like(bytes) {
         return Ok(Format::IntelHex);
     }
+    if is_uf2(path) || bytes.starts_with(uf2::MAGIC) {
+        return Ok(Format::Uf2);
+    }
     if options.load_addr.is_some() {
         return Ok(Format::Raw);
     }
-    const KNOWN: [(&[u8], &str); 6] = [
+    const KNOWN: [(&[u8], &str); 5] = [
         (b"!<arch>\n", "a static library; link it into an executable"),
-        (b"UF2\n", "a UF2 file; give the ELF that it was made from"),
         (
             b"S0",
             "a Motorola S-record file; give the ELF that it was made from, or convert it: \
@@ -833,7 +861,7 @@ fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result
         None if bytes.starts_with(b"\x7f") && bytes.len() < 4 => {
             "this ELF file is truncated: only its first bytes are there".to_owned()
         }
-        None => "this is neither ELF nor Intel HEX; if it is a raw binary, say where it is loaded: \
+        None => "this is neither ELF nor Intel HEX nor UF2; if it is a raw binary, say where it is loaded: \
                  --load-addr ADDRESS (and --symbols FILE.elf for names)"
             .to_owned(),
     };

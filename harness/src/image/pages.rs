@@ -16,7 +16,7 @@ fn page_bytes(arch: Arch) -> u64 {
     }
 }
 
-/// Largest section that may be nothing but padding: one without contents that only aligns its end.
+/// Largest section, in bytes, that counts as mere padding: a section without contents that only aligns its end.
 fn padding(kind: SectionKind) -> u64 {
     if kind == SectionKind::UninitializedData { 7 } else { 0 }
 }
@@ -57,8 +57,9 @@ pub fn describe_shared(elf: &[u8], arch: Arch, load_bias: u64, executed: &BTreeS
     })
 }
 
-/// Whether firmware copies its data before it uses them: some are loaded elsewhere than where they are used. What stays
-/// with its code is then in read-only memory, even where a section is marked as writable (Zephyr's `sw_isr_table`).
+/// Whether firmware copies its data before it uses them: some data have different addresses for loading and for use.
+/// Data that stay with the code are then in read-only memory, even if their section is marked as writable (Zephyr's
+/// `sw_isr_table`).
 fn copies_data<E: FileHeader>(file: &ElfFile<'_, E>) -> bool {
     let endian = file.endian();
     file.elf_program_headers().iter().any(|header| {

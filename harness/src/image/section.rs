@@ -5,17 +5,17 @@ use std::borrow::Cow;
 
 use object::{CompressionFormat, File, Object as _, ObjectSection, Section};
 
-/// Limit of the decompressed length of a file's compressed sections together, in lengths of the file. Debug
-/// information shrinks to a third or a quarter; zlib makes nothing shorter than a thousandth.
+/// Limit of the decompressed length of all compressed sections of a file, in lengths of the file. Compression shrinks
+/// debug information to a third or a quarter; zlib's best ratio is about a thousand.
 const MOST_TIMES: u64 = 32;
 
 /// Decompressed length that is always permitted.
 const ALWAYS_BYTES: u64 = 16 << 20;
 
-/// The bytes of a section, decompressed where they were compressed.
+/// The bytes of a section, decompressed if they are compressed.
 ///
 /// # Errors
-/// When they lie outside of the file, cannot be decompressed, or all sections together would be too long.
+/// When the bytes lie outside of the file or cannot be decompressed, or all sections together would be too long.
 pub(crate) fn uncompressed<'data>(
     file: &File<'data>,
     section: &Section<'data, '_>,

@@ -16,29 +16,29 @@ use crate::image::{ArmLevel, Image, Segment};
 use crate::profile::Stub;
 use crate::text::number::{Hex, parse_number};
 
-/// Stub as asked for.
+/// Stub as requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Name of a function, or a pattern of names with `*` and `?`.
     pub pattern: String,
-    /// Return value; None: the function returns nothing. Registers are not touched then, since a compiler may know
-    /// that the function leaves them alone.
+    /// Return value; None: the function returns nothing. Then no register changes, since a compiler may know that the
+    /// function does not change any.
     pub value: Option<Value>,
 }
 
 /// Return value of a stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Value of at most 32 bits, in one register. RV64 extends it there by its sign, whether its type is signed or
-    /// not ("RISC-V ABIs Specification", integer calling convention). A pointer above 2 GiB is therefore not such a
-    /// value.
+    /// Value of at most 32 bits, in one register. RV64 extends the value in that register by its sign, whether its
+    /// type is signed or not ("RISC-V ABIs Specification", integer calling convention). A pointer above 2 GiB is
+    /// therefore not such a value.
     Word(i32),
     /// Value of 64 bits, in one register on RV64 and otherwise in two, the lower half first.
     Double(i64),
 }
 
 impl Value {
-    /// Number as asked for.
+    /// Number as requested.
     fn number(self) -> i64 {
         match self {
             Value::Word(value) => value.into(),
@@ -56,7 +56,7 @@ pub struct Stubs {
     pub functions: Vec<Range<u64>>,
     /// Addresses of the written bytes, in the same order.
     pub code: Vec<Range<u64>>,
-    /// Parts of them that are numbers, not instructions.
+    /// Addresses of the written bytes that are numbers, not instructions.
     pub data: Vec<Range<u64>>,
     /// Sentences about other names of the same functions.
     pub warnings: Vec<String>,
@@ -107,7 +107,7 @@ impl Wanted {
         })
     }
 
-    /// Makes a stub of the functions of this name. None: the name is empty.
+    /// Makes a stub for the functions of this name. None: the name is empty.
     fn new(pattern: &str, value: Option<Value>) -> Option<Wanted> {
         let pattern = pattern.trim();
         (!pattern.is_empty()).then(|| Wanted { pattern: pattern.to_owned(), value })
@@ -150,8 +150,8 @@ fn read_value(text: &str) -> Option<Value> {
     (value >= i128::from(i64::MIN)).then_some(Value::Double(value as i64))
 }
 
-/// Writes the stubs into the image's segments. If several name the same function, the last one counts, and a name
-/// counts more than a pattern.
+/// Writes the stubs into the image's segments. If several stubs name the same function, the last one counts, and a
+/// name wins over a pattern.
 ///
 /// # Errors
 /// [`InputError`] if a name matches nothing, or a function has no room or no bytes.
@@ -187,7 +187,7 @@ pub fn apply(
             .ok_or_else(|| one.error(format_args!("{} at {} has no code in the image", found.name, Hex(address))))?;
         let start = function.start;
         let code = encode(isa, start, one.value, has_compressed);
-        // Use the name that tables show, which may be another of its names.
+        // Use the name that tables show, which may be another name of the function.
         let mut names = symbols.names_at(start);
         let name = if names.is_empty() { found.name } else { names.remove(0) };
         let segment = segment_of(&mut image.segments, start.wrapping_sub(load_bias));
@@ -304,7 +304,7 @@ fn thumb(isa: Isa, address: u64, value: u32) -> Code {
 
 /// Loads both halves of a number from literals after the code, into r0 and r1.
 fn thumb_pair(address: u64, value: i64) -> Code {
-    // The first literal lies 8 bytes on, or 6, for the same reason as in `thumb`.
+    // The first literal lies 8 or 6 bytes further, for the same reason as in `thumb`.
     let is_aligned = address.is_multiple_of(4);
     let mut code =
         if is_aligned { halves(&[0x4801, 0x4902, BX_LR, BX_LR]) } else { halves(&[0x4801, 0x4901, BX_LR]) };
@@ -324,7 +324,7 @@ fn load_immediate(isa: Isa, register: u32, value: i32) -> Vec<u8> {
     }
     let value = value as u32;
     let lui = 0x37 | register << 7 | value.wrapping_add(0x800) & 0xffff_f000;
-    // `addiw` keeps the sum to 32 bits when `lui` has gone beyond.
+    // `addiw` cuts the sum to 32 bits if `lui` has exceeded them.
     let opcode = if isa == Isa::Riscv64 { 0x1b } else { 0x13 };
     let add = opcode | register << 7 | register << 15 | (value & 0xfff) << 20;
     let mut bytes = lui.to_le_bytes().to_vec();

@@ -1,13 +1,14 @@
 //! Targets of the code's own jumps and calls, found before the run to save callbacks.
 //!
-//! Loops that start at their function's first instruction: `calls` counts entries from outside, so the turns of such
-//! a loop must be told from calls. A check at each turn would cost a callback. No check is needed if the conditional
-//! branch `B` that closes the loop falls through to an instruction `F` that nothing else leads to: `B` was taken as
-//! often as it ran and `F` did not. [`Targets::find`] proves this for a branch, and the plugin checks all others.
+//! First, loops that start at their function's first instruction. `calls` counts entries from outside, so the turns
+//! of such a loop must be distinguished from calls. A check at each turn would cost a callback. No check is needed if
+//! the conditional branch `B` that closes the loop falls through to an instruction `F` that nothing else leads to:
+//! `B` was taken as often as it ran and `F` did not. [`Targets::find`] proves this for a branch, and the plugin
+//! checks all others.
 //!
-//! Functions that no instruction names as its target: they are reached through pointers, most of them from one place.
-//! The plugin counts the calls from there without a check. This needs no proof: if the prediction is wrong, the
-//! plugin checks.
+//! Second, functions that no instruction names as its target. They are reached through pointers, most of them from
+//! one place. The plugin counts the calls from there without a check. This needs no proof: if the prediction is
+//! wrong, the plugin checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,7 +20,7 @@ use crate::image::Segment;
 /// Jumps, branches and calls of the code. Addresses include the load bias and are sorted.
 #[derive(Debug)]
 pub struct Targets {
-    /// Branches to their own function's start whose turns follow from the counts.
+    /// Branches to their own function's start whose number of turns can be computed from other counts.
     pub loops: Vec<u64>,
     /// Starts of functions that no instruction names.
     pub pointed: Vec<u64>,
@@ -57,7 +58,7 @@ impl Targets {
     }
 }
 
-/// Finds the addresses that calls return to, sorted; data among the code yields none. `functions` is as in
+/// Finds the addresses to which calls return, sorted; data among the code gives none. `functions` is as in
 /// [`Targets::find`].
 pub fn returns(isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Vec<u64> {
     let code = Code { isa, segments, load_bias };
@@ -87,7 +88,7 @@ struct Walk {
 }
 
 impl Code<'_> {
-    /// Bytes that the firmware cannot change.
+    /// Bytes of the code at an address, which the firmware cannot change.
     fn bytes(&self, address: u64) -> Option<&[u8]> {
         let address = address.wrapping_sub(self.load_bias);
         let segment = self.segments.iter().find(|segment| {
@@ -129,7 +130,7 @@ impl Code<'_> {
                     open.push(next);
                 }
                 Flow::Next | Flow::It { .. } => open.push(next),
-                // A return may be conditional (Thumb IT): what follows is looked at all the same.
+                // A return may be conditional (Thumb IT), so the code after it is followed, too.
                 Flow::Return => open.push(next),
                 Flow::Jump { target } => {
                     walk.targets.push(target);

@@ -77,8 +77,8 @@ fn with_common_letters(word: &str, names: &[&str]) -> Vec<String> {
     Vec::new()
 }
 
-/// Variables that hold objects which tasks wait for, by the address in the object's event. Objects in an allocator's
-/// memory have none.
+/// Variables that contain objects for which tasks wait, by the address in the object's event. Objects in an
+/// allocator's memory have no variable.
 pub fn objects(timeline: &Timeline, symbols: &Symbols<'_>) -> Vec<(u64, String)> {
     let arena = heap::arena(symbols);
     let mut named = BTreeMap::new();
@@ -93,8 +93,8 @@ pub fn objects(timeline: &Timeline, symbols: &Symbols<'_>) -> Vec<(u64, String)>
     named.into_iter().collect()
 }
 
-/// Names each task that has no name by the variable that holds its control block. Control blocks in an allocator's
-/// memory have none.
+/// Names each task without a name by the variable that contains its control block. Control blocks in an allocator's
+/// memory have no variable.
 pub fn name_tasks(tasks: &mut [Task], symbols: &Symbols<'_>) {
     let arena = heap::arena(symbols);
     for task in tasks.iter_mut().filter(|task| task.name.is_empty() && task.poll.is_none()) {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use decode::Isa;
 use object::Object as _;
 use wire::definition::MAX_TEXT_BYTES;
-use wire::zone::{Event, EventKind};
+use wire::zone::{Call, Event, EventKind};
 
 use crate::image::Image;
 use crate::image::section::uncompressed;
@@ -24,8 +24,12 @@ const BEGINNING: u8 = b'Z';
 /// Events of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zones {
-    /// Names, sorted; an event's name n is `names[n - 1]`.
+    /// Names, those of events sorted and first; an event's name n is `names[n - 1]`.
     pub names: Vec<String>,
+    /// Functions whose calls are zones, sorted by address.
+    pub calls: Vec<Call>,
+    /// Number from which on names are those of calls; 0: there are no calls.
+    pub first_call: u32,
     /// Events, sorted by address.
     pub events: Vec<Event>,
     /// Warnings about unusable records, one sentence per cause.
@@ -60,7 +64,7 @@ pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zone
         let address = if isa.is_riscv() { record.address } else { record.address & !1 };
         let is_there = image.code_at(address).is_some_and(|code| is_nop(isa, code));
         match event(record, isa).filter(|_| is_there && record.name.len() <= MAX_TEXT_BYTES) {
-            // Copies of one function that the linker has merged have the same record.
+            // If the linker has merged copies of one function, they have the same record.
             Some(kind) if kinds.get(&address).is_none_or(|same| *same == (kind, record.name)) => {
                 kinds.insert(address, (kind, record.name));
             }
@@ -82,10 +86,16 @@ pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zone
         .map(|(&address, &(kind, name))| Event { address: address.wrapping_add(load_bias), kind, name: number(name) })
         .collect();
     events.sort_by_key(|event| event.address);
-    Zones { names: names.into_iter().map(str::to_owned).collect(), events, warnings }
+    Zones {
+        names: names.into_iter().map(str::to_owned).collect(),
+        calls: Vec::new(),
+        first_call: 0,
+        events,
+        warnings,
+    }
 }
 
-/// Records of a section, and whether they are all of it.
+/// Records of a section, and whether the section contains nothing else.
 fn records(data: &[u8], address_bytes: usize) -> (Vec<Record<'_>>, bool) {
     let mut records = Vec::new();
     let mut rest = data;
@@ -119,7 +129,7 @@ fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
 /// Event of a record; None: the kind is not known.
 fn event(record: &Record<'_>, isa: Isa) -> Option<EventKind> {
     let is_named = !record.name.is_empty();
-    // A scope in a register, as without optimisation, is not known.
+    // Without optimisation a scope's number is in a register, and not known here.
     let scope = number(record.detail).and_then(|scope| u32::try_from(scope).ok()).unwrap_or(0);
     match record.kind {
         b'E' if is_named => Some(EventKind::Enter { scope }),

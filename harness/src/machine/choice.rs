@@ -93,23 +93,28 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
         }
     }
     // A stable sort: equals stay in the table's order. A start from a vector table that is not the machine's own is a
-    // makeshift, so it comes last. A chip that always starts where the image does comes first: the image was linked
-    // for it.
+    // makeshift, so it comes last. A chip that always starts where the image does comes first, and before it one
+    // whose registers the image names: the image was linked for it.
     fits.sort_by_key(|fit| {
         let starts_there = matches!(fit.machine.core, Core::RiscvChip { .. });
-        (fit.placement.vectors.is_some(), fit.machine.is_late, !starts_there, fit.processor.distance)
+        let is_named = fit.machine.is_named_by(image);
+        (fit.placement.vectors.is_some(), !is_named, fit.machine.is_late, !starts_there, fit.processor.distance)
     });
     let mut fits = fits.into_iter();
     let Some(best) = fits.next() else {
         return Err(none_fits(image, arch, &rejected));
     };
-    let mut because = format!("its memory fits, and {}", best.processor.because);
+    let is_named = best.machine.is_named_by(image);
+    let registers = if is_named { ", the image has addresses of its registers" } else { "" };
+    let mut because = format!("its memory fits{registers}, and {}", best.processor.because);
     if let Some(address) = best.placement.vectors {
         because.push_str(&format!("; it starts from the vector table at {}", Hex(address)));
     }
     let mut runners_up: Vec<(String, String)> = Vec::new();
     for fit in fits {
-        let reason = if fit.processor.distance > best.processor.distance {
+        let reason = if is_named && !fit.machine.is_named_by(image) {
+            format!("fits as well, but the image has addresses of {}'s registers", best.machine.name)
+        } else if fit.processor.distance > best.processor.distance {
             fit.processor.because
         } else if fit.processor.distance < best.processor.distance && fit.machine.is_late {
             format!(
@@ -172,7 +177,7 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
     let placement = place(&machine, image).map_err(|reason| {
         let way_out = match image.format {
             Format::Raw => "; --load-addr says where the file lies, --vectors where its vector table",
-            Format::Elf | Format::IntelHex => "",
+            Format::Elf | Format::IntelHex | Format::Uf2 => "",
         };
         about(format!("{reason}{}{way_out}", elsewhere(image)))
     })?;

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 
-use crate::image::{Arch, ArmLevel, Fpu, show_range};
+use crate::image::{Arch, ArmLevel, Fpu, Image, show_range};
 
 /// Use of a stretch of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -436,6 +436,26 @@ pub const MACHINES: &[Machine] = &[
     sifive_e(Arch::Riscv64, "qemu-system-riscv64", "riscv64", "sifive-e51"),
     AN521,
 ];
+
+/// Registers by which an image's machine is told from others with the same memory: it contains an address in each of
+/// these ranges. Stellaris: system control, which sets its clocks, and the UARTs (hw/arm/stellaris.c).
+const OWN_REGISTERS: [(&str, [RangeInclusive<u32>; 2]); 1] =
+    [("lm3s6965evb", [0x400f_e000..=0x400f_e2ff, 0x4000_c000..=0x4000_efff])];
+
+impl Machine {
+    /// Whether an image names this machine's own registers: aligned words of what it loads are their addresses.
+    pub fn is_named_by(&self, image: &Image) -> bool {
+        let Some((_, ranges)) = OWN_REGISTERS.iter().find(|(name, _)| *name == self.name) else { return false };
+        let words = || {
+            image.segments.iter().flat_map(|segment| {
+                let unaligned = (segment.load_addr.wrapping_neg() % 4) as usize;
+                let words = segment.data.get(unaligned..).unwrap_or_default().chunks_exact(4);
+                words.filter_map(|word| Some(u32::from_le_bytes(word.try_into().ok()?)))
+            })
+        };
+        ranges.iter().all(|range| words().any(|word| range.contains(&word)))
+    }
+}
 
 /// Finds a machine's row by the name that QEMU was given (options may follow: `virt,aia=aplic`) and its instruction
 /// set.

@@ -44,7 +44,7 @@ pub use part::Parts;
 pub use timeline_events::Timeline;
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x15\n";
+const MAGIC: &[u8; 8] = b"fwprof\x16\n";
 
 /// Measurements of one run of one image.
 #[derive(Clone, Debug, PartialEq, Eq)]

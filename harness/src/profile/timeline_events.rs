@@ -41,6 +41,7 @@ impl Timeline {
             let event = event?;
             let is_known = match event.what {
                 What::Switched { task, .. } => task as usize <= tasks,
+                What::Lives { task, .. } => (1..=tasks).contains(&(task as usize)),
                 What::Called { function } | What::Returned { function } | What::Unwound { function } => {
                     (function as usize) < self.functions.len()
                 }

@@ -7,8 +7,10 @@ use crate::text::number::mean;
 /// Zones, phases and marks that the firmware names, and their counts. A name n is `names[n - 1]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
-    /// Names of zones, phases and marks, sorted.
+    /// Names of zones, phases and marks: those that the image names sorted, then those that calls have brought.
     pub names: Vec<String>,
+    /// Number from which on names are those of calls (`--zone-call`, test cases); 0: no calls are zones.
+    pub first_call: u32,
     /// Zones by name and context, sorted.
     pub zones: Vec<Zone>,
     /// Marks by name, sorted.
@@ -69,6 +71,8 @@ pub struct ZoneCounts {
     pub foreign: u64,
     /// Times that were under way as the run ended.
     pub open: u64,
+    /// Instructions of all those times together, with those of other tasks and of interrupts in between.
+    pub elapsed_insns: u64,
 }
 
 impl ZoneCounts {
@@ -96,6 +100,7 @@ impl ZoneCounts {
             (&mut self.orphans, other.orphans),
             (&mut self.foreign, other.foreign),
             (&mut self.open, other.open),
+            (&mut self.elapsed_insns, other.elapsed_insns),
         ] {
             *sum = sum.saturating_add(count);
         }
@@ -150,6 +155,11 @@ pub struct Exception {
 }
 
 impl Zones {
+    /// Whether the zones of this name are calls.
+    pub fn is_call(&self, name: u32) -> bool {
+        self.first_call > 0 && name >= self.first_call
+    }
+
     /// Returns a name by its number.
     pub fn name(&self, number: u32) -> &str {
         number.checked_sub(1).and_then(|index| self.names.get(index as usize)).map_or("", String::as_str)

@@ -112,15 +112,16 @@ fn fit(lines: &mut [[String; COLUMNS]], width_columns: Option<usize>) {
 
 /// Writes the table of the zones that changed.
 fn write_zones(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> {
-    let mut lines =
-        vec![["Zone", "Instructions", "Of the total", "Calls", "Mean", "Max instructions"].map(str::to_owned)];
+    let mut lines = vec![
+        ["Zone", "Instructions", "Of the total", "Elapsed", "Calls", "Mean", "Max instructions"].map(str::to_owned),
+    ];
     let whole = comparison.total_insns().before.unwrap_or(0);
     for zone in comparison.zones.iter().filter(|zone| zone.is_one()) {
         let insns = zone.numbers[Metric::Zone];
-        let [calls, mean, max] =
-            [Metric::ZoneCalls, Metric::ZoneMean, Metric::ZoneMax].map(|metric| both(zone.numbers[metric]));
+        let numbers = [Metric::ZoneElapsed, Metric::ZoneCalls, Metric::ZoneMean, Metric::ZoneMax];
+        let [elapsed, calls, mean, max] = numbers.map(|metric| both(zone.numbers[metric]));
         let share = signed_percent(insns.difference(), whole);
-        lines.push([zone.name.clone(), both(insns), share, calls, mean, max]);
+        lines.push([zone.name.clone(), both(insns), share, elapsed, calls, mean, max]);
     }
     if lines.len() > 1 { write_table(&lines, out) } else { Ok(()) }
 }

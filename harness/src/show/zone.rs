@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::analysis::zone::{Row, remarks, table};
 use crate::profile::Profile;
 use crate::profile::zone::ZoneCounts;
-use crate::text::number::{group, share};
+use crate::text::number::{group, mean, share};
 use crate::text::printable::printable;
 use crate::text::table::write_table;
 
@@ -14,12 +14,13 @@ use crate::text::table::write_table;
 /// # Errors
 /// Errors of `out`.
 pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
-    let rows = table(profile);
+    let (calls, rows): (Vec<Row>, Vec<Row>) = table(profile).into_iter().partition(|row| row.is_call);
+    let total = profile.total_insns();
+    write_calls(&calls, total, out)?;
     if rows.iter().any(|row| row.all.calls > 0) {
-        let total = profile.total_insns();
         let heading = ["Zone", "In", "Calls", "Instructions", "Share", "Own", "Min", "Mean", "Max instructions"];
         let mut lines = vec![heading.map(str::to_owned)];
-        for Row { name, all, contexts } in rows.iter().filter(|row| row.all.calls > 0) {
+        for Row { name, all, contexts, .. } in rows.iter().filter(|row| row.all.calls > 0) {
             let name = printable(name).into_owned();
             if let [(context, _)] = &contexts[..] {
                 lines.push(line(name, context.clone(), all, total));
@@ -47,6 +48,34 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
             lines.push([name, group(mark.count), min, mean, max, last]);
         }
         write_table(&lines, out)?;
+    }
+    Ok(())
+}
+
+/// Writes the table of the zones that are calls: a line for each name. A test case's thread may be another one each time,
+/// and be left without a return.
+fn write_calls(rows: &[Row], total: u64, out: &mut impl Write) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let heading = ["Call", "Times", "Instructions", "Share", "Mean", "Of its own thread", "Left"];
+    let mut lines = vec![heading.map(str::to_owned)];
+    for Row { name, all, .. } in rows {
+        let mean = mean(all.elapsed_insns, all.calls).unwrap_or(0);
+        let [name, times] = [printable(name).into_owned(), group(all.calls)];
+        let [elapsed, own] = [all.elapsed_insns, all.total_insns].map(group);
+        let left = match all.left + all.open {
+            0 => String::new(),
+            left => group(left),
+        };
+        lines.push([name, times, elapsed, share(all.elapsed_insns, total), group(mean), own, left]);
+    }
+    write_table(&lines, out)?;
+    if rows.iter().any(|row| row.all.left + row.all.open > 0) {
+        writeln!(
+            out,
+            "left: calls that did not return (a test that failed or was skipped); their instructions are in no row\n"
+        )?;
     }
     Ok(())
 }

@@ -23,8 +23,8 @@ pub fn clip(text: &str, width_columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", first(text, width_columns.saturating_sub(1))))
 }
 
-/// Shortens text to at most this number of columns by cutting its middle: names in the same namespace differ at the
-/// end.
+/// Shortens text to at most this number of columns by cutting its middle, since names in the same namespace differ at
+/// their ends.
 pub fn shorten(text: &str, width_columns: usize) -> Cow<'_, str> {
     if columns(text) <= width_columns {
         return Cow::Borrowed(text);

@@ -5,17 +5,17 @@ use std::io::{self, Write};
 
 use crate::text::columns::columns;
 
-/// Narrowest terminal that text is folded for: on narrower ones most words do not fit.
+/// Minimum width of terminals for which text is folded: on narrower ones most words do not fit.
 const MIN_COLUMNS: usize = 10;
 
-/// Smallest width of a sentence after a head.
+/// Minimum room, in columns, for a sentence after a head.
 const MIN_ROOM_COLUMNS: usize = 30;
 
 /// Extra indent, in spaces, of a folded line's continuations.
 const INDENT: usize = 2;
 
-/// Folds text into lines of at most `width_columns` columns; a longer word gets a longer line. Text in backticks
-/// counts as one word, since it will be copied.
+/// Folds text into lines of at most `width_columns` columns; only a longer word makes a longer line. Text in backticks
+/// counts as one word, since users copy it.
 pub fn words(text: &str, width_columns: usize) -> Vec<String> {
     fill(text, width_columns, width_columns)
 }
@@ -37,8 +37,8 @@ fn fill(text: &str, first_columns: usize, other_columns: usize) -> Vec<String> {
     lines
 }
 
-/// Folds a sentence after a head: its further lines begin below its first word. If too little room is left there, the
-/// whole sentence follows below the head, indented by `indent` columns.
+/// Folds a sentence after a head: its further lines begin below its first word. If there is too little room for that,
+/// the whole sentence follows below the head, indented by `indent` columns.
 pub fn behind(head: &str, text: &str, indent: usize, width_columns: Option<usize>) -> Vec<String> {
     let line = format!("{head}{text}");
     let head_columns = columns(head);
@@ -75,7 +75,7 @@ fn unbroken(text: &str) -> Vec<String> {
         }
         is_open ^= word.matches('`').count() % 2 == 1;
     }
-    // A backtick that is never closed is an ordinary character.
+    // Without a closing backtick, a backtick is an ordinary character.
     if is_open { text.split_whitespace().map(str::to_owned).collect() } else { words }
 }
 
@@ -96,11 +96,11 @@ fn folded(line: &str, width_columns: usize) -> Vec<String> {
     indented.collect()
 }
 
-/// Writer that passes lines on, folded when there is a width. An incomplete line is kept back until its end comes.
+/// Writer that passes lines on, folded if there is a width. An incomplete line waits for its end.
 #[derive(Debug)]
 pub struct Folded<W: Write> {
     out: W,
-    /// Columns of the terminal; None: no terminal, and lines stay whole.
+    /// Columns of the terminal; None: the output is not a terminal, and lines stay whole.
     width_columns: Option<usize>,
     line: Vec<u8>,
 }
@@ -143,7 +143,7 @@ impl<W: Write> Write for Folded<W> {
 
 impl<W: Write> Drop for Folded<W> {
     fn drop(&mut self) {
-        // A write that failed before would fail again.
+        // If a write failed before, this one would fail, too.
         let _ = self.finish();
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     fn shown(text: &str, width_columns: Option<usize>) -> String {
         let mut out = Vec::new();
         let mut folded = Folded::new(&mut out, width_columns);
-        // In pieces, as the write macros do.
+        // Written in pieces, as the write macros do.
         for piece in text.as_bytes().chunks(7) {
             folded.write_all(piece).unwrap();
         }

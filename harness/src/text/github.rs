@@ -37,15 +37,15 @@ pub fn property(text: &str) -> String {
     message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// Path of a file as annotations need it: relative to the checkout.
+/// Path of a file in the form that annotations need: relative to the checkout.
 pub fn path(path: &str) -> &str {
     let checkout = env::var("GITHUB_WORKSPACE").ok().filter(|checkout| !checkout.is_empty());
     let below = checkout.and_then(|checkout| path.strip_prefix(checkout.trim_end_matches('/')));
     below.and_then(|below| below.strip_prefix('/')).unwrap_or(path)
 }
 
-/// Writer that passes on whole lines, in a GitHub job with commands disarmed. An incomplete line is passed on when
-/// the writer is flushed or dropped.
+/// Writer that passes on whole lines, and disarms commands in a GitHub job. An incomplete line is passed on when the
+/// writer is flushed or dropped.
 #[derive(Debug)]
 pub struct Log<W: Write> {
     out: W,
@@ -54,7 +54,7 @@ pub struct Log<W: Write> {
 }
 
 impl<W: Write> Log<W> {
-    /// Wraps `out`; disarms commands when the process runs in a GitHub job.
+    /// Wraps `out`. Commands are disarmed if the process runs in a GitHub job.
     pub fn new(out: W) -> Log<W> {
         Log { out, is_job: is_job(), begun: Vec::new() }
     }
@@ -89,7 +89,7 @@ impl<W: Write> Write for Log<W> {
 
 impl<W: Write> Drop for Log<W> {
     fn drop(&mut self) {
-        // Callers that need the error flush before the drop.
+        // Callers that need the error flush before they drop the writer.
         let _ = self.flush();
     }
 }
@@ -99,8 +99,8 @@ impl<W: Write> Drop for Log<W> {
 #[derive(Debug)]
 pub struct Stopped {
     token: String,
-    /// Whether the two lines go to standard output. Otherwise they go to standard error, so that standard output
-    /// stays as it is; the job's log has both.
+    /// Whether the two lines go to standard output. Otherwise they go to standard error, so that standard output stays
+    /// unchanged; the job's log has both.
     is_on_stdout: bool,
 }
 
@@ -137,14 +137,15 @@ impl Drop for Stopped {
     }
 }
 
-/// Interval between looks at a pipe, and their largest number: a reader that has stopped is not waited for.
+/// Interval between two looks at a pipe, and the maximum number of looks: a reader that has stopped does not keep
+/// harness waiting.
 const LOOKS: (Duration, u32) = (Duration::from_millis(5), 200);
 
-/// Time after which text that the runner has read is in its log. The runner takes standard error's lines first.
+/// Time after which text that the runner has read is in its log. The runner reads standard error's lines first.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Waits until the reader of standard output has taken all written text. Text written to standard error afterwards
-/// then comes later for a reader of both.
+/// Waits until the reader of standard output has taken all written text. For a reader of both, text that is written to
+/// standard error afterwards comes later.
 fn drained() {
     for _ in 0..LOOKS.1 {
         match rustix::io::ioctl_fionread(io::stdout()) {

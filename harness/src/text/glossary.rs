@@ -1,9 +1,10 @@
-//! Names with explanations, laid out like a help text: an explanation that is too long continues below itself.
+//! Names with explanations, laid out like a help text: a long explanation continues below itself.
 
 use crate::text::columns::{columns, pad};
 use crate::text::fold::words;
 
-/// Narrowest column for explanations beside their names. On narrower terminals they begin below the names.
+/// Minimum width of a column of explanations beside their names. On narrower terminals explanations begin below the
+/// names.
 const MIN_COLUMNS: usize = 30;
 
 /// Indent, in spaces, of an explanation below its name.

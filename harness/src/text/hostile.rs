@@ -1,4 +1,4 @@
-//! Test table: hostile texts, and the destinations that text goes to. No hostile text gets through any of them.
+//! Test table: hostile texts, and the destinations of text. No hostile text gets through to any of them.
 
 use crate::text::printable::{is_command, printable};
 use crate::text::{csv, github, markdown, markup, screen::Screen};

@@ -1,5 +1,5 @@
-//! Text for Markdown as GitHub and GitLab show it. The firmware's text appears only as code: there `@name` notifies
-//! no person, an address becomes no link, and `#12` refers to nothing.
+//! Text for Markdown as GitHub and GitLab show it. The firmware's text appears only as code: in code, `@name` notifies
+//! nobody, an address does not become a link, and `#12` refers to nothing.
 
 use crate::text::printable::printable;
 
@@ -11,7 +11,7 @@ pub fn code(text: &str) -> String {
     }
     // The fence is longer than any run of backticks inside.
     let fence = "`".repeat(longest_run(&text) + 1);
-    // Markdown drops one space on each side.
+    // Markdown drops one space on each side of the code.
     let space = if text.starts_with(['`', ' ']) || text.ends_with(['`', ' ']) { " " } else { "" };
     format!("{fence}{space}{text}{space}{fence}")
 }

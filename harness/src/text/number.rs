@@ -24,7 +24,7 @@ pub fn group(number: u64) -> String {
 /// Mean of `count` numbers, given their sum, rounded to the nearest integer, halves up; None if `count` is 0.
 pub fn mean(sum: u64, count: u64) -> Option<u64> {
     let mean = (2 * u128::from(sum) + u128::from(count)).checked_div(2 * u128::from(count))?;
-    // Only a mean of nearly 2^64 can exceed 64 bits after rounding.
+    // Only a mean of nearly 2^64 can need more than 64 bits after rounding.
     Some(u64::try_from(mean).unwrap_or(u64::MAX))
 }
 
@@ -49,8 +49,8 @@ pub fn percent_change(before: u64, after: u64) -> f64 {
     100.0 * (after as f64 - before as f64) / before.max(1) as f64
 }
 
-/// Formats a change in percent of `whole`, with as many digits as it takes to differ from 0. When `whole` is 0, the
-/// change is in instructions.
+/// Formats a change in percent of `whole`, with enough digits to differ from 0. If `whole` is 0, the change is in
+/// instructions.
 pub fn signed_percent(difference: i128, whole: u64) -> String {
     if whole == 0 || difference == 0 {
         return format!("{difference:+}").replace("+0", "\u{b1}0").replace('-', "\u{2212}");
@@ -95,7 +95,7 @@ pub fn parse_number(option: &str, text: &str) -> Result<u64, InputError> {
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let valid = !whole.is_empty() && [whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
-    // In decimal, so 1.1G is exactly 1100000000.
+    // The fraction is read in decimal, so that 1.1G is exactly 1100000000.
     let fraction_scale = u32::try_from(fraction.len()).ok().and_then(|len| 10u64.checked_pow(len));
     let value = (|| {
         let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;

@@ -1,4 +1,4 @@
-//! Makes text of the firmware's harmless: names and source lines must neither command a terminal nor break its columns.
+//! Makes the firmware's text harmless: names and source lines must neither command a terminal nor break its columns.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use crate::text::columns::columns;
 /// Replacement for a character that is not shown.
 const HIDDEN: char = '\u{fffd}';
 
-/// Whether a character is a command to the terminal, or changes the direction of text, instead of being seen.
+/// Whether a character is not shown, and instead commands the terminal or changes the direction of text.
 pub fn is_command(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            // Invisible characters, and those that turn others around. The joiners U+200C and U+200D belong to
-            // letters and are allowed.
+            // Invisible characters, and characters that change the direction of others. The joiners U+200C and U+200D
+            // belong to letters, so they are allowed.
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
         )

@@ -1,20 +1,20 @@
 //! Shows the firmware's console on a terminal. Colours, line ends and tabs are passed on. All other characters that a
-//! terminal would obey are shown escaped (`\x1b`, `\u{202e}`), so firmware moves no cursor, sets no title and hides
-//! nothing.
+//! terminal would obey are shown escaped (`\x1b`, `\u{202e}`), so that firmware can neither move the cursor nor set a
+//! title nor hide text.
 
 use std::io::{self, Write};
 use std::str;
 
 use crate::text::printable::is_command;
 
-/// Longest escape sequence that is still taken for a colour.
+/// Maximum length of an escape sequence that can be a colour.
 const MAX_COLOR_BYTES: usize = 40;
 
 /// Sequence that ends all colours.
 const RESET: &[u8] = b"\x1b[0m";
 
-/// Writer that passes the console's bytes on to a terminal. A sequence cut off between two writes waits for the next
-/// write.
+/// Writer that passes the console's bytes on to a terminal. A sequence that one write begins waits for its rest in the
+/// next write.
 #[derive(Debug)]
 pub struct Screen<W: Write> {
     out: W,
@@ -48,7 +48,7 @@ fn piece(bytes: &[u8]) -> Piece {
     let valid = match str::from_utf8(one) {
         Ok(text) => text,
         Err(error) if error.valid_up_to() > 0 => str::from_utf8(&one[..error.valid_up_to()]).unwrap_or_default(),
-        // The rest of the character may be still to come.
+        // The rest of the character may come with the next write.
         Err(error) if error.error_len().is_none() => return Piece::Begun,
         Err(_) => return Piece::Escaped(1, escaped(byte)),
     };
@@ -87,7 +87,7 @@ impl<W: Write> Screen<W> {
         Screen { out, begun: Vec::new(), is_colored: false }
     }
 
-    /// Shows all whole pieces, and at the end also an incomplete one.
+    /// Shows all whole pieces and, at the end, an incomplete one, too.
     fn show(&mut self, is_end: bool) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.begun);
         let mut shown = Vec::with_capacity(bytes.len());

@@ -1,11 +1,11 @@
-//! Shell words: a printed command can be pasted into a shell.
+//! Shell words, so that a printed command can be pasted into a shell.
 
-/// Whether a character means itself to every shell.
+/// Whether a character has no special meaning in any shell.
 fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || "-_./=:,+@".contains(c)
 }
 
-/// Splits a command of [`quoted`] words and options into its words. None if it has any other shell syntax, such as a
+/// Splits a command of [`quoted`] words and options into its words. None: the command has other shell syntax, such as a
 /// second command.
 pub fn words(command: &str) -> Option<Vec<String>> {
     let mut words = vec![String::new()];

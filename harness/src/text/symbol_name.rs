@@ -1,6 +1,6 @@
 //! Names of functions without the compilers' additions: endings of clones and pieces, hashes, numbers of closures.
 
-/// Endings by which gcc, clang and rustc name a function that they made of another one; most are followed by a number.
+/// Endings by which gcc, clang and rustc name a function that they made of another one; a number follows most of them.
 const CLONE_ENDINGS: [&str; 10] = [
     ".constprop",
     ".isra",
@@ -14,10 +14,10 @@ const CLONE_ENDINGS: [&str; 10] = [
     ".ltrans",
 ];
 
-/// Endings of pieces that only the rest of their function enters.
+/// Endings of pieces, which only the rest of their function enters.
 const PIECE_ENDINGS: [&str; 2] = [".part.", ".cold"];
 
-/// Name of the function that a clone or piece was made of; the name itself where it is neither.
+/// Name of the function of which a clone or piece was made; for any other function, the name itself.
 pub fn original_name(name: &str) -> &str {
     let mut name = name;
     while let Some((before, last)) = name.rsplit_once('.') {
@@ -32,7 +32,7 @@ pub fn original_name(name: &str) -> &str {
     name
 }
 
-/// A name without the suffixes that compilers give to clones.
+/// A name without the suffixes that compilers give to clones, and without the hash of Rust's older mangling.
 pub fn stable_name(name: &str) -> &str {
     let name = original_name(name);
     match name.rsplit_once("::h") {
@@ -54,8 +54,8 @@ pub fn key_name(name: &str) -> String {
     let mut rest = stable_name(name);
     while let Some((before, number)) = rest.split_once('#') {
         let digits = number.len() - number.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
-        // Rust's `{closure#0}` and `{shim:vtable#0}`; not C++'s `{lambda(int)#1}`, whose numbers have always been in
-        // baselines.
+        // Drop the numbers of Rust's `{closure#0}` and `{shim:vtable#0}`, and keep those of C++'s `{lambda(int)#1}`,
+        // which have always been in baselines.
         let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b':'));
         let is_number = digits > 0 && number[digits..].starts_with('}');
         text += before;
@@ -89,7 +89,7 @@ mod tests {
             ("f.lto_priv.3.constprop.1", "f"),
             ("app::run::h0123456789abcdef", "app::run"),
             ("app::hash", "app::hash"),
-            // Hexadecimal but too short or too long; of the right length but no number.
+            // Hexadecimal digits, but too few or too many; and the right number of other digits.
             ("app::h0123456789abcde", "app::h0123456789abcde"),
             ("app::h0123456789abcdef0", "app::h0123456789abcdef0"),
             ("app::handle_interrupts", "app::handle_interrupts"),

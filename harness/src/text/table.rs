@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use crate::text::columns::{columns, pad};
 use crate::text::printable::printable;
 
-/// Writes a table between two empty lines; the first column is flush left, the others flush right.
+/// Writes a table between two empty lines. The first column is flush left, all others are flush right.
 ///
 /// # Errors
 /// Errors of `out`.
 pub fn write_table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut impl Write) -> io::Result<()> {
-    // Each cell becomes one line.
+    // Each cell is made one line.
     let lines: Vec<[String; COLUMNS]> =
         lines.iter().map(|line| line.each_ref().map(|cell| printable(cell).into_owned())).collect();
     let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);

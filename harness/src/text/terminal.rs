@@ -11,7 +11,7 @@ use crate::text::fold::Folded;
 use crate::text::github::Log;
 use crate::text::printable::printable;
 
-/// Width of a table when standard output is not a terminal, so that a log does not depend on one.
+/// Width of a table if standard output is not a terminal: fixed, so that logs are the same everywhere.
 pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
 
 /// Condition for writing in colour.
@@ -26,7 +26,7 @@ pub enum Color {
     Never,
 }
 
-/// Choice of the whole process: it applies to every line that is written.
+/// Choice for the whole process: it holds for every line that is written.
 static CHOSEN: OnceLock<Color> = OnceLock::new();
 
 impl Color {
@@ -35,12 +35,12 @@ impl Color {
         let _ = CHOSEN.set(self);
     }
 
-    /// Whether standard output is to be written in colour (<https://no-color.org>).
+    /// Whether standard output is written in colour (<https://no-color.org>).
     pub fn for_stdout() -> bool {
         Color::is_for(&Term::stdout())
     }
 
-    /// Whether standard error is to be written in colour.
+    /// Whether standard error is written in colour.
     pub fn for_stderr() -> bool {
         Color::is_for(&Term::stderr())
     }
@@ -54,7 +54,7 @@ impl Color {
     }
 }
 
-/// Words that begin a line about an outcome, with their styles.
+/// Words for outcomes with their styles, which apply at the beginning of a line.
 fn styles() -> [(&'static str, Style); 5] {
     let style = || Style::new().bold().force_styling(true);
     [
@@ -66,10 +66,10 @@ fn styles() -> [(&'static str, Style); 5] {
     ]
 }
 
-/// Prefix of `harness run`'s own lines.
+/// Prefix of the lines that `harness run` itself writes.
 const OWN: &str = "harness: ";
 
-/// Columns of the terminal on standard output; None when it is not a terminal.
+/// Columns of the terminal on standard output; None: it is not a terminal.
 pub fn width_columns() -> Option<usize> {
     let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
     columns.filter(|_| io::stdout().is_terminal())
@@ -83,12 +83,12 @@ pub fn notes(notes: &[String]) {
     }
 }
 
-/// Opens standard output for text: printable, and with no line that a CI job's log takes for a command.
+/// Opens standard output for text: printable, and without lines that a CI job's log would take for commands.
 pub fn stdout() -> Printable<Log<io::StdoutLock<'static>>> {
     Printable { has_colors: Color::for_stdout(), ..Printable::new(Log::new(io::stdout().lock())) }
 }
 
-/// Opens standard error for text like [`stdout`]; sentences are folded to the terminal's width.
+/// Opens standard error for text, as [`stdout`] does; sentences are folded to the terminal's width.
 pub fn stderr() -> Folded<Printable<Log<io::StderrLock<'static>>>> {
     let columns = Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));
     let columns = columns.filter(|_| io::stderr().is_terminal());
@@ -96,8 +96,8 @@ pub fn stderr() -> Folded<Printable<Log<io::StderrLock<'static>>>> {
     Folded::new(out, columns)
 }
 
-/// Writer that passes lines on, without characters that a terminal would not show. The word at a line's start that
-/// names an outcome gets its colour.
+/// Writer that passes lines on without characters that a terminal would not show. A word for an outcome at a line's
+/// beginning gets its colour.
 #[derive(Debug)]
 pub struct Printable<W> {
     out: W,

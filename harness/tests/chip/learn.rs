@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
@@ -54,8 +54,16 @@ const FLASH: u32 = 0x0800_0000;
 
 /// Learns from code that starts behind a vector table, so far behind the start of the flash, as a HEX file without symbols.
 fn learn_code(behind: u32, code: &[u16]) -> Learned {
+    learn_handlers(behind, &[], code)
+}
+
+/// Learns like [`learn_code`], with handlers: vectors and offsets in the code.
+fn learn_handlers(behind: u32, handlers: &[(usize, u32)], code: &[u16]) -> Learned {
     let mut words = vec![0x2000_1000, FLASH + behind + 0x41, FLASH + behind + 0x41, FLASH + behind + 0x41];
     words.resize(16, 0);
+    for &(vector, offset) in handlers {
+        words[vector] = FLASH + behind + 0x41 + offset;
+    }
     let table = words.iter().flat_map(|word: &u32| word.to_le_bytes());
     let bytes: Vec<u8> = vec![0; behind as usize]
         .into_iter()
@@ -86,6 +94,31 @@ fn a_register_that_is_waited_for_to_change_again_and_again_counts() {
     assert!(text.contains("[[count]]\nat = 0x40000024\nevery = 8\n") && !text.contains("[[answer]]"), "{text}");
     assert!(learned.said.contains("0 answers, 1 counter and 0 interrupts"), "{}", learned.said);
     assert!(!learned.said.contains("left: "), "{}", learned.said);
+}
+
+#[test]
+fn a_delay_that_is_longer_than_a_run_is_waited_for() {
+    // Three times: wait until a register is 50 more. Then until it is 2^20 more, which takes 8 million instructions; then store.
+    let code = [
+        0x480a, 0x2332, 0xf000, 0xf80b, 0xf000, 0xf809, 0xf000, 0xf807, 0x2301, 0x051b, 0xf000, 0xf803, 0x4c05,
+        0x6023, 0xe7fe, 0x6801, 0x6802, 0x1a52, 0x429a, 0xd3fb, 0x4770, 0xbf00, 0x0024, 0x4000, 0x0100, 0x4000,
+    ];
+    let learned = learn_code(0, &code);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("[[count]]\nat = 0x40000024\n") && text.contains("0x40000100,"), "{}{text}", learned.said);
+    assert!(!learned.said.contains("left: "), "{}", learned.said);
+}
+
+#[test]
+fn a_handler_that_several_interrupts_share_ticks() {
+    // Start SysTick, and go round; the handler of SysTick and of PendSV returns.
+    let code = [0x4803, 0x2107, 0x22ff, 0x6042, 0x6001, 0xe7fe, 0x4770, 0xbf00, 0xe010, 0xe000];
+    let learned = learn_handlers(0, &[(14, 12), (15, 12)], &code);
+    assert!(learned.said.contains("the image names no main, 0x800004c ticks, 0 functions"), "{}", learned.said);
+    // The default handler, which goes round by itself, does not.
+    let code = [0x4803, 0x2107, 0x22ff, 0x6042, 0x6001, 0xe7fe, 0xe7fe, 0xbf00, 0xe010, 0xe000];
+    let learned = learn_handlers(0, &[(14, 12), (15, 12)], &code);
+    assert!(learned.said.contains("no interrupt ticks"), "{}", learned.said);
 }
 
 #[test]
@@ -267,6 +300,17 @@ fn auto_takes_the_chip_that_the_image_names_or_learns_it_once() {
     assert!(run(&elf).contains("chip: unknown.chip.toml, learned now"));
     let file = fs::read(temp.path().join("unknown.chip.toml")).unwrap();
     assert!(run(&elf).contains("chip: unknown.chip.toml, learned before"));
+    // What the image tells probe-rs counts more than a name.
+    let told = |name: &str| {
+        let (section, elf) = (temp.path().join("section"), temp.path().join("told.elf"));
+        fs::write(&section, name).unwrap();
+        let add = format!(".probe-rs.chip={}", section.display());
+        let mut objcopy = Command::new("arm-none-eabi-objcopy");
+        assert!(objcopy.args(["--add-section", &add]).arg(&named).arg(&elf).status().unwrap().success());
+        run(&elf)
+    };
+    assert!(told("STM32F405RG").contains("chip: stm32f405, as the image tells probe-rs (STM32F405RG) (--chip auto)"));
+    assert!(told("STM32H743ZI").contains("chip: told.chip.toml, learned now"), "it is for another chip");
     assert_eq!(fs::read(temp.path().join("unknown.chip.toml")).unwrap(), file);
 }
 

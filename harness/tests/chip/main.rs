@@ -8,6 +8,7 @@ mod learn;
 mod outside;
 mod said;
 mod svd;
+mod uf2;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -63,10 +63,61 @@ fn dma_copies_memory_and_serves_a_port_in_both_directions() {
         "a channel sends this",
         "right a channel sends what USART2 asks for",
         "right a channel does not write flash",
+        "right streams wait until SPI1 asks",
+        "right streams exchange bytes on SPI1",
+        "right a stream stores conversions",
         "",
     ];
     assert_eq!(one.console(), wanted.join("\n"));
     assert_eq!(one.files(), dma().files(), "the same bytes in every run");
+}
+
+#[test]
+fn channels_of_an_rp2040_copy_chain_and_serve_its_uart() {
+    let dma = || run("chips/rp2040-dma", "[chip]\nlike = \"rp2040\"\n", &["--input-after", "name? :fido\\n"]);
+    let one = dma();
+    let wanted = [
+        "right a channel waits for its trigger",
+        "right a channel takes a while",
+        "right a channel copies memory",
+        "right its addresses are behind the last item",
+        "right its interrupt is pending",
+        "right its interrupt is acknowledged",
+        "right the first view of its control starts it, no other",
+        "right a channel's end begins another one",
+        "right a channel begins again with as many items",
+        "a channel sends this",
+        "name? FIDO",
+        "right where there is nothing a channel fails",
+        "right a channel is aborted",
+        "",
+    ];
+    assert_eq!(one.console(), wanted.join("\n"));
+    assert_eq!(one.files(), dma().files(), "the same bytes in every run");
+}
+
+#[test]
+fn an_nrf52_samples_its_inputs_by_itself() {
+    let chip = r#"
+[chip]
+like = "nrf52840"
+[[stimulus]]
+at = 1
+set = ["SAADC.AIN2=1234", "SAADC.AIN5=77"]
+"#;
+    let analog = || run("chips/nrf52840-analog", chip, &[]);
+    let one = analog();
+    let wanted = [
+        "right a sample converts each input",
+        "right a full buffer ends",
+        "right a timer's event samples by PPI",
+        "right a fork does a second task",
+        "right a connection that is off does nothing",
+        "right a fixed connection starts a timer",
+        "",
+    ];
+    assert_eq!(one.console(), wanted.join("\n"));
+    assert_eq!(one.files(), analog().files(), "the same bytes in every run");
 }
 
 #[test]

@@ -267,7 +267,12 @@ pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
 /// Profiles an image and expects exit code 2 and a message with all of these parts.
 #[track_caller]
 pub fn refused(name: &str, args: &[&str], expected: &[&str]) {
-    let run = run_file(&image(name), args).expect_code(2);
+    refused_file(&image(name), args, expected);
+}
+
+/// Checks like [`refused`], for a firmware file.
+pub fn refused_file(firmware: &Path, args: &[&str], expected: &[&str]) {
+    let run = run_file(firmware, args).expect_code(2);
     for part in expected {
         assert!(run.stderr.contains(part), "{part:?} is not in:\n{}", run.stderr);
     }

@@ -76,7 +76,7 @@ fn commands_print_the_same_profile_as_json() {
 }
 
 #[test]
-fn bins_callers_and_reports_are_valid_by_their_schemas_and_add_up() {
+fn bins_callers_differences_and_reports_are_valid_by_their_schemas_and_add_up() {
     let run = run("riscv64-freertos", &["--for", "20M"]);
     let (dir, total) = (run.dir.to_str().unwrap(), run.profile().total_insns());
     let temp = tempfile::tempdir().unwrap();
@@ -103,6 +103,14 @@ fn bins_callers_and_reports_are_valid_by_their_schemas_and_add_up() {
     assert_eq!(jq(&callers, "[.callers[].insns // 0] | add"), inclusive);
     assert_eq!(jq(&callers, "([.callees[].insns // 0] | add) + .self_insns"), inclusive);
     assert!(jq(&callers, "[.callers[].beyond[]] | length").parse::<u64>().unwrap() > 0);
+
+    let longer = common::run("riscv64-freertos", &["--for", "30M"]);
+    let diff = printed(&["diff", dir, longer.dir.to_str().unwrap(), "--json"]);
+    let document = valid(&["diff", "--schema"], &diff, "version");
+    assert_eq!(document["total_insns"]["before"], total);
+    let change = jq(&diff, ".total_insns.after - .total_insns.before");
+    assert_eq!(jq(&diff, "[.functions[].self_insns | (.after // 0) - (.before // 0)] | add"), change);
+    assert!(change.parse::<u64>().unwrap() >= 9_000_000, "{change}");
 
     let suite = format!("[[image]]\nelf = {:?}\n", common::image("riscv64-exit0"));
     fs::write(temp.path().join("harness.toml"), suite).unwrap();

@@ -148,7 +148,11 @@ fn shards_merge_into_the_very_bytes_of_the_whole() {
     let mut cases = 0;
     for part in 1..=4 {
         let (shard, output) = (format!("{part}/4"), format!("part{part}"));
-        let result = suite.run(&["--no-cache", "--shard", &shard, "-o", &output]).expect_code(0);
+        // Every second part is taken from the variable.
+        let (stated, variable) = if part % 2 == 0 { (shard.as_str(), "") } else { ("auto", shard.as_str()) };
+        let mut command = suite.command(&["--no-cache", "--shard", stated, "-o", &output]);
+        command.env("HARNESS_SHARD", variable);
+        let result = finish(command.output().unwrap(), suite.path(&output)).expect_code(0);
         cases += result.report().cases.len();
         parts.push(suite.path(&output));
     }
@@ -714,6 +718,11 @@ fn mistakes_are_named_by_file_line_and_nearest_key_before_anything_runs() {
     let none = suite.run(&["-f", "tag(nothing)"]).expect_code(2);
     assert!(none.stderr.contains("no image matches"), "{}", none.stderr);
     suite.run(&["--shard", "3/2"]).expect_code(2);
+    let both = |name| (name, "1");
+    let two = ["CI_NODE_INDEX", "CI_NODE_TOTAL", "JOB_COMPLETION_INDEX"].map(both);
+    let output = suite.command(&["--shard", "auto"]).envs(two).output().unwrap();
+    let refused = finish(output, suite.path("harness-report")).expect_code(2);
+    assert!(refused.stderr.contains("GitLab sets CI_NODE_INDEX"), "{}", refused.stderr);
     suite.run(&["--baseline", "../up"]).expect_code(2);
     let missing = suite.run(&["--baseline", "new"]).expect_code(2);
     assert!(missing.stdout.contains("make it with --save-baseline new"), "{}", missing.stdout);

@@ -223,6 +223,28 @@ fn the_memory_and_then_the_processor_decide() {
 }
 
 #[test]
+fn an_image_that_names_a_machines_own_registers_gets_that_machine() {
+    let dir = scratch();
+    let mut image = open(&cortex_m(M3, 0, 0x2000_0000, 0x2000_4000).build(dir.path(), "fw"));
+    let mut chosen_with = |register: u32| {
+        let segment = &mut image.segments[0];
+        let unaligned = segment.data.len() % 4;
+        segment.data.truncate(segment.data.len() - unaligned);
+        segment.data.extend(register.to_le_bytes());
+        segment.mem_bytes = segment.mem_bytes.max(segment.data.len() as u64);
+        choose(&image, None, None).unwrap()
+    };
+    // System control alone may be any word.
+    assert_eq!(chosen_with(0x400f_e050).machine.name, "mps2-an385");
+    let choice = chosen_with(0x4000_c018);
+    assert_eq!(choice.machine.name, "lm3s6965evb");
+    assert!(choice.because.contains("the image has addresses of its registers"), "{}", choice.because);
+    let (other, reason) = &choice.runners_up[0];
+    assert_eq!(other, "mps2-an385 (cortex-m3)");
+    assert_eq!(reason, "fits as well, but the image has addresses of lm3s6965evb's registers");
+}
+
+#[test]
 fn when_none_fits_all_that_were_considered_are_listed() {
     let dir = scratch();
     for (target, expected) in [

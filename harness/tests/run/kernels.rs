@@ -149,6 +149,54 @@ fn suites_measure_each_thread_and_the_page_has_each() {
 }
 
 #[test]
+fn riot_has_its_threads_by_name_and_one_that_ends_is_not_the_next_in_its_memory() {
+    for (image, threads) in [
+        ("cortex-m3-riot", &["main", "first", "second", "sleeper"][..]),
+        ("riscv32-riot", &["main", "first", "second", "sleeper", "idle"]),
+        ("riscv64-riot", &["main", "first", "second", "sleeper", "idle"]),
+    ] {
+        let profile = profile(image, threads);
+        assert!(has_exact_tree(&profile), "{image}");
+        // Without an idle thread the kernel waits in the handler that switches, for the thread that stopped.
+        let idle: Vec<&str> =
+            profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.name.as_str()).collect();
+        assert_eq!(idle, threads[4..], "{image}");
+    }
+}
+
+#[test]
+fn nuttx_has_its_tasks_by_name_and_its_start_is_the_idle_one() {
+    for image in ["cortex-m3-nuttx", "riscv32-nuttx", "riscv64-nuttx"] {
+        let profile = profile(image, &["Idle_Task", "init", "first", "second", "sleeper"]);
+        assert!(has_exact_tree(&profile), "{image}");
+        let idle: Vec<&str> =
+            profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.name.as_str()).collect();
+        assert_eq!(idle, ["Idle_Task"], "{image}");
+    }
+}
+
+#[test]
+fn threads_have_names_without_debug_information_by_the_kernels_tables_for_debuggers() {
+    for (image, threads, warning) in [
+        ("cortex-m3-riot-nodwarf", &["main", "first", "second", "sleeper"][..], "RIOT's threads"),
+        ("riscv64-riot-nodwarf", &["main", "first", "second", "sleeper", "idle"], "RIOT's threads"),
+        ("cortex-m3-nuttx-nodwarf", &["Idle_Task", "init", "first", "second", "sleeper"], "NuttX's tasks"),
+        ("riscv64-nuttx-nodwarf", &["Idle_Task", "init", "first", "second", "sleeper"], "NuttX's tasks"),
+        ("cortex-m3-zephyr-named-nodwarf", &["main", "Philosopher 0", "Philosopher 1", "idle"], "Zephyr's threads"),
+    ] {
+        let run = run(image, &["--exact"]);
+        let profile = run.profile();
+        let switches: BTreeMap<&str, u64> =
+            profile.tasks.iter().map(|task| (task.name.as_str(), task.switches)).collect();
+        let expected: BTreeMap<&str, u64> = threads.iter().copied().zip(numbers(&run.console())).collect();
+        assert_eq!(switches, expected, "{image}");
+        assert!(profile.tasks.iter().all(|task| task.stack_start.is_none()), "{image}");
+        let expected = format!("there is no debug information of {warning}: where their stacks are is not known");
+        assert!(run.stderr.contains(&expected) || run.stdout.contains(&expected), "{image}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn data_that_stays_with_the_code_shares_no_page_where_firmware_copies_its_data() {
     for (name, arch, is_shared) in [
         ("cortex-m3-freertos", Arch::CortexM, false),

@@ -33,5 +33,7 @@ mod tt;
 mod waiting;
 #[cfg(target_os = "linux")]
 mod walls;
+mod west;
+mod zone_calls;
 mod zones;
 mod zones_cpus;

@@ -339,7 +339,7 @@ fn outside_the_memory_nothing_is_touched_and_the_run_is_as_ever() {
             for run in [
                 outside("", &[]).expect_code(0),
                 outside("", &["--from", "opening"]).expect_code(0),
-                outside(FOR_EVER, &["--for", "100G", "--timeout", "0.5"]).expect_code(4),
+                outside(FOR_EVER, &["--for", "100G", "--timeout", "2"]).expect_code(4),
                 outside("for (;;) __asm__ volatile(\"wfi\");", &[]).expect_code(1),
             ] {
                 assert!(unread(&run).contains("where there is no memory"), "{}", unread(&run));

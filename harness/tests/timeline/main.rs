@@ -10,6 +10,7 @@ mod diff;
 mod exports;
 mod gate;
 mod json;
+mod lives;
 mod loops;
 mod reasons;
 mod sleep;

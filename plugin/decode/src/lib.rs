@@ -51,7 +51,7 @@ impl Isa {
         }
     }
 
-    /// True for RV32 and RV64.
+    /// Whether this is RV32 or RV64.
     #[must_use]
     pub const fn is_riscv(self) -> bool {
         matches!(self, Self::Riscv32 | Self::Riscv64)
@@ -191,8 +191,8 @@ impl Flow {
         matches!(self, Self::Call { .. } | Self::IndirectCall { .. })
     }
 
-    /// Flow of the instruction after an [`auipc`], given the pair that `auipc` returned. Only both together name the
-    /// target.
+    /// Flow of the instruction after an [`auipc`], given the pair that `auipc` returned. Only both instructions
+    /// together name the target.
     #[must_use]
     pub fn after_upper(self, isa: Isa, (register, value): (u8, u64)) -> Self {
         let target = |offset: i32| isa.wrap(value.wrapping_add_signed(offset.into()) & !1);
@@ -305,7 +305,7 @@ pub fn is_exchange(isa: Isa, bytes: &[u8]) -> bool {
 }
 
 /// Whether the instruction is a RISC-V call that leaves its return address in t0 instead of ra. The millicode of
-/// `-msave-restore` and code that LLVM outlines are called so.
+/// `-msave-restore`, and code that LLVM outlines, are called in this way.
 #[must_use]
 pub fn links_to_t0(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && word(bytes).is_some_and(|insn| matches!(insn & 0xfff, 0x2ef | 0x2e7))

@@ -95,7 +95,7 @@ fn full(isa: Isa, pc: u64, insn: u32) -> Insn {
     }
 }
 
-/// Decodes a `jal`. Only the link register tells a call from a jump, by convention ("Unconditional Jumps").
+/// Decodes a `jal`. By convention, only the link register distinguishes a call from a jump ("Unconditional Jumps").
 const fn jal(len_bytes: u8, rd: u32, target: u64) -> Insn {
     let flow = if is_link(rd) { Flow::Call { target } } else { Flow::Jump { target } };
     Insn::control(len_bytes, flow)

@@ -1,7 +1,7 @@
 //! Compares the decoder with binutils: objdump's mnemonic decides the flow and the purity that the decoder must
-//! report. Assembled sources come first; for them both directions hold (register-only *is* pure). Then come all
-//! 16-bit encodings and many 32-bit ones, where a claim of purity needs a mnemonic on the list and every transfer
-//! must be found.
+//! report. First, assembled sources: the decoder must report an instruction as pure exactly if it only uses
+//! registers. Second, all 16-bit encodings and many 32-bit ones: the decoder may report purity only for mnemonics on
+//! the list, and must find every transfer.
 //!
 //! Needs arm-none-eabi and riscv64-unknown-elf binutils (ci/setup --tests installs them).
 
@@ -55,7 +55,8 @@ impl Line {
     }
 }
 
-/// Whether it is `bx` or `blx` with bits set that should be zero: objdump decodes it, QEMU raises. Bit 2 is v8-M's.
+/// Whether the encoding is `bx` or `blx` with bits set that should be zero: objdump decodes it, QEMU raises an
+/// exception. Bit 2 belongs to v8-M.
 fn should_be_zero(isa: Isa, bytes: &[u8]) -> bool {
     let mask = if isa == Isa::ThumbV8m { 3 } else { 7 };
     !isa.is_riscv() && bytes.len() == 2 && bytes[1] == 0x47 && bytes[0] & mask != 0
@@ -172,7 +173,7 @@ fn thumb_promise(isa: Isa, line: &Line, base: &str) -> Promise {
         "pop" if loads_pc => Flow::Return,
         "ldm" | "ldmia" if loads_pc && first.starts_with("sp") => Flow::Return,
         "ldm" | "ldmia" | "ldmdb" if loads_pc && !first.starts_with("pc") => Flow::ComputedJump,
-        // ldrt to pc is unpredictable; it still is a load to pc.
+        // ldrt to pc is unpredictable, but it is a load to pc.
         "ldr" | "ldrt" if first == "pc" => {
             let popped = operands.contains("[sp], #") && !operands.contains("#-");
             if popped { Flow::Return } else { Flow::ComputedJump }
@@ -199,7 +200,7 @@ fn it_block(mnemonic: &str) -> Flow {
     Flow::It { count: mnemonic.len() as u8 - 1 }
 }
 
-/// RISC-V mnemonics of register-only operations; `c.` is taken off first.
+/// RISC-V mnemonics of register-only operations, without `c.`.
 const RISCV_PURE: &str = "add addi addi16sp addi4spn addiw addw and andi auipc div divu divuw divw \
     li lui mul mulh mulhsu mulhu mulw mv nop or ori rem remu remuw remw sext.w sll slli slli64 slliw \
     sllw slt slti sltiu sltu sra srai srai64 sraiw sraw srl srli srli64 srliw srlw sub subw xor xori \
@@ -252,8 +253,8 @@ fn riscv_promise(isa: Isa, line: &Line) -> Promise {
 enum Input {
     /// Text from an assembler: the promise of purity is exact.
     Assembled,
-    /// Arbitrary bits: purity may be withheld. An encoding that objdump calls undefined may be claimed only in the
-    /// spaces that the decoder says raise at translation.
+    /// Arbitrary bits: the decoder need not report purity. It may report an encoding that objdump calls undefined as
+    /// pure only in the encoding spaces that raise at translation.
     Arbitrary,
 }
 
@@ -361,7 +362,7 @@ fn every_16_bit_thumb_encoding() {
         let mut text = String::from(".syntax unified\n.thumb\n");
         for half in 0..0xe800_u32 {
             let _ = writeln!(text, ".inst.n {half:#x}");
-            // An IT block would lend its condition to the encodings after it.
+            // An IT block would apply its condition to the encodings after it.
             if half >> 8 == 0xbf && half & 15 != 0 {
                 text.push_str(".inst.n 0xbf00\n.inst.n 0xbf00\n.inst.n 0xbf00\n.inst.n 0xbf00\n");
             }

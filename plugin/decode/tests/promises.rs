@@ -469,7 +469,8 @@ fn what_goes_over_to_another_stack_sets_sp() {
     // mov sp, r7; add sp, #8; add sp, r4; push {r4, lr}; pop {r4, pc}; mov r1, sp; msr PRIMASK, r0; ldr.w lr, [r0]
     let keeping: [&[u16]; 8] =
         [&[0x46bd], &[0xb002], &[0x44a5], &[0xb510], &[0xbd10], &[0x4669], &[0xf380, 0x8810], &[0xf8d0, 0xe000]];
-    // mv sp, a1; c.mv sp, a1; ld sp, 8(a0); c.ldsp sp, 8(sp); auipc sp, 1; lui sp, 1; csrrw sp, mscratch, sp; add sp, a0, a1
+    // mv sp, a1; c.mv sp, a1; ld sp, 8(a0); c.ldsp sp, 8(sp); auipc sp, 1; lui sp, 1; csrrw sp, mscratch, sp; add sp,
+    // a0, a1
     let setting_riscv: [u32; 8] =
         [0x0005_8113, 0x812e, 0x0085_3103, 0x6122, 0x0000_1117, 0x0000_1137, 0x3401_1173, 0x00b5_0133];
     // addi sp, sp, -16; c.addi16sp sp, -32; addi sp, s0, -16; c.mv sp, s0; add sp, sp, t0; mv s0, sp; ld ra, 8(sp);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-/// Instructions that an item takes whose register asks for it: after these a byte received is gone to memory before the
-/// next one is sent.
+/// Instructions that an item takes when it is read from a register. After these, a received byte has reached memory
+/// before the next byte is sent.
 const READ_INSNS: u64 = 16;
 
-/// Instructions that an item takes that is written to a register.
+/// Instructions that an item takes when it is written to a register.
 const WRITE_INSNS: u64 = 64;
 
 /// Instructions that an item takes from memory to memory.
@@ -37,11 +37,11 @@ impl End {
 pub(crate) struct Copying {
     ends: [End; 2],
     is_reversed: bool,
-    /// Whether it waits for no request.
+    /// Whether the transfer does not wait for requests.
     pub(crate) is_free: bool,
-    /// Number of items when it was switched on.
+    /// Number of items when the channel was switched on.
     pub(crate) total: u32,
-    /// Number of items that are left; 0: it is over.
+    /// Number of items that are left; 0: the transfer is over.
     pub(crate) left: u32,
     /// Ticket of the next items, if they are due at a time.
     ticket: Option<u64>,
@@ -65,9 +65,14 @@ impl Copying {
         self.from().item(self.total - self.left)
     }
 
-    /// Address that the next item goes to.
+    /// Address to which the next item goes.
     pub(crate) fn target(&self) -> u32 {
         self.to().item(self.total - self.left)
+    }
+
+    /// Addresses of the next item at each end, in the order in which the registers have them.
+    pub(crate) fn addresses(&self) -> [u32; 2] {
+        self.ends.map(|end| end.item(self.total - self.left))
     }
 
     /// Number of items that are copied at once.
@@ -75,7 +80,7 @@ impl Copying {
         if self.is_free { self.left.min(MAX_ITEMS) } else { self.left.min(1) }
     }
 
-    /// Instructions until they are copied.
+    /// Instructions until these items are copied.
     pub(crate) fn insns(&self) -> u64 {
         match (self.is_free, self.from().steps) {
             (true, _) => FREE_INSNS * u64::from(self.items()),
@@ -84,7 +89,7 @@ impl Copying {
         }
     }
 
-    /// Whether half of the items are copied now, and were not when `before` were left.
+    /// Whether half of the items are copied now, but were not yet when `before` items were left.
     pub(crate) fn is_half(&self, before: u32) -> bool {
         let half = self.total / 2;
         before > half && self.left <= half
@@ -118,12 +123,13 @@ impl Channels {
         self.0.iter().filter(|(_, copying)| idle(copying)).map(|(&key, _)| key).collect()
     }
 
-    /// Has a channel wait for its next items, which come with this ticket.
+    /// Makes a channel wait for its next items, which come with this ticket.
     pub(crate) fn wait(&mut self, block: usize, index: usize, ticket: u64) {
         self.0.entry((block, index)).and_modify(|copying| copying.ticket = Some(ticket));
     }
 
-    /// The transfer of a channel that waits for this ticket. It goes on waiting until it is started with the result.
+    /// The transfer of a channel that waits for this ticket; the channel goes on waiting. None: it waits for another
+    /// ticket, or not at all.
     pub(crate) fn due(&self, block: usize, index: usize, ticket: u64) -> Option<Copying> {
         let copying = self.get(block, index).filter(|copying| copying.ticket == Some(ticket))?;
         Some(Copying { ticket: None, ..copying })

@@ -1,18 +1,18 @@
-//! A counter: its value is computed from the time since it was last set, so no tick is lost, however rarely it is
-//! read.
+//! A counter. Its value is computed from the time since it was last set, so a counter that is rarely read loses no
+//! tick.
 
 use crate::NS_PER_S;
 
 /// Speed and range of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// Frequency of its clock in Hz; 0 for a stopped clock.
+    /// Frequency of the counter's clock in Hz; 0 for a stopped clock.
     pub(crate) hz: u64,
     /// Divisor of that frequency, at least 1.
     pub(crate) divisor: u64,
     /// Number of values, at least 1: after the last one the counter wraps to 0.
     pub(crate) values: u128,
-    /// Whether it runs.
+    /// Whether the counter runs.
     pub(crate) is_running: bool,
 }
 
@@ -35,7 +35,7 @@ impl Pace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counting {
     pace: Pace,
-    /// Time in ns when it was last set.
+    /// Time in ns when the counter was last set.
     begin_ns: u64,
     /// Value at that time.
     begin: u128,
@@ -69,7 +69,8 @@ impl Counting {
         (self.begin, self.begin_ns, self.told) = (value % self.pace.values, now_ns, 0);
     }
 
-    /// Whether it has reached a value between the last [`Counting::tell`] and `until` ticks ([`Counting::ticks`]).
+    /// Whether the counter has reached a value between the last [`Counting::tell`] and `until` ticks
+    /// ([`Counting::ticks`]).
     pub(crate) fn has_passed(&self, value: u128, until: u128) -> bool {
         let Pace { values, .. } = self.pace;
         if value >= values {
@@ -80,7 +81,7 @@ impl Counting {
         rounds(until) > rounds(self.told)
     }
 
-    /// Ticks since it was last set.
+    /// Ticks since the counter was last set.
     pub(crate) fn ticks(&self, now_ns: u64) -> u128 {
         self.pace.ticks(now_ns.saturating_sub(self.begin_ns))
     }
@@ -91,7 +92,7 @@ impl Counting {
         self.told = self.told.max(ticks);
     }
 
-    /// Time in ns when it next reaches a value, from the last reported tick on; None if it never does.
+    /// Time in ns when the counter next reaches a value, after the last reported tick; None: never.
     pub(crate) fn next(&self, value: u128) -> Option<u64> {
         let Pace { values, is_running, hz, .. } = self.pace;
         if !is_running || hz == 0 || value >= values {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wire::chip::{
-    Answer, Block, Bus, Channel, Chip, Compare, Copied, Counter, Field, Memory, Pins, Pulse, Setting, Stimulus,
+    Answer, Block, Bus, Channel, Chip, Compare, Connection, Copied, Counter, Field, Memory, Pins, Pulse, Sampler,
+    Setting, Stimulus,
 };
 
 use crate::channel::{Channels, Copying, End};
@@ -18,13 +19,16 @@ const MAX_DEPTH: u32 = 16;
 /// Instructions that a byte of a transfer takes.
 const TRANSFER_INSNS: u64 = 64;
 
-/// Instructions after which a line without a byte is idle.
+/// Instructions without a byte after which a line is idle.
 const IDLE_INSNS: u64 = 256;
+
+/// Instructions that the conversion of an analog input takes.
+const SAMPLE_INSNS: u64 = 64;
 
 /// Longest transfer.
 const MAX_TRANSFER_BYTES: u32 = 1 << 16;
 
-/// The machine that a chip's devices are part of, as far as they need it.
+/// The machine that contains a chip's devices, as far as they need it.
 pub trait Host {
     /// Nanoseconds of the instructions since reset.
     fn now_ns(&mut self) -> u64;
@@ -46,9 +50,9 @@ pub trait Host {
     fn set_cpu_clock(&mut self, hz: u64);
     /// Receives the new frequency of SysTick's external clock.
     fn set_systick_clock(&mut self, hz: u64);
-    /// A pulse has come, by its number among the chip's rules.
+    /// Receives a pulse that has come, by its number among the chip's rules.
     fn pulsed(&mut self, rule: usize);
-    /// A pin of a block has changed its level.
+    /// Receives the new level of a block's pin.
     fn pin(&mut self, block: usize, pin: u32, is_high: bool, is_output: bool);
     /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
@@ -61,7 +65,7 @@ pub struct Access {
     pub value: u32,
     /// Whether the chip file describes the register.
     pub is_modelled: bool,
-    /// The chip's answer to polling that was given, or its register that counts, by its number among the rules.
+    /// The answer to polling, or the counting register, that gave the value, by its number among the chip's rules.
     pub answer: Option<usize>,
 }
 
@@ -73,26 +77,30 @@ enum Later {
     Sent(usize),
     Idle(usize),
     Stimulus(usize),
-    /// A channel's next items, unless it was stopped since.
+    /// A channel's next items, by the channel's index and the ticket; nothing if the channel was stopped since.
     Items(usize, u64),
+    /// The results of a converter.
+    Samples(usize),
+    /// A task that an event begins, by the address of its register.
+    Task(u64),
 }
 
 /// A block's state.
 struct State {
     values: Vec<u32>,
-    /// Device of each bus, with the next byte of it.
+    /// The addressed device of each bus, and the device's next byte.
     addressed: Vec<Addressed>,
-    /// Bytes of the devices on its buses.
+    /// Bytes of the devices on the block's buses.
     device_bytes: Vec<Vec<u8>>,
     /// Indices of the registers by offset.
     by_offset: BTreeMap<u64, u32>,
     /// Words written to offsets without a described register.
     others: BTreeMap<u64, u32>,
     counters: Vec<Counting>,
-    /// Bytes received in each transfer; None: it is not running.
+    /// Number of bytes received in each transfer; None: the transfer is not running.
     received: Vec<Option<u32>>,
     random: u64,
-    /// Time in ns when each watchdog was last fed; None: it is not running.
+    /// Time in ns when each watchdog was last fed; None: the watchdog is not running.
     fed_ns: Vec<Option<u64>>,
     /// Whether each interrupt of the block is raised.
     raised: Vec<bool>,
@@ -103,28 +111,29 @@ struct State {
 struct Addressed {
     /// The device that was addressed last.
     device: Option<usize>,
-    /// The next byte of it.
+    /// The device's next byte.
     next: usize,
-    /// Whether the next byte sent says which byte is the next one.
+    /// Whether the next byte sent is the index of the device's next byte.
     is_pointer: bool,
     /// Whether the device is read from.
     is_read: bool,
 }
 
-/// Equal reads after which a register is polled, and the next one is answered, where no register is written between them. Code
-/// that does not wait reads a register a few times, too; a timeout counts many more.
+/// Number of equal reads, without a write of any register between them, after which a register counts as polled and
+/// the next read is answered. Code that does not wait reads a register a few times, too; a timeout counts many more
+/// reads.
 const EQUAL_READS: u32 = 7;
 
-/// A register that answers where it is polled.
+/// A register that answers when it is polled.
 struct Polled {
-    /// Its answers, by their indices in the chip.
+    /// The register's answers, by their indices in the chip.
     answers: Vec<usize>,
-    /// The one that is looked at first.
+    /// The answer that is tried first.
     next: usize,
     last: u32,
-    /// Reads of the same value since any register was last written, or this one answered.
+    /// Number of reads of the same value since a register was last written, or this register last answered.
     equal: u32,
-    /// Writes of registers up to the last read.
+    /// Number of writes of registers up to the last read.
     writes: u64,
 }
 
@@ -140,8 +149,8 @@ impl Polled {
         all
     }
 
-    /// Takes note of a read, after so many writes of registers. Returns the answer that is given: the next one that changes
-    /// the value.
+    /// Notes a read after this number of writes of registers. Returns the answer that is given: the next answer that
+    /// changes the value.
     fn read(&mut self, value: u32, writes: u64, answers: &[Answer]) -> Option<usize> {
         if (value, writes) != (self.last, self.writes) {
             (self.last, self.writes, self.equal) = (value, writes, 0);
@@ -164,10 +173,10 @@ impl Polled {
 
 /// A register that counts instructions.
 struct Count {
-    /// Its number among the chip's rules.
+    /// The count's number among the chip's rules.
     rule: usize,
     every_insns: u64,
-    /// Value of the register when time began.
+    /// Value that the register would have had at reset.
     base: u32,
 }
 
@@ -200,18 +209,22 @@ pub struct Device {
     clock_blocks: BTreeSet<u32>,
     /// Number of raised interrupts on each line.
     lines: BTreeMap<u32, u32>,
-    /// Registers that answer where they are polled, by their blocks and offsets.
+    /// Registers that answer when they are polled, by their blocks and offsets.
     polled: BTreeMap<(usize, u64), Polled>,
-    /// Writes of registers so far.
+    /// Number of writes of registers so far.
     writes: u64,
     /// Registers that count, by their blocks and offsets.
     counting: BTreeMap<(usize, u64), Count>,
-    /// When each of the chip's pulses comes next.
+    /// Time in ns when each of the chip's pulses comes next.
     pulses_ns: Vec<u64>,
     /// Channels that are switched on.
     channels: Channels,
     /// Rules for edges of pins: their blocks and indices.
     edges: Vec<(usize, usize)>,
+    /// Connections of events with tasks: their blocks and indices.
+    connections: Vec<(usize, usize)>,
+    /// Tasks that are due at a time in ns: what several events begin at once begins once.
+    tasks: BTreeSet<(u64, u64)>,
 }
 
 impl Device {
@@ -236,6 +249,8 @@ impl Device {
         let pulses_ns = chip.pulses.iter().map(|pulse| pulse.every_insns << chip.insn_shift).collect();
         let blocks = || chip.blocks.iter().enumerate();
         let edges = blocks().flat_map(|(block, of)| (0..of.edges.len()).map(move |index| (block, index))).collect();
+        let connections =
+            blocks().flat_map(|(block, of)| (0..of.connections.len()).map(move |index| (block, index))).collect();
         let stimuli = (0..).zip(&chip.stimuli).map(|(index, stimulus)| {
             let at_ns = stimulus.at_insns.saturating_mul(1 << chip.insn_shift);
             ((at_ns, index as u64), (stimulus.block as usize, Later::Stimulus(index)))
@@ -246,6 +261,8 @@ impl Device {
             counting,
             pulses_ns,
             edges,
+            connections,
+            tasks: BTreeSet::new(),
             channels: Channels::default(),
             later: stimuli.collect(),
             put_off: chip.stimuli.len() as u64,
@@ -312,7 +329,8 @@ impl Device {
         Access { value: (value >> shift) & mask, is_modelled, answer }
     }
 
-    /// Reads a word of a block: a register's with the effects of reading it, any other's as it was last written.
+    /// Reads a word of a block. Reading a register has its effects; any other word has the value that was last
+    /// written.
     fn load_word(&mut self, block: usize, word: u64, host: &mut impl Host) -> u32 {
         match self.states[block].by_offset.get(&word) {
             Some(&register) => self.load(block, register, host),
@@ -326,14 +344,14 @@ impl Device {
         *old = combine(*old, value, lanes, operation);
     }
 
-    /// The value of a register that counts; None: it does not.
+    /// The value of a register that counts; None: the register does not count.
     fn counted(&self, block: usize, word: u64, host: &mut impl Host) -> Option<u32> {
         let count = self.counting.get(&(block, word))?;
         let counted = host.now_ns() / self.insns_ns(count.every_insns);
         Some(count.base.wrapping_add(counted as u32))
     }
 
-    /// Gives bits of a register a value, whatever it says of writing.
+    /// Gives bits of a register a value, even bits that the firmware cannot write.
     fn force(&mut self, block: usize, word: u64, mask: u32, bits: u32, host: &mut impl Host) {
         match self.states[block].by_offset.get(&word) {
             Some(&register) => {
@@ -347,7 +365,7 @@ impl Device {
         }
     }
 
-    /// Has the pulses come that are due.
+    /// Raises the lines of due pulses for a moment.
     fn pulse_lines(&mut self, now: u64, host: &mut impl Host) {
         for index in 0..self.pulses_ns.len() {
             if self.pulses_ns[index] > now {
@@ -403,7 +421,7 @@ impl Device {
         !self.chip.blocks[block].is_undescribed
     }
 
-    /// Writes to flash: clears bits where the flash controller permits it.
+    /// Writes to flash: clears bits if the flash controller permits it.
     pub fn write_flash(&mut self, memory: u32, offset: u64, bytes: &[u8], host: &mut impl Host) {
         self.advance(host);
         for block in 0..self.chip.blocks.len() {
@@ -450,7 +468,7 @@ impl Device {
         }
     }
 
-    /// Has each channel's next items copied later for which memory and registers are ready.
+    /// Schedules the next items of each channel whose memory and registers are ready.
     fn serve_channels(&mut self, host: &mut impl Host) {
         for (block, index) in self.channels.idle() {
             let Some(copying) = self.channels.get(block, index) else { continue };
@@ -464,7 +482,8 @@ impl Device {
         }
     }
 
-    /// Whether an address may be accessed by a channel now: memory may, and a register without a rule for requests.
+    /// Whether a channel may access an address now. Memory, and a register without a rule for requests, may always be
+    /// accessed.
     fn asks(&self, address: u64, is_read: bool) -> bool {
         let Some(block) = block_index(&self.chip, address) else { return true };
         let of = &self.chip.blocks[block];
@@ -477,7 +496,8 @@ impl Device {
     /// Copies the next items of a channel, and applies the settings of its half and its end.
     fn copy_items(&mut self, block: usize, index: usize, ticket: u64, host: &mut impl Host) {
         let Some(mut copying) = self.channels.due(block, index, ticket) else { return };
-        let Channel { count, circular, half, set, failed, .. } = self.chip.blocks[block].channels[index].clone();
+        let Channel { ends, count, circular, half, set, failed, chain, advances, .. } =
+            self.chip.blocks[block].channels[index].clone();
         let before = copying.left;
         let mut has_failed = false;
         for _ in 0..copying.items() {
@@ -499,12 +519,22 @@ impl Device {
             copying.left = copying.total;
         }
         let shown = if again { copying.total } else { left };
+        let next = advances.then(|| copying.addresses());
         self.channels.start(block, index, copying);
         self.put(block, &count, shown, host, 0);
+        for (end, address) in ends.iter().zip(next.into_iter().flatten()) {
+            self.put(block, &end.address, address, host, 0);
+        }
         for (settings, applies) in [(half, is_half), (set, is_over), (failed, has_failed)] {
             if applies {
                 self.apply(block, &settings, host, 0);
             }
+        }
+        let other = chain.filter(|_| is_over).map(|field| self.field(block, &field) as usize);
+        if let Some(other) = other.filter(|&other| other != index)
+            && let Some(Channel { begin, .. }) = self.chip.blocks[block].channels.get(other).cloned()
+        {
+            self.apply(block, &begin, host, 0);
         }
     }
 
@@ -539,6 +569,74 @@ impl Device {
         }
         self.settle(block, host);
         true
+    }
+
+    // Analog inputs and connections.
+
+    /// Stores what a converter's selected inputs measure in its buffer.
+    fn sample(&mut self, block: usize, index: usize, host: &mut impl Host) {
+        let Sampler { running, selects, inputs, pointer, count, amount, done, full, .. } =
+            self.chip.blocks[block].samplers[index].clone();
+        if !self.hold(block, &running) {
+            return;
+        }
+        let mut stored = self.field(block, &amount);
+        let room = self.field(block, &count);
+        for select in selects {
+            let Some(input) = (self.field(block, &select) as usize).checked_sub(1) else { continue };
+            let value = inputs.get(input).map_or(0, |input| self.field(block, input));
+            if stored < room {
+                let address = u64::from(self.field(block, &pointer)) + 2 * u64::from(stored);
+                host.write_memory(address, &(value as u16).to_le_bytes());
+                stored += 1;
+            }
+        }
+        self.put(block, &amount, stored, host, 0);
+        self.apply(block, &done, host, 0);
+        if stored >= room {
+            self.apply(block, &full, host, 0);
+        }
+    }
+
+    /// Whether a connection's event is this register.
+    fn is_connected(&self, (of, index): (usize, usize), block: usize, register: u32) -> bool {
+        let Connection { enabled, event, .. } = &self.chip.blocks[of].connections[index];
+        let at = &self.chip.blocks[block];
+        let offset = at.registers[register as usize].offset;
+        self.field(of, enabled) != 0
+            && offset.is_some_and(|offset| at.start + offset == u64::from(self.field(of, event)))
+    }
+
+    /// Begins the tasks that are connected with an event that has happened.
+    fn happen(&mut self, block: usize, register: u32, host: &mut impl Host) {
+        for at in 0..self.connections.len() {
+            let (of, index) = self.connections[at];
+            if !self.is_connected((of, index), block, register) {
+                continue;
+            }
+            let tasks = &self.chip.blocks[of].connections[index].tasks;
+            let tasks: Vec<u64> = tasks.iter().map(|field| self.field(of, field).into()).collect();
+            let due_ns = host.now_ns().saturating_add(self.insns_ns(1));
+            for task in tasks.into_iter().filter(|&task| task != 0) {
+                if self.tasks.insert((due_ns, task)) {
+                    self.put_off(of, 1, Later::Task(task), host);
+                }
+            }
+        }
+    }
+
+    /// Begins a task: writes 1 to its register.
+    fn begin_task(&mut self, due_ns: u64, address: u64, host: &mut impl Host) {
+        self.tasks.remove(&(due_ns, address));
+        let Some(block) = block_index(&self.chip, address) else { return };
+        let offset = (address - self.chip.blocks[block].start) & !3;
+        if let Some(&register) = self.states[block].by_offset.get(&offset) {
+            self.store(block, register, 1, u32::MAX, host);
+            if self.clock_blocks.contains(&(block as u32)) {
+                self.tell_clocks(host);
+            }
+            self.settle(block, host);
+        }
     }
 
     // Buses.
@@ -686,13 +784,13 @@ impl Device {
     fn peek(&self, block: usize, register: u32, host: &mut impl Host, depth: u32) -> u32 {
         let of = &self.chip.blocks[block];
         let one = &of.registers[register as usize];
-        let other = [one.sets, one.clears, one.toggles, one.reads].into_iter().flatten().next();
-        if let Some(other) = other.filter(|&other| other != register && depth < MAX_DEPTH) {
-            return self.peek(block, other, host, depth + 1);
-        }
         if !one.all_of.is_empty() && depth < MAX_DEPTH {
             let all = one.all_of.iter().map(|&other| self.peek(block, other, host, depth + 1));
             return all.fold(u32::MAX, |all, one| all & one);
+        }
+        let other = [one.sets, one.clears, one.toggles, one.reads].into_iter().flatten().next();
+        if let Some(other) = other.filter(|&other| other != register && depth < MAX_DEPTH) {
+            return self.peek(block, other, host, depth + 1);
         }
         let state = &self.states[block];
         let mut value = state.values[register as usize];
@@ -789,7 +887,7 @@ impl Device {
         self.pace_counters(block, host);
     }
 
-    /// Has a trigger take effect, now or later, if its settings hold.
+    /// Makes a trigger take effect, now or later, if its settings hold.
     fn fire(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
         let trigger = &self.chip.blocks[block].triggers[index];
         let after = trigger.after_insns;
@@ -822,12 +920,13 @@ impl Device {
             self.change(block, register, new & !(self_clearing & mask), host, depth);
             if setting.value != 0 {
                 self.written(block, register, new & mask, mask, host, depth + 1);
+                self.happen(block, register, host);
             }
         }
         self.pace_counters(block, host);
     }
 
-    /// Gives a field a value, and the fields that follow it theirs.
+    /// Gives a field a value, and the fields that follow it their values.
     fn put(&mut self, block: usize, field: &Field, value: u32, host: &mut impl Host, depth: u32) {
         let old = self.states[block].values[field.register as usize];
         self.change(block, field.register, field.put_in(old, value), host, depth);
@@ -861,7 +960,7 @@ impl Device {
 
     // Pins.
 
-    /// A bit for each of a port's pins that the chip drives.
+    /// Mask of a port's pins that the chip drives.
     fn outputs(&self, block: usize, index: usize) -> u32 {
         let Pins { level, modes, mode_bits, outputs, .. } = &self.chip.blocks[block].pins[index];
         let is_output = |pin: &u32| {
@@ -871,7 +970,7 @@ impl Device {
         (0..level.mask.count_ones()).filter(is_output).fold(0, |all, pin| all | 1 << pin)
     }
 
-    /// Levels of a port's pins: an output's as it is driven, any other's from outside.
+    /// Levels of a port's pins: an output has the driven level, any other pin the level from outside.
     fn levels(&self, block: usize, index: usize) -> u32 {
         let Pins { driven, outside, .. } = &self.chip.blocks[block].pins[index];
         let is_output = self.outputs(block, index);
@@ -891,7 +990,7 @@ impl Device {
         }
     }
 
-    /// Applies the effects of an edge, in whatever blocks.
+    /// Applies the effects of an edge, in all blocks.
     fn edge(&mut self, port: usize, pin: u32, is_high: bool, host: &mut impl Host, depth: u32) {
         for at in 0..self.edges.len() {
             let (block, index) = self.edges[at];
@@ -970,7 +1069,7 @@ impl Device {
                         wanted -= if erase.is_address { page_bytes } else { 1 };
                         size = last;
                     }
-                    // All pages behind the listed ones have the size of the last one.
+                    // All pages after the listed ones have the size of the last listed page.
                     let listed: u64 = erase.page_bytes.iter().sum();
                     if begin >= listed {
                         begin = if erase.is_address {
@@ -1035,6 +1134,13 @@ impl Device {
             }
             if clears {
                 self.states[block].counters[index].set(0, now);
+            }
+        }
+        for index in 0..self.chip.blocks[block].samplers.len() {
+            let Sampler { start, selects, .. } = &self.chip.blocks[block].samplers[index];
+            if is_it(start) {
+                let selected = selects.iter().filter(|select| self.field(block, select) != 0).count() as u64;
+                self.put_off(block, SAMPLE_INSNS * selected.max(1), Later::Samples(index), host);
             }
         }
         for index in 0..self.chip.blocks[block].transfers.len() {
@@ -1181,6 +1287,7 @@ impl Device {
         while let Some(entry) = self.later.first_entry()
             && entry.key().0 <= now
         {
+            let due_ns = entry.key().0;
             let (block, what) = entry.remove();
             match what {
                 Later::Follow(index) => self.follow(block, index, host, 0),
@@ -1192,6 +1299,8 @@ impl Device {
                     self.apply(block, &set, host, 0);
                 }
                 Later::Items(index, ticket) => self.copy_items(block, index, ticket, host),
+                Later::Samples(index) => self.sample(block, index, host),
+                Later::Task(address) => self.begin_task(due_ns, address, host),
             }
             if self.clock_blocks.contains(&(block as u32)) {
                 self.tell_clocks(host);
@@ -1306,6 +1415,13 @@ impl Device {
         let mut enabled =
             causes.filter(|cause| cause.enable.as_ref().is_none_or(|field| self.field(block, field) != 0));
         let mut triggers = of.triggers.iter().filter(|trigger| !trigger.is_read && self.hold(block, &trigger.when));
+        let is_connected = |setting: &Setting| {
+            let register = setting.field.register;
+            setting.value != 0 && self.connections.iter().any(|&at| self.is_connected(at, block, register))
+        };
+        if settings.iter().any(is_connected) {
+            return true;
+        }
         settings.iter().any(|setting| {
             let is_news = self.field(block, &setting.field) != setting.value;
             is_news && enabled.clone().any(|cause| is_set(&cause.status, setting))
@@ -1334,7 +1450,7 @@ impl Device {
         }
     }
 
-    /// Updates all that depends on a block's registers: transfers, port flags, interrupt lines.
+    /// Updates everything that depends on a block's registers: transfers, port flags, interrupt lines.
     fn settle(&mut self, block: usize, host: &mut impl Host) {
         self.fill(block, host);
         self.offer(block, host);
@@ -1908,6 +2024,7 @@ mod tests {
             half: vec![set(5, 1, 1)],
             set: vec![set(5, 2, 1)],
             failed: vec![set(5, 4, 1), set(0, 1, 0)],
+            ..Channel::default()
         };
         let asks = |is_read| wire::chip::Request { register: 6, is_read, when: vec![set(7, 1, 1)] };
         let port = Port { send: Some(field(6, 0xff)), ..Port::default() };
@@ -1927,7 +2044,7 @@ mod tests {
         assert_eq!((read(&mut device, &mut noted, 1), read(&mut device, &mut noted, 5)), (0, 3));
         let copied: Vec<u8> = (0x2000_0100..0x2000_0109).map(|at| *noted.memory.get(&at).unwrap_or(&99)).collect();
         assert_eq!(copied, [1, 2, 3, 4, 5, 6, 7, 8, 99]);
-        // Flash is not written, and where there is nothing it fails.
+        // A channel does not write flash, and fails at an address without memory or register.
         for bad in [0x0800_0000, 0x4fff_0000] {
             write(&mut device, &mut noted, 0, 0);
             write(&mut device, &mut noted, 5, 0);
@@ -1966,6 +2083,92 @@ mod tests {
         noted.pass(&mut device, 64 * 5);
         assert_eq!((noted.printed.clone(), read(&mut device, &mut noted, 1)), (b"helheheh".to_vec(), 1));
         assert_eq!(read(&mut device, &mut noted, 5), 3);
+    }
+
+    #[test]
+    fn a_channel_begins_another_one_at_its_end_and_shows_where_it_is() {
+        let mut block = channel();
+        let first = Channel { chain: Some(field(5, 0xf0)), advances: true, ..block.channels[0].clone() };
+        let second =
+            Channel { running: vec![set(7, 2, 1)], begin: vec![set(7, 2, 1), set(5, 8, 1)], ..first.clone() };
+        block.channels = vec![first, second];
+        let (mut device, mut noted) = begun(block);
+        noted.memory.extend((0x2000_0000..).zip([1, 2, 3, 4]));
+        for (register, value) in [(1, 1), (2, 0x2000_0000), (3, 0x2000_0100), (4, 3 | 2 << 4 | 2 << 6), (0, 1 | 4)] {
+            write(&mut device, &mut noted, register, value);
+        }
+        noted.pass(&mut device, 16);
+        assert_eq!((read(&mut device, &mut noted, 2), read(&mut device, &mut noted, 3)), (0x2000_0004, 0x2000_0104));
+        assert_eq!(read(&mut device, &mut noted, 5) & 8, 0, "its own number is none");
+        write(&mut device, &mut noted, 0, 0);
+        write(&mut device, &mut noted, 5, 1 << 4);
+        write(&mut device, &mut noted, 1, 1);
+        write(&mut device, &mut noted, 0, 1 | 4);
+        noted.pass(&mut device, 16);
+        assert_eq!(read(&mut device, &mut noted, 5) & 8, 8, "the second one has begun");
+    }
+
+    /// R0: TASK, R1: STARTED, R2 and R3: select two inputs, R4 and R5: inputs, R6: pointer, R7: count, R8: amount, R9: events.
+    fn sampler() -> Block {
+        let all = |register| field(register, u32::MAX);
+        let sampler = Sampler {
+            start: field(0, 1),
+            running: vec![set(1, 1, 1)],
+            selects: vec![all(2), all(3)],
+            inputs: vec![all(4), all(5)],
+            pointer: all(6),
+            count: all(7),
+            amount: all(8),
+            done: vec![set(9, 1, 1)],
+            full: vec![set(9, 2, 1), set(1, 1, 0)],
+        };
+        let mut registers = registers(12);
+        registers[0].self_clearing = u32::MAX;
+        Block { registers, samplers: vec![sampler], ..Block::default() }
+    }
+
+    #[test]
+    fn a_converter_stores_its_selected_inputs_until_its_buffer_is_full() {
+        let (mut device, mut noted) = begun(sampler());
+        let values = [(1, 1), (2, 2), (3, 1), (4, 0x1111), (5, 0x2222), (6, 0x2000_0000), (7, 3), (0, 1)];
+        values.into_iter().for_each(|(register, value)| write(&mut device, &mut noted, register, value));
+        assert_eq!(read(&mut device, &mut noted, 9), 0, "it takes a while");
+        noted.pass(&mut device, 200);
+        assert_eq!((read(&mut device, &mut noted, 8), read(&mut device, &mut noted, 9)), (2, 1));
+        for _ in 0..2 {
+            write(&mut device, &mut noted, 0, 1);
+            noted.pass(&mut device, 200);
+        }
+        assert_eq!((read(&mut device, &mut noted, 8), read(&mut device, &mut noted, 9)), (3, 3), "no more fit");
+        let stored: Vec<u8> = (0x2000_0000..0x2000_0008).map(|at| *noted.memory.get(&at).unwrap_or(&99)).collect();
+        assert_eq!(stored, [0x22, 0x22, 0x11, 0x11, 0x22, 0x22, 99, 99]);
+    }
+
+    #[test]
+    fn an_event_begins_the_tasks_that_it_is_connected_with_and_a_circle_does_not_stop_time() {
+        let mut block = sampler();
+        // R9 at its address is the event; R10: enabled, R11: its address, R5: the task's, which is R0 or R9.
+        let all = |register| field(register, u32::MAX);
+        let task = Connection { enabled: field(10, 1), event: all(11), tasks: vec![all(5), all(5)] };
+        let circle = Connection { enabled: field(10, 2), ..task.clone() };
+        block.connections = vec![task, circle];
+        block.triggers.push(Trigger { field: field(0, 1), set: vec![set(9, 4, 1)], ..Trigger::default() });
+        let (mut device, mut noted) = begun(block);
+        let at = 0x4000_0000;
+        let values = [(1, 1), (2, 1), (4, 0x1111), (5, at), (6, 0x2000_0000), (7, 3), (11, at + 9 * 4), (0, 1)];
+        values.into_iter().for_each(|(register, value)| write(&mut device, &mut noted, register, value));
+        noted.pass(&mut device, 200);
+        assert_eq!(read(&mut device, &mut noted, 8), 1, "the connection is off");
+        write(&mut device, &mut noted, 10, 1);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 1);
+        write(&mut device, &mut noted, 10, 0);
+        noted.pass(&mut device, 200);
+        assert_eq!(read(&mut device, &mut noted, 8), 3, "the task once, though two connections name it twice each");
+        write(&mut device, &mut noted, 10, 3);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 1000);
+        assert!(device.tasks.len() <= 1, "each task is due once at a time");
     }
 
     /// R0: IN, R1: OUT, R2: OUTSIDE, R3: modes of two bits each, R4: rising, R5: falling, R6: pending.

@@ -1,12 +1,12 @@
 //! The register blocks of a chip: the effects of each access, by the rules of its chip file ([`wire::chip`]).
 //!
 //! The crate is independent of any chip and of QEMU: a [`Host`] provides time, interrupt lines, memory and the
-//! console. All effects depend on the accesses and on the host's time alone, which follows from the instructions:
+//! console. All effects depend only on the accesses and on the host's time, which follows from the instructions. So
 //! every run is the same.
 //!
 //! | | |
 //! |---|---|
-//! | [`Device`] | accesses, rules, what is due later, interrupt lines |
+//! | [`Device`] | accesses, rules, delayed effects, interrupt lines |
 //! | `counter` | a counter's value and crossings, computed from the time that has passed |
 //! | `channel` | channels of DMA controllers that are switched on |
 //! | `clock` | frequencies, from the firmware's own settings |

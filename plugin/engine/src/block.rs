@@ -94,7 +94,7 @@ pub enum Count {
         /// Its length.
         insns: u32,
     },
-    /// The whole block, and its progress.
+    /// The whole block, and the first [`progress`] in it.
     Whole {
         /// Its counter.
         slot: u32,
@@ -108,18 +108,18 @@ pub enum Count {
         /// See [`progress`].
         progress: u64,
     },
-    /// Note only that the block cannot be left early any more.
+    /// Clears the flag of a block counted as a whole: it cannot be left early any more.
     Closed,
 }
 
 impl Count {
-    /// Operations of generated code. `is_first`: at the block's first instruction. `overwrites_last`: the block
-    /// always ends by storing a site's number in the LAST cell, and cannot be left before.
+    /// Operations of generated code. `is_first`: they are at the block's first instruction. `overwrites_last`: the
+    /// block always ends by storing a site's number in the LAST cell, and cannot be left earlier.
     pub fn steps(self, is_first: bool, overwrites_last: bool) -> impl Iterator<Item = Step> {
         let add = |slot, amount| Some(Step::Add { slot, amount });
         let store = |value| Some(Step::Store { slot: LAST, value });
         let steps = match self {
-            // Any transfer of control before this block has arrived.
+            // The start of the block overwrites the LAST cell: a transfer of control before it has arrived.
             Count::Segment { slot, insns } => {
                 let arrived = if is_first && !overwrites_last { store(0) } else { None };
                 [add(CLOCK, insns.into()), add(slot, 1), arrived]
@@ -134,7 +134,7 @@ impl Count {
     }
 }
 
-/// Counting points of block `number`: index of the instruction, and what is counted there.
+/// Counting points of block `number`: index of an instruction, and the counting at it.
 pub fn counts(number: usize, Block { segments, exits, .. }: &Block) -> Vec<(usize, Count)> {
     let progress = |exit: usize| progress(number, exit).unwrap_or(0);
     if let ([(slot, insns)], [.., close]) = (&segments[..], &exits[..]) {
@@ -154,8 +154,7 @@ pub fn counts(number: usize, Block { segments, exits, .. }: &Block) -> Vec<(usiz
     segments.iter().map(segment).collect()
 }
 
-/// Blocks by number, each kept once however often it is translated: memory does not grow with
-/// retranslation.
+/// Blocks by number. Each is kept once, however often QEMU translates it, so memory does not grow with retranslation.
 #[derive(Default)]
 pub struct Blocks {
     list: Vec<Block>,
@@ -166,7 +165,7 @@ pub struct Blocks {
 type BlockKey = (Box<[(u32, u32)]>, Box<[u32]>);
 
 impl Blocks {
-    /// Number of a block, which is added if it is new.
+    /// Number of a block. A new block is added.
     pub fn number(&mut self, block: Block) -> usize {
         *self.numbers.entry((block.segments.clone(), block.exits.clone())).or_insert_with(|| {
             self.list.push(block);
@@ -179,7 +178,7 @@ impl Blocks {
         self.list.len()
     }
 
-    /// The block of that number.
+    /// The block with this number.
     pub fn get(&self, number: usize) -> &Block {
         &self.list[number]
     }
@@ -202,7 +201,7 @@ pub fn from_arrival_id(id: usize) -> (usize, Option<NonZeroU16>) {
     (id >> 16, NonZeroU16::new(id as u16))
 }
 
-/// Packs a block's number and that of its next exit into the number for the LAST cell. It is small, so that it fits
+/// Packs a block's number and the number of its next exit into the number for the LAST cell. That number has to fit
 /// an immediate of the host's code. None: it would not fit.
 pub fn progress(block: usize, exit: usize) -> Option<u64> {
     let progress = (block as u64) << EXIT_BITS | exit as u64;

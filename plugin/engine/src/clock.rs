@@ -1,17 +1,17 @@
-//! A vCPU's clock, and the events that it is set to.
+//! A vCPU's clock, and the events for which it is set.
 //!
 //! Clock arithmetic. `clock` counts up by the length of every segment that starts. It is set so that it equals
-//! [`DUE`] after the instruction at which the next event is due; `origin` is the value it would have had at the
-//! window's first instruction, so `clock - origin` is the number of instructions so far. A block of `n` instructions
-//! calls back when `clock + n >= DUE` at its start. The event may then fall into this block, or, if the block is left
-//! early, into a later one: the block is *suspected* and the alarm set, so that the next block calls back and
-//! decides.
+//! [`DUE`] after the instruction at which the next event is due. `origin` is the value that `clock` would have had at
+//! the window's first instruction, so `clock - origin` is the number of instructions so far. A block of `n`
+//! instructions calls back when `clock + n >= DUE` at its start. The event may then fall into this block, or, if the
+//! block is left early, into a later one. So the block is *suspected* and the alarm set: the next block calls back
+//! and decides.
 //!
 //! A block that is counted as a whole adds its length at its start, and [`OPEN`] until it cannot be left early any
-//! more. So the clock is ahead while the block runs, when nothing reads it, and after the block was left early. Then
+//! more. So the clock is ahead while the block runs (nothing reads it then), and after the block was left early. Then
 //! the next block calls back at any time, and takes back the instructions that did not start ([`left_early`]).
 //!
-//! The clock only tells which events are due ([`Clock::due`]); the top ([`crate::state`]) handles them.
+//! The clock only says which events are due ([`Clock::due`]); the plugin's `state` handles them.
 
 use wire::control::{End, Word};
 use wire::counters::{ALARM, CLOCK, DUE, LAST, MAX_INSNS, OPEN, ORIGIN};
@@ -21,7 +21,8 @@ use wire::request::Request;
 use crate::block::{Blocks, from_progress};
 use crate::ledger::{Counters, Ledger};
 
-/// Makes the next block call back. A bit apart from [`ALARM`], which marks an open transfer.
+/// Bit that makes the next block call back, without an open transfer. [`ALARM`] is the bit that marks an open
+/// transfer.
 const RECHECK: u64 = OPEN << 1;
 
 /// The clock without the alarms.
@@ -36,7 +37,7 @@ pub struct Clock {
     jitter_seed: Option<u64>,
     for_insns: Option<u64>,
     max_insns: Option<u64>,
-    /// Addresses that open the window and close it.
+    /// Addresses that open the window, and addresses that close it.
     from: Vec<u64>,
     until: Vec<u64>,
     is_window_open: bool,
@@ -73,9 +74,9 @@ struct Vcpu {
 pub struct Suspect {
     /// Number of the block.
     pub block: usize,
-    /// Index of the block's instruction that followed when `insns` was read.
+    /// Index of the block's instruction that was the next when `insns` was read.
     pub index: u64,
-    /// Instructions before that one.
+    /// Instructions of the window before this instruction.
     pub insns: u64,
     /// Callers at that instruction.
     pub stack: Vec<FrameKind>,
@@ -111,7 +112,7 @@ pub struct Due {
     pub block: usize,
     /// Index of that instruction in the block.
     pub index: u64,
-    /// Instructions that have started since.
+    /// Instructions that have started since that instruction.
     pub overrun_insns: u64,
 }
 
@@ -120,7 +121,7 @@ pub struct Due {
 pub struct Called {
     /// Whether a transfer of control is open.
     pub by_transfer: bool,
-    /// Whether it was requested, see [`recheck`].
+    /// Whether the callback was requested by [`recheck`].
     pub by_recheck: bool,
     time: u64,
 }
@@ -151,7 +152,7 @@ fn take_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
     ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) - insns);
 }
 
-/// Takes back the part of the previous block that did not start, if that was counted as a whole and left early.
+/// If the previous block was counted as a whole and left early, takes back the part that did not start.
 pub fn amend(vcpu: u32, blocks: &Blocks, ledger: &mut Ledger<impl Counters>) {
     if !left_early(vcpu, ledger) {
         return;
@@ -174,7 +175,7 @@ pub fn recheck(vcpu: u32, ledger: &Ledger<impl Counters>) {
     ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) | RECHECK);
 }
 
-/// Starts `length` instructions, where generated code cannot count. Returns whether an event falls into them.
+/// Starts `length` instructions when generated code cannot count. Returns whether an event falls into them.
 pub fn advance(vcpu: u32, length: u32, ledger: &Ledger<impl Counters>) -> bool {
     ledger.add(CLOCK, vcpu, length.into()) >= DUE
 }
@@ -214,7 +215,7 @@ impl Clock {
             look_at: None,
         };
         let mut clock = Clock {
-            // No run is that long.
+            // Without sampling: no run is that long.
             period_insns: measure.period_insns.unwrap_or(MAX_INSNS - 1),
             jitter_seed: measure.jitter_seed,
             for_insns: measure.for_insns,
@@ -237,8 +238,8 @@ impl Clock {
         clock
     }
 
-    /// Instructions to the next sample: the period, or with jitter 1 to 2·period-1, each equally
-    /// likely, so that the mean is the period and no loop can keep step.
+    /// Instructions to the next sample: the period, or with jitter a number from 1 to 2·period-1. Each number is
+    /// equally likely, so that the mean is the period and a loop cannot keep step.
     fn step(&mut self, vcpu: u32) -> u64 {
         if self.jitter_seed.is_none() {
             return self.period_insns;
@@ -337,8 +338,8 @@ impl Clock {
         next.min(next_sample).min(slice).min(half).min(self.for_insns.unwrap_or(none))
     }
 
-    /// Sets the clock to `insns` executed instructions and the distance to the next event, or to a
-    /// step on the way there.
+    /// Sets the clock to `insns` executed instructions, and to the distance of the next event, or of a step on the
+    /// way to it.
     fn set_to(&self, vcpu: u32, insns: u64, is_suspected: bool, ledger: &Ledger<impl Counters>) {
         let next = self.next_event(vcpu).saturating_sub(self.early_insns);
         let clock = DUE - next.saturating_sub(insns).min(DUE);
@@ -346,7 +347,7 @@ impl Clock {
         ledger.set(CLOCK, vcpu, if is_suspected { clock | RECHECK } else { clock });
     }
 
-    /// Instructions until the next event; 0: it is due, or past.
+    /// Instructions until the next event; 0: the event is due, or overdue.
     pub fn insns_to_event(&self, vcpu: u32, ledger: &Ledger<impl Counters>) -> u64 {
         self.next_event(vcpu).saturating_sub(ledger.insns(vcpu))
     }
@@ -385,7 +386,7 @@ impl Clock {
         self.next_event(vcpu) <= ledger.insns(vcpu) + insns
     }
 
-    /// Suspects a block, or none, and sets the clock: the block after a suspected one calls back.
+    /// Suspects a block, or no block, and sets the clock: the block after a suspected one calls back.
     pub fn suspect(&mut self, vcpu: u32, suspect: Option<Suspect>, ledger: &Ledger<impl Counters>) {
         let is_suspected = suspect.is_some();
         self.vcpus[vcpu as usize].suspect = suspect;
@@ -402,10 +403,10 @@ impl Clock {
         self.vcpus[vcpu as usize].suspect.as_ref().map_or(&[], |suspect| &suspect.stack)
     }
 
-    /// Next event that fell into the suspected block, now that the clock tells its progress. None: there is none, or
-    /// none yet, since the block may not be over.
+    /// Next event that fell into the suspected block, now that the clock shows how far the block came. None: there
+    /// was no event, or none yet, since the block may not be over.
     pub fn due(&mut self, vcpu: u32, ledger: &Ledger<impl Counters>) -> Option<Due> {
-        // Nearly always there is no event, and no other check is needed.
+        // Nearly always no block is suspected, and no other check is needed.
         let &Suspect { block, index, insns: before, .. } = self.vcpus[vcpu as usize].suspect.as_ref()?;
         let insns = ledger.insns(vcpu);
         let at_insns = self.next_event(vcpu);

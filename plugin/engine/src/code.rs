@@ -1,5 +1,5 @@
-//! Facts of the image about a code address: its function, its unwind rule, whether a call ends before it. Stacks ask
-//! for the same few addresses again and again, so the answers are kept.
+//! Facts from the image about a code address: its function, its unwind rule, and whether a call ends before it. Stack
+//! walks ask for the same few addresses again and again, so the answers are kept.
 
 use std::ops::Range;
 
@@ -10,18 +10,18 @@ use wire::unwind::{Row, Rule, rule_at};
 use crate::guest::{Guest, Vcpu};
 use crate::recent::Recent;
 
-/// Number of kept places. Firmware that samples more of them repeats searches.
+/// Number of kept places. If the stacks of a firmware have more places, searches are repeated.
 const KEPT_PLACES: usize = 4096;
 
 /// Number of addresses whose function is kept.
 const KEPT_FUNCTIONS: usize = 4096;
 
-/// A code address: that of an instruction, or the last byte of a call, which stands for the call.
+/// Facts about a code address: the address of an instruction, or of a call's last byte, which stands for the call.
 #[derive(Clone, Copy, Debug)]
 pub struct CodePoint {
     /// Entry of its function.
     pub function: Option<u64>,
-    /// Rule to find that function's caller from here.
+    /// Rule that finds the function's caller from this address.
     pub rule: Option<Rule>,
     /// Whether the function never returns and does not keep its return address.
     pub is_forgetful: bool,
@@ -35,7 +35,7 @@ pub struct Code {
     functions: Vec<Range<u64>>,
     /// Functions of recent addresses: `--exact` asks at every call and return.
     recent: Recent<u64, Option<u64>>,
-    /// Sorted addresses of branches whose numbers of jumps follow from other counts.
+    /// Sorted addresses of branches whose number of jumps can be computed from other counts.
     loops: Vec<u64>,
     /// Sorted entries that no instruction names as its target.
     pointed: Vec<u64>,
@@ -44,6 +44,8 @@ pub struct Code {
     rows: Vec<Row>,
     /// Entries of functions in which tasks begin.
     task_begins: Vec<u64>,
+    /// Entry of the function to which a task's first function returns.
+    task_exit: Option<u64>,
     /// Entry of the firmware's first function.
     pub first_function: Option<u64>,
     /// Recent places, by their addresses.
@@ -51,7 +53,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// The code that the request describes: none, where nothing is measured.
+    /// The code that the request describes; no code if the request measures nothing.
     pub fn new(request: &Request) -> Code {
         let measure = request.measure().cloned().unwrap_or_default();
         let has_stacks = measure.max_depth.is_some();
@@ -61,8 +63,9 @@ impl Code {
             loops: measure.loops,
             pointed: measure.pointed,
             forgetful: if has_stacks { measure.forgetful } else { Vec::new() },
-            // Without stacks, too: an arc's return address may have to be found by them.
+            // Needed without stacks, too: an arc's return address may have to be found by unwinding.
             rows: measure.unwind,
+            task_exit: measure.kernel.as_ref().and_then(|kernel| kernel.exit),
             task_begins: measure.kernel.map(|kernel| kernel.begins).unwrap_or_default(),
             first_function: None,
             places: Recent::new(KEPT_PLACES),
@@ -71,8 +74,8 @@ impl Code {
         code
     }
 
-    /// Whether nothing calls the function that starts at an address: the firmware's first one, and those in which tasks
-    /// begin.
+    /// Whether nothing calls the function that starts at an address: it is the firmware's first function, or a
+    /// function in which tasks begin.
     pub fn is_outermost(&self, entry: u64) -> bool {
         self.first_function == Some(entry) || self.begins_task(entry)
     }
@@ -82,7 +85,18 @@ impl Code {
         self.task_begins.contains(&entry)
     }
 
-    /// Whether it is known in which functions the kernel's tasks begin.
+    /// Whether tasks end in the function that starts at an address. They return into it, so that nothing is its caller
+    /// unless it has called it.
+    pub fn ends_task(&self, entry: u64) -> bool {
+        self.task_exit == Some(entry)
+    }
+
+    /// Whether the call before a return address is a direct one of the function that starts at `entry`.
+    pub fn is_call_to(&self, return_addr: u64, entry: u64, guest: &mut Guest<impl Vcpu>) -> bool {
+        target_before(return_addr, guest) == Some(entry)
+    }
+
+    /// Whether the functions in which the kernel's tasks begin are known.
     pub fn knows_task_begins(&self) -> bool {
         !self.task_begins.is_empty()
     }
@@ -90,11 +104,11 @@ impl Code {
     /// Whether a function of the firmware starts at an address.
     pub fn is_entry(&self, address: u64) -> bool {
         let is_known = self.function_of(address) == Some(address);
-        // A function without code contains nothing, not even its start.
+        // A function without code does not even contain its own start, so look for the start.
         is_known || self.functions.binary_search_by_key(&address, |function| function.start).is_ok()
     }
 
-    /// Whether a function may start at an address: at any, if no functions are known.
+    /// Whether a function may start at an address. If no functions are known, one may start at any address.
     pub fn may_be_entry(&self, address: u64) -> bool {
         self.functions.is_empty() || self.is_entry(address)
     }
@@ -125,17 +139,17 @@ impl Code {
         self.first_function.is_some() && self.function_of(address) == self.first_function
     }
 
-    /// Whether the turns of the loop that this branch closes follow from other counts.
+    /// Whether the number of turns of the loop that this branch closes can be computed from other counts.
     pub fn is_counted_loop(&self, branch: u64) -> bool {
         self.loops.binary_search(&branch).is_ok()
     }
 
-    /// Whether a function starts there that seems to be reached through pointers only.
+    /// Whether a function starts at `entry` that seems to be reached only through pointers.
     pub fn is_pointed(&self, entry: u64) -> bool {
         self.pointed.binary_search(&entry).is_ok()
     }
 
-    /// Whether the function that starts there never returns and does not keep its return address.
+    /// Whether the function that starts at `entry` never returns and does not keep its return address.
     pub fn is_forgetful(&self, entry: u64) -> bool {
         self.forgetful.binary_search(&entry).is_ok()
     }
@@ -155,8 +169,8 @@ impl Code {
         place
     }
 
-    /// Whether the call before a return address went to another function than this one, and neither that function nor
-    /// the caller's runs into this one.
+    /// Whether the call before a return address went to another function than the one at `entry`, and neither the
+    /// called function nor the caller's runs on into it.
     pub fn is_call_of_another(&self, return_addr: u64, entry: u64, guest: &mut Guest<impl Vcpu>) -> bool {
         let Some(target) = target_before(return_addr, guest) else { return false };
         let before = entry.checked_sub(1).and_then(|last| self.function_of(last));
@@ -168,6 +182,13 @@ impl Code {
         let is_before = before.is_some() && of_before.contains(&before);
         self.function_of(target).is_some_and(|called| called != entry)
             && !(is_before && [4, 2].into_iter().all(runs_on))
+    }
+
+    /// Address to which the code at an address jumps at once, as an entry of a vector table does; its own, if it does
+    /// not jump.
+    pub fn beyond_jump(&self, address: u64, guest: &mut Guest<impl Vcpu>) -> u64 {
+        let flow = [4, 2].into_iter().find_map(|size| flow_before(address.wrapping_add(size), size, guest));
+        if let Some(Flow::Jump { target }) = flow { target } else { address }
     }
 
     /// Whether the instruction before an address is a call.

@@ -1,14 +1,15 @@
 //! The heap: allocations and frees of the firmware, from the calls of its own functions.
 //!
 //! A call is noticed at the function's first instruction, where its arguments are still in their registers, and at
-//! its return. Nested calls are one allocation, the outermost's: inner events are set aside, and count if the
-//! outermost never returns. A free of a block that an outside owner holds counts at once.
+//! its return. Nested calls are one allocation, that of the outermost call. Events of inner calls are set aside, and
+//! count only if the outermost call never returns. One event counts at once: a free of a block that an earlier
+//! outermost call returned.
 //!
 //! Returns are awaited by [`crate::follow::watched`].
 //!
 //! Each of several vCPUs has its own stacks and calls under way. But a task may return on another vCPU than it called
-//! on, and generated code may not know which one executes it: so all check the returns of calls of any. Their time is
-//! the sum of all vCPUs' instructions, in the order of their turns.
+//! on, and generated code may not know which vCPU executes it. So every vCPU checks the returns of all vCPUs' calls.
+//! The time of an event is the sum of all vCPUs' instructions, in the order of their turns.
 
 use std::cmp::Reverse;
 
@@ -24,7 +25,7 @@ use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use crate::stack::{Stacks, Taken};
 
-/// Most calls under way at a time, of all tasks and interrupts; the oldest is given up.
+/// Most calls under way at a time, of all tasks and interrupts. Beyond that, the oldest is given up.
 const MAX_OPEN: usize = 512;
 
 /// Most inner events that are kept of one call.
@@ -47,18 +48,18 @@ pub struct Heap {
 #[derive(Clone)]
 struct Allocation {
     allocator: Allocator,
-    /// Instructions before it, of all vCPUs.
+    /// Instructions of all vCPUs before the call.
     began_insns: u64,
     site: u32,
     asked: Asked,
-    /// Call under way that made it.
+    /// The call under way that made this call.
     parent: Option<u64>,
     /// Inner events.
     inner: Vec<Event>,
 }
 
 impl Allocation {
-    /// Block that a pure free was asked to free, whose event was written at the call.
+    /// Block of a function that only frees; the event of such a free is written at the call, not at the return.
     fn told(&self) -> Option<u64> {
         self.allocator.size.is_none().then_some(self.asked.old)
     }
@@ -102,7 +103,7 @@ struct New<'a, V: Vcpu, C> {
     call: Call,
     context: Context,
     walk: Walk<'a, V, C>,
-    /// Its stack; None: nothing has asked for it yet.
+    /// The call's stack; None: nothing has asked for it yet.
     stack: Option<Taken>,
 }
 
@@ -125,17 +126,17 @@ impl<'a, V: Vcpu, C: Counters> New<'a, V, C> {
         self.stack.as_ref().and_then(|stack| self.walk.stacks.root_sp(stack)).unwrap_or(0)
     }
 
-    /// Whether a call that is under way on its stack made it.
+    /// Whether the call under way `open` made this call.
     fn is_within(&mut self, open: &Call) -> bool {
         let Call { sp, return_addr, .. } = self.call;
         if open.sp == sp {
-            // By a tail call.
+            // A tail call has the same return address.
             return open.return_addr == return_addr;
         }
         sp < open.sp && (is_called_by(open, return_addr, self.walk.code) || self.shows(open.return_addr))
     }
 
-    /// Whether its stack has a call that returns there, see [`shows`].
+    /// Whether the call's stack has a call that returns to this address, see [`shows`].
     fn shows(&mut self, return_addr: u64) -> bool {
         self.stack();
         let frames = self.stack.as_ref().map_or(&[][..], |stack| self.walk.stacks.frames(stack));
@@ -143,9 +144,9 @@ impl<'a, V: Vcpu, C: Counters> New<'a, V, C> {
     }
 }
 
-/// The calls that may share a new one's stack.
+/// The calls under way that may share a new call's stack.
 struct Mates {
-    /// Threads of a kernel that is not known are told apart by their stacks, of which no two are in one place.
+    /// Whether there may be threads of an unknown kernel, which are distinguished by the address of their stack.
     are_threads: bool,
     place: StackId,
     vcpu: u32,
@@ -195,7 +196,7 @@ impl Heap {
         self.events.drain(..)
     }
 
-    /// At the first instruction of such a function, before it is counted.
+    /// Handles the first instruction of an allocation function, before it is counted.
     pub fn enter<V: Vcpu, C: Counters>(&mut self, pc: u64, walk: Walk<'_, V, C>) {
         let Some(&allocator) = self.allocators.get(&pc) else { return };
         let mut new = New::at(pc, walk);
@@ -203,7 +204,7 @@ impl Heap {
         if self.calls.open().iter().any(|open| mates.have(&open.call) && new.call.is_again(&open.call)) {
             return;
         }
-        // An earlier call from here that has not returned never will.
+        // An earlier call with the same frame has not returned, and never will.
         let ended = |open: &Open<Allocation>| {
             mates.have(&open.call) && new.call.is_in_place_of(&open.call) && (open.is_gone || open.call.entry == pc)
         };
@@ -217,7 +218,7 @@ impl Heap {
         if takes_back_only && asked.old == 0 {
             return;
         }
-        // Of most that are made by others nothing is ever heard again.
+        // Only an outermost call gets a stack: most inner calls are never written.
         if parent.is_none() && self.is_window_open {
             new.stack();
         }
@@ -240,7 +241,7 @@ impl Heap {
         self.calls.push(call, true, allocation, walk.ledger);
     }
 
-    /// The call that made a new one. What is above it on its stack is lost.
+    /// The call that made a new call. Calls above the maker on its stack are lost.
     fn parent<V: Vcpu, C: Counters>(&mut self, new: &mut New<'_, V, C>, mates: &Mates) -> Option<u64> {
         let thread = if mates.are_threads { Some(self.thread(new, mates)) } else { None };
         while let Some(index) = self.calls.innermost(new.call.place) {
@@ -254,7 +255,8 @@ impl Heap {
         None
     }
 
-    /// Puts a new call on its thread's stack: that of the nearest of the calls that may have made it, which this returns.
+    /// Puts a new call on its thread's stack: the stack of the nearest call that may have made the new one. Returns
+    /// that call.
     fn thread<V: Vcpu, C: Counters>(&mut self, new: &mut New<'_, V, C>, mates: &Mates) -> Option<u64> {
         let open = self.calls.open();
         let mut others: Vec<usize> = (0..open.len()).filter(|&index| mates.have(&open[index].call)).collect();
@@ -279,7 +281,7 @@ impl Heap {
     /// Handles an address that an allocation function may have returned to, before it is counted.
     pub fn leave(&mut self, pc: u64, core: &Core, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         let ended = self.calls.leave(StackId::of(core), (pc, guest.stack_pointer()), core, ledger);
-        // Tail-called functions return with the first call. Calls within it returned unnoticed.
+        // Tail-called functions return together with the first call. Calls within it have returned unnoticed.
         let returned = ended.into_iter().rev().find_map(|ended| match ended {
             Ended::Returned(open) => Some(open.payload),
             Ended::Left(_) => None,
@@ -303,7 +305,7 @@ impl Heap {
         self.events.push(Event { at_insns: insns, site: 0, what: What::Opened });
     }
 
-    /// Ends the run: calls gone from their stack will not return.
+    /// Ends the run: calls that have gone from their stack will not return.
     pub fn end(&mut self, ledger: &Ledger<impl Counters>) {
         while let Some(index) = self.calls.open().iter().position(|open| open.is_gone) {
             self.give_up(index, ledger);
@@ -313,7 +315,7 @@ impl Heap {
     /// Records an event, within another call or by itself.
     fn happened(&mut self, within: Option<usize>, event: Event) {
         let within = match event.what {
-            // At once: before the call is over, another thread may get the same block.
+            // This counts at once: before the call is over, another thread may get the same block.
             What::Freed { address: old } | What::Moved { old, .. }
                 if self.held.contains(&old) && !self.is_asked_to_take_back(within, old) =>
             {
@@ -337,7 +339,7 @@ impl Heap {
         self.events.push(event);
     }
 
-    /// Whether a call, or one around it, was asked to free or resize a block; then the event is that call's own.
+    /// Whether a call, or a call around it, was asked to free or resize a block; then the event is that call's own.
     fn is_asked_to_take_back(&self, call: Option<usize>, block: u64) -> bool {
         let mut call = call;
         while let Some(allocation) = call.map(|index| &self.calls.open()[index].payload) {
@@ -373,8 +375,8 @@ impl Heap {
         }
     }
 
-    /// Makes the inner events of a call that never returns count by themselves. Failed ones are dropped: they are the
-    /// reason. `told`: see [`Allocation::told`].
+    /// Makes the inner events of a call that never returns count by themselves. Failed allocations are dropped: they
+    /// are the reason why the call never returns. `told`: see [`Allocation::told`].
     fn promote(&mut self, inner: &[Event], told: Option<u64>, parent: Option<usize>) {
         for event in inner {
             let is_told = match event.what {
@@ -436,7 +438,7 @@ fn asked(allocator: &Allocator, guest: &mut Guest<impl Vcpu>) -> Asked {
     }
 }
 
-/// Event of a call that has just returned; None: it has no effect.
+/// Event of a call that has just returned; None: the call has no effect.
 fn outcome(allocation: &Allocation, guest: &mut Guest<impl Vcpu>) -> Option<What> {
     let Allocation { allocator, asked, .. } = allocation;
     let &Asked { size_bytes, align_bytes, old, place } = asked;

@@ -63,7 +63,7 @@ pub struct Ledger<C> {
     segments: HashMap<Segment, u32>,
     /// Slots of segments that end in a jump to their function's start.
     jumping: HashSet<u32>,
-    /// Counters of calls, by their target and return address. None: not needed.
+    /// Counters of calls, by the calls' target and return address. None: not needed.
     calls: Option<FxHashMap<(u64, u64), Vec<u32>>>,
     /// Counters that only grow, in the order of their slots.
     growing: Vec<u32>,
@@ -75,7 +75,7 @@ pub struct Ledger<C> {
     sample_count: u64,
     slices: slice::Encoder,
     heap: heap::Encoder,
-    /// None: there is no timeline, or the window has not opened.
+    /// Encoder of the timeline; None: there is no timeline, or the window has not opened.
     timeline: Option<timeline::Encoder>,
     /// Clock of each vCPU at its last event of the timeline.
     timeline_insns: Vec<u64>,
@@ -197,8 +197,8 @@ impl<C: Counters> Ledger<C> {
         slot
     }
 
-    /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends at that one, but
-    /// blocks are only settled when they are over.
+    /// Takes back the `extra` instructions that a block executed after its `index`-th: the run ends at the
+    /// `index`-th, but blocks are settled only when they are over.
     pub fn uncount(&mut self, vcpu: u32, block: &Block, index: u64, extra: u64) {
         self.count_extra(vcpu, block, (index, extra), u64::MAX);
     }
@@ -286,8 +286,8 @@ impl<C: Counters> Ledger<C> {
         slots.into_iter().flatten().map(|&slot| self.get(slot, vcpu)).sum()
     }
 
-    /// Appends what `encode` puts into the buffer to a stream. Ends the run where that breaks the format's own rules, which
-    /// is a defect, and where it cannot be written.
+    /// Appends the record that `encode` puts into the buffer to a stream. Ends the run if the record breaks the
+    /// format's rules, which is a defect, or if it cannot be written.
     #[inline]
     fn append(&mut self, stream: StreamFile, encode: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<(), Malformed>) {
         let mut buffer = std::mem::take(&mut self.buffer);

@@ -1,24 +1,26 @@
 //! The plugin's logic, without QEMU: counts instructions, and follows calls, tasks and exceptions.
 //!
 //! It reads the emulated processor through [`guest::Vcpu`] and writes through [`ledger::Counters`]. The plugin
-//! implements both by QEMU, tests by plain memory. Each row may use the rows above it only, and no part takes the
+//! implements both with QEMU, tests with plain memory. Each row may use only the rows above it, and no part takes the
 //! whole state:
 //!
 //! | | |
 //! |---|---|
-//! | [`recent`] | answers that never change, kept |
+//! | [`recent`] | cache of answers that never change |
 //! | [`block`] [`ledger`] | units of code with counters; definitions of the counters, each written once |
 //! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
 //! | [`code`] | functions, unwind rows, places |
 //! | [`clock`] | events and their times; only reports them |
 //! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
-//! | [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`timeline`] [`slice`] | one instrument each |
+//! | [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`calls`] [`console`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
 pub mod block;
+pub mod calls;
 pub mod clock;
 pub mod code;
+pub mod console;
 pub mod follow;
 pub mod guest;
 pub mod heap;
@@ -29,5 +31,4 @@ pub mod recent;
 pub mod slice;
 pub mod stack;
 pub mod stack_cache;
-pub mod traced;
 pub mod transfer;

@@ -19,12 +19,12 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The marks; None: not asked for.
+    /// The marks; None: the request asks for none.
     pub fn new(request: &Request) -> Option<Marks> {
         request.measure()?.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
     }
 
-    /// Notes at a sample how much has been printed, if there is more than before.
+    /// Notes at a sample the number of bytes printed so far, if that has grown.
     pub fn mark(&mut self, vcpu: u32, ledger: &mut Ledger<impl Counters>) {
         // QEMU opens the file after the plugin is installed, and never if the machine has no console.
         if self.file.is_none() {
@@ -35,7 +35,7 @@ impl Marks {
         let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
         if bytes > self.bytes {
             self.bytes = bytes;
-            // The current clock: the sample is a few instructions back.
+            // The mark has the current clock, a few instructions after the sample.
             let at_insns = ledger.insns(vcpu);
             ledger.note(&Definition::Mark { at_insns, bytes });
         }

@@ -1,9 +1,9 @@
 //! Calls through pointers that generated code counts by itself.
 //!
-//! A call through a register sets the alarm, and the next block's callback finds its target. A function that the code
-//! seems to reach through pointers only ([`crate::code::Code::is_pointed`]) is mostly called from one place. The
-//! block at its start is translated because such a call arrives, so it predicts that the next call comes from the
-//! same place. Its generated code, in this order ([`crate::translate`]),
+//! A call through a register sets the alarm, and the next block's callback finds its target. A function that is
+//! reached only through pointers ([`crate::code::Code::is_pointed`]) is mostly called from one place. The block at
+//! its start is translated because such a call arrives, so it predicts that the next call comes from the same place.
+//! Its generated code, in this order (the plugin's `translate`),
 //!
 //! 1. counts the arc, and takes the alarm off the clock;
 //! 2. calls back when the clock has reached the next event: one is due, or there was no alarm (then the clock is
@@ -74,7 +74,8 @@ impl Prediction {
         ]
     }
 
-    /// Operations after that; `vector_moves`: moves of the trap vector so far.
+    /// Operations after those of [`Prediction::at_events`]; `vector_moves`: number of moves of the trap vector so
+    /// far.
     pub fn at_arrival(&self, vector_moves: u64) -> [Check; 3] {
         [
             Check::Elsewhere { slot: LAST, value: self.site },
@@ -104,7 +105,7 @@ pub struct Predictions {
 }
 
 impl Predictions {
-    /// Number of a prediction, which is added if it is new.
+    /// Number of a prediction. A new prediction is added.
     pub fn number(&mut self, prediction: Prediction) -> usize {
         *self.numbers.entry(prediction).or_insert_with(|| {
             self.list.push(prediction);
@@ -112,7 +113,7 @@ impl Predictions {
         })
     }
 
-    /// Prediction of a number.
+    /// The prediction with this number.
     pub fn get(&self, number: usize) -> Prediction {
         self.list[number]
     }

@@ -1,11 +1,11 @@
-//! Answers that never change, kept for the questions that came last.
+//! Cache of answers that never change, for the latest questions.
 //!
-//! Each question has one slot, where the next question with the same slot replaces it. An answer is only given for the
-//! very question that it was kept for, so what is kept cannot be out of date as long as answers never change.
+//! Each question has one slot, where the next question with the same slot replaces it. An answer is given only for
+//! exactly the question that it was kept for. Since answers never change, a kept answer cannot be out of date.
 
 use std::cell::Cell;
 
-/// A question with its answer; None: none has come.
+/// A question with its answer; None: no question has come.
 type Slot<Q, A> = Cell<Option<(Q, A)>>;
 
 /// Recent questions with their answers.

@@ -21,7 +21,7 @@ pub struct Slices {
 }
 
 impl Slices {
-    /// No cut yet. None: the firmware has no phases, and no slices are asked for.
+    /// State before the first cut. None: the firmware has no phases, and the request asks for no slices.
     pub fn new(request: &Request, vcpus: u32) -> Option<Slices> {
         let measure = request.measure()?;
         let is_cut = measure.slice_insns.is_some() || !measure.events.is_empty();

@@ -1,9 +1,9 @@
-//! Call stacks: walked with the harness's unwind table from registers and guest memory, each distinct one
-//! written once.
+//! Call stacks: walked with harness's unwind table from registers and guest memory. Each distinct stack is written
+//! once.
 //!
 //! A stack is taken at the start of a block that may contain the next sample. Code inside a block neither calls nor
-//! returns, so the callers at its first instruction are those at each of its instructions; and at its first
-//! instruction registers and memory are current, which they are not when the sample is settled.
+//! returns, so all its instructions have the same callers. And at the block's first instruction registers and memory
+//! are current; when the sample is settled, they are not.
 //!
 //! The firmware's registers and memory are not trusted: every read is clipped to memory, every return address must
 //! follow a call, every frame must lie above the one before.
@@ -32,14 +32,14 @@ const MAX_KEPT: usize = 1 << 20;
 pub struct Stacks {
     /// Most frames of a stack.
     max_depth: usize,
-    /// Registers that forgetful functions should have saved, by canonical frame address and entry, since one without
-    /// a frame may call another.
+    /// Registers that forgetful functions should have saved, by canonical frame address and entry. The entry is
+    /// needed because a function without a frame may call another at the same address.
     kept: FxHashMap<(u64, u64), Kept>,
     frames: FxHashMap<(u32, FrameKind), u32>,
     /// The last stack written, outermost first, each frame with its id.
     last: Vec<(FrameKind, u32)>,
     memory: Memory,
-    /// None: every stack is walked.
+    /// Stacks that can be reused; None: every stack is walked.
     recall: Option<Recall>,
     /// Inputs of the current walk.
     trail: Trail,
@@ -92,16 +92,18 @@ struct Cursor<'a, V: Vcpu> {
     is_innermost: bool,
     /// Whether `at` called by the second link register, so that the first one is still its own.
     has_link: bool,
-    /// Whether a frame was passed by an assumption; a contradiction after it proves nothing about the stack.
+    /// Whether an assumption was needed to pass a frame; then a later contradiction does not prove that the stack is
+    /// corrupt.
     is_assumed: bool,
-    /// Source of the frame pointer: often no frame is found by it, and functions use it for other values.
+    /// Source of the frame pointer. Often no frame is found by the frame pointer, and functions use its register for
+    /// other values.
     frame_pointer_from: FramePointer,
 }
 
 /// Outcome of a walk's step.
 #[derive(PartialEq, Eq)]
 enum Step {
-    /// It stands at another frame.
+    /// The walk stands at another frame.
     Further,
     /// The stack begins here.
     Outermost,
@@ -110,7 +112,7 @@ enum Step {
 /// Frames of a walk, from the innermost caller outwards.
 pub type Stack = Vec<FrameKind>;
 
-/// A stack at a place where many are taken.
+/// A stack taken at an instruction where stacks are taken often.
 pub enum Taken {
     /// A kept stack.
     Recalled(Recalled),
@@ -119,7 +121,7 @@ pub enum Taken {
 }
 
 impl Stacks {
-    /// No stacks yet. None: stacks are not asked for.
+    /// State without any stack. None: the request asks for no stacks.
     pub fn new(request: &Request) -> Option<Stacks> {
         let measure = request.measure()?;
         let max_depth = usize::try_from(measure.max_depth?).unwrap_or(usize::MAX);
@@ -175,7 +177,7 @@ impl Stacks {
         code: &mut Code,
         ledger: &Ledger<impl Counters>,
     ) -> Taken {
-        // The registers do not have the interrupted code.
+        // In a handler, the registers do not identify the interrupted code.
         let is_plain = core.exceptions.is_empty();
         let mut recall = self.recall.as_mut().filter(|_| is_plain);
         if let Some(recalled) = recall.as_mut().and_then(|recall| recall.find(core.vcpu, &context, guest)) {
@@ -328,7 +330,7 @@ impl Stacks {
 }
 
 impl<V: Vcpu> Cursor<'_, V> {
-    /// Walks to where the stack begins.
+    /// Walks to the beginning of the stack.
     fn walk(&mut self) -> Result<(), Unknown> {
         while self.step()? == Step::Further {}
         Ok(())
@@ -347,19 +349,31 @@ impl<V: Vcpu> Cursor<'_, V> {
             return Ok(Step::Outermost);
         }
         let Some(rule) = rule else { return self.pass_without_rule(function) };
-        let cfa = self.cfa(&rule, is_forgetful)?;
-        let Some(return_addr) = self.return_addr(&rule, function, is_forgetful, cfa)? else {
-            // A handler in assembly with unwind information that knows nothing of it.
-            return Ok(self.cross());
-        };
+        match self.pass_by_rule(&rule, function, is_forgetful) {
+            // A handler that has exchanged the stack under itself, which its rule does not know.
+            Err(_) if self.is_handler(function) => Ok(self.cross()),
+            step => step,
+        }
+    }
+
+    /// Passes a frame by its function's rule.
+    fn pass_by_rule(&mut self, rule: &Rule, function: Option<u64>, is_forgetful: bool) -> Result<Step, Unknown> {
+        let cfa = self.cfa(rule, is_forgetful)?;
+        let return_addr = self.return_addr(rule, function, is_forgetful, cfa)?;
         if self.is_exceptions(function, return_addr, cfa) {
             return self.leave_exception(return_addr, cfa);
         }
         let caller = self.guest.code_address(return_addr);
-        if !self.code.is_return_address(caller, self.guest) {
-            return self.end(return_addr, caller, cfa);
+        let is_end = |entry| self.code.ends_task(entry) && !self.code.is_call_to(caller, entry, self.guest);
+        if self.level == 0 && function.is_some_and(is_end) {
+            self.stacks.root_sp = Some(cfa);
+            return Ok(Step::Outermost);
         }
-        self.pass(caller, &rule, function, cfa)?;
+        if !self.code.is_return_address(caller, self.guest) {
+            // Nothing begins in a handler: such a frame is not its own.
+            return if self.is_handler(function) { Err(self.broken()) } else { self.end(return_addr, caller, cfa) };
+        }
+        self.pass(caller, rule, function, cfa)?;
         Ok(Step::Further)
     }
 
@@ -373,21 +387,24 @@ impl<V: Vcpu> Cursor<'_, V> {
         self.level.checked_sub(1).and_then(|index| self.core.exceptions.get(index))
     }
 
-    /// Whether a function is its handler.
-    fn is_handler(&self, function: Option<u64>) -> bool {
-        self.active().is_some_and(|active| Some(active.handler) == function)
+    /// Whether a function is the active exception's handler, or the function to which the handler's vector jumps.
+    fn is_handler(&mut self, function: Option<u64>) -> bool {
+        let Some((handler, function)) = self.active().map(|active| active.handler).zip(function) else {
+            return false;
+        };
+        handler == function || self.code.beyond_jump(handler, self.guest) == function
     }
 
-    /// The return address register as it interrupted.
+    /// The return address register at the moment when the active exception interrupted the code.
     fn entry_return_addr(&self) -> Option<u64> {
         self.active().and_then(|active| active.interrupted).map(|context| context.return_addr)
     }
 
-    /// Passes code of which nothing says where its frame is.
+    /// Passes code without a rule for its frame.
     fn pass_without_rule(&mut self, function: Option<u64>) -> Result<Step, Unknown> {
-        // Code that is not a function of the image's, such as what it copied to RAM: called by C, it still has its
-        // return address in the register. A function's may be of a call of its own, and nothing is shown
-        // that may not have called.
+        // Code that is not a function of the image, for example code that was copied to RAM: if C code has called it,
+        // its return address is still in the register. In a function the register may be from a call that the
+        // function made, and a stack must not show a caller that may not have called.
         let caller = self.guest.code_address(self.at.return_addr);
         let call = self.code.place(caller.wrapping_sub(1), self.guest);
         let is_leaf = self.is_innermost
@@ -401,14 +418,14 @@ impl<V: Vcpu> Cursor<'_, V> {
             (self.at.pc, self.is_innermost, self.is_assumed) = (caller, false, true);
             return Ok(Step::Further);
         }
-        // The handler itself: what interrupted is known without its frame.
+        // In the handler itself, the interrupted code is known without the handler's frame.
         if self.level > 0 && (function.is_none() || self.is_handler(function)) {
             return Ok(self.cross());
         }
         Err(Unknown::NoUnwindInfo)
     }
 
-    /// The canonical frame address: where the caller's frame ends.
+    /// The canonical frame address, at which the caller's frame ends.
     fn cfa(&mut self, rule: &Rule, is_forgetful: bool) -> Result<u64, Unknown> {
         let at = &self.at;
         let from = if rule.base == Base::StackPointer {
@@ -426,16 +443,15 @@ impl<V: Vcpu> Cursor<'_, V> {
         if cfa < at.sp || (cfa == at.sp && !may_be_empty) { Err(self.broken()) } else { Ok(cfa) }
     }
 
-    /// Return address of the frame's function, from its register or from where it was saved. None: it is an exception's
-    /// handler that does not tell.
+    /// Return address of the frame's function, from the register or from the word in which it was saved.
     fn return_addr(
         &mut self,
         rule: &Rule,
         function: Option<u64>,
         is_forgetful: bool,
         cfa: u64,
-    ) -> Result<Option<u64>, Unknown> {
-        let return_addr = match rule.return_addr {
+    ) -> Result<u64, Unknown> {
+        Ok(match rule.return_addr {
             Saved::AtCfa(offset_bytes) => {
                 let address = cfa.wrapping_add_signed(offset_bytes.into());
                 let word = self.stacks.stack_word(address, self.guest).ok_or(self.broken())?;
@@ -451,28 +467,24 @@ impl<V: Vcpu> Cursor<'_, V> {
                 self.stacks.trail.leave_open();
                 let kept = self.stacks.kept(function, cfa).map(|kept| kept.return_addr);
                 if self.is_innermost && function == Some(self.at.pc) {
-                    // A loop to the function's start finds what the function's own calls left.
+                    // A loop to the function's start finds the return addresses that the function's own calls left.
                     let own = self.guest.code_address(self.at.return_addr);
                     kept.filter(|_| self.code.function_of(own) == function).unwrap_or(self.at.return_addr)
-                } else if let Some(return_addr) = kept {
-                    return_addr
-                } else if self.is_handler(function) {
-                    return Ok(None);
                 } else {
-                    return Err(Unknown::NotKept);
+                    kept.ok_or(Unknown::NotKept)?
                 }
             }
-        };
-        Ok(Some(return_addr))
+        })
     }
 
-    /// Whether a frame is the handler's own. Where the processor does not mark it, it begins where the interrupted one
-    /// ended, and the return address it saved is that one's.
-    fn is_exceptions(&self, function: Option<u64>, return_addr: u64, cfa: u64) -> bool {
-        self.guest.is_exception_return(return_addr).unwrap_or_else(|| {
-            self.active().is_some_and(|active| cfa == active.entry_sp)
-                && (self.is_handler(function) || self.entry_return_addr() == Some(return_addr))
-        })
+    /// Whether a frame is the handler's own. If the processor does not mark such frames, it is the frame that begins
+    /// where the interrupted code's frame ended, and its saved return address is that of the interrupted code.
+    fn is_exceptions(&mut self, function: Option<u64>, return_addr: u64, cfa: u64) -> bool {
+        if let Some(told) = self.guest.is_exception_return(return_addr) {
+            return told;
+        }
+        self.active().is_some_and(|active| cfa == active.entry_sp)
+            && (self.entry_return_addr() == Some(return_addr) || self.is_handler(function))
     }
 
     /// Passes the handler's own frame.
@@ -480,7 +492,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         if self.level > 0 {
             return Ok(self.cross());
         }
-        // The exception's start was not seen: the return value and the frame say what it interrupted.
+        // The exception's start was not noticed: the return value and the frame identify the interrupted code.
         self.stacks.trail.leave_open();
         let (number, interrupted) = self.guest.unseen_exception(cfa, return_addr).ok_or(self.broken())?;
         self.stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });
@@ -488,7 +500,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         Ok(Step::Further)
     }
 
-    /// Passes from a handler to what it interrupted.
+    /// Passes from a handler to the code that it interrupted.
     fn cross(&mut self) -> Step {
         let Some(&Active { number, handler, interrupted, .. }) = self.active() else { return Step::Outermost };
         let pc = interrupted.map_or(0, |context| context.pc);
@@ -500,7 +512,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         Step::Further
     }
 
-    /// Ends the walk at what starts without a call: the image itself, a task.
+    /// Ends the walk at code that starts without a call: the image's start, a task.
     fn end(&mut self, came_with: u64, caller: u64, cfa: u64) -> Result<Step, Unknown> {
         // Some kernels create threads with the return address that the processor has at reset.
         let is_reset =
@@ -511,7 +523,7 @@ impl<V: Vcpu> Cursor<'_, V> {
             || self.guest.is_nowhere(came_with)
             || is_reset
             || self.code.is_entry(caller)
-            // Start-up code may leave anything of its own there.
+            // Start-up code may have left any value in the return address.
             || (self.level == 0 && self.code.is_in_first_function(caller));
         if self.is_assumed || !is_root {
             return Err(self.broken());
@@ -520,7 +532,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         Ok(Step::Outermost)
     }
 
-    /// Passes from a frame to its caller's.
+    /// Passes from a frame to the caller's frame.
     fn pass(&mut self, caller: u64, rule: &Rule, function: Option<u64>, cfa: u64) -> Result<(), Unknown> {
         let frame_pointer = match rule.frame_pointer {
             Saved::Register => self.at.frame_pointer,
@@ -543,9 +555,9 @@ impl<V: Vcpu> Cursor<'_, V> {
     }
 }
 
-/// Return address at the entry of a forgetful function; 0 if it started without a call, as a coroutine that a switch
-/// returns into: then the register has another call's. `by_transfer`: it may have been reached other than by direct
-/// calls.
+/// Return address at the entry of a forgetful function; 0 if the function started without a call, as a coroutine into
+/// which a switch returns: then the register has the return address of another call. `by_transfer`: the entry may
+/// have been reached other than by direct calls.
 fn came_with(entry: u64, return_addr: u64, by_transfer: bool, guest: &mut Guest<impl Vcpu>, code: &Code) -> u64 {
     let is_anothers = !by_transfer && code.is_call_of_another(guest.code_address(return_addr), entry, guest);
     if is_anothers { 0 } else { return_addr }

@@ -118,7 +118,7 @@ impl Recall {
         let start = addresses().min().unwrap_or(0);
         let end = addresses().max().map_or(0, |last| last + guest.pointer_bytes());
         let length = end - start;
-        // One range of memory, without devices.
+        // The words must lie in one range of memory, without devices.
         if length > MAX_READ_BYTES as u64 || (length > 0 && guest.memory_from(start).is_none_or(|left| left < length))
         {
             return None;
@@ -153,12 +153,12 @@ impl Recall {
         self.kept[slot].as_ref()?.root_sp
     }
 
-    /// Its id, if it has one.
+    /// The stack's id, if it has one.
     pub fn id(&self, Recalled(slot): Recalled) -> Option<u32> {
         self.kept[slot].as_ref()?.id
     }
 
-    /// Sets its id.
+    /// Sets the stack's id.
     pub fn set_id(&mut self, Recalled(slot): Recalled, id: u32) {
         if let Some(kept) = &mut self.kept[slot] {
             kept.id = Some(id);
@@ -166,7 +166,8 @@ impl Recall {
     }
 }
 
-/// Mix all parts: the same function is called from different places, at different depths.
+/// Slot of a context. It mixes all registers, since the same function is called from different places, at different
+/// depths.
 fn slot(context: &Context) -> usize {
     let mixed = (context.pc ^ context.return_addr.rotate_left(20) ^ context.sp.rotate_left(40))
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,9 +1,9 @@
 //! Arcs that are only known at run time: indirect calls and jumps, conditional calls, tail calls.
 //!
-//! Such an instruction leaves its number in the vCPU's LAST cell, which every block that starts overwrites; before
-//! that, the next block's callback finds the target by its own address. If an interrupt came in between, the next
-//! block is the handler's instead. The transfer's own register (unchanged by taking an exception) or target
-//! distinguishes the two cases, or else the state that the exception saved.
+//! Such an instruction leaves its number in the vCPU's LAST cell. The next block's callback takes its own address as
+//! the target; after that, the block overwrites the cell. If an interrupt came in between, the next block is the
+//! handler's instead. The transfer's own register (unchanged by taking an exception) or target distinguishes the two
+//! cases, or else the state that the exception saved.
 //!
 //! Calls and conditional branches set the alarm, so that any next block calls back. A jump only matters if it enters
 //! a function: the blocks at entries of functions and exceptions ([`Site::needs_alarm`]) check the cell by
@@ -27,9 +27,9 @@ const MAX_ARCS: usize = 1 << 20;
 /// An instruction whose target is only known in the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// Its address.
+    /// Address of the instruction.
     pub pc: u64,
-    /// Address after it: a call's return address.
+    /// Address after the instruction: a call's return address.
     pub next: u64,
     /// Entry of its function, if known.
     pub function: Option<u64>,
@@ -45,13 +45,13 @@ impl Site {
         }
     }
 
-    /// Operations of generated code at it, if blocks call back; `number`: see [`Transfers::number`].
+    /// Operations of generated code at the instruction, if blocks call back; `number`: see [`Transfers::number`].
     pub fn steps(&self, number: u64) -> impl Iterator<Item = Step> {
         let alarm = self.needs_alarm().then_some(Step::Add { slot: CLOCK, amount: ALARM });
         [Step::Store { slot: LAST, value: number }].into_iter().chain(alarm)
     }
 
-    /// Whether any next block may matter, and not only one at the start of a function or an exception.
+    /// Whether every next block has to call back, not only a block at the start of a function or an exception.
     pub fn needs_alarm(&self) -> bool {
         self.is_call()
     }
@@ -133,7 +133,7 @@ struct Arc {
     kind: TransferKind,
 }
 
-/// Transfers that are only known at run time.
+/// Transfers whose target is known only at run time.
 #[derive(Default)]
 pub struct Transfers {
     sites: Sites,
@@ -153,8 +153,7 @@ impl Transfers {
         self.sites.number(site)
     }
 
-    /// Call for which the block at `pc` is being translated, by that vCPU: number of its site, and counter of the
-    /// arc.
+    /// Call of this vCPU for which the block at `pc` is being translated: number of its site, and counter of its arc.
     pub fn arriving_call(&mut self, vcpu: u32, pc: u64, ledger: &mut Ledger<impl Counters>) -> Option<(u64, u32)> {
         let number = ledger.get(LAST, vcpu);
         let (site, _) = self.sites.get(number)?;
@@ -198,7 +197,7 @@ impl Transfers {
 
     /// Resolves the transfer whose number is in the LAST cell; the block at `pc` is the first one after it.
     ///
-    /// `is_sure`: no exception starts there, so that only the transfer can lead there.
+    /// `is_sure`: no exception starts at `pc`, so that only the transfer can lead there.
     pub fn resolve(
         &mut self,
         vcpu: u32,
@@ -227,7 +226,7 @@ impl Transfers {
         if !call && function.is_some_and(|entry| entry != pc) && code.function_of(pc) == function {
             return;
         }
-        // None: an exception came first. Some(None): fell through.
+        // None: an exception came first. Some(None): the instruction fell through.
         let may_fall_through = matches!(
             kind,
             SiteKind::Branch { .. }
@@ -276,7 +275,7 @@ impl Transfers {
             let return_addr = return_addr
                 .or_else(|| kept_return_address(target, guest, code))
                 .unwrap_or_else(|| guest.return_register());
-            // Assembly may keep changing data in the return register.
+            // Assembly may keep changing data in the return register, so the number of arcs is limited.
             let known = self.arcs.len() < MAX_ARCS;
             (TransferKind::Jump, known.then(|| guest.code_address(return_addr)))
         };
@@ -333,8 +332,8 @@ fn jump_target(reg: u8, offset: i32, guest: &mut Guest<impl Vcpu>) -> u64 {
     guest.isa.wrap(value.wrapping_add_signed(offset.into())) & !1
 }
 
-/// Return address of code that starts now, if it is the common end of functions and finds it on their stack
-/// (`__riscv_restore`).
+/// Return address of code that starts now, if the code is the common end of functions and finds the address on their
+/// stack (`__riscv_restore`).
 fn kept_return_address(target: u64, guest: &mut Guest<impl Vcpu>, code: &mut Code) -> Option<u64> {
     let rule = code.place(target, guest).rule?;
     let Saved::AtCfa(_) = rule.return_addr else { return None };

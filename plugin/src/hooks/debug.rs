@@ -24,7 +24,8 @@ impl Hook for OnHold {
     };
 }
 
-/// At an instruction of a run with several vCPUs, whose number in the order of all vCPUs is not known before.
+/// At an instruction of a run with several vCPUs. Its number in the order of all vCPUs is not known before it
+/// executes.
 pub(crate) struct OnStep;
 
 impl Hook for OnStep {

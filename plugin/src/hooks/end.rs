@@ -24,7 +24,7 @@ impl AccessHook for OnStore {
                 let written = polled.written(address, value);
                 state.ledger.written(written);
             }
-            if state.timeline.is_some() {
+            if state.console.is_some() {
                 state.settle(here.vcpu);
                 state.look_at_console(here.vcpu);
             }
@@ -74,14 +74,14 @@ impl AccessHook for OnLoad {
     };
 }
 
-/// Called as QEMU exits, because the harness ended the run or for QEMU's own reasons.
+/// Called when QEMU exits, because harness ended the run or for QEMU's own reasons.
 struct OnExit;
 
 impl ExitHook for OnExit {
     const CALL: fn() = || {
-        // The state is locked where QEMU exits out of a callback of ours.
+        // If QEMU exits out of one of our callbacks, the state is locked.
         if let Some(mut state) = state::try_lock() {
-            // A limit that is settled now needs no snapshot: the harness took one before it had QEMU quit.
+            // A limit that is settled now needs no snapshot: harness took one before it made QEMU quit.
             state.guest.vanish();
             state.settle_all();
             state.follow.device.note(&state.ledger);
@@ -90,10 +90,11 @@ impl ExitHook for OnExit {
     };
 }
 
-/// Reader of the processor's fault registers for the abort handler, its buffer, and the control block for the result.
+/// For the abort handler: the reader of the processor's fault registers, its buffer, and the control page for the
+/// result.
 static WITNESS: OnceLock<(FaultReader<Registers>, FaultBuffer, &'static Control)> = OnceLock::new();
 
-/// Has the records completed when QEMU exits or aborts.
+/// Registers the callbacks that complete the records when QEMU exits or aborts.
 pub(crate) fn watch(id: u64) {
     qemu::on_exit::<OnExit>(id);
     qemu::on_abort::<OnAbort>();
@@ -106,7 +107,7 @@ struct OnAbort;
 
 impl AbortHook for OnAbort {
     const CALL: fn() = || {
-        // The state is locked where the abort came out of a callback of ours.
+        // If the abort came out of one of our callbacks, the state is locked.
         let mut state = state::try_lock();
         if let Some(state) = &mut state {
             state.guest.read_here();
@@ -118,7 +119,7 @@ impl AbortHook for OnAbort {
             // Nothing can be done if this fails, too.
             let _ = state.take_snapshot(wire::SNAPSHOT_END);
         }
-        // Never unlocked: parts of it lie in the reserve now, and the vCPU must not execute further.
+        // The state is never unlocked: parts of it lie in the reserve now, and the vCPU must not execute further.
         std::mem::forget(state);
     };
 }

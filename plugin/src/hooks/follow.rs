@@ -58,6 +58,19 @@ impl Hook for OnPolled {
     };
 }
 
+/// At the start of a function that wakes or spawns such a task.
+pub(crate) struct OnLife;
+
+impl Hook for OnLife {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, ledger, follow, .. } = &mut *state;
+        if let Some(polls) = &mut follow.polls {
+            polls.change(here.vcpu, here.pc, guest, ledger);
+        }
+    };
+}
+
 /// At a `wfe`, while the processor is awake.
 pub(crate) struct OnEventWait;
 
@@ -116,8 +129,8 @@ impl Hook for OnFaultReturn {
     };
 }
 
-/// At an instruction in another function than the last one, or after a call, a return or an exception; before it is
-/// counted.
+/// At an instruction in another function than the instruction before, or after a call, a return or an exception. The
+/// instruction is not counted yet.
 pub(crate) struct OnFunction;
 
 impl Hook for OnFunction {
@@ -261,7 +274,7 @@ impl Hook for OnIdle {
     };
 }
 
-/// At the start of the function that deletes a task.
+/// At the start of the function that deletes a task, or in which one ends.
 pub(crate) struct OnDelete;
 
 impl Hook for OnDelete {
@@ -269,7 +282,7 @@ impl Hook for OnDelete {
         let (mut state, here) = find(vcpu, id);
         let State { guest, ledger, follow, .. } = &mut *state;
         if let Some(tasks) = &mut follow.tasks {
-            tasks.delete(here.vcpu, guest, ledger);
+            tasks.delete(here.pc, here.vcpu, guest, ledger);
         }
     };
 }

@@ -1,27 +1,27 @@
-//! Callbacks that QEMU calls. Each locks the state, handles what was due before, and calls the parts.
+//! Callbacks that QEMU calls. Each locks the state, handles events that were due before, and calls the parts.
 //!
-//! Their order at an instruction is that of [`crate::translate`]'s lists.
+//! Several callbacks at one instruction come in the order of [`crate::translate`]'s lists.
 
+mod calls;
 mod debug;
 mod end;
 mod follow;
 mod heap;
 mod time;
-mod traced;
 
+pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,
-    OnForgetful, OnFrom, OnFunction, OnIdle, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch, OnTrapReturn,
-    OnUntil, OnZone,
+    OnForgetful, OnFrom, OnFunction, OnIdle, OnLife, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch,
+    OnTrapReturn, OnUntil, OnZone,
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{
     OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
     OnTransfer, OnUnsure, OnVector, OnWait, OracleCount, OracleSample,
 };
-pub(crate) use traced::{OnTraced, OnTracedReturn};
 
 use crate::qemu::{Guard, Thread, VcpuCallback, VcpuHook};
 use crate::state::{self, State};
@@ -47,7 +47,8 @@ struct Here {
     pc: u64,
 }
 
-/// Locks the state and finds an instruction by its [`engine::block::insn_id`], without handling what was due before.
+/// Locks the state and finds an instruction by its [`engine::block::insn_id`], without handling events that were due
+/// before.
 ///
 /// Inlined, as [`arrive`] is, so that its results stay in registers: every callback begins here.
 #[inline(always)]
@@ -59,7 +60,8 @@ fn find(vcpu: u32, id: usize) -> (Guard<'static, State>, Here) {
     (state, Here { vcpu, block, index, pc })
 }
 
-/// Begins every callback at an instruction: locks the state, finds the instruction, and handles what was due before.
+/// Begins every callback at an instruction: locks the state, finds the instruction, and handles events that were due
+/// before.
 #[inline(always)]
 fn arrive(vcpu: u32, id: usize) -> (Guard<'static, State>, Here) {
     let (mut state, here) = find(vcpu, id);

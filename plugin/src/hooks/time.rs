@@ -14,7 +14,7 @@ use crate::qemu::{ExecCallback, Hook};
 use crate::semihosting::{self, Call, Written};
 use crate::state::{self, State};
 
-/// At the start of a block in which an event may fall, or after an alarm.
+/// At the start of a block into which an event may fall, or after an alarm.
 pub(crate) struct OnBlock;
 
 impl Hook for OnBlock {
@@ -44,7 +44,8 @@ fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) 
     }
 }
 
-/// At the start of a block that may be the target of a jump whose arc is counted, or of an exception after one.
+/// At the start of a block that may be the target of a jump whose arc is counted, or the handler of an exception
+/// after such a jump.
 pub(crate) struct OnArrival;
 
 impl Hook for OnArrival {
@@ -87,7 +88,7 @@ impl Hook for OnMispredicted {
     };
 }
 
-/// Settles the arrival at a block with a prediction, before the callbacks that follow.
+/// Settles the arrival at a block with a prediction, before its other callbacks.
 fn told(state: &mut State, vcpu: u32, prediction: Prediction) {
     let epoch = Some(prediction.epoch);
     arrive_at(state, vcpu, prediction.block, epoch);
@@ -124,7 +125,7 @@ impl Hook for OnBound {
     };
 }
 
-/// At the start of a segment, where inline operations cannot be used: counts it and settles it at once, since a
+/// At the start of a segment, if inline operations cannot be used. Counts the segment and settles it at once, since a
 /// segment starts as a whole.
 pub(crate) struct OnSegment;
 
@@ -175,7 +176,7 @@ impl Hook for OracleSample {
     };
 }
 
-/// At a transfer of control, where inline operations cannot be used.
+/// At a transfer of control, if inline operations cannot be used.
 pub(crate) struct OnTransfer;
 
 impl Hook for OnTransfer {
@@ -264,15 +265,15 @@ impl Hook for OnWait {
         let (id, is_for_event) = from_wait_id(id);
         let (guard, timers) = {
             let (mut state, here) = find(vcpu, id);
-            if state.timeline.is_some() {
+            if state.console.is_some() {
                 state.settle(here.vcpu);
-                // For a `wfe`, the next event tells whether it waits.
+                // Whether a `wfe` waits is known only at the next event.
                 if !is_for_event {
                     state.ledger.happened(here.vcpu, What::Waits);
                 }
                 state.sleeps(here.vcpu);
             }
-            // Where the firmware sleeps until input comes, there is no later occasion.
+            // If the firmware sleeps until input comes, there is no later occasion.
             state.look_in_block();
             state.ledger.say(Word::WaitPc, here.pc);
             state.ledger.say(Word::WaitInsns, state.ledger.insns_of_all());

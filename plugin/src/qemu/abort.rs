@@ -15,7 +15,7 @@ pub(crate) fn exit(status: i32) -> ! {
 /// Whether a thread has aborted and is in the handler.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// Longest time of an abort's hook, in seconds. Normally it takes milliseconds.
+/// Longest time that an abort's hook may take, in seconds. Normally it takes milliseconds.
 const ABORT_PATIENCE_S: libc::c_uint = 5;
 
 /// Calls `A` when QEMU aborts (as it does for a Cortex-M lock-up), then lets it abort.

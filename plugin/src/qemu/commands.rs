@@ -1,6 +1,6 @@
-//! Commands for the host. QEMU answers SYS_SYSTEM by the C library's `system` (`host_system`,
-//! semihosting/syscalls.c), its only call of that. A function that refuses is put in its place: no command runs, even
-//! where the kernel and QEMU's own sandbox would allow it.
+//! Commands for the host. QEMU executes SYS_SYSTEM with the C library's `system` (`host_system`,
+//! semihosting/syscalls.c), and calls `system` nowhere else. The plugin replaces `system` by a function that refuses:
+//! no command runs, even if the kernel and QEMU's own sandbox would allow it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,8 @@
 //! QEMU as safe calls: all `unsafe` but that of the records' maps.
 //!
-//! [`api`] is its plugin API (versions 4 to 7, QEMU 9.2 to 11.1): the few functions that are used here, declared
-//! after QEMU's header; a library of bindings would fit one version only. [`beyond`] is every other use of QEMU, in
-//! one table ([`wire::trick`]); an unknown QEMU is used without them. The other modules concern the process itself.
+//! [`api`] is QEMU's plugin API (versions 4 to 7, QEMU 9.2 to 11.1): the few functions that are used here, declared
+//! after QEMU's header. A library of bindings would fit only one version. [`beyond`] is every other use of QEMU, in
+//! one table ([`wire::trick`]); an unknown QEMU is used without it. The other modules concern the process itself.
 //! Reference: <https://www.qemu.org/docs/master/devel/tcg-plugins.html>.
 
 mod abort;

@@ -1,10 +1,11 @@
-//! A lock that costs the thread that nearly always takes it two plain stores, and no atomic read-modify-write.
+//! A lock for a value that one thread takes nearly always. It costs that thread two plain stores, and no atomic
+//! read-modify-write.
 //!
-//! Under `-icount` one thread executes all vCPUs, and so makes all callbacks. Other threads come at the end only: QEMU's
-//! exit, or its abort. The guest's thread notes that it holds the state, and looks whether another thread has asked for
-//! it. A thread that asks sets that flag, and has the kernel execute a memory barrier on the other threads
-//! (`membarrier`): the guest's thread then either has seen the flag, or its note is visible. From then on all threads use
-//! an ordinary mutex. They also do where the kernel has no such barrier.
+//! Under `-icount` one thread executes all vCPUs, and so makes all callbacks. Other threads need the state only at
+//! QEMU's exit or abort. The guest's thread notes that it holds the state, and checks a flag by which another thread
+//! asks for it. A thread that asks sets this flag, and has the kernel execute a memory barrier on the other threads
+//! (`membarrier`). Then either the guest's thread has seen the flag, or its note is visible. From then on all threads
+//! use an ordinary mutex. If the kernel has no such barrier, they use the mutex from the beginning.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -34,7 +35,7 @@ pub(crate) struct Guard<'a, T> {
     owned: &'a Owned<T>,
     /// Whether its holder has the mutex, too. A guard is two words, so that it travels in registers.
     has_mutex: bool,
-    /// It is shared between threads as the value itself would be.
+    /// Marker: the guard is shared between threads as the value itself would be.
     value: PhantomData<&'a mut T>,
 }
 
@@ -77,7 +78,7 @@ impl<T> Owned<T> {
     #[inline]
     fn hold(&self) -> bool {
         self.is_held.store(true, Ordering::Relaxed);
-        // The processor's order is the asking thread's affair, see `revoke`.
+        // The asking thread takes care of the processor's order, see `revoke`.
         compiler_fence(Ordering::SeqCst);
         if !self.is_revoked.load(Ordering::Acquire) {
             return true;
@@ -98,7 +99,7 @@ impl<T> Owned<T> {
 
     /// Takes the value, unless a thread holds it.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        // The owner asks, too, from within an access of a device: that must not cost it the short way.
+        // The owner may ask from within an access of a device. That must not take the fast way from it.
         if self.is_mine() {
             if self.is_held.load(Ordering::Relaxed) {
                 return None;
@@ -110,12 +111,13 @@ impl<T> Owned<T> {
         if self.is_locked.swap(true, Ordering::Acquire) {
             return None;
         }
-        // Unlocks where it is dropped, here too.
+        // The guard unlocks when it is dropped, also here.
         let guard = Guard { owned: self, has_mutex: true, value: PhantomData };
         self.revoke().then_some(guard)
     }
 
-    /// Has the owner use the mutex, which the caller holds. Returns whether the owner does not hold the value.
+    /// Makes the owner use the mutex, which the caller holds. Returns whether the value is free, that is, not held by
+    /// the owner.
     fn revoke(&self) -> bool {
         if self.owner.load(Ordering::Relaxed) == 0 {
             return true;
@@ -123,7 +125,7 @@ impl<T> Owned<T> {
         if !self.is_revoked.load(Ordering::Relaxed) {
             self.is_revoked.store(true, Ordering::SeqCst);
             if !barrier() {
-                // Nothing is known of the owner.
+                // Without the barrier, it is not known whether the owner holds the value.
                 self.is_revoked.store(false, Ordering::SeqCst);
                 return false;
             }

@@ -55,7 +55,7 @@ impl Registers {
         // buffer ends before the next read.
         unsafe {
             g_byte_array_set_size(self.buffer, 0);
-            // The buffer's length tells of success in any version, unlike the result.
+            // The buffer's length shows success in any version, unlike the result.
             versions::qemu_plugin_read_register(register.handle(), self.buffer);
             if (*self.buffer).len == 0 {
                 return None;
@@ -173,7 +173,7 @@ impl FaultBuffer {
         FaultBuffer(unsafe { g_byte_array_sized_new(MAX_READ_BYTES as c_uint) })
     }
 
-    /// Reads guest memory in the handler, on the thread of a vCPU; on another one QEMU would abort again.
+    /// Reads guest memory in the handler, on the thread of a vCPU; on another thread QEMU would abort again.
     pub(crate) fn read(&self, address: u64, len: usize) -> Option<&[u8]> {
         // SAFETY: the buffer is glib's, and only this handler uses it.
         unsafe { read_guest(self.0, address, len) }.filter(|bytes| bytes.len() == len)

@@ -1,8 +1,8 @@
 //! Memory for the handler of QEMU's abort, which must not use the heap: the abort may have come out of malloc, which
 //! then holds its own lock, or has just found its lists damaged.
 //!
-//! This is the plugin's allocator. Before an abort it is the system's; on the thread that has aborted it hands out
-//! memory that was mapped before, and never reuses any.
+//! This is the plugin's allocator. Before an abort it is the system's allocator. On the thread that has aborted it
+//! hands out memory that was mapped before, and never reuses it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;

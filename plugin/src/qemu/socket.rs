@@ -5,7 +5,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-/// Our end of a socket that the harness has made.
+/// Our end of a socket that harness has made.
 pub(crate) struct Socket(UnixStream);
 
 impl Socket {

@@ -1,5 +1,5 @@
 //! The process's standard streams. Semihosting's `:tt` is the file descriptors 0, 1 and 2, so they carry the
-//! firmware's output. QEMU's own messages are kept apart from it.
+//! firmware's output. QEMU's own messages go elsewhere.
 
 use std::ffi::c_int;
 use std::fs::{File, OpenOptions};

@@ -1,6 +1,6 @@
 //! Meaning of semihosting handles, as far as it can be known. QEMU assigns the lowest free number from 1 on
-//! (`alloc_guestfd` in semihosting/guestfd.c); the result of a call is not visible here. Whether a host file could be
-//! opened is not known: from then on a new number may stand for any file.
+//! (`alloc_guestfd` in semihosting/guestfd.c); the result of a call is not visible here. So after an attempt to open
+//! a host file, which may have failed, a new number may stand for any file.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ const APPEND: u64 = 8;
 /// Handles in use.
 #[derive(Debug)]
 pub(crate) struct Handles {
-    /// Handles known to be open; true: standard error.
+    /// Handles known to be open; true: the handle is standard error.
     known: BTreeMap<i32, bool>,
-    /// Calls that may have opened a file; no handle is higher.
+    /// Number of calls that may have opened a file; no handle is higher than that.
     opened: i32,
     /// Whether every open handle is in `known`.
     is_sure: bool,
@@ -74,7 +74,7 @@ impl Handles {
     }
 }
 
-/// Handle as the C int that QEMU takes it for.
+/// Handle as a C int, as QEMU reads it.
 fn number(handle: u64) -> i32 {
     handle as i32
 }

@@ -1,4 +1,4 @@
-//! Semihosting: the firmware's calls by which it exits, and by which it uses the host.
+//! Semihosting: calls by which the firmware exits or uses the host.
 //!
 //! Specification: <https://github.com/ARM-software/abi-aa/blob/main/semihosting/semihosting.rst>; the
 //! RISC-V one refers to it.
@@ -36,7 +36,7 @@ const SYS_ERRNO: u32 = 0x13;
 const SYS_GET_CMDLINE: u32 = 0x15;
 const SYS_HEAPINFO: u32 = 0x16;
 const SYS_EXIT: u32 = 0x18;
-/// Not on Cortex-M (`common_semi_has_synccache`).
+/// SYS_SYNCCACHE, which QEMU does not have on Cortex-M (`common_semi_has_synccache`).
 const SYS_SYNCCACHE: u32 = 0x19;
 const SYS_EXIT_EXTENDED: u32 = 0x20;
 const SYS_ELAPSED: u32 = 0x30;
@@ -49,7 +49,7 @@ const APPLICATION_EXIT: u64 = 0x20026;
 pub(crate) enum Call {
     /// Ends the run, with this value.
     Ends(End, u64),
-    /// Reads a byte from the console. (The file `:tt` is QEMU's own standard input instead, see
+    /// Reads a byte from the console. (Reads of the file `:tt` go to QEMU's own standard input, see
     /// [`qemu::give_to_firmware`].)
     ReadsConsole,
     /// Adds to the firmware's output.
@@ -66,11 +66,11 @@ pub(crate) enum Written {
     Buffer(Buffer),
     /// Amount that only QEMU can read.
     Unread,
-    /// Nothing yet: the next write to a file begins there, perhaps beyond its end.
+    /// Nothing yet: the next write to a file begins at this offset, which may be beyond the file's end.
     Sought(u64),
-    /// A file, if it did not exist.
+    /// A new file, unless the file exists already.
     File,
-    /// Nothing, but a file may lose its name while open.
+    /// Nothing, but a file may lose its name while it is open.
     Nameless,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Whether it goes to standard error and can be read, so that QEMU will write it.
+    /// Whether the buffer goes to standard error and can be read, so that QEMU will write it.
     pub(crate) fn is_error(self, guest: &mut Guest) -> bool {
         self.is_error && guest.is_translated(self.address, self.bytes)
     }
@@ -93,7 +93,7 @@ impl Buffer {
 const MAX_WRITE_BYTES: u64 = i32::MAX as u64;
 
 impl Written {
-    /// Whether it exceeds the limit of the output.
+    /// Whether this amount exceeds the limit of the output.
     pub(crate) fn is_too_much(&self, output: &mut Output, guest: &mut Guest) -> bool {
         match *self {
             Written::Byte => output.writes(1),
@@ -102,8 +102,8 @@ impl Written {
                 None => output.writes_some(),
             },
             Written::Buffer(Buffer { address, bytes, .. }) => {
-                // QEMU writes nothing from a buffer that it can only read in part. It may read memory that is unknown
-                // here.
+                // QEMU writes nothing from a buffer that it can only read in part. It may be able to read memory that
+                // is unknown here.
                 output.writes(bytes) && (guest.is_translated(address, bytes) || output.writes_some())
             }
             Written::Unread => output.writes_some(),
@@ -117,8 +117,8 @@ impl Written {
     }
 }
 
-/// Semihosting's clocks. They are virtual if QEMU lets the plugin answer in its place; after a call it is known
-/// whether it did.
+/// Semihosting's clocks. They are virtual if the plugin can answer in place of the C library. Only after a call is it
+/// known whether the plugin answered.
 #[derive(Default)]
 struct Clocks {
     /// Number of answers expected.
@@ -145,7 +145,7 @@ impl Clocks {
     }
 }
 
-/// Commands for the host, none of which may run. QEMU's function for them is replaced; where that fails, the run ends
+/// Commands for the host, none of which may run. QEMU's function for them is replaced. If that fails, the run ends
 /// before the call.
 struct Commands {
     /// Whether QEMU's function is replaced.
@@ -157,7 +157,7 @@ struct Commands {
 }
 
 impl Commands {
-    /// Replaces QEMU's function, except where tests want the layers behind it tried.
+    /// Replaces QEMU's function, except in tests of the walls behind it.
     fn new(served: Semihosting) -> Commands {
         let is_closed = served != Semihosting::Unchecked && qemu::refuse_commands();
         Commands { is_closed, asked: 0, last: None }
@@ -172,7 +172,7 @@ impl Commands {
         ledger.note_once(Definition::Note { kind, operation: SYS_SYSTEM, pc, text });
     }
 
-    /// Notes a command that is about to be called. Some: the run must end before, with a note of this kind.
+    /// Notes a command that is about to be called. Some: the run must end before the call, with a note of this kind.
     fn ask(&mut self, pc: u64, command: &Text) -> Option<NoteKind> {
         if !command.is_whole {
             return Some(NoteKind::Unread);
@@ -269,7 +269,7 @@ pub(crate) fn look(
         }
         SYS_SYSTEM => {
             let command = text(argument, 0, guest);
-            // A refused command tells the firmware that there is no shell, and the run goes on.
+            // The firmware gets the answer that there is no shell, and the run goes on.
             let kind = commands.ask(pc, &command)?;
             note(kind, command.shown());
             Some(Call::Ends(End::Denied, operation.into()))
@@ -289,8 +289,8 @@ pub(crate) fn look(
     }
 }
 
-/// A call that names files, where not every one may be named. QEMU has no switch that would refuse it, so the run ends
-/// before it happens.
+/// Handles a call that names files, not all of which may be named. QEMU has no switch that would refuse such a call,
+/// so the run ends before it.
 fn names_file(
     operation: u32,
     argument: u64,
@@ -301,7 +301,7 @@ fn names_file(
 ) -> Option<Call> {
     let second = (operation == SYS_RENAME).then(|| text(argument, 2, guest));
     let paths = [Some(text(argument, 0, guest)), second];
-    // What cannot be read as a whole cannot be known to be harmless.
+    // A path that cannot be read as a whole may be harmful.
     let is_served = |path: &Text| {
         let is_ours = operation == SYS_OPEN && is_no_file(&path.bytes);
         path.is_whole && (is_ours || served == Semihosting::Scratch && stays_inside(&path.bytes))
@@ -357,12 +357,12 @@ const MAX_PATH_BYTES: usize = 4096;
 /// A string in the guest's memory.
 struct Text {
     bytes: Vec<u8>,
-    /// Whether its end was found.
+    /// Whether the string's end was found.
     is_whole: bool,
 }
 
 impl Text {
-    /// Its text, cut to the length of a note.
+    /// The string as text, cut to the length of a note.
     fn shown(&self) -> String {
         // A replaced byte takes up to three.
         String::from_utf8_lossy(&self.bytes[..self.bytes.len().min(MAX_TEXT_BYTES / 3)]).into_owned()
@@ -378,7 +378,7 @@ fn stays_inside(path: &[u8]) -> bool {
     !path.starts_with(b"/") && path.split(|&byte| byte == b'/').all(|part| part != b"..")
 }
 
-/// Whether the name is not a file to semihosting: the console, or its list of features.
+/// Whether semihosting opens no file of the host for this name: it is the console, or the list of features.
 fn is_no_file(path: &[u8]) -> bool {
     path == CONSOLE || path == FEATURES
 }

@@ -1,5 +1,5 @@
-//! Versions of QEMU's plugin API that the plugin is made for. The plugin asks QEMU for one of them by a word in its
-//! library; the harness writes that word for the QEMU in use.
+//! Versions of QEMU's plugin API that the plugin supports. A word in the plugin's library asks QEMU for one of them;
+//! harness writes that word for the QEMU in use.
 
 /// Oldest supported version: QEMU 9.2's, the first with all features that the plugin needs.
 pub const OLDEST: i32 = 4;

@@ -13,7 +13,7 @@ use crate::varint::Reader;
 /// Name of the file with the unmodelled accesses.
 pub const FILE_NAME: &str = "unmodelled";
 
-/// Rows of that file. What comes when all are taken is only counted, in the last row.
+/// Rows of that file. When all are taken, further accesses are only counted, in the last row.
 pub const ROWS: usize = 1024;
 
 /// Words of a row: address + 1, pc, reads, writes.
@@ -29,12 +29,13 @@ pub const OTHERS: u64 = u64::MAX - 1;
 /// watchdog's address.
 pub const BITES: u64 = u64::MAX - 2;
 
-/// The address of the row before that: the firmware has accessed addresses at which the chip has nothing. Its "pc" is the
-/// first of them.
+/// Address in the row before that: the row counts accesses of addresses at which the chip has nothing. Its `pc` is
+/// the first such address.
 pub const ABSENT: u64 = u64::MAX - 3;
 
-/// Above all addresses: the row of an answer, a pulse or a count, of which this is the first, counts how often it was given.
-/// Pulses come behind the answers, counts behind the pulses.
+/// Address in the row of the first rule, above all real addresses. Such a row counts how often an answer was given, a
+/// pulse came or a counting register was read. Rows of pulses come after those of answers, rows of counts after those
+/// of pulses.
 pub const FIRST_RULE: u64 = 1 << 40;
 
 /// The row of the first answer, pulse or count.
@@ -43,21 +44,21 @@ pub const FIRST_RULE_ROW: usize = ROWS - SPECIAL_ROWS;
 /// Most answers, pulses and counts of one chip.
 pub const MAX_RULES: usize = 256;
 
-/// Rows at the end that do not belong to one register each.
+/// Rows at the end that do not belong to a register.
 pub const SPECIAL_ROWS: usize = MAX_RULES + 3;
 
 /// Name of the file with the state at a polled register.
 pub const POLLED: &str = "polled";
 
-/// Name of the file with the interrupt lines that the firmware has enabled, of a run with [`Chip::poll_limit`]: a bit each, in
-/// words of 32 as NVIC has them.
+/// Name of the file with the interrupt lines that the firmware has enabled, in a run with [`Chip::poll_limit`]: one
+/// bit per line, in words of 32 bits as in the NVIC.
 pub const ENABLED: &str = "enabled";
 
 /// Words of that file.
 pub const ENABLED_WORDS: usize = 15;
 
-/// Name of the file with the words of flash that the firmware has stored to before it reset itself, of a run with
-/// [`Chip::poll_limit`]: [`stored_bytes`].
+/// Name of the file with the words of flash that the firmware stored to before it reset itself, in a run with
+/// [`Chip::poll_limit`]. Its format is that of [`stored_bytes`].
 pub const STORED: &str = "stored";
 
 /// Registers of [`Polled`].
@@ -78,7 +79,8 @@ pub const MAX_REGISTERS: usize = 1 << 16;
 /// Largest number of interrupt lines of a processor; QEMU has no room for more.
 pub const MAX_LINES: u32 = 480;
 
-/// An unmodelled access: of an undescribed address, or of a register that only holds its value.
+/// Unmodelled accesses of one address: the chip file does not describe it, or describes a register that only holds
+/// its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unmodelled {
     /// Address that was accessed.
@@ -96,7 +98,7 @@ pub fn stored_bytes(words: &[(u32, u32)]) -> Vec<u8> {
     words.iter().flat_map(|(address, value)| [address.to_le_bytes(), value.to_le_bytes()]).flatten().collect()
 }
 
-/// Reads the file [`STORED`]; an incomplete word at its end is none.
+/// Reads the file [`STORED`]; an incomplete word at its end is ignored.
 pub fn stored(bytes: &[u8]) -> Vec<(u32, u32)> {
     let words: Vec<u32> = bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
     words.as_chunks().0.iter().map(|&[address, value]| (address, value)).collect()
@@ -125,7 +127,7 @@ pub fn unmodelled(bytes: &[u8]) -> Result<Vec<Unmodelled>, Malformed> {
 }
 
 record! {
-    /// A chip, and what of the base machine is changed for it.
+    /// A chip, and the changes of the base machine for it.
     #[derive(Default)]
     pub struct Chip {
         /// Name of the chip, for messages.
@@ -150,14 +152,14 @@ record! {
         seed: u64,
         /// Answers to firmware that polls a register.
         answers: Vec<Answer>,
-        /// Interrupts that come again and again by themselves.
+        /// Interrupts that come periodically by themselves.
         pulses: Vec<Pulse>,
         /// Registers that count by themselves.
         counts: Vec<Count>,
         /// Changes from outside, in the order of their instructions.
         stimuli: Vec<Stimulus>,
-        /// Equal reads of a register by one instruction, with no device written to between them, that end the run and leave
-        /// a [`Polled`]; 0: none do.
+        /// Number of equal reads of a register by one instruction, with no write to a device between them, that ends
+        /// the run and leaves a [`Polled`]; 0: polling never ends the run.
         poll_limit: u32,
         /// Instructions that may read as often as they like.
         passed: Vec<u64>,
@@ -165,8 +167,8 @@ record! {
 }
 
 record! {
-    /// An answer to firmware that polls a register: bits that it reads from then on, until it is written again. Of several
-    /// answers of one register the next one is given that changes its value.
+    /// An answer to firmware that polls a register: bits that the register reads from then on, until it is written
+    /// again. If a register has several answers, the next answer that changes its value is given.
     #[derive(Default)]
     pub struct Answer {
         /// Address of the register's word.
@@ -179,20 +181,20 @@ record! {
 }
 
 record! {
-    /// An interrupt that comes again and again.
+    /// An interrupt that comes periodically.
     #[derive(Default)]
     pub struct Pulse {
         /// The line that is raised for a moment.
         line: u32,
-        /// Instructions from one to the next.
+        /// Instructions from one pulse to the next.
         every_insns: u64,
-        /// Bits of registers that are set as it comes.
+        /// Bits of registers that are set when it comes.
         sets: Vec<Answer>,
     }
 }
 
 record! {
-    /// A register that counts instructions from what was last written to it, with all its bits.
+    /// A register that counts instructions, from the value that was last written to it. All its bits count.
     #[derive(Default)]
     pub struct Count {
         /// Address of the register's word.
@@ -262,11 +264,11 @@ record! {
         start: u64,
         /// Size.
         bytes: u64,
-        /// Whether it is flash, which begins erased and is programmed by a controller only.
+        /// Whether the memory is flash, which begins erased and is programmed only by a controller.
         is_flash: bool,
-        /// Index of the memory that it is an alias of.
+        /// Index of the memory of which this one is an alias.
         alias_of: Option<u32>,
-        /// Words that it holds when the chip leaves the factory.
+        /// Words that the memory holds when the chip leaves the factory.
         words: Vec<Word>,
     }
 }
@@ -306,7 +308,7 @@ impl Field {
 }
 
 record! {
-    /// A peripheral's registers and what they do.
+    /// A peripheral's registers and their effects.
     #[derive(Default)]
     pub struct Block {
         /// Name.
@@ -315,7 +317,7 @@ record! {
         start: u64,
         /// Size.
         bytes: u64,
-        /// Whether the block has three aliases behind it, in which writes toggle, set and clear bits.
+        /// Whether three aliases follow the block, in which writes toggle, set and clear bits.
         has_atomic_aliases: bool,
         /// Whether the registers only hold values: nothing describes the peripheral, and accesses count as unmodelled.
         is_undescribed: bool,
@@ -349,6 +351,10 @@ record! {
         channels: Vec<Channel>,
         /// Conditions under which a channel accesses this block's registers.
         requests: Vec<Request>,
+        /// Converters of analog inputs.
+        samplers: Vec<Sampler>,
+        /// Connections of events with tasks.
+        connections: Vec<Connection>,
         /// Buses to devices outside of the chip.
         buses: Vec<Bus>,
         /// Devices on these buses.
@@ -389,9 +395,9 @@ record! {
         pin_field: Option<Field>,
         /// Settings that must hold.
         when: Vec<Setting>,
-        /// Field that is nonzero where a rising edge has the effect.
+        /// Field that is nonzero if a rising edge has the effect.
         rising: Field,
-        /// Field that is nonzero where a falling edge has it.
+        /// Field that is nonzero if a falling edge has the effect.
         falling: Field,
         /// Settings applied.
         set: Vec<Setting>,
@@ -402,24 +408,30 @@ record! {
     /// A channel of a DMA controller: it copies items from one address to another, in memory or registers.
     #[derive(Default)]
     pub struct Channel {
-        /// Settings that hold while it is switched on.
+        /// Settings that hold while the channel is switched on.
         running: Vec<Setting>,
         /// Number of items to be copied, which counts down.
         count: Field,
-        /// The end at which items are read, and the one at which they are written.
+        /// Two ends: items are read at the first and written at the second.
         ends: Vec<ChannelEnd>,
         /// Settings under which the two ends change places.
         reversed: Vec<Setting>,
-        /// Settings under which it waits for no request of a peripheral; empty: it always waits.
+        /// Settings under which the channel does not wait for requests of a peripheral; empty: it always waits.
         free: Vec<Setting>,
-        /// Field that is nonzero where it begins again at its end.
+        /// Field that is nonzero if the channel begins again when all items are copied.
         circular: Option<Field>,
         /// Settings applied when half of the items are copied.
         half: Vec<Setting>,
         /// Settings applied at the end.
         set: Vec<Setting>,
-        /// Settings applied where there is neither memory nor a register.
+        /// Settings applied when an address has neither memory nor a register.
         failed: Vec<Setting>,
+        /// Field with the number of the block's channel that begins at the end, unless that is its own.
+        chain: Option<Field>,
+        /// Settings applied where another channel's end begins this one.
+        begin: Vec<Setting>,
+        /// Whether the fields with the addresses show those of the next items.
+        advances: bool,
     }
 }
 
@@ -431,8 +443,46 @@ record! {
         address: Field,
         /// Bytes of an item: 1, 2 or 4.
         item: Factor,
-        /// Field that is nonzero where the address grows with each item.
+        /// Field that is nonzero if the address grows with each item.
         steps: Field,
+    }
+}
+
+record! {
+    /// A converter of analog inputs that stores its results in memory by itself.
+    #[derive(Default)]
+    pub struct Sampler {
+        /// Field that converts each selected input once when 1 is written.
+        start: Field,
+        /// Settings that hold while there is a buffer.
+        running: Vec<Setting>,
+        /// Fields with the numbers of the inputs to be converted, in this order; 0: none.
+        selects: Vec<Field>,
+        /// Fields with what the inputs measure, from number 1 on.
+        inputs: Vec<Field>,
+        /// Address of the buffer.
+        pointer: Field,
+        /// Number of results, of 16 bits each, that the buffer takes.
+        count: Field,
+        /// Field that receives the number of results stored.
+        amount: Field,
+        /// Settings applied once the selected inputs are converted.
+        done: Vec<Setting>,
+        /// Settings applied once the buffer is full.
+        full: Vec<Setting>,
+    }
+}
+
+record! {
+    /// A connection of an event with tasks, which begin by themselves an instruction later.
+    #[derive(Default)]
+    pub struct Connection {
+        /// Field that is nonzero where it is enabled.
+        enabled: Field,
+        /// Field with the address of the event's register.
+        event: Field,
+        /// Fields with the addresses of the tasks' registers; 0: none.
+        tasks: Vec<Field>,
     }
 }
 
@@ -450,14 +500,15 @@ record! {
 }
 
 record! {
-    /// A bus to devices outside of the chip: of SPI without `address`, of I2C with it.
+    /// A bus to devices outside of the chip: SPI if `address` is absent, otherwise I2C.
     #[derive(Default)]
     pub struct Bus {
         /// Field that sends a byte.
         send: Field,
         /// Field with the byte received.
         receive: Field,
-        /// Field of `send`'s register that has a device's address; None: there is one device, which answers each byte sent.
+        /// Field of `send`'s register that has a device's address; None: there is one device, which answers each byte
+        /// sent.
         address: Option<Field>,
         /// Settings under which a write of that register is an address.
         addresses: Vec<Setting>,
@@ -476,15 +527,15 @@ record! {
     /// A device on a bus, which answers with given bytes.
     #[derive(Default)]
     pub struct BusDevice {
-        /// Its address; 0 on a bus without addresses.
+        /// The device's address; 0 on a bus without addresses.
         address: u32,
-        /// Its bytes.
+        /// Bytes that the device answers.
         bytes: Vec<u32>,
     }
 }
 
 record! {
-    /// Fields that change at an instruction, by what is outside of the chip.
+    /// Fields that the chip's surroundings change at an instruction.
     #[derive(Default)]
     pub struct Stimulus {
         /// Instructions since reset.
@@ -502,7 +553,7 @@ record! {
     pub struct Copied {
         /// Field that changes.
         to: Field,
-        /// Field that it is copied from.
+        /// Field from which it is copied.
         from: Field,
     }
 }
@@ -527,13 +578,13 @@ record! {
         read_clears: u32,
         /// Bits that return to 0 at once after they are written.
         self_clearing: u32,
-        /// Register of which a write sets the bits written as 1; a read reads it.
+        /// Register in which a write sets the bits that are written as 1; a read reads that register.
         sets: Option<u32>,
-        /// Register of which a write clears the bits written as 1; a read reads it.
+        /// Register in which a write clears the bits that are written as 1; a read reads that register.
         clears: Option<u32>,
-        /// Register of which a write toggles the bits written as 1; a read reads it.
+        /// Register in which a write toggles the bits that are written as 1; a read reads that register.
         toggles: Option<u32>,
-        /// Register of which a write clears those lower bits that are written as 1 in the upper half.
+        /// Register in which a write clears the lower bits that are written as 1 in the upper half.
         upper_clears: Option<u32>,
         /// Register that a read reads.
         reads: Option<u32>,
@@ -545,7 +596,7 @@ record! {
 }
 
 record! {
-    /// A field that becomes what another one is.
+    /// A field that takes the value of another field.
     #[derive(Default)]
     pub struct Follow {
         /// Copy.
@@ -568,17 +619,17 @@ record! {
         field: Field,
         /// Value that must be written to the field.
         value: Option<u32>,
-        /// Whether writing any value triggers it.
+        /// Whether writing any value triggers the effect.
         by_any: bool,
-        /// Whether reads trigger it, and not writes.
+        /// Whether reads trigger the effect, instead of writes.
         is_read: bool,
         /// Settings that must hold at the access.
         when: Vec<Setting>,
         /// Delay in instructions.
         after_insns: u64,
-        /// Fields that it copies.
+        /// Fields that the trigger copies.
         copies: Vec<Copied>,
-        /// Settings that it then applies.
+        /// Settings that the trigger then applies.
         set: Vec<Setting>,
     }
 }
@@ -647,7 +698,7 @@ record! {
 }
 
 record! {
-    /// A factor: a field's value, with something added or looked up.
+    /// A factor: a field's value, with an addend, or mapped by a table.
     #[derive(Default)]
     pub struct Factor {
         /// The block of the register, by index in the chip.
@@ -656,7 +707,7 @@ record! {
         field: Field,
         /// Addend to the field's value.
         plus: u64,
-        /// Factors by the field's value; empty: the value itself with `plus` is used. The last one stands for all
+        /// Factors by the field's value; empty: the factor is the value plus `plus`. The last factor stands for all
         /// greater values.
         map: Vec<u64>,
         /// Whether the sum is an exponent of 2.
@@ -693,7 +744,7 @@ record! {
 }
 
 record! {
-    /// A serial port: what is sent goes to the console, what is typed there is received.
+    /// A serial port: bytes that it sends go to the console, bytes typed there are received.
     #[derive(Default)]
     pub struct Port {
         /// Field that sends a byte when it is written.
@@ -712,7 +763,7 @@ record! {
 }
 
 record! {
-    /// A transfer between memory and a serial port, which takes the bus by itself.
+    /// A transfer between memory and a serial port, made by the peripheral itself.
     #[derive(Default)]
     pub struct Transfer {
         /// Whether it goes from the port to memory.
@@ -763,7 +814,7 @@ record! {
         when: Vec<Setting>,
         /// Field with the page; None: the whole memory is erased.
         page: Option<Field>,
-        /// Whether that field holds the page's address, and not its number.
+        /// Whether that field holds the page's address instead of its number.
         is_address: bool,
         /// Sizes of the pages in order; all further pages have the last size.
         page_bytes: Vec<u64>,
@@ -776,7 +827,7 @@ record! {
     /// A random generator.
     #[derive(Default)]
     pub struct Random {
-        /// Field of which each read returns a new number.
+        /// Field from which each read returns a new number.
         value: Field,
     }
 }
@@ -834,7 +885,7 @@ record! {
         status: Field,
         /// Field that enables the cause; None: it is always enabled.
         enable: Option<Field>,
-        /// Whether the cause is present while the status is 0 instead.
+        /// Whether the cause is present while the status is 0.
         is_inverted: bool,
     }
 }
@@ -920,13 +971,13 @@ impl Chip {
         count.address.is_multiple_of(4) && count.every_insns > 0 && self.block_at(count.address).is_some()
     }
 
-    /// Whether a stimulus sets fields of a block that there is.
+    /// Whether a stimulus sets fields of an existing block.
     fn is_stimulus(&self, stimulus: &Stimulus) -> bool {
         let block = self.blocks.get(stimulus.block as usize);
         block.is_some_and(|block| stimulus.set.iter().all(|setting| block.has(&setting.field)))
     }
 
-    /// Whether a block's rules for what is outside of it refer to what there is.
+    /// Whether a block's rules for other parts of the chip and its surroundings refer to existing parts.
     fn is_outward(&self, block: &Block) -> bool {
         let has = |field: &Field| block.has(field);
         let sets = |settings: &[Setting]| settings.iter().all(|setting| has(&setting.field));
@@ -951,11 +1002,20 @@ impl Chip {
             channel.ends.len() == 2
                 && channel.ends.iter().all(|end| has(&end.address) && has(&end.steps) && self.is_factor(&end.item))
                 && has(&channel.count)
-                && channel.circular.iter().all(has)
+                && channel.circular.iter().chain(&channel.chain).all(has)
                 && [&channel.running, &channel.reversed, &channel.free, &channel.half, &channel.set, &channel.failed]
                     .into_iter()
+                    .chain([&channel.begin])
                     .all(|settings| sets(settings))
-        }) && block.requests.iter().all(|request| has_register(&request.register) && sets(&request.when))
+        }) && block.samplers.iter().all(|sampler| {
+            [&sampler.start, &sampler.pointer, &sampler.count, &sampler.amount].into_iter().all(has)
+                && sampler.selects.iter().chain(&sampler.inputs).all(has)
+                && [&sampler.running, &sampler.done, &sampler.full].into_iter().all(|settings| sets(settings))
+        }) && block
+            .connections
+            .iter()
+            .all(|connection| [&connection.enabled, &connection.event].into_iter().chain(&connection.tasks).all(has))
+            && block.requests.iter().all(|request| has_register(&request.register) && sets(&request.when))
             && block.buses.iter().all(|bus| {
                 has(&bus.send)
                     && has(&bus.receive)
@@ -1162,7 +1222,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A block that has one of each rule for what is outside of it.
+    /// A block that has one of each rule for other parts of the chip and its surroundings.
     fn outward_block() -> Block {
         Block {
             pins: vec![Pins {

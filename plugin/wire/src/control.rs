@@ -1,4 +1,4 @@
-//! Control page: the run's progress and how it ended, as little-endian u64 words.
+//! Control page: the run's progress and end, as little-endian u64 words.
 
 use crate::record::Record;
 use crate::varint::Reader;
@@ -27,23 +27,23 @@ pub enum Word {
     WindowOpen,
     /// Instructions executed before the window opened.
     BeforeWindowInsns,
-    /// [`End`] code of how the plugin ended the run, 0 while it has not.
+    /// Code of the [`End`] by which the plugin ended the run; 0 while it has not.
     End,
     /// Value of the end: the firmware's status, or errno of a failed write.
     EndValue,
     /// Address of the instruction at which the run ended.
     EndPc,
-    /// Control transfers whose target is unknown: the exception came in another exception's first moment, or a stack
-    /// frame cannot be read.
+    /// Number of control transfers whose target is unknown: an exception came before another exception's first
+    /// instruction, or a stack frame cannot be read.
     Unresolved,
-    /// Control transfers with an exception taken between the instruction and its target.
+    /// Number of control transfers with an exception taken between the instruction and its target.
     Interrupted,
     /// Task switches that a sample noticed and no store showed.
     UnseenSwitches,
     /// Times that the exact call tree's shadow stack was found wrong and rebuilt.
     Resynchronised,
-    /// 1 when the fault words below were read: as QEMU aborted, or as the handler started that still executes at the
-    /// end.
+    /// 1 when the fault words below were read: when QEMU aborted, or when the handler started that still executes at
+    /// the end.
     Fault,
     /// Cortex-M CFSR at that moment (Armv7-M ARM B3.2.15).
     FaultCfsr,
@@ -59,7 +59,8 @@ pub enum Word {
     InputBytes,
     /// Texts of the console's input that have begun.
     InputBegun,
-    /// Times that one exception came, when nothing but its handler has executed since; 0: there is no such exception.
+    /// Number of times that one exception came, if nothing but its handler has executed since; 0: there is no such
+    /// exception.
     ExceptionTimes,
     /// Number of that exception, or its cause with bit 63 set for interrupts.
     ExceptionNumber,
@@ -67,22 +68,22 @@ pub enum Word {
     ExceptionHandler,
     /// Instructions of the window before the handler first started.
     ExceptionSince,
-    /// Address of the instruction that the exception came at.
+    /// Address of the instruction at which the exception came.
     ExceptionPc,
     /// 1 when an enabled interrupt could still interrupt the handler.
     ExceptionYields,
-    /// Times that the same instruction has read the same value from the same device, with no access to another device
-    /// since; 0: there is no such poll.
+    /// Number of times that the same instruction has read the same value from the same device, with no access to
+    /// another device since; 0: there is no such poll.
     PollTimes,
     /// Instructions of the window up to the first of these reads.
     PollSince,
     /// Address of the reading instruction.
     PollPc,
-    /// Value that it reads.
+    /// Value that the instruction reads.
     PollValue,
-    /// Address that it reads from.
+    /// Address from which the instruction reads.
     PollAddress,
-    /// 1 when each of several vCPUs executes its turn to the end, whatever the host does.
+    /// 1 if each of several vCPUs always executes its turn to the end, independent of the host.
     TurnsKept,
     /// Valid bytes of the heap file.
     HeapBytes,
@@ -92,16 +93,16 @@ pub enum Word {
     Phase,
     /// Valid bytes of the timeline file.
     TimelineBytes,
-    /// Address of the instruction that was about to wait for an interrupt or an event, the last one.
+    /// Address of the last instruction that was about to wait for an interrupt or an event.
     WaitPc,
-    /// Instructions of all vCPUs then, itself included.
+    /// Instructions of all vCPUs at that wait, the waiting instruction included.
     WaitInsns,
 }
 
 /// Number of words in use.
 pub const WORDS: usize = Word::WaitInsns as usize + 1;
 
-/// Reason for which the plugin ended the run. Other ends (QEMU's own exits, the host) are seen by the harness.
+/// Reason for which the plugin ended the run. harness sees other ends (QEMU's own exits, the host).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum End {
@@ -115,13 +116,13 @@ pub enum End {
     Exit = 4,
     /// The firmware asked for a reset.
     Reset = 5,
-    /// The firmware asked for something outside its sandbox, which only ending the run prevents.
+    /// The firmware made a forbidden call of the host, which only the end of the run prevents.
     Denied = 6,
     /// The plugin could not write its records; the value is errno.
     WriteFailed = 7,
     /// The firmware has written more than `--max-output` allows, or was about to.
     Output = 8,
-    /// The firmware made a semihosting call that QEMU lacks and would abort at; the value is the operation.
+    /// The firmware made a semihosting call that QEMU lacks, at which QEMU would abort; the value is the operation.
     UnknownCall = 9,
 }
 

@@ -16,8 +16,8 @@ pub const CLOCK: u32 = 0;
 /// Slot of the clock's value just before the vCPU's first instruction of the window.
 pub const ORIGIN: u32 = 1;
 
-/// Slot of the vCPU's position when it was last looked at. From [`FIRST_SITE`] up: it has made a transfer of control
-/// whose target is still unknown, and has started no block since. Below: the segment that it has reached in its
+/// Slot of the vCPU's last known position. From [`FIRST_SITE`] up: the vCPU has made a transfer of control whose
+/// target is still unknown, and has started no block since. Below: the segment that the vCPU has reached in its
 /// block, if that block is counted as a whole.
 pub const LAST: u32 = 2;
 
@@ -36,11 +36,11 @@ pub const NODE: u32 = 4;
 /// Slot that holds the number of active exceptions on the vCPU, while the exact call tree is kept.
 pub const EXCEPTIONS: u32 = 6;
 
-/// Slot that is 1 when the next block must look after the console's input, see [`crate::input`].
+/// Slot that is 1 when the next block must check the console's input, see [`crate::input`].
 pub const INPUT: u32 = 7;
 
 /// Slot that holds the function of the vCPU's last block, while the exact call tree is kept: its [`here`], or 0 when
-/// the next block must be looked at in any case.
+/// the next block must call back in any case.
 pub const HERE: u32 = 8;
 
 /// Slot that holds the return address of a call whose target has not started yet, while the exact call tree is kept;
@@ -54,7 +54,7 @@ pub const STACK_SET: u32 = 10;
 /// Slot that is 1 when the vCPU has switched to another stack, which may be the first task's.
 pub const FIRST_TASK: u32 = 11;
 
-/// Slot that is 1 from a `wfe` at which the processor would sleep until an event that would wake it.
+/// Slot that is 1 from a `wfe` at which the processor would sleep, until an event that would wake it.
 pub const ASLEEP: u32 = 12;
 
 /// Slot of the vCPU's instruction count when that sleep began.
@@ -72,22 +72,22 @@ pub const EVENT: u32 = 16;
 /// Slot that is 1 from the start of a fault's handler until another exception comes.
 pub const FAULTED: u32 = 17;
 
-/// Slot that counts how often the trap vector has been changed.
+/// Slot that counts the changes of the trap vector.
 pub const VECTOR_MOVES: u32 = 18;
 
 /// First slot that a [`crate::definition`] may define. Saved profiles hold it, so it stays; slot 19 is free.
 pub const FIRST_DEFINED: u32 = 20;
 
-/// Clock value that the next event (a sample, a limit) is set at; a block compares against it. The value is small,
-/// like all constants here, so that host code holds them in its instructions. An event further away is approached in
-/// steps.
+/// Clock value at which the next event (a sample, a limit) is due; blocks compare the clock with it. The value is
+/// small, like all constants here, so that host code holds them in its instructions. An event further away is
+/// approached in steps.
 pub const DUE: u64 = 1 << 28;
 
 /// Value added to the clock to make the next block call back at any time; it is above every time.
 pub const ALARM: u64 = 1 << 29;
 
-/// Flag in the clock while a block that is counted as a whole can still be left early. When a block finds it at its
-/// start, the block before was left early, and [`LAST`] says where.
+/// Flag in the clock while a block that is counted as a whole can still be left early. If a block finds the flag set
+/// at its start, the block before was left early, and [`LAST`] says where.
 pub const OPEN: u64 = 1 << 30;
 
 /// Largest number of instructions that a period or limit may be.

@@ -5,7 +5,7 @@
 //! executes, and it gets no answer. A frame is its length in four bytes, little-endian, followed by that many bytes.
 //!
 //! Instructions are counted from 1 at reset: held *at* instruction N means that the N-th executes next. Several vCPUs
-//! execute in turns; their instructions are counted in the one order that this makes.
+//! execute in turns; their instructions are counted in the order of these turns.
 
 use std::io::{self, Read, Write};
 
@@ -52,9 +52,9 @@ record! {
 }
 
 record! {
-    /// Command from the harness.
+    /// Command from harness.
     pub enum Command {
-        /// Execute up to this instruction, or without end.
+        /// Execute up to this instruction, or to the end.
         0 = Go {
             /// Instruction to be held at; None: no such instruction.
             until: Option<u64>,
@@ -91,10 +91,10 @@ record! {
             /// New value, in the guest's byte order.
             bytes: Vec<u8> = Bytes,
         },
-        /// Ask which vCPU executes and how far each has come.
+        /// Ask which vCPU executes, and how many instructions each has started.
         9 = Vcpus,
-        /// Copy the whole process. The copy talks over the socket that comes with this frame, and sends [`Reply::Held`]
-        /// there first.
+        /// Copy the whole process. The copy uses the socket that comes with this frame, and first sends
+        /// [`Reply::Held`] on it.
         6 = Fork,
         /// Hold the run as soon as possible.
         7 = Interrupt,
@@ -107,15 +107,15 @@ record! {
     /// Reason why the run is held.
     #[derive(Copy)]
     pub enum Why {
-        /// It has reached the instruction asked for.
+        /// The run has reached the requested instruction.
         0 = Reached,
         /// The next instruction has a breakpoint.
         1 = Breakpoint,
         /// The last instruction has accessed watched memory.
         2 = Watch(accessed: Accessed),
-        /// [`Command::Interrupt`] asked for it.
+        /// [`Command::Interrupt`] asked to hold the run.
         3 = Interrupted,
-        /// The run is over, in this way, with this value (see [`End`]). The last instruction has started.
+        /// The run is over, with this end and its value (see [`End`]). The last instruction has started.
         4 = End(end: End, value: u64),
     }
 }
@@ -137,13 +137,13 @@ record! {
     /// Breakpoint or watched access, recorded while stops are logged.
     #[derive(Copy)]
     pub struct Hit {
-        /// Number of the instruction: the one at the breakpoint, or the one that made the access.
+        /// Number of the instruction at the breakpoint, or of the instruction that made the access.
         insn: u64,
         /// Address of the instruction.
         pc: u64,
         /// The stack pointer.
         sp: u64,
-        /// Register that return addresses are in.
+        /// Value of the register for return addresses.
         link: u64,
         /// Access that was made; None: the hit is a breakpoint.
         accessed: Option<Accessed>,
@@ -153,7 +153,7 @@ record! {
 record! {
     /// Register and its value.
     pub struct Register {
-        /// QEMU's feature that the register belongs to.
+        /// Feature, in QEMU's description, to which the register belongs.
         feature: String,
         /// Name of the register.
         name: String,
@@ -188,7 +188,8 @@ record! {
         3 = Done,
         /// The command cannot be carried out, for this reason.
         4 = Refused(why: String),
-        /// vCPU that executes the next instruction, or the last one of a run that is over, with the instructions of each.
+        /// vCPU that executes the next instruction, or the last one of a run that is over, with the instructions of
+        /// each.
         6 = Vcpus {
             /// Index of the executing vCPU.
             executing: u64,

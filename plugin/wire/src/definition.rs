@@ -28,7 +28,7 @@ record! {
             slot: u32,
             /// Address of the first instruction.
             pc: u64,
-            /// Transfer of the last instruction, where the code alone names the target.
+            /// Transfer of the last instruction, if the code alone names the target.
             transfer: Option<Transfer> = OfSegment::at(pc),
             /// Size of each instruction in bytes, 2 or 4.
             sizes: Vec<u8> = Sizes,
@@ -68,7 +68,7 @@ record! {
             is_idle: bool,
             /// First address of the function that is called to resume the task; 0: the task has a stack of its own.
             poll: u64,
-            /// Name of the task; empty where none could be read.
+            /// Name of the task; empty if it could not be read.
             name: String,
         },
         /// Marks a task as one of the kernel's idle tasks, once that is known.
@@ -84,11 +84,11 @@ record! {
             parent: u32,
             /// Function, exception or root that the node stands for.
             kind: NodeKind,
-            /// An address in the caller at which the functions are inlined that made the call; 0: it made the call itself, or
-            /// that is not told.
+            /// Address in the caller at which the inlined functions that made the call are found; 0: the caller made
+            /// the call itself, or this is not known.
             via: u64,
         },
-        /// An instruction has read the same from a register of a device over and over, up to the end.
+        /// An instruction has read the same value from a register of a device over and over, up to the end.
         8 = Poll {
             /// Address of the instruction.
             pc: u64,
@@ -140,6 +140,11 @@ record! {
             /// Address of the event that began the zone.
             pc: u64,
         },
+        /// Name that a call has brought. The n-th one has the number n after [`crate::request::Measure::zone_names`].
+        16 = ZoneName {
+            /// The name.
+            text: String,
+        },
         /// Action of the firmware that left the emulated machine.
         3 = Note {
             /// Meaning for the run.
@@ -157,7 +162,7 @@ record! {
 /// Kind of a call stack's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
-    /// Function that called the next inner frame's.
+    /// Function that called the function of the next inner frame.
     Caller {
         /// Address after the call.
         return_addr: u64,
@@ -208,7 +213,7 @@ pub enum TaskCounter {
     Switches,
     /// 2^64 minus the lowest stack pointer seen; 0: no stack pointer was seen.
     DeepestSp,
-    /// Bytes at the low end of the task's stack that still hold the kernel's paint, plus one; 0: not looked at.
+    /// Bytes at the low end of the task's stack that still hold the kernel's paint, plus one; 0: not read.
     Painted,
 }
 
@@ -219,8 +224,8 @@ record! {
     /// Kind of an exact call tree's node.
     #[derive(Copy, Hash, PartialOrd, Ord)]
     pub enum NodeKind {
-        /// Outermost code of a task, or with task 0 of no task: it was not called. A polled task has no root, it begins
-        /// in the code that calls it.
+        /// Outermost code of a task, which was not called; with task 0, outermost code outside of all tasks. A polled
+        /// task has no root: it begins in the code that calls it.
         3 = Root {
             /// Id of the task, or 0.
             task: u32,
@@ -315,10 +320,11 @@ record! {
     pub enum TransferKind {
         /// Sets the return address: `bl`, `jal ra`.
         1 = Call,
-        /// Keeps the return address: `b`, `j`; a tail call where it enters a function, else a loop.
+        /// Keeps the return address: `b`, `j`; a tail call if it enters a function, else a loop.
         2 = Jump,
-        /// Keeps the return address and is conditional. When it is not taken, the instruction after it starts, which
-        /// starts in no other way: the number of jumps is a difference of counts. Only in segments.
+        /// Keeps the return address and is conditional. If the branch is not taken, the instruction after it starts,
+        /// and that instruction starts in no other way. So the number of jumps is a difference of counts. Only in
+        /// segments.
         3 = Branch,
     }
 }
@@ -327,7 +333,7 @@ record! {
     /// Meaning of a note for the run.
     #[derive(Copy, Hash, PartialOrd, Ord)]
     pub enum NoteKind {
-        /// The answer came from the host: another machine may give another one.
+        /// The answer came from the host: on another machine it may differ.
         1 = HostDependent,
         /// The operation was not carried out, or the run ended before it could be.
         2 = Denied,
@@ -372,7 +378,7 @@ const EXCEPTION: u8 = 2;
 /// Added to the index in [`Unknown::ALL`].
 const UNKNOWN: u8 = 0x10;
 
-/// The transfer of a segment, by the segment's address: its kind's code or 0, and how far it goes.
+/// The transfer of a segment, by the segment's address: the code of its kind or 0, and its distance.
 struct OfSegment {
     pc: u64,
 }
@@ -404,7 +410,7 @@ impl Codec<Option<Transfer>> for OfSegment {
     }
 }
 
-/// Sizes of instructions, in bytes: their number, and one bit for each.
+/// Sizes of instructions, in bytes, encoded as the number of instructions and one bit for each.
 struct Sizes;
 
 impl Codec<Vec<u8>> for Sizes {
@@ -420,14 +426,14 @@ impl Codec<Vec<u8>> for Sizes {
         let count = AtMost(MAX_SEGMENT_INSNS as u64).read(reader)?;
         let bits = reader.bytes(count.div_ceil(8))?;
         let size = |n: usize| if bits[n / 8] >> (n % 8) & 1 == 1 { 4 } else { 2 };
-        // No bit is set behind the last one's.
+        // No bit is set after that of the last instruction.
         let is_whole = count % 8 == 0 || bits.last().is_some_and(|last| last >> (count % 8) == 0);
         if is_whole { Ok((0..count as usize).map(size).collect()) } else { Err(malformed) }
     }
 }
 
 impl Definition {
-    /// First of the record's counters, where it has some.
+    /// First of the record's counters; None: the record has no counters.
     fn slot(&self) -> Option<u32> {
         match *self {
             Definition::Segment { slot, .. }
@@ -475,7 +481,7 @@ impl Stream for Definitions {
                 Definition::Site { stack, task, .. } => *stack <= self.frames && *task <= self.tasks,
                 Definition::Row { row, .. } => row.is_sound(),
                 Definition::ZonePath { parent, .. } => *parent <= self.zone_paths,
-                Definition::Note { text, .. } => text.len() <= MAX_TEXT_BYTES,
+                Definition::Note { text, .. } | Definition::ZoneName { text } => text.len() <= MAX_TEXT_BYTES,
                 Definition::Poll { .. } | Definition::Mark { .. } | Definition::Span { .. } => true,
             }
     }
@@ -559,6 +565,7 @@ mod tests {
             Definition::Row { slot: slot(90), row: Row::Exception { number: 15, handler: 0x140 } },
             Definition::Row { slot: slot(91), row: Row::Task { task: 1 } },
             Definition::ZonePath { parent: 0, name: 1, pc: 0x100 },
+            Definition::ZoneName { text: "queue.test_put".into() },
             Definition::ZonePath { parent: 1, name: 2, pc: u64::MAX },
         ]
     }
@@ -589,12 +596,13 @@ mod tests {
             Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked },
             Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
             task,
+            Definition::ZoneName { text: long() },
             Definition::Idle { task: 0 },
             Definition::Row { slot: slot(0), row: Row::Mark { name: 0 } },
             Definition::Row { slot: counters::CLOCK, row: Row::Mark { name: 1 } },
         ];
         promises::refuse::<Definitions>(&[segment(slot(0), vec![2])], &bad);
-        // No byte could say it.
+        // A size of 3 bytes cannot be encoded.
         assert!(Encoder::default().put(&segment(slot(0), vec![3]), &mut Vec::new()).is_err());
     }
 

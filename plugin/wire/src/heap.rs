@@ -8,7 +8,7 @@ use crate::record::{Codec, Record, record, since};
 use crate::stream::{self, Stream};
 use crate::varint::Reader;
 
-/// Name of the event file; it exists where [`crate::request::Measure::heap`] names a function.
+/// Name of the event file; it exists if [`crate::request::Measure::heap`] names a function.
 pub const FILE_NAME: &str = "heap";
 
 /// Highest number of a register that can hold a function's argument.
@@ -134,7 +134,7 @@ impl What {
     }
 }
 
-/// Values that an event's kind is written by.
+/// Values that the encoding of an event depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Near {
     /// Last address.
@@ -143,7 +143,7 @@ pub(crate) struct Near {
     is_aligned: bool,
 }
 
-/// An alignment, where one follows.
+/// Codec of an alignment, if one follows.
 struct Aligned(bool);
 
 impl Codec<u64> for Aligned {

@@ -8,7 +8,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 record! {
     /// Text to be typed. It waits until all texts before it have been typed.
     pub struct Step {
-        /// Instruction or prompt at which it begins.
+        /// Instruction or prompt at which typing begins.
         when: When,
         /// Bytes that are typed, not empty.
         bytes: Vec<u8> = Bytes,
@@ -18,7 +18,7 @@ record! {
 record! {
     /// Start of a text.
     pub enum When {
-        /// Start once so many instructions of the run have started.
+        /// Start once this many instructions of the run have started.
         1 = At(insns: u64),
         /// Start once the firmware has printed this prompt, not empty, after the prompt of the step before.
         2 = After(prompt: Vec<u8> = Bytes),
@@ -26,7 +26,7 @@ record! {
 }
 
 impl Step {
-    /// Whether both texts have a length that they may have.
+    /// Whether the lengths of both texts are within their limits.
     pub(crate) fn is_meant(&self) -> bool {
         let fits = |bytes: &[u8]| (1..=MAX_BYTES).contains(&bytes.len());
         let prompt_fits = match &self.when {

@@ -1,10 +1,10 @@
-//! Record format that the QEMU plugin writes and the harness reads.
+//! Record format that the QEMU plugin writes and harness reads.
 //!
-//! This crate is all that the two sides of a GPL boundary share. So it has no dependencies, knows nothing of QEMU or
-//! ELF, and checks every record when it is written *and* when it is read.
+//! The two sides of a GPL boundary share only this crate. So it has no dependencies, knows nothing of QEMU or ELF,
+//! and checks every record when it is written *and* when it is read.
 //!
-//! Records are tables of their fields (`record`), and every file that grows is a stream of them ([`stream`]): one encoder,
-//! one decoder, and one check of what may come next that both ask.
+//! Records are tables of their fields (`record`), and every file that grows is a stream of them ([`stream`]): one
+//! encoder, one decoder, and one check that both use to decide whether an item may come next.
 //!
 //! A run leaves four to eight files in one directory. All are memory maps of the plugin, so they are complete up to the
 //! moment at which QEMU ends (by its own exit, an abort, SIGKILL):
@@ -13,27 +13,27 @@
 //! |---|---|---|
 //! | `control` | [`control`] | one page: versions, progress, how the run ended |
 //! | `counters` | [`counters`] | u64 counters, per vCPU |
-//! | `definitions` | [`definition`] | what counters count (code segments, arcs, tasks, call paths, spans), stacks, notes |
+//! | `definitions` | [`definition`] | meaning of the counters (code segments, arcs, tasks, call paths, spans), stacks, notes |
 //! | `samples` | [`sample`] | the samples in time order, delta-coded |
-//! | `heap` | [`heap`] | what was allocated and freed, where that was asked for |
-//! | `timeline` | [`timeline`] | what happened at which instruction, where that was asked for |
-//! | `slices` | [`slice`] | what the counters grew by between the cuts of the run, where it is cut |
-//! | `unmodelled` | [`chip`] | accesses that nothing in the chip file models, where there is one |
+//! | `heap` | [`heap`] | allocations and frees, if requested |
+//! | `timeline` | [`timeline`] | all events with their instructions, if requested |
+//! | `slices` | [`slice`] | growth of the counters between the cuts of the run, if it is cut |
+//! | `unmodelled` | [`chip`] | accesses that the chip file does not model, if there is one |
 //!
-//! Beside them lie the harness's orders to the plugin ([`request`], with the [`unwind`] table and the console's
-//! [`input`] in it), its later report of the machine's memory ([`memory`]), and the plugin's [`refusal`] to start.
+//! Beside them are harness's orders to the plugin ([`request`], which contains the [`unwind`] table and the console's
+//! [`input`]), harness's later report of the machine's memory ([`memory`]), and the plugin's [`refusal`] to start.
 //!
-//! When the harness asked for a range of the guest's memory there are up to three more files. If such a file is
-//! absent or short, the memory could not be copied:
+//! If harness asks for a range of the guest's memory, there are up to three more files. If such a file is absent or
+//! short, the memory could not be copied:
 //!
 //! | file | name | holds |
 //! |---|---|---|
-//! | `snapshot-open` | [`SNAPSHOT_OPEN`] | that memory as the window opened, where that was not at reset |
-//! | `counters-open` | [`COUNTERS_OPEN`] | the counters then, before they were cleared |
-//! | `snapshot-end` | [`SNAPSHOT_END`] | that memory as the run ended |
+//! | `snapshot-open` | [`SNAPSHOT_OPEN`] | that memory when the window opened, unless it opened at reset |
+//! | `counters-open` | [`COUNTERS_OPEN`] | the counters at that moment, before they were cleared |
+//! | `snapshot-end` | [`SNAPSHOT_END`] | that memory when the run ended |
 //!
-//! Where it is known how long the window is, `counters-half` ([`COUNTERS_HALF`]) has the counters as they were when half of
-//! it was over.
+//! If the length of the window is known, `counters-half` ([`COUNTERS_HALF`]) has the counters as they were in the
+//! middle of the window.
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
@@ -63,7 +63,7 @@ pub mod zone;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of these files changes its meaning.
-pub const VERSION: u64 = 15;
+pub const VERSION: u64 = 16;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";
@@ -82,7 +82,7 @@ pub const SNAPSHOT_END: &str = "snapshot-end";
 pub struct Malformed {
     /// Name of the record that was read or written.
     pub what: &'static str,
-    /// Byte offset at which it starts; in a stream that of its item.
+    /// Byte offset at which the record starts; in a stream, the offset of its item.
     pub offset: usize,
 }
 

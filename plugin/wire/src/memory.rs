@@ -1,8 +1,8 @@
 //! Memory of the made machine: the ranges that can be read without a device noticing.
 //!
-//! QEMU makes the machine after it has loaded the plugin, which has read its [`crate::request`] by then. So the
-//! harness has QEMU hold the machine, asks for its memory, writes this file, and lets the machine go. The plugin
-//! reads the file before the first instruction; without it, the request's memory is used.
+//! QEMU makes the machine after it has loaded the plugin, which has read its [`crate::request`] by then. So harness
+//! makes QEMU hold the machine, asks for its memory, writes this file, and lets the machine go. The plugin reads the
+//! file before the first instruction; without it, the request's memory is used.
 
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
 //! Records as tables: the fields of a record, or the variants of one, in the order in which they are written.
 //!
-//! [`record!`] makes three things of such a table: the type itself, what writes it and what reads it. A field is written as
-//! its type is ([`Record`]); where that would be long, or depends on a field before it, the table names a [`Codec`]. Calls
-//! are static and inlined: a record is written as if by hand, and nothing is allocated but room in `out`.
+//! [`record!`] makes three things from such a table: the type itself, its writer and its reader. A field is written
+//! in the way of its type ([`Record`]). If that would be long, or depends on an earlier field, the table names a
+//! [`Codec`]. Calls are static and inlined: the code is as fast as if written by hand, and allocates nothing but room
+//! in `out`.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use std::ops::Range;
 use crate::Malformed;
 use crate::varint::{self, Reader};
 
-/// A value that has one way to be written.
+/// A value with a single encoding.
 pub(crate) trait Record: Sized {
     /// Appends the value to `out`.
     fn put(&self, out: &mut Vec<u8>);
@@ -26,11 +27,11 @@ pub(crate) trait Codec<T> {
     fn read(&self, reader: &mut Reader<'_>) -> Result<T, Malformed>;
 }
 
-/// Makes a type, and how it is written and read, of the table of its fields or variants.
+/// Makes a type, its writer and its reader from the table of its fields or variants.
 ///
-/// A field is `name: type` or `name: type = codec`; the codec may use the fields above it. A variant is
-/// `code = Name { fields }`, `code = Name(name: type)` or `code = Name`; its code, a byte, comes first. Variants that are
-/// `given` something are a part of a stream's item: `put_fields` and `read_fields` leave their code to the stream.
+/// A field is `name: type` or `name: type = codec`; the codec may use the fields above it. A variant is `code = Name
+/// { fields }`, `code = Name(name: type)` or `code = Name`; its code, a byte, comes first. A type with `given` is a
+/// part of a stream's item: `put_fields` and `read_fields` leave the variant's code to the stream.
 macro_rules! record {
     (@codec) => { $crate::record::Plain };
     (@codec $codec:expr) => { $codec };
@@ -206,7 +207,7 @@ impl Record for u64 {
     }
 }
 
-/// Small in either direction.
+/// Encoded so that small numbers of both signs are short.
 impl Record for i64 {
     #[inline]
     fn put(&self, out: &mut Vec<u8>) {
@@ -234,7 +235,7 @@ impl Record for String {
     }
 }
 
-/// Start and length.
+/// Encoded as start and length.
 impl Record for Range<u64> {
     fn put(&self, out: &mut Vec<u8>) {
         self.start.put(out);
@@ -328,7 +329,7 @@ impl<T: Record> Codec<T> for Plain {
     }
 }
 
-/// A byte that is 1 before the value, or 0 and no value.
+/// Codec of an optional value: a byte 1 and the value, or a byte 0.
 pub(crate) struct Optional<C>(pub(crate) C);
 
 impl<T, C: Codec<T>> Codec<Option<T>> for Optional<C> {
@@ -346,10 +347,10 @@ impl<T, C: Codec<T>> Codec<Option<T>> for Optional<C> {
     }
 }
 
-/// A number as its difference from another, see [`since`].
+/// Codec of a number as its difference from another, see [`since`].
 pub(crate) struct Since(u64);
 
-/// A number as its difference from another: small in either direction.
+/// Codec of a number as its difference from another; small differences of both signs are short.
 #[inline]
 pub(crate) fn since(from: impl Borrow<u64>) -> Since {
     Since(*from.borrow())
@@ -367,7 +368,7 @@ impl Codec<u64> for Since {
     }
 }
 
-/// A number whose highest bit is a mark: rotated, so that it stays short.
+/// Codec of a number whose highest bit is a mark: the number is rotated, so that it stays short.
 pub(crate) struct Marked;
 
 impl Codec<u64> for Marked {
@@ -382,7 +383,7 @@ impl Codec<u64> for Marked {
     }
 }
 
-/// A number up to a bound, which the reader holds it against.
+/// Codec of a number up to a bound, which the reader checks.
 pub(crate) struct AtMost(pub(crate) u64);
 
 impl Codec<u64> for AtMost {
@@ -396,7 +397,7 @@ impl Codec<u64> for AtMost {
     }
 }
 
-/// Bytes as a whole: their length and they.
+/// Codec of bytes as a whole: their length, then the bytes.
 pub(crate) struct Bytes;
 
 impl Codec<Vec<u8>> for Bytes {

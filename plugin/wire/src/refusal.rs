@@ -1,4 +1,4 @@
-//! Refusal: why the plugin did not start, as one small record of fixed size.
+//! Refusal: the reason why the plugin did not start, as one small record of fixed size.
 //!
 //! The harness creates the file, all zero. So a plugin whose records no longer fit on the disk only overwrites bytes
 //! that are already there.
@@ -18,11 +18,11 @@ const MAGIC: u64 = u64::from_le_bytes(*b"fwrefus\n");
 pub enum Refusal {
     /// The request cannot be read; QEMU's error output says more.
     Request,
-    /// Several vCPUs on a processor whose registers do not tell which vCPU executes.
+    /// Several vCPUs on a processor whose registers do not say which vCPU executes.
     SeveralVcpus,
     /// The exact call tree of several vCPUs.
     ExactOfSeveralVcpus,
-    /// Several vCPUs on a QEMU whose plugin API does not tell which vCPU executes.
+    /// Several vCPUs on a QEMU that does not say which vCPU executes.
     UntoldVcpus,
     /// A file could not be read, created or mapped.
     Io {
@@ -31,7 +31,7 @@ pub enum Refusal {
     },
     /// The host lacks something that is needed; QEMU's error output names it.
     Host,
-    /// The machine cannot be completed to a chip: this QEMU lacks what its error output names.
+    /// The machine cannot be completed to a chip: QEMU's error output names the missing function.
     Chip,
 }
 

@@ -1,8 +1,8 @@
-//! Request of the harness to the plugin: one record, written before QEMU starts.
+//! Request of harness to the plugin: one record, written before QEMU starts.
 //!
-//! QEMU's command line names only the directory in which it lies ([`FILE_NAME`]). The record is checked as a whole
-//! when it is written and again when it is read, because the plugin uses its lists and offsets without further
-//! checks. A request that the plugin cannot serve is answered by a [`crate::refusal`].
+//! QEMU's command line names only the directory of the file ([`FILE_NAME`]). The record is checked as a whole when it
+//! is written and again when it is read, because the plugin uses its lists and offsets without further checks. A
+//! request that the plugin cannot serve is answered by a [`crate::refusal`].
 //!
 //! All addresses are the running guest's, load bias included.
 
@@ -16,7 +16,7 @@ use crate::record::{self, Bytes, Codec, Record, record};
 use crate::timeline::Wanted;
 use crate::unwind::{self, Row};
 use crate::varint::Reader;
-use crate::zone::Event;
+use crate::zone::{Call, Event};
 use crate::{Malformed, counters};
 
 /// Name of the file.
@@ -26,7 +26,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 11;
+const VERSION: u64 = 12;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -71,7 +71,8 @@ record! {
     pub struct Request {
         /// Instruction set in which code is decoded.
         isa: Isa,
-        /// QEMU's version, major, minor and micro: what of [`crate::trick`] may be used in it. None: nothing.
+        /// QEMU's version (major, minor, micro), which decides the rows of [`crate::trick`] that may be used. None:
+        /// none may.
         qemu: Option<[u32; 3]>,
         /// Bytes printed and written to files after which the run has failed.
         max_output_bytes: Option<u64>,
@@ -81,15 +82,16 @@ record! {
         finisher: Option<u64>,
         /// Number of vCPUs up to which each executes only what QEMU has translated for it alone.
         unshared_vcpus: u32,
-        /// Ranges that can be read without a device noticing; [`crate::memory`] replaces them where it exists.
+        /// Ranges that can be read without a device noticing; the file of [`crate::memory`], if there is one,
+        /// replaces them.
         memory: Vec<Range<u64>>,
         /// Policy for the firmware's semihosting calls.
         semihosting: Semihosting,
-        /// Console's path without its ending: `.log` is what the firmware printed, `.in` the pipe to it.
+        /// Console's path without its ending: `.log` is the firmware's output, `.in` the pipe to the firmware.
         console: String,
         /// Texts to be typed on the console.
         input: Vec<Step>,
-        /// The chip that the machine is completed to; None: the machine is as QEMU has it.
+        /// The chip that the plugin adds to the machine; None: the machine stays as QEMU makes it.
         chip: Option<Chip>,
         /// Purpose of the run.
         purpose: Purpose,
@@ -118,8 +120,8 @@ record! {
 }
 
 record! {
-    /// Orders for a run that is measured: what is counted and followed in it, and how much of it. A default one asks for
-    /// nothing.
+    /// Orders for a run that is measured: the window, and everything that is counted and followed. The default asks
+    /// for nothing.
     #[derive(Default)]
     pub struct Measure {
         /// Instructions from one sample to the next, below [`counters::MAX_INSNS`] like all limits; None: no samples.
@@ -148,10 +150,9 @@ record! {
         pointed: Vec<u64>,
         /// Entries of functions that never return and do not keep their return address, sorted.
         forgetful: Vec<u64>,
-        /// Calls made by code that is inlined into the function that it is in, sorted by their return addresses; for the
-        /// exact call tree.
+        /// Calls made by inlined code, sorted by their return addresses; for the exact call tree.
         inlined_calls: Vec<InlinedCall>,
-        /// Rows that say how stacks are walked, sorted by address.
+        /// Rules for walking stacks, sorted by address.
         unwind: Vec<Row> = Rows,
         /// Most frames of a call stack; None: no call stacks are taken.
         max_depth: Option<u32>,
@@ -165,10 +166,16 @@ record! {
         kernel: Option<Kernel>,
         /// Tasks of an async executor, which have no stacks of their own; sorted by their functions.
         polls: Vec<Poll>,
+        /// Events of these tasks' lives, which the timeline shows.
+        lives: Lives,
         /// Functions that allocate and free memory, sorted by their first addresses; empty: the heap is not followed.
         heap: Vec<Allocator>,
         /// Events that the firmware names itself, sorted by address.
         events: Vec<Event>,
+        /// Functions whose calls are zones, sorted by their first addresses.
+        zone_calls: Vec<Call>,
+        /// Number of the names that the harness has given; names that calls bring have higher numbers.
+        zone_names: u32,
         /// Instructions of a slice; None: no slices.
         slice_insns: Option<u64>,
         /// Timeline that is written event by event, see [`crate::timeline`]; None: no timeline.
@@ -184,6 +191,21 @@ record! {
         entry: u64,
         /// The task's name.
         name: String,
+    }
+}
+
+record! {
+    /// Where the lives of an executor's tasks can be seen. A task is known by the pointer that its function gets.
+    #[derive(Default)]
+    pub struct Lives {
+        /// Functions that make the task ready that their first argument points to, by their first addresses.
+        wakes: Vec<u64>,
+        /// Functions that begin the life of the task that their second argument points to.
+        spawns: Vec<u64>,
+        /// Offset, in a task, of the pointer to the function that is called to resume it.
+        poll: Option<u64>,
+        /// Offset, in a task, of the byte whose lowest bit is set while the task lives.
+        alive: Option<u64>,
     }
 }
 
@@ -211,12 +233,16 @@ record! {
         stack: Option<u64>,
         /// Member that says where the stack ends.
         stack_end: Option<StackEnd>,
-        /// Byte that fills a stack before it is used.
-        paint: Option<u8>,
+        /// Pattern that fills a stack before it is used.
+        paint: Option<Paint>,
         /// Code whose stores may switch tasks.
         switchers: Vec<Range<u64>>,
         /// Function that deletes the task whose control block is its first argument; argument 0 means the running task.
         delete: Option<u64>,
+        /// Function in which the running task ends, whatever its arguments are.
+        exit: Option<u64>,
+        /// Whether the code that names the first task is that task: the kernel's start becomes its idle task.
+        is_first_running: bool,
     }
 }
 
@@ -231,15 +257,30 @@ record! {
 }
 
 record! {
+    /// Pattern that fills a stack before it is used.
+    #[derive(Copy)]
+    pub enum Paint {
+        /// The same byte everywhere.
+        0 = Byte(byte: u8),
+        /// The same word of 32 bits everywhere.
+        1 = Word(word: u32),
+        /// Each pointer-sized word has its own address.
+        2 = OwnAddress,
+    }
+}
+
+record! {
     /// Member of a control block that says where the stack ends.
     #[derive(Copy)]
     pub struct StackEnd {
         /// Offset of the member.
         offset: u64,
+        /// Size of the member in bytes: 4 or 8.
+        bytes: u64,
         /// Whether the member is the stack's size, which counts from the lowest address.
         is_size: bool,
-        /// Added to the member's value to get the address above the stack: the size of a word where the member points to
-        /// the last word.
+        /// Number added to the member's value to get the address above the stack: the size of a word if the member
+        /// points to the last word.
         plus_bytes: u64,
     }
 }
@@ -248,16 +289,16 @@ record! {
     /// A call that inlined code makes.
     #[derive(Copy)]
     pub struct InlinedCall {
-        /// Address that it returns to.
+        /// Address to which the call returns.
         return_addr: u64,
-        /// Entry of the function that the code is in.
+        /// Entry of the function that contains the code.
         caller: u64,
-        /// Address in that function by which all calls are known that the same inlined functions make.
+        /// Address in that function that identifies all calls made by the same inlined functions.
         via: u64,
     }
 }
 
-/// Rows of fixed size, as a file of them has them.
+/// Codec of rows of fixed size, as in a file of rows.
 struct Rows;
 
 impl Codec<Vec<Row>> for Rows {
@@ -285,7 +326,7 @@ fn are_ranges<'a>(ranges: impl IntoIterator<Item = &'a Range<u64>>) -> bool {
 }
 
 impl Request {
-    /// Orders for measuring, where the run is made for that.
+    /// Orders for measuring; None: the run is debugged.
     pub fn measure(&self) -> Option<&Measure> {
         match &self.purpose {
             Purpose::Measure(measure) => Some(measure),
@@ -293,7 +334,7 @@ impl Request {
         }
     }
 
-    /// Orders for debugging, where the run is made for that.
+    /// Orders for debugging; None: the run is measured.
     pub fn debug(&self) -> Option<Debug> {
         match self.purpose {
             Purpose::Measure(_) => None,
@@ -361,6 +402,9 @@ impl Measure {
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
             (self.events.is_sorted_by(|event, next| event.address < next.address), "request's events"),
             (self.events.iter().all(Event::is_sound), "request's event"),
+            (self.zone_calls.is_sorted_by(|one, next| one.entry < next.entry), "request's calls"),
+            (self.zone_calls.iter().all(Call::is_sound), "request's calls"),
+            (self.zone_calls.iter().all(|call| call.name <= self.zone_names), "request's calls"),
             (self.timeline.iter().all(Wanted::is_meant), "request's timeline"),
         ])?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
@@ -382,6 +426,7 @@ impl Kernel {
             (self.current.start < self.current.end, "kernel's current task"),
             (are_ranges(ranges), "kernel's range"),
             (self.running.iter().all(|running| running.end.saturating_sub(running.start) <= 8), "kernel's flag"),
+            (self.stack_end.iter().all(|end| matches!(end.bytes, 4 | 8)), "kernel's end of a stack"),
             (offsets.into_iter().flatten().all(|offset| offset < MAX_OFFSET_BYTES), "kernel's offset"),
         ])
     }
@@ -394,7 +439,7 @@ mod tests {
     use crate::input::When;
     use crate::timeline::{KnownObject, Lists, ObjectKind, ObjectMembers, Objects, State, StateValue, States, Waits};
     use crate::unwind::{Base, Rule, Saved};
-    use crate::zone::EventKind;
+    use crate::zone::{CallText, EventKind};
 
     fn measured(measure: Measure) -> Request {
         Request {
@@ -432,11 +477,17 @@ mod tests {
             name: Some(TaskName { at: 0x34..0x44, is_pointer: true }),
             saved_sp: Some(0),
             stack: Some(0x30),
-            stack_end: Some(StackEnd { offset: 0x44, is_size: true, plus_bytes: 4 }),
-            paint: Some(0xa5),
+            stack_end: Some(StackEnd { offset: 0x44, bytes: 4, is_size: true, plus_bytes: 4 }),
+            paint: Some(Paint::Word(0xdead_beef)),
             switchers: vec![0x100..0x180, 0x200..0x240],
             delete: Some(0x300),
+            exit: Some(0x380),
+            is_first_running: true,
         }
+    }
+
+    fn zone_call(entry: u64) -> Call {
+        Call { entry, name: 1, texts: vec![CallText { register: 31, offsets: vec![0, u64::MAX] }] }
     }
 
     fn freeing(entry: u64) -> Allocator {
@@ -471,6 +522,7 @@ mod tests {
             is_oracle: true,
             kernel: Some(kernel()),
             polls: vec![Poll { entry: 0x100, name: "blink".into() }, Poll { entry: 0x200, name: "größe".into() }],
+            lives: Lives { wakes: vec![0x300], spawns: vec![u64::MAX, 0], poll: Some(8), alive: None },
             heap: vec![
                 Allocator {
                     size: Some(Argument::Register(11)),
@@ -483,6 +535,8 @@ mod tests {
                 freeing(0x200),
             ],
             events: events(),
+            zone_calls: vec![zone_call(0x100), Call { texts: Vec::new(), ..zone_call(0x200) }],
+            zone_names: 9,
             slice_insns: Some(1_000_000),
             timeline: Some(timeline()),
         };
@@ -565,10 +619,15 @@ mod tests {
     #[test]
     fn requests_survive_the_wire() {
         let kernel = Kernel { running: None, name: None, stack_end: None, paint: None, delete: None, ..kernel() };
+        let painted = |paint| {
+            let kernel = Kernel { paint: Some(paint), exit: None, ..kernel.clone() };
+            measured(Measure { kernel: Some(kernel), ..Measure::default() })
+        };
+        let (byte, own_address) = (painted(Paint::Byte(0xa5)), painted(Paint::OwnAddress));
         let sparse = measured(Measure { kernel: Some(kernel), ..Measure::default() });
         let waits = Some(Waits::States(states()));
         let by_states = measured(Measure { timeline: Some(Wanted { waits, ..timeline() }), ..Measure::default() });
-        for request in [plain(), full(), sparse, debugged(true), debugged(false), by_states] {
+        for request in [plain(), full(), sparse, byte, own_address, debugged(true), debugged(false), by_states] {
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
         for isa in [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m] {
@@ -636,6 +695,17 @@ mod tests {
                 events: vec![Event { address: 2, kind: EventKind::Register { register: 32 }, name: 1 }],
                 ..Measure::default()
             }),
+            measured(Measure { zone_calls: vec![zone_call(2); 2], zone_names: 1, ..Measure::default() }),
+            measured(Measure { zone_calls: vec![zone_call(2)], zone_names: 0, ..Measure::default() }),
+            measured(Measure { zone_calls: vec![Call { name: 0, ..zone_call(2) }], ..Measure::default() }),
+            measured(Measure {
+                zone_calls: vec![Call {
+                    texts: vec![CallText { register: 32, offsets: Vec::new() }],
+                    ..zone_call(2)
+                }],
+                zone_names: 1,
+                ..Measure::default()
+            }),
             measured(Measure {
                 timeline: Some(Wanted { functions: vec![2, 1], ..timeline() }),
                 ..Measure::default()
@@ -689,7 +759,7 @@ mod tests {
         assert_eq!(Request::read(&other), Err(Malformed { what: "Isa", offset: isa }));
         other[isa..=isa + 1].copy_from_slice(&[0, 2]);
         assert_eq!(Request::read(&other), Err(Malformed { what: "Request's qemu", offset: isa + 1 }));
-        // The same of a row that has its place in a table of rows.
+        // The same for a damaged row in a table of rows.
         let row = Row { pc: 0x1234_5678_9abc_def0, rule: None };
         let mut other = encode(&measured(Measure { unwind: vec![row], ..Measure::default() }));
         let start = other.windows(8).position(|bytes| bytes == row.pc.to_le_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Samples in time order, delta-coded: two or three bytes each where nothing but the pc changes.
+//! Samples in time order, delta-coded: two or three bytes each if nothing but the pc changes.
 
 use crate::Malformed;
 use crate::record::{Codec, Record, since};

@@ -15,7 +15,7 @@ pub const FILE_NAME: &str = "slices";
 pub struct Slice {
     /// Number of the phase's name; 0: no phase had begun.
     pub phase: u32,
-    /// Whether a slice ends here, and not only a phase.
+    /// Whether a slice ends here, not only a phase.
     pub is_full: bool,
     /// Growth of each vCPU's counters.
     pub vcpus: Vec<Growth>,

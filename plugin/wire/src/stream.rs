@@ -1,9 +1,10 @@
-//! Streams: files of items that the plugin only appends to, and how one is written and read.
+//! Streams: files to which the plugin only appends items, and their writer and reader.
 //!
-//! All streams go the same way. The plugin encodes one item ([`Encoder`]), appends its bytes to a mapped file, and then
-//! sets a word of the control page to the file's new length ([`StreamFile`]): what lies beyond is only reserved. The
-//! harness decodes as many bytes ([`Decoder`]). Both sides keep what the next item is written as a difference from, and
-//! both refuse an item that cannot come next. So a stream is only what its items are: a type that implements [`Stream`].
+//! All streams work in the same way. The plugin encodes one item ([`Encoder`]), appends its bytes to a mapped file,
+//! and then sets a word of the control page to the file's new length ([`StreamFile`]); bytes beyond it are only
+//! reserved. harness decodes that many bytes ([`Decoder`]). The next item is written as a difference from earlier
+//! values, which both sides keep. Both refuse an item that cannot come next. So a stream is defined by its items
+//! alone: a type that implements [`Stream`].
 
 use crate::Malformed;
 use crate::control::Word;
@@ -61,7 +62,7 @@ pub trait Stream: Default {
     /// Name of an item, for errors.
     const WHAT: &'static str;
 
-    /// Whether the item may come next. Both sides ask, before they do anything else with it.
+    /// Whether the item may come next. Both sides check this before anything else.
     fn allows(&self, item: &Self::Item) -> bool;
 
     /// Appends an item that [`Stream::allows`].
@@ -70,7 +71,7 @@ pub trait Stream: Default {
     /// Reads what [`Stream::put`] wrote, at least a byte.
     ///
     /// # Errors
-    /// When the bytes are no item.
+    /// When the bytes are not an item.
     fn read(&self, reader: &mut Reader<'_>) -> Result<Self::Item, Malformed>;
 
     /// Notes that the item has come.
@@ -136,7 +137,7 @@ impl<S: Stream> Iterator for Decoder<'_, S> {
     }
 }
 
-/// Promises of every stream, each held against the items that a stream's own tests have.
+/// Promises of every stream, each checked with the items of a stream's own tests.
 #[cfg(test)]
 pub(crate) mod promises {
     use std::fmt::Debug;
@@ -173,8 +174,8 @@ pub(crate) mod promises {
         (items, None)
     }
 
-    /// Holds a stream to its promises: what is written is read; a cut anywhere leaves the items before it and one error at
-    /// the start of the item that is cut; no flipped bit goes unseen or panics.
+    /// Checks a stream's promises: written items are read back; a cut anywhere leaves the items before it and one
+    /// error at the start of the cut item; every flipped bit is noticed, and none causes a panic.
     pub(crate) fn hold<S: Stream<Item: Debug + PartialEq>>(items: &[S::Item]) {
         let (bytes, starts) = encode_each::<S>(items);
         let (read, error) = decode::<S>(&bytes);
@@ -194,13 +195,14 @@ pub(crate) mod promises {
         }
     }
 
-    /// Holds a stream to being written as these bytes: a table whose order has changed reads its own, and no older ones.
+    /// Checks that a stream is written as these bytes: after a change of a table's order it would read its own bytes,
+    /// but no older ones.
     pub(crate) fn stay<S: Stream<Item: Debug>>(items: &[S::Item], bytes: &str) {
         let written: String = encode::<S>(items).iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(written, bytes);
     }
 
-    /// Holds a stream to refusing each of these after `before`, when it is written and when it is read.
+    /// Checks that a stream refuses each of the bad items after `before`, when it is written and when it is read.
     pub(crate) fn refuse<S: Stream<Item: Debug + PartialEq>>(before: &[S::Item], bad: &[S::Item]) {
         let bytes = encode::<S>(before);
         for item in bad {
@@ -233,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Rises for ever: a step leads to a place above the one before.
+    /// Stream that only rises: each step leads to a place above the last one.
     #[derive(Default)]
     struct Steps {
         at: u64,
@@ -269,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Numbers that look like none in particular (xorshift64, Marsaglia 2003).
+    /// Pseudo-random numbers (xorshift64, Marsaglia 2003).
     struct Random(u64);
 
     impl Random {

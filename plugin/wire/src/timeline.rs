@@ -1,8 +1,8 @@
 //! Timeline: every event of the run in order, each at its instruction.
 //!
 //! Events are delta-coded by vCPU: three to six bytes each. Allocations and frees are in the heap's own stream
-//! ([`crate::heap`]) at the same instructions; with several vCPUs the timeline says which vCPU each is on. No event
-//! is written before the window opens. Activities that are under way then come first, at instruction 0.
+//! ([`crate::heap`]) at the same instructions; with several vCPUs the timeline says to which vCPU each belongs. No
+//! event is written before the window opens. Activities that are under way then come first, at instruction 0.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::sample::MAX_VCPUS;
 use crate::stream::{self, Stream};
 use crate::varint::Reader;
 
-/// Name of the event file; it exists where [`crate::request::Measure::timeline`] asks for it.
+/// Name of the event file; it exists if [`crate::request::Measure::timeline`] asks for it.
 pub const FILE_NAME: &str = "timeline";
 
 /// Event of the timeline.
@@ -22,7 +22,7 @@ pub const FILE_NAME: &str = "timeline";
 pub struct Event {
     /// Index of the vCPU.
     pub vcpu: u32,
-    /// Instructions of the window that the vCPU had started: the event comes after that many.
+    /// Instructions of the window that the vCPU had started before the event.
     pub at_insns: u64,
     /// Kind of event.
     pub what: What,
@@ -82,7 +82,8 @@ record! {
         /// Index in [`Wanted::functions`].
             function: u32,
         },
-        /// The innermost call of this function is noticed to be over: an exception or a longjmp led out of it.
+        /// The innermost call of this function is over without a return: an exception or a longjmp led out of it.
+        /// This is noticed here.
         10 = Unwound {
         /// Index in [`Wanted::functions`].
             function: u32,
@@ -113,11 +114,11 @@ record! {
         14 = Masked,
         /// The firmware unmasks interrupts.
         15 = Unmasked,
-        /// The next event of the heap in the window belongs to this vCPU and comes here. With a single vCPU its
-        /// instruction count says so.
+        /// The next event of the heap in the window belongs to this vCPU and comes here. With a single vCPU this
+        /// event is not needed, since the heap event's instruction count says the same.
         19 = Heap,
-        /// This vCPU has come so far and waits for its turn, because the next event happens on another vCPU. So each
-        /// vCPU's progress is known at every event.
+        /// This vCPU has started `at_insns` instructions and waits for its turn, because the next event happens on
+        /// another vCPU. So each vCPU's progress is known at every event.
         20 = Stopped,
         /// A pin of a chip has changed its level.
         21 = Pin {
@@ -130,17 +131,37 @@ record! {
             /// Whether the chip drives it.
             is_output: bool,
         },
+        /// The life of an executor's task has changed.
+        26 = Lives {
+            /// Id of the task.
+            task: u32,
+            /// Change of its life.
+            change: Life,
+        },
         /// An object that tasks wait for is described: the n-th of these events is object n.
         16 = Object {
         /// Address of the list of waiting tasks.
             address: u64,
         /// Kind of the object.
             kind: ObjectKind,
-        /// Address of the whole object, where that is known.
+        /// Address of the whole object, if known.
             whole: u64,
         /// Name that the firmware gave it; empty: no name.
             name: String,
         },
+    }
+}
+
+record! {
+    /// Change of the life of an executor's task.
+    #[derive(Copy, Hash, PartialOrd, Ord)]
+    pub enum Life {
+        /// The executor takes the task.
+        0 = Spawned,
+        /// The task is to be polled again.
+        1 = Woken,
+        /// The task is done: its last poll is over.
+        2 = Finished,
     }
 }
 
@@ -308,10 +329,10 @@ record! {
     pub struct Wanted {
         /// First addresses of the functions whose calls are among the events, sorted.
         functions: Vec<u64>,
-        /// Layout of the kernel's data that tell why a task does not execute, if known.
+        /// Layout of the kernel's data that show why a task does not execute, if known.
         waits: Option<Waits>,
-        /// Shift of virtual time (2^shift ns per instruction) with which sleeps are measured; None: sleeps are not asked
-        /// for.
+        /// Shift of virtual time (2^shift ns per instruction) with which sleeps are measured; None: sleeps are not
+        /// asked for.
         sleep_shift: Option<u8>,
     }
 }
@@ -341,7 +362,8 @@ record! {
         event_value: Option<(u64, u64)>,
         /// Lists, by address, and the state of the tasks in each.
         lists: Vec<(u64, State)>,
-        /// Offset and number of the bytes of which one is 1 while the task waits for a notification.
+        /// Offset and number of bytes in a control block; one of these bytes is 1 while the task waits for a
+        /// notification.
         notification: Option<(u64, u64)>,
         /// Layout of the objects that tasks wait for.
         objects: Option<Objects>,
@@ -423,7 +445,7 @@ record! {
 }
 
 record! {
-    /// Layout of the objects that tasks wait for: offsets, and the marks that tell them from other memory.
+    /// Layout of the objects that tasks wait for: offsets, and marks that distinguish objects from other memory.
     #[derive(Copy)]
     pub struct Objects {
         /// Offset, in a list, of the item that ends it; all bits of the item's first bytes are set.
@@ -436,9 +458,11 @@ record! {
         item: u64,
         /// Offset of the queue's length, as wide as a pointer and not 0.
         length: u64,
-        /// Offset of an item's size, as wide; 0 there: a semaphore, or a mutex, whose first word is 0.
+        /// Offset of an item's size, as wide as a pointer. Size 0: the object is a semaphore, or a mutex, whose first
+        /// word is 0.
         item_size: u64,
-        /// Table of queue names: its address and number of entries. An entry is a pointer to a name and one to the queue.
+        /// Table of queue names: its address and number of entries. An entry is a pointer to a name and one to the
+        /// queue.
         registry: Option<(u64, u64)>,
     }
 }

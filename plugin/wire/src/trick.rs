@@ -32,19 +32,19 @@ impl Trick {
     }
 }
 
-/// Whether anything in the table was looked at for a version.
+/// Whether the table permits any use in this version.
 pub fn knows(version: [u32; 3]) -> bool {
     TABLE.iter().any(|trick| trick.is_for(version))
 }
 
-/// All releases since the first whose plugin API will do.
+/// All releases since the first whose plugin API is sufficient.
 const ALL: &[Release] = &[(9, 2), (10, 0), (10, 1), (10, 2), (11, 0), (11, 1)];
 
 macro_rules! table {
     ($($(#[$doc:meta])* $name:ident = $trick:expr;)*) => {
         $($(#[$doc])* pub const $name: Trick = $trick;)*
 
-        /// All of them.
+        /// All rows.
         pub const TABLE: &[Trick] = &[$($name),*];
     };
 }
@@ -64,23 +64,23 @@ table! {
         looked_at: ALL,
         without_it: "reading registers takes several times as long",
     };
-    /// Physical addresses, where the plugin API has no function for them.
+    /// Physical addresses, if the plugin API has no function for them.
     PAGES = Trick {
         name: "pages",
         symbols: &["current_cpu", "cpu_get_phys_page_debug"],
-        // From 10.1 on the API has one.
+        // From 10.1 on the API has such a function.
         looked_at: &[(9, 2), (10, 0)],
         without_it: "before QEMU 10.1, arguments of semihosting calls by RISC-V firmware outside of machine mode \
                      are not read",
     };
-    /// Work for the vCPU, so that a wait begins when all before it has been accounted for.
+    /// Work queued for the vCPU, so that a wait begins only when all instructions before it have been accounted for.
     WAITS = Trick {
         name: "waits",
         symbols: &["bql_locked", "bql_lock_impl", "bql_unlock"],
         looked_at: ALL,
         without_it: "each wait for an interrupt takes several times as long",
     };
-    /// Virtual time, as far as QEMU has accounted for it.
+    /// Virtual time of the instructions that QEMU has accounted for.
     SLEEP = Trick {
         name: "sleep",
         symbols: &["current_cpu", "qemu_clock_get_ns"],

@@ -1,5 +1,5 @@
-//! Unwind rows: the rules for finding a caller's frame. The harness makes them from the ELF's unwind information, and
-//! the plugin walks a stack with them at every sample.
+//! Unwind rows: the rules for finding a caller's frame. harness makes them from the ELF's unwind information, and the
+//! plugin walks a stack with them at every sample.
 //!
 //! A row holds from its address to the next row's. Every row is [`ROW_BYTES`] long, little-endian, and the file is
 //! sorted by address. So a row is found by binary search in memory.
@@ -18,14 +18,14 @@ pub const ROW_BYTES: usize = 24;
 pub struct Row {
     /// First address.
     pub pc: u64,
-    /// Rule for finding the caller there; None: there is no unwind information.
+    /// Rule for finding the caller from there on; None: there is no unwind information.
     pub rule: Option<Rule>,
 }
 
 /// Rule for finding the caller's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Register that the canonical frame address is computed from.
+    /// Register from which the canonical frame address is computed.
     pub base: Base,
     /// Canonical frame address minus the register's value.
     pub cfa_offset_bytes: i32,
@@ -35,7 +35,7 @@ pub struct Rule {
     pub frame_pointer: Saved,
 }
 
-/// Register that the canonical frame address is computed from.
+/// Register from which the canonical frame address is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// Stack pointer, sp.

@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         self.offset = self.bytes.len();
     }
 
-    /// The error about what begins here.
+    /// Error about the value that begins here.
     #[inline]
     pub(crate) fn malformed(&self) -> Malformed {
         Malformed { what: self.what, offset: self.offset }

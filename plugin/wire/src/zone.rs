@@ -5,7 +5,7 @@
 use crate::record::record;
 
 record! {
-    /// Instruction of the firmware that names something.
+    /// Instruction of the firmware that begins or ends a zone or phase, or is a mark.
     #[derive(Copy)]
     pub struct Event {
         /// Address of the instruction.
@@ -21,7 +21,7 @@ record! {
     /// Meaning of such an instruction.
     #[derive(Copy, Hash)]
     pub enum EventKind {
-        /// A scope begins. Its number ties it to its end; number 0 matches any.
+        /// A scope begins. Its number connects it with its end; number 0 matches any scope.
         1 = Enter {
             /// Number of the scope.
             scope: u32,
@@ -50,8 +50,44 @@ record! {
     }
 }
 
-/// Number of registers that a value may be in.
+/// Number of registers that can hold a mark's value.
 pub const REGISTERS: u8 = 32;
+
+/// Most places in memory that one text of a call's name is behind.
+pub const MAX_STEPS: usize = 8;
+
+/// Most texts of a call's name.
+pub const MAX_TEXTS: usize = 8;
+
+record! {
+    /// Function whose calls are zones, from its first instruction to its return.
+    pub struct Call {
+        /// First address of the function.
+        entry: u64,
+        /// Number of the zone's name where no text names the call.
+        name: u32,
+        /// Texts that name the call, joined by dots; empty: all calls have `name`.
+        texts: Vec<CallText>,
+    }
+}
+
+record! {
+    /// Text in memory that a call's argument leads to, read at the function's first instruction.
+    pub struct CallText {
+        /// Number of the register that holds the argument.
+        register: u8,
+        /// Offset of each pointer that leads to the next: the last one points to the text, which ends with a zero.
+        offsets: Vec<u64>,
+    }
+}
+
+impl Call {
+    /// Whether registers exist and names have numbers.
+    pub(crate) fn is_sound(&self) -> bool {
+        let is_text = |text: &CallText| text.register < REGISTERS && text.offsets.len() <= MAX_STEPS;
+        self.name != 0 && self.texts.len() <= MAX_TEXTS && self.texts.iter().all(is_text)
+    }
+}
 
 impl Event {
     /// Whether name and register fit the kind.
@@ -130,16 +166,18 @@ pub enum ZoneCounter {
     Recursive,
     /// Number of times that the zone was not ended: the code that began it was left without its end event.
     Left,
-    /// Ends that came where the zone had not begun.
+    /// Number of ends of a zone that had not begun.
     Orphans,
     /// Number of those ends whose zone had begun in another context.
     Foreign,
     /// Number of times that are under way.
     Open,
+    /// Instructions of the vCPU in all those times together, those of other contexts included.
+    Elapsed,
 }
 
 /// Counters of one zone in one context.
-pub const ZONE_COUNTERS: u32 = 13;
+pub const ZONE_COUNTERS: u32 = 14;
 
 /// Meaning of a mark's counters, by distance from the first. Values are signed; extremes are kept as distances from
 /// the lowest value, -2^63, since counters grow from 0.

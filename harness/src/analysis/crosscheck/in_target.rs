@@ -13,9 +13,9 @@
 //! | called the runtime | counted | ignored, no room, reset, erased, decayed, lost: as the runtime's own state tells
 //! |
 //!
-//! Arcs are compared by return address and callee, as in the runtime's table. An entry without a transfer of control
-//! (an interrupt, the first switch to a task) is not an arc to the profiler. The runtime records a caller for it all the
-//! same, and their numbers must be equal.
+//! Arcs are compared by return address and callee, as in the runtime's table. For the profiler, an entry without a
+//! transfer of control (an interrupt, the first switch to a task) is not an arc. The runtime records a caller for such
+//! entries all the same, and the two counts must be equal.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,18 +36,17 @@ pub struct Comparison {
     pub arcs: u64,
     /// Calls that both counted.
     pub calls: u64,
-    /// Entries by interrupts among them, recognised by their return address on a Cortex-M.
+    /// Entries by interrupts among `calls`, recognised by their return address on a Cortex-M.
     pub by_interrupt: u64,
-    /// Other entries without a call among them: the first of a task, and on RISC-V by interrupts.
+    /// Other entries without a call among `calls`: the first of a task, and on RISC-V by interrupts.
     pub without_call: u64,
-    /// Tail calls among them: their caller is the function that they return to, not the one that jumped.
+    /// Tail calls among `calls`: their caller is the function that they return to, not the one that jumped.
     pub by_tail_call: u64,
     /// Differences by cause, most calls first.
     pub differences: Vec<Difference>,
     /// Functions that were entered and never called the runtime, by name.
     pub not_instrumented: Vec<String>,
-    /// The small mode's functions and their share of the calls in 1024, recent ones weighing more; largest
-    /// first.
+    /// The small mode's functions with their shares of the calls in 1/1024, largest first; recent calls weigh more.
     pub hottest: Vec<(String, u16)>,
     /// The cost of the runtime.
     pub overhead: Overhead,
@@ -152,7 +151,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Instructions of the runtime: of its functions that nothing else calls.
+/// Cost of the runtime: of the function that the compiler's calls go to, and of functions that only the runtime calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
     /// Instructions executed in them.
@@ -202,7 +201,7 @@ pub enum Cause {
     Unresolved,
     /// The function is on the runtime's list.
     Ignored,
-    /// Entered, but not counted yet at the end of the run or, for calls before it, at the window's opening.
+    /// A call under way: entered and not counted yet, at the end of the run or when the window opened.
     InFlight,
 }
 
@@ -255,7 +254,7 @@ struct Callee {
     hits: u64,
 }
 
-/// Compares the in-target table with the profile; `functions` is the profile's.
+/// Compares the in-target table with the profile; `functions` is the profile's table of functions.
 pub fn compare(profile: &Profile, table: &in_target::Table, functions: &Table) -> Comparison {
     let runtime = runtime(profile, table);
     let mut callees = callees(profile, table, functions, &runtime);
@@ -319,8 +318,8 @@ fn code(address: u64) -> u64 {
     address & !1
 }
 
-/// First addresses of the runtime's functions: the one that the compiler's calls go to, and those called only from
-/// there.
+/// First addresses of the runtime's functions: the function that the compiler's calls go to, and functions called only
+/// by the runtime.
 fn runtime(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
     let mut callers: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     for (from, to, _) in transfers(profile) {
@@ -349,7 +348,7 @@ fn transfers(profile: &Profile) -> impl Iterator<Item = (u64, u64, bool)> {
 }
 
 /// Executed instructions that may return from the runtime: those of the function that the compiler's calls go to, and
-/// of functions that it jumps to.
+/// of functions to which it jumps.
 pub fn returning(profile: &Profile, table: &in_target::Table) -> BTreeSet<u64> {
     let mut functions = BTreeSet::from([code(table.entry_point)]);
     loop {
@@ -413,7 +412,8 @@ fn callees(
             pair.tail_calls += arc.count;
         }
     }
-    // The address after a call, which may be the last instruction of its function.
+    // The runtime has the address after a call, which may lie behind the end of the function: look up the byte before
+    // it.
     let callee_of = |address: u64| Owner::of(profile, code(address).wrapping_sub(1)).start().unwrap_or(address);
     for arc in &table.arcs {
         let callee = callees.entry(callee_of(arc.callee)).or_default();
@@ -446,7 +446,7 @@ fn early(profile: &Profile, callees: &BTreeMap<u64, Callee>) -> BTreeSet<u64> {
     }
 }
 
-/// Calls that are only known for all functions together; each explained difference uses up some of them.
+/// Calls that are known only for all functions together; each explained difference uses up a part of them.
 struct Budget {
     /// Calls for which the runtime reports a lack of room.
     dropped: u64,
@@ -510,13 +510,14 @@ impl Witness<'_> {
                 by_interrupt += pair.in_target;
             }
         }
-        // More of them than possible: calls that were counted under another caller.
+        // More of these than possible: the others are calls that were counted under a caller that never called.
         let missing = arcs.values().map(|pair| pair.exact.saturating_sub(pair.in_target)).sum();
         let strangers = otherwise.in_target.saturating_sub(otherwise.exact + landed + budget.landed);
         flights.misnamed = strangers.min(missing);
         otherwise.in_target -= flights.misnamed;
         if opened {
-            // Called before the window and entered in it: an arc of the runtime's, but not of the window.
+            // Calls from before the window whose function was entered in it: the runtime's table has the arc, the
+            // window has not.
             let extra =
                 arcs.values().filter(|pair| pair.exact > 0).map(|pair| pair.in_target.saturating_sub(pair.exact));
             let arrived = otherwise.exact.saturating_sub(otherwise.in_target).min(extra.sum());
@@ -653,8 +654,8 @@ impl Witness<'_> {
         }));
     }
 
-    /// Takes calls of this function that may be inside the runtime. None can be if all have returned; in a window
-    /// that opened later, some returns may belong to calls from before.
+    /// Takes calls of this function that may be inside the runtime: none, if all have returned. In a window that opened
+    /// later, some returns may belong to calls from before it.
     fn take_inside(&self, budget: &mut Budget, wanted: u64) -> u64 {
         let Callee { reported, returned, .. } = *self.callee;
         let opened = self.profile.facts.before_window_insns > 0;
@@ -783,7 +784,7 @@ mod tests {
         assert!(!comparison.has_losses());
         let comparison = compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 98)]));
         assert_eq!(causes(&comparison), [("leaf", 1, Cause::Unexplained), ("leaf", 1, Cause::InFlight)]);
-        // Counted, and not yet returned: nothing is missing.
+        // The calls were counted and have not returned: none is missing.
         assert_eq!(causes(&compared(&flying, &table(&[OF_MAIN, (0x4d, 0x65, 100)]))), []);
     }
 
@@ -794,7 +795,7 @@ mod tests {
         let mut unresolved = profile(100);
         unresolved.facts.unresolved_transfers = 2;
         assert_eq!(causes(&compared(&unresolved, &long)), [("leaf", 2, Cause::Unresolved)]);
-        // As the window opened, one was inside the runtime.
+        // One call was inside the runtime when the window opened.
         let mut windowed = long.clone();
         windowed.inside_at_open = 1;
         windowed.arcs[1].count = 101;

@@ -1,7 +1,7 @@
 //! The value that a loop waits for, from the loop's own code.
 //!
-//! The loop is walked once with the value that the register has; that walk is one *turn*. Then it is walked with other
-//! values, first with one bit inverted at a time. A value with which the walk leaves the turn is an answer.
+//! The loop's code is walked once with the value that the register has; that walk is one *turn*. Then it is walked
+//! with other values, first with one bit inverted at a time. If the walk leaves the turn, the value is an answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +21,9 @@ const MAX_CHOICES: usize = 4;
 pub struct Poll<'a> {
     /// Address of the reading instruction.
     pub pc: u32,
-    /// Address that it reads.
+    /// Address that the instruction reads.
     pub address: u32,
-    /// Value that it reads.
+    /// Value that the instruction reads.
     pub value: u32,
     /// Registers r0 to r14 before the read.
     pub registers: &'a [u32],
@@ -34,27 +34,27 @@ pub struct Poll<'a> {
 pub struct Wanted {
     /// Bits that matter.
     pub mask: u32,
-    /// Their values.
+    /// Values of these bits.
     pub value: u32,
 }
 
 /// Result of walking a poll's loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The loop's code says which bits it waits for.
+    /// The loop's code shows for which bits it waits.
     Certain(Wanted),
-    /// Any other value leads out of it; this is one.
+    /// Any other value leads out of the loop; this is one of them.
     Any(Wanted),
     /// Each of several bits leads out of the loop by itself.
     Several(Vec<Wanted>),
-    /// It is a loop, and no value that was tried leads out of it.
+    /// The code is a loop, and none of the tried values leads out of it.
     None,
     /// The code could not be followed, or is not a loop.
     Unknown,
 }
 
 impl Verdict {
-    /// The reason for one of the answers; `value` is what the register has read as.
+    /// The reason for one of the answers; `value` is the value that the register had.
     pub fn why(&self, wanted: Wanted, value: u64) -> String {
         let until = super::describe(wanted.mask, wanted.value);
         match self {
@@ -72,7 +72,7 @@ struct Round<'m> {
     start: Walk<'m>,
     /// Addresses of the turn's instructions.
     inside: BTreeSet<u32>,
-    /// For each branch that depends on an unknown value, by its address: the address chosen.
+    /// Chosen target of each branch that depends on an unknown value, by the branch's address.
     forks: BTreeMap<u32, u32>,
     constants: BTreeSet<u32>,
 }
@@ -127,7 +127,7 @@ impl<'m> Round<'m> {
         false
     }
 
-    /// Bits of a value that leads out of the loop: of those that it changes, the ones that are needed for that.
+    /// Bits of a value that are needed to lead out of the loop, among the bits that it changes.
     fn reduce(&self, value: u32, bits: u32) -> Wanted {
         let old = self.start.polled.2;
         let (mut mask, mut reduced) = (value ^ old, value);
@@ -189,7 +189,7 @@ pub(super) fn find(memory: &dyn Memory, poll: &Poll<'_>) -> Verdict {
     match flips.as_slice() {
         [] => {}
         &[one] => return Verdict::Certain(in_word(one)),
-        // Any change will do.
+        // Any change leads out of the loop.
         flips if flips.len() as u32 == bits => return Verdict::Any(in_word(flips[0])),
         flips => return Verdict::Several(flips.iter().take(MAX_CHOICES).copied().map(in_word).collect()),
     }

@@ -1,7 +1,7 @@
-//! A chip that nobody has described, learned from firmware that runs on it.
+//! A chip without a description, learned from firmware that runs on it.
 //!
-//! A [`Draft`] is the chip file in the making: memory from the image, then what each run lacked. The runs are `crate::learn`'s;
-//! here is what is made of them, and nothing here runs anything.
+//! A [`Draft`] is the chip file in the making: memory from the image, then the parts that each run lacked.
+//! `crate::learn` makes the runs; this module only evaluates them.
 
 mod answer;
 mod thumb;
@@ -20,48 +20,48 @@ use crate::chip::{Chip, resolve};
 use crate::error::InputError;
 use crate::image::{Arch, ArmLevel, Fpu, Image, VECTOR_TABLE_ALIGN, VectorTable};
 
-/// Frequency of a chip whose clocks are not known: an instruction takes 16 ns, a whole `--shift`.
+/// Frequency of a chip with unknown clocks, in Hz: an instruction takes 16 ns, which a `--shift` can express.
 const HZ: u64 = 62_500_000;
 
 /// Bits of an interrupt's priority, unless an SVD says otherwise.
 const PRIORITY_BITS: u32 = 4;
 
-/// Granule of memory that is made up from what the image has and what firmware accesses.
+/// Granule, in bytes, of memory that is assumed from the image and from the firmware's accesses.
 const GRANULE: u64 = 0x1_0000;
 
-/// Granule of memory beside the image's, as of factory settings.
+/// Granule, in bytes, of memory apart from the image's, such as factory settings.
 const SMALL_GRANULE: u64 = 0x1000;
 
-/// Ranges nearer than this are one memory.
+/// Distance in bytes below which two ranges are one memory.
 const GAP: u64 = 1 << 20;
 
-/// Below this a chip has code, then RAM, then peripherals (Armv7-M ARM, B3.1).
+/// Addresses of code; RAM and peripherals follow (Armv7-M ARM, B3.1).
 const CODE: Range<u64> = 0..0x2000_0000;
 const RAM: Range<u64> = 0x2000_0000..0x4000_0000;
 const PERIPHERALS: Range<u64> = 0x4000_0000..0x6000_0000;
 const EXTERNAL_RAM: Range<u64> = 0x6000_0000..0xa000_0000;
 const EXTERNAL_DEVICES: Range<u64> = 0xa000_0000..0xe000_0000;
 
-/// Identification of the chip behind the processor's own registers (Armv7-M ARM, B3.1: vendor_SYS).
+/// Addresses of the chip's identification, after the processor's own registers (Armv7-M ARM, B3.1: vendor_SYS).
 const VENDOR: Range<u64> = 0xf000_0000..0xf000_1000;
 
 /// Aliases of the bits of peripherals, a word each, and the peripherals (Armv7-M ARM, B3.1; of the Cortex-M3 and M4).
 const BIT_BAND: Range<u64> = 0x4200_0000..0x4400_0000;
 const BITS: u64 = 0x4000_0000;
 
-/// Addresses at which pointers that lead nowhere lead.
+/// Addresses to which null pointers lead.
 const NULL: Range<u64> = 0..0x1000;
 
 /// Most stretches of memory and registers.
 const MAX_STRETCHES: usize = 48;
 
-/// Largest gap below a flash's first segment that belongs to it.
+/// Largest gap, in bytes, below the first segment that still belongs to the flash.
 const MAX_BELOW: u64 = 1 << 20;
 
 /// Addresses of a first stack.
 const STACKS: Range<u64> = 0x0800_0000..0x4000_0000;
 
-/// How far behind the start of the image a vector table is looked for.
+/// Bytes from the start of the image within which a vector table is searched for.
 const TABLE_BEHIND: u64 = 0x1000;
 
 /// A stretch of addresses.
@@ -69,7 +69,7 @@ const TABLE_BEHIND: u64 = 0x1000;
 struct Stretch {
     range: Range<u64>,
     kind: Kind,
-    /// Why it is there.
+    /// Reason why the stretch is there.
     why: &'static str,
 }
 
@@ -89,9 +89,9 @@ pub struct Learned {
     pub wanted: Wanted,
     /// Reason.
     pub why: String,
-    /// Whether other values would have done, too.
+    /// Whether the value is a guess: others would have ended the polling, too.
     pub is_guess: bool,
-    /// Place that polls it: function, offset, address.
+    /// Place in the code that polls the register: function, offset, address.
     pub place: String,
     /// Instructions executed up to there.
     pub insns: u64,
@@ -104,11 +104,11 @@ pub struct LearnedPulse {
     pub line: u32,
     /// Instructions from one to the next.
     pub every_insns: u64,
-    /// Registers that read as all ones once it has come.
+    /// Registers that read as all ones once the interrupt has come.
     pub registers: Vec<u64>,
-    /// Name of its handler.
+    /// Name of the interrupt's handler.
     pub handler: String,
-    /// Place that waits.
+    /// Place in the code that waits.
     pub place: String,
     /// Instructions executed up to there.
     pub insns: u64,
@@ -123,7 +123,7 @@ pub struct LearnedCount {
     pub every_insns: u64,
     /// Reason.
     pub why: String,
-    /// Place that reads it.
+    /// Place in the code that reads the register.
     pub place: String,
     /// Instructions executed up to there.
     pub insns: u64,
@@ -143,13 +143,13 @@ pub struct Draft {
     pub pulses: Vec<LearnedPulse>,
     /// Registers that count.
     pub counts: Vec<LearnedCount>,
-    /// Words of flash that the firmware has stored to before it reset itself.
+    /// Words of flash that the firmware stored to before it reset itself.
     kept: BTreeMap<u64, u32>,
-    /// Address 0 leads to the flash that the processor starts from.
+    /// Whether address 0 is an alias of the flash from which the processor starts.
     aliased: bool,
     /// Registers that were accessed.
     pub seen: BTreeSet<u64>,
-    /// Registers as the vendor has them.
+    /// Registers by the vendor's description.
     svd: Option<Arc<Svd>>,
 }
 
@@ -190,8 +190,8 @@ fn cpu(image: &Image) -> Result<&'static str, String> {
     }
 }
 
-/// A vector table that does not lie where a segment begins, or has its first stack outside of where most chips have RAM: the
-/// stack pointer leads out of the image, the vectors that every chip has lead into it.
+/// Finds a vector table that is not at a segment's start, or whose stack pointer is outside of the addresses at which
+/// most chips have RAM. Its stack pointer leads out of the image, and the vectors that every chip has lead into it.
 fn table_behind(image: &Image) -> Option<VectorTable> {
     let is_code = |vector: u32| vector & 1 != 0 && image.code_at(u64::from(vector & !1)).is_some();
     let is_table = |table: &VectorTable| {
@@ -208,10 +208,10 @@ fn table_behind(image: &Image) -> Option<VectorTable> {
 }
 
 impl Draft {
-    /// The chip as far as the image says it.
+    /// The chip as far as it follows from the image.
     ///
     /// # Errors
-    /// When it is for no Cortex-M that can be described, or has no vector table.
+    /// When the image is not for a Cortex-M that can be described, or has no vector table.
     pub fn of(image: &Image, svd: Option<Svd>) -> Result<Draft, String> {
         let cpu = cpu(image)?;
         let table = image.vector_table.or_else(|| table_behind(image)).ok_or(
@@ -261,6 +261,11 @@ impl Draft {
         })
     }
 
+    /// Address of the vector table.
+    pub fn vectors(&self) -> u64 {
+        self.vectors
+    }
+
     /// Adds what lies at an address that the firmware accesses. Returns whether it could be added.
     pub fn add(&mut self, address: u64, is_store: bool) -> bool {
         if NULL.contains(&address) && !is_store {
@@ -291,7 +296,7 @@ impl Draft {
         true
     }
 
-    /// Adds the alias of the flash from which a Cortex-M starts, at address 0. Returns whether it could be added.
+    /// Adds the alias, at address 0, of the flash from which a Cortex-M starts. Returns whether it could be added.
     fn alias(&mut self) -> bool {
         let holds = |stretch: &Stretch, address: u64| stretch.range.contains(&address);
         let flash = |stretch: &&Stretch| stretch.kind == Kind::Flash && stretch.range.start == self.vectors;
@@ -316,7 +321,7 @@ impl Draft {
         is_new
     }
 
-    /// The word and the bits that a polled access stands for: behind an alias of a bit it is that bit.
+    /// The word and the bits that a polled access reads: for the alias of a bit, that bit.
     pub fn behind(&self, address: u64, wanted: Wanted) -> (u64, Wanted) {
         let has_aliases = matches!(self.cpu, "cortex-m3" | "cortex-m4");
         if !has_aliases || !BIT_BAND.contains(&address) {
@@ -417,12 +422,12 @@ impl Draft {
         text
     }
 
-    /// Name of a register's bits, as the vendor has it.
+    /// The vendor's name of a register's bits.
     pub fn name_of(&self, address: u64, mask: u32) -> Option<String> {
         self.svd.as_ref()?.name_of(address, mask)
     }
 
-    /// Name of an interrupt, as the vendor has it.
+    /// The vendor's name of an interrupt.
     pub fn interrupt(&self, line: u32) -> Option<String> {
         self.svd.as_ref()?.interrupts.get(&line).cloned()
     }
@@ -469,18 +474,18 @@ impl Draft {
     /// The chip that the file describes.
     ///
     /// # Errors
-    /// When it has too much memory, as of an image that lies all over the address space.
+    /// When the chip has too much memory, for example because the image is spread over the address space.
     pub fn chip(&self) -> Result<Chip, InputError> {
         resolve::chip("learned", "the learned chip", &self.text(), self.svd.as_deref())
     }
 }
 
-/// A text as TOML has it.
+/// A text in TOML's quotes.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Describes bits that are waited for.
+/// Describes bits for which the firmware waits.
 fn describe(mask: u32, value: u32) -> String {
     let (low, high) = (mask.trailing_zeros(), 31 - mask.leading_zeros());
     let is_field = mask >> low & (mask >> low).wrapping_add(1) == 0;
@@ -493,7 +498,7 @@ fn describe(mask: u32, value: u32) -> String {
     }
 }
 
-/// Memory at a polled register: the image's code, and what of RAM the run has left.
+/// Memory when the run ended at a polled register: the image's code, and the part of RAM that the run saved.
 struct Left<'a> {
     image: &'a Image,
     polled: &'a Polled,
@@ -521,7 +526,7 @@ impl thumb::Memory for Left<'_> {
     }
 }
 
-/// Finds what a run waits for that was ended at a polled register.
+/// Finds the value for which a run waits that was ended at a polled register.
 pub fn find(image: &Image, polled: &Polled) -> Verdict {
     let poll = Poll {
         pc: polled.pc as u32,

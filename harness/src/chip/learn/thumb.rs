@@ -1,7 +1,8 @@
-//! Thumb code executed by hand, from a register that is polled: which value leads out of the loop.
+//! Walks Thumb code, an instruction at a time, from the read of a polled register, to find the value that leads out
+//! of the loop.
 //!
-//! Registers, flags and memory are known or not. A device's value is not known, but for the one that is polled. What is not
-//! known stays so through all that is made of it; an instruction that is not known ends the walk.
+//! Registers, flags and memory are known or unknown. Values of devices are unknown, except that of the polled
+//! register. A result that depends on an unknown value is unknown. An unknown instruction ends the walk.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 pub(super) trait Memory {
     /// Code at an address: two bytes of an instruction.
     fn code(&self, address: u32) -> Option<u16>;
-    /// A byte of memory that has no side effects; None: not known.
+    /// A byte of memory without side effects; None: unknown.
     fn byte(&self, address: u32) -> Option<u8>;
 }
 
@@ -18,7 +19,7 @@ pub(super) trait Memory {
 pub(super) enum Step {
     /// The next instruction is the one at `pc`.
     Next,
-    /// A branch depends on something unknown: it leads to one of the two.
+    /// A branch depends on an unknown value: it leads to one of two addresses.
     Fork { taken: u32, next: u32 },
     /// The walk cannot go on.
     Stop,
@@ -38,11 +39,11 @@ pub(super) struct Walk<'m> {
     overflow: Option<bool>,
     /// Bytes written on the way.
     written: BTreeMap<u32, Option<u8>>,
-    /// Conditions of the instructions of an IT block that are left, the next one first.
+    /// Conditions of the remaining instructions of an IT block, the next one first.
     conditions: Vec<u8>,
-    /// Address that is polled, bytes that are read there, and what reads find.
+    /// Polled address, number of bytes read there, and the value of such a read.
     pub(super) polled: (u32, u32, u32),
-    /// Values that something was compared or masked with.
+    /// Constants in comparisons and masks on the way.
     pub(super) constants: Vec<u32>,
 }
 
@@ -50,14 +51,14 @@ const SP: usize = 13;
 const LR: usize = 14;
 const PC: usize = 15;
 
-/// From here on addresses are the processor's own, and below down to `DEVICES` those of devices.
+/// First address of devices, which lie below the processor's own registers.
 const DEVICES: u32 = 0x4000_0000;
 
 fn sign_extend(value: u32, bits: u32) -> u32 {
     ((value << (32 - bits)).cast_signed() >> (32 - bits)).cast_unsigned()
 }
 
-/// An immediate operand of 32-bit instructions, with the carry that its rotation makes.
+/// An immediate operand of 32-bit instructions, and the carry of its rotation.
 fn expand(immediate: u32) -> (u32, Option<bool>) {
     let byte = immediate & 0xff;
     match immediate >> 8 & 0xf {
@@ -159,7 +160,7 @@ impl<'m> Walk<'m> {
         self.add(one, other.map(|other| !other), Some(true), flags)
     }
 
-    /// Shifts by 0 to 255; what is shifted out last is the carry.
+    /// Shifts by 0 to 255; the bit that is shifted out last is the carry.
     fn shift(&self, value: Word, kind: u32, amount: Word) -> (Word, Option<bool>) {
         let (Some(value), Some(amount)) = (value, amount) else { return (None, None) };
         if amount == 0 {
@@ -178,7 +179,7 @@ impl<'m> Walk<'m> {
         (Some(shifted), Some(carry))
     }
 
-    /// The amount of a shift by an immediate, of which 0 may stand for 32.
+    /// Shifts by an immediate amount, of which 0 may stand for 32.
     fn immediate_shift(&self, value: Word, kind: u32, amount: u32) -> (Word, Option<bool>) {
         let amount = if amount == 0 && matches!(kind, 1 | 2) { 32 } else { amount };
         self.shift(value, kind, Some(amount))
@@ -212,7 +213,7 @@ impl<'m> Walk<'m> {
 
     fn jump(&mut self, target: Word) -> Step {
         match target {
-            // What returns from an exception, or is not Thumb code.
+            // Not an exception's return, and a target in Thumb code.
             Some(target) if target < 0xffff_ff00 && target & 1 != 0 => {
                 self.pc = target & !1;
                 Step::Next
@@ -264,7 +265,7 @@ impl<'m> Walk<'m> {
         Some(Step::Next)
     }
 
-    /// An instruction of 16 bits. None: the next one follows.
+    /// Executes an instruction of 16 bits. None: the next instruction follows.
     fn narrow(&mut self, op: u32, next: u32, flags: bool) -> Option<Step> {
         let (low, middle) = ((op & 7) as usize, (op >> 3 & 7) as usize);
         let at_8 = (op >> 8 & 7) as usize;
@@ -317,7 +318,7 @@ impl<'m> Walk<'m> {
         None
     }
 
-    /// The others of 16 bits: operations on two registers, memory, branches.
+    /// Executes the other instructions of 16 bits: operations on two registers, memory, branches.
     fn narrow_rest(&mut self, op: u32, next: u32, flags: bool) -> Option<Step> {
         let (low, middle) = ((op & 7) as usize, (op >> 3 & 7) as usize);
         let at_8 = (op >> 8 & 7) as usize;
@@ -394,7 +395,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Loads or stores registers at ascending addresses, and returns the address behind.
+    /// Loads or stores registers at ascending addresses, and returns the address after the last one.
     fn multiple(&mut self, is_load: bool, list: u32, base: Word) -> Word {
         let mut address = base;
         for register in (0..15).filter(|register| list >> register & 1 != 0) {
@@ -545,14 +546,14 @@ impl<'m> Walk<'m> {
                     self.conditions.push(first & 14 | (mask >> (4 - index) & 1) as u8);
                 }
             }
-            // Hints. What waits is looked at elsewhere.
+            // Hints. Waits for interrupts are handled elsewhere.
             15 => {}
             _ => return Some(Step::Stop),
         }
         None
     }
 
-    /// An instruction of 32 bits. None: the next one follows.
+    /// Executes an instruction of 32 bits. None: the next instruction follows.
     fn wide(&mut self, first: u32, second: u32, next: u32) -> Option<Step> {
         match first >> 9 {
             0b111_0100 => self.dual_or_multiple(first, second),
@@ -664,7 +665,7 @@ impl<'m> Walk<'m> {
         if second >> 12 & 1 == 0 && second >> 14 & 1 == 0 {
             let condition = (first >> 6 & 15) as u8;
             if condition >= 14 {
-                // Barriers and hints go on; what reads special registers is not known.
+                // The walk goes on after barriers and hints; values of special registers are unknown.
                 if first >> 5 & 0x3f == 0x1f {
                     self.set((second >> 8 & 15) as usize, None);
                 }
@@ -726,7 +727,7 @@ impl<'m> Walk<'m> {
         }
         let value = self.load(address, bytes, is_signed);
         if register == PC {
-            // A hint to load what lies ahead, or a jump.
+            // A jump if pc gets a word; otherwise a preload hint.
             return if bytes == 4 { Some(self.jump(value)) } else { None };
         }
         self.set(register, value);

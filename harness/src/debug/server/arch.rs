@@ -1,5 +1,5 @@
-//! The processor in `gdbstub`'s terms: 64-bit addresses on all architectures, and registers that are only known once
-//! the run exists.
+//! The processor in `gdbstub`'s terms: 64-bit addresses on all architectures, and a list of registers that is known
+//! only once the run exists.
 
 use std::num::NonZeroUsize;
 

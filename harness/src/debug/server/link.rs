@@ -1,11 +1,11 @@
-//! The connection to a debugger. A thread of its own reads it: data that arrives while the run executes is a request
-//! to hold it, and a client that disconnects must not leave it executing.
+//! The connection to a debugger. A thread of its own reads the connection: data that arrives while the run executes
+//! is a request to hold the run, and a client that disconnects must not leave the run executing.
 //!
-//! Packets are acknowledged, although a socket loses none, for one case: Ctrl-C in GDB during a `monitor` command
-//! makes GDB abandon the answer. GDB discards only packets that come before the acknowledgement of its next request.
-//! A request is acknowledged at once, since GDB repeats it after two seconds. Without an answer for two seconds GDB
-//! sends a `-`, which asks for the last packet again. It is ignored: nothing was lost, and a repeated answer would be
-//! taken for that of the next request.
+//! Packets are acknowledged, although a socket loses no packet, because of one case: Ctrl-C in GDB during a `monitor`
+//! command makes GDB abandon the answer. GDB discards only packets that come before the acknowledgement of its next
+//! request. A request is acknowledged at once, since GDB repeats it after two seconds. Without an answer for two
+//! seconds GDB sends a `-`, which asks for the last packet again. The server ignores the `-`: nothing was lost, and
+//! GDB would take a repeated answer for the answer to its next request.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -21,7 +21,8 @@ use crate::debug::packet::{error_packet, packet};
 use crate::debug::socket::{Client, FAREWELL, Greeted};
 use crate::debug::travel::Interrupt;
 
-/// Interval for repeating a request to hold the run, which may have come before it executed.
+/// Interval at which a request to hold the run is repeated, since the first one may have come before the run
+/// executed.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Interval of progress messages on GDB's console: less than a second, even on a busy machine.
@@ -46,7 +47,7 @@ pub(super) struct Signs {
     client: Mutex<Client>,
     /// Number of interrupts that have arrived.
     asked: AtomicU64,
-    /// Number of these that the server has reached in its input.
+    /// Number of these interrupts that the server has reached in its input.
     taken: AtomicU64,
     /// Whether the client has disconnected.
     gone: AtomicBool,
@@ -84,14 +85,15 @@ impl Signs {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes)
     }
 
-    /// Shows text on the debugger's console; only while it waits for a stop or for a command's answer.
+    /// Shows text on the debugger's console. GDB accepts it only while it waits for a stop or for a command's answer.
     pub(super) fn show(&self, text: &str) -> io::Result<()> {
         let mut body = String::from("O");
         text.bytes().for_each(|byte| body.push_str(&format!("{byte:02x}")));
         self.send(packet(&body).as_bytes())
     }
 
-    /// Whether the run is to be held. Interrupts older than the current command have been taken.
+    /// Whether the run is to be held: an interrupt has arrived that the server has not taken. Interrupts before the
+    /// current command have been taken.
     pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst) > self.taken.load(Ordering::SeqCst)
             || self.is_overtaken.load(Ordering::SeqCst)
@@ -347,7 +349,7 @@ impl Reader {
                     self.signs.is_overtaken.store(true, Ordering::SeqCst);
                 }
                 Some(Part::Byte(byte)) => self.pass_on(&[byte]),
-                // A repeated packet before its acknowledgement: the client has waited for too long.
+                // The client repeats a packet that is not acknowledged yet, since it has waited for too long.
                 Some(Part::Packet(packet)) if packet == self.last && self.is_awaited() => {}
                 Some(Part::Packet(packet)) => {
                     self.pass_on(&packet);
@@ -379,7 +381,7 @@ impl Reader {
                 std::thread::sleep(ASK_AGAIN);
             } else {
                 if ends.is_some_and(|ends| ends.load(Ordering::Relaxed) > 0) {
-                    // The next read finds that.
+                    // The next read finds that the server has ended.
                     self.client.shutdown(Shutdown::Both);
                 }
                 match self.client.read(&mut bytes) {
@@ -390,7 +392,7 @@ impl Reader {
                     _ => {
                         self.signs.gone.store(true, Ordering::SeqCst);
                         interrupt.abandon();
-                        // Received requests are still answered; then the server sees the end.
+                        // The server still answers the received requests, and then sees the end.
                         self.sender = None;
                     }
                 }

@@ -21,7 +21,7 @@ use crate::run::watch::interrupt::INTERRUPTED;
 
 /// Answers GDB's `monitor` commands.
 pub trait Monitor {
-    /// Answer to a command, which may move the run. `say` shows lines before that.
+    /// Answer to a command, which may move the run. `say` shows lines before the answer.
     fn command(&mut self, travel: &mut dyn Travel, words: &str, say: &mut dyn FnMut(&str)) -> String;
 }
 
@@ -44,8 +44,8 @@ impl Monitor for Afresh<'_> {
 /// Serves one debugger with a run, from its current position on, until it disconnects or the user ends the server.
 /// Other debuggers are refused meanwhile.
 ///
-/// The process must survive Ctrl-C (`run::plan::end_on_interrupt`), since a terminal also sends it to a GDB that was
-/// started from it.
+/// The process must survive Ctrl-C (`run::watch::interrupt::end_on_interrupt`): if GDB was started from this process,
+/// the terminal sends Ctrl-C to both.
 ///
 /// # Errors
 /// Errors of the run, and a debugger that speaks another protocol.

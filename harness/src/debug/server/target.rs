@@ -1,5 +1,5 @@
-//! The run in `gdbstub`'s terms: handles each of GDB's packets by going to instructions. It writes no breakpoint into
-//! memory, and reads nothing that would affect the run.
+//! The run in `gdbstub`'s terms: handles each of GDB's packets by going to instructions. Breakpoints are never
+//! written into memory, and reads never affect the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -66,7 +66,7 @@ const SWITCHED_OUT: &str = "registers of a task that is switched out cannot be w
 /// Hint after a command that moved the run, for a GDB without the hooks.
 const MOVED: &str = "the debugger still shows the old place: type monitor stay, then stepi\n";
 
-/// Greatest distance at which an access that begins below watched memory reaches it.
+/// Width of the widest access: one that begins this many bytes below watched memory does not reach it.
 const ACCESS_BYTES: u64 = 16;
 
 /// A run that is being debugged.
@@ -88,14 +88,14 @@ pub(super) struct Debuggee<'a> {
     has_crashed: bool,
     /// File that makes GDB follow a `monitor` command that has moved the run.
     follow: Follow,
-    /// Whether GDB has loaded the hooks that read it.
+    /// Whether GDB has loaded the hooks that read this file.
     follows: bool,
     /// Whether the next step does not move, since GDB only asks for the position.
     stays: bool,
     /// Position and executing thread of the last stop that GDB knows.
     told_at: At,
     told: Tid,
-    /// Threads that GDB knows by another thread's number, with that number.
+    /// Threads that GDB knows by another thread's number, each with this other number.
     labels: BTreeMap<Tid, Tid>,
     /// Reasons why the last write or watch, and the last read, were refused.
     unwritten: Option<String>,
@@ -214,10 +214,10 @@ impl<'a> Debuggee<'a> {
         self.labels.get(&id).copied().unwrap_or(id)
     }
 
-    /// Handles a command after which another thread may execute. GDB learns that only by the next stop. Until then,
-    /// the executing thread appears under the number of the thread that GDB takes for it, so that GDB reads and steps
-    /// the right one. A thread that GDB steps through a function by breakpoints of its own keeps its number to the
-    /// end.
+    /// Handles a command after which another thread may execute. GDB learns of the switch only by the next stop.
+    /// Until then, two threads swap their numbers: the executing thread, and the thread that GDB believes to execute.
+    /// So GDB reads and steps the executing thread. A thread that GDB steps through a function by breakpoints of its
+    /// own keeps its number to the end.
     fn relabel(&mut self) -> Result<()> {
         let (executing, told) = (self.current()?, self.told);
         if executing != told {
@@ -242,8 +242,8 @@ impl<'a> Debuggee<'a> {
         Ok(MultiThreadStopReason::SignalWithThread { tid: self.current()?, signal: Signal::SIGZERO })
     }
 
-    /// Registers of a thread by number. A thread that does not exist here gets the processor's: GDB only asks for it
-    /// until it notices that the thread is gone.
+    /// Registers of a thread by number. For a thread that does not exist here they are the processor's: GDB asks for
+    /// such a thread only until it notices that the thread is gone.
     fn values(&mut self, tid: Tid) -> Result<Vec<Vec<u8>>> {
         let thread = self.listed()?.iter().find(|thread| thread.id == tid);
         let saved = thread.and_then(|thread| thread.saved.clone());
@@ -257,7 +257,7 @@ impl<'a> Debuggee<'a> {
             None => now.iter().find(|register| register.name == name).map(|register| &register.bytes),
         };
         let all = self.description.registers.iter();
-        // A value of another width than described would shift all that follow.
+        // A value of another width than described would shift all later values.
         let fits = |(described, bytes): (_, Option<&Vec<u8>>)| {
             let described: &Described = described;
             bytes.filter(|bytes| bytes.len() == described.bytes).cloned().unwrap_or_default()
@@ -318,7 +318,8 @@ impl<'a> Debuggee<'a> {
         }
     }
 
-    /// Keeps the run where it is after a refusal, which GDB accepts no error for.
+    /// Keeps the run at its instruction after a refusal. The answer is a stop, since GDB accepts no error for a
+    /// movement.
     fn stay(&mut self, why: String) -> Result<Reason> {
         self.said.push(format!("harness: {why}\n"));
         self.unmoved = Some(why);
@@ -353,7 +354,8 @@ impl<'a> Debuggee<'a> {
         self.held(stop, true)
     }
 
-    /// Moves the run, unless it is to be held already. A late interrupt for an earlier command is ignored.
+    /// Moves the run, unless a request to hold it has already come. A late interrupt for an earlier command is
+    /// ignored.
     fn carry(&mut self, mut go: impl FnMut(&mut dyn Travel) -> Result<Stop>) -> Result<Stop> {
         let _running = self.signs.running();
         loop {
@@ -389,7 +391,8 @@ impl<'a> Debuggee<'a> {
             let next = (!is_away).then_some(self.travel.at().insn + 1);
             let mut stop = self.carry(|travel| travel.forward(next))?;
             if let (Why::Watch { address, access, .. }, Some(cell)) = (&stop.why, cell) {
-                // This watch is the step's own: another thread executes now, or the same one again.
+                // This watch is the step's own, on the kernel's pointer: another thread executes now, or the same one
+                // again.
                 if self.watched(*address, *access).is_none() && reaches(*address, cell) {
                     self.forget();
                     is_away = self.current()? != tid && self.listed()?.iter().any(|thread| thread.id == tid);
@@ -431,8 +434,8 @@ impl<'a> Debuggee<'a> {
         let signal = |tid, signal| MultiThreadStopReason::SignalWithThread { tid, signal };
         let mut watch = None;
         if let Why::Watch { address, access, by } = stop.why {
-            // GDB expects to be held before the access, in the direction of travel, and steps over it itself, to see
-            // the values before and after.
+            // GDB expects a stop before the access, in the direction of travel. It then steps over the access itself,
+            // to see the values before and after.
             let before = if is_backward { by + 1 } else { by };
             let gone = self.carry(|travel| travel.go(before))?;
             stop.at = gone.at;
@@ -724,7 +727,7 @@ impl HwBreakpoint for Debuggee<'_> {
     }
 }
 
-/// Watch for a request of GDB's.
+/// The watch that GDB asks for.
 fn watch(address: u64, bytes: u64, kind: WatchKind) -> Watch {
     let access = match kind {
         WatchKind::Read => Access::Read,
@@ -814,7 +817,7 @@ impl MonitorCmd for Debuggee<'_> {
             "" => self.command("help")?,
             words => self.command(words)?,
         };
-        // An earlier command, whose answer GDB did not await, may have moved it, too.
+        // An earlier command, whose answer GDB did not await, may also have moved the run.
         let is_elsewhere = self.travel.at() != self.told_at;
         if self.follows && self.follow.set(is_elsewhere).is_err() && is_elsewhere {
             text.push_str(MOVED);

@@ -61,7 +61,7 @@ struct Call {
     calls: u64,
     /// Tail calls among them, by the function that jumped.
     tail_calls: Vec<TailCall>,
-    /// Instructions of the function on this one's behalf, or of this one on the function's; null: not known.
+    /// Instructions of the function for this caller, or of this callee for the function; null: not known.
     insns: Option<u64>,
     /// Callers of a caller, or callees of a callee, as far as --depth asks for.
     beyond: Vec<Call>,
@@ -85,7 +85,7 @@ struct Context {
     insns: u64,
 }
 
-/// Writes the surroundings of these places, which are one function, up to `depth` calls away.
+/// Writes the surroundings of a function, up to `depth` calls away; `places` are the function, or the instances of it.
 ///
 /// # Errors
 /// Errors of `out`.
@@ -109,7 +109,7 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], depth: usize, out: &mut dy
         .filter(|(name, _)| !name.is_empty())
         .map(|(name, inclusive)| Context { name: name.clone(), insns: inclusive.insns })
         .collect();
-    // Stable: equal ones stay in order of name.
+    // A stable sort: equal contexts stay in the order of their names.
     contexts.sort_by_key(|context| std::cmp::Reverse(context.insns));
     let document = Document {
         format: "harness-callers",
@@ -147,8 +147,8 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Callers or callees of the last function in a chain, each with those beyond it; `chains` has the cost of each
-    /// chain.
+    /// Callers or callees of the last function in a chain, each with the functions beyond it; `chains` has the cost of
+    /// each chain.
     fn around(
         &self,
         chains: &BTreeMap<Vec<Party>, Inclusive>,
@@ -161,11 +161,11 @@ impl Calls<'_> {
         for (other, edge) in edges {
             chain.push(other.clone());
             let insns = match chain.len() {
-                // The own instructions of a recursive function are known only by pair.
+                // Only the edge has the instructions of a function's calls of itself.
                 1 => Some(edge.inclusive.insns),
                 _ => chains.get(chain).map(|cost| cost.insns),
             };
-            // A chain that was never observed does not exist.
+            // A chain without counts was never observed, so it does not exist.
             if insns.is_some() || !self.graph.has_inclusive {
                 let is_new = !chain[..chain.len() - 1].contains(other) && other != last;
                 let goes_on = chain.len() < self.depth && !matches!(other, Party::Outside(_)) && is_new;
@@ -174,13 +174,13 @@ impl Calls<'_> {
             }
             chain.pop();
         }
-        // Stable: equal ones stay in order of address.
+        // A stable sort: equal calls stay in the order of addresses.
         calls.sort_by_key(|call| std::cmp::Reverse((call.insns, call.calls)));
         calls
     }
 
     fn call(&self, other: &Party, edge: &Edge, insns: Option<u64>, beyond: Vec<Call>) -> Call {
-        // A call without samples is not free; its cost is unknown.
+        // A call without samples is not free: its cost is unknown.
         let known = insns.filter(|&insns| self.graph.has_inclusive && (insns > 0 || self.graph.is_exact));
         let tail_calls = edge.tail_calls.iter();
         Call {

@@ -40,13 +40,13 @@ struct JsonEvent {
     context: u32,
     /// Kind of event: "switched" (in), "entered", "left" (an exception), "zone begins", "zone ends", "zone was left",
     /// "phase", "mark", "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked",
-    /// "unmasked", "pin" (a chip's, has changed its level), "free stack" (of a task that is switched out); for the heap "allocated", "freed", "reallocated",
-    /// "allocation failed", "allocation left".
+    /// "unmasked", "pin" (of a chip, whose level has changed), "free stack" (of a task that is switched out); for the
+    /// heap "allocated", "freed", "reallocated", "allocation failed", "allocation left".
     event: &'static str,
     /// Task, exception, zone, phase, mark, function, operation or pin, an index into `names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<u32>,
-    /// Value of a mark, level of a pin, number of bytes, or nanoseconds that the machine has slept up to here.
+    /// Value of a mark, level of a pin, number of bytes, or length in nanoseconds of a sleep that ends here.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<i64>,
     /// Reason of a switch, why the task before does not continue; an index into `names`.
@@ -75,7 +75,7 @@ impl<'a> EventList<'a> {
             context: number(&row.context).unwrap_or(0),
             event: row.event,
             name: number(&row.name),
-            // A block's size may be any value of a register.
+            // A block's size may be any value of a register, so it may exceed 63 bits.
             value: row.value.map(|value| i64::try_from(value).unwrap_or(i64::MAX)),
             why: number(&row.why),
         };

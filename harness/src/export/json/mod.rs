@@ -1,12 +1,13 @@
 //! Complete profile as JSON: the stable interface for other programs.
 //!
-//! Its JSON Schema, `harness export --schema`, is made from the types here, which belong to the format alone. Fields
-//! of the profile may be renamed at any time; names here change only with [`VERSION`]. Addresses are strings in
+//! Its JSON Schema, `harness export --schema`, is made from the types here, which belong to the format alone. Fields of
+//! the profile may be renamed at any time; names here change only with [`VERSION`]. Addresses are strings in
 //! hexadecimal, since JSON readers keep 53 bits of a number; counts are numbers. Items refer to each other by their
 //! index in a list, from 0.
 
 pub mod bins;
 pub mod callers;
+pub mod comparison;
 pub(in crate::export) mod event_list;
 pub(in crate::export) mod heap;
 
@@ -33,7 +34,7 @@ use crate::profile::input::{Input, When};
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
-/// Version of the format; it increases when something is removed or changes its meaning.
+/// Version of the format; it increases when a field is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
 /// Name of the format.
@@ -195,7 +196,7 @@ struct Chip<'a> {
     name: &'a str,
     /// SHA-256 of the resolved chip description.
     sha256: &'a str,
-    /// Differences from the chip, each one sentence.
+    /// Differences from the real chip, each one sentence.
     differs: &'a [String],
     /// First watchdog that ran out, for which the chip would have been reset.
     watchdog: Option<Watchdog<'a>>,
@@ -203,7 +204,7 @@ struct Chip<'a> {
     absent: Option<Address>,
     /// Accessed registers that the chip file does not model, most frequent first.
     unmodelled: Vec<Unmodelled<'a>>,
-    /// Answers to polling and interrupts of the file that were given, guesses first.
+    /// Rules of the chip file that answered polls or gave interrupts, guesses first.
     rules: Vec<ChipRule<'a>>,
 }
 
@@ -225,9 +226,9 @@ struct ChipRule<'a> {
     why: &'a str,
     /// Place in the firmware that it was learned from.
     place: &'a str,
-    /// Whether something else might be right.
+    /// Whether the rule is a guess: another rule may be right.
     guess: bool,
-    /// Number of times that it was given.
+    /// Number of times that the rule answered.
     times: u64,
 }
 
@@ -475,7 +476,7 @@ struct JsonNode {
     task: Option<u32>,
     /// First address of a function; number of an exception, on RISC-V mcause.
     address: Option<Address>,
-    /// An address in the caller at which the functions are inlined that made the call; null: it made the call itself.
+    /// Address in the caller at which inlined functions made the call; null: the caller made the call itself.
     via: Option<Address>,
     /// Instructions there and not in what it called.
     insns: u64,
@@ -577,6 +578,8 @@ struct Span {
 struct JsonZone {
     /// Name of the zone.
     name: String,
+    /// Whether it is the calls of a function (`--zone-call`, ztest's test cases).
+    is_call: bool,
     /// Counts of all contexts together.
     all: JsonZoneCounts,
     /// Counts by task and interrupt, most instructions first.
@@ -599,6 +602,8 @@ struct JsonZoneCounts {
     calls: u64,
     /// Instructions of all those times; overlapping times (recursion) count once.
     total_insns: u64,
+    /// Instructions from its beginnings to its ends, with those of other tasks and of interrupts in between.
+    elapsed_insns: u64,
     /// Instructions in the zone and in no zone within it.
     own_insns: u64,
     /// Instructions of the shortest time.
@@ -611,7 +616,7 @@ struct JsonZoneCounts {
     longest_at: Option<Address>,
     /// Number of times that were inside another time of the same zone.
     recursive: u64,
-    /// Times that the code that had begun the zone was left without its end event.
+    /// Number of times that the zone was not ended: the code that began it was left without its end event.
     left: u64,
     /// End events that came where the zone had not begun.
     orphans: u64,
@@ -626,6 +631,7 @@ impl JsonZoneCounts {
         JsonZoneCounts {
             calls: counts.calls,
             total_insns: counts.total_insns,
+            elapsed_insns: counts.elapsed_insns,
             own_insns: counts.own_insns,
             min_insns: counts.min_insns,
             mean_insns: counts.mean_insns(),
@@ -648,6 +654,7 @@ impl JsonZone {
         };
         JsonZone {
             name: row.name,
+            is_call: row.is_call,
             all: JsonZoneCounts::new(&row.all),
             contexts: row.contexts.into_iter().map(context).collect(),
         }
@@ -708,7 +715,7 @@ struct PartFunction {
     self_insns: u64,
 }
 
-/// Sources for all parts of a run.
+/// Data from which each phase and slice is summed up.
 struct PartsOf<'a> {
     profile: &'a Profile,
     names: zone::ContextNames,
@@ -724,7 +731,7 @@ impl PartsOf<'_> {
         PartsOf { profile, names, by_function, samples }
     }
 
-    /// Sum of the selected parts.
+    /// Sum of the selected parts, under a name.
     fn sum(&self, name: String, is_meant: impl Fn(&profile::part::Part) -> bool) -> JsonPart {
         let mut contexts: BTreeMap<profile::zone::Context, u64> = BTreeMap::new();
         let mut functions: BTreeMap<u32, u64> = BTreeMap::new();

@@ -1,6 +1,6 @@
 // Comparison with another run -------------------------------------------------------------------------------------------------------
 
-/** Whether a path has what it had before, as far as samples can tell. */
+/** Whether a path has as many instructions as before, within the error of the samples. */
 function isSame(path, now) {
     const { before, error } = data.compare.paths;
     return before[path] === null || (error[path] > 0 ? Math.abs(now - before[path]) <= error[path] : now === before[path]);
@@ -17,7 +17,7 @@ function changeColor(path, now, dark) {
 }
 
 const signed = (difference) => (difference > 0 ? '+' : difference < 0 ? '-' : '±') + group(Math.abs(difference));
-/** What a path had before, as the line above the picture says it. */
+/** A path's instructions before, in words for the line above the picture. */
 function changeOf(path, now) {
     const { before, error, is_sampled } = data.compare.paths;
     const was = before[path];

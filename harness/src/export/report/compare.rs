@@ -13,7 +13,7 @@ use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::export::report::Before;
 use crate::profile::Profile;
 
-/// Largest number of listed functions; the sentence above the list counts all.
+/// Maximum number of listed functions; the sentence above the list counts all.
 const MAX_CHANGES: usize = 20_000;
 
 /// Fates of functions, by their number in the columns.
@@ -34,22 +34,22 @@ pub(super) struct Compare {
     changes: Changes,
     /// Tasks that changed: instructions before and after.
     tasks: Vec<(String, Option<u64>, Option<u64>)>,
-    /// Values of the page's paths in the other run; None if the runs' paths cannot be compared.
+    /// Values of the page's paths in the other run; None: the runs have different kinds of stacks.
     paths: Option<Paths>,
 }
 
-/// Call paths, each right before those that begin with it.
+/// Values of the page's call paths, in the page's order.
 #[derive(Debug, Default, Serialize)]
 struct Paths {
-    /// Earlier instructions in each path of the page and below it; None for paths that are drawn together.
+    /// Earlier instructions of each path with all paths below it; None for paths that are drawn together.
     before: Vec<Option<u64>>,
-    /// Largest error of the difference in instructions.
+    /// Error of the difference in instructions, for each path.
     error: Vec<u64>,
-    /// Whether the numbers follow from samples.
+    /// Whether the numbers depend on samples, for each path.
     is_sampled: Vec<bool>,
 }
 
-/// Functions that changed, largest share of the total change first.
+/// Functions that changed, largest change of self instructions first.
 #[derive(Debug, Default, Serialize)]
 struct Changes {
     name: Vec<String>,
@@ -99,8 +99,8 @@ impl Compare {
     }
 }
 
-/// Finds the values of a tree's paths in another run, as far as they differ. Paths are matched by the names on them;
-/// inlined and called functions of one name match.
+/// Finds the values of a tree's paths in another run. Paths are matched by the names on them; an inlined function
+/// matches a called one of the same name.
 fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
     let mut both = Both::new(sampling);
     for (at, tree) in [(At::Before, old), (At::After, tree)] {
@@ -115,7 +115,7 @@ fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
     }
     let nodes = both.tree();
     let insns = tree.inclusive_insns();
-    // Frames without instructions are left out of the matching.
+    // The comparison has no node for a path without instructions.
     let mut of_paths: Vec<Option<usize>> = vec![Some(0)];
     let mut paths = Paths::default();
     for (path, now) in tree.paths.iter().zip(insns) {
@@ -132,8 +132,7 @@ fn paths_of(tree: &CallTree, old: &CallTree, sampling: &Sampling) -> Paths {
     paths
 }
 
-/// Instructions of the other run in a path where this run has `now`. If the comparison has a node for the path, the
-/// node's difference is used.
+/// Instructions of the other run in a path that has `now` instructions in this run; the difference is the node's.
 fn before(node: &Node, now: u64) -> u64 {
     match node.insns {
         [before, after] if before == after => now,

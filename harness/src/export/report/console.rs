@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::profile::Profile;
 
-/// Most lines, and most characters of a line, in the page; the last lines are kept, since they show the end of the
-/// run.
+/// Maximum number of lines in the page, and of characters of a line. The last lines are kept, since they show the end
+/// of the run.
 const MAX_LINES: usize = 5_000;
 const MAX_LINE_CHARS: usize = 1_000;
 
@@ -13,11 +13,11 @@ const MAX_LINE_CHARS: usize = 1_000;
 #[derive(Debug, Serialize)]
 pub(super) struct Console {
     lines: Vec<String>,
-    /// Instructions of the run after which a line was complete; None: not known.
+    /// Instructions of the window by which each line was complete; None: not known.
     at: Vec<Option<u64>>,
     /// Number of earlier lines that are left out.
     left_out: usize,
-    /// Whether any such instruction is known.
+    /// Whether these instructions are known for any line.
     marked: bool,
 }
 
@@ -28,7 +28,7 @@ impl Console {
             return None;
         }
         let mut console = Console { lines: Vec::new(), at: Vec::new(), left_out: 0, marked: false };
-        // With several CPUs, each has a clock of its own.
+        // With several CPUs there is no common clock, since each CPU has its own.
         let known: &[_] = if profile.vcpus.len() > 1 { &[] } else { &profile.console_marks };
         let mut marks = known.iter().peekable();
         let mut printed = 0_u64;

@@ -1,4 +1,5 @@
-//! Profile as data for the page's script: tables as columns, each name once, references by number.
+//! Profile as data for the page's script. Tables are columns, texts are stored once, and rows refer to each other by
+//! number.
 //!
 //! Counts are JSON numbers, which a browser keeps exactly up to 2^53: weeks of emulated time. Addresses may be larger
 //! (a kernel in the upper half of 64 bits) and are text.
@@ -28,10 +29,10 @@ use crate::export::report::zones::Zones;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::Hex;
 
-/// Most call paths that are drawn one by one: more than a screen has pixels side by side.
+/// Maximum number of call paths that are drawn one by one: more than a screen has pixels side by side.
 const MAX_PATHS: usize = 100_000;
 
-/// Most bins of the address space; with more, bins become wider than the profile's own.
+/// Maximum number of bins of the address space. If there are more, bins become wider than the profile's own.
 const MAX_BINS: usize = 16_384;
 
 /// Number of unused bytes that ends a region of the address space.
@@ -47,7 +48,7 @@ pub(super) struct Data {
     total_insns: u64,
     total_samples: u64,
     unnamed_insns: u64,
-    /// Whether the call tree is exact; otherwise its sums are divided as the samples are.
+    /// Whether the call tree is exact; otherwise instructions are divided over paths as the samples are.
     exact: bool,
     /// Whether there are call stacks.
     stacked: bool,
@@ -74,12 +75,12 @@ pub(super) struct Data {
     console: Option<Console>,
     compare: Option<Compare>,
     saved: Option<Saved>,
-    /// Timeline, if there is more than one row to draw.
+    /// Timeline, if it has more than one row to draw.
     timeline: Option<Tracks>,
     check: Check,
     /// Facts of the run: terms with their texts.
     facts: Vec<(String, String)>,
-    /// Listings by row; None: the page has no room for it.
+    /// Listings by row; None: the page has no room for the listing.
     pub(super) listings: Vec<Option<Listing>>,
     /// Sentences about source files that are missing or do not fit.
     pub(super) source_notes: Vec<String>,
@@ -104,7 +105,7 @@ pub(super) struct Functions {
     z: Vec<f64>,
 }
 
-/// Inclusive instructions of the shortest, mean and longest call, by row; [`NONE`] if no call has ended.
+/// Inclusive instructions of the shortest, mean and longest call, by row; [`NONE`]: no call has ended.
 #[derive(Debug, Serialize)]
 struct PerCall {
     min: Vec<i64>,
@@ -116,11 +117,11 @@ struct PerCall {
 struct Members {
     name: Vec<i64>,
     kind: Vec<u8>,
-    /// Row of the function.
+    /// Row of the member's function.
     function: Vec<i64>,
 }
 
-/// Call paths, each right before those that begin with it.
+/// Call paths, each right before the paths that continue it.
 #[derive(Debug, Default, Serialize)]
 struct Paths {
     depth: Vec<u32>,
@@ -158,7 +159,7 @@ struct InterruptRow {
     /// Instructions in the interrupt, without interrupts during it.
     insns: u64,
     samples: u64,
-    /// Number of times, and instructions of the shortest, mean and longest, if they were followed.
+    /// Number of times, and instructions of the shortest, mean and longest time, if the run measured them.
     spans: Option<[u64; 4]>,
 }
 
@@ -262,7 +263,7 @@ fn per_call(profile: &Profile, rows: &Rows, count: usize) -> Option<PerCall> {
     has_some.then_some(calls)
 }
 
-/// Row numbers by the first address of the place; None: the boot ROM.
+/// Row numbers by the owner's first address; None: the boot ROM.
 type Rows = HashMap<Option<u64>, i64>;
 
 fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Functions, Rows) {
@@ -285,7 +286,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
 }
 
 fn row_of(rows: &Rows, name: &str, start: Option<u64>) -> Option<i64> {
-    // Only the boot ROM is a place without an address; reset and exceptions are not places.
+    // Of the places without an address, only the boot ROM has a row; reset and exceptions have none.
     let is_place = start.is_some() || name == owner::BOOT_ROM;
     is_place.then(|| rows.get(&start).copied()).flatten()
 }
@@ -314,7 +315,7 @@ fn interrupts_in(tree: &CallTree) -> BTreeMap<String, (u64, u64)> {
     interrupts
 }
 
-/// Calls by caller and callee; also fills in the inclusive instructions of the rows.
+/// Calls by caller and callee; fills in the inclusive instructions of the rows, too.
 fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64], strings: &mut Strings) -> Arcs {
     let row = |party: &Party| match party {
         Party::Code(start) => rows.get(&Some(*start)).copied(),
@@ -330,7 +331,7 @@ fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64
     }
     let mut columns = Arcs::default();
     for ((caller, callee), edge) in &graph.edges {
-        // Unnamed code that is known only as a caller has no row either.
+        // Unnamed code that is known only as a caller has no row; its name is written instead.
         let mut end = |party: &Party| row(party).unwrap_or_else(|| -1 - strings.number(&party.name(profile)));
         let (caller, callee) = (end(caller), end(callee));
         columns.caller.push(caller);
@@ -342,7 +343,7 @@ fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64
     columns
 }
 
-/// Merges paths that are too narrow to be drawn, keeping the sums; returns their number.
+/// Merges paths that are too narrow to be drawn, keeping the sums; returns the number of merged paths.
 fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     if tree.paths.len() <= most {
         return 0;
@@ -350,7 +351,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     let sums = tree.inclusive_insns();
     let mut sorted = sums.clone();
     sorted.sort_unstable_by(|one, other| other.cmp(one));
-    // A kept path may get an additional path for its narrow ones.
+    // Half of the limit, since each kept path may get an additional path for the narrow ones below it.
     let least_insns = sorted[most / 2].saturating_add(1);
     let narrow = tree.members.len() as u32;
     tree.members
@@ -358,7 +359,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     // New numbers of paths, by old number.
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();
-    // Narrow paths become one more child of the nearest kept path.
+    // The narrow paths around which the nearest kept path is the same become one more child of that path.
     let mut rests: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     let mut merged = 0;
     for (index, path) in tree.paths.iter().enumerate() {
@@ -367,7 +368,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
             numbers[number] = paths.len() as u32 + 1;
             paths.push(Path { parent: numbers[path.parent as usize], ..*path });
         } else {
-            // The nearest kept ancestor; all between are narrow, too, and already have its number.
+            // The nearest kept ancestor. Paths between are narrow, too, so they already have its number.
             numbers[number] = numbers[path.parent as usize];
             let rest = rests.entry(numbers[number]).or_default();
             rest.0 += path.insns;
@@ -385,7 +386,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
             rest_of[number as usize] = with_rests.len() as u32;
         }
     };
-    // Placed directly after the path itself; the order of siblings does not matter.
+    // Each additional path comes directly after its parent; the order of siblings does not matter.
     after_all(0, &mut with_rests, 0);
     for (index, path) in paths.iter().enumerate() {
         let parent = moved[path.parent as usize];
@@ -445,7 +446,7 @@ fn tasks_of(profile: &Profile) -> Vec<TaskRow> {
             idle: task.is_idle,
         })
         .collect();
-    // Stable: equal ones stay in the order in which they first ran.
+    // A stable sort: equal tasks stay in the order in which they first ran.
     tasks.sort_by_key(|task| std::cmp::Reverse(task.insns));
     tasks
 }
@@ -461,7 +462,7 @@ fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<I
         if let SpanKind::Exception { number } = span.kind {
             let name = exceptions.name(number, span.longest_at);
             interrupts.entry(name.clone()).or_insert(InterruptRow { name: name.clone(), ..InterruptRow::default() });
-            // Several causes may share a name: environment calls from each mode of RISC-V.
+            // Several causes may share a name: environment calls from each of RISC-V's modes.
             spans.entry(name).and_modify(|sum| sum.add(*span)).or_insert(*span);
         }
     }
@@ -471,7 +472,7 @@ fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<I
         }
     }
     let mut interrupts: Vec<InterruptRow> = interrupts.into_values().collect();
-    // Stable: equal ones stay in order of name.
+    // A stable sort: equal interrupts stay in the order of their names.
     interrupts.sort_by_key(|interrupt| std::cmp::Reverse(interrupt.insns));
     interrupts
 }
@@ -544,7 +545,7 @@ mod tests {
         let sums = tree.inclusive_insns();
         for (index, path) in tree.paths.iter().enumerate() {
             assert!(path.parent as usize <= index, "a child before its parent");
-            // A kept path keeps the instructions of all paths below it.
+            // A kept path still has the instructions of all paths below it.
             let names = |tree: &CallTree, number: usize| {
                 let frames: Vec<_> = tree.frames(number as u32).into_iter().cloned().collect();
                 frames
@@ -562,10 +563,10 @@ mod tests {
         let profile = freertos();
         let interrupts = interrupts_in(&CallTree::new(&profile, View::default()));
         let insns = |name: &str| interrupts[name].0;
-        // 9,200 of UART0; SysTick's handler and its callee without any of them.
+        // 9,200 instructions of UART0; SysTick's handler and callee count none of them.
         assert_eq!(insns("[irq UART0]"), 9_200);
         assert_eq!(insns("[irq SysTick]"), 28_000);
-        // The view does not matter.
+        // The view changes nothing.
         assert_eq!(interrupts, interrupts_in(&CallTree::new(&profile, View { fold_irqs: true })));
     }
 }

@@ -1,4 +1,4 @@
-//! Saved profile inside the page, for download: with it, every command of harness can be used.
+//! Saved profile inside the page, for download: with it, every command of harness works.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::profile::Profile;
 use crate::text::markup::shown;
 
-/// Largest packed profile in bytes: most of the page is for the code.
+/// Largest packed profile in bytes: most of the page is meant for the code.
 const MAX_BYTES: usize = 3_000_000;
 
 /// Packed profile.
@@ -21,15 +21,15 @@ pub(super) struct Saved {
     name: String,
     /// Unpacked size.
     bytes: usize,
-    /// File in gzip, in base64.
+    /// Saved profile, packed by gzip, in base64.
     gzip: String,
 }
 
 impl Saved {
-    /// Packs a profile; None: there is no room for it.
+    /// Packs a profile; None: the page has no room for it.
     pub(super) fn new(profile: &Profile) -> Result<Option<Saved>> {
         let bytes = profile.to_bytes()?;
-        // Without time and operating system, so the bytes are the same everywhere.
+        // Time and operating system stay unset, so that the bytes are the same everywhere.
         let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
         gzip.write_all(&bytes)?;
         let gzip = STANDARD.encode(gzip.finish()?);

@@ -39,7 +39,7 @@ impl Terms {
         self.list.push((term.to_owned(), text));
     }
 
-    /// Adds a term for each of the texts, which may be none.
+    /// Adds one row with this term for each text.
     fn say_any(&mut self, term: &str, texts: impl IntoIterator<Item = String>) {
         texts.into_iter().for_each(|text| self.say(term, text));
     }
@@ -50,7 +50,7 @@ impl Terms {
         self.say_any("SHA-256 of the symbols", facts.symbols_sha256.clone());
     }
 
-    /// The machine, and all that the firmware finds there.
+    /// The machine, and the settings that the firmware meets there.
     fn machine(&mut self, profile: &Profile) {
         let facts = &profile.facts;
         self.say("Instruction set", facts.isa.clone());
@@ -134,7 +134,7 @@ fn command(profile: &Profile, view: View) -> String {
     if view.fold_irqs {
         line.switch("--fold-irqs");
     }
-    // Not taken for an option.
+    // A file's name that begins with `-` must not be taken for an option.
     let here = if facts.image_name.starts_with('-') { "./" } else { "" };
     line.words.push(quote(&format!("{here}{}", facts.image_name)));
     if !facts.firmware_args.is_empty() {
@@ -149,10 +149,10 @@ fn command(profile: &Profile, view: View) -> String {
     words.join(" ")
 }
 
-/// Words of a command.
+/// Words of a command that is shown in a page.
 ///
-/// A page may come from a stranger, and the command may be copied and run. So of QEMU's arguments it contains only
-/// those that a profile may bring along, and names the others in a comment, escaped to one line.
+/// A page may come from a stranger, and the command may be copied and run. So of QEMU's arguments the command has only
+/// those that a profile may bring along. The others are named in a comment, escaped to one line.
 struct CommandLine {
     words: Vec<String>,
     left_out: Vec<String>,
@@ -179,7 +179,7 @@ impl CommandLine {
         self.optional("--max-insns", window.max_insns);
     }
 
-    /// Adds the options of samples, spans and slices.
+    /// Adds the options of samples, bins, spans and slices.
     fn measurement(&mut self, profile: &Profile) {
         let facts = &profile.facts;
         self.optional("--period", Some(facts.period_insns).filter(|&insns| insns != DEFAULT_PERIOD_INSNS));
@@ -224,7 +224,7 @@ impl CommandLine {
         self.option("--shift", facts.icount_shift);
     }
 
-    /// Adds the options about the image's place, its requests, and its symbols.
+    /// Adds the options about the image's place, its semihosting, its stubs and its symbols.
     fn image(&mut self, profile: &Profile) {
         let facts = &profile.facts;
         self.optional("--load-addr", facts.load_addr.map(|address| format!("{address:#x}")));

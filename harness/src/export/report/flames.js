@@ -1,8 +1,8 @@
-// Colours: what a frame is, and how hot ---------------------------------------------------------------------------------
+// Colours: a frame's kind and its heat ----------------------------------------------------------------------------------
 
 const isDark = () => document.documentElement.dataset.theme === 'dark';
 
-/** FNV-1a, then mixed: a little of it tells neighbours apart, the same in every page. */
+/** Small variation of a name's colour, which tells neighbours apart: FNV-1a, then mixed. It is the same in every page. */
 function dither(name) {
     let hash = 0x811c9dc5;
     for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 0x01000193);
@@ -11,7 +11,7 @@ function dither(name) {
     return (hash >>> 8) / (1 << 24) - 0.5;
 }
 
-/** As the flamegraph that `harness` draws: functions the warmer the hotter, inlined green, tasks blue, interrupts purple. */
+/** Colour of a frame, as in flamegraph.svg: hotter functions are warmer, inlined ones green, tasks blue, interrupts purple. */
 function color(kind, name, share, dark) {
     const heat = Math.sqrt(share);
     const some = dither(name);
@@ -22,14 +22,14 @@ function color(kind, name, share, dark) {
         [INLINED]: [150 + 40 * some, 0.3 + 0.15 * heat, 0.8 - 0.1 * heat],
         [OTHER]: [60, 0.02, 0.8],
     }[kind];
-    // On black the hottest is the brightest, as far as white text can still be read on it.
+    // On black the hottest function is the brightest, but white text on it stays readable.
     if (dark) [saturation, lightness] = [saturation * (0.6 + 0.2 * heat), 0.24 + 0.1 * heat + 0.04 * some];
     return `hsl(${hue.toFixed(1)} ${(100 * saturation).toFixed(1)}% ${(100 * lightness).toFixed(1)}%)`;
 }
 
 // Call paths -------------------------------------------------------------------------------------------------------------
 
-/** How much of the hottest function's self instructions a frame's are. */
+/** A frame's self instructions as a share of the hottest function's. */
 const memberHeat = (() => {
     const own = new Float64Array(memberNames.length);
     for (let path = 0; path < paths.count; path++) {
@@ -43,7 +43,7 @@ const memberHeat = (() => {
     return own.map((insns) => Math.min(1, insns / most));
 })();
 
-/** Paths in the colours of what changed instead of what is hot. */
+/** Whether colours show the change of paths instead of their heat. */
 let byChange = false;
 
 const VIEWS = [
@@ -63,7 +63,7 @@ const flames = (() => {
     let matches = null;
     /** The tree that is drawn. */
     let tree = paths;
-    /** The path that the keyboard is at; -1: all. */
+    /** The path that the keyboard has selected; -1: all. */
     let at = -1;
     let scheduled = false;
 
@@ -80,7 +80,7 @@ const flames = (() => {
         });
     }
 
-    /** As high as what is wide enough to be drawn. */
+    /** Makes the box as high as the frames that are wide enough to be drawn. */
     function fit() {
         const { start, width: all } = view();
         const least = (0.3 * all) / Math.max(1, box.clientWidth);
@@ -163,7 +163,7 @@ const flames = (() => {
         }
     }
 
-    /** The path at a point of the box: null beside them, -1 for all. */
+    /** The path at a point of the box; null: there is no path, -1: all. */
     function hit(event) {
         const bounds = box.getBoundingClientRect();
         const level = tree.highest + Math.floor((event.clientY - bounds.top - box.clientTop + box.scrollTop) / FRAME_PX);
@@ -196,7 +196,7 @@ const flames = (() => {
         return parts.join(' · ');
     };
 
-    /** Says what a frame is in the line above the picture, where it covers nothing. */
+    /** Describes a frame in the line above the picture, where the text covers no other frame. */
     function tell(path) {
         const row = path < 0 ? -1 : rowOfPath(tree, path);
         const parts = [make('b', {}, nameOf(path)), ` ${path < 0 ? '' : `(${KINDS[members.kind[tree.member[path]]]}) `}`,
@@ -225,7 +225,7 @@ const flames = (() => {
         return list;
     }
 
-    /** What a click does: a frame becomes as wide as the picture, or the middle of the sandwich; its function is opened. */
+    /** Effect of a click: the frame gets the picture's width, or becomes the middle of the sandwich, and its function is opened. */
     function zoom(path) {
         const row = path < 0 ? -1 : rowOfPath(tree, path);
         if (state.v === 'both') {
@@ -263,7 +263,7 @@ const flames = (() => {
             const inner = children(at, tree.hasAll ? 0 : side);
             return inner.length ? inner.reduce((one, other) => (tree.width[other] > tree.width[one] ? other : one)) : at;
         };
-        // Callers of the sandwich's middle are above it.
+        // In a sandwich, callers are above the middle, so up and down change places there.
         if (event.key === 'ArrowDown') move(level < 0 ? outwards() : inwards(1));
         else if (event.key === 'ArrowUp') move(level > 0 || tree.hasAll ? outwards() : inwards(-1));
         else if (event.key === 'ArrowLeft') move(beside(-1));
@@ -282,13 +282,13 @@ const flames = (() => {
         type: 'button',
         title: what,
         'aria-pressed': 'false',
-        // Of all functions, the hottest, until one is chosen.
+        // The sandwich shows the first function of the table until the user chooses one.
         onclick: () => go({ v: view, z: null, ...(view === 'both' && state.f === null ? { f: functionTable.order[0] ?? 0 } : {}) }),
     }, name));
     by('views').append(...buttons);
 
     return {
-        /** Draws the tree that the state asks for. */
+        /** Draws the tree of the chosen view. */
         changed() {
             tree = state.v === 'up' ? bottomUp(scope.tree) : state.v === 'both' && state.f !== null ? sandwich(scope.tree, state.f) : scope.tree;
             buttons.forEach((button, index) => button.setAttribute('aria-pressed', String(VIEWS[index][0] === state.v)));
@@ -298,7 +298,7 @@ const flames = (() => {
             by('flames-none').hidden = !none;
             box.hidden = none;
             this.zoomed();
-            // The middle in sight, between deep callers and deep callees.
+            // Scroll to the middle, which may be far below the first callers.
             if (!tree.hasAll && tree.count) {
                 fit();
                 box.scrollTop = Math.max(0, yOf(0) - box.clientHeight / 2);
@@ -314,7 +314,7 @@ const flames = (() => {
             colors = null;
             refresh();
         },
-        /** Marks frames by a test of their names and returns the instructions below the marked ones. */
+        /** Marks the frames whose names pass a test, and returns the instructions in and below them. */
         mark(test) {
             matches = test && Uint8Array.from(memberNames, (name) => (test(name) ? 1 : 0));
             const all = scope.tree;

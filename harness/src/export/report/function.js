@@ -1,10 +1,10 @@
 // One function -----------------------------------------------------------------------------------------------------------------
 
-/** The number of the source line that is marked, with all that was made from it. */
+/** The number of the marked source line; its instructions are marked, too. */
 let marked = -1;
 let codeTables = [];
 
-/** Callers or callees: of the whole run, or those that one task has, with their instructions in it. */
+/** Table of callers or callees: those of the whole run, or those of one task with their instructions in it. */
 function arcTable(host, label, arcs, end, inclusive) {
     const insnsOf = (arc) => (scope.part ? inclusive.get(end[arc]) : data.arcs.inclusive[arc]);
     const rows = scope.part ? arcs.filter((arc) => inclusive.has(end[arc])) : arcs;
@@ -32,7 +32,7 @@ function arcTable(host, label, arcs, end, inclusive) {
     return rows.length;
 }
 
-/** The chosen function, beside what it was chosen in. */
+/** Shows the chosen function beside the table or picture in which it was chosen. */
 function showFunction() {
     const row = state.f;
     const was = document.body.classList.contains('beside');
@@ -85,7 +85,7 @@ by('function-tools').append(
     } }, 'Wide'),
 );
 
-/** How much of the hottest, as a background. */
+/** Shows a part of the hottest value as a background. */
 const heated = (element, part, whole) => {
     element.style.setProperty('--heat', `${whole > 0 ? Math.round(90 * Math.sqrt(part / whole)) : 0}%`);
 };
@@ -213,7 +213,7 @@ function showListing(row) {
     }
 }
 
-/** Tabs stay; they are as wide as the style says. */
+/** Source line without invisible characters; each tab becomes four spaces. */
 function visibleSource(text) {
     return text === null || text === undefined ? '' : text.split('\t').map(visible).join('    ');
 }

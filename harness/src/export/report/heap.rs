@@ -1,4 +1,4 @@
-//! Heap as data for the page's script: sums in sentences, its course over time, and call paths with their numbers.
+//! Heap as data for the page's script: sums in sentences, the history, and call paths with their numbers.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use crate::analysis::heap;
 use crate::analysis::heap_summary::{call_paths, describe_misuse, summary};
 use crate::profile::Profile;
 
-/// Most call paths that the page lists.
+/// Maximum number of call paths, and of wrong frees, that the page lists.
 const MAX_PATHS: usize = 200;
 
 /// Heap of a run that followed it.
@@ -46,7 +46,7 @@ impl Heap {
             .into_iter()
             .filter(|(_, row)| row.allocated.blocks + row.failed.blocks + row.left.blocks > 0)
             .collect();
-        // Stable: equal ones stay in order of name.
+        // A stable sort: equal paths stay in the order of their names.
         rows.sort_by_key(|(_, row)| Reverse((row.at_peak.bytes, row.leaked.bytes, row.allocated.bytes)));
         let more = rows.len().saturating_sub(MAX_PATHS);
         rows.truncate(MAX_PATHS);

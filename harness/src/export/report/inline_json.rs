@@ -1,4 +1,4 @@
-//! Writes JSON inside an HTML element, and measures its size.
+//! Writer of JSON inside an HTML element; also measures the JSON's size.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ pub(super) fn write(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Size of a value in the page.
+/// Size of a value's JSON in the page, in bytes.
 pub(super) fn size_bytes(value: &impl Serialize) -> Result<usize> {
     let mut counter = Counter(0);
     write(value, &mut counter)?;

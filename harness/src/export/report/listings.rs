@@ -1,4 +1,4 @@
-//! Listings of a report: as many functions as fit, most instructions first.
+//! Listings of a report: of as many functions as fit, those with the most instructions first.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::export::report::strings::Strings;
 use crate::profile::Profile;
 use crate::text::number::Hex;
 
-/// Most source lines without code that are shown between two lines with code, and before the first one.
+/// Maximum number of source lines without code that are shown between two lines with code, and before the first one.
 const MAX_GAP_LINES: u32 = 12;
 
 /// Listing of one function, as columns.
@@ -33,7 +33,7 @@ struct Lines {
     samples: Vec<u64>,
 }
 
-/// Adjacent instructions that were made from one line.
+/// Adjacent instructions of one source line.
 #[derive(Debug, Default, Serialize)]
 struct Runs {
     /// Number of the line; -1: not known.
@@ -55,8 +55,8 @@ struct Insns {
     samples: Vec<u64>,
 }
 
-/// Listings by row of the table, of at most `budget_bytes` together, None if there is no room. Also sentences about
-/// source files that are missing or do not fit.
+/// Listings by row of the table, together at most `budget_bytes` long; None: there is no room for the listing. Also
+/// sentences about source files that are missing or do not fit.
 pub(super) fn of(
     profile: &Profile,
     sources: &mut Sources,
@@ -74,7 +74,7 @@ pub(super) fn of(
         let fits = bytes <= left;
         left -= if fits { bytes } else { 0 };
         listings.push(fits.then_some(listing));
-        // A smaller listing may still fit after one that did not, but the search must end.
+        // A smaller listing may fit after a larger one did not; the search ends when hardly any listing would.
         if left < 1000 {
             break;
         }
@@ -91,7 +91,7 @@ fn columns(
     strings: &mut Strings,
 ) -> Listing {
     let mut columns = Listing::default();
-    // Page's number of each line of the listing.
+    // Number in the page of each of the listing's lines.
     let mut numbers = Vec::with_capacity(listing.lines.len());
     let mut before: Option<(&str, u32)> = None;
     for line in &listing.lines {

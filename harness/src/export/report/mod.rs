@@ -1,8 +1,8 @@
-//! Report: one self-contained HTML page, which needs no network, no server and not this tool.
+//! Report: one self-contained HTML page, which needs no network, no server and no harness.
 //!
-//! The page is its data, as JSON, and a script that draws them. The script's parts, split by what they draw, and the
-//! styles are files beside this one. Names always stay data. No `<` is left in the JSON, so that no name can end the
-//! enclosing element. The script writes names as text only. The page's policy forbids any other script and any
+//! The page is its data, as JSON, and a script that draws them. The styles and the parts of the script, split by what
+//! they draw, are files beside this one. Names always stay data. No `<` is left in the JSON, so that no name can end
+//! the enclosing element. The script writes names as text only. The page's policy forbids any other script and any
 //! request.
 
 mod compare;
@@ -65,7 +65,7 @@ pub struct Before<'a> {
     pub profile: &'a Profile,
     /// Changes since that run.
     pub comparison: Comparison,
-    /// Sentences about different settings of the runs.
+    /// Sentences about settings in which the two runs differ.
     pub notes: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ pub fn write(
     let script = PARTS.iter().fold(SCRIPT.to_owned(), |script, (mark, part)| script.replacen(mark, part, 1));
     let frame = PAGE.len() + STYLE.len() + script.len();
     let used = frame + inline_json::size_bytes(&data)?;
-    // Reserve for the separators of strings that the listings add.
+    // Reserve for the separators of the strings that the listings add.
     let budget_bytes = MAX_BYTES.saturating_sub(used + 100_000);
     (data.listings, data.source_notes) = listings::of(profile, sources, budget_bytes, &mut data.strings)?;
     let title = escape(&shown(&profile.facts.image_name));

@@ -1,11 +1,11 @@
 'use strict';
-// Draws the page from its data (data.rs says what the columns are). Names come from the image and may hold anything:
+// Draws the page from its data, whose columns data.rs describes. Names come from the image and may contain anything, so
 // they are only ever written as text.
 (() => {
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const ROW_PX = 20;
-/** Rows that exist beyond those in sight, on either side. */
+/** Number of rows that exist above and below the visible ones. */
 const SPARE_ROWS = 8;
 const KINDS = ['task', 'interrupt', 'function', 'inlined', 'not known'];
 const [TASK, IRQ, FUNCTION, INLINED, OTHER] = [0, 1, 2, 3, 4];
@@ -26,8 +26,8 @@ function make(tag, properties = {}, ...children) {
     return element;
 }
 
-/** A text as it can be seen: control characters as their pictures, what is invisible or turns the direction of
- * writing by number (`is_command` in text/terminal.rs). */
+/** Text with visible substitutes: control characters become their pictures; other invisible characters, and those that change the
+ * direction of text, become their numbers (`is_command` in text/printable.rs). */
 function visible(text) {
     return text.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu, (character) => {
         const code = character.codePointAt(0);
@@ -58,12 +58,12 @@ function place(row) {
     return string(functions.file[row]) + (line < 0 ? '' : `:${line}`);
 }
 
-/** A button that opens a function; text alone for what is none. */
+/** A button that opens the function of a row. */
 function functionLink(row) {
     return make('button', { class: 'name', type: 'button', onclick: () => open(row) }, functionName(row));
 }
 
-/** What a caller or callee is called: a row, or below 0 the number of a string. */
+/** Name of a caller or callee: `end` is its row or, if negative, the string -1 - `end`. */
 const endName = (end) => (end >= 0 ? functionName(end) : string(-1 - end));
 
 const callersOf = new Map();
@@ -77,10 +77,10 @@ data.arcs.caller.forEach((caller, arc) => {
 });
 
 // {table}
-// Where one is: in the address, so that Back goes back -----------------------------------------------------------------
+// State of the page, kept in its address for Back ----------------------------------------------------------------------
 
-/** The chosen function's row, the path that is zoomed to, what is searched for, the view of the call paths, and the task
- * that alone is shown. */
+/** The chosen function's row (f), the zoomed path (z), the search (q), the view of the call paths (v), and the only task (t) or
+ * slices (s) shown. */
 let state = { f: null, z: null, q: '', v: '', t: null, s: null };
 
 function readHash() {
@@ -104,7 +104,7 @@ function hashOf({ f, z, q, v, t, s }) {
     return `#${fields}`;
 }
 
-/** Goes somewhere else; what is not named stays. */
+/** Changes some fields of the state; all others stay. */
 function go(change, replace = false) {
     const next = { ...state, ...change };
     if (hashOf(next) !== (location.hash || '#')) {
@@ -124,7 +124,7 @@ function enter(next) {
     if (isOther || last.f !== next.f) showFunction();
 }
 
-/** Opens a function beside what it is chosen in. */
+/** Opens a function beside the table or picture in which it was chosen. */
 function open(row) {
     if (row === null || row === undefined || row < 0) return;
     go({ f: row });
@@ -133,7 +133,7 @@ function open(row) {
 
 // {trees}
 // {flames}
-/** Shows a few words at the pointer, over a picture in which nothing is to be clicked. */
+/** Shows a few words at the pointer, over a picture that takes no clicks. */
 function showTip(event, name, lines) {
     const tip = by('tip');
     const title = name.length > 300 ? `${name.slice(0, 300)}…` : name;
@@ -152,7 +152,7 @@ function hideTip() {
 
 const share = (insns) => (data.total_insns > 0 ? insns / data.total_insns : 0);
 
-/** Inclusive instructions of the calls of a function, where they were followed. */
+/** Inclusive instructions of a function's calls; null: calls were not followed. */
 function perCall(row) {
     const calls = data.per_call;
     return calls && calls.min[row] >= 0 ? { min: calls.min[row], mean: calls.mean[row], max: calls.max[row] } : null;
@@ -193,7 +193,7 @@ by('functions-bar').append(copyButton(() => functionTable.markdown()));
 
 // Search ---------------------------------------------------------------------------------------------------------------------
 
-/** A test of names; null: nothing is searched for; undefined: not a regular expression. */
+/** A test of names; null: the search is empty; undefined: the regular expression is invalid. */
 function tester(query) {
     if (!query) return null;
     const pattern = /^\/(.+)\/$/.exec(query);
@@ -221,7 +221,7 @@ function search() {
     by('matched').textContent = test ? `${percent(insns, scope.total)} matched` : '';
     const shown = [];
     const last = by('never').checked && !scope.part ? rowCount : functions.executed;
-    // Of a task, those that executed in it.
+    // With a task or slices chosen, only the functions that executed there.
     for (let row = 0; row < last; row++) if (!scope.part || scope.inclusive[row] > 0 || scope.self[row] > 0) shown.push(row);
     const all = shown.length;
     const rows = test ? shown.filter((row) => test(names[row])) : shown;
@@ -244,7 +244,7 @@ by('never').addEventListener('change', search);
 // {tasks}
 // Heap ------------------------------------------------------------------------------------------------------------------------------
 
-/** Numbers of the heap over time as lines in one picture, each with the name of its style. */
+/** Draws numbers of the heap over time as lines in one picture; each line has the name of its style. */
 function heapChart({ at_insns: times }, what, lines) {
     const [width, height] = [1000, 120];
     const svg = (tag, properties, ...children) => {
@@ -256,7 +256,7 @@ function heapChart({ at_insns: times }, what, lines) {
     const highest = Math.max(1, ...lines.flatMap(([values]) => values));
     const x = (insns) => ((width * insns) / Math.max(1, data.total_insns)).toFixed(1);
     const y = (bytes) => (height - (height * bytes) / highest).toFixed(1);
-    // What is held stays so until the next event.
+    // A number keeps its value until the next event.
     const steps = (values) => times.map((time, n) => `${n ? `H${x(time)}V` : `M${x(time)},`}${y(values[n])}`).join('') + `H${width}`;
     const line = (values, name) => svg('path', { class: name, d: steps(values), fill: 'none', 'vector-effect': 'non-scaling-stroke' });
     const label = `${what} over ${group(data.total_insns)} instructions, at most ${group(highest)}`;
@@ -294,7 +294,7 @@ const bins = (() => {
     regions.forEach((region, at) => region.bin.forEach((_, bin) => all.push([at, bin])));
     by('bins-note').textContent = `${plural(all.length, 'used bin')} of ${plural(bytes, 'byte')}; coloured by the logarithm of their instructions`;
     const most = regions.reduce((one, region) => region.insns.reduce((a, b) => Math.max(a, b), one), 1);
-    /** Most regions drawn, those with the most instructions. */
+    /** Maximum number of regions drawn: those with the most instructions. */
     const MOST_STRIPS = 40;
     const sum = (region) => region.insns.reduce((one, other) => one + other, 0);
     const drawn = regions.map((region, at) => [at, sum(region)]).sort((one, other) => other[1] - one[1])
@@ -351,7 +351,7 @@ const bins = (() => {
         return offset > 0n ? `${functionName(row)}+0x${offset.toString(16)}` : functionName(row);
     };
     for (const strip of strips) {
-        // In a line of its own, which covers none of the strips.
+        // The text has a line of its own, where it covers no strip.
         strip.canvas.addEventListener('mousemove', (event) => {
             const index = hit(strip, event);
             const { region } = strip;
@@ -392,7 +392,7 @@ const bins = (() => {
 
 // {compare}
 // {console}
-// Cross-check, facts, and the sentence above all --------------------------------------------------------------------------------------
+// Cross-check, facts, and the headline ------------------------------------------------------------------------------------------------
 
 {
     const host = by('check-text');
@@ -408,7 +408,7 @@ const bins = (() => {
     }
 }
 
-/** The sentence above all: what executed most. */
+/** Shows the headline: the function that executed most. */
 function showHeadline() {
     const headline = by('summary').querySelector('.headline');
     headline.replaceChildren();
@@ -440,7 +440,7 @@ function showHeadline() {
     if (parts.length) headline.append(` ${parts.join(', ')}.`);
 }
 
-/** What the colours of the call paths say. */
+/** Shows the legend of the call paths' colours. */
 function showLegend() {
     const dark = isDark();
     const entry = (fill, text) => make('span', {}, make('i', { style: `background: ${fill}` }), text);
@@ -492,7 +492,7 @@ for (const [id, name] of [['flamegraph', 'Call paths'], ['functions', 'Functions
     ['interrupts', 'Interrupts'], ['heap', 'Heap'], ['addresses', 'Addresses'], ['console', 'Console'], ['check', 'Cross-check'], ['run', 'The run']]) {
     if (by(id).hidden) continue;
     const go = (event) => {
-        // The address is for what is chosen.
+        // The address is only for the state, so the link must not change it.
         event.preventDefault();
         by(id).scrollIntoView({ block: 'start' });
         by(id).querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
@@ -504,7 +504,7 @@ document.querySelector('.skip').addEventListener('click', (event) => {
     functionTable.table.focus();
 });
 
-// The chosen function begins below the header, however many lines that has.
+// The chosen function begins below the header, whose number of lines may change.
 new ResizeObserver(() => {
     document.documentElement.style.setProperty('--header', `${document.querySelector('header').offsetHeight}px`);
 }).observe(document.querySelector('header'));
@@ -512,7 +512,7 @@ new ResizeObserver(() => {
 // Light and dark, keys --------------------------------------------------------------------------------------------------------------------
 
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
-/** What was chosen by hand, for this page only. */
+/** The theme that the user chose, for this page only. */
 let theme = null;
 
 function applyTheme() {
@@ -575,7 +575,7 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
 });
 
-// What is gone back to is in the same place; the browser's memory of another place would move it.
+// Going back does not move the page: without this, the browser would scroll to the position that it remembers.
 history.scrollRestoration = 'manual';
 window.addEventListener('popstate', () => enter(readHash()));
 window.addEventListener('resize', () => {

@@ -1,4 +1,4 @@
-//! Texts of a page: tables refer to them by number, so a name that many rows use is in the page once.
+//! Texts of a page. Tables refer to them by number, so that a name which many rows use is in the page once.
 
 use std::collections::HashMap;
 

@@ -3,7 +3,7 @@
 let tables = 0;
 
 /**
- * A table of which only the rows in sight exist. Columns: name, width (of a grid), cell(row): text or element,
+ * A table in which only the visible rows exist. A column has: name, width (of a grid), cell(row): text or element,
  * number, key(row) to sort by, share(row) from 0 to 1 for a bar, title(row).
  */
 class Table {
@@ -16,7 +16,7 @@ class Table {
         this.table = make('div', { class: 'table', role: 'grid', 'aria-label': label, tabindex: '0' },
             this.head, this.body);
         this.grid = columns.map((column) => column.width).join(' ');
-        // Where there is less room than that, it is scrolled, with the first column in sight.
+        // A table with less room than this is scrolled; its first column stays visible.
         const least = columns.reduce((sum, { width }) => sum + Number(/[\d.]+(?=rem)/.exec(width)?.[0] ?? 4), 0);
         this.table.style.setProperty('--least', `${least}rem`);
         this.heads = make('div', { class: 'heads', role: 'presentation' });
@@ -43,7 +43,7 @@ class Table {
         host.replaceChildren(this.table);
     }
 
-    /** Shows these rows, sorted as before. */
+    /** Shows these rows; the sorting stays as it was. */
     show(rows) {
         this.given = rows;
         this.order = [...rows];
@@ -82,7 +82,7 @@ class Table {
     arrange() {
         const { key } = this.columns[this.sorted];
         const sign = this.descending ? -1 : 1;
-        // Stable: equal ones stay in the order of the data.
+        // A stable sort: equal rows stay in the order of the data.
         this.order.sort((one, other) => {
             const [a, b] = [key(one), key(other)];
             return a < b ? -sign : a > b ? sign : 0;
@@ -130,7 +130,7 @@ class Table {
         return element;
     }
 
-    /** Makes a row the one that the keyboard is at, and brings it in sight. */
+    /** Selects a row for the keyboard, and scrolls to it. */
     activate(at, toMiddle = false) {
         this.active = Math.max(-1, Math.min(this.order.length - 1, at));
         const top = this.active * ROW_PX;
@@ -162,16 +162,16 @@ class Table {
     }
 }
 
-/** Text of a cell in a table of Markdown: one line, in which nothing is markup. */
+/** Text of a cell in a Markdown table: one line, with all markup escaped. */
 const inMarkdown = (text) => String(text).replace(/[\\`*_{}[\]<>|~#]/g, '\\$&').replace(/\s+/g, ' ').trim();
 
-/** A table as Markdown: heads, which of them are numbers, and rows of texts. */
+/** A table as Markdown; `numbers` tells which columns have numbers. */
 function markdown(heads, numbers, rows) {
     const line = (cells) => `| ${cells.join(' | ')} |`;
     return `${[line(heads.map(inMarkdown)), line(numbers.map((number) => (number ? '---:' : '---'))), ...rows.map((row) => line(row.map(inMarkdown)))].join('\n')}\n`;
 }
 
-/** All rows of a long table, in their order. */
+/** A long table as Markdown: all of its rows, in their order. */
 Table.prototype.markdown = function () {
     const { columns, order } = this;
     return markdown(columns.map(({ name }) => name), columns.map(({ number }) => number), order.map((row) => columns.map(({ cell }) => {
@@ -185,7 +185,7 @@ async function copy(text) {
         await navigator.clipboard.writeText(text);
         return true;
     } catch {
-        // Where the clipboard is for secure pages only: from a field that is selected.
+        // If the browser allows the clipboard only to secure pages: copy from a selected field.
         const field = make('textarea', { class: 'offscreen', 'aria-hidden': 'true' });
         field.value = text;
         document.body.append(field);
@@ -196,7 +196,7 @@ async function copy(text) {
     }
 }
 
-/** A button that copies a table, and says so. */
+/** A button that copies a table, and then says whether it did. */
 function copyButton(text) {
     const label = 'Copy as Markdown';
     const button = make('button', { class: 'copy', type: 'button', onclick: async () => {
@@ -207,7 +207,7 @@ function copyButton(text) {
     return button;
 }
 
-/** A short table, whose first column is names and all others are numbers. */
+/** A short table: its first column has names, all others have numbers. */
 function plainTable(host, heads, rows) {
     const head = make('tr', {}, ...heads.map((text) => make('th', { scope: 'col' }, text)));
     const lines = rows.map((row) => make('tr', {}, ...row.map((cell) => make('td', {}, cell))));

@@ -1,6 +1,6 @@
 // Tasks and interrupts ----------------------------------------------------------------------------------------------------------
 
-/** Shows everything of one task only, and of all again. */
+/** A button that shows only one task; pressed again, it shows the whole run. */
 const taskLink = (number) => make('button', {
     class: 'name',
     type: 'button',
@@ -9,7 +9,7 @@ const taskLink = (number) => make('button', {
     onclick: () => go({ t: state.t === number ? null : number, s: null, z: null }),
 }, visible(data.tasks[number].name));
 
-/** Marks a frame in the call paths. */
+/** A button that marks a frame in the call paths. */
 const markLink = (name, text) => make('button', { class: 'name', type: 'button', title: 'Mark it in the call paths', onclick: () => {
     go({ q: text, z: null });
     by('flamegraph').scrollIntoView({ block: 'nearest' });
@@ -34,7 +34,7 @@ function showTasks() {
         const host = by('interrupts').querySelector('.plain');
         host.replaceChildren();
         const rows = data.interrupts.filter((interrupt) => scope.interrupts.has(visible(interrupt.name)));
-        // How long they took is known of the whole run only.
+        // Durations are known only for the whole run.
         const withSpans = hasSpans && !scope.part;
         plainTable(host, ['Interrupt', data.exact ? 'Instructions' : 'Instructions ≈', 'Share', 'Samples',
             ...(withSpans ? ['Times', 'Shortest', 'Mean', 'Longest'] : [])], rows.map((interrupt) => {
@@ -55,10 +55,10 @@ if (!data.tasks.length && !data.interrupts.length && data.remarks.length) {
     for (const remark of data.remarks) by('tasks').querySelector('.plain').append(make('p', {}, visible(remark)));
 }
 
-/** Scopes by their tasks and slices: made once. */
+/** Scopes by task and slices; each is made once. */
 const scopes = new Map([[',', wholeRun]]);
 
-/** Shows the whole run, one task or some slices: pictures, tables and sentences that can be told apart by that. */
+/** Shows the whole run, one task or some slices, in all pictures, tables and sentences that can be restricted to these. */
 function rescope() {
     const key = `${state.t ?? ''},${state.s ?? ''}`;
     if (!scopes.has(key)) scopes.set(key, state.s ? sliceScope(state.s) : taskScope(state.t));

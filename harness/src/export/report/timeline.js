@@ -10,7 +10,7 @@ if (data.timeline) {
     function decode({ count, stretches, valued }) {
         const bytes = atob(stretches);
         let at = 0;
-        // Beyond 32 bits shifts would not do.
+        // Not by shifts, which have 32 bits.
         const number = () => {
             let [value, scale] = [0, 1];
             for (;;) {
@@ -63,7 +63,7 @@ if (data.timeline) {
         const [unit, scale] = ns >= 1e9 ? ['s', 1e9] : ns >= 1e6 ? ['ms', 1e6] : ns >= 1e3 ? ['µs', 1e3] : ['ns', 1];
         return `${(ns / scale).toFixed(3).replace(/\.?0+$/, '')} ${unit}`;
     };
-    /** The first stretch that ends behind a place. */
+    /** Index of the first stretch that does not end before a number of instructions. */
     function first(ends, insns) {
         let [low, high] = [0, ends.length];
         while (low < high) {
@@ -85,7 +85,7 @@ if (data.timeline) {
     function fill(name, { kind, label: own }, dark) {
         if (name < 0) return dark ? '#777' : '#aaa';
         if (kind === 'interrupt') return dark ? '#d0704a' : '#e07b50';
-        // All of a task's are its own.
+        // All stretches of a task have the task's colour.
         const of = hue(kind === 'task' ? own : timeline.names[name] ?? '');
         return dark ? `hsl(${of} 40% 45%)` : `hsl(${of} 60% 68%)`;
     }
@@ -129,7 +129,7 @@ if (data.timeline) {
                     pen.fillText(visible(timeline.names[row.names[at]]), from + 3, y + ROW / 2);
                     pen.restore();
                 }
-                // What ends within this pixel is under it.
+                // The next stretches that end within this pixel would be hidden by this one: skip them.
                 at = to - from < 1 ? Math.max(at + 1, first(row.ends, insnsAt(Math.floor(from) + 1))) : at + 1;
             }
             pen.restore();

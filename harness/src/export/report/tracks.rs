@@ -1,8 +1,8 @@
-//! Timeline of the page: rows of stretches over instructions, of each task, interrupt, zone nest and traced call.
+//! Timeline of the page: rows of stretches over instructions, for each task, interrupt, zone nest and traced call.
 //!
-//! A row is its stretches in order, without overlap: differences as LEB128 in base64. If there are more stretches
-//! than the page has room for, adjacent short ones become one with a count. Without `--timeline` the rows show tasks
-//! and interrupts by samples.
+//! A row has its stretches in order, without overlap, as differences in LEB128, in base64. If there are more stretches
+//! than the page has room for, adjacent short ones are merged into one with a count. Without `--timeline` the rows show
+//! tasks and interrupts by samples.
 
 use serde::Serialize;
 use wire::varint::{put, put_delta};
@@ -12,22 +12,22 @@ use crate::analysis::event_tracks::{Happens, Kind, Track, walk};
 use crate::analysis::sample_tracks::{self, Groups};
 use crate::profile::Profile;
 
-/// Most stretches of a page; each takes about eight bytes.
+/// Maximum number of stretches in a page; each takes about eight bytes.
 const MAX_STRETCHES: usize = 500_000;
 
-/// Most rows, since traced calls may nest deeply.
+/// Maximum number of rows, since traced calls may nest deeply.
 const MAX_ROWS: usize = 200;
 
 /// Data of the timeline.
 #[derive(Debug, Serialize)]
 pub(super) struct Tracks {
-    /// Whether every event is included; otherwise it is drawn from samples.
+    /// Whether every event is included; otherwise the rows follow from samples.
     exact: bool,
-    /// Instructions of the longest vCPU.
+    /// Clock of the vCPU that executed most, in instructions.
     end_insns: u64,
     /// Shift of virtual time: an instruction takes 2^shift ns.
     shift: u8,
-    /// Length below which adjacent stretches are merged; 0: none are merged.
+    /// Length in instructions below which adjacent stretches are merged; 0: none are merged.
     merged_insns: u64,
     /// Number of rows that are left out.
     more: usize,
@@ -45,9 +45,9 @@ struct Row {
     /// Whether each stretch has a value.
     valued: bool,
     count: usize,
-    /// Stretches, as numbers for each: distance from the last one's end to its start, length, and number of merged
-    /// ones. Then the name's number from 1, or 0 for several names; and for a single stretch with a value that value,
-    /// its sign in the lowest bit.
+    /// Stretches, each as numbers: distance from the end of the stretch before, length, number of merged stretches, and
+    /// name. The name is its index plus 1, or 0 if merged stretches have several names. A single stretch of a valued
+    /// row has its value, too, with the sign in the lowest bit.
     stretches: String,
 }
 
@@ -64,7 +64,7 @@ struct Stretch {
 /// Row under construction.
 struct Made {
     label: String,
-    /// Position: tracks of one task or interrupt are adjacent.
+    /// Position of the row: tracks of one task or interrupt are adjacent.
     order: (u8, u32, u8, u32),
     kind: &'static str,
     valued: bool,
@@ -72,7 +72,7 @@ struct Made {
 }
 
 impl Tracks {
-    /// Tracks of a profile; None: there is nothing to tell apart.
+    /// Tracks of a profile; None: an exact timeline without rows, or fewer than two rows of samples.
     pub(super) fn of(profile: &Profile, tree: &CallTree) -> Option<Tracks> {
         let (exact, names, rows) = match exact(profile) {
             Some((names, rows)) => (true, names, rows),
@@ -105,7 +105,7 @@ impl Row {
         let mut bytes = Vec::new();
         let mut last = 0;
         for &Stretch { start, end, name, value, count } in &stretches {
-            // Several instants may have the same instruction.
+            // Several single events may be at the same instruction.
             put(&mut bytes, start.saturating_sub(last));
             put(&mut bytes, end.saturating_sub(start));
             put(&mut bytes, count);
@@ -134,15 +134,15 @@ impl Lane {
         self.rows[depth].push(stretch);
     }
 
-    /// Adds a moment of a track of this kind.
+    /// Adds a moment; `kind` is the kind of its track.
     fn happens(&mut self, kind: Kind, at: u64, what: Happens) {
         match what {
             Happens::Begins(name) => self.open.push((at, name)),
             Happens::Ends(_) => {
                 if let Some((start, name)) = self.open.pop() {
                     let stretch = Stretch { start, end: at, name, value: 0, count: 1 };
-                    // An empty stretch means nothing for the code that executes on a CPU. A sleep, however, takes no
-                    // instruction.
+                    // An empty stretch of the code that executes on a CPU has no meaning. An empty stretch of a wait is
+                    // a sleep, which takes no instruction.
                     if at > start || !matches!(kind, Kind::Cpu | Kind::Waits) {
                         self.push(self.open.len(), stretch);
                     }
@@ -159,7 +159,7 @@ impl Lane {
     }
 }
 
-/// Rows of an exact timeline; None: the run has none.
+/// Rows of an exact timeline; None: the run has no timeline.
 fn exact(profile: &Profile) -> Option<(Vec<String>, Vec<Made>)> {
     profile.timeline.as_ref()?;
     let mut lanes: Vec<Lane> = Vec::new();
@@ -189,10 +189,11 @@ fn rows_of(tracks: &[Track], lanes: Vec<Lane>, names: &mut Vec<String>) -> Vec<M
     let cpus = tracks.iter().filter(|track| track.kind == Kind::Cpu).count();
     for (number, lane) in (0..).zip(lanes) {
         let track = &tracks[number as usize];
-        // Code outside of all tasks has no row of its own; with several CPUs there is such code on each.
+        // Code outside of all tasks has no row, so the rows within it need its name; with several CPUs each CPU has
+        // such code.
         let of = track.parent.map(|parent| parent as usize).filter(|&parent| cpus > 1 && !has_rows[parent]);
         let name = of.map_or_else(|| track.name.clone(), |of| format!("{}: {}", tracks[of].name, track.name));
-        // A mark has the name of its track.
+        // A mark's stretches have the name of its track.
         let mark = (track.kind == Kind::Mark).then(|| {
             names.push(track.name.clone());
             names.len() as u32 - 1
@@ -204,7 +205,7 @@ fn rows_of(tracks: &[Track], lanes: Vec<Lane>, names: &mut Vec<String>) -> Vec<M
             Kind::Zones | Kind::Calls => (1, "within"),
             _ => (3, "other"),
         };
-        // Placed below its task or interrupt.
+        // Rows within a task or interrupt come below it.
         let (rank, of) = match track.parent {
             Some(parent) if tracks[parent as usize].kind == Kind::Interrupt => (2, parent),
             Some(parent) => (rank, parent),

@@ -1,14 +1,14 @@
 // Call paths as trees ----------------------------------------------------------------------------------------------------
 //
 // All views are trees of one shape, in columns: `member`, `level` (rows from the top of the picture, or from the chosen
-// function), `parent`, `end` (the first path that does not begin with this one), `start` and `width` in instructions,
-// `taken` samples, and `self` (instructions of a frame with what is inlined into it, as the table of functions has them) and, where
-// they are known, those `interrupted`: of interrupts that came meanwhile, which the table has in no function.
+// function), `parent`, `end` (the first path that does not continue this one), `start` and `width` in instructions, and
+// `taken` samples. `self` has a frame's instructions with the functions inlined into it, as the table of functions does.
+// `interrupted`, if it is known, has those of interrupts during the frame, which the table counts for no function.
 
 const members = data.members;
 const memberNames = members.name.map((name) => string(name));
 
-/** The tree of columns in the order of depth; what is right above the first is -1. */
+/** Makes a tree from columns in depth-first order; the parent of the outermost paths is -1. */
 function treeOf({ depth, member, own, samples }) {
     const count = depth.length;
     const parent = new Int32Array(count);
@@ -46,7 +46,7 @@ function treeOf({ depth, member, own, samples }) {
 /** All call paths, outermost first. */
 const paths = treeOf({ depth: data.paths.depth, member: data.paths.member, own: data.paths.insns, samples: data.paths.samples });
 
-/** The row of the function that a path of a tree ends in; what is inlined is part of the one around it. */
+/** The row of the function in which a path ends; inlined code is part of the function around it. */
 function rowOfPath(tree, path) {
     for (let outer = path; outer >= 0; outer = tree.parent[outer]) {
         const member = tree.member[outer];
@@ -55,7 +55,7 @@ function rowOfPath(tree, path) {
     return -1;
 }
 
-/** Paths that are put together member by member; what has no parent is in -1. */
+/** Paths that are built member by member; the parent of the outermost ones is -1. */
 class Trie {
     constructor() {
         Object.assign(this, { member: [], parent: [], width: [], taken: [], known: new Map() });
@@ -77,7 +77,7 @@ class Trie {
         return node;
     }
 
-    /** Adds its nodes to a tree, the widest first, below a path that is there or none (-1), each `by` levels on. */
+    /** Adds its nodes to a tree, the widest first, below an existing path (-1: none); each node is `by` levels further. */
     into(tree, below, by) {
         const inner = Array.from({ length: this.member.length + 1 }, () => []);
         this.parent.forEach((parent, node) => inner[parent + 1].push(node));
@@ -116,8 +116,8 @@ class Trie {
 
 const noTree = () => ({ count: 0, member: [], level: [], parent: [], end: [], start: [], width: [], taken: [], self: [], interrupted: [], total: 0, highest: 0, hasAll: true });
 
-/** Self instructions of each function, outermost on top, with its callers below it: each as wide as the self
- * instructions of the function that were executed when called so. What is inlined is part of the function around it. */
+/** Tree with each function at the top and its callers below it. A caller is as wide as the self instructions that the function
+ * executed in calls through it. Inlined code is part of the function around it. */
 function bottomUp(tree) {
     const trie = new Trie();
     for (let path = 0; path < tree.count; path++) {
@@ -136,15 +136,15 @@ function bottomUp(tree) {
     return inverted;
 }
 
-/** Samples of a path that are in one that begins with it. */
+/** Samples of all paths that continue a path. */
 function innerSamples(tree, path) {
     let sum = 0;
     for (let inner = path + 1; inner < tree.end[path]; inner = tree.end[inner]) sum += tree.taken[inner];
     return sum;
 }
 
-/** A function in the middle, its callers above it and below it what it calls, all as wide as its inclusive
- * instructions: those of its outermost call where it is recursive. */
+/** Tree with a function in the middle, its callers above and its callees below, all by the function's inclusive instructions.
+ * Of recursive calls, only the outermost one counts. */
 function sandwich(tree, row) {
     const [above, below] = [new Trie(), new Trie()];
     const both = noTree();
@@ -185,9 +185,9 @@ function sandwich(tree, row) {
     return both;
 }
 
-// What is looked at: the whole run, one task, or some slices ---------------------------------------------------------------------------
+// Scope of the page: the whole run, one task, or some slices ---------------------------------------------------------------------------
 
-/** Where the paths of each task are: its outermost frames. */
+/** Ranges of each task's paths, by the name of its outermost frame. */
 const taskRanges = (() => {
     const ranges = new Map();
     for (let path = 0; path < paths.count;) {
@@ -220,14 +220,14 @@ function taskScope(number) {
     return scopeOf({ noun: 'the task', title, isSampled: !data.exact }, columns);
 }
 
-/** Some columns of slices as they are in the page's address: the first and the last. */
+/** First and last column of the slices that the page's address names; null: it names none. */
 function sliceRange(text) {
     const columns = data.zones.slices?.taken ? data.zones.slices.insns.length : 0;
     const range = (text ?? '').split('-').map(Number);
     return range.length === 2 && range.every((at) => Number.isInteger(at) && at >= 0 && at < columns) && range[0] <= range[1] ? range : null;
 }
 
-/** The paths of the samples that were taken in some slices; each stands for as many of their instructions. */
+/** The paths of the samples taken in some slices; each sample stands for an equal share of the slices' instructions. */
 function sliceScope([from, until]) {
     const { slice_insns, count, per_column, insns, taken } = data.zones.slices;
     const samples = new Array(data.paths.depth.length).fill(0);
@@ -244,7 +244,7 @@ function sliceScope([from, until]) {
     return scopeOf({ noun, title: `${title} of ${group(slice_insns)} instructions`, isSampled: true }, { depth: data.paths.depth, member: data.paths.member, own, samples });
 }
 
-/** A part of the run by its call paths. */
+/** A part of the run, summed up from its call paths. */
 function scopeOf(part, columns) {
     const tree = treeOf(columns);
     const [self, inclusive, samples] = [0, 1, 2].map(() => new Float64Array(rowCount));
@@ -261,7 +261,7 @@ function scopeOf(part, columns) {
         for (let outer = path; outer >= 0; outer = tree.parent[outer]) {
             const member = tree.member[outer];
             if (members.kind[member] === IRQ) {
-                // What is interrupted has nothing of it.
+                // An interrupt's instructions do not count for the code that it interrupts.
                 const sum = interrupts.get(memberNames[member]) ?? [0, 0];
                 interrupts.set(memberNames[member], [sum[0] + own, sum[1] + taken]);
                 break;
@@ -285,10 +285,10 @@ const wholeRun = {
     interrupts: new Map(data.interrupts.map((interrupt) => [visible(interrupt.name), [interrupt.insns, interrupt.samples]])),
 };
 
-/** What is looked at. */
+/** The scope that is shown. */
 let scope = wholeRun;
 
-/** Callers and callees of a row with its inclusive instructions, as the paths that are looked at have them. */
+/** Callers and callees of a row, with its inclusive instructions, by the paths of the scope. */
 function neighbours(row) {
     const { tree } = scope;
     const [callers, callees] = [new Map(), new Map()];

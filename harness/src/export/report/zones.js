@@ -3,7 +3,7 @@
 
 {
     const { zones, remarks, phases, slices } = data.zones;
-    /** A section before the addresses, and its link. */
+    /** Adds a section before the addresses, and the link to it. */
     const section = (id, title) => {
         const host = make('div', { class: 'plain' });
         by('addresses').before(make('section', { id, class: 'whole', 'aria-labelledby': `${id}-title` }, make('h2', { id: `${id}-title` }, title), host));

@@ -11,16 +11,16 @@ use crate::profile::Profile;
 use crate::profile::zone::ZoneCounts;
 use crate::text::number::Hex;
 
-/// Most slices side by side; with more, neighbours are merged.
+/// Maximum number of slices side by side; if there are more, neighbours are merged.
 const MAX_COLUMNS: usize = 1000;
 
-/// Most rows of the functions' heat map: those with the most instructions, and all others in one.
+/// Maximum number of functions in their heat map: those with the most instructions. One more row has all others.
 const MAX_FUNCTIONS: usize = 40;
 
-/// Most rows of the addresses' heat map: ranges of addresses.
+/// Maximum number of rows in the heat map of addresses; each row is a range.
 const MAX_RANGES: usize = 64;
 
-/// Most different call paths of all columns; each takes about ten bytes.
+/// Maximum number of call paths over all columns, counted in each column anew; each takes about ten bytes.
 const MAX_TAKEN: usize = 100_000;
 
 /// Name of the row for all other functions.
@@ -29,10 +29,11 @@ const OTHERS: &str = "[all others]";
 /// Data of zones, phases and slices.
 #[derive(Debug, Serialize)]
 pub(super) struct Zones {
-    /// Name, context ("all" first if there are several), calls, total, own, min, mean, max.
+    /// Name, context (first "all", if there are several), number of calls, and instructions: total, own, min, mean,
+    /// max.
     zones: Vec<(String, String, [u64; 6])>,
     remarks: Vec<String>,
-    /// Name, instructions, instructions of idle tasks, instructions of interrupts.
+    /// Name, and instructions: all, those of idle tasks, those of interrupts.
     phases: Vec<(String, u64, u64, u64)>,
     slices: Option<Slices>,
 }
@@ -45,28 +46,28 @@ struct Slices {
     /// Number of slices, and number of slices per column.
     count: u32,
     per_column: u32,
-    /// Instructions of each column, of its idle tasks and of its interrupts.
+    /// Instructions of each column: all, those of idle tasks, those of interrupts.
     insns: Vec<u64>,
     idle: Vec<u64>,
     interrupts: Vec<u64>,
     functions: Map,
     addresses: Map,
-    /// Samples by call path; None: there is no room for it.
+    /// Samples by call path; None: the page has no room for them.
     taken: Option<Taken>,
 }
 
 /// Samples of each column, by call path.
 #[derive(Debug, Default, Serialize)]
 struct Taken {
-    /// Start of each column in the other two lists, and the end of the last one.
+    /// Index of each column's first entry in the other two lists; then their length.
     first: Vec<usize>,
-    /// Path, by the page's number from 0.
+    /// Paths, as the page's numbers from 0.
     paths: Vec<u32>,
     samples: Vec<u64>,
 }
 
 impl Taken {
-    /// Counts the samples of each column; paths have the numbers of the tree's samples.
+    /// Counts the samples of each column by path, which has the same number in the tree.
     fn new(profile: &Profile, tree: &CallTree, columns: usize, column: impl Fn(u32) -> usize) -> Option<Taken> {
         let mut counts: Vec<BTreeMap<u32, u64>> = vec![BTreeMap::new(); columns];
         for (&path, part) in tree.samples.iter().zip(profile.parts.of_samples()) {
@@ -174,9 +175,9 @@ impl Slices {
     }
 }
 
-/// Rows with the largest sums, and the rest in one.
+/// Rows with the largest sums, and one row for all others.
 fn hottest(mut rows: Vec<(String, Vec<u64>)>, columns: usize) -> Map {
-    // Stable: equal ones stay in order of address.
+    // A stable sort: equal rows stay in the order of addresses.
     rows.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.iter().sum::<u64>()));
     let rest = rows.split_off(rows.len().min(MAX_FUNCTIONS));
     if !rest.is_empty() {
@@ -190,7 +191,7 @@ fn hottest(mut rows: Vec<(String, Vec<u64>)>, columns: usize) -> Map {
     Map { rows, cells }
 }
 
-/// Width of a range: the smallest with which the ranges with executed code are not too many.
+/// Width of a range in bytes: the smallest with which at most [`MAX_RANGES`] ranges have executed code.
 fn range_bytes(profile: &Profile) -> u64 {
     let addresses: Vec<u64> = profile.insns().into_keys().collect();
     let mut bytes = 16;

@@ -1,4 +1,4 @@
-//! `harness.toml` as typed: its keys and values, and the merging of an image's keys with the defaults.
+//! `harness.toml` as typed: its keys and values. Also merges an image's keys with the defaults.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(super) struct File {
     pub(super) image: Vec<Spanned<Entry>>,
 }
 
-/// Keys of one image, all of them optional; the defaults have the same.
+/// Keys of one image, all of them optional. The defaults have the same keys.
 #[derive(Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct Entry {
@@ -53,6 +53,7 @@ pub(super) struct Entry {
     pub(super) heap_free: Vec<Spanned<String>>,
     pub(super) timeline: Option<bool>,
     pub(super) trace: Vec<String>,
+    pub(super) zone_calls: Vec<Spanned<String>>,
     #[serde(rename = "for")]
     pub(super) for_insns: Option<Spanned<Count>>,
     pub(super) from: Option<String>,
@@ -77,7 +78,7 @@ pub(super) struct Entry {
     pub(super) matrix: Matrix,
 }
 
-/// A matrix: the image is run with each combination.
+/// A matrix: the image is run with each combination of these values.
 #[derive(Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct Matrix {
@@ -109,7 +110,7 @@ impl Limited {
     }
 }
 
-/// One limit, several, or limits by pattern of names.
+/// One limit, several limits, or limits by pattern of names.
 #[derive(Clone)]
 pub(super) enum Limits {
     Plain(Vec<Count>),
@@ -120,11 +121,11 @@ pub(super) enum Limits {
 #[derive(Clone)]
 pub(super) struct Count(pub(super) String);
 
-/// Return value of a stub: a number, or a text with a number in it; `true`: nothing.
+/// Return value of a stub: a number, or a text with a number in it. `true`: the stub returns no value.
 #[derive(Clone)]
 pub(super) struct StubValue(pub(super) Option<String>);
 
-/// Text to be typed on the console, given here or in a file.
+/// Text to be typed on the console, written in the suite or in a file.
 #[derive(Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InputText {
@@ -134,7 +135,7 @@ pub(super) struct InputText {
     pub(super) after: Option<String>,
 }
 
-/// `exit`: how the run must end.
+/// `exit`: the expected end of the run.
 #[derive(Clone)]
 pub(super) struct Exit(pub(super) Ending);
 
@@ -300,7 +301,7 @@ impl<'de> Deserialize<'de> for Thresholds {
 
 impl<'de> Deserialize<'de> for Limits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // An untagged enum would lose the place and the reason of an error inside.
+        // An untagged enum would lose the place and the reason of an error in the value.
         struct Any;
         impl<'de> Visitor<'de> for Any {
             type Value = Limits;
@@ -335,7 +336,7 @@ impl<'de> Deserialize<'de> for Limits {
 impl Entry {
     /// Fills keys missing in the entry from the defaults; lists of both are joined.
     pub(super) fn over(self, defaults: &Entry) -> Entry {
-        let Entry { tags, files, stub, heap_alloc, heap_free, trace, polls, console_not, assert, .. } =
+        let Entry { tags, files, stub, heap_alloc, heap_free, trace, zone_calls, polls, console_not, assert, .. } =
             defaults.clone();
         Entry {
             name: self.name,
@@ -359,6 +360,7 @@ impl Entry {
             heap_free: heap_free.into_iter().chain(self.heap_free).collect(),
             timeline: self.timeline.or(defaults.timeline),
             trace: trace.into_iter().chain(self.trace).collect(),
+            zone_calls: zone_calls.into_iter().chain(self.zone_calls).collect(),
             for_insns: self.for_insns.or_else(|| defaults.for_insns.clone()),
             from: self.from.or_else(|| defaults.from.clone()),
             until: self.until.or_else(|| defaults.until.clone()),
@@ -383,14 +385,14 @@ impl Entry {
         }
     }
 
-    /// Number of runs in its matrix.
+    /// Number of runs that its matrix makes.
     pub(super) fn combinations(&self) -> usize {
         let Matrix { machine, cpu, shift, period } = &self.matrix;
         let lengths = [machine.len(), cpu.len(), shift.len(), period.len()];
         lengths.into_iter().map(|length| length.max(1)).fold(1, usize::saturating_mul)
     }
 
-    /// Place of an option's key, if the option can refuse the key's value.
+    /// Place of an option's value, if the option can refuse it.
     pub(super) fn place(&self, option: &str) -> Option<Range<usize>> {
         let count = match option {
             "--shift" => &self.shift,
@@ -410,7 +412,7 @@ impl Entry {
     }
 }
 
-/// Entry for each combination of its matrix, with the suffix of its name.
+/// One entry for each combination of its matrix, and the suffix of the entry's name.
 pub(super) fn combinations(mut entry: Entry) -> Vec<(String, Entry)> {
     let Matrix { machine, cpu, shift, period } = std::mem::take(&mut entry.matrix);
     let mut all = vec![(Vec::<String>::new(), entry)];

@@ -1,5 +1,5 @@
-//! A suite: images, the settings of their runs, and expectations. Turns the content of `harness.toml` into cases that
-//! are ready to run. Every mistake is found before anything runs, and reported with file and line.
+//! A suite: images, the settings of their runs, and expectations. It is read from `harness.toml` into cases that are
+//! ready to run. Every mistake is found before anything runs, and reported with file and line.
 
 mod file;
 mod reader;
@@ -21,13 +21,13 @@ use crate::gate::work_floor::Work;
 use crate::image::bounded_read;
 use crate::run::request::options::Options;
 
-/// Name of the file that is looked for if none is given.
+/// Name of the suite's file if the user names none.
 pub const FILE_NAME: &str = "harness.toml";
 
 /// A suite, ready to run.
 #[derive(Debug)]
 pub struct Suite {
-    /// Its name, from the file or else the directory.
+    /// Its name, from the file, or else that of the directory.
     pub name: String,
     /// The file that it was read from.
     pub path: PathBuf,
@@ -35,13 +35,13 @@ pub struct Suite {
     pub text: String,
     /// Directory of its baselines.
     pub baselines: PathBuf,
-    /// The baseline to compare with, unless another one is given.
+    /// Name of the baseline to compare with, unless the user names another one.
     pub baseline: Option<String>,
-    /// The folder that contains all of its files, if it is untrusted.
+    /// The folder that contains all of its files, if the suite is untrusted.
     pub folder: Option<Folder>,
-    /// Whether `--strict` applies to all images, whatever the file has.
+    /// Whether `--strict` applies to all images, whatever the file says.
     pub is_strict: bool,
-    /// Cases in the order of the file; a matrix has several.
+    /// Cases in the order of the file; an image with a matrix has several.
     pub cases: Vec<Case>,
 }
 
@@ -50,11 +50,11 @@ pub struct Suite {
 pub struct Case {
     /// Name, unique in the suite.
     pub name: String,
-    /// Words that filters choose it by.
+    /// Words by which filters choose the case.
     pub tags: Vec<String>,
     /// Options of the run.
     pub options: Options,
-    /// Files whose contents are typed on the console; the options have the contents.
+    /// Files whose contents are typed on the console; the options have the contents themselves.
     pub inputs: Vec<PathBuf>,
     /// Expectations on the run itself.
     pub expect: Expect,
@@ -68,10 +68,10 @@ pub struct Case {
     pub line: usize,
 }
 
-/// Finds the suite's file: the given one, or the nearest one upwards.
+/// Finds the suite's file: the given one, or else the nearest one in the current directory and above it.
 ///
 /// # Errors
-/// When there is none.
+/// If there is no such file.
 pub fn find(named: Option<&Path>) -> Result<PathBuf, InputError> {
     if let Some(path) = named {
         return Ok(if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() });
@@ -87,7 +87,7 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, InputError> {
     })
 }
 
-/// Most runs of a suite: a matrix of a few lines can ask for more than there is memory for.
+/// Maximum number of runs in a suite: a matrix of a few lines can ask for more than memory can hold.
 const MOST_CASES: usize = 100_000;
 
 /// Text of a suite's file.
@@ -108,7 +108,7 @@ impl Suite {
     /// Reads the file of an untrusted suite, which may name fewer files and options.
     ///
     /// # Errors
-    /// Same as [`Suite::load`], and when the file names more than it may.
+    /// Errors of [`Suite::load`]; also if the file names more than an untrusted suite may.
     pub fn load_untrusted(path: &Path) -> Result<Suite, InputError> {
         Suite::parse_untrusted(path, &read(path)?)
     }

@@ -1,4 +1,4 @@
-//! Turns the typed file into cases that can run: each key means the same as the command line's option of that name.
+//! Makes cases that can run from the typed file. Each key means the same as the command line's option of that name.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,17 +25,18 @@ use crate::image;
 use crate::image::bounded_read;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
+use crate::image::zone_call;
 use crate::profile::input::{Input, When};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Options;
 use crate::text::near::nearest;
 use crate::text::number::parse_number;
 
-/// Makes cases of a file's entries; keeps the text for the line numbers of messages.
+/// Maker of the cases of a file's entries; has the text for the line numbers in messages.
 pub(super) struct Reader<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
-    /// Folder that files must lie in, if the suite is untrusted.
+    /// Folder in which all files must lie, if the suite is untrusted.
     pub(super) folder: Option<&'a Folder>,
 }
 
@@ -54,10 +55,10 @@ impl Reader<'_> {
         self.at_line(self.line(span.start), what)
     }
 
-    /// Resolves a file's path, which is relative to the suite's directory.
+    /// Resolves the path of a file that an entry names.
     ///
     /// # Errors
-    /// When an untrusted suite may not have it.
+    /// If an untrusted suite may not read the file.
     fn file(&self, span: &Range<usize>, path: PathBuf, purpose: Purpose) -> Result<PathBuf, InputError> {
         match self.folder {
             None => Ok(path),
@@ -65,7 +66,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Error with toml's message, its line, and the nearest key.
+    /// Error with toml's message, its line and, for an unknown key, the nearest known one.
     pub(super) fn toml(&self, error: &toml::de::Error) -> InputError {
         let message = error.message().trim();
         // serde: "unknown field `x`, expected one of `a`, `b`" or "..., expected `a`".
@@ -79,7 +80,7 @@ impl Reader<'_> {
         self.at(&error.span().unwrap_or(0..0), hint.as_deref().unwrap_or(message))
     }
 
-    /// Case of an entry, whose name ends in `suffix`; `thresholds` are the defaults' and its own.
+    /// Case of an entry, whose name ends in `suffix`; `thresholds` are those of the defaults and its own.
     ///
     /// # Errors
     /// Invalid values, with their line.
@@ -143,7 +144,7 @@ impl Reader<'_> {
         };
         let files = entry.files.iter().map(file).collect::<Result<_, InputError>>()?;
         let symbols = entry.symbols.as_ref().map(|symbols| self.file(span, directory.join(symbols), Purpose::Image));
-        // A chip's file is relative to the suite.
+        // The path of a chip's file is relative to the suite.
         let chip = name(&entry.chip).map(|chip| match chip::is_known(&chip) {
             true => Ok(chip),
             false => self.file(span, directory.join(chip), Purpose::Data).map(|path| path.display().to_string()),
@@ -201,10 +202,14 @@ impl Reader<'_> {
             .map_err(|error| self.at(&entry.place(error.option).unwrap_or_else(|| span.clone()), error))?;
         options.input = self.input(directory, entry, inputs)?;
         Input::check(&options.input).map_err(|error| self.at(span, error))?;
-        // An image with heap = false ignores the defaults' rules, which are read all the same.
+        // An image with heap = false ignores the defaults' rules; mistakes in them are reported all the same.
         let rules = self.heap_rules(entry)?;
         if !rules.is_empty() && entry.heap != Some(false) {
             options.heap.get_or_insert_default().rules.extend(rules);
+        }
+        for text in &entry.zone_calls {
+            let rule = zone_call::Rule::parse(text.get_ref()).map_err(|error| self.at(&text.span(), error))?;
+            options.zone_calls.push(rule);
         }
         for (pattern, value) in &entry.stub {
             let StubValue(text) = value.get_ref();
@@ -219,7 +224,7 @@ impl Reader<'_> {
         Ok(options)
     }
 
-    /// Texts to be typed; the files of their bytes are added to `files`.
+    /// Texts to be typed. The files that have such texts are added to `files`.
     fn input(&self, directory: &Path, entry: &Entry, files: &mut Vec<PathBuf>) -> Result<Vec<Input>, InputError> {
         let mut input = Vec::new();
         for typed in entry.input.iter().flatten() {
@@ -249,7 +254,7 @@ impl Reader<'_> {
         Ok(rules)
     }
 
-    /// Text to be typed: given here, or the bytes of a file, which is added to `files`.
+    /// Text to be typed: written in the suite, or the bytes of a file, which is added to `files`.
     fn typed(
         &self,
         directory: &Path,
@@ -276,7 +281,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number without a suffix.
+    /// A whole number, written without a suffix.
     fn digits<T: FromStr>(&self, key: &str, count: Option<&Spanned<Count>>) -> Result<Option<T>, InputError> {
         let read = |count: &Spanned<Count>| {
             let Count(text) = count.get_ref();
@@ -287,7 +292,7 @@ impl Reader<'_> {
         count.map(read).transpose()
     }
 
-    /// Limits of the defaults and of an image; `is_fixed`: the window's length does not depend on the firmware.
+    /// Limits of the defaults and of an image. `is_fixed`: the window's length does not depend on the firmware's speed.
     fn thresholds(&self, [defaults, own]: [&Thresholds; 2], is_fixed: bool) -> Result<Limited, InputError> {
         let mut limited = Limited::default();
         for (all, is_default) in [(defaults, true), (own, false)] {
@@ -333,7 +338,7 @@ impl Reader<'_> {
     ) -> Result<(), InputError> {
         for Count(text) in limits {
             let place = |error| self.at(span, format_args!("thresholds.{}: {error}", what.word()));
-            // A limit of the same kind on the same names replaces the default.
+            // A limit replaces an earlier limit of the same kind on the same names, such as the default.
             match what {
                 file::Limited::Metric(metric) => {
                     let limit = Limit::parse(Worse::More, text).map_err(place)?;

@@ -1,8 +1,8 @@
-//! Bounds of an untrusted suite, such as that of a pull request from a fork: the files and options that it may name,
+//! Bounds of an untrusted suite, such as one from the pull request of a fork: the files and options that it may name,
 //! and its resources.
 //!
-//! A suite acts as code: its `qemu-args` can load programs, and its `files` copy files to the firmware, which can
-//! print them. Under `--untrusted` it has only the firmware's rights: settings of QEMU, files of its own folder, and
+//! A suite acts as code: its `qemu-args` can load programs, and its `files` copy files to the firmware, which can print
+//! them. Under `--untrusted` a suite has only the firmware's rights: settings of QEMU, files of its own folder, and
 //! bounded time, output and memory.
 
 use std::fmt;
@@ -15,25 +15,25 @@ use crate::error::InputError;
 use crate::run::request::options::Options;
 use crate::run::request::settings;
 
-/// Most images, where each combination of a matrix counts.
+/// Maximum number of images; each combination of a matrix counts as one.
 pub const MAX_CASES: usize = 200;
 
-/// Longest time of an image.
+/// Maximum time of an image.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Longest time of the suite; images that have begun by then may end.
+/// Maximum time of the suite. Images that have begun by then may finish.
 pub const MAX_SUITE_TIME: Duration = Duration::from_secs(3600);
 
-/// Most bytes that an image's firmware prints and writes.
+/// Maximum number of bytes that an image's firmware prints and writes to files.
 pub const MAX_OUTPUT_BYTES: u64 = 16_000_000;
 
-/// Most bytes of all profiles together; the image that exceeds it is the last one.
+/// Maximum size of all profiles together. The image that exceeds it is the last one.
 pub const MAX_KEPT_BYTES: u64 = 4_000_000_000;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Folder of an untrusted suite, the only place that files are read from.
+/// Folder of an untrusted suite: no file outside of it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     /// Absolute path without links.
@@ -43,20 +43,20 @@ pub struct Folder {
 /// Purpose of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// An image or its symbols; they may lie in hidden folders, in which some build tools keep them (`.pio`).
+    /// An image or its symbols. Both may lie in hidden folders, since some build tools keep them there (`.pio`).
     Image,
     /// Data for the firmware, or a baseline.
     Data,
 }
 
-/// Folder of a version control system, which may hold the credentials that the suite was fetched with.
+/// Folder of a version control system, which may hold the credentials with which the suite was fetched.
 const NEVER: &str = ".git";
 
 impl Folder {
     /// Folder of a suite's file.
     ///
     /// # Errors
-    /// When it cannot be found, or a link leads to it.
+    /// If the folder cannot be found, or a link leads to it.
     pub fn of(suite: &Path) -> Result<Folder, InputError> {
         check_links(suite)?;
         let parent = match suite.parent() {
@@ -68,10 +68,10 @@ impl Folder {
         Ok(Folder { root })
     }
 
-    /// Path of a file without links; the file may not exist yet.
+    /// Absolute path of a file, without links. The file may not exist yet.
     ///
     /// # Errors
-    /// When that is not in the folder, or an untrusted suite may not read the file.
+    /// If the path is not in the folder, or an untrusted suite may not read the file.
     pub fn file(&self, path: &Path, purpose: Purpose) -> Result<PathBuf, Refused> {
         let refused = |why: &'static str| Refused { path: path.to_owned(), why };
         let place = place(path).ok_or_else(|| refused("it cannot be found out where it lies"))?;
@@ -90,7 +90,7 @@ impl Folder {
     }
 }
 
-/// Refusal of a file to an untrusted suite.
+/// Refusal to read a file for an untrusted suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     path: PathBuf,
@@ -103,14 +103,14 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Path without links; for a missing file, the existing folders without links, and the rest.
+/// Path without links. For a missing file, only the part that exists is without links.
 fn place(path: &Path) -> Option<PathBuf> {
     let mut rest: Vec<Component<'_>> = Vec::new();
     let mut there = path;
     loop {
         match fs::canonicalize(there) {
             Ok(place) => return Some(rest.iter().rev().fold(place, |place, part| place.join(part))),
-            // A link to nothing may get a target later.
+            // A link to a missing file may get a target later, so it is refused.
             Err(error) if error.kind() == ErrorKind::NotFound && !there.is_symlink() => {
                 let last = there.components().next_back().filter(|part| matches!(part, Component::Normal(_)))?;
                 rest.push(last);
@@ -124,7 +124,7 @@ fn place(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Refuses a path below the current directory with a link in it, whose author would choose the target.
+/// Refuses a path below the current directory with a link in it: the suite's author would choose the target.
 ///
 /// # Errors
 /// Names the link.
@@ -142,7 +142,7 @@ fn check_links(path: &Path) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Refuses a directory for reports with links in it, which a repository may contain.
+/// Refuses a directory for reports that has links in it: a repository can contain such links.
 ///
 /// # Errors
 /// Names the link.
@@ -165,7 +165,7 @@ pub fn check_reports(directory: &Path) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Limits a case of an untrusted suite: only settings of QEMU as its arguments, and lower bounds.
+/// Limits a case of an untrusted suite: its QEMU arguments may only be settings, and its bounds are lower.
 ///
 /// # Errors
 /// The key that asks for more, and its limit.
@@ -188,8 +188,8 @@ pub fn confine(options: &mut Options) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Reason why no further case of an untrusted suite is run, by its time so far and the size of its profiles; None: it
-/// is within its bounds.
+/// Reason why no further case of an untrusted suite is run, by its time so far and the size of its profiles; None: both
+/// are within bounds.
 pub fn overrun(elapsed: Duration, kept_bytes: u64) -> Option<&'static str> {
     if elapsed > MAX_SUITE_TIME {
         return Some("it was not run: the suite has taken the hour that --untrusted gives it");

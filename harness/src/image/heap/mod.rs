@@ -29,7 +29,7 @@ const MAX_SUGGESTED: usize = 5;
 /// Finds the allocation functions of an image, by their first addresses.
 ///
 /// # Errors
-/// When a rule names no function, or the image has no known ones; with the nearest names.
+/// When a rule names no function, with the nearest names; or when the image has no known allocation function.
 pub fn find(wanted: &Wanted, symbols: &Symbols<'_>, isa: Isa) -> Result<Vec<Allocator>, InputError> {
     let mut found: BTreeMap<u64, Allocator> = BTreeMap::new();
     for rule in &wanted.rules {
@@ -57,7 +57,7 @@ pub fn find(wanted: &Wanted, symbols: &Symbols<'_>, isa: Isa) -> Result<Vec<Allo
     Ok(found.into_values().collect())
 }
 
-/// Kind of a function that is known by its name in the symbol table; None: it is not known.
+/// Kind of a function that is known by its name in the symbol table; None: the name is not known.
 pub fn known_kind(linkage_name: &str) -> Option<Kind> {
     known::known(linkage_name).map(|(kind, _)| kind)
 }
@@ -95,7 +95,7 @@ const ARENAS: [(&str, Option<&str>); 5] = [
     ("__HeapBase", Some("__HeapLimit")),
 ];
 
-/// Memory that blocks are allocated from, if the image names it.
+/// Memory from which blocks are allocated, if the image names it.
 pub fn arena(symbols: &Symbols<'_>) -> Option<Arena> {
     ARENAS.iter().find_map(|(first, after)| {
         let (start, size_bytes) = symbols.symbol(first)?;

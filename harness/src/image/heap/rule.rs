@@ -11,7 +11,7 @@ use decode::Isa;
 use wire::heap::{Allocator, Argument};
 
 use crate::error::InputError;
-use crate::text::number::parse_number;
+use crate::image::argument::{self, Where, Word, Words, end_of_name};
 
 /// Kind of an allocation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,138 +46,8 @@ pub struct Rule {
     align: Option<Word>,
     old: Option<Word>,
     result: Option<Word>,
-    /// Whether the block's address is stored where the result points.
+    /// Whether the place of the result has a pointer to the block's address, not the address itself.
     is_through: bool,
-}
-
-/// Word with its place in the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Word {
-    what: Where,
-    at: usize,
-}
-
-/// Place of an argument or result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Where {
-    /// Argument with this number, from 0.
-    Argument(u8),
-    /// Register with this name.
-    Register(String),
-    /// Constant value.
-    Number(u64),
-    /// 32-bit word at an offset from where an argument or register points.
-    Word(Box<Word>, u64),
-}
-
-/// Number of arguments in registers: AAPCS, 6.4; RISC-V ABIs Specification, "Integer Calling Convention".
-const ARM_ARGUMENTS: u8 = 4;
-const RISCV_ARGUMENTS: u8 = 8;
-const RISCV_FIRST: u8 = 10;
-
-/// ABI names of RISC-V's registers, in order.
-const RISCV_NAMES: [&str; 32] = [
-    "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
-    "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
-];
-
-/// Reader of a rule's words, one after the other.
-struct Words<'t> {
-    kind: Kind,
-    text: &'t str,
-    at: usize,
-}
-
-impl<'t> Words<'t> {
-    fn error(&self, at: usize, what: impl std::fmt::Display) -> InputError {
-        let Words { kind, text, .. } = self;
-        let column = text[..at].chars().count();
-        let option = kind.option();
-        InputError::new(format!("{option}: column {}: {what}\n  {text}\n  {}^", column + 1, " ".repeat(column)))
-    }
-
-    fn skip_space(&mut self) {
-        self.at = self.text.len() - self.text[self.at..].trim_start().len();
-    }
-
-    /// Takes a mark if it is next.
-    fn take(&mut self, mark: &str) -> bool {
-        self.skip_space();
-        let is_next = self.text[self.at..].starts_with(mark);
-        if is_next {
-            self.at += mark.len();
-        }
-        is_next
-    }
-
-    /// Returns the next word; empty at the end.
-    fn word(&mut self) -> (&'t str, usize) {
-        self.skip_space();
-        let rest = &self.text[self.at..];
-        let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
-        let at = self.at;
-        self.at += end;
-        (&rest[..end], at)
-    }
-
-    fn place(&mut self) -> Result<Word, InputError> {
-        let (word, at) = self.word();
-        self.place_of(word, at)
-    }
-
-    /// Place of a number that is asked for, which may be in memory.
-    fn value(&mut self) -> Result<Word, InputError> {
-        if !self.take("*") {
-            return self.place();
-        }
-        let pointer = self.place()?;
-        let at = pointer.at;
-        if !self.take("+") {
-            return Err(self.error(self.at, "how far from there? write *arg0+28, or *arg0+0"));
-        }
-        let (offset, offset_at) = self.word();
-        let Ok(offset) = parse_number("number", offset) else {
-            return Err(self.error(offset_at, "a number of bytes is meant here, as in *arg0+28"));
-        };
-        Ok(Word { what: Where::Word(Box::new(pointer), offset), at })
-    }
-
-    fn place_of(&self, word: &str, at: usize) -> Result<Word, InputError> {
-        let what = if let Some(number) = word.strip_prefix("arg").and_then(|digits| digits.parse().ok()) {
-            Where::Argument(number)
-        } else if let Ok(number) = parse_number("number", word) {
-            Where::Number(number)
-        } else if arm_register(word).is_some() || riscv_register(word).is_some() {
-            Where::Register(word.to_owned())
-        } else if word.is_empty() {
-            return Err(self.error(at, "write an argument here: arg0, a register such as r0 or a0, or a number"));
-        } else {
-            let what = format!("`{word}` is not an argument (arg0, arg1, …), register (r0, a0) or number");
-            return Err(self.error(at, what));
-        };
-        Ok(Word { what, at })
-    }
-}
-
-/// Position of a rule's arguments: the bracket that closes at the end of the name, because a C++ name may have
-/// brackets of its own.
-fn end_of_name(text: &str) -> usize {
-    let end = text.find("->").unwrap_or(text.len());
-    let text = &text[..end];
-    if !text.trim_end().ends_with(')') {
-        // A bracket that is not closed is reported at the end of the text.
-        return text.find('(').unwrap_or(end);
-    }
-    let mut depth = 0;
-    for (at, letter) in text.char_indices().rev() {
-        match letter {
-            ')' => depth += 1,
-            '(' if depth == 1 => return at,
-            '(' => depth -= 1,
-            _ => {}
-        }
-    }
-    end
 }
 
 impl Rule {
@@ -191,9 +61,9 @@ impl Rule {
     /// # Errors
     /// [`InputError`], with the column of the mistake.
     pub fn parse(kind: Kind, text: &str) -> Result<Rule, InputError> {
-        let end = end_of_name(text);
+        let end = end_of_name(&text[..text.find("->").unwrap_or(text.len())]);
         let name = text[..end].trim().to_owned();
-        let mut words = Words { kind, text, at: end };
+        let mut words = Words { option: kind.option(), text, at: end };
         if name.is_empty() {
             return Err(words.error(0, "no function; write it as 'pool_get(size=r0)'"));
         }
@@ -278,23 +148,8 @@ impl Rule {
     /// # Errors
     /// [`InputError`], with the column, if the processor lacks such a register.
     pub fn allocator(&self, entry: u64, isa: Isa) -> Result<Allocator, InputError> {
-        let is_riscv = matches!(isa, Isa::Riscv32 | Isa::Riscv64);
-        let words = Words { kind: self.kind, text: &self.text, at: 0 };
-        let register = |place: &Word| match &place.what {
-            Where::Argument(number) if is_riscv && *number < RISCV_ARGUMENTS => Ok(RISCV_FIRST + number),
-            Where::Argument(number) if !is_riscv && *number < ARM_ARGUMENTS => Ok(*number),
-            Where::Argument(number) => {
-                let last = if is_riscv { RISCV_ARGUMENTS } else { ARM_ARGUMENTS } - 1;
-                let what = format!("arg{number} is not in a register here: arg0 to arg{last} are");
-                Err(words.error(place.at, what))
-            }
-            Where::Register(name) => {
-                let number = if is_riscv { riscv_register(name) } else { arm_register(name) };
-                let isa = if is_riscv { "RISC-V" } else { "Arm" };
-                number.ok_or_else(|| words.error(place.at, format_args!("{isa} has no register {name}")))
-            }
-            Where::Number(_) | Where::Word(..) => Err(words.error(place.at, "a register is meant here")),
-        };
+        let words = Words { option: self.kind.option(), text: &self.text, at: 0 };
+        let register = |place: &Word| words.register(place, isa);
         let argument = |place: &Option<Word>| match place {
             None => Ok(None),
             Some(Word { what: Where::Word(pointer, offset), .. }) => {
@@ -303,7 +158,7 @@ impl Rule {
             Some(Word { what: Where::Number(number), .. }) => Ok(Some(Argument::Constant(*number))),
             Some(place) => register(place).map(|number| Some(Argument::Register(number))),
         };
-        let result = if is_riscv { RISCV_FIRST } else { 0 };
+        let result = argument::first(isa);
         let given = self.result.as_ref().map(register).transpose()?;
         Ok(Allocator {
             entry,
@@ -315,19 +170,6 @@ impl Rule {
             place: given.filter(|_| self.is_through),
         })
     }
-}
-
-/// Number of an Arm register that can hold arguments and results.
-fn arm_register(name: &str) -> Option<u8> {
-    let number = name.strip_prefix('r')?.parse().ok()?;
-    (number <= 12).then_some(number)
-}
-
-/// Number of a RISC-V register.
-fn riscv_register(name: &str) -> Option<u8> {
-    let by_name = RISCV_NAMES.iter().position(|known| *known == name);
-    let by_number = || name.strip_prefix('x')?.parse().ok().filter(|number| *number < RISCV_NAMES.len());
-    by_name.or_else(by_number).map(|number| number as u8)
 }
 
 #[cfg(test)]

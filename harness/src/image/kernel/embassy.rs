@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use addr2line::gimli::{self, AttributeValue};
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 use wire::definition::MAX_TEXT_BYTES;
-use wire::request::Poll;
+use wire::request::{Lives, Poll};
 
 use crate::image::symbols::demangle;
 use crate::image::symbols::dwarf::{Sections, Slice, Unit};
@@ -59,6 +59,47 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<Poll> {
         Poll { entry, name }
     });
     polls.collect()
+}
+
+/// Functions that wake the task that their first argument points to, and those that spawn the one of their second. Some
+/// are inlined into others.
+const WAKES: [&str; 3] = [
+    "embassy_executor::raw::waker::wake",
+    "embassy_executor::raw::wake_task",
+    "embassy_executor::raw::wake_task_no_pend",
+];
+const SPAWNS: [&str; 2] = ["embassy_executor::raw::SyncExecutor::spawn", "embassy_executor::raw::Executor::spawn"];
+
+/// The structure at the start of each task, and its members.
+const HEADER: &str = "TaskHeader";
+const POLL_MEMBER: &str = "poll_fn";
+const STATE_MEMBER: &str = "state";
+
+/// Finds where the tasks' lives are seen; `elf` is the file with the symbols.
+pub fn lives(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Lives {
+    let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return Lives::default() };
+    let entries = |names: &[&str]| {
+        let mut found = Vec::new();
+        for symbol in file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition()) {
+            // The newer mangling has an implementation's type in brackets: `<…::Executor>::spawn`.
+            let name = symbol.name().ok().map(|name| demangle(name).replace(['<', '>'], ""));
+            if name.is_some_and(|name| names.contains(&name.as_str())) {
+                let address = if arm { symbol.address() & !1 } else { symbol.address() };
+                found.push(address.wrapping_add(load_bias));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    };
+    let offset = |member| super::member_offset(elf, load_bias, arm, (HEADER, member));
+    Lives {
+        wakes: entries(&WAKES),
+        spawns: entries(&SPAWNS),
+        poll: offset(POLL_MEMBER),
+        // The lowest bit of the state says that the task has been spawned, in all of its layouts.
+        alive: offset(STATE_MEMBER),
+    }
 }
 
 /// Finds the futures of functions without a name by DWARF: address and name.

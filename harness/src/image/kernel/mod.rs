@@ -5,6 +5,9 @@
 
 pub mod embassy;
 pub mod freertos;
+mod nuttx;
+mod riot;
+mod rtic;
 mod scan;
 mod table;
 pub mod tasks;
@@ -29,7 +32,7 @@ struct Known {
 }
 
 /// Known kernels, in the order of the search.
-const KNOWN: [Known; 3] = [
+const KNOWN: [Known; 5] = [
     Known {
         find: |elf| {
             let (kernel, warnings) = freertos::find_in(elf);
@@ -40,6 +43,9 @@ const KNOWN: [Known; 3] = [
     },
     Known { find: threadx::find, waits: threadx::waits, tasks: threadx::tasks },
     Known { find: zephyr::find, waits: zephyr::waits, tasks: zephyr::tasks },
+    // Why their threads wait, and their threads in a debugger, are not known.
+    Known { find: riot::find, waits: |_| None, tasks: |_| None },
+    Known { find: nuttx::find, waits: |_| None, tasks: |_| None },
 ];
 
 /// Layout of the kernel's data that tell why a task does not execute, if known.
@@ -52,6 +58,15 @@ pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::time
 pub fn tasks(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<Tasks> {
     let elf = Elf::read(elf, load_bias, arm)?;
     KNOWN.iter().find_map(|known| (known.tasks)(&elf))
+}
+
+/// Functions that the firmware's executors poll: Embassy's and RTIC's, sorted by their first addresses.
+pub fn polls(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<wire::request::Poll> {
+    let mut polls = embassy::find(elf, load_bias, arm);
+    polls.extend(rtic::find(elf, load_bias, arm));
+    polls.sort_by_key(|poll| poll.entry);
+    polls.dedup_by_key(|poll| poll.entry);
+    polls
 }
 
 /// Searches for a kernel, given the file with the symbols, the load bias, and whether its code is Arm's. Also returns warnings about unreadable parts of kernels that seem present, one sentence per
@@ -67,4 +82,18 @@ pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::requ
         }
     }
     (None, all_warnings)
+}
+
+/// Offset of a member in a structure of the firmware, by its debug information.
+pub(super) fn member_offset(
+    elf: Option<&[u8]>,
+    load_bias: u64,
+    is_arm: bool,
+    (structure, member): (&str, &str),
+) -> Option<u64> {
+    let elf = Elf::read(elf, load_bias, is_arm)?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    let dwarf = sections.dwarf();
+    let members = scan::Scan::new(&dwarf).members_of(structure, &[member])?;
+    members.first().copied()?.map(|member| member.offset)
 }

@@ -40,6 +40,13 @@ impl<'a> Elf<'a> {
         if self.file.is_64() { 8 } else { 4 }
     }
 
+    /// Bytes that the file has for a variable.
+    pub(super) fn constant(&self, variable: &Variable) -> Option<&'a [u8]> {
+        let address = variable.address.wrapping_sub(self.table.load_bias);
+        let mut sections = self.file.sections();
+        sections.find_map(|section| section.data_range(address, variable.bytes.into()).ok().flatten())
+    }
+
     /// Addresses of each function.
     pub(super) fn extents(&self) -> Vec<Range<u64>> {
         Symbols::new(Some(self.bytes), self.table.load_bias, self.table.is_arm).ranges()

@@ -4,7 +4,7 @@
 //! While no thread is ready the variable is null, and so is the one for the next thread: the ports wait in the
 //! scheduler, and no thread is the idle one.
 
-use wire::request::{Kernel, MAX_OFFSET_BYTES, StackEnd, TaskName};
+use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
 use wire::timeline::{ObjectKind, ObjectMembers, State, StateValue, States, Waits};
 
 use super::scan::{Member, Scan};
@@ -92,17 +92,20 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         current: current..current + u64::from(cores) * word,
         running: None,
         idle: Vec::new(),
-        begins: Vec::new(),
+        // Assembly that nothing describes, on the stack of the kernel's start.
+        begins: table.entry("_tx_thread_schedule").into_iter().collect(),
         idle_entries: Vec::new(),
         next: table.pointers(NEXT, pointer_bytes).map(|(next, cores)| next..next + u64::from(cores) * word),
         name: offset(0).map(|offset| TaskName { at: offset..offset + word, is_pointer: true }),
         saved_sp: offset(1),
         stack: offset(2),
         // The member holds the last byte's address.
-        stack_end: offset(3).map(|offset| StackEnd { offset, is_size: false, plus_bytes: 1 }),
-        paint: Some(PAINT),
+        stack_end: offset(3).map(|offset| StackEnd { offset, bytes: word, is_size: false, plus_bytes: 1 }),
+        paint: Some(Paint::Byte(PAINT)),
         switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &[]),
         delete: table.entry("_tx_thread_delete"),
+        exit: None,
+        is_first_running: false,
     };
     (Some(kernel), warnings)
 }

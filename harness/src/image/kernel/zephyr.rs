@@ -1,10 +1,10 @@
 //! Zephyr in an image: the member of `_kernel` that names the running thread, the code that changes it, and the places
 //! of a thread's name and stack in its `k_thread`. All of it depends on the version and the configuration, so that the
-//! offsets are read from DWARF.
+//! offsets are read from DWARF, or from the kernel's table for debuggers.
 
 use std::ops::Range;
 
-use wire::request::{Kernel, MAX_OFFSET_BYTES, StackEnd, TaskName};
+use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
 use wire::timeline::{KnownObject, ObjectKind, ObjectMembers, State, StateValue, States, Waits};
 
 use super::scan::{Member, Scan};
@@ -97,6 +97,21 @@ const RISCV_REGISTERS: [(&str, &str); 15] = [
     ("s11", "s11"),
 ];
 
+/// Tables of offsets for debuggers (CONFIG_DEBUG_THREAD_INFO; up to version 2.5 CONFIG_OPENOCD_SUPPORT).
+const TABLES: [&str; 2] = ["_kernel_thread_info_offsets", "_kernel_openocd_offsets"];
+
+/// Places in the table: its version, the running thread in a CPU, a thread's stack pointer and its name.
+const IN_TABLE: [usize; 4] = [0, 1, 8, 9];
+
+/// Version of the table.
+const TABLE_VERSION: u64 = 1;
+
+/// Offset in the table of what the kernel does not have.
+const NOT_THERE: u64 = 0xffff_ffff;
+
+/// Bytes of a name that are read where only the table has its place; a zero ends it.
+const NAME_BYTES: u64 = 32;
+
 /// Byte offsets of the kernel's members.
 struct Layout {
     /// Offset, in `_kernel`, of the first CPU's running thread.
@@ -116,23 +131,32 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
     };
     let word = u64::from(elf.pointer_bytes());
     let extents = elf.extents();
-    let sections = match elf.sections(&extents) {
-        Ok(sections) => sections,
-        Err(error) => {
-            let warning =
-                format!("the debug information of Zephyr cannot be read ({error}): its threads are not known");
-            return (None, vec![warning]);
-        }
+    let (sections, damage) = match elf.sections(&extents) {
+        Ok(sections) => (sections, None),
+        Err(error) => (None, Some(error)),
     };
     let dwarf = sections.as_ref().map(|sections| sections.dwarf());
     let mut scan = dwarf.as_ref().map(Scan::new);
-    let layout = scan.as_ref().and_then(|scan| layout(scan, word));
-    let (Some(scan), Some(layout)) = (&mut scan, layout) else {
-        let warning = "there is no debug information of Zephyr's threads, which are not known: build it with \
-                       CONFIG_DEBUG_INFO=y";
-        return (None, vec![warning.to_owned()]);
+    let described = scan.as_ref().and_then(|scan| layout(scan, word));
+    let cause = match damage {
+        Some(error) => format!("the debug information of Zephyr cannot be read ({error})"),
+        None => "there is no debug information of Zephyr's threads".to_owned(),
     };
-    scan.run(&[], &|name| SWITCHERS.contains(&name));
+    let (layout, warnings) = match (described, of_table(elf)) {
+        (Some(layout), _) => (layout, Vec::new()),
+        (None, Some(layout)) => {
+            let warning = format!("{cause}: where their stacks are is not known; build it with CONFIG_DEBUG_INFO=y");
+            (layout, vec![warning])
+        }
+        (None, None) => {
+            let warning = format!("{cause}: its threads are not known; build it with CONFIG_DEBUG_INFO=y");
+            return (None, vec![warning]);
+        }
+    };
+    let inlined = scan.as_mut().map_or(Vec::new(), |scan| {
+        scan.run(&[], &|name| SWITCHERS.contains(&name));
+        std::mem::take(&mut scan.switchers)
+    });
     let current = variable.address + layout.current;
     let kernel = Kernel {
         current: current..current + word,
@@ -144,12 +168,37 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         name: layout.name.map(|at| TaskName { at, is_pointer: false }),
         saved_sp: layout.saved_sp,
         stack: layout.stack.map(|(start, _)| start),
-        stack_end: layout.stack.map(|(_, offset)| StackEnd { offset, is_size: true, plus_bytes: 0 }),
-        paint: Some(PAINT),
-        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &scan.switchers),
+        stack_end: layout.stack.map(|(_, offset)| StackEnd { offset, bytes: word, is_size: true, plus_bytes: 0 }),
+        paint: Some(Paint::Byte(PAINT)),
+        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &inlined),
         delete: ["z_impl_k_thread_abort", "k_thread_abort"].iter().find_map(|name| table.entry(name)),
+        exit: None,
+        is_first_running: false,
     };
-    (Some(kernel), Vec::new())
+    (Some(kernel), warnings)
+}
+
+/// Reads what the kernel's table for debuggers has of the layout; None: there is none, or of another version.
+fn of_table(elf: &Elf<'_>) -> Option<Layout> {
+    let variable = TABLES.iter().find_map(|name| elf.table.variable(name, |bytes| bytes > 0))?;
+    let word = elf.pointer_bytes() as usize;
+    let words: Vec<u64> = elf.constant(&variable)?.chunks_exact(word).map(little_endian).collect();
+    let [version, current, saved_sp, name] = IN_TABLE.map(|index| {
+        words.get(index).copied().filter(|&offset| offset != NOT_THERE && offset < MAX_OFFSET_BYTES / 4)
+    });
+    version.filter(|&version| version == TABLE_VERSION)?;
+    Some(Layout {
+        // The CPUs are first in `_kernel`.
+        current: current?,
+        name: name.map(|offset| offset..offset + NAME_BYTES),
+        saved_sp,
+        stack: None,
+    })
+}
+
+/// Value of a word in the image.
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 /// Reads the layout; None: there is none of the running thread.

@@ -30,8 +30,8 @@ impl Table {
     /// Decodes a copy of the state that `header` describes.
     ///
     /// # Errors
-    /// When it has another size, or contents that no runtime writes: other data are there, or the firmware has
-    /// overwritten it.
+    /// When the copy has another size, or contents that no runtime writes: other data are there, or the firmware has
+    /// overwritten the table.
     pub fn read(header: &Header, bytes: &[u8]) -> Result<Table, Malformed> {
         let wanted = header.state_bytes();
         if bytes.len() as u64 != wanted {
@@ -130,8 +130,8 @@ impl Table {
         let counted: BTreeMap<_, _> = opening.hottest.iter().map(|hot| (hot.callee, hot.hits)).collect();
         for hot in &mut self.hottest {
             let before = counted.get(&hot.callee).copied().unwrap_or(0);
-            // A function that loses its entry has its hits dropped. If too few hits were dropped for that, it has
-            // kept its entry. Otherwise, with fewer hits than before, its entry is new.
+            // When a function loses its entry, its hits are dropped. If fewer hits were dropped than it had before,
+            // it has kept its entry. Otherwise, if it has fewer hits than before, its entry is new.
             let replaced = u64::from(dropped) >= before && hot.hits < before;
             hot.hits = if replaced { hot.hits } else { since(before, hot.hits) };
         }
@@ -140,7 +140,7 @@ impl Table {
 
         self.dropped = match self.mode {
             Mode::Arcs => dropped,
-            // A function that lost its entry has had hits from before the window dropped as well.
+            // A function that lost its entry has also lost hits from before the window.
             Mode::Hottest => {
                 let hits: u64 = self.hottest.iter().map(|hot| hot.hits).sum();
                 u64::from(self.calls).saturating_sub(hits) as u32

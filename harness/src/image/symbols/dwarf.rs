@@ -25,10 +25,12 @@ const CODE_ALIGNMENT: usize = 2;
 /// Most references that are followed from a function to its declaration.
 const MAX_HOPS: usize = 8;
 
-/// Functions that are inlined into each other. addr2line calls itself once for each, and has no bound of its own.
+/// Most functions that may be inlined into each other. addr2line calls itself once for each, and has no bound of its
+/// own.
 const MAX_INLINED: usize = 256;
 
-/// No function that the linker discards is larger; code above is never mistaken for one.
+/// Largest size of a function that the linker discards; code at higher addresses is never taken for a discarded
+/// function.
 const DISCARDED_BYTES: u64 = 1 << 20;
 
 /// Debug sections by name, decompressed.
@@ -89,12 +91,13 @@ impl<'data> Sections<'data> {
     /// its names.
     ///
     /// * The linker keeps the debug information of functions that `--gc-sections` has discarded, and places all of
-    ///   them at address 0. On a Cortex-M whose flash is there, they overlap the real functions.
+    ///   them at address 0. On a Cortex-M with flash at 0, they overlap the real functions.
     /// * The RISC-V linker makes code shorter, and the assembler's own ranges are not updated. A file in assembly
     ///   then seems to contain the start of the code after it.
     ///
-    /// Both are removed, and the units concerned get their ranges from their lines, which are right. addr2line must
-    /// not have two units to choose from: it would look for the frames of the second in the files of the first.
+    /// Both kinds of wrong ranges are removed, and the units concerned get their ranges from their lines, which are
+    /// right. addr2line must not have two units to choose from: it would look for the frames of the second in the
+    /// files of the first.
     fn mend(&mut self, first: &Range<u64>, names: &[&str]) {
         // Each of these sections ends with an empty list, appended here.
         let mut empty_lists = [0; 2];
@@ -107,7 +110,7 @@ impl<'data> Sections<'data> {
         {
             let dwarf = self.dwarf();
             let mut headers = dwarf.units();
-            // Damage ends the search; the look-ups will report it.
+            // Damage ends the search here; look-ups of addresses will report it.
             while let Ok(Some(header)) = headers.next() {
                 if let Ok(unit) = dwarf.unit(header) {
                     mender.unit(&unit.unit_ref(&dwarf), &dwarf.debug_line);
@@ -182,7 +185,7 @@ impl Mender<'_> {
             });
         }
 
-        // For assembly, debug information does not tell which code is left.
+        // For assembly, debug information does not say which code is left.
         let mut kept = is_assembly && self.first.start == 0;
         while !entries.is_empty() {
             let Some(abbreviation) = entries.read_abbreviation().ok()? else { continue };
@@ -299,11 +302,11 @@ fn unit_async_bodies(unit: &UnitRef<'_, Slice<'_>>, bodies: &mut BTreeSet<String
     Ok(())
 }
 
-/// Whether more functions are inlined into each other than [`MAX_INLINED`]. What follows damage is of no interest:
-/// addr2line reads the entries in the same order.
+/// Whether more functions are inlined into each other than [`MAX_INLINED`]. Entries after damage do not matter:
+/// addr2line reads the entries in the same order, and stops there, too.
 fn is_too_deep(unit: &Unit<'_>) -> bool {
     let Ok(mut entries) = unit.entries_raw(None) else { return false };
-    // Depths in the tree, outermost first, of the inlined functions that the entry at hand lies in.
+    // Depths in the tree of the inlined functions around the current entry, outermost first.
     let mut around: Vec<isize> = Vec::new();
     while !entries.is_empty() && around.len() <= MAX_INLINED {
         let depth = entries.next_depth();
@@ -368,7 +371,7 @@ impl<'a> Dwarf<'a> {
     /// Reads the unit headers.
     ///
     /// # Errors
-    /// When they are damaged, or functions are inlined too deep.
+    /// When the headers are damaged, or functions are inlined too deep.
     pub(super) fn new(sections: &'a Sections<'_>) -> Result<Self, String> {
         let sections = Arc::new(sections.dwarf());
         let mut headers = sections.units();
@@ -416,7 +419,7 @@ impl<'a> Dwarf<'a> {
         producers
     }
 
-    /// Closures that Rust has made of async functions and blocks, by demangled path.
+    /// Closures that Rust has made from async functions and blocks, by demangled path.
     pub(super) fn async_bodies(&self) -> BTreeSet<String> {
         let mut bodies = BTreeSet::new();
         let mut headers = self.sections.units();
@@ -428,7 +431,7 @@ impl<'a> Dwarf<'a> {
         bodies
     }
 
-    /// Frames at an address, outermost first, and whether split DWARF would have more.
+    /// Frames at an address, outermost first, and whether split DWARF would have more frames.
     ///
     /// # Errors
     /// When the address's debug information is damaged.
@@ -464,7 +467,7 @@ impl<'a> Dwarf<'a> {
         Ok((places, split))
     }
 
-    /// File and line at an address, whatever function is there.
+    /// File and line at an address, without regard to the function there.
     pub(super) fn line_at(&self, address: u64) -> Option<(String, Option<u32>)> {
         let location = self.context.find_location(address).ok()??;
         Some((location.file?.to_owned(), location.line))

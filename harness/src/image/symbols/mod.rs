@@ -1,16 +1,16 @@
 //! Names of addresses: the function from the ELF symbol table, line and inlined functions from DWARF.
 //!
-//! The symbol table is read here, because it takes more than a search by address:
+//! The symbol table is read here, because names need more than a search by address:
 //!
 //! * Thumb function symbols have bit 0 set. Mapping symbols (`$t`, `$d`, `$xrv64…`) and assembler labels (`.L1`) are
 //!   not functions. Start-up code written in assembly has no type and no size.
-//! * A function ends where the next one starts: functions never overlap here. An address inside several belongs to
-//!   the one that starts last.
-//! * An untyped label names code only where no function does. A global or weak one is a function and extends to the
-//!   next symbol. Local ones after it are taken for labels inside it (FreeRTOS's `freertos_risc_v_trap_handler` has
+//! * A function ends where the next one starts: functions never overlap here. An address inside several functions
+//!   belongs to the one that starts last.
+//! * An untyped label names code only if no function does. A global or weak label is a function and extends to the
+//!   next symbol. Local labels after it count as labels inside it (FreeRTOS's `freertos_risc_v_trap_handler` has
 //!   eight), and are functions only if no other symbol names the code.
 //!
-//! The symbol table decides a function's name; DWARF may have another one (aliases, folded and cloned functions).
+//! The symbol table decides a function's name; DWARF may have another name (aliases, folded and cloned functions).
 
 pub(crate) mod dwarf;
 mod search;
@@ -150,7 +150,7 @@ impl<'data> Symbols<'data> {
         Some((symbol.address().wrapping_add(self.load_bias), symbol.size()))
     }
 
-    /// Variable that contains an address, and its first address, load bias included; among several the shortest.
+    /// Shortest variable that contains an address, and its first address, load bias included.
     pub fn variable_at(&self, address: u64) -> Option<(&str, u64)> {
         let wanted = address.wrapping_sub(self.load_bias);
         let symbols = self.elf.as_ref()?.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Data);
@@ -160,13 +160,13 @@ impl<'data> Symbols<'data> {
         Some((variable.name().ok()?, variable.address().wrapping_add(self.load_bias)))
     }
 
-    /// Addresses of the data among the code (literal pools, jump tables), sorted, if mapping symbols tell.
+    /// Addresses of the data among the code (literal pools, jump tables), sorted; empty without mapping symbols.
     pub fn data(&self) -> &[Range<u64>] {
         &self.data
     }
 
-    /// Marks code that was written over the image's, load bias included, and the data in it. It belongs to the same
-    /// functions, but has no source lines and no inlined functions.
+    /// Marks code, and the data in it, that was written over the image's code, load bias included. It belongs to the
+    /// same functions, but has no source lines and no inlined functions.
     pub fn patch(&mut self, code: &[Range<u64>], data: &[Range<u64>]) {
         self.patched.extend_from_slice(code);
         self.data.extend(data.iter().filter(|range| !range.is_empty()).cloned());
@@ -288,7 +288,7 @@ impl<'data> Symbols<'data> {
         inlined.collect()
     }
 
-    /// The names of functions beside those that they are shown by, by address.
+    /// Further names of functions, which tables do not show, by address.
     fn aliases(&self) -> Vec<Alias> {
         let aliases = self.labels.iter().filter_map(|label| {
             let function = self.function_at(label.address)?;
@@ -320,7 +320,7 @@ impl<'data> Symbols<'data> {
 /// Demangles a name into its language's syntax: C++ with its arguments (without the return type that is part of a
 /// template's mangled name), Rust without the hash at the end.
 pub fn demangle(name: &str) -> Cow<'_, str> {
-    // C names may look like a mangled name that has lost its underscore.
+    // A C name may look like a mangled name without its underscore.
     if !["_Z", "_R", "_GLOBAL__"].iter().any(|prefix| name.starts_with(prefix)) {
         return Cow::Borrowed(name);
     }
@@ -393,7 +393,7 @@ fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> Read<'data> 
             .get(&section)
             .and_then(|mapping| mapping.range(..=address).next_back())
             .is_some_and(|(_, &is_code)| !is_code);
-        // A stripped image keeps only labels that others refer to: their extent is not known.
+        // A stripped image keeps only labels that other files refer to: their extent is not known.
         let is_left_over = !has_symtab && symbol.size() == 0;
         if kind == Kind::Untyped && (is_data || is_left_over) {
             continue;
@@ -446,7 +446,7 @@ fn functions<'data>(labels: &[Label<'data>], objects: &BTreeSet<u64>) -> Vec<Ext
     let typed_or_global = |label: &&Label<'_>| label.kind == Kind::Function || label.binding != Binding::Local;
     bounds.extend(labels.iter().filter(typed_or_global).map(|label| label.address));
 
-    // Passes in order of trust: later passes do not cut what an earlier one has covered.
+    // Passes in order of trust: a later pass does not cut functions of an earlier one.
     let passes: [fn(&Label<'_>) -> bool; 4] = [
         |label| label.kind == Kind::Function && (label.size_bytes > 0 || label.binding != Binding::Local),
         |label| label.kind == Kind::Function,
@@ -477,7 +477,7 @@ fn functions<'data>(labels: &[Label<'data>], objects: &BTreeSet<u64>) -> Vec<Ext
     extents
 }
 
-/// Extent that contains an address, among sorted ones without overlap.
+/// Extent that contains an address, among sorted extents without overlap.
 fn extent_at<'e, 'data>(extents: &'e [Extent<'data>], address: u64) -> Option<&'e Extent<'data>> {
     let after = extents.partition_point(|extent| extent.range.start <= address);
     extents[..after].last().filter(|extent| extent.range.contains(&address))
@@ -532,7 +532,7 @@ impl<'a> Writer<'a> {
 impl<'a> Writer<'a> {
     /// Adds one address: its function by the symbol table, and its frames by DWARF.
     fn add(&mut self, pc: u64, function: Option<&Extent<'a>>, places: &[DwarfFrame<'a>]) {
-        // An address outside all functions has no name: DWARF alone would give it a neighbour's.
+        // An address outside all functions has no name: DWARF alone would give it the name of a neighbour.
         let Some(function) = function else { return };
         let outermost = self.function_name(function);
         let mut frames = Vec::with_capacity(places.len().max(1));

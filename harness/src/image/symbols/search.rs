@@ -98,12 +98,13 @@ impl std::error::Error for NotFound {}
 
 impl Symbols<'_> {
     /// Finds the function with this name, or all instances of one generic, by address. A name in the symbol table
-    /// comes first (any symbol of the address). Otherwise the name is a demangled one, with or without its arguments,
-    /// and with or without the path (and generic arguments) around it. `name#2` and `name@0x…` choose among several.
-    /// `0x…` is an address inside a function; without symbols, it is the first instruction's.
+    /// comes first (any symbol of the address). Otherwise the name is a demangled name, with or without its
+    /// arguments, and with or without the path (and generic arguments) before it. `name#2` and `name@0x…` choose
+    /// among several. `0x…` is an address inside a function; without symbols, it is the address of the first
+    /// instruction.
     ///
     /// # Errors
-    /// When there is no such function, or several different ones.
+    /// When there is no such function, or there are several different ones.
     pub fn find(&self, wanted: &str) -> Result<Vec<Found>, NotFound> {
         let wanted = wanted.trim();
         if let Some(address) = address(wanted) {
@@ -153,7 +154,7 @@ impl Symbols<'_> {
         is_there.then(|| found(address, &format!("{address:#010x}")))
     }
 
-    /// All names of the function that begins at an address, demangled, the one that tables show first.
+    /// All names of the function that begins at an address, demangled; the name that tables show comes first.
     pub fn names_at(&self, start: u64) -> Vec<String> {
         let shown = self.function_at(start).filter(|function| function.range.start == start);
         let shown = shown.map(|function| demangle(&function.name).into_owned());
@@ -196,7 +197,7 @@ impl Names {
                 });
                 let there = there.map(|function| (&*function.linkage_name, function.start));
                 match among(name, there, found, function_start) {
-                    // No such function is in such a file: names of the whole image are nearer.
+                    // No function of this name is in such a file: names of the whole image are nearer.
                     Err(NotFound::NoSymbols { .. }) => same_name,
                     found => found,
                 }
@@ -218,8 +219,8 @@ impl Names {
     }
 }
 
-/// Parses `0x…`, without Thumb's bit 0, which may have been copied along: no instruction is at an odd address.
-/// `Some(None)`: not a number.
+/// Parses `0x…`. Clears Thumb's bit 0, which may have been copied with the address: no instruction is at an odd
+/// address. `Some(None)`: not a number.
 fn address(wanted: &str) -> Option<Option<u64>> {
     let digits = wanted.strip_prefix("0x").or_else(|| wanted.strip_prefix("0X"))?;
     Some(u64::from_str_radix(&digits.replace('_', ""), 16).ok().map(|address| address & !1))
@@ -332,10 +333,11 @@ fn chosen(
     }
 }
 
-/// Indices of the demangled names that `wanted` can mean. The first reading with a match counts: the whole name, then
-/// without arguments, then without generic arguments, then the end of the path.
+/// Indices of the demangled names that `wanted` can mean. It is compared with the whole name, then with the name
+/// without arguments, then without generic arguments, then with the end of the path; the first comparison with a
+/// match counts.
 pub fn called<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) -> Vec<usize> {
-    // Tables write the bodies of async functions so; round brackets would be arguments.
+    // Tables mark the bodies of async functions in this way; otherwise round brackets are arguments.
     let is_async = wanted.contains(ASYNC);
     let wanted = wanted.replace(&format!(" {ASYNC}"), MARK).replace(ASYNC, MARK);
     let wanted = without_return_type(&wanted);
@@ -366,8 +368,9 @@ pub fn called<'n>(wanted: &str, names: impl Iterator<Item = &'n str> + Clone) ->
     Vec::new()
 }
 
-/// Whether functions, given by linkage and demangled name, are instances of one generic function (or copies that Rust
-/// has made of one). Overloads, functions of one name in several files and methods of several types are not.
+/// Whether functions, given by linkage name and demangled name, are instances of one generic function (or copies of
+/// one function that Rust has made). Overloads, functions of one name in several files and methods of several types
+/// are not.
 pub fn are_instances<'n>(functions: impl Iterator<Item = (&'n str, &'n str)> + Clone) -> bool {
     let is_generic = |name: &str| {
         let name = without_arguments(name);
@@ -389,7 +392,7 @@ pub fn are_instances<'n>(functions: impl Iterator<Item = (&'n str, &'n str)> + C
     are_common && !are_overloads && (are_generic || are_copies)
 }
 
-/// Whether a name is mangled by Rust, in either way: the older one ends in a hash.
+/// Whether a name is mangled by Rust, in the newer way or the older, which ends in a hash.
 fn is_rust(linkage_name: &str) -> bool {
     let hash = linkage_name.strip_prefix("_ZN").and_then(|name| name.strip_suffix('E')).and_then(|name| {
         let start = name.len().checked_sub("17h0123456789abcdef".len())?;
@@ -516,7 +519,7 @@ fn paths(name: &str) -> Vec<String> {
         }
     }
     let mut paths = inner(name, 0);
-    // The unchanged path fits, too, for types without a name of their own: `<&A as B>::f`; and `A<u8>::f`.
+    // The unchanged path fits, too: for types without a name of their own (`<&A as B>::f`), and for `A<u8>::f`.
     let name = without_arguments(name);
     paths.push(squeeze(name));
     if let Some((inside, rest)) = self_type(name) {
@@ -562,7 +565,7 @@ const ASYNC: &str = "(async)";
 const MARK: &str = "{async}";
 
 /// Marks the bodies of async functions in a name, also inside generic arguments: `producer_task (async)` for
-/// `producer_task::{closure#0}`. `is_body` tells which closures are such bodies.
+/// `producer_task::{closure#0}`. `is_body` says whether a closure is such a body.
 pub fn with_async_bodies(name: &str, is_body: impl Fn(&str) -> bool) -> String {
     marked_bodies(name, is_body, &format!(" {ASYNC}"))
 }

@@ -20,7 +20,8 @@ fn elf(symbols: &[Sym<'_>]) -> Vec<u8> {
     elf_with(SYMTAB, symbols)
 }
 
-/// Section types of symbol tables: the full one, and the one that a stripped image keeps because others refer to it.
+/// Section types of symbol tables: the full table, and the dynamic table, which a stripped image keeps because other
+/// sections refer to it.
 const SYMTAB: u32 = 2;
 const DYNSYM: u32 = 11;
 
@@ -331,8 +332,8 @@ fn what_is_not_found_is_answered_with_what_is_there() {
     assert!(error("local").contains("0x00000118  local"), "{}", error("local"));
 }
 
-/// Symbols as rustc 1.96 mangles them: a generic function of three instances, methods of three types, one method that
-/// is there twice, two `impl`s of one type, an alias, and tasks' bodies.
+/// Symbols as rustc 1.96 mangles them: a generic function with three instances, methods of three types, one method
+/// that occurs twice, two `impl`s of one type, an alias, and tasks' bodies.
 fn rust() -> Vec<u8> {
     elf(&[
         (

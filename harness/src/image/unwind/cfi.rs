@@ -71,8 +71,8 @@ pub(super) fn read(
             "the unwind information is damaged ({error}): some call stacks end at functions that it would cover"
         ));
     }
-    // If several entries claim one function, all but one were discarded. The longest is the real one, or nearest to
-    // it, since none is longer than the function.
+    // If several entries claim one function, all but one belong to discarded functions. The longest entry is the real
+    // one, or nearest to it, since no entry is longer than the function.
     found.sort_by_key(|&(start, end, _)| (start, Reverse(end)));
     found.dedup_by_key(|&mut (start, ..)| start);
     found
@@ -163,7 +163,7 @@ impl Reader<'_> {
         damage
     }
 
-    /// End of an entry for this code, if it is one for this image.
+    /// End of an entry for this code; None: the entry does not belong to this image.
     fn accepted(&self, code: Range<u64>) -> Option<u64> {
         let is_at_zero = code.start == self.load_bias;
         if self.functions.is_empty() {

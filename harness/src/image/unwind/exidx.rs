@@ -1,6 +1,6 @@
 //! Reads Arm's exception tables: `.ARM.exidx` and `.ARM.extab` ("Exception Handling ABI for the Arm Architecture",
 //! sections 6, 7 and 10.3). They describe how to leave a function's body. At the first instruction nothing is saved
-//! yet. Stacks are taken at the starts of blocks, and a prologue has no other block start.
+//! yet. That is enough: stacks are taken only at the starts of blocks, and a prologue contains no other block start.
 
 use std::ops::Range;
 
@@ -37,8 +37,8 @@ pub(super) fn read(file: &object::File<'_>, load_bias: u64, functions: &[Range<u
     let mut found = Vec::new();
     for (number, &(start, body)) in entries.iter().enumerate() {
         let Some(body) = body else { continue };
-        // The linker leaves out an entry that equals the one before. After the last one, which linkers add to mark
-        // the end of the code, nothing follows.
+        // An entry holds up to the next one, since the linker leaves out an entry that equals the one before. Linkers
+        // add the last entry to mark the end of the code.
         let end = entries.get(number + 1).map_or(start.saturating_add(1), |&(next, _)| next);
         let first = functions.partition_point(|function| function.start < start);
         let covered = functions[first..].iter().take_while(|function| function.start < end);
@@ -80,8 +80,8 @@ fn out_of_line(entry: &[u8]) -> Option<Vec<u8>> {
     Some(opcodes)
 }
 
-/// Executes the opcodes (table 4 there) on an unknown stack pointer. The result gives the frame's end and the places
-/// of lr and r7 in it.
+/// Executes the opcodes (table 4 of the specification) on an unknown stack pointer. The result gives the frame's end
+/// and the places of lr and r7 in it.
 fn rule(opcodes: &[u8]) -> Option<Rule> {
     let mut base = Base::StackPointer;
     let mut vsp = 0_i32;

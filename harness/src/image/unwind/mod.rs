@@ -1,10 +1,10 @@
 //! Rules for walking the firmware's stacks, made from all unwind information of its ELF: a sorted table for the
 //! plugin.
 //!
-//! The sources in order of trust: DWARF call frame information ([`cfi`]), which holds at every instruction; then the
+//! The first source is DWARF call frame information ([`cfi`]), which holds at every instruction. The second is the
 //! instructions themselves ([`code`]), for assembly and for images without debug information. Arm's exception tables
-//! ([`exidx`]) supplement the latter: they hold at a function's calls and know facts that the instructions do not
-//! show. Code that no source covers has no rule; stacks end there with that reason.
+//! ([`exidx`]) supplement the second: they hold at a function's calls and have facts that the instructions do not
+//! show. Code that no source covers has no rule; a stack ends there with that reason.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub struct Table {
     /// Rules by address (load bias included), sorted.
     pub rows: Vec<Row>,
     /// Entries (load bias included, sorted) of functions that never return and so do not keep their return address:
-    /// no rule of theirs saves it, and they make calls.
+    /// they make calls, and none of their rules saves it.
     pub forgetful: Vec<u64>,
     /// Warnings about unreadable parts, one sentence per cause.
     pub warnings: Vec<String>,
@@ -63,7 +63,7 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
         tables = read.map(|(start, end, rules)| (start, (end, rules))).collect();
     }
     code::mend_middles(&code, functions, &mut known);
-    // gcc describes a function in assembly (`naked`) as a function that does nothing.
+    // gcc describes a function in assembly (`naked`) as one that does not use the stack.
     let says_nothing = |function: &Range<u64>, rules: &Rules| {
         rules.values().all(|rule| *rule == Some(ENTRY)) && mcount_call(&code, function).is_none()
     };
@@ -119,8 +119,8 @@ impl Table {
     }
 }
 
-/// Joins the rules from a function's instructions with its exception table, which fills gaps. At a call, for which it
-/// was made, the table wins if the two contradict each other.
+/// Joins the rules from a function's instructions with its exception table, which fills gaps. If the two contradict
+/// each other at a call, the table wins, since it was made for calls.
 fn complete(code: &Code<'_>, function: Range<u64>, mut rules: Rules, table: &Rules) -> Rules {
     for &pc in table.keys() {
         rules.insert(pc, rule_at(&rules, pc));
@@ -174,7 +174,7 @@ fn rule_at(rules: &Rules, pc: u64) -> Option<Rule> {
 /// Encoding of `push {lr}`, which gcc -pg puts before its call of the runtime.
 const PUSH_LR: u16 = 0xb500;
 
-/// Address of a function's call of the runtime after that push, and the stack's depth before it.
+/// Address of a function's call of the -pg runtime after that push, and the stack's depth before the push.
 fn mcount_call(code: &Code<'_>, function: &Range<u64>) -> Option<(u64, i32)> {
     if code.isa.is_riscv() {
         return None;
@@ -200,15 +200,16 @@ fn mcount_call(code: &Code<'_>, function: &Range<u64>) -> Option<(u64, i32)> {
     None
 }
 
-/// Corrects gcc's unwind information, which leaves out that push. The runtime pops it. While the runtime is called,
-/// the stack is a word deeper and the return address lies there.
+/// Corrects gcc's unwind information, which leaves out that push. The runtime pops the pushed word. Until then the
+/// stack is a word deeper, and that word is the return address.
 fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     let Some((call, depth_bytes)) = mcount_call(code, &function) else { return };
     let (Some(before), Some(after)) = (rule_at(rules, call - 2), rule_at(rules, call)) else { return };
     if before != after {
         return;
     }
-    // A nested function saves its static chain around all this, which gcc leaves out as well.
+    // A nested function saves its static chain before the push and restores it after the call, which gcc leaves out
+    // as well.
     let on_sp = before.base == Base::StackPointer;
     let unsaid_bytes = if on_sp { depth_bytes - before.cfa_offset_bytes } else { 0 };
     let deeper = Rule {
@@ -237,8 +238,8 @@ fn mend_mcount(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
 }
 
 /// Marks the saved registers as lost in libgcc's `_Unwind_RaiseException` and similar functions. They save all
-/// registers and hand them to the unwinder, which overwrites them with those of each caller it visits. The saved
-/// return address is then no longer the call's.
+/// registers and pass them to the unwinder, which overwrites them with those of each caller that it visits. Then the
+/// saved return address is no longer that of the call.
 fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     if !code::saves_all_registers(code, &function) {
         return;
@@ -257,8 +258,8 @@ fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
 /// Whether a function makes calls and never saves its own return address.
 fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
     let keeps = |rule: &Option<Rule>| rule.is_some_and(|rule| matches!(rule.return_addr, Saved::AtCfa(_)));
-    // The word that the runtime pops is not a saved return address, and the call of the runtime does not count as the
-    // function's.
+    // The word that the runtime pops is not a saved return address, and the call of the runtime does not count as a
+    // call of the function.
     let mcount = mcount_call(code, &function).map(|(call, _)| call).filter(|&call| {
         let back = code.next(call);
         !keeps(&rule_at(rules, back))

@@ -1,5 +1,5 @@
-//! Requirements of a run on the host besides QEMU: enough open files, writable files, a place to load code from, and
-//! /proc. If one is missing, the message names the cause, which the kernel's error hardly shows.
+//! Requirements of a run on the host besides QEMU: enough open files, writable files, a directory to load code from,
+//! and /proc. If one is missing, the message names the cause, since the kernel's error hardly shows it.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ const FILES: u64 = 64;
 /// Files open for each worker of a suite, in the process that started it.
 const FILES_OF_WORKER: u64 = 8;
 
-/// Makes writes beyond the limit on files (`ulimit -f`) fail instead of ending the process, which would leave an
+/// Makes writes beyond the limit on file sizes (`ulimit -f`) fail. Otherwise they would end the process, and leave an
 /// incomplete profile. Applies to this thread, and to threads and processes that it starts.
 pub fn survive_large_files() {
     // If this fails, the signal keeps its effect.
@@ -34,11 +34,11 @@ fn large_files() -> SigSet {
     signals
 }
 
-/// Checks, before there is anything to tidy up, that enough files can be opened for this many workers. Raises a lower
+/// Checks, before a run has created any file, that enough files can be opened for this many workers. Raises a lower
 /// limit as far as this process may.
 ///
 /// # Errors
-/// When it may not.
+/// When this process may not raise a limit that is too low.
 pub fn check_files(workers: usize) -> Result<(), InputError> {
     let needed = FILES + FILES_OF_WORKER * workers as u64;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(()) };
@@ -52,7 +52,7 @@ pub fn check_files(workers: usize) -> Result<(), InputError> {
     )))
 }
 
-/// Remedy for an error of the host that a limit of this process caused; None: it has another cause.
+/// Remedy for an error of the host that a limit of this process caused; None: the error has another cause.
 pub fn remedy(error: &io::Error) -> Option<String> {
     let soft = |resource| getrlimit(resource).ok().map(|(soft, _)| group(soft));
     if error.kind() == io::ErrorKind::FileTooLarge {

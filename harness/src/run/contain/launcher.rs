@@ -1,4 +1,4 @@
-//! The launcher: harness started again, to build the walls for QEMU around itself and then to become QEMU. Properties
+//! The launcher: a second process of harness, which builds the walls around itself and then becomes QEMU. Properties
 //! that survive an exec (the signal at the parent's death, Landlock, a system call filter, limits) must be set by the
 //! process itself, before QEMU's first instruction; between fork and exec that would need unsafe code.
 //!
@@ -17,7 +17,7 @@ use crate::run::contain::grants::Walls;
 use crate::run::contain::host::heed_large_files;
 use crate::run::qemu::bundle::Bundle;
 
-/// First argument of a launcher, unlike any command and any usual file name.
+/// First argument of a launcher; no command has this name, and no usual file.
 const WORD: &str = "--launch-emulator";
 
 /// Prefix of a launcher's error message.
@@ -26,11 +26,11 @@ const FAILED: &str = "harness cannot launch it: ";
 /// Exit status of a launcher that failed, as that of shells for a program that cannot be executed.
 const FAILURE: u8 = 126;
 
-/// Set once this program can act as a launcher.
+/// Set once this program has shown that it can act as a launcher.
 static SERVES: OnceLock<()> = OnceLock::new();
 
-/// Acts as a launcher if this process was started as one; must be the first action of a program that starts
-/// emulators. Returns None if it was not, and a status if the emulator cannot be executed.
+/// Acts as a launcher if this process was started as one; must be the first action of a program that starts emulators.
+/// Returns None if this process is not a launcher, and a status if the emulator cannot be executed.
 pub fn serve() -> Option<ExitCode> {
     let mut words = env::args_os().skip(1);
     if words.next().is_none_or(|word| word != WORD) {
@@ -67,8 +67,8 @@ pub(in crate::run) fn failure(said: &str) -> Option<io::Error> {
     Some(io::Error::from_raw_os_error(code.parse().ok()?))
 }
 
-/// Command that becomes `program` behind walls and ends with this thread. A program that is not a launcher ([`serve`])
-/// starts it without walls. A bundle's programs are executed by the bundle's loader.
+/// Command that becomes `program` behind walls and ends with this thread. If this program cannot be a launcher
+/// ([`serve`]), the command has no walls. A bundle's programs are executed by the bundle's loader.
 pub fn command(program: &Path, walls: &Walls) -> Command {
     let bundle = Bundle::of(program);
     let executed = bundle.map_or_else(|| program.to_owned(), Bundle::loader);
@@ -88,7 +88,7 @@ pub fn command(program: &Path, walls: &Walls) -> Command {
 /// Command that starts this program again, as it is running.
 ///
 /// # Errors
-/// When the program is not a launcher ([`serve`]), or cannot be found.
+/// When this program cannot be a launcher ([`serve`]), or its file cannot be found.
 pub(crate) fn again() -> io::Result<Command> {
     if SERVES.get().is_none() {
         return Err(io::Error::other("harness::run::contain::launcher::serve was not called"));
@@ -101,7 +101,7 @@ pub(crate) fn again() -> io::Result<Command> {
 /// Makes the kernel kill this process when its parent's thread that started it ends.
 ///
 /// # Errors
-/// When that has ended already.
+/// When that thread has ended already.
 pub(crate) fn end_with(parent: u32) -> io::Result<()> {
     host::die_with(parent)
 }
@@ -141,7 +141,7 @@ mod host {
     /// The program's file may have been moved or replaced since its start.
     pub(in crate::run) const OWN_PROGRAM: &str = "/proc/self/exe";
 
-    /// Newest Landlock version whose rights are requested; an older kernel grants those that it knows.
+    /// Newest Landlock version whose rights are requested; an older kernel uses the rights that it knows.
     const NEWEST: ABI = ABI::V6;
 
     /// Makes the kernel kill this process when the thread that started it ends, which may have happened already.
@@ -200,8 +200,8 @@ mod host {
         ruleset.create()
     }
 
-    /// Whether the kernel has no filters at all: the call, or this use of it, is unknown. [`missing`] has reported
-    /// that before.
+    /// Whether the error says that the kernel has no filters at all: it does not know the call, or this use of the
+    /// call. [`missing`] has reported that before.
     fn is_unfiltered(error: &seccompiler::Error) -> bool {
         let code = match error {
             seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error.raw_os_error(),
@@ -210,7 +210,8 @@ mod host {
         matches!(code, Some(libc::ENOSYS | libc::EINVAL))
     }
 
-    /// Filter that refuses all sockets but pairs, and the queue through which others could be made.
+    /// Filter that refuses all sockets except socket pairs, and io_uring, through which a process could also make
+    /// sockets.
     fn filter() -> io::Result<BpfProgram> {
         let calls = [libc::SYS_socket, libc::SYS_io_uring_setup];
         #[cfg(target_arch = "x86_64")]
@@ -227,7 +228,7 @@ mod host {
     #[cfg(target_arch = "x86_64")]
     const X32: i64 = 0x4000_0000;
 
-    /// Tries the walls on a thread that ends at once: both apply to a thread and its children.
+    /// Tries the walls on a thread that ends at once: they apply only to a thread and its children.
     pub(in crate::run) fn missing() -> Vec<&'static str> {
         let tried = thread::spawn(|| {
             let landlock = ruleset(true).and_then(RulesetCreated::restrict_self).ok();

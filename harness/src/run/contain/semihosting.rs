@@ -19,7 +19,7 @@ pub enum Semihosting {
 }
 
 impl Semihosting {
-    /// Its word on the command line; None: it is the default.
+    /// The value's word on the command line; None: it is the default.
     pub fn other_than_usual(self) -> Option<String> {
         let word = self.to_possible_value().filter(|_| self != Semihosting::default())?;
         Some(word.get_name().to_owned())

@@ -1,5 +1,5 @@
-//! The QEMU of a bundle: it comes with this program and has its own libraries and loader, so that none of the host's
-//! are needed. `ci/bundle` makes it:
+//! The QEMU of a bundle: it comes with this program and has its own libraries and loader, so that it needs no library
+//! of the host. `ci/bundle` makes it:
 //!
 //!     bin/harness
 //!     libexec/harness/qemu-system-arm …
@@ -35,7 +35,7 @@ impl Bundle {
         bundle.loader().is_file().then_some(bundle)
     }
 
-    /// Bundle of an emulator; None: it is not in this program's own bundle.
+    /// Bundle of an emulator; None: the emulator is not in this program's own bundle.
     pub(in crate::run) fn of(emulator: &Path) -> Option<&'static Bundle> {
         Bundle::own().filter(|bundle| bundle.holds(emulator))
     }
@@ -63,7 +63,8 @@ impl Bundle {
         self.libraries().join("ld.so")
     }
 
-    /// Arguments of the loader for an emulator. It only uses the bundle's libraries, even if one is missing there.
+    /// Arguments of the loader for an emulator. The loader uses only the bundle's libraries, even if one is missing
+    /// there.
     pub(in crate::run) fn arguments(&self, emulator: &Path) -> Vec<OsString> {
         let name = emulator.file_name().unwrap_or_default();
         let mut words: Vec<OsString> = vec!["--inhibit-cache".into(), "--library-path".into()];

@@ -49,7 +49,7 @@ impl Cores {
         Cores(host::allowed())
     }
 
-    /// Core of a job. None: the number of jobs differs from that of the cores, so that the host's scheduler does
+    /// Core of a job. None: the number of jobs differs from the number of cores, and then the host's scheduler does
     /// better.
     fn of_job(&self, job: usize, jobs: usize) -> Option<usize> {
         let Cores(cores) = self;

@@ -21,10 +21,10 @@ use crate::run::contain::host;
 use crate::run::contain::launcher;
 use crate::run::qemu::bundle::Bundle;
 
-/// The oldest QEMU whose plugin API (4) has what the plugin needs.
+/// The oldest QEMU whose plugin API (4) has all functions that the plugin needs.
 pub const OLDEST_VERSION: (u32, u32) = (9, 2);
 
-/// Whether a program was built in a clone of this repository, and is still there: only a clone has `ci/setup`.
+/// Whether a program was built in a clone of this repository, and still lies in it: only a clone has `ci/setup`.
 fn is_in_clone(program: &Path) -> bool {
     let is_clone = |folder: &Path| ["ci/setup", "harness/Cargo.toml"].iter().all(|file| folder.join(file).is_file());
     program.ancestors().any(is_clone)
@@ -46,7 +46,7 @@ fn install_hint() -> String {
 /// Names of Debian's packages. The last one has RISC-V on systems without a package for it.
 const PACKAGES: [&str; 3] = ["qemu-system-arm", "qemu-system-riscv", "qemu-system-misc"];
 
-/// Output of apt's query for them; None: there is no apt.
+/// Output of apt's query for these packages; None: there is no apt.
 fn apt_policy() -> Option<String> {
     let output = Command::new("apt-cache").arg("policy").args(PACKAGES).env("LC_ALL", "C").output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -55,8 +55,8 @@ fn apt_policy() -> Option<String> {
 /// A version of a package, and the suite that has it.
 type Offer<'a> = (Version, Option<&'a str>);
 
-/// Versions of a package that apt offers: the one that it would install, and all known ones. `policy` is the output
-/// of `apt-cache policy`.
+/// Versions of a package that apt offers: the version that it would install, and all known versions. `policy` is the
+/// output of `apt-cache policy`.
 fn offers<'a>(policy: &'a str, package: &str) -> (Option<Version>, Vec<Offer<'a>>) {
     let lines = policy.lines().skip_while(|line| line.strip_suffix(':') != Some(package)).skip(1);
     let (mut candidate, mut offers) = (None, Vec::<Offer<'a>>::new());
@@ -78,8 +78,8 @@ fn offers<'a>(policy: &'a str, package: &str) -> (Option<Version>, Vec<Offer<'a>
     (candidate, offers)
 }
 
-/// Command that installs QEMU on a system, by its `/etc/os-release` and apt's versions, if there is apt: a system
-/// derived from another one has a name and version numbers of its own.
+/// Command that installs QEMU on a system. It follows from the system's `/etc/os-release` and, if there is apt, from
+/// the versions that apt offers: a derived distribution has a name and version numbers of its own.
 fn install_command(release: &str, policy: Option<&str>) -> String {
     let field = |name: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -185,12 +185,11 @@ impl Version {
     }
 }
 
-/// First QEMU that ends a CPU's turn when it has memory to free; the plugin prevents that where it can
-/// ([`Word::TurnsKept`]).
+/// First QEMU that ends a CPU's turn to free memory; the plugin prevents that if it can ([`Word::TurnsKept`]).
 const TURNS_VARY_FROM: (u32, u32) = (10, 2);
 
-/// Warning for a run of several CPUs whose turns may differ in another run; None: they cannot. `version` is QEMU's,
-/// `control` the plugin's control page.
+/// Warning for a run of several CPUs whose turns may differ in another run; None: the turns always repeat. `version`
+/// is QEMU's, `control` the plugin's control page.
 pub(crate) fn turns_warning(version: &str, control: &Control) -> Option<String> {
     let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());
     let may_vary = parts.next().zip(parts.next()).is_some_and(|version| version >= TURNS_VARY_FROM);
@@ -203,8 +202,8 @@ pub(crate) fn turns_warning(version: &str, control: &Control) -> Option<String> 
     ))
 }
 
-/// First QEMU whose sleeps were found to be equally long in every run. 9.2.1's are not: with a timer that repeats by
-/// itself (SysTick), it may or may not advance the time to the second expiry before the CPU continues.
+/// First QEMU whose sleeps were found to be equally long in every run. In 9.2.1 they are not: with a timer that
+/// repeats by itself (SysTick), QEMU may or may not advance the time to the second expiry before the CPU continues.
 const SLEEPS_ALIKE_FROM: (u32, u32) = (10, 0);
 
 /// Whether an emulator's sleeps are equally long in every run.
@@ -226,12 +225,12 @@ struct Answer {
     ended: String,
 }
 
-/// A program that hangs must not block harness.
+/// Runs a program with a question, for at most [`PATIENCE`]: a program that hangs must not block harness.
 fn ask(path: &Path, question: &[&str]) -> std::io::Result<Answer> {
     let mut child = launcher::command(path, &Walls::default())
         .args(question)
         .env_clear()
-        // Ctrl-C must not reach it.
+        // Ctrl-C must not reach the program.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -288,7 +287,7 @@ const FOLDER_VARIABLE: &str = "HARNESS_QEMU";
 /// Finds an emulator: in the folder that the user names, in this program's bundle, or on the PATH.
 ///
 /// # Errors
-/// When it is missing; the message tells how to install it.
+/// When the emulator is missing; the message says how to install it.
 pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
     if let Some(folder) = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
         // QEMU works in another directory, so the path must be absolute.
@@ -309,7 +308,7 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
 /// Version that an emulator prints: `10.0.2`.
 ///
 /// # Errors
-/// When it does not run, or is too old; the message tells how to get another.
+/// When the emulator does not run, or is too old; the message says how to install another.
 pub fn version(path: &Path) -> Result<String, EmulatorError> {
     // A suite may ask for each of its images. Two concurrent questions need not wait for each other.
     if let Some(version) = known().get(path) {

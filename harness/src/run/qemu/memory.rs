@@ -1,8 +1,9 @@
-//! The running machine's memory, from QEMU's own memory tree: covers aliases, RAM of unusual size, and machines that
-//! no table lists.
+//! The running machine's memory, from QEMU's own memory tree. That tree also has aliases, RAM of unusual size, and
+//! machines that are not in harness's table.
 //!
-//! The tree's flat views tell for every address what handles it. Only ranges backed by QEMU's own memory count, since
-//! a device would notice a read. A tree with an unknown line is refused as a whole, and the run reports that.
+//! The tree's flat views say for every address which device or memory handles it. Only ranges backed by QEMU's own
+//! memory count, since a device would notice a read. A tree with an unknown line is refused as a whole, and the run
+//! reports that.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,8 +18,8 @@ pub const QUESTION: &str = "info mtree -f";
 /// memory by themselves, have other names.
 const PROCESSORS: [&str; 2] = ["cpu-memory-", "cpu-secure-memory-"];
 
-/// A protection controller of Arm's, as QEMU names it (hw/misc/tz-mpc.c). Behind it is memory, which the flat view
-/// does not show.
+/// A protection controller of Arm's, as QEMU names it (hw/misc/tz-mpc.c). The memory behind the controller is not in
+/// the flat view.
 const PROTECTED: &str = "tz-mpc-upstream";
 
 /// Reason why a tree cannot be used.
@@ -119,7 +120,7 @@ fn region(line: &str) -> Option<Region> {
         // effect even then (hw/block/pflash_cfi01.c, hw/nvram/nrf51_nvm.c).
         "ram" | "rom" | "romd" => true,
         "i/o" => name.split_once(" @").map_or(name, |(name, _)| name) == PROTECTED,
-        // Memory of a host's device; an empty bus, which QEMU up to 10.2 calls a device.
+        // `ramd` is memory of a host's device; `container` is an empty bus, which QEMU up to 10.2 calls a device.
         "ramd" | "container" => false,
         _ => return None,
     };
@@ -139,7 +140,7 @@ fn common(left: &[Range<u64>], right: &[Range<u64>]) -> Vec<Range<u64>> {
 /// Priority of a region that replaces a device which QEMU does not emulate (hw/misc/unimp.c).
 const STUB: &str = "(prio -1000, ";
 
-/// Device that the first processor finds at an address, by a tree that has been read; None: memory, or unknown.
+/// Device that the first processor finds at an address, by a tree that [`read`] understands; None: memory, or unknown.
 pub fn device_at(tree: &str, address: u64) -> Option<Device> {
     let mut is_processor = false;
     let mut has_regions = false;
@@ -171,7 +172,8 @@ pub fn device_at(tree: &str, address: u64) -> Option<Device> {
 mod tests {
     use super::*;
 
-    /// Answer of the monitor with its line ends, shortened: of QEMU 10.0.2's mps2-an385, as are the next ones.
+    /// Answer of the monitor of QEMU 10.0.2's mps2-an385, shortened, with its line ends. The following answers are of
+    /// the same kind.
     const AN385: &str = "FlatView #0\r
  AS \"I/O\", root: io\r
  Root memory region: io\r

@@ -1,4 +1,5 @@
-//! QEMU as a process: its version, the plugin made to fit it, the bundle that it may be of, start, memory and monitor.
+//! QEMU as a process: its version, the plugin adapted to it, the bundle that may contain it, start, memory and
+//! monitor.
 
 pub(in crate::run) mod bundle;
 pub mod cores;

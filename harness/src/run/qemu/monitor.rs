@@ -1,6 +1,6 @@
-//! The emulator's monitor: a separate socket, which no guest can reach and to which only QEMU writes. Its input is
-//! not trusted all the same: a line that is not a message is skipped, and the constants below bound the memory that it
-//! can take.
+//! The emulator's monitor: a separate socket, which no guest can reach and to which only QEMU writes. harness does not
+//! trust this socket all the same: it skips lines that are not messages, and the constants below bound the memory that
+//! messages can take.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -44,7 +44,7 @@ impl Monitor {
         self.commands.write_all(format!("{message}\n").as_bytes())
     }
 
-    /// The next message, if one comes in time. Disconnected: the other end is closed.
+    /// The next message, if one comes in time. `Disconnected`: the other end is closed.
     pub(in crate::run) fn receive(&self, patience: Duration) -> Result<Value, RecvTimeoutError> {
         self.messages.recv_timeout(patience)
     }
@@ -52,8 +52,8 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // Otherwise the reading thread would wait while any process holds the other end. An error means that it has
-        // gone.
+        // Otherwise the reading thread would wait while any process holds the other end. An error means that the other
+        // end is gone.
         let _ = self.commands.shutdown(std::net::Shutdown::Both);
     }
 }
@@ -70,7 +70,7 @@ fn pass_on(mut input: impl BufRead, sender: &SyncSender<Value>) {
     }
 }
 
-/// Reads a line; one that is too long is skipped and left empty. False: the input has ended.
+/// Reads a line; a line that is too long is skipped and left empty. False: the input has ended.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     if input.by_ref().take(MAX_LINE_BYTES as u64).read_until(b'\n', line)? == 0 {
@@ -127,7 +127,7 @@ mod tests {
         let (mut monitor, qemus) = Monitor::new().unwrap();
         let mut qemus = UnixStream::from(qemus);
         qemus.set_nonblocking(true).unwrap();
-        // The queue and the socket's buffer fill up, and then no more is accepted.
+        // Once the queue and the socket's buffer are full, nothing more is accepted.
         let line = format!("{}\n", json!({"event": "x".repeat(1000)}));
         let mut sent = 0;
         loop {

@@ -1,5 +1,5 @@
-//! Machines and processors that a user names and this tool does not know: asks QEMU whether it has them, before
-//! anything runs.
+//! Machines and processors that a user names and harness does not know: asks QEMU, before anything runs, whether it
+//! has them.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::text::near::nearest;
 /// Refuses a `--machine` or `--cpu` that neither the table nor the emulator has.
 ///
 /// # Errors
-/// [`InputError`] with the name that was probably meant; when the emulator cannot be asked.
+/// [`InputError`] with the name that was probably meant; also when the emulator cannot be asked.
 pub(crate) fn check(options: &Options, choice: &Choice) -> Result<()> {
     let is_of_table = |cpu: &str| matches!(choice.machine.core, Core::Arm { cpu: own, .. } if own == bare(cpu));
     let machine = options.machine.as_deref().filter(|_| choice.machine.core == Core::Unknown);
@@ -35,7 +35,7 @@ pub(crate) fn check(options: &Options, choice: &Choice) -> Result<()> {
     Ok(())
 }
 
-/// A name without the properties behind it: `virt,aia=aplic`.
+/// A machine's or processor's name without the properties after it: `virt` of `virt,aia=aplic`.
 fn bare(name: &str) -> &str {
     name.split(',').next().unwrap_or(name)
 }

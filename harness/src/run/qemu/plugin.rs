@@ -1,5 +1,5 @@
-//! The plugin's library, carried along and adapted to the QEMU that will load it. One library supports several
-//! versions of QEMU's plugin API, and asks for one of them by a word in it. QEMU checks that word first, and reports
+//! The plugin's library, which harness contains and adapts to the QEMU that will load it. One library supports several
+//! versions of QEMU's plugin API; a word in the library asks for one of them. QEMU checks that word first, and reports
 //! the versions that it accepts.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,8 @@ const NO_PLUGINS: &str = "-plugin: invalid option";
 /// API versions accepted by emulators that refused the plugin before.
 static TAKEN: Mutex<BTreeMap<PathBuf, i32>> = Mutex::new(BTreeMap::new());
 
-/// Plugin API to ask an emulator for: the one that it is known to accept, or the oldest, which most accept.
+/// Version of the plugin API to request from an emulator: the version that it is known to accept, or else the oldest,
+/// which most emulators accept.
 pub fn api(emulator: &Path) -> i32 {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner).get(emulator).copied().unwrap_or(OLDEST)
 }
@@ -51,9 +52,9 @@ fn word(library: &[u8]) -> Option<Range<usize>> {
 /// Reason why QEMU did not load the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// It accepts no lower API version than this.
+    /// Lowest API version that QEMU accepts.
     Least(i32),
-    /// It accepts no higher API version than this.
+    /// Highest API version that QEMU accepts.
     Most(i32),
 }
 
@@ -67,10 +68,10 @@ impl Refusal {
     }
 }
 
-/// Whether QEMU has refused the plugin's API version and accepts another one, which is used from now on.
+/// Whether QEMU has refused the plugin's API version and accepts another one. That version is used from now on.
 ///
 /// # Errors
-/// When it accepts none that the plugin supports; the message has a remedy.
+/// When QEMU accepts no version that the plugin supports; the message has a remedy.
 pub(crate) fn takes_another(emulator: &Path, asked: i32, said: &str) -> Result<bool, EmulatorError> {
     if said.lines().any(|line| line.ends_with(NO_PLUGINS)) {
         return Err(emulator::unfit(format!(

@@ -1,4 +1,4 @@
-//! The emulator's process: its command line, its monitor, and the guarantee that it ends with harness.
+//! The emulator's process: its start, its monitor, and the guarantee that it ends when harness ends.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -30,12 +30,12 @@ use crate::run::store::workspace::Workspace;
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Its exit status, once it has been waited for.
+    /// QEMU's exit status, once harness has waited for it.
     status: Option<ExitStatus>,
     monitor: Monitor,
-    /// Reason of QEMU's shutdown, in the monitor's word, once reported.
+    /// Reason of QEMU's shutdown, in the monitor's own word; None until the monitor reports it.
     pub shutdown_reason: Option<String>,
-    /// The version, once the monitor has sent its greeting.
+    /// QEMU's version, once the monitor has sent its greeting.
     greeted: Option<Version>,
     open: bool,
     /// Number of commands sent, which identifies their answers.
@@ -61,7 +61,7 @@ impl Process {
         debugger: Option<OwnedFd>,
     ) -> Result<Process> {
         let unwritable = |error: io::Error| workspace.unwritable(&error);
-        // QEMU's own messages. The plugin gives the firmware the console in their place.
+        // QEMU's own messages go to this file. The plugin redirects the firmware's standard streams to the console.
         let messages = File::options().append(true).create(true).open(workspace.stderr()).map_err(unwritable)?;
         let (mut monitor, qemus_end) = Monitor::new()?;
         let mut descriptors = vec![FdMapping { parent_fd: qemus_end, child_fd: monitor::DESCRIPTOR }];
@@ -158,11 +158,11 @@ impl Process {
         self.greeted
     }
 
-    /// QEMU's version, from the monitor's greeting. A QEMU that ends at once may not send one; then the program is
-    /// asked, which takes longer.
+    /// QEMU's version, from the monitor's greeting. A QEMU that ends at once may not send a greeting; then the program
+    /// is asked for its version, which takes longer.
     ///
     /// # Errors
-    /// When it is not QEMU, or too old; the message tells how to get another.
+    /// When the program is not QEMU, or is too old; the message says how to install another.
     pub fn version(&self, emulator: &Path) -> Result<String, EmulatorError> {
         self.greeted.map_or_else(|| version(emulator), |version| version.new_enough(emulator))
     }
@@ -212,8 +212,8 @@ impl Process {
         }
     }
 
-    /// Stops the guest and copies a range of its memory to the file that the plugin would have written. Leaves no
-    /// file if that fails, and does nothing if the plugin has ended the run meanwhile.
+    /// Stops the guest and copies a range of its memory to the file that the plugin would have written. If the copy
+    /// fails, there is no file. If the plugin has ended the run meanwhile, nothing is done.
     pub fn snapshot(&mut self, memory: &Range<u64>, workspace: &Workspace) {
         if self.execute("stop", json!({})).is_none() {
             return;
@@ -247,7 +247,7 @@ impl Process {
         self.reap()
     }
 
-    /// Whether it has ended, without reaping it: until then no other process gets the group's number.
+    /// Whether QEMU has ended, without reaping it: until it is reaped, no other process gets the group's number.
     fn has_ended(&self) -> Result<bool> {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
         Ok(waitid(Id::Pid(self.pid()), flags)? != WaitStatus::StillAlive)
@@ -264,15 +264,15 @@ impl Process {
         self.status.context("QEMU has not been waited for")
     }
 
-    /// Kills the whole group: a script in place of the emulator has the emulator as its child.
+    /// Kills the whole process group: if the emulator is a script, the real emulator is its child.
     fn kill(&self) {
         if self.status.is_none() {
-            // It fails only if all of them have ended already.
+            // The call fails only if all processes of the group have ended already.
             let _ = killpg(self.pid(), Signal::SIGKILL);
         }
     }
 
-    /// Its process id.
+    /// QEMU's process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -282,7 +282,7 @@ impl Process {
     }
 
     /// Host CPU time that QEMU has used, and whether any of its threads could run right now. None: the host does not
-    /// tell (no /proc).
+    /// say (no /proc).
     pub fn cpu_use(&self) -> Option<CpuUse> {
         CpuUse::of(self.child.id())
     }

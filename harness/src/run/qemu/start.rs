@@ -1,4 +1,5 @@
-//! The machine's start: QEMU holds it until it has reported its memory, and the plugin can know that.
+//! The machine's start: QEMU holds the machine until harness has asked for the machine's memory and written it for the
+//! plugin.
 
 use std::ops::Range;
 use std::{fs, io};
@@ -19,7 +20,7 @@ enum Step {
     Tell,
     /// Starts the machine.
     Go,
-    /// None: the machine runs.
+    /// No further command: the machine runs.
     Done,
 }
 
@@ -31,12 +32,12 @@ pub struct Start {
     /// Memory tree that QEMU printed.
     tree: String,
     unread: Option<Unread>,
-    /// Whether the user wants the machine held, for a debugger that starts it.
+    /// Whether the machine stays held, because the user wants to start it from a debugger.
     is_held: bool,
 }
 
 impl Start {
-    /// Asks QEMU, which answers when it has made the machine.
+    /// Asks QEMU for the memory tree; QEMU answers when it has made the machine.
     pub fn begin(plan: &Plan<'_>, process: &mut Process) -> Start {
         process.send("human-monitor-command", &json!({"command-line": memory::QUESTION}));
         let is_held = plan.options.qemu_args.iter().any(|argument| argument == "-S" || argument == "--S");

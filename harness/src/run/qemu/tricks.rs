@@ -1,7 +1,7 @@
-//! Permission to use QEMU beyond its plugin API ([`wire::trick`]), by the version of the QEMU at hand.
+//! Permission to use QEMU beyond its plugin API ([`wire::trick`]), by the version of the QEMU that is installed.
 //!
-//! The plugin cannot distinguish versions with the same plugin API, so harness passes the version. It passes none for
-//! an unknown version, or if the user forbids the use.
+//! The plugin cannot distinguish versions with the same plugin API, so harness passes the version. For an unknown
+//! version, or if the user forbids this use, harness passes no version.
 
 use std::env;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::run::qemu::emulator::{self, Version};
 /// Environment variable that restricts the use of QEMU to its plugin API.
 const VARIABLE: &str = "HARNESS_NO_TRICKS";
 
-/// QEMU's version as passed to the plugin, or the reason why none is.
+/// QEMU's version as passed to the plugin, or the reason why none is passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Major, minor and micro.
@@ -41,7 +41,7 @@ pub fn is_off() -> bool {
 /// Checks that the QEMU of the greeting has the version passed to the plugin, before it executes anything.
 ///
 /// # Errors
-/// When it differs: QEMU was replaced after it was asked for its version, or a script answers in its place.
+/// When the versions differ: QEMU was replaced after it was asked for its version, or a script answers in its place.
 pub(crate) fn check(emulator: &Path, greeted: Version) -> Result<(), EmulatorError> {
     let Some(told) = told(emulator).qemu.filter(|&told| told != greeted.numbers()) else { return Ok(()) };
     let [major, minor, micro] = told;
@@ -81,7 +81,7 @@ pub(crate) fn need(emulator: &Path, trick: &Trick, option: &str) -> Result<(), E
     Err(EmulatorError::with_remedy(what, remedy))
 }
 
-/// Warning for a run without tricks; None: there are tricks, or the user has switched them off.
+/// Warning for a run without tricks; None: tricks are used, or the user has switched them off.
 pub(crate) fn warning(emulator: &Path) -> Option<String> {
     (told(emulator).tricks == Tricks::UnknownVersion).then(|| {
         let version = emulator::version(emulator).unwrap_or_else(|_| "of this version".to_owned());

@@ -102,7 +102,7 @@ pub(in crate::run) fn read(
     Ok(Parts { slice_insns: None, list: parts.collect(), samples: runs })
 }
 
-/// Whether there was no cut.
+/// Whether the run was never cut.
 fn stretches_are_none(before: &[u64]) -> bool {
     before.iter().all(|&insns| insns == 0)
 }

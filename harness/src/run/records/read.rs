@@ -42,7 +42,7 @@ pub struct Records {
     pub before_window: BTreeMap<u64, u64>,
     /// Samples in time order.
     pub samples: Vec<Sample>,
-    /// Frames of their call stacks.
+    /// Frames of the samples' call stacks.
     pub stacks: Vec<StackFrame>,
     /// Tasks of the firmware's kernel.
     pub tasks: Vec<Task>,
@@ -52,7 +52,7 @@ pub struct Records {
     pub slept_insns: u64,
     /// The exact call tree.
     pub tree: Vec<Node>,
-    /// Instructions, and bytes printed by then, if recorded.
+    /// Pairs of an instruction and the number of bytes printed by then, if recorded.
     pub console_marks: Vec<(u64, u64)>,
     /// Spans, sorted by kind.
     pub spans: Vec<Span>,
@@ -146,7 +146,8 @@ impl Records {
         let (mut sleeps, mut slept_insns) = defined.sleeps(&vcpus)?;
         let mut before_window_insns = control.get(Word::BeforeWindowInsns);
         if !defined.is_open {
-            // Everything so far was before the window; the counters are only cleared when it opens.
+            // If the window has not opened, all instructions so far were before it: the counters are cleared when it
+            // opens.
             before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).fold(0, u64::saturating_add);
             vcpus.fill(VcpuCounts::default());
             (sleeps, slept_insns) = (0, 0);
@@ -252,7 +253,7 @@ impl Counters {
         counters::get(&self.end, slot, vcpu, self.vcpus).context("the plugin's counters are cut short")
     }
 
-    /// Sum over the vCPUs. One that overflows exceeds the bounds as well, which are checked after reading.
+    /// Sum over the vCPUs. A sum that overflows also exceeds the bounds, which are checked after reading.
     fn sum(&self, slot: u32) -> Result<u64> {
         (0..self.vcpus).try_fold(0_u64, |sum, vcpu| Ok(sum.saturating_add(self.end(slot, vcpu)?)))
     }
@@ -263,7 +264,7 @@ impl Counters {
         Ok(values.collect::<Result<Vec<_>>>()?.into_iter().max().filter(|&value| value != 0))
     }
 
-    /// Index at the end of the run, of which the counter holds the successor; None: the counter is 0.
+    /// Index at the end of the run: the counter holds the index plus 1; None: the counter is 0.
     fn index(&self, slot: u32, vcpu: u32) -> Result<Option<usize>> {
         Ok((self.end(slot, vcpu)? as usize).checked_sub(1))
     }
@@ -378,6 +379,7 @@ impl<'a> Defined<'a> {
                 self.zones.row((slot, row), counters.vcpus, |slot, vcpu| counters.end(slot, vcpu))?;
             }
             Definition::Row { .. } => {}
+            Definition::ZoneName { text } => self.zones.name(text),
             Definition::ZonePath { parent, name, pc } => self.zones.path(ZonePath { parent, name, pc }),
             Definition::Note { kind, operation, pc, text } => {
                 let unread = kind == NoteKind::Unread;
@@ -408,8 +410,8 @@ impl<'a> Defined<'a> {
         }
     }
 
-    /// Adds a span. A requested one that never occurred is listed; other empty ones were only defined before the
-    /// window.
+    /// Adds a span. A requested span is listed even if it never occurred. Other empty spans were only defined before
+    /// the window, and are left out.
     fn span(&mut self, slot: u32, kind: SpanKind) -> Result<()> {
         let mut span = Span::none(kind);
         for vcpu in (0..self.counters.vcpus).filter(|_| self.is_open) {
@@ -527,8 +529,8 @@ impl Growing {
     }
 }
 
-/// Interprets the growth of counters, by vCPU. A counter that has shrunk takes back counts of another: a cut within a
-/// block counts its beginning, and that is taken back when the block is over.
+/// Interprets the growth of counters, by vCPU. A counter that has shrunk takes back counts of another counter: a cut
+/// within a block counts the block's beginning, and these counts are taken back when the block is over.
 fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) -> parts::Understood {
     let mut understood = parts::Understood { vcpus: Vec::new(), tasks: BTreeMap::new(), exceptions: BTreeMap::new() };
     for counts in grown {
@@ -627,7 +629,7 @@ impl Builder {
     }
 }
 
-/// Adds without overflow: a sum that overflows exceeds the bounds as well.
+/// Adds without overflow: a sum that overflows also exceeds the bounds.
 fn add(sum: &mut u64, count: u64) {
     *sum = sum.saturating_add(count);
 }
@@ -676,8 +678,8 @@ impl Watch {
         let control = self.control()?;
         let mut insns = 0;
         for vcpu in 0..control.vcpus() {
-            // Clock and origin are adjacent and are read at once; between the plugin's two stores they may disagree,
-            // until the next look.
+            // Clock and origin are adjacent and are read at once. Between the plugin's two stores they may disagree;
+            // the next read corrects that.
             const { assert!(counters::ORIGIN == counters::CLOCK + 1) };
             let mut bytes = [[0; 8]; 2];
             let offset = counters::offset_bytes(counters::CLOCK, vcpu, control.vcpus());

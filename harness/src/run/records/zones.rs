@@ -14,6 +14,7 @@ pub(in crate::run) struct Builder {
     marks: BTreeMap<u32, Mark>,
     exceptions: BTreeMap<u64, Exception>,
     paths: Vec<ZonePath>,
+    names: Vec<String>,
 }
 
 impl Builder {
@@ -47,6 +48,7 @@ impl Builder {
                         orphans: get(ZoneCounter::Orphans)?,
                         foreign: get(ZoneCounter::Foreign)?,
                         open: get(ZoneCounter::Open)?,
+                        elapsed_insns: get(ZoneCounter::Elapsed)?,
                     };
                     self.zones.entry((name, context)).or_default().add(&counts);
                 }
@@ -64,7 +66,7 @@ impl Builder {
                     (mark.min, mark.max) = (mark.min.min(min), mark.max.max(max));
                     mark.sum = mark.sum.wrapping_add(sum);
                 }
-                // For the whole run, the tasks' own records have it.
+                // For the whole run, the tasks' own records have this count.
                 Row::Task { .. } => {}
                 Row::Exception { number, handler } => {
                     let exception = self.exceptions.entry(number);
@@ -76,16 +78,23 @@ impl Builder {
         Ok(())
     }
 
+    /// Adds the next name that a call has brought.
+    pub(in crate::run) fn name(&mut self, name: String) {
+        self.names.push(name);
+    }
+
     /// Adds the next path of nested zones.
     pub(in crate::run) fn path(&mut self, path: ZonePath) {
         self.paths.push(path);
     }
 
-    /// Everything without the names. Entries that were only defined before the window are left out.
+    /// Zones, marks and exceptions, of the names only those that calls have brought. Entries that were only defined before
+    /// the window are left out.
     pub(in crate::run) fn finish(self) -> Zones {
         let zones = self.zones.into_iter().map(|((name, context), counts)| Zone { name, context, counts });
         Zones {
-            names: Vec::new(),
+            names: self.names,
+            first_call: 0,
             zones: zones.filter(|zone| zone.counts != ZoneCounts::default()).collect(),
             marks: self.marks.into_values().collect(),
             paths: self.paths,

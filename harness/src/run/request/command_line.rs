@@ -8,8 +8,8 @@ use crate::run::qemu::monitor;
 use crate::run::qemu::versions;
 
 /// QEMU's arguments: everything that the guest's behaviour depends on. `firmware` are the guest's own arguments,
-/// `user` further ones of QEMU. `plugin_api` is the API that the plugin asks for; None: QEMU runs without it, for
-/// comparison. `has_input`: input is typed on the console.
+/// `user` further arguments of QEMU. `plugin_api` is the API that the plugin asks for; None: QEMU runs without the
+/// plugin, for comparison. `has_input`: input is typed on the console.
 pub fn arguments(
     choice: &Choice,
     shift: u8,
@@ -25,7 +25,8 @@ pub fn arguments(
     };
     let vectors = choice.vectors.map(|address| format!("armv7m.init-nsvtor={address:#x}"));
     let icount = format!("shift={shift},align=off,sleep=off");
-    // The program's name is a constant, so that nothing depends on the file's. QEMU reads a doubled comma as one.
+    // The program's name is a constant, so that nothing depends on the name of the file. QEMU reads a doubled comma as
+    // one.
     let enable = if semihosting == Semihosting::Off { "off" } else { "on" };
     let semihostings = if has_input { "debugger" } else { "console" };
     let mut semihosting = format!("enable={enable},target=native,chardev={semihostings},arg=firmware");
@@ -61,8 +62,8 @@ pub fn arguments(
         "none",
         "-monitor",
         "none",
-        // One file for UART and semihosting, so that no reader can slow them down. All writers append, also the
-        // firmware's `:tt`, which is not a chardev. Input comes through a pipe for each.
+        // UART and semihosting write to one regular file, since a reader of a pipe could slow them down. All writers
+        // append, also the firmware's `:tt`, which is not a chardev. UART and semihosting each have a pipe for input.
         "-chardev",
         if has_input {
             "file,id=console,path=../console.log,append=on,input-path=../console.in,mux=on"

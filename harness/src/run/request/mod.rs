@@ -21,7 +21,7 @@ const CONSOLE: &str = "../console";
 /// Writes the request into the records' directory, and a file with room for a refusal.
 ///
 /// # Errors
-/// When it cannot be written, or the plan has something that cannot be requested.
+/// When a file cannot be written, or the plan cannot be expressed as a request.
 pub fn write(request: &Request, records: &Path) -> io::Result<()> {
     let mut bytes = Vec::new();
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -66,8 +66,11 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         is_oracle: options.oracle,
         kernel: measurement.kernel.cloned(),
         polls: measurement.polls.to_vec(),
+        lives: measurement.lives.clone(),
         heap: measurement.heap.to_vec(),
-        events: measurement.events.to_vec(),
+        events: measurement.zones.events.clone(),
+        zone_calls: measurement.zones.calls.clone(),
+        zone_names: measurement.zones.names.len() as u32,
         slice_insns: options.slice_insns,
         timeline: measurement.timeline.cloned(),
     };

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::stacks::View;
 use crate::image::heap;
 use crate::image::stub::Wanted;
+use crate::image::zone_call;
 use crate::image::{Board, LoadOptions};
 use crate::profile::Window;
 use crate::profile::input::Input;
@@ -35,7 +36,7 @@ pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
 pub struct Options {
     /// The firmware file.
     pub firmware: PathBuf,
-    /// Command line of the firmware, after the program's name.
+    /// Command line of the firmware, without the program's name.
     pub firmware_args: Vec<String>,
     /// The profile directory; None: `./<stem>.profile`.
     pub output: Option<PathBuf>,
@@ -55,6 +56,8 @@ pub struct Options {
     pub exact: bool,
     /// `--span`: pairs of functions between whose first instructions spans are measured.
     pub spans: Vec<(String, String)>,
+    /// `--zone-call`: functions whose calls are zones.
+    pub zone_calls: Vec<zone_call::Rule>,
     /// `--heap`: the requested data on allocations; None: the heap is not followed.
     pub heap: Option<heap::Wanted>,
     /// `--timeline`, with the names of `--trace`; None: there is no timeline.
@@ -126,14 +129,15 @@ impl Options {
             vectors: self.vectors,
             symbols: self.symbols.as_deref(),
             board: self.board(),
+            chip: self.chip.as_deref(),
         }
     }
 
-    /// Board that the machine or chip is for, of those that a Universal Hex can have.
+    /// Board of the machine or chip, among the boards that a Universal Hex can have.
     fn board(&self) -> Option<Board> {
         let machine = self.machine.as_deref().map(|name| name.strip_prefix("arm:").unwrap_or(name));
         let is_v1 = machine.is_some_and(|name| name.split(',').next() == Some("microbit"));
-        // V1's chip is the one of QEMU's machine, so any other chip is V2's.
+        // The V1 has the chip of QEMU's machine, so any other chip means the V2.
         self.chip.as_ref().map(|_| Board::MicrobitV2).or(is_v1.then_some(Board::MicrobitV1))
     }
 

@@ -7,14 +7,14 @@ use std::path::Path;
 use wire::request::InlinedCall;
 
 use crate::chip::Chip;
-use crate::image::{Image, mcount, unwind};
+use crate::image::{Image, mcount, unwind, zone};
 use crate::machine::{Choice, MemoryKind};
 use crate::profile::Stub;
 use crate::run::contain::sandbox;
 use crate::run::request::command_line;
 use crate::run::request::options::Options;
 
-/// Everything that a run is made from, whatever is asked of it.
+/// Everything that a run is made from, whether it is measured or debugged.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The firmware.
@@ -54,12 +54,14 @@ pub struct Measurement<'a> {
     pub kernel: Option<&'a wire::request::Kernel>,
     /// Tasks of the firmware's executors.
     pub polls: &'a [wire::request::Poll],
+    /// Where the lives of these tasks are seen, if the timeline shows them.
+    pub lives: &'a wire::request::Lives,
     /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
     /// Request for the timeline; None: there is none.
     pub timeline: Option<&'a wire::timeline::Wanted>,
-    /// Zones, phases and marks of the firmware, sorted by address.
-    pub events: &'a [wire::zone::Event],
+    /// Zones, phases and marks of the firmware.
+    pub zones: &'a zone::Zones,
 }
 
 impl Plan<'_> {

@@ -50,7 +50,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Setting for an option with its value; None: it is not accepted.
+    /// Setting for an option with its value; None: the option or value is not accepted.
     fn new(option: &str, value: &str) -> Option<Setting> {
         let (option, is_taken) = match option {
             "-smp" => ("-smp", is_cpus(value)),
@@ -73,7 +73,7 @@ impl Setting {
 pub struct Other(Vec<String>);
 
 impl Other {
-    /// Its words.
+    /// The option's words on QEMU's command line.
     pub fn words(&self) -> &[String] {
         &self.0
     }
@@ -115,7 +115,7 @@ fn options(arguments: &[String]) -> impl Iterator<Item = &[String]> {
 /// Checks that a file may name this machine: one of the table, with properties that are listed here.
 ///
 /// # Errors
-/// When it may not.
+/// When a file may not name it.
 pub fn check_machine(name: &str) -> Result<(), InputError> {
     let (base, properties) = parts(name);
     if !MACHINES.iter().any(|machine| machine.name == base) {
@@ -137,7 +137,7 @@ pub fn check_machine(name: &str) -> Result<(), InputError> {
 /// Checks that a file may name this processor: a model with switches and numbers.
 ///
 /// # Errors
-/// When it contains anything else.
+/// When the text contains anything else.
 pub fn check_cpu(name: &str) -> Result<(), InputError> {
     match is_cpu(name) {
         true => Ok(()),

@@ -1,9 +1,9 @@
 //! The deadline of a measured image: `--timeout`, Ctrl-C and SIGTERM work while no firmware runs, too.
 //!
 //! While QEMU runs, they end the run, and the measurement is kept (`run/watch/execution.rs`). Before and after it,
-//! reading, unwinding and drawing are ordinary code that does not check the time, and is given up from outside. Then
-//! a command for one image ends ([`hold`]). A suite goes on without the image, whose thread loses all effect: it can
-//! neither start QEMU nor put a profile in its place (`gate/session.rs`).
+//! reading, unwinding and drawing are ordinary code that does not check the time. Another thread gives up the image.
+//! Then a command for one image ends ([`hold`]). A suite goes on without the image: the image's thread can no longer
+//! start QEMU or put a profile in its place (`gate/session.rs`).
 
 use std::fmt;
 use std::fs;
@@ -20,14 +20,15 @@ use crate::text::terminal;
 /// Interval between two checks of the clock.
 pub const GLANCE: Duration = Duration::from_millis(50);
 
-/// Least time for the work after a run; `--timeout` once more if that is longer, plus [`PER_RECORDED_BYTE`].
+/// Least time for the work after a run. The work may take this or another `--timeout`, whichever is longer, plus
+/// [`PER_RECORDED_BYTE`].
 const AT_LEAST_AFTER_RUN: Duration = Duration::from_secs(10);
 
 /// Additional time for each recorded byte. The records are read, scanned some ten times, and written again, in about
 /// a tenth of this time. So a run with many records (`--period 1`) finishes in time on any machine that could run it.
 const PER_RECORDED_BYTE: Duration = Duration::from_micros(1);
 
-/// Most checks, a millisecond apart, whether a profile has been put in its place.
+/// Most checks, one millisecond apart, for a profile to be put in its place.
 const PATIENCE_LOOKS: u32 = 1000;
 
 /// Error of work that continues after it was given up.
@@ -88,7 +89,7 @@ impl Deadline {
         self.state().making = Some(making.to_owned());
     }
 
-    /// Notes that QEMU is about to run; the run ends itself in time.
+    /// Notes that QEMU is about to run; from now on the run itself keeps the deadline.
     ///
     /// # Errors
     /// When the image was given up before.
@@ -114,7 +115,7 @@ impl Deadline {
             state.placing = state.making.take();
             let (since, recorded_bytes, interrupts) = match state.stage {
                 Stage::After { since, recorded_bytes, interrupts, .. } => (since, recorded_bytes, interrupts),
-                // Nothing was run for it.
+                // This profile needed no run.
                 Stage::Before | Stage::Run => (Instant::now(), 0, interrupts()),
             };
             state.stage = Stage::After { since, recorded_bytes, interrupts, is_kept: true };
@@ -138,12 +139,13 @@ impl Deadline {
         Ok(())
     }
 
-    /// Whether a profile was put in its place.
+    /// Whether the image's profile was put in its place.
     pub fn has_profile(&self) -> bool {
         matches!(self.state().stage, Stage::After { is_kept: true, .. })
     }
 
-    /// Gives up the image if it takes too long, or the user has interrupted; returns the reason.
+    /// Gives up the image if it takes too long, or if the user has interrupted. Returns the reason; None: not given
+    /// up.
     pub fn look(&self) -> Option<GivenUp> {
         let mut state = self.state();
         let why = GivenUp(self.overdue(state.stage, Instant::now(), interrupts())?);
@@ -159,7 +161,7 @@ impl Deadline {
         }
         let placing = state.placing.take();
         drop(state);
-        // Putting the profile in its place is quick, and should not end halfway.
+        // Putting the profile in its place is quick, so wait for it instead of ending halfway.
         for _ in 0..PATIENCE_LOOKS {
             if placing.as_ref().is_none_or(|placing| !placing.exists()) {
                 break;

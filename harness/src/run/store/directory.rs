@@ -39,7 +39,7 @@ pub struct Output {
     making: Making,
     /// Length of the console before it was cut to make room for the profile.
     printed_bytes: Cell<Option<u64>>,
-    /// Deadline of the work on it.
+    /// Deadline of the work on the profile.
     deadline: Arc<Deadline>,
 }
 
@@ -68,7 +68,7 @@ impl Output {
     /// run.
     ///
     /// # Errors
-    /// When it cannot be written, or is anything but an earlier profile.
+    /// When `target` cannot be written, or has other content than an earlier profile.
     pub fn prepare(target: PathBuf) -> Result<Output, InputError> {
         Output::prepare_within(target, Deadline::new(None))
     }
@@ -77,7 +77,7 @@ impl Output {
     /// [`Output::commit`].
     ///
     /// # Errors
-    /// When it cannot be written, or is anything but an earlier profile.
+    /// When `target` cannot be written, or has other content than an earlier profile.
     pub fn prepare_within(target: PathBuf, deadline: Arc<Deadline>) -> Result<Output, InputError> {
         host::check_files(0)?;
         let error = |what: String| {
@@ -156,7 +156,7 @@ impl Output {
         self.making.path().join("run")
     }
 
-    /// Deadline of the work on it.
+    /// Deadline of the work on the profile.
     pub fn deadline(&self) -> &Arc<Deadline> {
         &self.deadline
     }
@@ -176,7 +176,7 @@ impl Output {
         }
     }
 
-    /// Removes files that the run no longer needs, and then parts of the console, half of the rest each time: the
+    /// Removes files that the run no longer needs. After that, each call removes the last half of the console: the
     /// profile has priority. False: there is nothing more to remove.
     fn make_room(&self) -> bool {
         let console = self.run_directory().join(CONSOLE);
@@ -195,7 +195,7 @@ impl Output {
         File::options().write(true).open(&console).and_then(|file| file.set_len(length / 2)).is_ok()
     }
 
-    /// Warning about the part of the console that was removed for the profile; None: none was.
+    /// Warning about the part of the console that was removed for the profile; None: nothing was removed.
     pub fn shortened(&self) -> Option<String> {
         let bytes = self.printed_bytes.get()?;
         Some(format!(
@@ -230,7 +230,7 @@ impl Output {
     /// Moves the directory into place and returns its path.
     ///
     /// # Errors
-    /// When it cannot be moved, or comes too late; an earlier profile is then left as it was.
+    /// When the directory cannot be moved, or the deadline has passed; an earlier profile is then left unchanged.
     pub fn commit(self) -> Result<PathBuf> {
         self.deadline.keep()?;
         let (new, old) = (self.making.path().join("out"), self.making.path().join(OLD));
@@ -264,7 +264,7 @@ pub(in crate::run) fn is_full(error: &io::Error) -> bool {
 /// regular (a pipe, a device) is written directly.
 ///
 /// # Errors
-/// Errors of `make`; also when it cannot be written.
+/// Errors of `make`; also when the file cannot be written.
 pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let failed = |error: io::Error| {
         let next = host::remedy(&error).unwrap_or_else(|| {
@@ -307,14 +307,14 @@ pub fn write_to(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) ->
     fill(&mut io::stdout().lock(), make)
 }
 
-/// Writes with `make`. If the reader of a pipe has gone, the error says so, which a format's own error may not.
+/// Writes with `make`. If the reader of a pipe has gone, the error says so, even if a format's own error does not.
 fn fill(out: &mut dyn Write, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let mut out = BufWriter::new(Noticing { out, is_closed: false });
     let made = make(&mut out).and_then(|()| Ok(out.flush()?));
     if out.get_ref().is_closed { Err(io::Error::from(io::ErrorKind::BrokenPipe).into()) } else { made }
 }
 
-/// Notices that the reader has gone.
+/// Writer that notices when the pipe's reader has gone.
 struct Noticing<'o> {
     out: &'o mut dyn Write,
     is_closed: bool,

@@ -1,5 +1,5 @@
 //! Directories in preparation: private, beside their final place, and locked while their maker lives. The next run
-//! removes those of killed ones.
+//! removes the directories of killed runs.
 //!
 //! The kernel releases the lock when the process ends for any reason. QEMU, which works in such a directory, does not
 //! hold the lock: it is killed with its parent, and late writes go to removed files.
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Making {
     temporary: TempDir,
-    /// None: this file system has no locks, so no remains are ever removed there.
+    /// Lock on the directory. None: this file system has no locks, so leftovers are never removed there.
     _held: Option<Flock<File>>,
 }
 
@@ -26,18 +26,18 @@ pub struct Making {
 enum Held {
     /// Owned by this process, as long as the lock lives.
     Ours(Flock<File>),
-    /// Owned by another process, or gone.
+    /// Owned by another process, or already removed.
     Anothers,
-    /// Not known on this file system.
+    /// This file system has no locks, so the owner is not known.
     Unknown,
 }
 
 impl Making {
-    /// Makes a directory in `parent` with a name that begins with `prefix`. Before that, removes those that no
-    /// process holds; each of them is passed to `rescue` first.
+    /// Makes a directory in `parent` with a name that begins with `prefix`. Before that, removes such directories
+    /// that no process holds; each is passed to `rescue` first.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the directory cannot be made.
     pub fn begin(parent: &Path, prefix: &str, rescue: impl Fn(&Path)) -> io::Result<Making> {
         remove_leftovers(parent, prefix, rescue);
         loop {
@@ -73,7 +73,7 @@ fn hold(directory: &Path) -> Held {
     }
 }
 
-/// Removes the remains of killed runs, but not those of other users.
+/// Removes the leftovers of killed runs, but not those of other users.
 pub(in crate::run) fn remove_leftovers(parent: &Path, prefix: &str, rescue: impl Fn(&Path)) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -91,7 +91,7 @@ pub(in crate::run) fn remove_leftovers(parent: &Path, prefix: &str, rescue: impl
                 continue;
             }
             rescue(&entry.path());
-            // Remains that cannot be removed do no harm.
+            // Leftovers that cannot be removed do no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

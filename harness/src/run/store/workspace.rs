@@ -65,12 +65,12 @@ impl Workspace {
         self.loadable.as_deref().map(Making::path)
     }
 
-    /// Error for a file in here that cannot be written.
+    /// Error for a file of the workspace that cannot be written.
     pub fn unwritable(&self, error: &io::Error) -> InputError {
         directory::unwritable(&self.profile, error)
     }
 
-    /// The directory that contains all of it.
+    /// The directory that contains all files of the run.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -115,7 +115,7 @@ impl Workspace {
         File::open(self.stderr()).and_then(|mut file| both_ends(&mut file)).unwrap_or_default()
     }
 
-    /// Bounds the file of QEMU's own messages: of a flood, the beginning and the latest part stay.
+    /// Bounds the file of QEMU's own messages: if it gets too long, only its beginning and its end stay.
     pub fn bound_said(&self) {
         // The next check comes soon.
         let _ = bound(&self.stderr(), MOST_SAID_BYTES);
@@ -143,13 +143,13 @@ impl Workspace {
 /// Name of the plugin's library.
 const PLUGIN: &str = "plugin.so";
 
-/// Prefix of a temporary directory for it.
+/// Prefix of a temporary directory for the plugin's library.
 const LOADABLE: &str = ".harness-plugin-";
 
 /// Room on a disk below which it counts as full, in bytes.
 const PROBE_BYTES: usize = 16 << 10;
 
-/// Bytes of each end that are kept.
+/// Number of bytes kept at the beginning and at the end of QEMU's messages.
 const END_BYTES: u64 = 16 << 10;
 
 /// Size of QEMU's messages at which their middle is dropped, in bytes.

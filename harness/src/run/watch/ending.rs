@@ -30,7 +30,7 @@ pub(in crate::run) fn never_ran(status: ExitStatus, cause: Option<&End>, said: &
 /// Determines the end of a run: from the plugin's report first, then from harness's, then from QEMU's.
 ///
 /// # Errors
-/// When the plugin could not write its records.
+/// When the plugin reports that it could not write its records.
 pub(in crate::run) fn end(
     records: &Records,
     cause: Option<End>,

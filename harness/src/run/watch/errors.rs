@@ -11,21 +11,21 @@ use wire::errors::{FILE_ENDING, RANGE_BYTES, Range};
 const RED: &[u8] = b"\x1b[31m";
 const NOT_RED: &[u8] = b"\x1b[39m";
 
-/// Passes on the console from its first byte, with standard error in red.
+/// Writer that passes on the console from its first byte, with standard error in red.
 #[derive(Debug)]
 pub struct Reddened<W: Write> {
     out: W,
     ranges: File,
     /// Beginning of a range whose end has not been read.
     begun: Vec<u8>,
-    /// Ranges that are not over, in order.
+    /// Ranges whose end has not been passed on yet, in order.
     ahead: std::collections::VecDeque<Range>,
     /// Bytes of the console that have been passed on.
     passed_bytes: u64,
     is_red: bool,
 }
 
-/// File of ranges that belongs to a console.
+/// File with the ranges of standard error in a console's file.
 fn ranges_of(console: &Path) -> PathBuf {
     console.with_extension(&FILE_ENDING[1..])
 }

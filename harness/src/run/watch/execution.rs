@@ -41,10 +41,11 @@ use crate::text::printable::printable;
 /// Interval between two checks of a running QEMU.
 const GLANCE: Duration = Duration::from_millis(40);
 
-/// Longest time for a QEMU that does not answer to end.
+/// Longest time that harness waits for a QEMU to end which does not answer.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// Consecutive checks in which a sleeping CPU has nothing to wake it while QEMU handles timers.
+/// Number of consecutive checks at which QEMU only handled timers and nothing woke the sleeping CPU; then the CPU
+/// counts as asleep for ever.
 const TICKING: u32 = 3;
 
 /// Message for a busy QEMU that executes nothing and does not answer.
@@ -79,13 +80,13 @@ struct Executed {
     process: Process,
     start: Start,
     status: ExitStatus,
-    /// Reason why harness ended it; None: it did not.
+    /// Reason why harness ended QEMU; None: QEMU ended by itself.
     cause: Option<End>,
-    /// Its own messages.
+    /// QEMU's own messages.
     said: String,
 }
 
-/// Error for an emulator that cannot be completed to a chip, with the missing part from its message.
+/// Error for an emulator to whose machine the plugin cannot add a chip; the emulator's message names the missing part.
 fn no_chip(emulator: &Path, version: &str, said: &str) -> EmulatorError {
     let missing = said.lines().next_back().unwrap_or_default();
     let missing = missing.split_once(": ").map_or(missing, |(_, missing)| missing);
@@ -129,7 +130,8 @@ impl Plan<'_> {
         File::open(workspace.standard_input())
     }
 
-    /// Runs the image up to its end. `glance` gets the progress now and then; `deadline` is told when QEMU runs.
+    /// Runs the image to its end. `glance` gets the progress at each check; `deadline` is told when QEMU starts and
+    /// ends.
     ///
     /// # Errors
     /// [`EmulatorError`](crate::error::EmulatorError) when QEMU did not run the image, [`InputError`] when the
@@ -164,7 +166,7 @@ impl Plan<'_> {
         if let (None, Some(cause)) = (&progress, &cause) {
             return Err(never_ran(status, Some(cause), &said).into());
         }
-        // An unusable emulator fails in many ways.
+        // An unusable emulator fails in many ways, so its version is checked before its exit status.
         let qemu_version = process.version(self.emulator)?;
         let refusal = request::refusal(&workspace.records());
         if refusal == Some(Refusal::Chip) {
@@ -214,7 +216,8 @@ impl Plan<'_> {
         Ok(Outcome { qemu_version, records, end, only, polls, in_target, unread_memory, read_bytes })
     }
 
-    /// Runs QEMU; repeats that for another plugin API, and without a sandbox, if QEMU refuses the first.
+    /// Runs QEMU. If QEMU refuses the plugin's API version or the sandbox, runs it again with another version or
+    /// without the sandbox.
     fn execute(
         &self,
         workspace: &Workspace,
@@ -247,7 +250,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Makes QEMU quit. First copies the memory that the plugin would copy.
+    /// Makes QEMU quit. Before that, copies the memory that the plugin would copy at the end of a run.
     fn quit(
         &self,
         process: &mut Process,
@@ -264,7 +267,8 @@ impl Plan<'_> {
         process.quit()
     }
 
-    /// Waits for QEMU, and ends it where the plugin cannot.
+    /// Waits for QEMU's end. Ends QEMU itself when the plugin cannot: on timeout, interrupt, sleep for ever or a full
+    /// disk.
     fn watch(
         &self,
         process: &mut Process,
@@ -316,8 +320,8 @@ impl Plan<'_> {
                     };
                     let pc = process::program_counter(&registers).filter(|&pc| self.waiting_at(pc) == pc);
                     let Some(pc) = pc else {
-                        // About to end, or asleep while timers expire, which may wake it after a long time, and
-                        // mostly never do.
+                        // QEMU is about to end, or the CPU sleeps while timers expire. They may still wake the CPU
+                        // after a long time, but mostly never do.
                         ticking = if ticking.0 == progress { (progress, ticking.1 + 1) } else { (progress, 1) };
                         still = Stillness::default();
                         match process::program_counter(&registers).map(|pc| self.waiting_at(pc)) {
@@ -363,7 +367,7 @@ impl Plan<'_> {
     }
 }
 
-/// Reads the table that was copied as the run ended, or says why there is none.
+/// Reads the in-target table that was copied when the run ended, or says why there is none.
 fn in_target(
     header: &mcount::Header,
     opens_late: bool,

@@ -1,4 +1,4 @@
-//! Interrupts: Ctrl-C and SIGTERM end the run with what was measured until then.
+//! Interrupts: Ctrl-C and SIGTERM end the run, and keep everything that was measured until then.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ pub static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 
 /// Makes Ctrl-C and SIGTERM end the run, keeping its measurement, instead of the process.
 pub fn end_on_interrupt() {
-    // Fails only if a handler is set already, which then decides.
+    // Fails only if a handler is set already; that handler then decides.
     let _ = ctrlc::set_handler(interrupt);
 }
 

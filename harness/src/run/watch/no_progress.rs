@@ -20,7 +20,8 @@ const POLL_INSNS: u64 = 64;
 const LOOP_INSNS: usize = 16;
 
 impl Plan<'_> {
-    /// Evidence that a run ended without progress; `pc` is the address of the end, `tree` the machine's memory tree.
+    /// Evidence that a run ended without progress; `pc` is the address at which it ended, `tree` the machine's memory
+    /// tree.
     pub(in crate::run) fn only(&self, records: &Records, pc: Option<u64>, tree: &str) -> Only {
         if records.control.get(Word::WindowOpen) == 0 {
             return Only::default();
@@ -32,7 +33,7 @@ impl Plan<'_> {
         Only { handler, poll: only_poll(records, tree), standstill: None }
     }
 
-    /// Registers that were read over and over; `tree` is the machine's memory tree.
+    /// Registers of devices that were read over and over, up to the end; `tree` is the machine's memory tree.
     pub(in crate::run) fn polls(&self, records: &Records, tree: &str) -> Vec<OnlyPoll> {
         let polls = records.polls.iter().map(|&Poll { pc, address, value, since_insns, times }| OnlyPoll {
             pc,
@@ -73,8 +74,9 @@ impl Plan<'_> {
         })
     }
 
-    /// Whether nearly all instructions since then were the loop at `pc`, which never ends but for interrupts. The
-    /// handler may have printed something first, or may have started an application.
+    /// Whether nearly all instructions after the first `since_insns` were those of the loop at `pc`, which only an
+    /// interrupt can end. Not all of them: the handler may have printed something first, or may have started an
+    /// application.
     fn only_loops(&self, since_insns: u64, pc: u64, records: &Records) -> bool {
         let Some(of_loop) = self.endless_loop(pc) else { return false };
         let Some(counts) = alone(records) else { return false };
@@ -103,7 +105,7 @@ impl Plan<'_> {
     }
 }
 
-/// Counts of the only CPU that has executed anything; None: there are several.
+/// Counts of the only CPU that has executed anything; None: several have.
 fn alone(records: &Records) -> Option<&VcpuCounts> {
     let mut busy = records.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0);
     busy.next().filter(|_| busy.next().is_none())

@@ -1,5 +1,5 @@
-//! The progress bar: share of the window, speed, and remaining time. It only appears on a terminal, never wider than
-//! that, and never in an output.
+//! The progress bar: share of the window, speed, and remaining time. It appears only on a terminal, is never wider
+//! than the terminal, and is never part of an output.
 
 use std::cell::Cell;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -24,10 +24,10 @@ const BAR_COLUMNS: (usize, usize) = (6, 30);
 const PATIENCE: Duration = Duration::from_secs(1);
 const REDRAWN_EVERY: Duration = Duration::from_millis(200);
 
-/// A line that names an operation which may take long, shown after a while until it is dropped.
+/// A line that names an operation which may take long. It is shown after [`PATIENCE`] until it is dropped.
 #[derive(Debug)]
 pub struct Busy {
-    /// Dropping it ends the thread.
+    /// Sender whose drop ends the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -69,7 +69,7 @@ impl Drop for Busy {
     }
 }
 
-/// Columns of the terminal without the last one, since using that may start a new line.
+/// Columns of the terminal except the last one, since text in the last column may start a new line.
 fn width_columns() -> usize {
     let width = Term::stderr().size_checked().map_or(DEFAULT_COLUMNS, |(_, columns)| usize::from(columns));
     width.saturating_sub(1)
@@ -98,7 +98,7 @@ impl Bars {
 
     /// Adds a bar for a run.
     pub fn add(&self, name: &str, window_insns: u64) -> Bar {
-        // It is inserted before it is first drawn, since an earlier drawing would stay on the screen.
+        // The bar is inserted before it is first drawn, since a bar drawn at another place would stay on the screen.
         Bar::on(self.all.insert_before(&self.total, ProgressBar::no_length()), name, window_insns)
     }
 

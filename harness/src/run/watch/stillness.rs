@@ -1,4 +1,4 @@
-//! Detection of a CPU that sleeps for ever, or is busy for ever without progress.
+//! Detection of a CPU that sleeps for ever, or that is busy while no instruction completes.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,8 @@ pub(in crate::run) enum Still {
 }
 
 /// Notices a CPU that sleeps with nothing left to wake it: under `sleep=off` virtual time jumps to the next timer, so
-/// a guest without progress on an idle host stays so. Also notices one that is busy while no instruction completes.
+/// if the guest makes no progress while QEMU uses no host CPU time, it never will. Also notices a CPU that is busy
+/// while no instruction completes.
 #[derive(Default)]
 pub(in crate::run) struct Stillness {
     last: Option<(Progress, Option<CpuUse>)>,
@@ -43,8 +44,8 @@ pub(in crate::run) struct Stillness {
 }
 
 impl Stillness {
-    /// The host is only asked if the guest has made no progress since the last check: the question costs time, and
-    /// delays the end of a process.
+    /// Compares the progress with that of the last check. The host is asked (`cpu_use`) only if the guest has made no
+    /// progress: the question costs time, and delays the end of a process.
     pub(in crate::run) fn look(
         &mut self,
         progress: Progress,

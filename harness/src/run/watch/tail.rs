@@ -15,7 +15,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// A thread that copies a growing file.
 #[derive(Debug)]
 pub struct Tail {
-    /// Dropped when the file no longer grows.
+    /// Sender that is dropped when the file no longer grows.
     growing: Sender<()>,
     copying: JoinHandle<io::Result<()>>,
 }
@@ -31,7 +31,8 @@ impl Tail {
     /// interrupt that ended the run does not cut off its output.
     ///
     /// # Errors
-    /// When the file could not be read, or the copy not written. A reader that has seen enough is not an error.
+    /// When the file could not be read, or the copy could not be written. A reader that closes its pipe early is not
+    /// an error.
     pub fn finish(self, interrupted: &AtomicBool) -> io::Result<()> {
         drop(self.growing);
         interrupted.store(false, Ordering::Relaxed);
@@ -87,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps its input for the test, and signals it.
+    /// Writer that keeps its input for the test, and signals each write.
     struct Kept(Arc<Mutex<Vec<u8>>>, Sender<()>);
 
     impl Write for Kept {

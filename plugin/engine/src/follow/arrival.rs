@@ -19,9 +19,6 @@ use crate::code::Code;
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
-/// Most stacks per vCPU that wait to go on; the longest-waiting ones are forgotten.
-const MAX_PARKED: usize = 1024;
-
 /// Deepest stack that is unwound to resynchronise.
 const MAX_UNWOUND: usize = 1024;
 
@@ -97,8 +94,9 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
                 return;
             }
             if resumed.sp != at.sp && self.core.exceptions.is_empty() {
-                // A kernel that is not known has switched stacks.
-                self.switch((resumed.pc, resumed.sp), at, None);
+                // A kernel that is not known has switched stacks, or a task that has ended named its successor.
+                let activation = (self.core.task != 0).then(|| self.activation(&mut at)).flatten();
+                self.switch((resumed.pc, resumed.sp), at, activation);
             }
         }
         let return_addr = link & !IS_HELPER;
@@ -172,7 +170,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         if came.has_crossed {
             return self.tree.replace(self.core, entry, starts, self.ledger);
         }
-        let activation = activation::at(registers, false, self.guest, self.code).map(|(activation, _)| activation);
+        let activation = self.activation(at);
         if let Some(activation) = activation
             && let Some(index) = self.core.frames().iter().rposition(|frame| frame.is(activation))
         {
@@ -288,11 +286,14 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         let parked = &mut self.core.parked;
         let waiting = parked.iter().rposition(|parked| parked.is(task, (at.pc, at.sp), activation));
         let path = waiting.and_then(|index| parked.remove(index)).map_or_else(Path::default, |parked| parked.path);
-        if parked.len() >= MAX_PARKED {
-            parked.pop_front();
-        }
         let path = std::mem::replace(self.core.path(), path);
-        self.core.parked.push_back(Parked { pc, sp, task, path });
+        self.core.park(Parked { pc, sp, task, path });
+    }
+
+    /// Activation of the function that an instruction is in.
+    fn activation(&mut self, at: &mut Arriving) -> Option<Activation> {
+        let registers = at.registers(self.guest);
+        activation::at(registers, false, self.guest, self.code).map(|(activation, _)| activation)
     }
 
     fn push(&mut self, shadow: Shadow, is_call: bool) {

@@ -155,7 +155,18 @@ impl Parked {
     }
 }
 
+/// Most stacks per vCPU that wait to go on; the longest-waiting ones are forgotten.
+const MAX_PARKED: usize = 1024;
+
 impl Core {
+    /// Puts code aside that waits to continue.
+    pub fn park(&mut self, parked: Parked) {
+        if self.parked.len() >= MAX_PARKED {
+            self.parked.pop_front();
+        }
+        self.parked.push_back(parked);
+    }
+
     /// A vCPU that has not executed anything yet.
     pub fn new(vcpu: u32, has_contexts: bool) -> Core {
         Core {

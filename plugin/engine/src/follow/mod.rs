@@ -61,7 +61,9 @@ impl Follow {
         let measure = request.measure();
         let has_timeline = measure.is_some_and(|measure| measure.timeline.is_some());
         let has_contexts = has_timeline
-            || measure.is_some_and(|measure| !measure.events.is_empty() || measure.slice_insns.is_some());
+            || measure.is_some_and(|measure| {
+                !measure.events.is_empty() || !measure.zone_calls.is_empty() || measure.slice_insns.is_some()
+            });
         let tree = Tree::new(request, vcpus);
         Follow {
             masks: (has_timeline && tree.is_none()).then(|| Spans::uncounted(vcpus)),

@@ -34,6 +34,8 @@ pub struct Open {
     pub scope: u32,
     /// Whether it is a scope of the code, which its frame identifies.
     pub is_scope: bool,
+    /// Id of the call that it is, which alone ends it; 0: it is none.
+    pub call: u64,
     /// Address of the event that began it.
     pub pc: u64,
     /// Stack pointer at that event.
@@ -144,6 +146,7 @@ impl Nest {
         let is_first = add(ZoneCounter::Count, 1) == 1;
         add(ZoneCounter::Open, u64::MAX);
         add(ZoneCounter::Sum, insns);
+        add(ZoneCounter::Elapsed, ledger.insns(vcpu) - open.began_at);
         add(ZoneCounter::Own, insns - open.within_insns);
         if self.open.iter().any(|outer| outer.name == open.name) {
             add(ZoneCounter::Recursive, 1);

@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use wire::counters;
 use wire::definition::{Definition, TASK_COUNTERS, TaskCounter};
-use wire::request::Request;
-use wire::timeline::{What, Why};
+use wire::request::{Lives, Request};
+use wire::timeline::{Life, What, Why};
 
 use super::context::Core;
 use super::tree::Tree;
-use super::watched::{Call, Open, StackId, Watched};
+use super::watched::{Call, Ended, Open, StackId, Watched};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
@@ -30,13 +30,32 @@ pub struct Polls {
     names: BTreeMap<u64, String>,
     /// Tasks by function and argument.
     known: FxHashMap<(u64, u64), u32>,
-    /// First counter of each task, by id.
-    slots: Vec<u32>,
+    /// First counter of each task, and the argument of its function, by id.
+    tasks: Vec<(u32, u64)>,
+    /// Where the tasks' lives are seen.
+    lives: Lives,
+    /// The last change, and the outermost function that made it: see [`Polls::change`].
+    last_change: Option<Change>,
     /// Polls that are under way, with the task of each.
     calls: Watched<u32>,
     /// Clock when the innermost poll began or continued, or when the last one ended.
     since: u64,
 }
+
+/// Change of a task's life, at the function that makes it.
+#[derive(Clone, Copy)]
+struct Change {
+    life: Life,
+    /// First address of the function.
+    entry: u64,
+    argument: u64,
+    sp: u64,
+    /// Clock at the function's first instruction.
+    at_insns: u64,
+}
+
+/// Most instructions from such a function's start to that of another one that it calls for the same.
+const MAX_PASSED_INSNS: u64 = 64;
 
 impl Polls {
     /// No poll yet. None: the firmware has no such tasks, or a kernel whose tasks are followed instead.
@@ -46,7 +65,9 @@ impl Polls {
         is_followed.then(|| Polls {
             names: measure.polls.iter().map(|poll| (poll.entry, poll.name.clone())).collect(),
             known: FxHashMap::default(),
-            slots: Vec::new(),
+            tasks: Vec::new(),
+            lives: measure.lives.clone(),
+            last_change: None,
             calls: Watched::new(false),
             since: 0,
         })
@@ -55,6 +76,60 @@ impl Polls {
     /// Whether a task's function starts at this address.
     pub fn begins_at(&self, pc: u64) -> bool {
         self.names.contains_key(&pc)
+    }
+
+    /// Whether a function that changes a task's life starts at this address.
+    pub fn changes_at(&self, pc: u64) -> bool {
+        self.lives.wakes.contains(&pc) || self.lives.spawns.contains(&pc)
+    }
+
+    /// Handles the start of a function that wakes or spawns a task.
+    pub fn change(&mut self, vcpu: u32, pc: u64, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
+        let [first, second] = guest.arguments();
+        let is_wake = self.lives.wakes.contains(&pc);
+        let (life, argument) = if is_wake { (Life::Woken, first) } else { (Life::Spawned, second) };
+        let (sp, at_insns) = (guest.stack_pointer(), ledger.insns(vcpu));
+        // One that was called for the same by another function: it is as deep in the stack, or a frame deeper.
+        let is_passed_on = |last: &Change| {
+            (last.life, last.argument) == (life, argument)
+                && last.entry != pc
+                && last.sp >= sp
+                && at_insns.saturating_sub(last.at_insns) <= MAX_PASSED_INSNS
+        };
+        if self.last_change.as_ref().is_some_and(is_passed_on) {
+            return;
+        }
+        self.last_change = Some(Change { life, entry: pc, argument, sp, at_insns });
+        let task = match life {
+            Life::Spawned => self.spawned(argument, guest, ledger),
+            _ => self.known.iter().find(|((_, known), _)| *known == argument).map(|(_, &task)| task),
+        };
+        if let Some(task) = task {
+            ledger.happened(vcpu, What::Lives { task, change: life });
+        }
+    }
+
+    /// The task that is spawned at an address, by its function. None: the memory does not say which that is.
+    fn spawned(
+        &mut self,
+        argument: u64,
+        guest: &mut Guest<impl Vcpu>,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Option<u32> {
+        let poll = guest.pointer(argument.wrapping_add(self.lives.poll?))?;
+        let poll = guest.code_address(poll);
+        self.names.contains_key(&poll).then(|| self.task(poll, argument, ledger))
+    }
+
+    /// Tells the timeline of a task whose last poll has returned.
+    fn check_end(&self, core: &Core, task: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
+        let Some(alive) = self.lives.alive else { return };
+        let Some(&(_, argument)) = task.checked_sub(1).and_then(|index| self.tasks.get(index as usize)) else {
+            return;
+        };
+        if guest.memory_word(argument.wrapping_add(alive), 1).is_some_and(|byte| byte & 1 == 0) {
+            ledger.happened(core.vcpu, What::Lives { task, change: Life::Finished });
+        }
     }
 
     /// The counter of the polls that are to return to this address.
@@ -108,7 +183,15 @@ impl Polls {
     ) {
         self.calls.forget_exceptions(core, ledger);
         let ended = self.calls.leave(StackId::shared(core), (pc, guest.stack_pointer()), core, ledger);
-        if ended.is_empty() { self.go_on(core, tree, ledger) } else { self.switch(core, tree, ledger) }
+        if ended.is_empty() {
+            return self.go_on(core, tree, ledger);
+        }
+        for ended in ended {
+            if let Ended::Returned(Open { payload: task, .. }) = ended {
+                self.check_end(core, task, guest, ledger);
+            }
+        }
+        self.switch(core, tree, ledger);
     }
 
     /// The task of the innermost poll; 0: none is under way.
@@ -140,7 +223,7 @@ impl Polls {
     }
 
     fn count(&self, task: u32, counter: TaskCounter, amount: u64, ledger: &Ledger<impl Counters>) {
-        if let Some(slot) = task.checked_sub(1).and_then(|index| self.slots.get(index as usize)) {
+        if let Some((slot, _)) = task.checked_sub(1).and_then(|index| self.tasks.get(index as usize)) {
             ledger.add(slot + counter as u32, 0, amount);
         }
     }
@@ -160,8 +243,8 @@ impl Polls {
             is_idle: false,
             poll,
         });
-        self.slots.push(slot);
-        let task = self.slots.len() as u32;
+        self.tasks.push((slot, argument));
+        let task = self.tasks.len() as u32;
         self.known.insert((poll, argument), task);
         task
     }

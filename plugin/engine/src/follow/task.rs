@@ -16,7 +16,7 @@ use wire::definition::{Definition, MAX_TEXT_BYTES, TASK_COUNTERS, TaskCounter};
 use wire::request::{Kernel, Request, TaskName};
 use wire::timeline::{What, Why};
 
-use super::context::{Core, Path};
+use super::context::{Core, Parked, Path};
 use super::reason::Reasons;
 use super::tree::Tree;
 use super::watermark::Watermark;
@@ -65,8 +65,10 @@ const MAX_SAVED_BYTES: u64 = 1024;
 impl Tasks {
     /// No task yet. None: the firmware's kernel is not known.
     pub fn new(request: &Request, vcpus: u32) -> Option<Tasks> {
+        let kernel = request.measure()?.kernel.clone()?;
+        let is_first_running = kernel.is_first_running;
         Some(Tasks {
-            kernel: request.measure()?.kernel.clone()?,
+            kernel,
             live: FxHashMap::default(),
             deleted: FxHashSet::default(),
             idle: FxHashSet::default(),
@@ -75,14 +77,17 @@ impl Tasks {
             unseen_switches: 0,
             reasons: Reasons::new(request, vcpus),
             // With several vCPUs, it is not known which one starts which task.
-            running: vec![Running { has_started: vcpus > 1, ..Running::default() }; vcpus as usize],
+            running: vec![
+                Running { has_started: vcpus > 1 || is_first_running, ..Running::default() };
+                vcpus as usize
+            ],
             outside: None,
         })
     }
 
-    /// Whether the function that starts at this address deletes tasks.
+    /// Whether the function that starts at this address deletes tasks, or the running one.
     pub fn deletes_at(&self, pc: u64) -> bool {
-        self.kernel.delete == Some(pc)
+        [self.kernel.delete, self.kernel.exit].contains(&Some(pc))
     }
 
     /// Whether an idle task begins at this address.
@@ -114,8 +119,13 @@ impl Tasks {
     /// Whether the stack pointer can be that of a starting task: at or slightly above the one that the kernel saved
     /// for it. True for a kernel of unknown layout.
     fn is_on_stack(&self, tcb: u64, guest: &mut Guest<impl Vcpu>) -> bool {
-        let Some(saved_sp) = self.kernel.saved_sp.and_then(|offset| guest.pointer(tcb + offset)) else { return true };
+        let Some(saved_sp) = self.saved_sp(tcb, guest) else { return true };
         guest.thread_stack_pointer().checked_sub(saved_sp).is_some_and(|above| above <= MAX_SAVED_BYTES)
+    }
+
+    /// Stack pointer that the kernel has saved for a task, if it is known where.
+    fn saved_sp(&self, tcb: u64, guest: &mut Guest<impl Vcpu>) -> Option<u64> {
+        guest.pointer(tcb + self.kernel.saved_sp?)
     }
 
     /// Address of the kernel's variable for the task that a vCPU runs.
@@ -220,8 +230,7 @@ impl Tasks {
         }
         let old = core.task;
         if old_tcb != 0
-            && let Some(offset) = self.kernel.saved_sp
-            && let Some(sp) = guest.pointer(old_tcb + offset)
+            && let Some(sp) = self.saved_sp(old_tcb, guest)
         {
             // The kernel has saved the task's registers; this is its lowest stack pointer.
             core.note_stack_pointer(sp, ledger);
@@ -229,10 +238,15 @@ impl Tasks {
         }
         let insns = ledger.insns(vcpu);
         self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);
+        let is_known = self.live.contains_key(&tcb) && !self.deleted.contains(&tcb);
         let task = if is_outside { self.outside(ledger) } else { self.task(tcb, guest, ledger) };
         self.count(vcpu, task, TaskCounter::Switches, 1, ledger);
         self.running[vcpu as usize] = Running { tcb, since: insns, has_started: true };
         (core.task, core.watermark) = (task, self.watermark(task).filter(|_| !is_outside));
+        if is_known && let Some(sp) = self.saved_sp(tcb, guest) {
+            // A kernel may have named this task's successor before it saved the registers.
+            core.note_stack_pointer(sp, ledger);
+        }
         ledger.happened(vcpu, What::Switched { task, why });
         ledger.set(counters::TASK, vcpu, task.into());
         ledger.set(counters::TASK_SINCE, vcpu, insns);
@@ -241,10 +255,26 @@ impl Tasks {
             let interrupted = std::mem::replace(&mut outermost.interrupted, interrupted);
             let thread = std::mem::replace(&mut core.thread, thread);
             self.waiting.insert(old, (interrupted, thread));
+        } else {
+            self.hand_over(old, task, core);
         }
         if let Some(tree) = tree {
             ledger.set(counters::HERE, vcpu, 0);
             tree.rebase(core, ledger);
+        }
+    }
+
+    /// Handles a switch outside of exceptions: the executing code, which has named the next task, goes on for it until
+    /// that task's own code does.
+    fn hand_over(&mut self, old: u32, task: u32, core: &mut Core) {
+        if old != 0 {
+            let going_on = Path { frames: core.thread.frames.clone(), ..Path::default() };
+            let path = std::mem::replace(&mut core.thread, going_on);
+            // It goes on at a place that is not known yet, in one of its functions.
+            core.park(Parked { pc: 0, sp: 0, task: old, path });
+        }
+        if let Some((Some(Context { pc, sp, .. }), path)) = self.waiting.remove(&task) {
+            core.park(Parked { pc, sp, task, path });
         }
     }
 
@@ -278,7 +308,11 @@ impl Tasks {
         }
         let stack_start = stack.and_then(|offset| guest.pointer(tcb + offset)).unwrap_or(0);
         let stack_end = stack_end.and_then(|end| {
-            Some(guest.pointer(tcb + end.offset)? + if end.is_size { stack_start } else { 0 } + end.plus_bytes)
+            Some(
+                guest.memory_word(tcb + end.offset, end.bytes)?
+                    + if end.is_size { stack_start } else { 0 }
+                    + end.plus_bytes,
+            )
         });
         let stack_end = stack_end.unwrap_or(0);
         let is_idle = idle.iter().any(|&variable| guest.pointer(variable) == Some(tcb));
@@ -328,9 +362,9 @@ impl Tasks {
         }
     }
 
-    /// Handles the start of the function that deletes a task.
-    pub fn delete(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
-        let [handle, _] = guest.arguments();
+    /// Handles the start of the function that deletes a task, or in which one ends.
+    pub fn delete(&mut self, pc: u64, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
+        let handle = if self.kernel.exit == Some(pc) { 0 } else { guest.arguments()[0] };
         let tcb = if handle == 0 { self.running[vcpu as usize].tcb } else { handle };
         if let Some(&task) = self.live.get(&tcb) {
             self.note_paint(task, guest, ledger);
@@ -344,13 +378,20 @@ impl Tasks {
         }
     }
 
-    /// Notes the unused stack of each task that lives at the end of the run.
+    /// Notes the unused stack of each task that lives at the end of the run, and where those that wait have stopped.
     pub fn note_paints(&self, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
         let live = self.live.iter().filter(|(tcb, _)| !self.deleted.contains(tcb));
-        let mut live: Vec<u32> = live.map(|(_, &task)| task).collect();
+        let mut live: Vec<(u32, u64)> = live.map(|(&tcb, &task)| (task, tcb)).collect();
         live.sort_unstable();
-        if guest.is_readable() {
-            live.into_iter().for_each(|task| self.note_paint(task, guest, ledger));
+        if !guest.is_readable() {
+            return;
+        }
+        for (task, tcb) in live {
+            self.note_paint(task, guest, ledger);
+            let saved = self.watermark(task).zip(self.saved_sp(tcb, guest));
+            if let Some((watermark, sp)) = saved.filter(|_| self.running.iter().all(|running| running.tcb != tcb)) {
+                watermark.note_stack_pointer(0, sp, ledger);
+            }
         }
     }
 

@@ -241,22 +241,34 @@ impl Tree {
         self.child(parent, NodeKind::Exception { number }, 0, ledger)
     }
 
-    /// Moves the active exceptions above the new task, after a switch.
+    /// Moves the executing functions and the active exceptions to the new task, after a switch.
     pub fn rebase(&mut self, core: &mut Core, ledger: &mut Ledger<impl Counters>) {
         let mut exceptions = std::mem::take(&mut core.exceptions);
-        let mut parent = self.node(core, ledger);
+        let mut thread = std::mem::take(&mut core.thread.frames);
+        let root = self.node(core, ledger);
+        let mut parent = self.rebase_frames(&mut thread, root, ledger);
+        core.thread.frames = thread;
         for active in &mut exceptions {
             active.node = self.child(parent, NodeKind::Exception { number: active.number }, 0, ledger);
-            parent = active.node;
-            for index in 0..active.path.frames.len() {
-                let (frames, shadow) = (&active.path.frames[..index], active.path.frames[index]);
-                let via = self.via(frames, &shadow);
-                parent = self.child(parent, NodeKind::Function { entry: shadow.entry }, via, ledger);
-                active.path.frames[index].node = parent;
-            }
+            parent = self.rebase_frames(&mut active.path.frames, active.node, ledger);
         }
         core.exceptions = exceptions;
         self.node_changed(core, ledger);
+    }
+
+    /// Moves functions to a node; returns that of the innermost one.
+    fn rebase_frames(&mut self, frames: &mut [Shadow], node: u32, ledger: &mut Ledger<impl Counters>) -> u32 {
+        let mut parent = node;
+        for index in 0..frames.len() {
+            let (outer, shadow) = (&frames[..index], frames[index]);
+            // As in `push`.
+            let is_sibling = index >= self.max_depth;
+            let via = if is_sibling { 0 } else { self.via(outer, &shadow) };
+            parent = if is_sibling { frames[self.max_depth - 1].node } else { parent };
+            parent = self.child(parent, NodeKind::Function { entry: shadow.entry }, via, ledger);
+            frames[index].node = parent;
+        }
+        parent
     }
 
     /// Opens the window: nothing is attributed yet, and calls under way began before it.

@@ -2,6 +2,7 @@
 
 use wire::counters::FIRST_DEFINED;
 use wire::definition::TaskCounter;
+use wire::request::Paint;
 
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
@@ -44,18 +45,55 @@ impl Watermark {
     }
 
     /// Notes the part of the stack that still holds the kernel's paint.
-    pub fn note_paint(&self, paint: u8, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
+    pub fn note_paint(&self, paint: Paint, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
         let mut bytes = 0;
         while self.start != 0 && bytes < MAX_STACK_BYTES {
             // A piece never crosses the end of a memory that ends at a multiple of its size.
             let piece = 256 - (self.start + bytes) % 256;
             let Some(piece) = guest.memory(self.start + bytes, piece as usize) else { break };
-            let painted = piece.iter().take_while(|&&byte| byte == paint).count();
+            let painted = painted(paint, self.start + bytes, &piece, guest.pointer_bytes());
             bytes += painted as u64;
             if painted < piece.len() {
                 break;
             }
         }
         ledger.set(self.slot + TaskCounter::Painted as u32, 0, bytes + 1);
+    }
+}
+
+/// Length of the painted part at the start of a piece of memory, given the piece's address.
+fn painted(paint: Paint, address: u64, piece: &[u8], pointer_bytes: u64) -> usize {
+    let unit = match paint {
+        Paint::Byte(_) => 1,
+        Paint::Word(_) => 4,
+        Paint::OwnAddress => pointer_bytes,
+    };
+    let words = piece.chunks(unit as usize).zip((address..).step_by(unit as usize));
+    let is_painted = |bytes: &[u8], address: u64| match paint {
+        Paint::Byte(byte) => bytes == [byte],
+        Paint::Word(word) => bytes == word.to_le_bytes(),
+        Paint::OwnAddress => bytes == &address.to_le_bytes()[..pointer_bytes as usize],
+    };
+    unit as usize * words.take_while(|&(bytes, address)| is_painted(bytes, address)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paint_is_a_byte_a_word_or_each_words_own_address() {
+        let addresses: Vec<u8> = [0x2000_0100_u32, 0x2000_0104, 0x2000_0100].map(u32::to_le_bytes).concat();
+        let long: Vec<u8> = [0x8000_0100_u64, 0x8000_0108].map(u64::to_le_bytes).concat();
+        let words: Vec<u8> = [0xdead_beef_u32, 0xdead_beef, 0xdead_be00].map(u32::to_le_bytes).concat();
+        for (paint, address, piece, pointer_bytes, expected) in [
+            (Paint::Byte(0xa5), 0x2000_0100, &vec![0xa5, 0xa5, 0xa5, 0, 0xa5], 4, 3),
+            (Paint::Word(0xdead_beef), 0x2000_0100, &words, 4, 8),
+            (Paint::OwnAddress, 0x2000_0100, &addresses, 4, 8),
+            (Paint::OwnAddress, 0x2000_0104, &addresses, 4, 0),
+            (Paint::OwnAddress, 0x8000_0100, &long, 8, 16),
+        ] {
+            assert_eq!(painted(paint, address, piece, pointer_bytes), expected, "{paint:?}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Zones, phases and marks, which the firmware names itself by instructions without effect (`targets/zone/zone.h`).
+//! Zones, phases and marks, which the firmware names itself by instructions without effect (`targets/zone/zone.h`), and
+//! zones that are calls of chosen functions.
 //!
 //! A zone belongs to the context that began it (a task, an exception), and its time excludes instructions of other
 //! contexts. Code may be left without the ends of its zones (longjmp, a handler that returns). At the context's next
@@ -6,9 +7,11 @@
 //! are counted separately, since the place of their end is not known.
 
 use rustc_hash::FxHashMap;
-use wire::definition::Definition;
+use wire::definition::{Definition, MAX_TEXT_BYTES};
 use wire::request::Request;
-use wire::zone::{ContextKind, Event, EventKind, MARK_COUNTERS, MarkCounter, Row, ZONE_COUNTERS, ZoneCounter};
+use wire::zone::{
+    Call, CallText, ContextKind, Event, EventKind, MARK_COUNTERS, MarkCounter, Row, ZONE_COUNTERS, ZoneCounter,
+};
 
 use super::context::Core;
 use super::open_zones::Open;
@@ -22,9 +25,24 @@ const MAX_OPEN: usize = 1024;
 /// Most paths of nested zones that samples distinguish.
 const MAX_PATHS: usize = 1 << 16;
 
+/// Most names that calls bring; further calls have the name of their function.
+const MAX_NAMES: usize = 1 << 16;
+
+/// Longest text of a call's name that is read.
+const MAX_READ_BYTES: usize = 256;
+
+/// Bytes of memory that are read at once, and their alignment; no memory ends within them.
+const READ_BYTES: u64 = 16;
+
 /// Events of an image, and the zones and marks counted so far.
 pub struct Zones {
     events: FxHashMap<u64, Event>,
+    /// Functions whose calls are zones, by their entries.
+    calls: FxHashMap<u64, Call>,
+    /// Numbers of the names that calls have brought.
+    names: FxHashMap<String, u32>,
+    /// Number of the harness's own names.
+    given_names: u32,
     /// First counter of each zone in each context.
     zones: FxHashMap<(u32, ContextKind), u32>,
     /// First counter of each name's marks.
@@ -62,12 +80,46 @@ pub enum Happened {
     },
 }
 
+/// Extent of a zone that begins.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// A scope of the code, by its number.
+    Scope(u32),
+    /// A call, by its id.
+    Call(u64),
+    /// From an event that begins it to one that ends it.
+    Free,
+}
+
+/// Reads a text of a call's name. None: the memory cannot be read, or the text is empty.
+fn read_text(text: &CallText, guest: &mut Guest<impl Vcpu>) -> Option<String> {
+    let mut address = guest.general_register(text.register);
+    for offset in &text.offsets {
+        address = guest.pointer(address.wrapping_add(*offset))?;
+    }
+    let mut read = Vec::new();
+    while read.len() < MAX_READ_BYTES {
+        let at = address.wrapping_add(read.len() as u64);
+        let bytes = guest.memory(at, (READ_BYTES - at % READ_BYTES) as usize)?;
+        let end = bytes.iter().position(|&byte| byte == 0);
+        read.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+        if end.is_some() {
+            break;
+        }
+    }
+    (!read.is_empty()).then(|| String::from_utf8_lossy(&read).into_owned())
+}
+
 impl Zones {
     /// No zone yet. None: the image has no events.
     pub fn new(request: &Request) -> Option<Zones> {
         let measure = request.measure()?;
-        (!measure.events.is_empty()).then(|| Zones {
+        let has_zones = !measure.events.is_empty() || !measure.zone_calls.is_empty();
+        has_zones.then(|| Zones {
             events: measure.events.iter().map(|&event| (event.address, event)).collect(),
+            calls: measure.zone_calls.iter().map(|call| (call.entry, call.clone())).collect(),
+            names: FxHashMap::default(),
+            given_names: measure.zone_names,
             zones: FxHashMap::default(),
             marks: FxHashMap::default(),
             paths: FxHashMap::default(),
@@ -93,8 +145,10 @@ impl Zones {
         let core = &mut cores[vcpu as usize];
         let &Event { kind, name, .. } = self.events.get(&pc)?;
         let value = match kind {
-            EventKind::Enter { scope } => return self.begin(core, (pc, name, Some(scope)), guest, code, ledger),
-            EventKind::Begin => return self.begin(core, (pc, name, None), guest, code, ledger),
+            EventKind::Enter { scope } => {
+                return self.begin(core, (pc, name), Extent::Scope(scope), guest, code, ledger);
+            }
+            EventKind::Begin => return self.begin(core, (pc, name), Extent::Free, guest, code, ledger),
             EventKind::Leave { scope } => return self.end(cores, vcpu, (pc, name, Some(scope)), guest, code, ledger),
             EventKind::End => return self.end(cores, vcpu, (pc, name, None), guest, code, ledger),
             EventKind::Phase => return Some(Happened::Phase { name }),
@@ -105,6 +159,58 @@ impl Zones {
         Some(Happened::Mark { name, value })
     }
 
+    /// Begins the zone that is a call, at its function's first instruction; `id`: the call's.
+    pub fn begin_call(
+        &mut self,
+        core: &mut Core,
+        (pc, id): (u64, u64),
+        guest: &mut Guest<impl Vcpu>,
+        code: &Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Option<Happened> {
+        let call = self.calls.get(&pc)?;
+        let texts = call.texts.iter().map(|text| read_text(text, guest)).collect::<Option<Vec<String>>>();
+        let text = texts.filter(|texts| !texts.is_empty()).map(|texts| texts.join("."));
+        let function = call.name;
+        let name = text.and_then(|text| self.name(text, ledger)).unwrap_or(function);
+        self.begin(core, (pc, name), Extent::Call(id), guest, code, ledger)
+    }
+
+    /// Ends the zone that is a call with this id, before the code that goes on is counted. `has_returned`: the call
+    /// returned, and was not left otherwise.
+    pub fn end_call(
+        core: &mut Core,
+        (id, has_returned): (u64, bool),
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Option<Happened> {
+        core.advance(ledger);
+        let vcpu = core.vcpu;
+        let nest = core.nest()?;
+        let index = nest.open.iter().rposition(|open| open.call == id)?;
+        if !has_returned {
+            nest.abandon_frame(index, vcpu, ledger);
+            return None;
+        }
+        let name = nest.open[index].name;
+        nest.abandon(index + 1, vcpu, ledger);
+        nest.close(vcpu, ledger);
+        Some(Happened::Ended { name })
+    }
+
+    /// Number of a name that a call brings. None: there are too many.
+    fn name(&mut self, mut text: String, ledger: &mut Ledger<impl Counters>) -> Option<u32> {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        if let Some(&name) = self.names.get(&text) {
+            return Some(name);
+        }
+        let name = self.given_names + self.names.len() as u32 + 1;
+        (self.names.len() < MAX_NAMES).then(|| {
+            ledger.note(&Definition::ZoneName { text: text.clone() });
+            self.names.insert(text, name);
+            name
+        })
+    }
+
     /// Whether the stack pointer tells which frames are gone. Reading it is half of an event's cost.
     fn has_stack(&self, core: &Core) -> bool {
         !(self.are_tasks_polled && core.task != 0 && core.exceptions.is_empty())
@@ -113,7 +219,8 @@ impl Zones {
     fn begin(
         &mut self,
         core: &mut Core,
-        (pc, name, scope): (u64, u32, Option<u32>),
+        (pc, name): (u64, u32),
+        extent: Extent,
         guest: &mut Guest<impl Vcpu>,
         code: &Code,
         ledger: &mut Ledger<impl Counters>,
@@ -151,8 +258,9 @@ impl Zones {
         ledger.add(slot + ZoneCounter::Open as u32, vcpu, 1);
         nest.open.push(Open {
             name,
-            scope: scope.unwrap_or(0),
-            is_scope: scope.is_some(),
+            scope: if let Extent::Scope(scope) = extent { scope } else { 0 },
+            is_scope: !matches!(extent, Extent::Free),
+            call: if let Extent::Call(id) = extent { id } else { 0 },
             pc,
             sp: sp.unwrap_or(0),
             slot,
@@ -182,6 +290,7 @@ impl Zones {
             // An end without a name and scope belongs to a zone of the same function.
             let is_told = name != 0 || scope.is_some_and(|scope| scope != 0);
             open.is_scope == scope.is_some()
+                && open.call == 0
                 && (name == 0 || open.name == name)
                 && of_scope
                 && (is_told || code.function_of(open.pc) == code.function_of(pc))

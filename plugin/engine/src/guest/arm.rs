@@ -38,7 +38,7 @@ static FACTS: Facts = Facts {
 /// HardFault, MemManage, BusFault, UsageFault and SecureFault (B1.5.2).
 const FAULTS: RangeInclusive<u64> = 3..=7;
 
-/// Exception numbers of fixed priority, and of the system timer.
+/// Numbers of exceptions: two of fixed priority, and the system timer's.
 const NMI: u64 = 2;
 const HARD_FAULT: u64 = 3;
 const SYSTICK: u64 = 15;
@@ -116,7 +116,7 @@ impl<V: Vcpu> Arch<V> for Arm {
         }
         let table = vector_table(guest);
         let groups = 1 + core_register(guest, ICTR).min(15);
-        // Words behind the table must not be taken for vectors: function pointers often lie there.
+        // Words after the table must not be taken for vectors: function pointers often lie there.
         let length = guest.memory_from(table).unwrap_or(0).min(4 * (SYSTEM_VECTORS + 32 * groups));
         let bytes = guest.memory(table, length as usize).unwrap_or_default();
         bytes.as_chunks::<4>().0.iter().skip(2).any(|word| u64::from(u32::from_le_bytes(*word)) == pc | 1)
@@ -138,7 +138,7 @@ impl<V: Vcpu> Arch<V> for Arm {
     }
 
     fn taken(&self, guest: &mut Guest<V>, pc: u64) -> Option<Taken> {
-        // Handlers are also called as functions.
+        // Without an EXC_RETURN value in lr, the handler was called as a function.
         if !is_exc_return(guest.return_register()) {
             return None;
         }
@@ -187,7 +187,8 @@ impl<V: Vcpu> Arch<V> for Arm {
         ["primask", "faultmask"].iter().any(|name| guest.register(name) & 1 != 0) || guest.register("basepri") != 0
     }
 
-    /// An enabled interrupt of higher priority than the executing code (B1.5.4), which the masks permit (B1.4.3).
+    /// Looks for an enabled interrupt of higher priority than the executing code (B1.5.4) that the masks permit
+    /// (B1.4.3).
     fn may_be_interrupted(&self, guest: &mut Guest<V>) -> bool {
         let number = exception_number(guest);
         if number == NMI

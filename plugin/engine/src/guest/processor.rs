@@ -1,7 +1,7 @@
 //! The emulated processor as callbacks see it: its registers, its memory, its exceptions.
 //!
-//! Differences between architectures are behind [`Arch`]. Only memory is read, never a device, and its content is not
-//! trusted.
+//! Differences between architectures are behind [`Arch`]. Only memory is read, never a device, and the memory's
+//! content is not trusted.
 
 use std::collections::HashMap;
 use std::fs;
@@ -32,14 +32,14 @@ pub trait Vcpu: Sized + 'static {
     /// Handle of the first register with this name.
     fn get(&self, name: &str) -> Option<Self::Register>;
 
-    /// Reads a register. Wider ones are cut to 64 bits.
+    /// Reads a register. A wider register is cut to 64 bits.
     fn read(&mut self, register: Self::Register) -> Option<u64>;
 
     /// Reads an integer register by its number.
     fn read_general(&mut self, number: u8) -> Option<u64>;
 
-    /// Reads memory into `bytes`, replacing their content; [`MAX_READ_BYTES`] at most. Returns whether it could be
-    /// read. The read *is* an access: a device would react.
+    /// Reads at most [`MAX_READ_BYTES`] of memory into `bytes`, and replaces the former content. Returns whether the
+    /// memory could be read. The read *is* an access: a device would react.
     fn read_memory_into(&mut self, address: u64, length: usize, bytes: &mut Vec<u8>) -> bool;
 
     /// Reads a little-endian number of at most eight bytes; see [`Vcpu::read_memory_into`].
@@ -48,7 +48,7 @@ pub trait Vcpu: Sized + 'static {
     /// Physical address of data accesses to an address; None: unmapped, or unknown.
     fn physical(&mut self, address: u64) -> Option<u64>;
 
-    /// Whether the calling thread executes the guest. Other threads cannot read its memory.
+    /// Whether the calling thread executes the guest. Other threads cannot read the guest's memory.
     fn is_here() -> bool;
 
     /// Reads memory; see [`Vcpu::read_memory_into`].
@@ -66,8 +66,8 @@ pub trait Insn {
     /// Its bytes in memory order, and their number.
     fn bytes(&self) -> ([u8; 4], usize);
 
-    /// Copies bytes at `offset` from the instruction, out of the memory that it was translated from. False: they are
-    /// not all on its page, or it was not translated from memory.
+    /// Copies bytes at `offset` from the instruction, from the memory that it was translated from. False: not all of
+    /// them are on the instruction's page, or it was not translated from memory.
     fn beside(&self, offset: i64, bytes: &mut [u8]) -> bool;
 }
 
@@ -94,11 +94,11 @@ pub struct Taken {
     pub number: u64,
     /// First address of the handler.
     pub handler: u64,
-    /// The stack pointer that it starts with.
+    /// The stack pointer with which the handler starts.
     pub entry_sp: u64,
     /// The interrupted code; None: it cannot be read.
     pub interrupted: Option<Context>,
-    /// Number of the exception that it interrupted; 0: none. None: the processor does not tell.
+    /// Number of the exception that this one interrupted; 0: none. None: the processor does not say.
     pub below: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ pub enum Stored {
 
 /// Constants of an architecture.
 pub struct Facts {
-    /// Names of the integer registers by number, as in QEMU, and of others that are read as often.
+    /// Names of the integer registers by number, as in QEMU, followed by other registers that are read as often.
     pub(super) registers: &'static [&'static str],
     /// Number of registers that QEMU keeps in an array, from the first one on.
     pub(super) registers_in_a_row: usize,
@@ -146,7 +146,7 @@ pub struct Facts {
     pub is_masked_at_reset: bool,
     /// Whether an exception's return may unmask interrupts.
     pub return_unmasks: bool,
-    /// Whether the processor tells which of several vCPUs executes, see [`Arch::vcpu`].
+    /// Whether a register says which of several vCPUs executes, see [`Arch::vcpu`].
     pub names_vcpus: bool,
     /// Address and size of the registers with the cause of a fault. Reading them has no effect.
     pub fault_registers: Option<(u64, usize)>,
@@ -166,7 +166,7 @@ pub(super) trait Arch<V: Vcpu>: Sync {
         None
     }
 
-    /// Whether no call leaves such a return address: a new context starts with it.
+    /// Whether a return address cannot come from a call: a new context starts with it.
     fn is_nowhere(&self, _address: u64) -> bool {
         false
     }
@@ -195,7 +195,7 @@ pub(super) trait Arch<V: Vcpu>: Sync {
     /// Exception whose handler starts at `pc`.
     fn taken(&self, guest: &mut Guest<V>, pc: u64) -> Option<Taken>;
 
-    /// Exception that this one preempted before its first instruction, which was therefore not noticed.
+    /// Exception that this one preempted before the other's first instruction, so that the other was not noticed.
     fn preempted(&self, _: &mut Guest<V>, _: &Taken) -> Option<Taken> {
         None
     }
@@ -205,8 +205,8 @@ pub(super) trait Arch<V: Vcpu>: Sync {
         guest.stack_pointer()
     }
 
-    /// Number of the exception that the processor executes; 0: none. None: it does not tell, and every return is an
-    /// instruction of its own.
+    /// Number of the exception that the processor executes; 0: none. None: the processor does not say, and every
+    /// exception's return is a special instruction.
     fn active_exception(&self, _: &mut Guest<V>) -> Option<u64> {
         None
     }
@@ -222,10 +222,11 @@ pub(super) trait Arch<V: Vcpu>: Sync {
     /// Whether interrupts are masked.
     fn is_masked(&self, guest: &mut Guest<V>) -> bool;
 
-    /// Whether an enabled interrupt could interrupt the executing code. Whether one will come is not checked.
+    /// Whether an enabled interrupt could interrupt the executing code. It may never come.
     fn may_be_interrupted(&self, guest: &mut Guest<V>) -> bool;
 
-    /// Whether interrupts were masked before the exception that starts now. None: taking it did not mask them.
+    /// Whether interrupts were masked before the exception that starts now. None: taking an exception does not mask
+    /// them.
     fn masked_before_trap(&self, _: &mut Guest<V>) -> Option<bool> {
         None
     }
@@ -248,8 +249,8 @@ pub(super) trait Arch<V: Vcpu>: Sync {
         None
     }
 
-    /// Whether QEMU has translated a breakpoint instruction as a semihosting call, which it does for privileged code
-    /// only. In doubt, true.
+    /// Whether QEMU has translated a breakpoint instruction as a semihosting call, as it does in privileged code
+    /// only. True if this is not certain.
     fn is_semihosting(&self, guest: &mut Guest<V>, insn: &dyn Insn) -> bool;
 
     /// Physical address of a data access to an address; None: unmapped, or unknown.
@@ -267,14 +268,15 @@ pub struct Guest<V: Vcpu> {
     arch: &'static dyn Arch<V>,
     /// Memory that can be read without affecting a device.
     memory: Vec<Range<u64>>,
-    /// The file that lists it once the machine exists, until it has been read.
+    /// The file that will list this memory once the machine exists; None: the file has been read.
     memory_file: Option<PathBuf>,
     /// The test finisher's address.
     finisher: Option<u64>,
     /// Registers of the executing vCPU.
     pub(super) registers: Option<V>,
-    /// The executing vCPU, and the registers of the others, which may be of another kind.
+    /// The executing vCPU.
     vcpu: u32,
+    /// Registers of the other vCPUs, which may be of another kind.
     others: HashMap<u32, V>,
     is_readable: bool,
     /// Whether each register is read through the API.
@@ -284,7 +286,8 @@ pub struct Guest<V: Vcpu> {
 }
 
 impl<V: Vcpu> Guest<V> {
-    /// The request's processor, of this instruction set and architecture; other files are in `directory`.
+    /// The request's processor, with this instruction set and architecture; the list of its memory will be in
+    /// `directory`.
     pub(super) fn with(isa: Isa, arch: &'static dyn Arch<V>, request: &Request, directory: &str) -> Guest<V> {
         Guest {
             isa,
@@ -308,7 +311,7 @@ impl<V: Vcpu> Guest<V> {
         self.registers.get_or_insert_with(|| V::find(self.facts.registers, in_a_row));
     }
 
-    /// Switches to another one of several vCPUs.
+    /// Switches to another vCPU.
     pub fn turn_to(&mut self, vcpu: u32) {
         if vcpu != self.vcpu {
             let registers = self.others.remove(&vcpu);
@@ -320,8 +323,8 @@ impl<V: Vcpu> Guest<V> {
         self.appear();
     }
 
-    /// Reads the list of the machine's memory. The harness writes it before the machine may execute anything, so this
-    /// must come first at translation.
+    /// Reads the list of the machine's memory. harness writes the list before the machine may execute anything, so
+    /// this comes first at translation.
     pub fn learn_memory(&mut self) {
         let Some(file) = self.memory_file.take() else { return };
         if let Some(memory) = fs::read(file).ok().and_then(|bytes| memory::read(&bytes).ok()) {
@@ -329,7 +332,7 @@ impl<V: Vcpu> Guest<V> {
         }
     }
 
-    /// Disables reading guest memory: QEMU exits, and reading would assert a current vCPU.
+    /// Disables reading guest memory: QEMU exits, and its functions for reading would fail an assertion.
     pub fn vanish(&mut self) {
         self.is_readable = false;
     }
@@ -354,12 +357,12 @@ impl<V: Vcpu> Guest<V> {
         self.arch.vcpu(self)
     }
 
-    /// Reads a register inside a callback; 0 if the CPU has none of that name.
+    /// Reads a register inside a callback; 0 if the CPU has no register of that name.
     pub(super) fn register(&mut self, name: &str) -> u64 {
         self.known_register(name).unwrap_or(0)
     }
 
-    /// Reads a register inside a callback; None if the CPU has none of that name, or QEMU does not tell.
+    /// Reads a register inside a callback; None if the CPU has no register of that name, or QEMU does not read it.
     pub(super) fn known_register(&mut self, name: &str) -> Option<u64> {
         let registers = self.registers.as_mut()?;
         registers.get(name).and_then(|register| registers.read(register))
@@ -482,12 +485,13 @@ impl<V: Vcpu> Guest<V> {
         self.memory.iter().find(|region| region.contains(&address)).map(|region| region.end - address)
     }
 
-    /// Reads guest memory into `bytes`, replacing their content. The caller has checked that it is memory.
+    /// Reads guest memory into `bytes`, and replaces the former content. The caller has checked that the range is
+    /// memory.
     pub fn read_into(&mut self, address: u64, length: usize, bytes: &mut Vec<u8>) -> bool {
         self.registers.as_mut().is_some_and(|registers| registers.read_memory_into(address, length, bytes))
     }
 
-    /// The vCPU to read a range with, if it is memory and can be read now.
+    /// The vCPU with which to read a range, if the range is memory and can be read now.
     fn readable(&mut self, address: u64, bytes: u64) -> Option<&mut V> {
         let end = address.checked_add(bytes);
         let is_memory =
@@ -597,7 +601,7 @@ impl<V: Vcpu> Guest<V> {
         self.arch.fault(self, number)
     }
 
-    /// See [`Arch::faults`]; for the handler of an abort, which may find the guest locked.
+    /// Interpreter of the fault registers, for the handler of an abort, which may find the guest locked.
     pub fn fault_reader(&self) -> FaultReader<V> {
         FaultReader(self.arch)
     }

@@ -32,7 +32,7 @@ static FACTS: Facts = Facts {
     fault_registers: None,
 };
 
-/// Bits of mstatus ("Machine Status Registers"): SIE, MIE, MPIE, and the lowest one of MPP.
+/// Bits of mstatus ("Machine Status Registers"): SIE, MIE, MPIE, and the lowest bit of MPP.
 const SIE: u64 = 1 << 1;
 const MIE: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
@@ -77,7 +77,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
         let (cause, epc) = (guest.register(cause), guest.register(epc));
         let number =
             if guest.isa == Isa::Riscv32 { (cause & 0x7fff_ffff) | (cause & 0x8000_0000) << 32 } else { cause };
-        // Only the target of this very trap; the rest of the table may be other code.
+        // Only the target of this trap is certain; the rest of the table may be other code.
         let (base, is_vectored) = trap_vector(guest);
         let interrupt = number.checked_sub(1 << 63).filter(|_| is_vectored);
         if pc != base.wrapping_add(interrupt.unwrap_or(0).wrapping_mul(4)) {
@@ -137,7 +137,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
 
     /// An `ebreak` is a call only between two marker instructions on its page, in their state at translation
     /// (`trans_ebreak` in target/riscv/insn_trans/trans_privileged.c.inc). QEMU may read half of the second marker
-    /// from the next page. That half is not checked here: the first one suffices.
+    /// from the next page. That half is not checked here: the half on this page suffices.
     fn is_semihosting(&self, guest: &mut Guest<V>, insn: &dyn Insn) -> bool {
         let (bytes, len) = insn.bytes();
         let (isa, offset) = (guest.isa, insn.pc() % PAGE_BYTES);

@@ -1,16 +1,16 @@
 //! The promise: the timeline reports calls and their returns correctly. Random traces of calls, tail calls, returns,
 //! longjmps, task switches, exceptions and deleted tasks are compared with a shadow stack of each context.
 //!
-//! Traces are left out if stack pointer and return address cannot tell them apart: each call site calls one function
-//! only, and no longjmp leaves a function that was entered by a tail call.
+//! Some traces cannot be distinguished by stack pointer and return address, and are left out. So each call site calls
+//! only one function, and no longjmp leaves a function that was entered by a tail call.
 
 use std::collections::BTreeMap;
 
+use engine::calls::Calls;
 use engine::code::Code;
 use engine::follow::context::Core;
 use engine::guest::Guest;
 use engine::ledger::Ledger;
-use engine::traced::Traced;
 use proptest::prelude::*;
 use wire::counters::CLOCK;
 use wire::request::{Isa, Kernel, Measure};
@@ -54,8 +54,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// Expectation of a step: the calls and returns in it, and for each function, how many of its calls were left without
-/// a return so far, which may be reported by then.
+/// Expectation of a step: its calls and returns. Also, for each function, the number of its calls so far that were
+/// left without a return; these may be reported by then.
 #[derive(Clone, Debug, Default)]
 struct Expected {
     happened: Vec<What>,
@@ -66,7 +66,7 @@ struct Trace {
     guest: Guest<Fake>,
     code: Code,
     ledger: Ledger<Books>,
-    timeline: Traced,
+    calls: Calls,
     core: Core,
     /// Stacks of the tasks, index of the running task, and the tasks' ids.
     tasks: Vec<Stack>,
@@ -86,6 +86,7 @@ impl Trace {
             idle: Vec::new(),
             begins: Vec::new(),
             idle_entries: Vec::new(),
+            next: None,
             name: None,
             saved_sp: None,
             stack: None,
@@ -93,6 +94,8 @@ impl Trace {
             paint: None,
             switchers: Vec::new(),
             delete: None,
+            exit: None,
+            is_first_running: false,
         };
         let functions: Vec<u64> = (0..FUNCTIONS).map(entry).collect();
         let measure = Measure {
@@ -112,7 +115,7 @@ impl Trace {
             guest: guest(&request, fake),
             code: Code::new(&request),
             ledger,
-            timeline: Traced::new(&request).unwrap(),
+            calls: Calls::new(&request).unwrap(),
             core,
             tasks: (0..3).map(|task| Stack::new(0x2000_0000 + 0x10_0000 * task, 0x8000 + 0x100 * task)).collect(),
             running: 0,
@@ -143,8 +146,8 @@ impl Trace {
 
     fn call(&mut self, function: u32, sp: u64, return_addr: u64) -> Vec<What> {
         self.set(sp, return_addr);
-        let Trace { timeline, core, guest, code, ledger, .. } = self;
-        timeline.enter(entry(function), core, guest, code, ledger);
+        let Trace { calls, core, guest, code, ledger, .. } = self;
+        calls.enter(entry(function), core, guest, code, ledger);
         vec![What::Called { function }]
     }
 
@@ -169,11 +172,11 @@ impl Trace {
             Step::Return => match self.stack().frames.pop() {
                 Some(Frame { functions, sp, return_addr }) => {
                     self.set(sp, 0);
-                    let Trace { timeline, core, guest, ledger, .. } = self;
-                    let awaited = timeline.awaited_at(return_addr, ledger);
+                    let Trace { calls, core, guest, ledger, .. } = self;
+                    let awaited = calls.awaited_at(return_addr, ledger);
                     // The condition that generated code checks.
                     if ledger.get(awaited, 0) >= 1 {
-                        timeline.leave(return_addr, core, guest, ledger);
+                        calls.leave(return_addr, core, guest, ledger);
                     }
                     functions.into_iter().rev().map(|function| What::Returned { function }).collect()
                 }

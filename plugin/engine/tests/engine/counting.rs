@@ -64,7 +64,7 @@ struct Outcome {
     samples: Vec<(u64, u64)>,
 }
 
-/// Counts instruction by instruction.
+/// Model: counts instruction by instruction.
 fn naive(program: &Program, sampled_at: &[u64]) -> Outcome {
     let mut outcome = Outcome::default();
     for &(block, exit) in &program.executions {
@@ -129,7 +129,7 @@ impl Plugin {
                 Event::Sample => self.samples.push((due.at_insns, pc)),
                 Event::End(End::For) => {
                     let block = self.blocks.get(due.block);
-                    // As often as it is done and undone, what is left is the same.
+                    // Doing and undoing this any number of times leaves the same counts.
                     self.ledger.uncount(0, block, due.index, due.overrun_insns);
                     self.ledger.recount(0, block, due.index, due.overrun_insns);
                     self.ledger.uncount(0, block, due.index, due.overrun_insns);
@@ -165,7 +165,7 @@ impl Plugin {
             if index < started as usize {
                 count.steps(index == 0, false).for_each(|step| execute(step, 0, &self.ledger));
             }
-            // A block that is closed cannot be left early any more, so all its instructions start.
+            // After `Closed` the block cannot be left early, so all its instructions start.
             assert!(!matches!(count, Count::Closed) || index < block.sizes.len());
         }
     }

@@ -1,5 +1,5 @@
-//! The promise: whatever is asked for is due at its instruction, of the vCPU that it is for, once, in the order that the
-//! clock's own page says; and no block is called back too late for it. What the books count on the way, they count once.
+//! The promise: each requested event is due exactly once, at its instruction of its vCPU, in the order that the
+//! clock's comments say, and no block calls back too late for it. The ledger counts everything on the way once.
 
 use std::num::NonZeroU16;
 
@@ -34,7 +34,7 @@ struct Run {
     opened_by: Option<usize>,
 }
 
-/// Runs of one vCPU, which may end or be held, or of two, which end at no instruction of one.
+/// Runs of one vCPU, which may end or be held, or of two vCPUs, without an end.
 fn runs() -> impl Strategy<Value = Run> {
     let asked = (
         1..60u64,
@@ -67,8 +67,8 @@ fn runs() -> impl Strategy<Value = Run> {
     )
 }
 
-/// Events of each vCPU with their instructions of the window, or of the run before it opens, and how many instructions
-/// each has started since the window opened and in all.
+/// Events of each vCPU with their instructions of the window, or of the run before it opens. Also the number of
+/// instructions that each vCPU has started since the window opened, and in all.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     events: Vec<Vec<(u64, Event)>>,
@@ -76,7 +76,7 @@ struct Outcome {
     insns_of_run: Vec<u64>,
 }
 
-/// Instruction by instruction.
+/// Model: handles events instruction by instruction.
 fn naive(run: &Run) -> Outcome {
     let vcpus = run.vcpus as usize;
     let mut outcome =
@@ -142,7 +142,7 @@ fn naive(run: &Run) -> Outcome {
     outcome
 }
 
-/// The clock as the plugin uses it: told of each block as it starts, where generated code calls back.
+/// The clock as the plugin uses it: each block that calls back is reported to it when the block starts.
 struct Plugin {
     clock: Clock,
     ledger: Ledger<Books>,
@@ -184,7 +184,7 @@ impl Plugin {
         let is_due = self.clock.insns_to_event(vcpu, &self.ledger) <= length.into();
         let may_be = clock::advance(vcpu, length, &self.ledger);
         assert_eq!(may_be, self.clock.is_due(vcpu, &self.ledger));
-        // Where events are not looked for early, no block is suspected for nothing.
+        // If blocks do not call back early, no block is suspected without an event in it.
         assert!(may_be == is_due || is_early && may_be);
     }
 }
@@ -327,7 +327,7 @@ fn a_clock_that_is_asked_to_call_tells_why_and_its_time_stands() {
     assert!(!called.by_recheck && called.by_transfer && !called.for_event(5));
     called.go_on(0, &ledger);
     assert_eq!(ledger.get(CLOCK, 0), start + 5);
-    // As a run's end is looked at from an instruction before.
+    // A run's end is handled with the clock turned back to an earlier instruction.
     let turned = clock::turn_back(0, 3, &ledger);
     assert_eq!(ledger.insns(0), 3);
     turned.restore(0, &ledger);
@@ -367,7 +367,7 @@ fn calls_are_counted_by_where_they_go_and_return_whoever_makes_them() {
     };
     let before = segment(&mut ledger, 0x40, TransferKind::Call);
     ledger.keep_calls();
-    // What was defined before is not kept: it is the plugin that asks for it at the start.
+    // Calls defined before `keep_calls` are not kept: the plugin calls it at the start.
     let direct = segment(&mut ledger, 0x60, TransferKind::Call);
     let jump = segment(&mut ledger, 0x80, TransferKind::Jump);
     let arc = |ledger: &mut Ledger<Books>, return_addr| {
@@ -405,7 +405,7 @@ fn a_jump_that_the_run_ends_at_has_not_led_anywhere_and_a_call_has() {
         let transfer = kind.map(|kind| Transfer { kind, target: 0x40 });
         ledger.segment(Segment { pc: 0x40, sizes: [2, 2].into(), transfer })
     };
-    // The last is the part of each other that has started where that counts for less.
+    // The last segment, without a transfer, gets the count of a jump or branch that has started and led nowhere yet.
     let kinds = [Some(TransferKind::Jump), Some(TransferKind::Branch), Some(TransferKind::Call), None];
     let slots = kinds.map(&mut segment);
     for (index, left) in [(0, [0, 0, 0, 0]), (1, [0, 0, 1, 2])] {

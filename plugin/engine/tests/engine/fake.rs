@@ -175,7 +175,7 @@ pub(crate) fn guest(request: &Request, fake: Fake) -> Guest<Fake> {
     guest
 }
 
-/// A request to measure, which is plain in all else.
+/// A request to measure, with defaults in all other fields.
 pub(crate) fn request(isa: Isa, entry: Option<u64>, measure: Measure) -> Request {
     Request {
         isa,

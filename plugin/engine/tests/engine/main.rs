@@ -1,9 +1,11 @@
-//! The plugin's logic, proved without QEMU: random programs against models that are too simple to be wrong.
+//! Tests of the plugin's logic without QEMU: random programs are compared with models that are too simple to be
+//! wrong.
 
 mod calls;
 mod counting;
 mod due;
 mod fake;
+mod lives;
 mod polls;
 mod predictions;
 mod recent;

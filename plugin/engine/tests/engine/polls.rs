@@ -1,5 +1,6 @@
-//! The promise: instructions count for the task whose poll is the innermost one that is under way. Random traces of polls,
-//! turns of their loops, tail calls, returns, longjmps and exceptions, against a shadow stack of each context.
+//! The promise: instructions count for the task whose poll is the innermost one that is under way. Random traces of
+//! polls, turns of their loops, tail calls, returns, longjmps and exceptions are compared with a shadow stack of each
+//! context.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +16,26 @@ use wire::request::{Isa, Measure, Poll};
 use crate::fake::{Books, Fake, config, guest, ledger, request};
 use crate::shadow::{FUNCTIONS, Frame, STEP_INSNS, Stack, entry, exception};
 
-/// A task: its function and what its argument points to.
+/// A task: its function and its argument, a pointer.
 type Task = (u32, u64);
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The innermost function polls a task.
     Poll { task: Task },
-    /// It jumps to another task's function, which then returns in its place.
+    /// The innermost function jumps to another task's function, which then returns in its place.
     TailCall { task: Task },
-    /// It jumps to its own start.
+    /// The innermost function jumps to its own start.
     Loop,
-    /// It returns.
+    /// The innermost function returns.
     Return,
     /// The innermost function calls something else, which returns.
     Pass,
-    /// It leaves some of its callers' frames at once.
+    /// The innermost function leaves some of its callers' frames at once.
     Longjmp { frames: usize },
     /// An exception comes.
     Enter,
-    /// The exception's handler returns, whatever of it is under way.
+    /// The exception's handler returns, even from within nested calls.
     Leave,
 }
 
@@ -56,9 +57,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// The thread, or an exception above it.
 struct Context {
     stack: Stack,
-    /// Each frame's task's.
+    /// Argument of each frame's task.
     arguments: Vec<u64>,
-    /// Its innermost frame as of its last poll or return, and the task: that a longjmp has left it is seen at the next.
+    /// Innermost frame at the last poll or return, with its task. If a longjmp leaves the frame, that is noticed at
+    /// the next poll or return.
     seen: Option<(Task, u64, u64)>,
 }
 
@@ -67,7 +69,7 @@ impl Context {
         Context { stack: Stack::new(base_sp, root), arguments: Vec::new(), seen: None }
     }
 
-    /// A poll has begun or returned. False: what was seen before is still there.
+    /// Handles the beginning or return of a poll. False: the frame that was seen before is still there.
     fn look(&mut self) -> bool {
         let innermost = self.stack.frames.last().zip(self.arguments.last());
         let seen = innermost.map(|(frame, &argument)| ((frame.functions[0], argument), frame.sp, frame.return_addr));
@@ -80,7 +82,7 @@ struct Trace {
     ledger: Ledger<Books>,
     polls: Polls,
     core: Core,
-    /// The thread's, and those of the exceptions above it.
+    /// Context of the thread, and contexts of the exceptions above it.
     contexts: Vec<Context>,
     /// The task that runs since the last poll or return.
     running: Option<Task>,
@@ -112,7 +114,7 @@ impl Trace {
         self.contexts.last_mut().unwrap()
     }
 
-    /// The innermost poll goes on, of the contexts that are not over.
+    /// The innermost poll of the contexts that are not over goes on.
     fn go_on(&mut self) {
         self.running = self.contexts.iter().rev().find_map(|context| context.seen).map(|(task, ..)| task);
     }
@@ -161,7 +163,7 @@ impl Trace {
                 if let Some(Frame { sp, return_addr, .. }) = stack.frames.pop() {
                     self.guest.registers().unwrap().set("sp", sp);
                     let awaited = self.polls.awaited_at(return_addr, &mut self.ledger);
-                    // As generated code asks.
+                    // The condition that generated code checks.
                     if self.ledger.get(awaited, 0) >= 1 {
                         self.polls.end(&mut self.core, None, return_addr, &mut self.guest, &mut self.ledger);
                     }
@@ -227,7 +229,7 @@ proptest! {
         for (task, (polls, insns)) in trace.counted() {
             let (expected_polls, expected_insns) = trace.expected.get(&task).copied().unwrap_or_default();
             prop_assert_eq!(polls, expected_polls, "polls of {:?}", task);
-            // What is polled as the trace ends has not been counted up to there.
+            // The task that is polled when the trace ends has not been counted up to the end.
             if Some(task) != trace.running {
                 prop_assert_eq!(insns, expected_insns, "instructions of {:?}", task);
             }

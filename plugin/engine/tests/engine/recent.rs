@@ -1,4 +1,4 @@
-//! The promise: a kept answer is only given to the question that it answered.
+//! The promise: a kept answer is given only to the question that it answered.
 
 use engine::code::Code;
 use engine::recent::Recent;
@@ -37,7 +37,7 @@ proptest! {
         let measure = Measure { functions: functions.clone(), ..Measure::default() };
         let code = Code::new(&request(Isa::Riscv64, None, measure));
         for (function, far, near) in addresses {
-            // Addresses that share slots: a multiple of what is kept apart.
+            // Addresses that share slots, because their distance is a multiple of the number of slots.
             let address = functions[function % functions.len()].start + far * 0x2000 + near;
             let expected = functions.iter().rev().find(|range| range.start <= address);
             let expected = expected.filter(|range| range.contains(&address)).map(|range| range.start);

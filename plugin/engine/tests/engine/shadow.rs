@@ -6,8 +6,8 @@ use engine::follow::open_zones::Nest;
 pub(crate) const FUNCTIONS: u32 = 5;
 pub(crate) const FUNCTION_BYTES: u64 = 0x100;
 
-/// Instructions that the clock goes on by with each step. They are more than the one that an instruction which is
-/// executed again may have.
+/// Instructions by which the clock advances with each step: more than 1, the difference if one instruction is
+/// executed again.
 pub(crate) const STEP_INSNS: u64 = 10;
 
 /// First address of a function.
@@ -15,7 +15,7 @@ pub(crate) fn entry(function: u32) -> u64 {
     0x1000 + FUNCTION_BYTES * u64::from(function)
 }
 
-/// Bytes that a function takes off the stack: down to as little as a link register and one more.
+/// Bytes of a function's frame; the smallest holds the link register and one more register.
 pub(crate) fn frame_bytes(function: u32) -> u64 {
     8 * (1 + u64::from(function))
 }
@@ -31,7 +31,7 @@ pub(crate) struct Frame {
 /// A stack of a context.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
-    /// The stack pointer of what is below all calls, and the code that is.
+    /// Stack pointer of the code that made the outermost call, and that code.
     pub(crate) base_sp: u64,
     pub(crate) root: u64,
     pub(crate) frames: Vec<Frame>,
@@ -42,7 +42,7 @@ impl Stack {
         Stack { base_sp, root, frames: Vec::new() }
     }
 
-    /// The stack pointer with which the innermost function calls, and where it begins.
+    /// Stack pointer with which the innermost function calls, and the function's first address.
     pub(crate) fn here(&self) -> (u64, u64) {
         self.frames.last().map_or((self.base_sp, self.root), |frame| {
             let function = frame.functions[frame.functions.len() - 1];
@@ -51,7 +51,7 @@ impl Stack {
     }
 }
 
-/// An exception that has come after so many instructions.
+/// An exception that has come after `began_at` instructions.
 pub(crate) fn exception(number: u64, entry_sp: u64, began_at: u64) -> Active {
     Active {
         number,

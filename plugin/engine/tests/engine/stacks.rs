@@ -220,7 +220,7 @@ fn record() {
     }
     let is_in = |at: u64| dump.functions.iter().any(|(function, _)| function.contains(&at));
     dump.forgetful = measure.forgetful.iter().copied().filter(|&entry| is_in(entry)).collect();
-    // A row holds until the next one, also over the start of a function.
+    // A row holds until the next one, even beyond the start of the next function.
     let ends = measure.unwind.iter().skip(1).map(|next| next.pc).chain([u64::MAX]);
     let holds = |row: &Row, end: u64| {
         dump.functions.iter().any(|(function, _)| row.pc <= function.end && function.start < end)

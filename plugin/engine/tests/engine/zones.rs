@@ -1,6 +1,6 @@
 //! The promise: a zone lasts from its beginning to its end in the context that began it, by that context's own clock,
 //! whatever functions are called and left meanwhile. Random traces of zones, calls, returns, switches of tasks and
-//! exceptions, against a list of each context.
+//! exceptions are compared with a list of open zones of each context.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +33,14 @@ enum Step {
     },
     /// A function is called: the stack gets deeper.
     Call,
-    /// It returns. Its zones go on.
+    /// The function returns. Its zones go on.
     Return,
     Switch {
         task: usize,
     },
     /// An exception comes.
     Enter,
-    /// Its handler returns, whatever of its zones is under way.
+    /// The exception's handler returns, even while its zones are under way.
     Leave,
 }
 
@@ -63,7 +63,7 @@ struct Context {
     kind: ContextKind,
     sp: u64,
     insns: u64,
-    /// Names, and the context's instructions as each began.
+    /// Open zones: name, and the context's instructions when the zone began.
     open: Vec<(u32, u64)>,
 }
 
@@ -73,7 +73,7 @@ impl Context {
     }
 }
 
-/// Ends of a zone, its instructions, and how often it was left without an end.
+/// Number of a zone's ends, its instructions, and number of times that it was left without an end.
 type Counts = (u64, u64, u64);
 
 struct Trace {
@@ -132,7 +132,7 @@ impl Trace {
         zones.at(cores, 0, pc, guest, code, ledger);
     }
 
-    /// Zones of a context were left without their ends.
+    /// Counts zones of a context that were left without their ends.
     fn leave(&mut self, kind: ContextKind, left: &[(u32, u64)]) {
         for &(name, _) in left {
             self.expected.entry((name, kind)).or_default().2 += 1;
@@ -145,7 +145,8 @@ impl Trace {
         let Context { kind, sp, insns, .. } = *self.context();
         *self.expected_insns.entry(kind).or_default() += STEP_INSNS;
         match step {
-            // The same code that begins again is taken for a call of its own, or for one that was left.
+            // If the same code begins a zone again, that is a recursive call, or the earlier call was left. The trace
+            // avoids this ambiguity.
             Step::Begin { name } if self.context().open.iter().all(|&(open, _)| open != name) => {
                 self.context().open.push((name, insns));
                 self.happen(address(name));
@@ -182,7 +183,7 @@ impl Trace {
         }
     }
 
-    /// Holds what was counted against what was to be.
+    /// Compares the counts with the expected ones.
     fn check(mut self) -> Result<(), TestCaseError> {
         self.cores[0].advance(&mut self.ledger);
         for definition in self.ledger.records().definitions() {

@@ -35,7 +35,7 @@ pub(crate) struct Block(pub(in crate::qemu) *mut raw::Tb);
 pub(crate) struct Insn<'a>(*mut raw::Insn, std::marker::PhantomData<&'a Block>);
 
 impl Block {
-    /// Its instructions, in order.
+    /// The block's instructions, in order.
     pub(crate) fn insns(&self) -> impl ExactSizeIterator<Item = Insn<'_>> {
         // SAFETY: the block is valid during the callback that made `self`.
         let count = unsafe { raw::qemu_plugin_tb_n_insns(self.0) };
@@ -137,7 +137,7 @@ impl Insn<'_> {
         self.call_when::<H>(READS_REGISTERS, condition::AT_LEAST, cell, least, id);
     }
 
-    /// Calls `H` with `id` when the instruction starts. It may change registers, which costs more.
+    /// Calls `H` with `id` when the instruction starts. `H` may change registers, so the call costs more.
     pub(crate) fn hold<H: Hook>(&self, id: usize) {
         // SAFETY: the instruction is valid; `id` is only ever read as a number.
         unsafe {
@@ -245,7 +245,7 @@ const ELEMENT_BYTES: usize = 1;
 unsafe impl Send for Scoreboard {}
 
 impl Scoreboard {
-    /// A scoreboard.
+    /// Makes a scoreboard.
     pub(crate) fn new() -> Self {
         // SAFETY: no precondition; never freed, it lives as long as the process.
         Scoreboard(unsafe { raw::qemu_plugin_scoreboard_new(ELEMENT_BYTES) })

@@ -28,7 +28,7 @@ pub(in crate::qemu) fn physical(address: u64) -> Option<Option<u64>> {
 pub(crate) fn write_register(register: Register, bytes: &[u8]) -> bool {
     let Some(function) = symbol(c"qemu_plugin_write_register") else { return false };
     // SAFETY: the API's function of this name has this type, except for its result. The handle is QEMU's; glib's
-    // buffer has the size that it is set to, and is filled before it is read.
+    // buffer gets this size, and is filled before it is read.
     unsafe {
         let buffer = g_byte_array_set_size(g_byte_array_sized_new(bytes.len() as u32), bytes.len() as u32);
         (*buffer).data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());

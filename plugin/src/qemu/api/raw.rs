@@ -1,5 +1,5 @@
-//! QEMU's plugin API as its C header declares it: the functions that are used here. QEMU must have all of them to
-//! load this library, so that functions which a supported version lacks are in [`super::later`] instead.
+//! QEMU's plugin API as its C header declares it: the functions that are used here. QEMU loads this library only if
+//! it has all of them. So functions that a supported version lacks are in [`super::later`] instead.
 //!
 //! All have the same prototype in every version from [`wire::api::OLDEST`] to [`wire::api::NEWEST`]. Functions that
 //! differ are in [`super::versions`].

@@ -13,8 +13,8 @@
 //! | `write_register` | is missing | is there | same | same |
 //! | a Cortex-M's `wfe` | goes on | same | sleeps | same |
 //!
-//! The result of `read_register` is not used, glib tells the size of a description, and functions that some versions
-//! lack are looked up by name ([`super::later`]).
+//! The result of `read_register` is not used, glib's array has the size of a description, and functions that some
+//! versions lack are looked up by name ([`super::later`]).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem;

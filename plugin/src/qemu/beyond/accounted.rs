@@ -17,19 +17,19 @@ use super::vcpu::with_none_current;
 type GetNs = unsafe extern "C" fn(c_int) -> i64;
 const QEMU_CLOCK_VIRTUAL: c_int = 1;
 
-/// The function of QEMU's that tells the time.
+/// QEMU's function that returns the time.
 #[derive(Clone, Copy)]
 pub(crate) struct AccountedTime {
     get_ns: GetNs,
 }
 
 impl AccountedTime {
-    /// None: this QEMU does not export it, or is not known.
+    /// None: this QEMU does not export the function, or is not known.
     pub(crate) fn find() -> Option<AccountedTime> {
         symbol(&SLEEP, c"current_cpu")?;
         let get_ns = symbol(&SLEEP, c"qemu_clock_get_ns")?;
-        // SAFETY: in the releases of the table's row the function of this name has this type; the program itself exports it and
-        // stays loaded.
+        // SAFETY: in the releases of the table's row the function of this name has this type; the program itself
+        // exports it and stays loaded.
         Some(AccountedTime { get_ns: unsafe { mem::transmute::<*mut c_void, GetNs>(get_ns) } })
     }
 

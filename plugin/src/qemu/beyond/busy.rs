@@ -25,7 +25,8 @@ impl Clock {
     }
 
     /// Makes QEMU treat the calling vCPU as busy until it has left generated code and its instructions are accounted
-    /// for. On return, the main thread is not deciding otherwise. Only inside callbacks of the vCPU.
+    /// for. On return, the main thread cannot be in the middle of taking the vCPU for idle. Only inside callbacks of
+    /// the vCPU.
     pub(crate) fn keep_vcpu_busy(&self) {
         // The work: advancing the time to a value long past, which changes nothing.
         // SAFETY: the handle is the one that QEMU gave, and this is a vCPU's thread.

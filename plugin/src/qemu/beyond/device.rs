@@ -2,8 +2,8 @@
 //!
 //! The machine only provides the processor: everything below the processor's own registers (0xe0000000) is covered by
 //! a region that faults, and the chip's memory and register blocks are laid over that. [`device`] defines the
-//! registers' behaviour; this file makes the calls of QEMU. Callbacks come from QEMU with its big lock held, in the
-//! vCPU's thread or, of timers and of the console, in the main thread. All time is `QEMU_CLOCK_VIRTUAL`, which counts
+//! registers' behaviour; this file makes the calls of QEMU. QEMU makes callbacks with its big lock held, in the
+//! vCPU's thread, or in the main thread for timers and the console. All time is `QEMU_CLOCK_VIRTUAL`, which counts
 //! instructions.
 //!
 //! | of QEMU | what for |
@@ -34,8 +34,8 @@ const END: u64 = 0xe000_0000;
 const COVER_PRIORITY: c_int = 1000;
 const CHIP_PRIORITY: c_int = 1001;
 
-/// More bytes than any of QEMU's structures made here takes (MemoryRegion, QEMUTimer, CharBackend); they are never
-/// freed.
+/// Bytes for one of QEMU's structures (MemoryRegion, QEMUTimer, CharBackend), more than any of them needs. The
+/// structures are never freed.
 const ROOM_BYTES: usize = 8192;
 
 /// A multiple of QEMU's page of any Cortex-M, which is 1024 bytes or more.
@@ -227,7 +227,7 @@ struct Clock {
 /// Reason why the machine cannot be completed.
 pub(crate) type Missing = String;
 
-/// An event of a chip that the harness is told of.
+/// An event of a chip that is reported to harness.
 #[derive(Clone, Copy)]
 pub(crate) enum ChipEvent {
     /// A watchdog, by its address, has run out.
@@ -251,7 +251,7 @@ struct Wanted {
     tell: Tell,
 }
 
-/// The completed machine: the chip's devices, and QEMU's part.
+/// The completed machine: the chip's devices, and QEMU's objects.
 struct Completed {
     device: Device,
     machine: Machine,
@@ -266,7 +266,7 @@ struct Machine {
     cpu_clock: *mut Clock,
     systick_clock: *mut Clock,
     console: *mut c_void,
-    /// Time that the timer is set to, so that it is not set twice.
+    /// Time to which the timer is set, so that it is not set twice.
     due_ns: Option<u64>,
     /// Called at each event.
     tell: Tell,
@@ -294,7 +294,7 @@ static WANTED: Mutex<Option<Wanted>> = Mutex::new(None);
 static UNMODELLED: AtomicU64 = AtomicU64::new(0);
 const IS_WRITE: u64 = 1 << 63;
 
-/// Takes the access just made, if the chip does not model it: its address, and whether it was a write.
+/// Takes the last access, if the chip does not model it: its address, and whether it was a write.
 pub(crate) fn take_unmodelled() -> Option<(u64, bool)> {
     if UNMODELLED.load(Ordering::Relaxed) == 0 {
         return None;
@@ -303,10 +303,10 @@ pub(crate) fn take_unmodelled() -> Option<(u64, bool)> {
     Some(((access & !IS_WRITE) - 1, access & IS_WRITE != 0))
 }
 
-/// Number + 1 of the answer that the last read was given, until it is taken.
+/// Number + 1 of the answer that the last read got, until it is taken.
 static ANSWER: AtomicU64 = AtomicU64::new(0);
 
-/// The answer that the read has been given which has just been made, by its number.
+/// Takes the number of the answer that the last read got.
 pub(crate) fn take_answer() -> Option<u64> {
     if ANSWER.load(Ordering::Relaxed) == 0 {
         return None;
@@ -318,7 +318,7 @@ pub(crate) fn take_answer() -> Option<u64> {
 /// watchdog has run out, with its address.
 ///
 /// # Errors
-/// The name of what this QEMU lacks.
+/// The name of the function that this QEMU lacks.
 pub(crate) fn complete(chip: Chip, refuse: impl FnOnce(&str) + Send + 'static, tell: Tell) -> Result<(), Missing> {
     if !is_on(&DEVICES) {
         return Err("devices that the plugin may use (docs/qemu.md)".to_owned());
@@ -516,8 +516,8 @@ fn lead_bytes(start: u64) -> u64 {
     start % PAGE_BYTES
 }
 
-/// The interrupt controller of a Cortex-M. The numbers of its lines and of their priority bits are two fields, which
-/// the board has set. Its tables have room for all lines that an Armv7-M may have.
+/// The interrupt controller of a Cortex-M. The number of its lines, and the number of their priority bits, are two
+/// fields that the board has set. Its tables have room for all lines that an Armv7-M may have.
 struct Nvic<'a> {
     functions: &'a Functions,
     object: Object,
@@ -580,7 +580,7 @@ fn interrupts(chip: &Chip, functions: &Functions, processor: Object) -> Result<V
     Ok(all)
 }
 
-/// The clock that a processor's input is derived from and that may be set. Null: none was recognised.
+/// The clock from which a processor's input is derived, and which may be set. Null: no such clock was recognised.
 fn root_clock(functions: &Functions, clocks: &[Object], processor: Object, input: &CStr) -> *mut Clock {
     // A device's clocks are its children, found by name.
     // SAFETY: a property of the processor, or none.

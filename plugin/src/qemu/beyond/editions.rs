@@ -1,8 +1,8 @@
 //! Two editions of the same translated code, between which a run can change: in one, blocks are chained; in the
-//! other, QEMU looks up each block. So one can have callbacks that the other lacks, and neither is lost.
+//! other, QEMU looks up each block. So one edition can have callbacks that the other lacks, and QEMU keeps both.
 //!
 //! QEMU keys translated blocks by flags (`curr_cflags`, accel/tcg/cpu-exec.c), one of which allows chaining. At each
-//! lookup it is taken from a global variable, the words of `-d` (`nochain`).
+//! lookup QEMU takes this flag from a global variable, which has the words of `-d` (`nochain`).
 
 use std::ffi::{c_int, c_void};
 use std::mem;

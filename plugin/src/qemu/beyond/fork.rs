@@ -1,10 +1,10 @@
 //! A copy of the whole process, made in the middle of an instruction's callback: a checkpoint, whose cost is the
 //! memory written since.
 //!
-//! fork(2) copies the calling thread alone, which executes the guest, wherever in generated code it is. The copy
-//! lacks QEMU's main thread. A run under icount needs that for one task: when all vCPUs wait, it moves virtual time
-//! to the next timer and runs due work. A thread of ours does that in the copy ([`Timekeeper`]), woken by the same
-//! descriptors.
+//! fork(2) copies only the calling thread. That is the thread which executes the guest, at any place of generated
+//! code. The copy lacks QEMU's main thread. A run under icount needs that thread for one task: when all vCPUs wait,
+//! it moves virtual time to the next timer and runs due work. A thread of ours does that in the copy
+//! ([`Timekeeper`]), woken by the same descriptors.
 //!
 //! Resources that a copy must not share with its original are replaced: the maps of records, the firmware's output,
 //! the event descriptors by which threads wake each other, the position in the firmware's input. The monitor's socket
@@ -31,7 +31,7 @@ use crate::qemu::socket::Socket;
 /// Longest wait of the timekeeper, in milliseconds; QEMU's main thread polls now and then, too.
 const GLANCE_MS: c_int = 5;
 
-/// Longest time of work done aside; it normally takes microseconds.
+/// Longest time for work in a copy; normally it takes microseconds.
 const ASIDE_PATIENCE: Duration = Duration::from_secs(2);
 
 type Action = unsafe extern "C" fn();
@@ -79,7 +79,7 @@ enum Replacement {
     Reopened(PathBuf),
 }
 
-/// Process that a call of `fork` returns in.
+/// Process in which a call of `fork` returns.
 pub(crate) enum Side {
     /// The copied process.
     Original,
@@ -132,7 +132,7 @@ impl Copier {
         Ok(Side::Copy)
     }
 
-    /// Forks as fork(2) does; in the copy only memory is its own so far.
+    /// Forks as fork(2) does. So far, memory is the only resource that the copy does not share.
     fn fork_quietly(
         &mut self,
         console: &str,
@@ -155,8 +155,9 @@ impl Copier {
         let Functions { is_locked, lock, unlock, .. } = self.functions;
         // SAFETY: any thread of QEMU's may call it.
         let was_locked = unsafe { is_locked() };
-        // A copy would keep any lock that QEMU's other threads hold, for ever. With the big lock held and the main
-        // thread waiting for descriptors, that thread holds no other lock; the same goes for a copy's timekeeper.
+        // A copy would keep any lock that QEMU's other threads hold, for ever. If this thread has the big lock and
+        // the main thread waits for descriptors, the main thread holds no other lock. The same applies to a copy's
+        // timekeeper.
         for look in 0.. {
             if !was_locked {
                 // SAFETY: this thread does not have it; the name lives for ever.
@@ -189,8 +190,8 @@ impl Copier {
         if child < 0 { Err(error) } else { Ok(child) }
     }
 
-    /// Result of `work`, done in a copy that exits afterwards. None: it returned nothing, ended otherwise, or took
-    /// too long.
+    /// Result of `work`, done in a copy that exits afterwards. None: `work` returned nothing, the copy ended
+    /// otherwise, or it took too long.
     pub(crate) fn aside(
         &mut self,
         console: &str,
@@ -305,7 +306,7 @@ fn replacements(console: &Path, records: &Path, kept: RawFd) -> io::Result<Vec<(
     Ok(replacements)
 }
 
-/// Marks all memory of the process to be copied, which QEMU has partly excluded.
+/// Marks all memory of the process to be copied, since QEMU has excluded a part.
 fn copy_all_memory() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/smaps")?;
     let mut range = None;
@@ -332,7 +333,7 @@ static TIMEKEEPER_RESTS: AtomicBool = AtomicBool::new(true);
 /// The timekeeper's thread of this process, to be woken.
 static TIMEKEEPER: OnceLock<std::sync::Mutex<Option<Thread>>> = OnceLock::new();
 
-/// Notes whether the run executes: then a copy's timekeeper works.
+/// Notes whether the run executes. A copy's timekeeper works only while it does.
 pub(crate) fn executes(is_executing: bool) {
     TIMEKEEPER_RESTS.store(!is_executing, Ordering::SeqCst);
     if is_executing

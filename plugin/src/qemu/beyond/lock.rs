@@ -26,8 +26,8 @@ impl BigLock {
     pub(super) fn find(trick: &Trick) -> Option<BigLock> {
         let find = |name| symbol(trick, name);
         let (is_locked, lock, unlock) = (find(c"bql_locked")?, find(c"bql_lock_impl")?, find(c"bql_unlock")?);
-        // SAFETY: in the releases of the table's rows the functions of these names have these types; QEMU exports them from the program
-        // itself, which stays loaded.
+        // SAFETY: in the releases of the table's rows the functions of these names have these types; QEMU exports
+        // them from the program itself, which stays loaded.
         unsafe {
             Some(BigLock {
                 is_locked: mem::transmute::<*mut c_void, IsLocked>(is_locked),

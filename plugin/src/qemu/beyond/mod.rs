@@ -1,6 +1,6 @@
 //! QEMU's own functions, variables and layouts outside of the plugin API, which a release may change: one file for
-//! each row of the table ([`wire::trick`]). All are looked up by [`symbol`], which returns None where the row does
-//! not cover the QEMU at hand. Each file tells the behaviour without it.
+//! each row of the table ([`wire::trick`]). All are looked up by [`symbol`], which returns None if the row does not
+//! cover this QEMU. Each file says how the plugin behaves without its row.
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
@@ -21,7 +21,7 @@ pub(super) mod vcpu;
 pub(super) mod virtual_time;
 pub(super) mod write;
 
-/// QEMU's version, as the harness passes it. None: nothing in this module may be used.
+/// QEMU's version, as harness passes it. None: nothing in this module may be used.
 static QEMU: OnceLock<Option<[u32; 3]>> = OnceLock::new();
 
 /// Sets QEMU's version; must come before any other use of this module.

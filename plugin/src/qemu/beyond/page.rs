@@ -10,11 +10,11 @@ use super::{symbol, vcpu};
 /// `cpu_get_phys_page_debug` (include/hw/core/cpu.h): physical page of an address; all ones: unmapped.
 type PhysicalPage = unsafe extern "C" fn(*mut c_void, u64) -> u64;
 
-/// Smallest page of all processors; the larger ones are multiples.
+/// Smallest page of all processors, in bytes; larger pages are multiples of it.
 const PAGE_BYTES: u64 = 4096;
 
 /// Physical address of the executing vCPU's data accesses to an address; only in its callbacks. None: unmapped, or
-/// QEMU does not tell.
+/// QEMU does not say.
 pub(in crate::qemu) fn physical(address: u64) -> Option<u64> {
     let (page, cpu) = (symbol(&PAGES, c"cpu_get_phys_page_debug")?, vcpu::current()?);
     // SAFETY: in the releases of the table's row the function of this name has this type.

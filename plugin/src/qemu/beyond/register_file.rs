@@ -2,9 +2,9 @@
 //!
 //! The plugin API reads one register at a time, through the functions that serve GDB: a stack pointer takes as long
 //! as the rest of a callback. Those functions read an array in the vCPU's object (`CPURISCVState::gpr`,
-//! `CPUARMState::regs`). Its offset differs from build to build, so it is searched for: the place that held the API's
-//! values of all registers in several comparisons, with different values each time. If no place or several match, or
-//! QEMU does not export the object, the API stays in use.
+//! `CPUARMState::regs`). The array's offset differs from build to build, so it is searched for. The array is the
+//! place that had the API's values of all registers in several comparisons, with different values each time. If no
+//! place or several match, or QEMU does not export the object, the API stays in use.
 //!
 //! The comparison is repeated now and then during the run; a difference ends the run.
 
@@ -36,8 +36,8 @@ const MIN_VALUES: usize = 4;
 /// Reads through the API between two tries.
 const READS_PER_TRY: u32 = 8;
 
-/// Reads between two comparisons once the place is known: the first number at first, doubled each time up to the
-/// second.
+/// Reads between two comparisons once the place is known: they begin with the first number and double each time, up
+/// to the second number.
 const READS_PER_AUDIT: [u32; 2] = [1 << 6, 1 << 14];
 
 /// The registers of one vCPU.
@@ -56,7 +56,7 @@ enum Stage {
         place: Layout,
         reads_per_audit: u32,
     },
-    /// The place is not known, and is no longer searched for.
+    /// The search has ended without a result; the API stays in use.
     Unknown,
 }
 
@@ -81,7 +81,8 @@ struct Layout {
 }
 
 impl RegisterFile {
-    /// Starts with `count` registers whose place is not known yet; 0, or an unknown QEMU: it is not searched for.
+    /// Starts with `count` registers whose place is not known yet. With 0, or in an unknown QEMU, the place is not
+    /// searched for.
     pub(in crate::qemu) fn new(count: usize) -> RegisterFile {
         let stage = if count == 0 || !is_on(&REGISTERS) { Stage::Unknown } else { Stage::Sought(Search::default()) };
         RegisterFile { count, stage, reads_left: READS_PER_TRY }
@@ -203,7 +204,7 @@ impl Layout {
 
 /// Places in an object that have the values.
 fn places(object: usize, values: &[u64], value_bytes: usize) -> Vec<Layout> {
-    // Little-endian hosts only, as all that QEMU and this library run on.
+    // Only little-endian hosts, since all hosts of this library are little-endian.
     if !matches!(value_bytes, 4 | 8) || cfg!(target_endian = "big") {
         return Vec::new();
     }

@@ -2,12 +2,12 @@
 //!
 //! QEMU's devices encode never as the last nanosecond of a clock: a RISC-V timer with the highest comparator, the
 //! watchdog of `sifive_e` while its comparator is passed. Under `sleep=off`, time skips to the next timer when all
-//! CPUs sleep, and so to that one, 292 years from the start. It then expires, unlike any chip's. The watchdog's
-//! callback sets it to never again, which is now: it is called for ever, on the thread that executes the CPUs and
-//! with QEMU's lock held. No instruction executes, and the monitor does not answer (hw/misc/sifive_e_aon.c,
-//! `timerlist_run_timers` in util/qemu-timer.c).
+//! CPUs sleep. If that is a timer set to never, time skips to 292 years from the start, and the timer expires, as no
+//! chip's would. The watchdog's callback sets the timer to never again, and never is now. So the callback is called
+//! for ever, on the thread that executes the CPUs and with QEMU's lock held. No instruction executes, and the monitor
+//! does not answer (hw/misc/sifive_e_aon.c, `timerlist_run_timers` in util/qemu-timer.c).
 //!
-//! So these timers are removed from the list before a CPU waits. If no other is left, QEMU sleeps.
+//! So these timers are removed from the list before a CPU waits. If no other timer is left, QEMU sleeps.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -41,7 +41,7 @@ type Delete = unsafe extern "C" fn(*mut Timer);
 const VIRTUAL: c_int = 1;
 const NANOSECONDS: c_int = 1;
 
-/// Expiry of a timer that is not to expire, in nanoseconds.
+/// Expiry of a timer that is set to never, in nanoseconds.
 const NEVER_NS: i64 = i64::MAX;
 
 /// A time after the machine's start and before any other timer, in nanoseconds.
@@ -55,12 +55,12 @@ const LIST_WORDS: usize = 12;
 pub(crate) struct Timers {
     lock: BigLock,
     delete: Delete,
-    /// Address of the word that points at the timer that expires first.
+    /// Address of the word that points to the next timer to expire.
     first: usize,
 }
 
 impl Timers {
-    /// Finds the list by setting a timer for a moment, since no header tells where the list begins. Only on a vCPU's
+    /// Finds the list by setting a timer for a moment, since no header says where the list begins. Only on a vCPU's
     /// thread, before it executes any instruction. None: this QEMU is not known or does not export the functions, or
     /// a timer is set to the very start.
     pub(crate) fn find() -> Option<Timers> {
@@ -68,8 +68,8 @@ impl Timers {
         let lock = BigLock::find(&TIMERS)?;
         let find = |name| symbol(&TIMERS, name);
         let (init, set, delete) = (find(c"timer_init_full")?, find(c"timer_mod_ns")?, find(c"timer_del")?);
-        // SAFETY: in the releases of the table's row the functions of these names have these types; QEMU exports them from the program
-        // itself, which stays loaded.
+        // SAFETY: in the releases of the table's row the functions of these names have these types; QEMU exports them
+        // from the program itself, which stays loaded.
         let (init, set, delete) = unsafe {
             (
                 mem::transmute::<*mut c_void, Init>(init),
@@ -107,7 +107,7 @@ impl Timers {
         })
     }
 
-    /// Removes timers that are set to never, if there are no others before them. Only inside callbacks of a vCPU.
+    /// Removes timers that are set to never, if no other timer is before them. Only inside callbacks of a vCPU.
     pub(crate) fn drop_never(&self) {
         self.lock.hold(|| {
             let first = self.first as *const *mut Timer;

@@ -1,8 +1,8 @@
 //! Turns of several vCPUs, made independent of the host's timing.
 //!
 //! QEMU executes vCPUs in turns on one thread (`rr_cpu_thread_fn`, accel/tcg/tcg-accel-ops-rr.c). A turn is a number
-//! of instructions, so that runs repeat. But a thread that frees memory waits until no reader uses it any more
-//! (util/rcu.c), and a turn is one long read. From QEMU 10.2 on ("rcu: Unify force quiescent state") that thread
+//! of instructions, so that runs repeat. But a thread that frees memory waits until no reader uses the memory any
+//! more (util/rcu.c), and a turn is one long read. From QEMU 10.2 on ("rcu: Unify force quiescent state") that thread
 //! waits for 50 ms of the host's time, or not at all when 30 blocks wait to be freed. Then it notifies the readers:
 //! the vCPU thread has registered for that, and ends the turn (`rr_force_rcu`). Earlier versions only notified in
 //! `drain_call_rcu`, which no run of ours calls.
@@ -42,8 +42,8 @@ impl Turns {
     pub(crate) fn find() -> Option<Turns> {
         let find = |name| symbol(&TURNS, name);
         let (add, remove) = (find(c"rcu_add_force_rcu_notifier")?, find(c"rcu_remove_force_rcu_notifier")?);
-        // SAFETY: in the releases of the table's row the functions of these names have this type; the program itself exports them and
-        // stays loaded.
+        // SAFETY: in the releases of the table's row the functions of these names have this type; the program itself
+        // exports them and stays loaded.
         unsafe {
             Some(Turns {
                 add: mem::transmute::<*mut c_void, Change>(add),

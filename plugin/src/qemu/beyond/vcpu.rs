@@ -27,8 +27,8 @@ impl Vcpus {
     pub(crate) fn find(count: u32) -> Option<Vcpus> {
         symbol(&EXECUTING, c"current_cpu")?;
         let get_cpu = symbol(&EXECUTING, c"qemu_get_cpu")?;
-        // SAFETY: in the releases of the table's row the function of this name has this type; the program itself exports it and stays
-        // loaded.
+        // SAFETY: in the releases of the table's row the function of this name has this type; the program itself
+        // exports it and stays loaded.
         let get_cpu = unsafe { mem::transmute::<*mut c_void, GetCpu>(get_cpu) };
         Some(Vcpus { get_cpu, count, objects: Vec::new() })
     }

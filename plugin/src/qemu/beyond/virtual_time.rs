@@ -1,7 +1,7 @@
 //! Semihosting's clocks. QEMU answers SYS_CLOCK, SYS_TIME and SYS_ELAPSED by the host's `clock`, `time` and
-//! `clock_gettime`, which it calls in `do_common_semihosting` (semihosting/arm-compat-semi.c). Those calls are
-//! recognised by their return address and answered with the machine's own time, which repeats; the C library answers
-//! all others.
+//! `clock_gettime`, which it calls in `do_common_semihosting` (semihosting/arm-compat-semi.c). The plugin recognises
+//! these calls by their return address and answers them with the machine's own time, which repeats. The C library
+//! answers all other calls.
 //!
 //! QEMU's calls are redirected in the program's table of functions, which the dynamic linker has filled in.
 

@@ -2,6 +2,8 @@
 //! handler.
 #![no_std]
 
+#[cfg(feature = "event")]
+pub mod event;
 #[cfg(feature = "alloc")]
 mod heap;
 

@@ -64,13 +64,16 @@ impl Kernel {
             stack: layout.map(|layout| layout.stack),
             stack_end: layout.and_then(|layout| layout.stack_end).map(|offset| wire::request::StackEnd {
                 offset,
+                bytes: self.pointer_bytes.into(),
                 is_size: false,
                 // The member holds the last word's address.
                 plus_bytes: self.pointer_bytes.into(),
             }),
-            paint: Some(PAINT),
+            paint: Some(wire::request::Paint::Byte(PAINT)),
             switchers: self.switchers.clone(),
             delete: self.delete,
+            exit: None,
+            is_first_running: false,
         }
     }
 }

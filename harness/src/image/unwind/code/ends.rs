@@ -10,8 +10,8 @@ use super::super::Code;
 use super::state::State;
 use super::{Links, execute};
 
-/// Starts of such functions. Each may run into the next one, so results are kept: a function is analysed once, not
-/// again for each one before it.
+/// Starts of such functions. Each may run into the next, so results are kept: a function is analysed once, not again
+/// for each function before it.
 pub(super) fn of_others(code: &Code<'_>, functions: &[&Range<u64>], links: &Links) -> BTreeSet<u64> {
     let mut known = Known::default();
     let is_end =
@@ -71,8 +71,8 @@ mod tests {
     use super::super::testing::{looks, of_code};
     use super::*;
 
-    /// Counts the looks at instructions in this many functions of these two instructions, each of which runs into the
-    /// next.
+    /// Counts the reads of instructions in this many functions, each of which has these two instructions and runs
+    /// into the next.
     fn looks_at(functions: u64, body: [u16; 2]) -> u64 {
         let halves: Vec<u16> = (0..functions).flat_map(|_| body).collect();
         let segments = of_code(&halves);

@@ -1,14 +1,14 @@
-//! Rules for functions without unwind information, from their instructions: the stack's depth at each one, and the
-//! places of the return address and the frame pointer.
+//! Rules for functions without unwind information, derived from their instructions: the stack's depth at each
+//! instruction, and the places of the return address and the frame pointer.
 //!
 //! The code is followed from each function's start along its jumps, with the known part of the stack's state
 //! ([`state`]). After an instruction that sets the stack pointer to an unknown value (another stack), nothing is
-//! known. Where two ways meet, only facts common to both remain. A jump into another such function continues there:
-//! it may be just a label, or a part that several functions share.
+//! known. Where two ways meet, only facts common to both remain. A jump into another such function is followed: the
+//! other function may be just a label, or a part that several functions share.
 //!
-//! Code that no visible jump leads to (cases of a computed jump, targets of a longjmp) gets the frame of the
-//! function's body, if that fits ([`Walk::adopt`]). If no frame fits, there is no rule: a stack that is cut is
-//! honest, a stack that skips a caller is not.
+//! Code to which no visible jump leads (cases of a computed jump, targets of a longjmp) gets the frame of the
+//! function's body, if that fits ([`Walk::adopt`]). If no frame fits, there is no rule: it is better to cut a stack
+//! than to skip a caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -34,7 +34,7 @@ const MAX_MILLICODE: usize = 64;
 /// Most passes over the code; each pass knows of more calls that do not return.
 const MAX_ROUNDS: usize = 8;
 
-/// Most frames of one function that are tried where the right one is not known.
+/// Most frames of one function that are tried when the right frame is not known.
 const MAX_SHAPES: usize = 8;
 
 /// Makes rules for the functions among `functions` for which `known` has none: start, end, rules.
@@ -64,7 +64,7 @@ pub(super) fn read<'a>(
         let mut rules = Rules::new();
         let mut next = function.start;
         for (&pc, state) in walk.states.range(function.start..function.end) {
-            // Code that nothing leads to, and data.
+            // Code to which nothing leads, and data.
             if pc > next {
                 rules.insert(next, None);
             }
@@ -113,7 +113,7 @@ impl Code<'_> {
             let case = start.wrapping_add_signed(distance_bytes);
             at += entry_bytes;
             if case >= start {
-                // A case cannot lie in the table, so this entry is behind it.
+                // A case cannot lie in the table, so this entry is after its end.
                 if case < at {
                     break;
                 }
@@ -208,7 +208,7 @@ impl Links {
         let mut pc = function.start;
         let mut falls_through = true;
         let mut upper = None;
-        // State in an epilogue for which LLVM does not say that it removes the frame.
+        // State in an epilogue that removes the frame although LLVM's unwind information does not say so.
         let mut unsaid: Option<State> = None;
         while pc < function.end {
             let Some(bytes) = code.bytes(pc) else { break };
@@ -275,7 +275,7 @@ struct Step {
     /// Next instruction in memory.
     falls: Option<(u64, Option<State>, Edge)>,
     jumps: Vec<(u64, Option<State>)>,
-    /// Jumps with an unknown stack to another function's start, whose state other jumps determine.
+    /// States at jumps with an unknown stack to another function's start; other jumps determine the state there.
     unknown: Vec<(u64, Option<State>)>,
     /// States at returns and tail calls.
     leaves: Vec<Option<State>>,
@@ -283,9 +283,9 @@ struct Step {
     computed: Vec<Option<State>>,
     /// Instruction after one that only traps, with its state.
     behind_trap: Option<(u64, Option<State>)>,
-    /// Whether it takes more off the stack than there is.
+    /// Whether the instruction takes more off the stack than the function has put on it.
     is_too_much: bool,
-    /// Data that it refers to.
+    /// Data to which the instruction refers.
     data: Option<Range<u64>>,
 }
 
@@ -306,7 +306,7 @@ struct Walk<'a> {
     behind_traps: BTreeMap<u64, Option<State>>,
     /// States at jumps with an unknown target.
     computed: BTreeMap<u64, Option<State>>,
-    /// States at functions' starts when no jump there knows the stack.
+    /// States at starts of functions to which only jumps with an unknown stack lead.
     lost: BTreeMap<u64, Option<State>>,
     /// Addresses of data among the code: literals, tables.
     data: BTreeSet<u64>,
@@ -370,8 +370,8 @@ impl<'a> Walk<'a> {
         self.data.contains(&pc) || self.code.hints.is_data(pc)
     }
 
-    /// Follows each function from its start. Functions that are only jumped to or run into may be labels of others:
-    /// they come last.
+    /// Follows each function from its start. Functions that are reached only by jumps, or from the function before,
+    /// may be labels in other functions: they come last.
     fn follow_all(&mut self) {
         let isa = self.code.isa;
         for &(target, rule) in &self.links.from_known {
@@ -415,7 +415,7 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 if both.is_none() && state.is_some() {
-                    // One of the two ways is impossible: a call was assumed to return that does not.
+                    // One of the two ways is impossible: a call that does not return was assumed to return.
                     let by_call =
                         if let Edge::AfterCall(call) = edge { Some(call) } else { self.came_by.get(&pc).copied() };
                     self.ends.extend(by_call);
@@ -493,7 +493,7 @@ impl<'a> Walk<'a> {
             execute(code, pc, bytes, &mut state);
             state
         });
-        // This is not an entry: it is a part of an epilogue that others share.
+        // This is not an entry, but a part of an epilogue that other functions share.
         if after.and_then(|after| after.depth_bytes()).is_some_and(|depth| depth < 0) {
             step.is_too_much = true;
             return;
@@ -615,8 +615,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// State after millicode, which is straight code and returns through the second link register; the flag tells
-    /// whether it has returned and the register still holds its return address. None: it is not millicode.
+    /// State after millicode, which is straight code and returns through the second link register. The flag says
+    /// whether the code has returned, with the register still holding its return address. None: the target is not
+    /// millicode.
     fn millicode(&self, target: u64, mut state: State) -> Option<(State, bool)> {
         let code = self.code;
         let second = state.roles.second_link?;
@@ -640,7 +641,7 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Determines the state in parts of a function that no visible jump leads to.
+    /// Determines the state in parts of a function to which no visible jump leads.
     fn adopt(&mut self, function: &Range<u64>) {
         let mut pc = function.start;
         let mut shapes: Option<Shapes> = None;
@@ -698,7 +699,7 @@ impl<'a> Walk<'a> {
         Shapes { computed, body: counts.into_iter().map(|(shape, _)| shape).take(MAX_SHAPES).collect() }
     }
 
-    /// States from such an instruction on.
+    /// States from an instruction of such a part on.
     fn fitting(&self, function: &Range<u64>, pc: u64, shapes: &Shapes) -> Option<Found> {
         if let Some(Some(state)) = self.behind_traps.get(&pc)
             && let Some((found, _)) = self.tried(function, pc, *state)
@@ -720,9 +721,9 @@ impl<'a> Walk<'a> {
         if let [one] = &mut found[..] { Some(std::mem::take(&mut one.0)) } else { None }
     }
 
-    /// Follows code that nothing leads to, assuming a state. None: the state contradicts known ones, or a return
-    /// would not find its address. The flag tells whether something confirms the state: a jump to code with the same
-    /// state, or a return.
+    /// Follows code to which nothing leads, with an assumed state. None: the state contradicts known states, or a
+    /// return would not find its address. The flag says whether something confirms the state: a jump to code with the
+    /// same state, or a return.
     fn tried(&self, function: &Range<u64>, start: u64, state: State) -> Option<(Found, bool)> {
         let mut fits = false;
         let mut states: BTreeMap<u64, Option<State>> = BTreeMap::new();
@@ -778,14 +779,14 @@ type Found = Vec<(u64, Option<State>)>;
 
 /// Frames of a function's body.
 struct Shapes {
-    /// Frames at its jumps with an unknown target.
+    /// Frames at the function's jumps with an unknown target.
     computed: Vec<State>,
     body: Vec<State>,
 }
 
-/// Corrects gcc 12, which does not describe the epilogues it makes for processors without Thumb-2, nor the steps
-/// within one: the stack shrinks, and the rule stays. Follows the instructions from such a place to the function's
-/// end or next jump.
+/// Corrects gcc 12, which describes neither the epilogues that it makes for processors without Thumb-2 nor the steps
+/// within them: the stack shrinks, but the rule stays. Follows the instructions from such an epilogue to the
+/// function's end or next jump.
 pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     if code.isa.is_riscv() {
         return;
@@ -817,9 +818,9 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
     }
 }
 
-/// Corrects LLVM, which does not describe most epilogues. After one in a function's middle, its rule for the
-/// following code is wrong: by the frame pointer, it finds the caller's frame. The rule that follows from the
-/// instructions replaces it where they have already restored a value that it expects on the stack.
+/// Corrects LLVM, which does not describe most epilogues. After an epilogue in a function's middle, its rule still
+/// finds the frame by the frame pointer, which is already the caller's. If the instructions have already restored a
+/// value that the rule expects on the stack, the rule derived from the instructions replaces it.
 pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mut BTreeMap<u64, (u64, Rules)>) {
     let is_suspect = |function: &Range<u64>| {
         let Some((end, rules)) = known.get(&function.start) else { return false };
@@ -874,7 +875,8 @@ pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mu
     }
 }
 
-/// Whether it is Thumb `add sp, register`, which makes and removes large frames on processors without Thumb-2.
+/// Whether the instruction is Thumb `add sp, register`, which makes and removes large frames on processors without
+/// Thumb-2.
 fn adds_register(isa: Isa, bytes: &[u8]) -> bool {
     !isa.is_riscv() && halves(bytes).0 & 0xff87 == 0x4485
 }
@@ -951,7 +953,7 @@ fn sign_extended(value: u32, width: u32) -> i32 {
 
 #[cfg(test)]
 pub(super) mod testing {
-    //! Code for tests, with a count of looks at it: run time is judged by that, not by a clock.
+    //! Code for tests, which counts its reads: tests judge run time by this count, not by a clock.
 
     use std::cell::Cell;
 
@@ -961,12 +963,12 @@ pub(super) mod testing {
         static LOOKS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Counts a look at an instruction's bytes.
+    /// Counts a read of an instruction's bytes.
     pub(in super::super) fn look() {
         LOOKS.set(LOOKS.get() + 1);
     }
 
-    /// Result of `work`, and its number of looks at code.
+    /// Result of `work`, and its number of reads of code.
     pub(super) fn looks<T>(work: impl FnOnce() -> T) -> (T, u64) {
         let before = LOOKS.get();
         let made = work();

@@ -1,4 +1,4 @@
-//! Finds functions that never return: the code after a call of one is not reached by it.
+//! Finds functions that never return. A call of such a function does not reach the code after it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use decode::{Flow, decode};
 use super::super::Code;
 use super::is_trap;
 
-/// Entries of the functions that never return: no way through them ends in a return, or in a possible one.
+/// Entries of the functions that never return: no way through them ends in a certain or possible return.
 pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> {
     let mut returns = vec![false; functions.len()];
-    // Ways that continue if a function returns, by function.
+    // Ways that continue only if a function returns, by that function.
     let mut waiting: Vec<Vec<(usize, Way)>> = vec![Vec::new(); functions.len()];
     let mut seen: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); functions.len()];
     let start = |(index, function): (usize, &Range<u64>)| (index, Way::On(function.start, 0));
     let mut open: Vec<(usize, Way)> = functions.iter().enumerate().map(start).collect();
-    // A waiting way continues where it stopped. From its function's start, a function with many calls would be
-    // followed again for each of them.
+    // A waiting way continues where it stopped. If it began again at its function's start, a function with many calls
+    // would be followed once for each of them.
     while let Some((index, way)) = open.pop() {
         if returns[index] {
             continue;
@@ -38,15 +38,15 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> 
 /// Way through a function.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Continues at this instruction; the second number is how many instructions from there on are conditional.
+    /// Continues at this instruction; the second number counts the conditional instructions from there on.
     On(u64, u8),
     /// Has left the function, by a jump into another or by running into it.
     Left,
 }
 
 /// Whether a function may return by a way, given the functions that are known to return. Otherwise `needs` gets the
-/// functions that matter, each with the way that continues if it returns. `seen` has the instructions that other ways
-/// have reached.
+/// functions on which this depends, each with the way that continues if it returns. `seen` has the instructions that
+/// other ways have reached.
 fn may_return(
     code: &Code<'_>,
     functions: &[Range<u64>],
@@ -133,8 +133,8 @@ mod tests {
         [word as u16, (word >> 16) as u16]
     }
 
-    /// Counts the looks at code with many functions that return, and after them one that does not: in a loop, it
-    /// calls each of them or not.
+    /// Counts the reads of code with many functions that return, and after them one that does not: a loop that calls
+    /// each of them conditionally.
     fn looks_at(callees: i32) -> u64 {
         let start = callees * 2;
         let mut halves = vec![0x8082; callees as usize];

@@ -35,7 +35,7 @@ pub(super) struct Roles {
     pub(super) sp: usize,
     pub(super) fp: usize,
     pub(super) link: usize,
-    /// RISC-V's second link register, which millicode and outlined code return by.
+    /// RISC-V's second link register, through which millicode and outlined code return.
     pub(super) second_link: Option<usize>,
     /// Mask of the registers that a call may change.
     pub(super) clobbered: u32,
@@ -108,7 +108,7 @@ impl State {
         state
     }
 
-    /// Equivalent rule; based on the stack pointer while that is known.
+    /// Equivalent rule, based on the stack pointer if that is known.
     pub(super) fn rule(&self) -> Option<Rule> {
         let Roles { sp, fp, link, second_link, .. } = *self.roles;
         let (base, cfa_offset_bytes) = match (self.registers[sp], self.registers[fp]) {
@@ -131,7 +131,8 @@ impl State {
         Some(Rule { base, cfa_offset_bytes, return_addr, frame_pointer })
     }
 
-    /// Common facts where two ways meet. None: the states contradict each other, so one of the ways is impossible.
+    /// Facts that hold on both of two ways that meet. None: the states contradict each other, so one of the ways is
+    /// impossible.
     pub(super) fn and(&self, other: &State) -> Option<State> {
         let mut both = *self;
         for (value, other) in both.registers.iter_mut().zip(&other.registers) {
@@ -153,7 +154,7 @@ impl State {
         (is_known(&both) || !is_known(self) || !is_known(other)).then_some(both)
     }
 
-    /// Part of the state that matters for the function's whole body: constants and copies belong to one place only.
+    /// Part of the state that holds in the function's whole body, without constants and copies, which hold only here.
     pub(super) fn shape(&self) -> State {
         let mut shape = *self;
         for (register, value) in shape.registers.iter_mut().enumerate() {
@@ -179,7 +180,7 @@ impl State {
     }
 
     pub(super) fn set(&mut self, register: usize, value: Value) {
-        // Only a value that is back in its register has left the frame; gcc's unwind information says so, too.
+        // The frame no longer has a value that is back in its register; gcc's unwind information says the same.
         if register == self.roles.link && value == Value::ReturnAddr {
             self.return_addr = None;
         }

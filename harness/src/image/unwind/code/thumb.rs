@@ -13,7 +13,7 @@ pub(super) fn execute(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Opt
     if low < 0xe800 { narrow(pc, low, literal, state) } else { wide(pc, low, high, literal, state) }
 }
 
-/// Address of the word that the instruction reads relative to pc, if it does so.
+/// Address of the word that the instruction reads relative to pc; None: it reads none.
 pub(super) fn literal_address(pc: u64, low: u32, high: u32) -> Option<u64> {
     let base = (pc + 4) & !3;
     match low {

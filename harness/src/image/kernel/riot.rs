@@ -1,0 +1,89 @@
+//! RIOT in an image: the variable that names the running thread, which the scheduler stores to, and the places of a
+//! thread's name and stack in its control block, through DWARF. Without it the kernel's table for OpenOCD has the
+//! name's place.
+//!
+//! The scheduler names the next thread before the port saves the registers of the previous one. Without an idle thread
+//! it waits inside the exception that switches.
+
+use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
+
+use super::scan::{Member, Scan};
+use super::table::Elf;
+
+/// Variable that holds the running thread (sched.h).
+const CURRENT: &str = "sched_active_thread";
+
+/// Functions that assign [`CURRENT`] (sched.c).
+const SWITCHERS: [&str; 2] = ["sched_run", "sched_task_exit"];
+
+/// Members of a control block (thread.h).
+const MEMBERS: [&str; 4] = ["sp", "name", "stack_start", "stack_size"];
+
+/// Variable that holds the offset of a thread's name, one byte (sched.c, for OpenOCD).
+const NAME_OFFSET: &str = "_tcb_name_offset";
+
+/// Searches for RIOT. Also returns warnings, one sentence per cause.
+pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
+    let (table, pointer_bytes) = (&elf.table, elf.pointer_bytes());
+    let Some((current, 1)) = table.pointers(CURRENT, pointer_bytes) else { return (None, Vec::new()) };
+    let extents = elf.extents();
+    let word = u64::from(pointer_bytes);
+    let mut inlined = Vec::new();
+    let (members, warnings) = match elf.sections(&extents) {
+        Ok(sections) => {
+            let members = sections.and_then(|sections| {
+                let dwarf = sections.dwarf();
+                let mut scan = Scan::new(&dwarf);
+                scan.run(&[], &|name| SWITCHERS.contains(&name));
+                inlined = std::mem::take(&mut scan.switchers);
+                scan.members_pointed_to(&[CURRENT], &MEMBERS)
+            });
+            let warning = "there is no debug information of RIOT's threads: where their stacks are is not known; \
+                           compile the kernel with -g";
+            let warnings = if members.is_some() { Vec::new() } else { vec![warning.to_owned()] };
+            (members.unwrap_or_default(), warnings)
+        }
+        Err(error) => (
+            Vec::new(),
+            vec![format!(
+                "the debug information of RIOT cannot be read ({error}): where its threads' stacks are is not known"
+            )],
+        ),
+    };
+    let member = |index: usize, bytes: &[u64]| {
+        let is_meant = |member: &Member| {
+            member.bytes.is_some_and(|size| bytes.contains(&size)) && member.offset < MAX_OFFSET_BYTES - word
+        };
+        members.get(index).copied().flatten().filter(is_meant)
+    };
+    let pointer = |index: usize| member(index, &[word]).map(|member| member.offset);
+    let name = pointer(1).or_else(|| {
+        let offset = table.variable(NAME_OFFSET, |bytes| bytes == 1).and_then(|variable| elf.constant(&variable))?;
+        Some(u64::from(*offset.first()?)).filter(|_| members.is_empty())
+    });
+    let kernel = Kernel {
+        current: current..current + word,
+        running: None,
+        idle: Vec::new(),
+        begins: Vec::new(),
+        idle_entries: table.entry("idle_thread").into_iter().collect(),
+        next: None,
+        name: name.map(|offset| TaskName { at: offset..offset + word, is_pointer: true }),
+        // thread.h and the ports' assembly: sp is the first member.
+        saved_sp: Some(pointer(0).unwrap_or(0)),
+        stack: pointer(2),
+        // The size is an int on 64-bit processors, too.
+        stack_end: member(3, &[4, 8]).zip(pointer(2)).map(|(size, _)| StackEnd {
+            offset: size.offset,
+            bytes: size.bytes.unwrap_or(word),
+            is_size: true,
+            plus_bytes: 0,
+        }),
+        paint: Some(Paint::OwnAddress),
+        switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &inlined),
+        delete: None,
+        exit: table.entry("sched_task_exit"),
+        is_first_running: false,
+    };
+    (Some(kernel), warnings)
+}
