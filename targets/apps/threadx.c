@@ -1,6 +1,7 @@
 /* Threads in structures with ThreadX's names, switched as its ports for Cortex-M do: the handler of PendSV stores NULL
    to _tx_thread_current_ptr, saves the thread, and waits inside until a thread is ready. Two threads take turns, a third
-   sleeps; each counts how often it was switched in. */
+   sleeps; each counts how often it was switched in, and the kernel how often none was ready.
+   OWN_THREADS: the file that includes this one has other threads. */
 #include <stddef.h>
 
 #include "board.h"
@@ -20,14 +21,14 @@ typedef struct TX_THREAD_STRUCT {
     void (*tx_thread_entry)(uint32_t);
     uint32_t tx_thread_entry_parameter;
     uint32_t tx_remaining_ticks;
+    void *tx_thread_suspend_control_block;
     struct TX_THREAD_STRUCT *tx_thread_created_next;
 } TX_THREAD;
 
 TX_THREAD *volatile _tx_thread_current_ptr, *volatile _tx_thread_execute_ptr, *_tx_thread_created_ptr;
 
-static TX_THREAD north, south, sleeper;
 static uint32_t stacks[3][STACK_WORDS] __attribute__((aligned(8)));
-static volatile uint32_t sums[3];
+static volatile uint32_t sums[3], idles;
 
 #define ICSR (*(volatile uint32_t *)0xe000ed04u)
 #define SHPR3 (*(volatile uint32_t *)0xe000ed20u)
@@ -84,19 +85,21 @@ static __attribute__((noipa)) void leave(uint32_t state)
     TX_THREAD *thread = _tx_thread_current_ptr;
     thread->tx_thread_state = state;
     _tx_thread_execute_ptr = next_ready(thread);
+    idles += !_tx_thread_execute_ptr;
     if (_tx_thread_execute_ptr != thread)
         ICSR = PENDSVSET;
     irq_enable();
     __asm__ volatile("isb" ::: "memory");
 }
 
-static void tx_thread_relinquish(void) { leave(TX_READY); }
-
 static void tx_thread_sleep(uint32_t ticks)
 {
     _tx_thread_current_ptr->tx_remaining_ticks = ticks;
     leave(TX_SLEEP);
 }
+
+#ifndef OWN_THREADS
+static TX_THREAD north, south, sleeper;
 
 void TIMER_HANDLER(void)
 {
@@ -106,6 +109,7 @@ void TIMER_HANDLER(void)
             _tx_thread_execute_ptr = &sleeper;
     }
 }
+#endif
 
 __attribute__((noipa)) void _tx_thread_shell_entry(void)
 {
@@ -121,6 +125,9 @@ static __attribute__((noipa)) uint32_t dig(uint32_t depth, uint32_t x)
         x = mix(x, turn);
     return depth ? dig(depth - 1, x) + 1 : x;
 }
+
+#ifndef OWN_THREADS
+static void tx_thread_relinquish(void) { leave(TX_READY); }
 
 static __attribute__((noipa)) void works(uint32_t number)
 {
@@ -139,10 +146,11 @@ static __attribute__((noipa)) void sleeps(uint32_t number)
     while (north.tx_thread_state != TX_COMPLETED || south.tx_thread_state != TX_COMPLETED)
         tx_thread_relinquish();
     timer_stop();
-    print("threadx: north %u, south %u, sleeper %u\n", (unsigned)north.tx_thread_run_count,
-          (unsigned)south.tx_thread_run_count, (unsigned)sleeper.tx_thread_run_count);
+    print("threadx: north %u, south %u, sleeper %u, idle %u\n", (unsigned)north.tx_thread_run_count,
+          (unsigned)south.tx_thread_run_count, (unsigned)sleeper.tx_thread_run_count, (unsigned)idles);
     board_exit(0);
 }
+#endif
 
 static void create(TX_THREAD *thread, char *name, void (*entry)(uint32_t), uint32_t number)
 {
@@ -182,6 +190,7 @@ static _Noreturn void _tx_thread_schedule(void)
         ;
 }
 
+#ifndef OWN_THREADS
 int main(void)
 {
     create(&north, "north", works, 0);
@@ -191,3 +200,4 @@ int main(void)
     timer_start(1000);
     _tx_thread_schedule();
 }
+#endif

@@ -2,7 +2,7 @@
    thread of _kernel.cpus[0].current and takes the one in the ready queue's cache. The kernel starts as a dummy thread, on the process stack.
    Two threads take turns with main; all wait for the tick, so that the idle thread runs. Each counts how often it was
    switched in. THREAD_NAME: names are in the threads, and the kernel has its table
-   for debuggers. */
+   for debuggers. OWN_THREADS: the file that includes this one has what the threads do. */
 #include <stddef.h>
 
 #include "board.h"
@@ -18,12 +18,32 @@ struct _thread_stack_info {
     uintptr_t start;
     size_t size, delta;
 };
+typedef struct _dnode {
+    struct _dnode *next, *prev;
+} sys_dnode_t;
+typedef struct {
+    sys_dnode_t waitq;
+} _wait_q_t;
+struct _timeout {
+    sys_dnode_t node;
+    int32_t dticks;
+};
+struct _thread_base {
+    _wait_q_t *pended_on;
+    uint8_t user_options, thread_state;
+    union {
+        struct {
+            int8_t prio;
+            uint8_t sched_locked;
+        };
+        uint16_t preempt;
+    };
+    struct _timeout timeout;
+};
 struct k_thread {
-    struct {
-        uint8_t user_options, thread_state;
-        int8_t prio;
-    } base;
+    struct _thread_base base;
     struct _callee_saved callee_saved;
+    _wait_q_t join_queue;
     uint32_t switched_in;
 #ifdef THREAD_NAME
     char name[32];
@@ -119,6 +139,7 @@ static __attribute__((noipa)) void z_swap(int state)
     __asm__ volatile("isb" ::: "memory");
 }
 
+#ifndef OWN_THREADS
 void TIMER_HANDLER(void)
 {
     ticks++;
@@ -130,6 +151,7 @@ void TIMER_HANDLER(void)
         }
     }
 }
+#endif
 
 __attribute__((noipa)) void z_impl_k_thread_abort(struct k_thread *thread)
 {
@@ -158,6 +180,10 @@ static __attribute__((noipa)) uint32_t dine(uint32_t depth, uint32_t x)
     return depth ? dine(depth - 1, x) + 1 : x;
 }
 
+#ifdef OWN_THREADS
+static void philosopher(void *number, void *p2, void *p3);
+static void bg_thread_main(void *p1, void *p2, void *p3);
+#else
 static __attribute__((noipa)) void philosopher(void *number, void *p2, void *p3)
 {
     (void)p2, (void)p3;
@@ -179,6 +205,8 @@ static __attribute__((noipa)) void bg_thread_main(void *p1, void *p2, void *p3)
           (unsigned)philosophers[0].switched_in, (unsigned)philosophers[1].switched_in, (unsigned)z_idle_thread.switched_in);
     board_exit(0);
 }
+
+#endif
 
 /* lr is left as it was in memory: nothing returns there. */
 static void z_setup_new_thread(struct k_thread *thread, char *stack, k_thread_entry_t entry, void *p1, const char *name)

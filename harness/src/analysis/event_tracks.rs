@@ -309,9 +309,20 @@ impl<'a> Words<'a> {
             ObjectKind::QueueItem => "an item of the queue",
             ObjectKind::Semaphore => "the semaphore",
             ObjectKind::Mutex => "the mutex",
-            ObjectKind::EventGroup => "the event group of the list",
+            ObjectKind::EventGroup if whole == 0 => "the event group of the list",
+            ObjectKind::EventGroup => "the event group",
+            ObjectKind::Queue => "the queue",
+            ObjectKind::Memory => "memory of",
+            ObjectKind::Thread => "the end of the thread",
+            ObjectKind::Condition => "the condition",
+            ObjectKind::Pipe => "the pipe",
+            ObjectKind::Mailbox => "the mailbox",
+            ObjectKind::Timer => "the timer",
+            ObjectKind::Message => "a message",
+            ObjectKind::Flags => "flags",
         };
-        self.objects.push(format!("{kind} {name}"));
+        // Without an address only the kind is known.
+        self.objects.push(if place == 0 { kind.to_owned() } else { format!("{kind} {name}") });
     }
 
     /// Name of a task or interrupt.

@@ -215,6 +215,7 @@ pub(crate) fn kernel() -> Kernel {
         idle: Vec::new(),
         begins: Vec::new(),
         idle_entries: Vec::new(),
+        next: None,
         name: Some(wire::request::TaskName { at: 0x40..0x48, is_pointer: false }),
         saved_sp: Some(0),
         stack: None,

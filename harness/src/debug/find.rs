@@ -721,7 +721,8 @@ fn found_span(profile: &Profile, span: &Span) -> Found {
     Found { insn, note: Some(format!("{longest} instructions, the longest of {}; mean {mean}", group(span.count))) }
 }
 
-/// Control block of the running task, from the kernel's variables; None: the scheduler does not run.
+/// Control block of the running task, from the kernel's variables; 0 while the kernel idles outside of all tasks. None:
+/// the scheduler does not run, or switches.
 pub(crate) fn current_task(travel: &mut dyn Travel, kernel: &Kernel) -> Result<Option<u64>> {
     if let Some(running) = &kernel.running
         && travel.read(running.start, (running.end - running.start) as usize)?.iter().all(|&byte| byte == 0)
@@ -731,7 +732,12 @@ pub(crate) fn current_task(travel: &mut dyn Travel, kernel: &Kernel) -> Result<O
     // The first core's pointer: the variable may be an array with one pointer per core.
     let bytes = (kernel.current.end - kernel.current.start).min(8) as usize;
     let read = travel.read(kernel.current.start, bytes)?;
-    Ok((read.len() == bytes).then(|| little_endian(&read)).filter(|&tcb| tcb != 0))
+    let Some(tcb) = (read.len() == bytes).then(|| little_endian(&read)) else { return Ok(None) };
+    if tcb != 0 {
+        return Ok(Some(tcb));
+    }
+    let next = kernel.next.as_ref().map(|next| travel.read(next.start, bytes)).transpose()?;
+    Ok(next.is_some_and(|next| next.len() == bytes && little_endian(&next) == 0).then_some(0))
 }
 
 /// A function's first argument, at its first instruction.

@@ -10,12 +10,14 @@ use std::ops::Range;
 
 use anyhow::Result;
 use wire::request::Kernel;
+use wire::timeline;
 
 use crate::debug::thread::{self, Processor};
 use crate::debug::travel::little_endian;
 use crate::debug::travel::{Register, Travel};
-use crate::image::kernel::freertos;
+use crate::image::kernel;
 pub use crate::image::kernel::freertos::lists::{Lists, State};
+use crate::image::kernel::tasks::{ArmPort, Block, Blocks, Listing, Saved, Tasks};
 
 /// A task of the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub struct Thread {
     pub id: u64,
     /// The task's name; empty if it could not be read.
     pub name: String,
-    /// State of the task by its kernel's lists.
+    /// State of the task by its kernel's data.
     pub state: State,
     /// Registers with which the task will continue, by QEMU's names, as far as the kernel has saved them. Empty: the
     /// task runs, or it is not known how the kernel saves registers.
@@ -35,7 +37,7 @@ pub struct Thread {
 #[derive(Clone, Debug)]
 pub struct Threads {
     kernel: Kernel,
-    lists: Lists,
+    tasks: Tasks,
     is_arm: bool,
 }
 
@@ -46,55 +48,119 @@ const MAX_TASKS: usize = 4096;
 const MAX_NAME_BYTES: u64 = 256;
 
 impl Threads {
-    /// Reader of the tasks of an image's kernel; None: its lists are not known.
+    /// Reader of the tasks of an image's kernel; None: it is not known how to find them.
     pub fn new(kernel: Option<&Kernel>, elf: Option<&[u8]>, load_bias: u64, is_arm: bool) -> Option<Threads> {
-        let lists = freertos::find_lists(elf, load_bias, is_arm)?;
-        Some(Threads { kernel: kernel?.clone(), lists, is_arm })
+        let tasks = kernel::tasks(elf, load_bias, is_arm)?;
+        Some(Threads { kernel: kernel?.clone(), tasks, is_arm })
     }
 
-    /// All current tasks: the running ones first, then in the order of the lists.
+    /// Size of a pointer.
+    fn word_bytes(&self) -> u64 {
+        match &self.tasks.listing {
+            Listing::Lists(lists) => lists.pointer_bytes,
+            Listing::Blocks(blocks) => blocks.pointer_bytes,
+        }
+    }
+
+    /// All current tasks: the running ones first, then in the kernel's order.
     ///
     /// # Errors
     /// Errors of the run.
     pub fn list(&self, travel: &mut dyn Travel) -> Result<Vec<Thread>> {
-        let word = self.lists.pointer_bytes;
         let mut seen = BTreeSet::new();
         let mut threads = Vec::new();
-        for core in 0..u64::from(self.lists.cores) {
-            let tcb = self.pointer(travel, self.lists.current + core * word)?.unwrap_or(0);
+        for current in self.kernel.current.clone().step_by(self.word_bytes() as usize) {
+            let tcb = self.pointer(travel, current)?.unwrap_or(0);
             // Before the scheduler runs, no task runs, but each is in its list already.
             if tcb != 0 && self.is_scheduling(travel)? && seen.insert(tcb) {
                 let name = self.name(travel, tcb)?;
                 threads.push(Thread { id: tcb, name, state: State::Running, registers: Vec::new() });
             }
         }
-        for &(list, state) in &self.lists.lists {
-            let end = list + self.lists.end;
-            let mut item = self.pointer(travel, end + self.lists.next)?;
-            // A damaged list may be circular.
-            for _ in 0..MAX_TASKS {
-                let Some(at) = item.filter(|&at| at != end && at != 0) else { break };
-                let Some(tcb) = self.pointer(travel, at + self.lists.owner)?.filter(|&tcb| tcb != 0) else { break };
-                if seen.insert(tcb) {
-                    let state = self.state(travel, state, list, (at, tcb))?;
-                    let (name, registers) = (self.name(travel, tcb)?, self.registers(travel, tcb)?);
-                    threads.push(Thread { id: tcb, name, state, registers });
-                }
-                item = self.pointer(travel, at + self.lists.next)?;
+        let others = match &self.tasks.listing {
+            Listing::Lists(lists) => self.in_lists(lists, travel)?,
+            Listing::Blocks(blocks) => self.in_blocks(blocks, travel)?,
+        };
+        for (tcb, state) in others {
+            if seen.insert(tcb) {
+                let (name, registers) = (self.name(travel, tcb)?, self.registers(travel, tcb)?);
+                threads.push(Thread { id: tcb, name, state, registers });
             }
         }
         Ok(threads)
     }
 
+    /// Tasks in a kernel's lists, with their states.
+    fn in_lists(&self, lists: &Lists, travel: &mut dyn Travel) -> Result<Vec<(u64, State)>> {
+        let mut tasks = Vec::new();
+        for &(list, state) in &lists.lists {
+            let end = list + lists.end;
+            let mut item = self.pointer(travel, end + lists.next)?;
+            // A damaged list may be circular.
+            for _ in 0..MAX_TASKS {
+                let Some(at) = item.filter(|&at| at != end && at != 0) else { break };
+                let Some(tcb) = self.pointer(travel, at + lists.owner)?.filter(|&tcb| tcb != 0) else { break };
+                tasks.push((tcb, self.state_in(travel, lists, (list, state), (at, tcb))?));
+                item = self.pointer(travel, at + lists.next)?;
+            }
+        }
+        Ok(tasks)
+    }
+
     /// State of a task in a list. A task that waits without a time limit is kept with the suspended ones.
-    fn state(&self, travel: &mut dyn Travel, state: State, list: u64, (item, tcb): (u64, u64)) -> Result<State> {
-        let is_own_item = self.pointer(travel, item + self.lists.container)? == Some(list);
-        let event = item + self.lists.item_bytes;
-        if state != State::Suspended || !is_own_item || self.pointer(travel, event + self.lists.owner)? != Some(tcb) {
+    fn state_in(
+        &self,
+        travel: &mut dyn Travel,
+        lists: &Lists,
+        (list, state): (u64, State),
+        (item, tcb): (u64, u64),
+    ) -> Result<State> {
+        let is_own_item = self.pointer(travel, item + lists.container)? == Some(list);
+        let event = item + lists.item_bytes;
+        if state != State::Suspended || !is_own_item || self.pointer(travel, event + lists.owner)? != Some(tcb) {
             return Ok(state);
         }
-        let waits_for = self.pointer(travel, event + self.lists.container)?;
+        let waits_for = self.pointer(travel, event + lists.container)?;
         Ok(if waits_for.is_some_and(|container| container != 0) { State::Blocked } else { state })
+    }
+
+    /// Tasks of a kernel that keeps each one's state in its control block.
+    fn in_blocks(&self, blocks: &Blocks, travel: &mut dyn Travel) -> Result<Vec<(u64, State)>> {
+        let mut tcbs = Vec::new();
+        if let Some((first, next)) = blocks.chain {
+            let first = self.pointer(travel, first)?.unwrap_or(0);
+            let mut tcb = first;
+            // A damaged chain may lead round without its first.
+            while tcb != 0 && tcbs.len() < MAX_TASKS {
+                tcbs.push(tcb);
+                tcb = self.pointer(travel, tcb + next)?.filter(|&next| next != first).unwrap_or(0);
+            }
+        } else {
+            tcbs.extend(blocks.variables.iter().map(|&(tcb, _)| tcb));
+        }
+        let mut tasks = Vec::new();
+        for tcb in tcbs {
+            // A variable's task may not have been made yet.
+            if self.saved_sp(travel, tcb)?.is_none() {
+                continue;
+            }
+            let at = &blocks.states.state;
+            let value = little_endian(&travel.read(tcb + at.start, (at.end - at.start) as usize)?);
+            let limit = match blocks.states.time_limit {
+                Some(offset) => self.pointer(travel, tcb + offset)?.unwrap_or(0),
+                None => 0,
+            };
+            tasks.push((
+                tcb,
+                match blocks.states.state(value) {
+                    Some(timeline::State::Deleted) => State::Deleted,
+                    Some(timeline::State::Suspended) if limit == 0 => State::Suspended,
+                    Some(timeline::State::Ready) => State::Ready,
+                    _ => State::Blocked,
+                },
+            ));
+        }
+        Ok(tasks)
     }
 
     fn is_scheduling(&self, travel: &mut dyn Travel) -> Result<bool> {
@@ -104,11 +170,11 @@ impl Threads {
     }
 
     fn pointer(&self, travel: &mut dyn Travel, address: u64) -> Result<Option<u64>> {
-        words(travel, address, self.lists.pointer_bytes, 1).map(|words| words.first().copied())
+        words(travel, address, self.word_bytes(), 1).map(|words| words.first().copied())
     }
 
     fn name(&self, travel: &mut dyn Travel, tcb: u64) -> Result<String> {
-        let Some(name) = &self.kernel.name else { return Ok(String::new()) };
+        let Some(name) = &self.kernel.name else { return Ok(self.variable(tcb)) };
         let (start, bytes) = match self.pointer(travel, tcb + name.at.start)? {
             Some(text) if name.is_pointer => (text, MAX_NAME_BYTES),
             _ => (tcb + name.at.start, (name.at.end - name.at.start).min(MAX_NAME_BYTES)),
@@ -118,9 +184,21 @@ impl Threads {
         Ok(String::from_utf8_lossy(&bytes[..length]).replace(char::is_control, "?"))
     }
 
-    /// Registers of a waiting task, completed by those that all tasks share. A task's saved registers are on the
-    /// process stack, so its stack pointer is the psp; the main stack belongs to the handlers. GDB's unwinder for
-    /// Cortex-M reads both pointers first.
+    /// Name of the variable that holds a control block; empty: none does.
+    fn variable(&self, tcb: u64) -> String {
+        let Listing::Blocks(blocks) = &self.tasks.listing else { return String::new() };
+        blocks.variables.iter().find(|(at, _)| *at == tcb).map_or_else(String::new, |(_, name)| name.clone())
+    }
+
+    /// Stack pointer that the kernel has saved for a task; None: it has saved none.
+    fn saved_sp(&self, travel: &mut dyn Travel, tcb: u64) -> Result<Option<u64>> {
+        let Some(offset) = self.kernel.saved_sp else { return Ok(None) };
+        Ok(self.pointer(travel, tcb + offset)?.filter(|&sp| sp != 0))
+    }
+
+    /// Registers of a waiting task, completed by those that all tasks share. Its saved registers are on the process
+    /// stack, so that its stack pointer is the psp; the main stack belongs to the handlers. GDB's unwinder for
+    /// Cortex-M reads both first.
     fn with_shared(&self, mut saved: Vec<(String, Vec<u8>)>, now: &[Register]) -> Vec<(String, Vec<u8>)> {
         let value = |name: &str| now.iter().find(|register| register.name == name).map(|register| &register.bytes);
         let Some(sp) = saved.iter().find(|(name, _)| name == "sp").map(|(_, sp)| sp.clone()) else { return saved };
@@ -146,9 +224,36 @@ impl Threads {
     /// # Errors
     /// Errors of the run.
     pub fn registers(&self, travel: &mut dyn Travel, tcb: u64) -> Result<Vec<(String, u64)>> {
-        let Some(offset) = self.kernel.saved_sp else { return Ok(Vec::new()) };
-        let Some(sp) = self.pointer(travel, tcb + offset)?.filter(|&sp| sp != 0) else { return Ok(Vec::new()) };
-        if self.is_arm { arm(travel, sp) } else { riscv(travel, sp, self.lists.pointer_bytes) }
+        let Some(sp) = self.saved_sp(travel, tcb)? else { return Ok(Vec::new()) };
+        match &self.tasks.saved {
+            Saved::Unknown => Ok(Vec::new()),
+            Saved::Ports(ports) => arm(travel, ports, sp),
+            Saved::TrapFrame => riscv(travel, sp, self.word_bytes()),
+            Saved::Block(block) => self.in_block(travel, block, tcb, sp),
+        }
+    }
+
+    /// Registers that the kernel has saved in a task's control block, and the processor on its stack.
+    fn in_block(&self, travel: &mut dyn Travel, block: &Block, tcb: u64, sp: u64) -> Result<Vec<(String, u64)>> {
+        let mut registers = Vec::new();
+        for &(name, offset) in &block.registers {
+            let Some(value) = self.pointer(travel, tcb + offset)? else { return Ok(Vec::new()) };
+            registers.push((name.to_owned(), value));
+        }
+        if registers.iter().any(|(name, _)| name == "pc") {
+            return Ok(registers);
+        }
+        let is_extended = match block.extended {
+            Some(extended) => {
+                let byte = travel.read(tcb + extended.offset, 1)?;
+                byte.first().is_some_and(|byte| (byte & extended.mask != 0) == extended.is_set)
+            }
+            None => false,
+        };
+        let Some(frame) = frame(travel, sp, is_extended)? else { return Ok(Vec::new()) };
+        registers.retain(|(name, _)| name != "sp");
+        registers.extend(frame.registers);
+        Ok(registers)
     }
 }
 
@@ -164,7 +269,7 @@ impl Thread {
 
 impl thread::Threads for Threads {
     fn list(&mut self, travel: &mut dyn Travel) -> Result<Vec<thread::Thread>> {
-        let word = if self.is_arm { 4 } else { self.lists.pointer_bytes as usize };
+        let word = self.word_bytes() as usize;
         let tasks = Threads::list(self, travel)?;
         let now = if tasks.iter().all(|task| task.registers.is_empty()) { Vec::new() } else { travel.registers()? };
         let tasks = tasks.into_iter().filter_map(|task| {
@@ -184,7 +289,8 @@ impl thread::Threads for Threads {
     }
 
     fn current(&self) -> Option<Range<u64>> {
-        Some(self.lists.current..self.lists.current + self.lists.pointer_bytes)
+        let current = self.kernel.current.start;
+        Some(current..current + self.word_bytes())
     }
 }
 
@@ -194,65 +300,79 @@ fn words(travel: &mut dyn Travel, address: u64, word_bytes: u64, count: usize) -
     Ok(bytes.chunks_exact(word_bytes as usize).map(little_endian).collect())
 }
 
-/// Registers that FreeRTOS's ports for Cortex-M save besides r4 to r11: number of words in all, index of r4, and
-/// index of the handler's `lr`.
-const ARM_PORTS: [(u64, usize, Option<usize>); 5] = [
-    // ARM_CM4F, ARM_CM7.
-    (9, 0, Some(8)),
-    // Ports for Armv8-M without TrustZone: the stack's limit, lr.
-    (10, 2, Some(1)),
-    // Ports with TrustZone: the secure context, the stack's limit, lr.
-    (11, 3, Some(2)),
-    // ARM_CM0 since V11.
-    (9, 1, Some(0)),
-    // ARM_CM3, and ARM_CM0 before V11.
-    (8, 0, None),
-];
-
 /// Values of a Cortex-M's `lr` in a handler that interrupted a task: with a secure stack or without one.
 const EXC_RETURN: [u64; 4] = [0xffff_fffd, 0xffff_ffed, 0xffff_ffbc, 0xffff_ffac];
 
-/// Registers saved by FreeRTOS's ports for Cortex-M, and above them the hardware's. The position of the handler's
+/// Size of a Cortex-M's word.
+const ARM_WORD: u64 = 4;
+
+/// Registers saved by one of a kernel's ports for Cortex-M, and above them the hardware's. The position of the handler's
 /// `lr` identifies the port.
-fn arm(travel: &mut dyn Travel, sp: u64) -> Result<Vec<(String, u64)>> {
-    const WORD: u64 = 4;
-    let saved = words(travel, sp, WORD, 11)?;
-    for (count, first, at_lr) in ARM_PORTS {
-        let lr = at_lr.and_then(|index| saved.get(index)).copied();
-        let Some(kept) = saved.get(first..first + 8) else { continue };
-        if at_lr.is_some() && !lr.is_some_and(|lr| EXC_RETURN.contains(&lr)) {
+fn arm(travel: &mut dyn Travel, ports: &[ArmPort], sp: u64) -> Result<Vec<(String, u64)>> {
+    for port in ports {
+        let mut saved = words(travel, sp, ARM_WORD, port.words)?;
+        let lr = port.lr.and_then(|index| saved.get(index)).copied();
+        if port.lr.is_some() && !lr.is_some_and(|lr| EXC_RETURN.contains(&lr)) {
             continue;
         }
         let has_fpu = lr.is_some_and(|lr| lr & 0x10 == 0);
-        let high = words(travel, sp + count * WORD, WORD, if has_fpu { 16 } else { 0 })?;
-        let at = sp + (count + high.len() as u64) * WORD;
-        let frame = words(travel, at, WORD, if has_fpu { 26 } else { 8 })?;
-        let &[r0, r1, r2, r3, r12, lr, pc, xpsr, ref low @ ..] = &frame[..] else { continue };
-        // The Thumb bit is set, and no exception is active.
-        if xpsr & 0x0100_01ff != 0x0100_0000 {
+        let high_words = if has_fpu { 16 } else { 0 };
+        saved = words(travel, sp, ARM_WORD, port.words + high_words)?;
+        if saved.len() < port.words + high_words {
             continue;
         }
-        let mut registers = Vec::new();
-        let mut name = |name: &str, value: u64| registers.push((name.to_owned(), value));
-        for (number, &value) in (0..).zip([r0, r1, r2, r3].iter().chain(kept)) {
-            name(&format!("r{number}"), value);
-        }
-        name("r12", r12);
-        // Bit 9: a word of padding aligns the frame.
-        name("sp", at + frame.len() as u64 * WORD + if xpsr & 0x200 == 0 { 0 } else { WORD });
-        name("lr", lr);
-        name("pc", pc & !1);
-        name("xpsr", xpsr & !0x200);
-        if let ([low @ .., fpscr, _], 16) = (low, high.len()) {
-            let both: Vec<u64> = low.iter().chain(&high).copied().collect();
+        let high: Vec<u64> = saved.drain(port.float..port.float + high_words).collect();
+        let Some(frame) = frame(travel, sp + (port.words + high_words) as u64 * ARM_WORD, has_fpu)? else { continue };
+        let mut registers = frame.registers;
+        registers.extend((4..).zip(port.kept).map(|(number, index)| (format!("r{number}"), saved[index])));
+        if has_fpu {
+            let both: Vec<u64> = frame.low.iter().chain(&high).copied().collect();
             for (number, pair) in both.as_chunks::<2>().0.iter().enumerate() {
-                name(&format!("d{number}"), pair[0] | pair[1] << 32);
+                registers.push((format!("d{number}"), pair[0] | pair[1] << 32));
             }
-            name("fpscr", *fpscr);
         }
         return Ok(registers);
     }
     Ok(Vec::new())
+}
+
+/// Registers that a Cortex-M saves as an exception interrupts a task.
+struct Frame {
+    registers: Vec<(String, u64)>,
+    /// s0 to s15, if the task had floating-point registers.
+    low: Vec<u64>,
+}
+
+/// Reads a Cortex-M's frame. None: there is none.
+fn frame(travel: &mut dyn Travel, at: u64, is_extended: bool) -> Result<Option<Frame>> {
+    let frame = words(travel, at, ARM_WORD, if is_extended { 26 } else { 8 })?;
+    let &[r0, r1, r2, r3, r12, lr, pc, xpsr, ref rest @ ..] = &frame[..] else { return Ok(None) };
+    // The Thumb bit is set, and no exception is active.
+    if xpsr & 0x0100_01ff != 0x0100_0000 {
+        return Ok(None);
+    }
+    // Bit 9: a word of padding aligns the frame.
+    let sp = at + frame.len() as u64 * ARM_WORD + if xpsr & 0x200 == 0 { 0 } else { ARM_WORD };
+    let named = [
+        ("r0", r0),
+        ("r1", r1),
+        ("r2", r2),
+        ("r3", r3),
+        ("r12", r12),
+        ("sp", sp),
+        ("lr", lr),
+        ("pc", pc & !1),
+        ("xpsr", xpsr & !0x200),
+    ];
+    let mut registers: Vec<(String, u64)> = named.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    let low = match rest {
+        [low @ .., fpscr, _] => {
+            registers.push(("fpscr".to_owned(), *fpscr));
+            low.to_vec()
+        }
+        _ => Vec::new(),
+    };
+    Ok(Some(Frame { registers, low }))
 }
 
 /// Names of x5 to x31 in QEMU.
@@ -300,6 +420,7 @@ pub(super) fn state_name(state: State) -> &'static str {
 mod tests {
     use super::*;
     use crate::debug::fake::{Fake, kernel};
+    use crate::image::kernel::freertos;
 
     const RAM: u64 = 0x2000_0000;
 
@@ -317,7 +438,13 @@ mod tests {
             container: 16,
             item_bytes: 20,
         };
-        Threads { kernel: kernel(), lists, is_arm: true }
+        let saved = Saved::Ports(&freertos::ARM_PORTS);
+        Threads { kernel: kernel(), tasks: Tasks { listing: Listing::Lists(lists), saved }, is_arm: true }
+    }
+
+    fn on_riscv() -> Threads {
+        let Threads { kernel, tasks, .. } = threads();
+        Threads { kernel, tasks: Tasks { saved: Saved::TrapFrame, ..tasks }, is_arm: false }
     }
 
     /// Puts tasks into a list.
@@ -474,7 +601,7 @@ mod tests {
         saved.extend([0, 0x1880]);
         let mut run = words(made(), sp, &saved).holding(RAM + 0x2000, sp as u32);
         run.insns[0].registers.extend([("zero", 0), ("gp", 0x8000_0800), ("tp", 0), ("mcause", 7)]);
-        let mut threads = Threads { is_arm: false, ..threads() };
+        let mut threads = on_riscv();
         let listed = thread::Threads::list(&mut threads, &mut run).unwrap();
         assert_eq!(value(&listed, 1, "gp"), Some(0x8000_0800));
         assert_eq!((value(&listed, 1, "zero"), value(&listed, 1, "mcause")), (Some(0), None));
@@ -485,7 +612,7 @@ mod tests {
         let sp = RAM + 0x8000;
         let mut all: Vec<u32> = (0..29).collect();
         all[0] = 0x8000_0100;
-        let threads = Threads { is_arm: false, ..threads() };
+        let threads = on_riscv();
         let registers = |tail: &[u32], count: usize| {
             let saved = [&all[..count], tail].concat();
             let run = words(Fake::of(&[0x40]), sp, &saved);

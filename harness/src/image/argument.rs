@@ -22,6 +22,8 @@ pub(super) enum Where {
     Register(String),
     /// Constant value.
     Number(u64),
+    /// 32-bit word at an offset from where an argument or register points.
+    Word(Box<Word>, u64),
 }
 
 /// Number of arguments in registers: AAPCS, 6.4; RISC-V ABIs Specification, "Integer Calling Convention".
@@ -80,6 +82,23 @@ impl<'t> Words<'t> {
         self.place_of(word, at)
     }
 
+    /// Place of a number that is asked for, which may be in memory.
+    pub(super) fn value(&mut self) -> Result<Word, InputError> {
+        if !self.take("*") {
+            return self.place();
+        }
+        let pointer = self.place()?;
+        let at = pointer.at;
+        if !self.take("+") {
+            return Err(self.error(self.at, "how far from there? write *arg0+28, or *arg0+0"));
+        }
+        let (offset, offset_at) = self.word();
+        let Ok(offset) = parse_number("number", offset) else {
+            return Err(self.error(offset_at, "a number of bytes is meant here, as in *arg0+28"));
+        };
+        Ok(Word { what: Where::Word(Box::new(pointer), offset), at })
+    }
+
     pub(super) fn place_of(&self, word: &str, at: usize) -> Result<Word, InputError> {
         let what = if let Some(number) = word.strip_prefix("arg").and_then(|digits| digits.parse().ok()) {
             Where::Argument(number)
@@ -115,7 +134,7 @@ impl<'t> Words<'t> {
                 let isa = if is_riscv { "RISC-V" } else { "Arm" };
                 number.ok_or_else(|| self.error(place.at, format_args!("{isa} has no register {name}")))
             }
-            Where::Number(_) => Err(self.error(place.at, "a register is meant here")),
+            Where::Number(_) | Where::Word(..) => Err(self.error(place.at, "a register is meant here")),
         }
     }
 }

@@ -86,7 +86,7 @@ pub fn objects(timeline: &Timeline, symbols: &Symbols<'_>) -> Vec<(u64, String)>
         let What::Object { address, whole, .. } = event.what else { continue };
         let place = if whole == 0 { address } else { whole };
         let is_allocated = arena.as_ref().is_some_and(|arena| arena.holds(place));
-        if let Some(name) = variable(place, symbols).filter(|_| !is_allocated) {
+        if let Some(name) = variable(place, symbols).filter(|_| place != 0 && !is_allocated) {
             named.insert(address, name);
         }
     }
@@ -104,7 +104,7 @@ pub fn name_tasks(tasks: &mut [Task], symbols: &Symbols<'_>) {
 }
 
 /// Name of the variable that holds an address, with the offset in it.
-fn variable(address: u64, symbols: &Symbols<'_>) -> Option<String> {
+pub(crate) fn variable(address: u64, symbols: &Symbols<'_>) -> Option<String> {
     let (name, start) = symbols.variable_at(address)?;
     Some(if address == start { name.to_owned() } else { format!("{name}+{:#x}", address - start) })
 }

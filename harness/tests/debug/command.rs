@@ -100,6 +100,39 @@ fn gdb_goes_both_ways_from_a_sample_of_a_profile() {
 }
 
 #[test]
+fn threads_of_other_kernels_have_names_states_and_backtraces() {
+    for (name, thread, stack) in [
+        ("cortex-m3-threadx-waits", "waiting: blocked", ["leave (", "waits (", "_tx_thread_shell_entry ("]),
+        ("cortex-m3-zephyr-waits", "philosophers: blocked", ["z_swap (", "philosopher (", "z_thread_entry ("]),
+    ] {
+        let run = run(name, &["--period", "101"]);
+        let (elf, profile) = (image(name), run.profile());
+        let names = harness::analysis::stacks::task_names(&profile);
+        // A sample of the thread that ends the other one's waits.
+        let ends = names.iter().position(|name| ["ending", "z_main_thread"].contains(&name.as_str())).unwrap();
+        let samples = profile.samples.iter().enumerate().skip(profile.samples.len() / 3);
+        let sample = samples.into_iter().find(|(_, sample)| sample.task as usize == ends + 1).unwrap().0 + 1;
+        let dir = run.dir.to_str().unwrap();
+        let (child, line) = serve(&[dir, "--elf", elf.to_str().unwrap(), "--at", &format!("sample:{sample}")]);
+        let output = gdb(&line, &["info threads", "thread apply all bt", "monitor task"]);
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).join("\n");
+        let (code, log) = end(child);
+        assert_eq!(code, Some(0), "{name}: {said}\n{log}");
+        assert!(said.contains(thread), "{name}: {said}");
+        for task in profile.tasks.iter().zip(&names).filter(|(task, _)| task.tcb != 0).map(|(_, name)| name) {
+            assert!(said.contains(task.as_str()), "{name}: {task} is not a thread: {said}");
+        }
+        let backtraces =
+            said.split("\nThread ").filter(|part| part.starts_with(|first: char| first.is_ascii_digit()));
+        let has_stack = |part: &str| {
+            let places = stack.map(|function| part.find(function));
+            places.iter().all(Option::is_some) && places.is_sorted()
+        };
+        assert!(backtraces.into_iter().any(has_stack), "{name}: {said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_debugged_is_bad_input() {
     let run = run("cortex-m3-bare", &[]);
     let dir = run.dir.to_str().unwrap();

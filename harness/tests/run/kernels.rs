@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use harness::analysis::calltree::CallTree;
+use harness::analysis::heap;
+use harness::analysis::metrics::{Metric, Metrics};
 use harness::analysis::stack_proof::has_exact_tree;
 use harness::analysis::stacks::{View, unknown};
 use harness::image::{Arch, pages};
 use harness::profile::Profile;
+use harness::profile::zone::Context;
 use object::{Object as _, ObjectSection as _};
 
 use crate::common::{image, run};
@@ -28,7 +31,7 @@ fn profile(image: &str, threads: &[&str]) -> Profile {
     assert_eq!(unknown(&profile), BTreeMap::new(), "{image}: each stack is complete");
     assert!(!run.stdout.contains("only noticed at a sample"), "{image}: {}", run.stdout);
 
-    for task in &profile.tasks {
+    for task in profile.tasks.iter().filter(|task| task.tcb != 0) {
         let (start, end) = (task.stack_start.unwrap(), task.stack_end.unwrap());
         assert_eq!(end - start, 1024, "{image}: {}", task.name);
         let deepest = task.deepest_sp.unwrap();
@@ -51,22 +54,97 @@ fn profile(image: &str, threads: &[&str]) -> Profile {
 
 #[test]
 fn threadx_has_its_threads_by_name_and_a_stack_ends_where_the_kernel_began_it() {
-    let profile = profile("cortex-m3-threadx", &["north", "south", "night sleeper"]);
+    let profile = profile("cortex-m3-threadx", &["north", "south", "night sleeper", "idle"]);
     assert!(has_exact_tree(&profile));
-    // The kernel waits in its scheduler, as no thread.
-    assert!(profile.tasks.iter().all(|task| !task.is_idle));
+    // The kernel waits in its scheduler, as no thread: what it executes there is that of a task without a stack.
+    for task in &profile.tasks {
+        assert_eq!((task.is_idle, task.stack_start.is_none()), (task.name == "idle", task.name == "idle"));
+    }
 }
 
 #[test]
 fn zephyr_has_its_threads_by_name_or_by_the_variable_that_holds_them() {
     for (image, threads) in [
         ("cortex-m3-zephyr-named", ["main", "Philosopher 0", "Philosopher 1", "idle"]),
-        ("cortex-m3-zephyr", ["z_main_thread", "philosophers", "philosophers+0x38", "z_idle_thread"]),
+        ("cortex-m3-zephyr", ["z_main_thread", "philosophers", "philosophers+0x50", "z_idle_thread"]),
     ] {
         let profile = profile(image, &threads);
         let idle: Vec<&str> =
             profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.name.as_str()).collect();
         assert_eq!(idle, [threads[3]], "{image}");
+    }
+}
+
+/// Images whose threads wait, take memory and have zones, with the names of the thread that waits and the one that ends
+/// its waits.
+const WAITS: [(&str, &str, &str); 2] =
+    [("cortex-m3-threadx-waits", "waiting", "ending"), ("cortex-m3-zephyr-waits", "philosophers", "z_main_thread")];
+
+#[test]
+fn a_zone_belongs_to_its_thread_however_often_that_is_preempted_or_waits() {
+    for (image, waits, ends) in WAITS {
+        let run = run(image, &["--exact"]);
+        let (profile, console) = (run.profile(), run.console());
+        let zone = |name: &str| {
+            let name = profile.zones.names.iter().position(|known| known == name).unwrap() as u32 + 1;
+            let all: Vec<_> = profile.zones.zones.iter().filter(|zone| zone.name == name).collect();
+            assert_eq!(all.len(), 1, "{image}: {all:?}");
+            *all[0]
+        };
+        let task = |name: &str| profile.tasks.iter().position(|task| task.name == name).unwrap();
+        let (digs, waiting) = (zone("digs"), zone("waits"));
+        assert_eq!(digs.context, Context::Task(task(ends) as u32 + 1), "{image}");
+        assert_eq!(waiting.context, Context::Task(task(waits) as u32 + 1), "{image}");
+        // Each time takes as long as every other, though ticks interrupt and threads preempt it.
+        assert_eq!(digs.counts.calls, *numbers(&console).last().unwrap(), "{image}");
+        assert_eq!(digs.counts.min_insns, digs.counts.max_insns, "{image}");
+        // It contains 47 or 48 switches to other threads, and none of their instructions.
+        assert_eq!((waiting.counts.calls, waiting.counts.left), (1, 0), "{image}");
+        assert!(waiting.counts.sum_insns < profile.tasks[task(waits)].insns, "{image}: {waiting:?}");
+    }
+}
+
+#[test]
+fn memory_belongs_to_the_thread_that_took_it_from_the_kernels_own_pools() {
+    // Of each thread: bytes taken and pieces, bytes kept. A block pool's blocks have 24 bytes.
+    for ((image, waits, ends), expected) in WAITS.into_iter().zip([
+        [(3 * 40 + 24, 4, 40), (2 * 100 + 24, 3, 100)],
+        // The second philosopher takes what ThreadX's other thread does.
+        [(3 * 40, 3, 40), (2 * 100, 2, 100)],
+    ]) {
+        let profile = run(image, &["--heap"]).profile();
+        let found = heap::replay(&profile).unwrap();
+        assert!(found.misuses.is_empty(), "{image}: {:?}", found.misuses);
+        let sites = &profile.heap.as_ref().unwrap().sites;
+        let of_task = |name: &str| {
+            let task = profile.tasks.iter().position(|task| task.name == name).unwrap() as u32 + 1;
+            let uses = sites.iter().zip(&found.sites).filter(|(site, _)| site.task == task);
+            uses.fold((0, 0, 0), |(bytes, blocks, kept), (_, site)| {
+                (bytes + site.allocated.bytes, blocks + site.allocated.blocks, kept + site.leaked.bytes)
+            })
+        };
+        let other = if image.contains("zephyr") { "philosophers+0x50" } else { ends };
+        assert_eq!([of_task(waits), of_task(other)], expected, "{image}");
+    }
+}
+
+#[test]
+fn suites_measure_each_thread_and_the_page_has_each() {
+    for (image, waits, ends) in WAITS {
+        let run = run(image, &["--exact"]);
+        let profile = run.profile();
+        let metrics = Metrics::of(&profile);
+        let switched_in = numbers(&run.console());
+        for (name, count) in
+            [(waits, 48 + u64::from(image.contains("zephyr"))), (ends, 51 + 2 * u64::from(image.contains("zephyr")))]
+        {
+            let task = profile.tasks.iter().find(|task| task.name == name).unwrap();
+            let numbers = &metrics.tasks[name];
+            assert_eq!(numbers[Metric::TaskInsns], Some(task.insns), "{image}");
+            assert_eq!(numbers[Metric::Switches], Some(count), "{image}");
+            assert!(switched_in.contains(&count), "{image}");
+            assert!(numbers[Metric::Stack].is_some_and(|bytes| (1..1024).contains(&bytes)), "{image}");
+        }
     }
 }
 

@@ -52,6 +52,67 @@ fn each_wait_has_the_kernels_own_reason_and_the_objects_name() {
     }
 }
 
+/// Checks an image's reasons.
+fn expect(image: &str, expected: &[(&str, &str, u64)]) {
+    for args in [&["--timeline"][..], &["--timeline", "--exact"], &["--timeline", "--no-stacks"]] {
+        let expected = expected.iter().map(|&(task, why, count)| ((task.to_owned(), why.to_owned()), count));
+        assert_eq!(reasons(image, args), expected.collect(), "{image} {args:?}");
+    }
+}
+
+#[test]
+fn threadxs_threads_stop_for_the_reasons_of_their_states_with_the_objects_own_names() {
+    expect(
+        "cortex-m3-threadx-waits",
+        &[
+            // The kernel runs no thread while it switches.
+            ("", "the first", 48 + 51 - 3),
+            ("idle", "preempted", 3),
+            ("waiting", "blocked on an item of the queue inbox", 7),
+            ("waiting", "blocked on room in the queue outbox", 4),
+            ("waiting", "blocked on the semaphore ready", 5),
+            ("waiting", "blocked on the semaphore unnamed", 1),
+            ("waiting", "blocked on the mutex bus", 2),
+            ("waiting", "blocked on the event group flags", 6),
+            ("waiting", "blocked on memory of blocks", 3),
+            ("waiting", "blocked on memory of bytes", 2),
+            ("waiting", "suspended", 9),
+            ("waiting", "delayed", 8),
+            ("waiting", "deleted", 1),
+            ("ending", "yielded", 30 + 9),
+            ("ending", "preempted", 8),
+            ("ending", "delayed", 3),
+        ],
+    );
+}
+
+#[test]
+fn zephyrs_threads_stop_for_the_reasons_of_their_states_with_the_names_of_the_objects_variables() {
+    expect(
+        "cortex-m3-zephyr-waits",
+        &[
+            ("", "the first", 1),
+            ("z_idle_thread", "preempted", 3),
+            ("philosophers", "blocked on the semaphore ready", 5),
+            ("philosophers", "blocked on the semaphore forks+0x10", 1),
+            ("philosophers", "blocked on the mutex bus", 2),
+            ("philosophers", "blocked on an item of the queue inbox", 7),
+            ("philosophers", "blocked on room in the queue outbox", 4),
+            ("philosophers", "blocked on an item of the queue jobs", 3),
+            ("philosophers", "blocked on the condition state+0x4", 6),
+            ("philosophers", "blocked on the list raw", 2),
+            ("philosophers", "blocked on the end of the thread philosophers+0x50", 1),
+            ("philosophers", "suspended", 9),
+            ("philosophers", "delayed", 8),
+            ("philosophers", "deleted", 1),
+            ("philosophers+0x50", "deleted", 1),
+            ("z_main_thread", "yielded", 1 + 31 + 9),
+            ("z_main_thread", "preempted", 8),
+            ("z_main_thread", "delayed", 3),
+        ],
+    );
+}
+
 #[test]
 fn without_the_kernels_debug_information_no_reason_is_guessed() {
     let reasons = reasons("cortex-m3-crew-nodwarf", &["--timeline"]);

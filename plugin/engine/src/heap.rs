@@ -416,11 +416,18 @@ fn shows(stack: &[FrameKind], own: u64, return_addr: u64) -> bool {
     })
 }
 
+/// Size of [`Argument::Word`].
+const WORD_BYTES: u64 = 4;
+
 /// Arguments of an allocation function that starts here.
 fn asked(allocator: &Allocator, guest: &mut Guest<impl Vcpu>) -> Asked {
     let mut value = |argument: Option<Argument>, otherwise| match argument {
         Some(Argument::Register(number)) => guest.general_register(number),
         Some(Argument::Constant(value)) => value,
+        Some(Argument::Word { register, offset }) => {
+            let at = guest.general_register(register).wrapping_add(offset);
+            guest.memory_word(at, WORD_BYTES).unwrap_or(otherwise)
+        }
         None => otherwise,
     };
     Asked {

@@ -22,6 +22,13 @@ record! {
         1 = Register(number: u8),
         /// Value that is the same in each call: the block size of a pool.
         2 = Constant(value: u64),
+        /// 32-bit word in memory, at an offset from where the register points.
+        3 = Word {
+            /// Number of the register.
+            register: u8,
+            /// Offset in bytes.
+            offset: u64,
+        },
     }
 }
 
@@ -51,7 +58,7 @@ impl Allocator {
     /// Whether the description makes sense: registers exist, and size and the other fields fit together.
     pub(crate) fn is_meant(&self) -> bool {
         let registers = [self.size, self.count, self.align].into_iter().filter_map(|argument| match argument? {
-            Argument::Register(number) => Some(number),
+            Argument::Register(number) | Argument::Word { register: number, .. } => Some(number),
             Argument::Constant(_) => None,
         });
         let mut registers = registers.chain(self.old).chain(self.place).chain([self.result]);

@@ -222,6 +222,9 @@ record! {
         begins: Vec<u64>,
         /// Functions in which the idle tasks, and no others, begin.
         idle_entries: Vec<u64>,
+        /// Pointers to the tasks that run next, one per core. While one is null and no task runs, the kernel idles outside
+        /// of all tasks; None: it has an idle task.
+        next: Option<Range<u64>>,
         /// Place of the task's name; None: the control block has none.
         name: Option<TaskName>,
         /// Offset of the stack pointer that is saved when a task is switched out.
@@ -410,7 +413,8 @@ impl Measure {
 
 impl Kernel {
     fn check(&self) -> Result<(), &'static str> {
-        let ranges = self.running.iter().chain(self.name.iter().map(|name| &name.at)).chain(&self.switchers);
+        let ranges =
+            self.running.iter().chain(&self.next).chain(self.name.iter().map(|name| &name.at)).chain(&self.switchers);
         let offsets = [
             self.saved_sp,
             self.stack,
@@ -433,7 +437,7 @@ mod tests {
     use super::*;
     use crate::heap::{Argument, MAX_REGISTER};
     use crate::input::When;
-    use crate::timeline::{Objects, State, Waits};
+    use crate::timeline::{KnownObject, Lists, ObjectKind, ObjectMembers, Objects, State, StateValue, States, Waits};
     use crate::unwind::{Base, Rule, Saved};
     use crate::zone::{CallText, EventKind};
 
@@ -469,6 +473,7 @@ mod tests {
             idle: vec![0x2000_0020],
             begins: vec![0x180],
             idle_entries: vec![0x140],
+            next: Some(0x2000_0030..0x2000_0034),
             name: Some(TaskName { at: 0x34..0x44, is_pointer: true }),
             saved_sp: Some(0),
             stack: Some(0x30),
@@ -526,6 +531,7 @@ mod tests {
                     place: Some(MAX_REGISTER),
                     ..freeing(0x100)
                 },
+                Allocator { size: Some(Argument::Word { register: 10, offset: 28 }), ..freeing(0x180) },
                 freeing(0x200),
             ],
             events: events(),
@@ -549,25 +555,41 @@ mod tests {
     }
 
     fn timeline() -> Wanted {
-        Wanted {
-            functions: vec![0x100, 0x200],
-            waits: Some(Waits {
-                state: 0x14,
-                event: Some(0x28),
-                event_value: Some((0x18, 4)),
-                lists: vec![(0x2000_0100, State::Ready), (0x2000_0200, State::Deleted)],
-                notification: Some((0x60, 1)),
-                objects: Some(Objects {
-                    end: 8,
-                    end_bytes: 4,
-                    room: 0x10,
-                    item: 0x24,
-                    length: 0x3c,
-                    item_size: 0x40,
-                    registry: Some((0x2000_0300, 8)),
-                }),
+        Wanted { functions: vec![0x100, 0x200], waits: Some(Waits::Lists(lists())), sleep_shift: Some(5) }
+    }
+
+    fn lists() -> Lists {
+        Lists {
+            state: 0x14,
+            event: Some(0x28),
+            event_value: Some((0x18, 4)),
+            lists: vec![(0x2000_0100, State::Ready), (0x2000_0200, State::Deleted)],
+            notification: Some((0x60, 1)),
+            objects: Some(Objects {
+                end: 8,
+                end_bytes: 4,
+                room: 0x10,
+                item: 0x24,
+                length: 0x3c,
+                item_size: 0x40,
+                registry: Some((0x2000_0300, 8)),
             }),
-            sleep_shift: Some(5),
+        }
+    }
+
+    fn states() -> States {
+        let members = ObjectMembers { kind: ObjectKind::Queue, name: Some(4), items: Some(0x10..0x14) };
+        let value = |mask, value, state| StateValue { mask, value, state };
+        States {
+            state: 0x30..0x31,
+            values: vec![
+                value(2, 2, State::Waiting { kind: ObjectKind::Thread }),
+                value(u64::MAX, 4, State::Delayed),
+            ],
+            object: Some(0x40),
+            time_limit: Some(0x44),
+            known: vec![KnownObject { at: 0x2000_0400..0x2000_0410, kind: ObjectKind::Mutex }],
+            kinds: vec![members],
         }
     }
 
@@ -603,7 +625,9 @@ mod tests {
         };
         let (byte, own_address) = (painted(Paint::Byte(0xa5)), painted(Paint::OwnAddress));
         let sparse = measured(Measure { kernel: Some(kernel), ..Measure::default() });
-        for request in [plain(), full(), sparse, byte, own_address, debugged(true), debugged(false)] {
+        let waits = Some(Waits::States(states()));
+        let by_states = measured(Measure { timeline: Some(Wanted { waits, ..timeline() }), ..Measure::default() });
+        for request in [plain(), full(), sparse, byte, own_address, debugged(true), debugged(false), by_states] {
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
         for isa in [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m] {
@@ -620,6 +644,12 @@ mod tests {
     fn what_cannot_be_meant_is_refused_when_written() {
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         let reversed = || 2..1;
+        let bad_states = |change: &dyn Fn(&mut States)| {
+            let mut states = states();
+            change(&mut states);
+            let waits = Some(Waits::States(states));
+            measured(Measure { timeline: Some(Wanted { waits, ..timeline() }), ..Measure::default() })
+        };
         let bad_kernel = |change: fn(&mut Kernel)| {
             let mut kernel = kernel();
             change(&mut kernel);
@@ -686,11 +716,15 @@ mod tests {
             }),
             measured(Measure {
                 timeline: Some(Wanted {
-                    waits: Some(Waits { state: MAX_OFFSET_BYTES, ..timeline().waits.unwrap() }),
+                    waits: Some(Waits::Lists(Lists { state: MAX_OFFSET_BYTES, ..lists() })),
                     ..timeline()
                 }),
                 ..Measure::default()
             }),
+            bad_states(&|states| states.state = 0x30..0x39),
+            bad_states(&|states| states.object = Some(MAX_OFFSET_BYTES)),
+            bad_states(&|states| states.kinds[0].items = Some(8..8)),
+            bad_states(&|states| states.known.push(states.known[0].clone())),
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },

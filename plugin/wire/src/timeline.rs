@@ -4,6 +4,8 @@
 //! ([`crate::heap`]) at the same instructions; with several vCPUs the timeline says to which vCPU each belongs. No
 //! event is written before the window opens. Activities that are under way then come first, at instruction 0.
 
+use std::ops::Range;
+
 use crate::Malformed;
 use crate::definition::MAX_TEXT_BYTES;
 use crate::record::{Marked, Record, record, since};
@@ -209,6 +211,24 @@ record! {
         4 = Mutex,
         /// Bits of an event group.
         5 = EventGroup,
+        /// A queue, where it is not known whether for room or for an item.
+        6 = Queue,
+        /// Memory of a pool or heap.
+        7 = Memory,
+        /// The end of a thread.
+        8 = Thread,
+        /// A condition variable.
+        9 = Condition,
+        /// A pipe.
+        10 = Pipe,
+        /// A mailbox.
+        11 = Mailbox,
+        /// A timer.
+        12 = Timer,
+        /// A message to the task itself.
+        13 = Message,
+        /// Flags of the task itself.
+        14 = Flags,
     }
 }
 
@@ -321,8 +341,18 @@ record! {
 const MAX_SHIFT: u8 = 10;
 
 record! {
-    /// Layout of the kernel's data that show why a task does not execute. No field is specific to one kernel.
-    pub struct Waits {
+    /// Layout of the kernel's data that tell why a task does not execute. No field is specific to one kernel.
+    pub enum Waits {
+        /// The lists that a control block is in tell.
+        0 = Lists(lists: Lists),
+        /// A member of the control block tells.
+        1 = States(states: States),
+    }
+}
+
+record! {
+    /// Layout of control blocks that are in lists, each of which stands for a state.
+    pub struct Lists {
         /// Offset, in a control block, of the pointer to the list that stands for the task's state.
         state: u64,
         /// Offset, in a control block, of the pointer to the list of tasks that wait for the same object.
@@ -341,7 +371,61 @@ record! {
 }
 
 record! {
-    /// State of a task, by the list that contains it.
+    /// Layout of control blocks that have a member for the state, and one for the object that the task waits for.
+    pub struct States {
+        /// Offsets, in a control block, of the state.
+        state: Range<u64>,
+        /// Values of the state. The first that fits counts.
+        values: Vec<StateValue>,
+        /// Offset, in a control block, of the pointer to what the task waits for: an object, or a list in one.
+        object: Option<u64>,
+        /// Offset, in a control block, of a pointer that is not null while a time limit runs: a suspended task is then
+        /// a delayed one.
+        time_limit: Option<u64>,
+        /// Objects in variables, sorted and apart.
+        known: Vec<KnownObject>,
+        /// Members of objects, by their kind.
+        kinds: Vec<ObjectMembers>,
+    }
+}
+
+record! {
+    /// Value of a state, and its meaning.
+    #[derive(Copy)]
+    pub struct StateValue {
+        /// Bits of the state that are compared.
+        mask: u64,
+        /// Value of these bits.
+        value: u64,
+        /// State of a task with that value.
+        state: State,
+    }
+}
+
+record! {
+    /// Object in a variable.
+    pub struct KnownObject {
+        /// Addresses of the object.
+        at: Range<u64>,
+        /// Kind of the object.
+        kind: ObjectKind,
+    }
+}
+
+record! {
+    /// Members of the objects of one kind.
+    pub struct ObjectMembers {
+        /// Kind of these objects.
+        kind: ObjectKind,
+        /// Offset of the pointer to the object's name.
+        name: Option<u64>,
+        /// Offsets, in a queue, of its number of items: tasks wait for an item while it is 0, and else for room.
+        items: Option<Range<u64>>,
+    }
+}
+
+record! {
+    /// State of a task.
     #[derive(Copy)]
     pub enum State {
         /// The task could execute.
@@ -352,6 +436,11 @@ record! {
         2 = Suspended,
         /// The task is deleted.
         3 = Deleted,
+        /// The task waits for an object of this kind.
+        4 = Waiting {
+            /// Kind of the object.
+            kind: ObjectKind,
+        },
     }
 }
 
@@ -388,6 +477,45 @@ impl Wanted {
 }
 
 impl Waits {
+    fn is_meant(&self) -> bool {
+        match self {
+            Waits::Lists(lists) => lists.is_meant(),
+            Waits::States(states) => states.is_meant(),
+        }
+    }
+}
+
+impl States {
+    /// State of a task by the value of its control block's member; None: the value is not known.
+    pub fn state(&self, value: u64) -> Option<State> {
+        self.values.iter().find(|known| value & known.mask == known.value).map(|known| known.state)
+    }
+
+    /// Object in a variable that holds an address.
+    pub fn known(&self, address: u64) -> Option<&KnownObject> {
+        let after = self.known.partition_point(|known| known.at.start <= address);
+        self.known[..after].last().filter(|known| known.at.contains(&address))
+    }
+
+    /// Members of the objects of a kind.
+    pub fn members(&self, kind: ObjectKind) -> Option<&ObjectMembers> {
+        self.kinds.iter().find(|members| members.kind == kind)
+    }
+
+    fn is_meant(&self) -> bool {
+        let is_word = |at: &Range<u64>| {
+            at.end < MAX_OFFSET_BYTES && at.end.checked_sub(at.start).is_some_and(|bytes| (1..=8).contains(&bytes))
+        };
+        let mut offsets = self.object.iter().chain(&self.time_limit).chain(self.kinds.iter().flat_map(|of| &of.name));
+        is_word(&self.state)
+            && offsets.all(|&offset| offset < MAX_OFFSET_BYTES)
+            && self.kinds.iter().flat_map(|of| &of.items).all(is_word)
+            && self.known.iter().all(|known| known.at.start < known.at.end)
+            && self.known.is_sorted_by(|one, next| one.at.end <= next.at.start)
+    }
+}
+
+impl Lists {
     fn is_meant(&self) -> bool {
         let objects = self.objects.iter().flat_map(|objects| {
             let &Objects { end, end_bytes, room, item, length, item_size, .. } = objects;

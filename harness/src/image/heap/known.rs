@@ -39,6 +39,12 @@ const KNOWN: &[(Kind, &[&str], &str)] = &[
     ),
     (Kind::Alloc, &["sys_heap_aligned_realloc"], "(old=arg1, align=arg2, size=arg3)"),
     (Kind::Free, &["k_heap_free", "z_impl_k_heap_free", "sys_heap_free"], "(arg1)"),
+    // ThreadX's byte pools and block pools, with and without checks of their arguments. A block pool has the size of its
+    // blocks after seven words (tx_api.h, TX_BLOCK_POOL_STRUCT).
+    (Kind::Alloc, &["_tx_byte_allocate", "_txe_byte_allocate"], "(size=arg2) -> *arg1"),
+    (Kind::Free, &["_tx_byte_release", "_txe_byte_release"], "(arg0)"),
+    (Kind::Alloc, &["_tx_block_allocate", "_txe_block_allocate"], "(size=*arg0+28) -> *arg1"),
+    (Kind::Free, &["_tx_block_release", "_txe_block_release"], "(arg0)"),
     // Rust's, as the compiler calls them: https://doc.rust-lang.org/std/alloc/trait.GlobalAlloc.html
     (Kind::Alloc, &["__rust_alloc", "__rust_alloc_zeroed"], "(size=arg0, align=arg1)"),
     (Kind::Alloc, &["__rust_realloc"], "(old=arg0, align=arg2, size=arg3)"),
@@ -64,6 +70,12 @@ pub(super) fn known(linkage_name: &str) -> Option<(Kind, &'static str)> {
     let name = of_rustc.and_then(|name| name.rsplit("::").next()).unwrap_or(linkage_name);
     let row = KNOWN.iter().find(|(_, names, _)| names.contains(&name))?;
     Some((row.0, row.2))
+}
+
+/// Whether a known function's places are those of 32-bit processors: ports of ThreadX for others lay out a block pool in
+/// several ways.
+pub(super) fn is_for_32_bits(linkage_name: &str) -> bool {
+    linkage_name.starts_with("_tx") && linkage_name.contains("_block_")
 }
 
 /// Recognises C++'s `operator new` and `operator delete`, mangled: Itanium C++ ABI, 5.1.3. Placement forms are not

@@ -2,7 +2,7 @@
 //!
 //!     RULE = NAME [ "(" [ ITEM { "," ITEM } ] ")" ] [ "->" [ "*" ] WHERE ]
 //!     ITEM = [ ( "size" | "count" | "align" | "old" ) "=" ] WHERE
-//!     WHERE = "arg0" | "arg1" | … | a register's name | a number
+//!     WHERE = "arg0" | "arg1" | … | a register's name | a number | "*" WHERE "+" NUMBER
 //!
 //! An item without a name is the size for an allocating function, and the block for a freeing one. The known
 //! functions are written in the same syntax ([`super::known`]).
@@ -119,7 +119,7 @@ impl Rule {
 
     fn item(&mut self, words: &mut Words<'_>) -> Result<(), InputError> {
         let (word, at) = words.word();
-        let (key, place) = if words.take("=") { (word, words.place()?) } else { ("", words.place_of(word, at)?) };
+        let (key, place) = if words.take("=") { (word, words.value()?) } else { ("", words.place_of(word, at)?) };
         let field = match (self.kind, key) {
             (Kind::Alloc, "" | "size") => &mut self.size,
             (Kind::Alloc, "count") => &mut self.count,
@@ -152,6 +152,9 @@ impl Rule {
         let register = |place: &Word| words.register(place, isa);
         let argument = |place: &Option<Word>| match place {
             None => Ok(None),
+            Some(Word { what: Where::Word(pointer, offset), .. }) => {
+                Ok(Some(Argument::Word { register: register(pointer)?, offset: *offset }))
+            }
             Some(Word { what: Where::Number(number), .. }) => Ok(Some(Argument::Constant(*number))),
             Some(place) => register(place).map(|number| Some(Argument::Register(number))),
         };
@@ -191,6 +194,16 @@ mod tests {
         };
         for text in ["pool_get(size=r0)", "pool_get(arg0)", " pool_get ( size = arg0 ) -> r0 "] {
             assert_eq!(alloc(text), Ok(plain), "{text}");
+        }
+        let word = Argument::Word { register: 1, offset: 28 };
+        assert_eq!(alloc("get(size=*arg1+28)"), Ok(Allocator { size: Some(word), ..plain }));
+        for (wrong, what) in [
+            ("get(size=*arg1)", "how far from there?"),
+            ("get(size=*arg1+r0)", "a number of bytes"),
+            ("get(size=*4+28)", "a register is meant here"),
+            ("get(old=*arg1+28, size=4)", "a block is in a register"),
+        ] {
+            assert!(alloc(wrong).unwrap_err().contains(what), "{wrong}");
         }
         assert_eq!(alloc("get(size=64)"), Ok(Allocator { size: Some(Argument::Constant(64)), ..plain }));
         let many = alloc("get(count=r3, size=0x10, align=arg2, old=r1) -> *arg0").unwrap();

@@ -10,31 +10,54 @@ mod riot;
 mod rtic;
 mod scan;
 mod table;
+pub mod tasks;
 mod threadx;
 mod zephyr;
 
 use table::Elf;
+use tasks::Tasks;
 
 pub use freertos::STACK_END_ADVICE;
 
 /// Search for a kernel. Returns the kernel, if found, and warnings about unreadable parts, one sentence per cause.
 type Find = fn(&Elf<'_>) -> (Option<wire::request::Kernel>, Vec<String>);
 
+/// A kernel that is known.
+struct Known {
+    find: Find,
+    /// Layout of the kernel's data that tell why a task does not execute.
+    waits: fn(&Elf<'_>) -> Option<wire::timeline::Waits>,
+    /// Tasks as a debugger reads them.
+    tasks: fn(&Elf<'_>) -> Option<Tasks>,
+}
+
 /// Known kernels, in the order of the search.
-const KNOWN: [Find; 5] = [
-    |elf| {
-        let (kernel, warnings) = freertos::find_in(elf);
-        (kernel.map(|kernel| kernel.request()), warnings)
+const KNOWN: [Known; 5] = [
+    Known {
+        find: |elf| {
+            let (kernel, warnings) = freertos::find_in(elf);
+            (kernel.map(|kernel| kernel.request()), warnings)
+        },
+        waits: freertos::waits,
+        tasks: freertos::tasks,
     },
-    threadx::find,
-    zephyr::find,
-    riot::find,
-    nuttx::find,
+    Known { find: threadx::find, waits: threadx::waits, tasks: threadx::tasks },
+    Known { find: zephyr::find, waits: zephyr::waits, tasks: zephyr::tasks },
+    // Why their threads wait, and their threads in a debugger, are not known.
+    Known { find: riot::find, waits: |_| None, tasks: |_| None },
+    Known { find: nuttx::find, waits: |_| None, tasks: |_| None },
 ];
 
 /// Layout of the kernel's data that tell why a task does not execute, if known.
 pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {
-    freertos::waits(elf, load_bias, arm)
+    let elf = Elf::read(elf, load_bias, arm)?;
+    KNOWN.iter().find_map(|known| (known.waits)(&elf))
+}
+
+/// Tasks of the kernel as a debugger reads them, if known.
+pub fn tasks(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<Tasks> {
+    let elf = Elf::read(elf, load_bias, arm)?;
+    KNOWN.iter().find_map(|known| (known.tasks)(&elf))
 }
 
 /// Functions that the firmware's executors poll: Embassy's and RTIC's, sorted by their first addresses.
@@ -51,8 +74,8 @@ pub fn polls(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<wire::request
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>) {
     let mut all_warnings = Vec::new();
     let Some(elf) = Elf::read(elf, load_bias, arm) else { return (None, all_warnings) };
-    for find in KNOWN {
-        let (kernel, warnings) = find(&elf);
+    for known in &KNOWN {
+        let (kernel, warnings) = (known.find)(&elf);
         all_warnings.extend(warnings);
         if kernel.is_some() {
             return (kernel, all_warnings);

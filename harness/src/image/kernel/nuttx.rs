@@ -81,6 +81,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         begins: BEGINS.iter().filter_map(|name| table.entry(name)).collect(),
         // The idle task calls it in its loop, and no other task does.
         idle_entries: table.entry("up_idle").into_iter().collect(),
+        next: None,
         name: layout.name.map(|(offset, bytes)| TaskName { at: offset..offset + bytes, is_pointer: false }),
         saved_sp: layout.saved_sp,
         stack: layout.stack.map(|(start, _)| start),

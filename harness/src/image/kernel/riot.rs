@@ -67,6 +67,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         idle: Vec::new(),
         begins: Vec::new(),
         idle_entries: table.entry("idle_thread").into_iter().collect(),
+        next: None,
         name: name.map(|offset| TaskName { at: offset..offset + word, is_pointer: true }),
         // thread.h and the ports' assembly: sp is the first member.
         saved_sp: Some(pointer(0).unwrap_or(0)),

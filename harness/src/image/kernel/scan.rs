@@ -1,5 +1,7 @@
 //! Search of a kernel's variables, structures and functions in DWARF.
 
+use std::ops::Range;
+
 use addr2line::gimli::{self, AttributeValue, DwTag, UnitOffset, UnitType};
 
 use crate::image::symbols::dwarf::{Slice, Unit};
@@ -52,15 +54,35 @@ impl<'d, 'a> Scan<'d, 'a> {
     }
 
     fn members(&self, structure: At, wanted: &[&str]) -> gimli::Result<Vec<Option<Member>>> {
-        let unit = &self.units[structure.0];
         let mut found = vec![None; wanted.len()];
+        self.members_from(structure, 0, wanted, &mut found, MAX_HOPS)?;
+        Ok(found)
+    }
+
+    /// Adds the members of a structure or union that begins at an offset, and of those in it that have no name.
+    fn members_from(
+        &self,
+        structure: At,
+        start: u64,
+        wanted: &[&str],
+        found: &mut [Option<Member>],
+        hops: usize,
+    ) -> gimli::Result<()> {
+        let unit = &self.units[structure.0];
         let mut tree = unit.entries_tree(Some(structure.1))?;
         let mut children = tree.root()?.children();
         while let Some(child) = children.next()? {
             let entry = child.entry();
-            let name = self.own_name(structure.0, entry).filter(|_| entry.tag() == gimli::DW_TAG_member);
-            let Some(index) = wanted.iter().position(|&wanted| name == Some(wanted)) else { continue };
-            let Some(offset) = offset(unit, entry) else { continue };
+            if entry.tag() != gimli::DW_TAG_member {
+                continue;
+            }
+            let Some(offset) = offset(unit, entry).and_then(|offset| start.checked_add(offset)) else { continue };
+            let Some(name) = self.own_name(structure.0, entry) else {
+                let kind = self.attribute_target(structure.0, entry, gimli::DW_AT_type).filter(|_| hops > 0);
+                kind.map_or(Ok(()), |kind| self.members_from(kind, offset, wanted, found, hops - 1))?;
+                continue;
+            };
+            let Some(index) = wanted.iter().position(|&wanted| name == wanted) else { continue };
             let bytes = match self.attribute_target(structure.0, entry, gimli::DW_AT_type) {
                 Some(kind) => match self.characters(kind)? {
                     None => self.size(kind)?.map(|(_, bytes)| bytes),
@@ -70,7 +92,30 @@ impl<'d, 'a> Scan<'d, 'a> {
             };
             found[index] = Some(Member { offset, bytes });
         }
-        Ok(found)
+        Ok(())
+    }
+
+    /// Structures of these names that are in variables, also within arrays and other structures: each one's addresses,
+    /// which are without load bias, and the index of its name. They are sorted and apart.
+    pub(super) fn instances(&self, structures: &[&str]) -> Vec<(Range<u64>, usize)> {
+        let mut found = Instances { structures, found: Vec::new(), visited: 0 };
+        for (index, unit) in self.units.iter().enumerate() {
+            let mut entries = unit.entries();
+            while let Ok(Some(entry)) = entries.next_dfs() {
+                let place = (entry.tag() == gimli::DW_TAG_variable).then(|| address(unit, entry)).flatten();
+                // The type of a static member, or of a declared variable, is in the declaration.
+                let declared = || self.attribute_target(index, entry, gimli::DW_AT_specification);
+                let Some(place) = place else { continue };
+                let kind = self.attribute_target(index, entry, gimli::DW_AT_type).or_else(declared);
+                if let Some(kind) = kind {
+                    // A damaged type costs its own variables only.
+                    let _ = found.search(self, kind, place, MAX_HOPS);
+                }
+            }
+        }
+        found.found.sort_by_key(|(at, _)| (at.start, at.end));
+        found.found.dedup_by(|next, kept| next.0.start < kept.0.end);
+        found.found
     }
 
     pub(super) fn new(dwarf: &'d gimli::Dwarf<Slice<'a>>) -> Self {
@@ -309,6 +354,78 @@ impl<'d, 'a> Scan<'d, 'a> {
             }
         }
         Ok(elements.filter(|_| dimensions == 1))
+    }
+}
+
+/// Search for structures within variables.
+struct Instances<'s> {
+    structures: &'s [&'s str],
+    found: Vec<(Range<u64>, usize)>,
+    visited: usize,
+}
+
+/// Most types, with their members and elements, that a search visits.
+const MAX_VISITED: usize = 1 << 18;
+
+impl Instances<'_> {
+    /// Searches a type at an address.
+    fn search(&mut self, scan: &Scan<'_, '_>, kind: At, place: u64, hops: usize) -> gimli::Result<()> {
+        self.visited += 1;
+        if hops == 0 || self.visited > MAX_VISITED {
+            return Ok(());
+        }
+        let unit = &scan.units[kind.0];
+        let entry = unit.entry(kind.1)?;
+        match entry.tag() {
+            gimli::DW_TAG_typedef
+            | gimli::DW_TAG_const_type
+            | gimli::DW_TAG_volatile_type
+            | gimli::DW_TAG_variable
+            | gimli::DW_TAG_member => {
+                let next = scan.attribute_target(kind.0, &entry, gimli::DW_AT_type);
+                next.map_or(Ok(()), |next| self.search(scan, next, place, hops - 1))
+            }
+            gimli::DW_TAG_array_type => {
+                let Some(element) = scan.attribute_target(kind.0, &entry, gimli::DW_AT_type) else { return Ok(()) };
+                let (count, size) = (scan.elements(kind)?.unwrap_or(0), scan.size(element)?);
+                let Some((tag, bytes)) = size.filter(|&(_, bytes)| bytes > 0) else { return Ok(()) };
+                // Most arrays are of numbers.
+                let count = if is_structure(tag) { count } else { 0 };
+                (0..count.min(MAX_VISITED as u64))
+                    .try_for_each(|index| self.search(scan, element, place.wrapping_add(index * bytes), hops - 1))
+            }
+            tag if is_structure(tag) => {
+                let name = scan.own_name(kind.0, &entry);
+                let index = self.structures.iter().position(|&structure| name == Some(structure));
+                if let (Some(index), Some((_, bytes))) = (index, scan.size(kind)?) {
+                    self.found.push((place..place.saturating_add(bytes), index));
+                    return Ok(());
+                }
+                let mut tree = unit.entries_tree(Some(kind.1))?;
+                let mut children = tree.root()?.children();
+                while let Some(child) = children.next()? {
+                    let member = child.entry();
+                    let next = scan.attribute_target(kind.0, member, gimli::DW_AT_type);
+                    if member.tag() == gimli::DW_TAG_member
+                        && let (Some(next), Some(offset)) = (next, offset(unit, member))
+                    {
+                        self.search(scan, next, place.wrapping_add(offset), hops - 1)?;
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Address of a variable that has one.
+fn address(unit: &Unit<'_>, variable: &Entry<'_>) -> Option<u64> {
+    let Some(AttributeValue::Exprloc(expression)) = variable.attr_value(gimli::DW_AT_location) else { return None };
+    let mut operations = expression.operations(unit.encoding());
+    match (operations.next(), operations.next()) {
+        (Ok(Some(gimli::Operation::Address { address })), Ok(None)) => Some(address),
+        _ => None,
     }
 }
 

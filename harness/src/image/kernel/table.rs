@@ -6,6 +6,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, Sy
 
 use crate::image::symbols::Symbols;
 use crate::image::symbols::dwarf::Sections;
+use crate::image::trace_patterns;
 
 /// Largest plausible number of cores.
 const MAX_CORES: u64 = 64;
@@ -51,6 +52,22 @@ impl<'a> Elf<'a> {
         Symbols::new(Some(self.bytes), self.table.load_bias, self.table.is_arm).ranges()
     }
 
+    /// Addresses with the names of the variables that hold them, and the offsets in these; empty: no variable does.
+    pub(super) fn with_names(&self, addresses: impl Iterator<Item = u64>) -> Vec<(u64, String)> {
+        let symbols = Symbols::new(Some(self.bytes), self.table.load_bias, self.table.is_arm);
+        addresses.map(|address| (address, trace_patterns::variable(address, &symbols).unwrap_or_default())).collect()
+    }
+
+    /// Code of a function from its start on, at most this many bytes.
+    pub(super) fn code(&self, name: &str, max_bytes: u64) -> Option<&'a [u8]> {
+        let start = self.table.entry(name)?.wrapping_sub(self.table.load_bias);
+        let mut sections = self.file.sections();
+        sections.find_map(|section| {
+            let end = section.address().checked_add(section.size())?.min(start.checked_add(max_bytes)?);
+            section.data_range(start, end.checked_sub(start)?).ok()?
+        })
+    }
+
     /// Debug information of the code that is in the image.
     pub(super) fn sections(&self, extents: &[Range<u64>]) -> Result<Option<Sections<'a>>, String> {
         let Table { symbols, load_bias, .. } = &self.table;
@@ -65,8 +82,8 @@ impl<'a> Elf<'a> {
 /// Symbols of an image that name a place in it.
 pub(super) struct Table<'a> {
     symbols: Vec<Symbol<'a>>,
-    load_bias: u64,
-    is_arm: bool,
+    pub(super) load_bias: u64,
+    pub(super) is_arm: bool,
 }
 
 /// Named piece of the image.

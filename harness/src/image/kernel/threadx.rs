@@ -1,15 +1,24 @@
 //! ThreadX in an image: the variable that names the running thread, which the ports' assembly stores to, and the
 //! places of a thread's name and stack in its control block, through DWARF.
 //!
-//! While no thread is ready the variable is null: the ports wait in the scheduler, and no thread is the idle one.
+//! While no thread is ready the variable is null, and so is the one for the next thread: the ports wait in the
+//! scheduler, and no thread is the idle one.
 
 use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
+use wire::timeline::{ObjectKind, ObjectMembers, State, StateValue, States, Waits};
 
 use super::scan::{Member, Scan};
 use super::table::Elf;
+use super::tasks::{ArmPort, Blocks, Listing, Saved, Tasks};
 
 /// Variable that holds the running thread, or with several cores each one's (tx_thread.h).
 const CURRENT: &str = "_tx_thread_current_ptr";
+
+/// Variable that holds the thread that runs next; null while none is ready.
+const NEXT: &str = "_tx_thread_execute_ptr";
+
+/// Variable that holds the first of all threads, which are in a circle.
+const FIRST: &str = "_tx_thread_created_ptr";
 
 /// Functions that assign [`CURRENT`]: the ports' scheduler, and what saves or restores a thread's context.
 const SWITCHERS: [&str; 8] = [
@@ -26,6 +35,33 @@ const SWITCHERS: [&str; 8] = [
 
 /// Members of a control block (tx_api.h).
 const MEMBERS: [&str; 4] = ["tx_thread_name", "tx_thread_stack_ptr", "tx_thread_stack_start", "tx_thread_stack_end"];
+
+/// Values of `tx_thread_state` (tx_api.h) for which the thread could execute, sleeps, is suspended, or is over.
+const STATES: [(u64, State); 5] =
+    [(0, State::Ready), (1, State::Deleted), (2, State::Deleted), (3, State::Suspended), (4, State::Delayed)];
+
+/// Objects: the value of `tx_thread_state` of a thread that waits for one, its kind, its structure, and the members for
+/// its name and for the number of items in it.
+const OBJECTS: [(u64, ObjectKind, &str, &str, &str); 6] = [
+    (5, ObjectKind::Queue, "TX_QUEUE_STRUCT", "tx_queue_name", "tx_queue_enqueued"),
+    (6, ObjectKind::Semaphore, "TX_SEMAPHORE_STRUCT", "tx_semaphore_name", ""),
+    (7, ObjectKind::EventGroup, "TX_EVENT_FLAGS_GROUP_STRUCT", "tx_event_flags_group_name", ""),
+    (8, ObjectKind::Memory, "TX_BLOCK_POOL_STRUCT", "tx_block_pool_name", ""),
+    (9, ObjectKind::Memory, "TX_BYTE_POOL_STRUCT", "tx_byte_pool_name", ""),
+    (13, ObjectKind::Mutex, "TX_MUTEX_STRUCT", "tx_mutex_name", ""),
+];
+
+/// Ports for Cortex-M: r4 to r11, s16 to s31 and lr from above to below; before V6.1 lr above r4.
+const PORTS: [ArmPort; 2] = [ArmPort::new(9, 1, Some(0), 1), ArmPort::new(9, 0, Some(8), 9)];
+
+/// Ports for Cortex-M0 and M23, which store r8 to r11 below r4 to r7.
+const SMALL_PORTS: [ArmPort; 1] = [ArmPort { words: 9, kept: [5, 6, 7, 8, 1, 2, 3, 4], lr: Some(0), float: 1 }];
+
+/// First half of `stmdb r12!, {…}`, by which the larger processors' ports store the registers, as it is in memory.
+const STORE: [u8; 2] = 0xe92c_u16.to_le_bytes();
+
+/// Most bytes of the handler before that instruction.
+const MAX_HANDLER_BYTES: u64 = 96;
 
 /// Byte of TX_STACK_FILL.
 const PAINT: u8 = 0xef;
@@ -59,6 +95,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         // Assembly that nothing describes, on the stack of the kernel's start.
         begins: table.entry("_tx_thread_schedule").into_iter().collect(),
         idle_entries: Vec::new(),
+        next: table.pointers(NEXT, pointer_bytes).map(|(next, cores)| next..next + u64::from(cores) * word),
         name: offset(0).map(|offset| TaskName { at: offset..offset + word, is_pointer: true }),
         saved_sp: offset(1),
         stack: offset(2),
@@ -71,4 +108,54 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         is_first_running: false,
     };
     (Some(kernel), warnings)
+}
+
+/// Layout that tells why a thread does not execute; None: there is no debug information of it.
+pub(super) fn waits(elf: &Elf<'_>) -> Option<Waits> {
+    let sections = elf.sections(&elf.extents()).ok()??;
+    states(&mut Scan::new(&sections.dwarf()), elf).map(Waits::States)
+}
+
+fn states(scan: &mut Scan<'_, '_>, elf: &Elf<'_>) -> Option<States> {
+    let word = u64::from(elf.pointer_bytes());
+    let wanted = ["tx_thread_state", "tx_thread_suspend_control_block"];
+    let block = scan.members_pointed_to(&[CURRENT], &wanted)?;
+    let is_pointer = |member: &Member| member.bytes == Some(word) && member.offset < MAX_OFFSET_BYTES - word;
+    let state = block[0].filter(|member| member.bytes == Some(4) && member.offset < MAX_OFFSET_BYTES - 4)?;
+    let kinds = OBJECTS.iter().filter_map(|&(_, kind, structure, name, items)| {
+        let members = scan.members_of(structure, &[name, items])?;
+        let is_count = |member: &Member| member.bytes == Some(4) && member.offset < MAX_OFFSET_BYTES - 4;
+        let items = members[1].filter(is_count).map(|items| items.offset..items.offset + 4);
+        Some(ObjectMembers { kind, name: members[0].filter(is_pointer).map(|name| name.offset), items })
+    });
+    let waiting = OBJECTS.iter().map(|&(value, kind, ..)| (value, State::Waiting { kind }));
+    let values = STATES.into_iter().chain(waiting);
+    Some(States {
+        state: state.offset..state.offset + 4,
+        values: values.map(|(value, state)| StateValue { mask: u64::MAX, value, state }).collect(),
+        object: block[1].filter(is_pointer).map(|object| object.offset),
+        time_limit: None,
+        known: Vec::new(),
+        kinds: kinds.collect(),
+    })
+}
+
+/// Threads as a debugger reads them; None: there is no debug information of them.
+pub(super) fn tasks(elf: &Elf<'_>) -> Option<Tasks> {
+    let sections = elf.sections(&elf.extents()).ok()??;
+    let dwarf = sections.dwarf();
+    let mut scan = Scan::new(&dwarf);
+    let states = states(&mut scan, elf)?;
+    let next = scan.members_pointed_to(&[CURRENT], &["tx_thread_created_next"])?[0]?;
+    let (first, _) = elf.table.pointers(FIRST, elf.pointer_bytes())?;
+    let handler =
+        SWITCHERS.iter().find_map(|name| elf.code(name, MAX_HANDLER_BYTES).filter(|_| name.contains("PendSV")));
+    let saved = match handler.filter(|_| elf.table.is_arm) {
+        Some(code) if code.chunks_exact(2).any(|half| half == STORE) => Saved::Ports(&PORTS),
+        Some(_) => Saved::Ports(&SMALL_PORTS),
+        None => Saved::Unknown,
+    };
+    let pointer_bytes = elf.pointer_bytes().into();
+    let blocks = Blocks { pointer_bytes, chain: Some((first, next.offset)), variables: Vec::new(), states };
+    Some(Tasks { listing: Listing::Blocks(blocks), saved })
 }

@@ -5,9 +5,11 @@
 use std::ops::Range;
 
 use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
+use wire::timeline::{KnownObject, ObjectKind, ObjectMembers, State, StateValue, States, Waits};
 
 use super::scan::{Member, Scan};
 use super::table::Elf;
+use super::tasks::{Block, Blocks, Extended, Listing, Saved, Tasks};
 
 /// Functions that assign the running thread: the ports' switches, and those of the kernel that choose a thread where
 /// the port switches by a call (CONFIG_USE_SWITCH). The others have them inlined.
@@ -31,6 +33,69 @@ const PAINT: u8 = 0xaa;
 
 /// Largest size of a thread's name (CONFIG_THREAD_MAX_NAME_LEN).
 const MAX_NAME_BYTES: u64 = 128;
+
+/// Bits of `thread_state` (kernel_structs.h), the decisive ones first: dead, pending, sleeping (before 4.1 not yet
+/// started, and so never switched out), suspended. Without one of these bits a thread is ready.
+const STATES: [(u64, State); 5] = [
+    (1 << 3, State::Deleted),
+    (1 << 1, State::Waiting { kind: ObjectKind::Unknown }),
+    (1 << 2, State::Delayed),
+    (1 << 4, State::Suspended),
+    (0, State::Ready),
+];
+
+/// Structures that hold a queue of waiting threads. Others contain one of these, as `k_fifo` does a `k_queue`.
+const OBJECTS: [(&str, ObjectKind); 14] = [
+    (THREAD, ObjectKind::Thread),
+    ("k_sem", ObjectKind::Semaphore),
+    ("k_mutex", ObjectKind::Mutex),
+    ("k_msgq", ObjectKind::Queue),
+    ("k_queue", ObjectKind::QueueItem),
+    ("k_stack", ObjectKind::QueueItem),
+    ("k_condvar", ObjectKind::Condition),
+    ("k_event", ObjectKind::EventGroup),
+    ("k_pipe", ObjectKind::Pipe),
+    ("k_mbox", ObjectKind::Mailbox),
+    ("k_mem_slab", ObjectKind::Memory),
+    ("k_heap", ObjectKind::Memory),
+    ("k_mem_pool", ObjectKind::Memory),
+    ("k_timer", ObjectKind::Timer),
+];
+
+/// Structure of a thread.
+const THREAD: &str = "k_thread";
+
+/// Members of `_callee_saved` by QEMU's names for their registers, for Cortex-M.
+const ARM_REGISTERS: [(&str, &str); 9] = [
+    ("v1", "r4"),
+    ("v2", "r5"),
+    ("v3", "r6"),
+    ("v4", "r7"),
+    ("v5", "r8"),
+    ("v6", "r9"),
+    ("v7", "r10"),
+    ("v8", "r11"),
+    ("psp", "sp"),
+];
+
+/// The same for RISC-V, where a thread goes on at its return address.
+const RISCV_REGISTERS: [(&str, &str); 15] = [
+    ("ra", "pc"),
+    ("ra", "ra"),
+    ("sp", "sp"),
+    ("s0", "fp"),
+    ("s1", "s1"),
+    ("s2", "s2"),
+    ("s3", "s3"),
+    ("s4", "s4"),
+    ("s5", "s5"),
+    ("s6", "s6"),
+    ("s7", "s7"),
+    ("s8", "s8"),
+    ("s9", "s9"),
+    ("s10", "s10"),
+    ("s11", "s11"),
+];
 
 /// Tables of offsets for debuggers (CONFIG_DEBUG_THREAD_INFO; up to version 2.5 CONFIG_OPENOCD_SUPPORT).
 const TABLES: [&str; 2] = ["_kernel_thread_info_offsets", "_kernel_openocd_offsets"];
@@ -99,6 +164,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         idle: Vec::new(),
         begins: vec![begin],
         idle_entries: table.entry("idle").into_iter().collect(),
+        next: None,
         name: layout.name.map(|at| TaskName { at, is_pointer: false }),
         saved_sp: layout.saved_sp,
         stack: layout.stack.map(|(start, _)| start),
@@ -137,10 +203,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
 
 /// Reads the layout; None: there is none of the running thread.
 fn layout(scan: &Scan<'_, '_>, word: u64) -> Option<Layout> {
-    let member = |structure: &str, name: &str| -> Option<Member> {
-        let member = scan.members_of(structure, &[name])?.first().copied()??;
-        Some(member).filter(|member| member.offset < MAX_OFFSET_BYTES / 4)
-    };
+    let member = |structure: &str, name: &str| member(scan, structure, name);
     let pointer = |structure: &str, name: &str| member(structure, name).filter(|member| member.bytes == Some(word));
     // Where each CPU's members are in an unnamed union, the CPUs are first in `_kernel`.
     let cpus = member("z_kernel", "cpus").map_or(0, |member| member.offset);
@@ -156,5 +219,85 @@ fn layout(scan: &Scan<'_, '_>, word: u64) -> Option<Layout> {
         }),
         saved_sp: saved.zip(saved_sp).map(|(saved, sp)| saved.offset + sp.offset),
         stack: info.and_then(|info| Some((info.offset + stack.0?.offset, info.offset + stack.1?.offset))),
+    })
+}
+
+/// Member of a structure.
+fn member(scan: &Scan<'_, '_>, structure: &str, name: &str) -> Option<Member> {
+    let member = scan.members_of(structure, &[name])?.first().copied()??;
+    Some(member).filter(|member| member.offset < MAX_OFFSET_BYTES / 4)
+}
+
+/// Layout that tells why a thread does not execute; None: it is not Zephyr, or there is no debug information.
+pub(super) fn waits(elf: &Elf<'_>) -> Option<Waits> {
+    elf.table.variable("_kernel", |bytes| bytes > 0)?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    states(&Scan::new(&sections.dwarf()), elf).map(Waits::States)
+}
+
+fn states(scan: &Scan<'_, '_>, elf: &Elf<'_>) -> Option<States> {
+    let word = Some(u64::from(elf.pointer_bytes()));
+    let base = member(scan, THREAD, "base")?.offset;
+    let of_base = |name: &str| member(scan, "_thread_base", name);
+    let state = of_base("thread_state").filter(|member| member.bytes == Some(1))?;
+    // A node that is in no list has no next one.
+    let time_limit = of_base("timeout").zip(member(scan, "_timeout", "node"));
+    let items = member(scan, "k_msgq", "used_msgs").filter(|member| member.bytes == Some(4));
+    let known = scan.instances(&OBJECTS.map(|(structure, _)| structure)).into_iter();
+    let known = known.map(|(at, index)| {
+        let [start, end] = [at.start, at.end].map(|address| address.wrapping_add(elf.table.load_bias));
+        KnownObject { at: start..end, kind: OBJECTS[index].1 }
+    });
+    Some(States {
+        state: base + state.offset..base + state.offset + 1,
+        values: STATES.map(|(bits, state)| StateValue { mask: bits, value: bits, state }).to_vec(),
+        object: of_base("pended_on").filter(|member| member.bytes == word).map(|member| base + member.offset),
+        time_limit: time_limit.map(|(timeout, node)| base + timeout.offset + node.offset),
+        known: known.filter(|object| object.at.start < object.at.end).collect(),
+        kinds: vec![ObjectMembers {
+            kind: ObjectKind::Queue,
+            name: None,
+            items: items.map(|items| items.offset..items.offset + 4),
+        }],
+    })
+}
+
+/// Threads as a debugger reads them: those of the kernel's list (CONFIG_THREAD_MONITOR), or those in variables.
+pub(super) fn tasks(elf: &Elf<'_>) -> Option<Tasks> {
+    let kernel = elf.table.variable("_kernel", |bytes| bytes > 0)?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    let dwarf = sections.dwarf();
+    let scan = Scan::new(&dwarf);
+    let states = states(&scan, elf)?;
+    let chain = member(&scan, "z_kernel", "threads").zip(member(&scan, THREAD, "next_thread"));
+    let threads = states.known.iter().filter(|known| known.kind == ObjectKind::Thread);
+    let variables = elf.with_names(threads.map(|known| known.at.start));
+    let callee_saved = member(&scan, THREAD, "callee_saved")?.offset;
+    let names: &[(&str, &str)] = if elf.table.is_arm { &ARM_REGISTERS } else { &RISCV_REGISTERS };
+    let registers = names
+        .iter()
+        .map(|&(name, register)| Some((register, callee_saved + member(&scan, "_callee_saved", name)?.offset)));
+    // Some ports save no return address here, but all registers on the stack.
+    let saved = registers.collect::<Option<_>>().map_or(Saved::Unknown, |registers| {
+        Saved::Block(Block { registers, extended: extended(&scan).filter(|_| elf.table.is_arm) })
+    });
+    let blocks = Blocks {
+        pointer_bytes: elf.pointer_bytes().into(),
+        chain: chain.map(|(threads, next)| (kernel.address + threads.offset, next.offset)),
+        variables,
+        states,
+    };
+    Some(Tasks { listing: Listing::Blocks(blocks), saved })
+}
+
+/// Member that says whether a thread has floating-point registers: a bit of EXC_RETURN's lowest byte that is clear then,
+/// in older versions CONTROL.FPCA.
+fn extended(scan: &Scan<'_, '_>) -> Option<Extended> {
+    let arch = member(scan, THREAD, "arch")?.offset;
+    let of_arch = |name: &str| Some(arch + member(scan, "_thread_arch", name)?.offset);
+    let by_return = of_arch("mode_exc_return").map(|offset| Extended { offset, mask: 1 << 4, is_set: false });
+    by_return.or_else(|| {
+        of_arch("preempt_float")?;
+        Some(Extended { offset: of_arch("mode")?, mask: 1 << 2, is_set: true })
     })
 }

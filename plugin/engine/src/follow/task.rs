@@ -41,7 +41,12 @@ pub struct Tasks {
     reasons: Option<Reasons>,
     /// Running task of each vCPU.
     running: Vec<Running>,
+    /// Task that stands for the time in which the kernel idles outside of all tasks.
+    outside: Option<u32>,
 }
+
+/// Name of the task that stands for the time in which the kernel idles outside of all tasks.
+const OUTSIDE: &str = "idle";
 
 /// The task that a vCPU runs.
 #[derive(Clone, Copy, Default)]
@@ -76,6 +81,7 @@ impl Tasks {
                 Running { has_started: vcpus > 1 || is_first_running, ..Running::default() };
                 vcpus as usize
             ],
+            outside: None,
         })
     }
 
@@ -141,6 +147,13 @@ impl Tasks {
         guest.pointer(at).unwrap_or(0)
     }
 
+    /// Whether the kernel, which runs no task, idles: no task is to run next.
+    fn idles_outside(&self, vcpu: u32, guest: &mut Guest<impl Vcpu>) -> bool {
+        let at = |next: &Range<u64>| next.start + u64::from(vcpu) * guest.pointer_bytes();
+        let at = self.kernel.next.as_ref().map(at);
+        self.running[vcpu as usize].has_started && at.is_some_and(|at| guest.pointer(at) == Some(0))
+    }
+
     /// Checks whether the running task is still the one last switched in.
     pub fn check(
         &mut self,
@@ -181,6 +194,7 @@ impl Tasks {
         let why = |tasks: &mut Tasks, core: &Core, guest: &mut Guest<V>, ledger: &mut Ledger<C>| {
             let tcb = tasks.running[core.vcpu as usize].tcb;
             match &mut tasks.reasons {
+                _ if tcb == 0 && core.task != 0 => Why::Preempted,
                 _ if tcb == 0 => Why::First,
                 Some(reasons) => reasons.of(tcb, core, guest, ledger),
                 None => Why::Unknown,
@@ -204,7 +218,9 @@ impl Tasks {
         let vcpu = core.vcpu;
         let tcb = self.current_tcb(vcpu, guest);
         let Running { tcb: old_tcb, since, has_started } = self.running[vcpu as usize];
-        if tcb == old_tcb || (!has_started && !self.is_on_stack(tcb, guest)) {
+        let is_outside = tcb == 0 && self.idles_outside(vcpu, guest);
+        let is_same = tcb == old_tcb && (tcb != 0 || is_outside == (core.task != 0));
+        if is_same || (!has_started && !self.is_on_stack(tcb, guest)) {
             return;
         }
         let why = why(self, core, guest, ledger);
@@ -213,7 +229,7 @@ impl Tasks {
             tree.attribute(core, ledger);
         }
         let old = core.task;
-        if old != 0
+        if old_tcb != 0
             && let Some(sp) = self.saved_sp(old_tcb, guest)
         {
             // The kernel has saved the task's registers; this is its lowest stack pointer.
@@ -223,10 +239,10 @@ impl Tasks {
         let insns = ledger.insns(vcpu);
         self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);
         let is_known = self.live.contains_key(&tcb) && !self.deleted.contains(&tcb);
-        let task = self.task(tcb, guest, ledger);
+        let task = if is_outside { self.outside(ledger) } else { self.task(tcb, guest, ledger) };
         self.count(vcpu, task, TaskCounter::Switches, 1, ledger);
         self.running[vcpu as usize] = Running { tcb, since: insns, has_started: true };
-        (core.task, core.watermark) = (task, self.watermark(task));
+        (core.task, core.watermark) = (task, self.watermark(task).filter(|_| !is_outside));
         if is_known && let Some(sp) = self.saved_sp(tcb, guest) {
             // A kernel may have named this task's successor before it saved the registers.
             core.note_stack_pointer(sp, ledger);
@@ -300,11 +316,34 @@ impl Tasks {
         });
         let stack_end = stack_end.unwrap_or(0);
         let is_idle = idle.iter().any(|&variable| guest.pointer(variable) == Some(tcb));
+        let task = self.define((tcb, name), stack_start..stack_end, is_idle, ledger);
+        self.live.insert(tcb, task);
+        task
+    }
+
+    /// Task that stands for the time in which the kernel idles outside of all tasks.
+    fn outside(&mut self, ledger: &mut Ledger<impl Counters>) -> u32 {
+        if let Some(task) = self.outside {
+            return task;
+        }
+        let task = self.define((0, OUTSIDE.to_owned()), 0..0, true, ledger);
+        self.outside = Some(task);
+        task
+    }
+
+    /// Adds a task with this control block, name and stack.
+    fn define(
+        &mut self,
+        (tcb, name): (u64, String),
+        stack: Range<u64>,
+        is_idle: bool,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> u32 {
         let slot = ledger.new_slots(TASK_COUNTERS);
+        let Range { start: stack_start, end: stack_end } = stack;
         ledger.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll: 0 });
         self.list.push(Watermark::new(slot, stack_start));
         let task = self.list.len() as u32;
-        self.live.insert(tcb, task);
         if is_idle {
             self.idle.insert(task);
         }

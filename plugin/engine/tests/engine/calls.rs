@@ -86,6 +86,7 @@ impl Trace {
             idle: Vec::new(),
             begins: Vec::new(),
             idle_entries: Vec::new(),
+            next: None,
             name: None,
             saved_sp: None,
             stack: None,

@@ -10,9 +10,11 @@ mod waits;
 use std::ops::Range;
 
 use control_block::Described;
+use wire::timeline::Waits;
 
 use super::scan::Scan;
 use super::table::{Elf, Table, Variable};
+use super::tasks::{ArmPort, Listing, Saved, Tasks};
 
 /// FreeRTOS as found in an image. Addresses include the load bias.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,7 @@ impl Kernel {
             idle: self.idle.clone(),
             begins: Vec::new(),
             idle_entries: self.idle_entries.clone(),
+            next: None,
             name: layout.map(|layout| wire::request::TaskName { at: layout.name.clone(), is_pointer: false }),
             // tasks.c, tskTaskControlBlock: pxTopOfStack must be the first member.
             saved_sp: Some(0),
@@ -149,17 +152,34 @@ pub(super) fn find_in(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
     (Some(kernel), warnings)
 }
 
-/// Searches for FreeRTOS's lists of tasks; None: they are missing, or their layout is not a version's.
-pub fn find_lists(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<lists::Lists> {
-    let elf = Elf::read(elf, load_bias, arm)?;
-    lists::find(&elf.table, elf.pointer_bytes())
+/// FreeRTOS's lists of tasks, for a debugger; None: they are missing, or their layout is not a version's.
+pub(super) fn tasks(elf: &Elf<'_>) -> Option<Tasks> {
+    let lists = lists::find(&elf.table, elf.pointer_bytes())?;
+    Some(Tasks {
+        listing: Listing::Lists(lists),
+        saved: if elf.table.is_arm { Saved::Ports(&ARM_PORTS) } else { Saved::TrapFrame },
+    })
 }
 
+/// Registers that the ports for Cortex-M save besides the hardware's. The position of the handler's `lr` identifies the
+/// port.
+pub(crate) const ARM_PORTS: [ArmPort; 5] = [
+    // ARM_CM4F, ARM_CM7.
+    ArmPort::new(9, 0, Some(8), 9),
+    // Ports for Armv8-M without TrustZone: the stack's limit, lr.
+    ArmPort::new(10, 2, Some(1), 10),
+    // Ports with TrustZone: the secure context, the stack's limit, lr.
+    ArmPort::new(11, 3, Some(2), 11),
+    // ARM_CM0 since V11.
+    ArmPort::new(9, 1, Some(0), 9),
+    // ARM_CM3, and ARM_CM0 before V11.
+    ArmPort::new(8, 0, None, 8),
+];
+
 /// Layout of the lists and control blocks that tells why a task does not execute; None: symbols or DWARF lack it.
-pub fn waits(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Option<wire::timeline::Waits> {
-    let elf = Elf::read(elf, load_bias, arm)?;
+pub(super) fn waits(elf: &Elf<'_>) -> Option<Waits> {
     let sections = elf.sections(&elf.extents()).ok()??;
-    waits::find(&elf.table, &sections.dwarf(), elf.pointer_bytes())
+    waits::find(&elf.table, &sections.dwarf(), elf.pointer_bytes()).map(Waits::Lists)
 }
 
 /// Reads the layout from DWARF. Every failure costs details only, and becomes a warning.

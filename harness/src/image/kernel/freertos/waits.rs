@@ -2,7 +2,7 @@
 //! the state of its notifications. Offsets are from DWARF; members that it lacks are not asked for.
 
 use addr2line::gimli;
-use wire::timeline::{Objects, State, Waits};
+use wire::timeline::{Lists, Objects, State};
 
 use super::{CURRENT, Table, lists};
 use crate::image::kernel::scan::{Member, Scan};
@@ -12,7 +12,7 @@ use crate::image::symbols::dwarf::Slice;
 const MAX_NAMES: u64 = 1 << 12;
 
 /// Finds this layout; None: it is not known.
-pub(super) fn find(table: &Table<'_>, dwarf: &gimli::Dwarf<Slice<'_>>, pointer_bytes: u32) -> Option<Waits> {
+pub(super) fn find(table: &Table<'_>, dwarf: &gimli::Dwarf<Slice<'_>>, pointer_bytes: u32) -> Option<Lists> {
     let lists = lists::find(table, pointer_bytes)?;
     let word = u64::from(pointer_bytes);
     let mut scan = Scan::new(dwarf);
@@ -36,7 +36,7 @@ pub(super) fn find(table: &Table<'_>, dwarf: &gimli::Dwarf<Slice<'_>>, pointer_b
         }),
         _ => None,
     });
-    Some(Waits {
+    Some(Lists {
         state: state + lists.container,
         event: event.map(|event| event + lists.container),
         event_value: event.map(|event| (event, lists.next)),
