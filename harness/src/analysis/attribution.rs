@@ -2,10 +2,12 @@
 //!
 //! Counts per instruction are exact, but have no callers; samples have callers, but are few. So the exact count of a
 //! piece of code (a leaf: instructions that a format does not distinguish) is divided over its callers in proportion
-//! to its samples, into whole numbers with the same sum. With the exact call tree, each node has an exact count. It
-//! is divided over the leaves of its function, whose sums stay exact, too.
+//! to its samples, into whole numbers with the same sum. With the exact call tree, each node has an exact count. That
+//! count is divided over the leaves of the node's function, so that the sum of each leaf over all nodes stays exact,
+//! too.
 //!
-//! This module has no names: contexts are numbers of the profile, and each format has its own keys for leaves.
+//! This module does not handle names. A context consists of numbers that the profile gives to tasks, stacks and
+//! nodes, and each format has its own keys for leaves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -81,7 +83,7 @@ fn place(profile: &Profile, pc: u64) -> PlaceKey {
 }
 
 impl<K: Clone + Eq + Hash> Leaves<K> {
-    /// Makes one leaf of addresses with equal keys, which must be in one function.
+    /// Makes one leaf of all addresses with the same key. Addresses with the same key must be in one function.
     pub fn new(profile: &Profile, mut key: impl FnMut(u64) -> K) -> Leaves<K> {
         let mut insns = profile.insns();
         for pc in profile.samples_by_pc().into_keys() {
@@ -168,7 +170,8 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
             of_place.entry(*place).or_default().push(leaf as u32);
         }
         let mut sums: BTreeMap<(Option<u32>, Context), (u64, u64)> = BTreeMap::new();
-        // Instructions of each leaf that no node has yet. Dividing only these keeps the sums of leaves and nodes exact.
+        // Instructions of each leaf that have not been given to a node yet. Dividing only these keeps the sums of
+        // leaves and nodes exact.
         let mut rest = self.insns.clone();
         for (number, node) in (1..).zip(&profile.tree).filter(|(_, node)| node.insns > 0) {
             let place = match node.kind {
@@ -189,7 +192,7 @@ impl<K: Clone + Eq + Hash> Leaves<K> {
             };
             let mut insns_there = node.insns;
             if place.is_some_and(|place| place.is_none()) {
-                // Code without a name may have run there, too.
+                // Code without a name may also have run in this node: the rest is given to no leaf.
                 insns_there = insns_there.min(weights.iter().sum());
                 if insns_there < node.insns {
                     sums.entry((None, context)).or_default().0 += node.insns - insns_there;

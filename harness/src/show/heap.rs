@@ -95,7 +95,8 @@ fn allocated_table(rows: &BTreeMap<String, Use>, size: TableSize, out: &mut impl
     write_paths(titles, "Allocated", rows.into_iter().map(row).collect(), size, out)
 }
 
-/// Writes rows of numbers, each followed by a path that is cut at the terminal's width; writes nothing without rows.
+/// Writes rows of numbers, each followed by a path that is cut at the terminal's width. If there are no rows, writes
+/// nothing.
 fn write_paths<const NUMBERS: usize>(
     titles: [&str; NUMBERS],
     title: &str,
@@ -148,7 +149,7 @@ fn task_table(profile: &Profile, found: &HeapUse, out: &mut impl Write) -> io::R
     write_table(&lines, out)
 }
 
-/// Number of a whole run.
+/// Reads one total, such as the allocated bytes, from the heap of a whole run.
 type Sum = fn(&HeapUse) -> u64;
 
 /// Writes the changes between the heaps of two runs; nothing if neither was followed.

@@ -31,7 +31,7 @@ impl<F: FnMut(&mut dyn Travel, &str, &mut dyn FnMut(&str)) -> String> Monitor fo
     }
 }
 
-/// A monitor that clears an earlier interrupt before each command.
+/// A monitor that forgets an earlier Ctrl-C before each command.
 struct Afresh<'a>(&'a mut dyn Monitor);
 
 impl Monitor for Afresh<'_> {
@@ -44,8 +44,9 @@ impl Monitor for Afresh<'_> {
 /// Serves one debugger with a run, from its current position on, until it disconnects or the user ends the server.
 /// Other debuggers are refused meanwhile.
 ///
-/// The process must survive Ctrl-C (`run::watch::interrupt::end_on_interrupt`): if GDB was started from this process,
-/// the terminal sends Ctrl-C to both.
+/// Before this call, the process must have arranged that Ctrl-C ends a run and not the process
+/// (`run::watch::interrupt::end_on_interrupt`). If GDB was started from this process, the terminal sends Ctrl-C to
+/// both.
 ///
 /// # Errors
 /// Errors of the run, and a debugger that speaks another protocol.

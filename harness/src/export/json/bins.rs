@@ -1,5 +1,5 @@
-//! Address bins as JSON (`harness bins --json`): instructions and samples by address, with the names of the profile's
-//! JSON format (`json`).
+//! Address bins as JSON (`harness bins --json`): instructions and samples by address. Keys are named as in a
+//! profile's JSON (`json`).
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ use crate::profile::Profile;
 struct Document<'a> {
     /// Always "harness-bins".
     format: &'static str,
-    /// Version of the format, that of profiles as JSON.
+    /// Version of the format. Profiles as JSON have the same version.
     version: u32,
     /// File name of the image.
     image: &'a str,
@@ -26,7 +26,7 @@ struct Document<'a> {
     image_sha256: &'a str,
     /// Instructions of all bins. Exact.
     total_insns: u64,
-    /// Samples taken of them.
+    /// Samples of these instructions.
     total_samples: u64,
     /// Width of a bin in bytes.
     bin_bytes: u64,
@@ -41,9 +41,10 @@ struct Bin {
     address: Address,
     /// Instructions executed in it. Exact.
     insns: u64,
-    /// Samples taken of them.
+    /// Samples of these instructions.
     samples: u64,
-    /// Function, or substitute for one, that contains the bin's most executed instruction.
+    /// Function that contains the bin's most executed instruction; for code without a name, the boot ROM or a range
+    /// of addresses.
     function: String,
 }
 
@@ -71,7 +72,7 @@ pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<(
         bin_bytes,
         bins,
     };
-    // Converted to an error of `out`, by which a closed pipe is recognised.
+    // As an `io::Error`: the caller recognises a closed pipe by its kind.
     serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
     Ok(out.write_all(b"\n")?)
 }

@@ -22,7 +22,7 @@ use crate::profile::Profile;
 struct Document<'a> {
     /// Always "harness-callers".
     format: &'static str,
-    /// Version of the format, that of profiles as JSON.
+    /// Version of the format. Profiles as JSON have the same version.
     version: u32,
     /// File name of the image.
     image: &'a str,

@@ -19,7 +19,7 @@ use crate::profile::Profile;
 struct Document<'a> {
     /// Always "harness-diff".
     format: &'static str,
-    /// Version of the format, that of profiles as JSON.
+    /// Version of the format. Profiles as JSON have the same version.
     version: u32,
     /// Profile before the change.
     before: Side<'a>,

@@ -25,7 +25,8 @@ impl Workspace {
     /// user asked for.
     ///
     /// # Errors
-    /// When they cannot be written, or the plugin could be loaded from nowhere.
+    /// When they cannot be written, or code may be loaded neither from `root` nor from the directory for temporary
+    /// files.
     pub fn create(root: PathBuf, profile: &Path) -> Result<Workspace, InputError> {
         let mut workspace = Workspace { root, profile: profile.to_owned(), loadable: None };
         for directory in [workspace.scratch(), workspace.records()] {
@@ -37,7 +38,8 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// Makes a temporary directory for the plugin, with a link to it.
+    /// Makes a temporary directory for the plugin. In the run's own directory, the plugin's path becomes a link to
+    /// the file there.
     fn elsewhere(&self) -> Result<Making, InputError> {
         let temporary = env::temp_dir();
         let noexec = "on a file system that is mounted noexec, from which QEMU can load no plugin";
@@ -115,9 +117,10 @@ impl Workspace {
         File::open(self.stderr()).and_then(|mut file| both_ends(&mut file)).unwrap_or_default()
     }
 
-    /// Bounds the file of QEMU's own messages: if it gets too long, only its beginning and its end stay.
+    /// Bounds the file of QEMU's own messages: if it gets too long, all messages after its beginning are dropped.
+    /// Later messages follow.
     pub fn bound_said(&self) {
-        // The next check comes soon.
+        // A failure does not matter: the next check comes soon.
         let _ = bound(&self.stderr(), MOST_SAID_BYTES);
     }
 
@@ -152,10 +155,11 @@ const PROBE_BYTES: usize = 16 << 10;
 /// Number of bytes kept at the beginning and at the end of QEMU's messages.
 const END_BYTES: u64 = 16 << 10;
 
-/// Size of QEMU's messages at which their middle is dropped, in bytes.
+/// Size of QEMU's messages, in bytes, above which everything after their beginning is dropped.
 const MOST_SAID_BYTES: u64 = 16 << 20;
 
-/// Cuts a file that has become too long to its beginning. Its writer appends, and continues from there.
+/// Cuts everything after the beginning of a file, if the file has become too long. Its writer appends, so later text
+/// follows the beginning.
 fn bound(path: &Path, most_bytes: u64) -> io::Result<()> {
     if fs::metadata(path)?.len() > most_bytes {
         let mut file = File::options().append(true).open(path)?;

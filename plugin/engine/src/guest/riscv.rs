@@ -1,5 +1,5 @@
-//! RISC-V: a trap changes no register but pc, and returns by an instruction of its own. Section names are those of
-//! the Privileged Architecture's machine-level chapter.
+//! RISC-V: a trap changes only pc and control registers, and its handler returns by an instruction for that purpose
+//! (`mret`, `sret`). Section names are those of the Privileged Architecture's machine-level chapter.
 
 use std::ops::RangeInclusive;
 
@@ -32,12 +32,14 @@ static FACTS: Facts = Facts {
     fault_registers: None,
 };
 
-/// Bits of mstatus ("Machine Status Registers"): SIE, MIE, MPIE, and the lowest bit of MPP.
+/// Bits of mstatus ("Machine Status Registers"): SIE, MIE, MPIE, MPRV, and the position of MPP.
 const SIE: u64 = 1 << 1;
 const MIE: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
 const MPP_SHIFT: u32 = 11;
 const MPRV: u64 = 1 << 17;
+
+/// Modes, as MPP and QEMU's register `priv` encode them.
 const MACHINE: u64 = 3;
 const SUPERVISOR: u64 = 1;
 const USER: u64 = 0;
@@ -48,7 +50,7 @@ const PAGE_BYTES: u64 = 4096;
 /// Causes of `ecall`, by the calling mode.
 const ENVIRONMENT_CALLS: RangeInclusive<u64> = 8..=11;
 
-/// Most causes of a trap.
+/// Maximum number of causes of traps.
 const MAX_CAUSES: u64 = 64;
 
 impl<V: Vcpu> Arch<V> for Riscv {
@@ -96,8 +98,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
         guest.register("priv") == MACHINE && guest.register("mstatus") & MIE == 0
     }
 
-    /// Interrupts that are not delegated to a less privileged mode always interrupt it ("Machine Interrupt
-    /// Registers").
+    /// Less privileged modes cannot mask interrupts that are not delegated to them ("Machine Interrupt Registers").
     fn may_be_interrupted(&self, guest: &mut Guest<V>) -> bool {
         let [mode, status, enabled, delegated] =
             ["priv", "mstatus", "mie", "mideleg"].map(|name| guest.register(name));
@@ -125,7 +126,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
         Some(vec![(Word::FaultValue, guest.register(value))])
     }
 
-    /// The low half is the command, the high half a status (hw/misc/sifive_test.c).
+    /// Of the stored value, the low half is the command and the high half a status (hw/misc/sifive_test.c).
     fn finished(&self, value: u64) -> Option<Stored> {
         match value & 0xffff {
             0x5555 => Some(Stored::Exit(0)),
@@ -135,9 +136,10 @@ impl<V: Vcpu> Arch<V> for Riscv {
         }
     }
 
-    /// An `ebreak` is a call only between two marker instructions on its page, in their state at translation
-    /// (`trans_ebreak` in target/riscv/insn_trans/trans_privileged.c.inc). QEMU may read half of the second marker
-    /// from the next page. That half is not checked here: the half on this page suffices.
+    /// An `ebreak` is a semihosting call only if it stands between two marker instructions. QEMU reads the markers
+    /// when it translates the `ebreak` (`trans_ebreak` in target/riscv/insn_trans/trans_privileged.c.inc). The first
+    /// one must be on the page of the `ebreak`. Half of the second one may be on the next page. That half is not
+    /// checked here: the half on this page suffices.
     fn is_semihosting(&self, guest: &mut Guest<V>, insn: &dyn Insn) -> bool {
         let (bytes, len) = insn.bytes();
         let (isa, offset) = (guest.isa, insn.pc() % PAGE_BYTES);
@@ -175,7 +177,8 @@ fn is_supervisor(guest: &mut Guest<impl Vcpu>) -> bool {
     guest.register("priv") == 1
 }
 
-/// Target of traps, and whether interrupts add four bytes per cause.
+/// Target of traps, and whether interrupts are vectored: then an interrupt's target follows it, at a distance of four
+/// bytes times the interrupt's number.
 fn trap_vector(guest: &mut Guest<impl Vcpu>) -> (u64, bool) {
     let name = if is_supervisor(guest) { "stvec" } else { "mtvec" };
     let vector = guest.register(name);

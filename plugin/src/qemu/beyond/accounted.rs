@@ -1,9 +1,10 @@
 //! Virtual time, as far as QEMU has accounted for the executed instructions.
 //!
-//! On a vCPU's thread in the middle of a block, `qemu_clock_get_ns` would account for the block, and ends QEMU ("Bad
-//! icount read") where that is impossible. On a thread without a vCPU it returns the accounted time
-//! (accel/tcg/icount-common.c, `icount_get_raw_locked`): all instructions before the vCPU last left generated code,
-//! and any time that was skipped. So the calling thread poses as one without a vCPU for the call.
+//! On a vCPU's thread in the middle of a block, `qemu_clock_get_ns` tries to account for the block's instructions.
+//! Where that is impossible, it ends QEMU ("Bad icount read"). On a thread without a vCPU it returns the accounted
+//! time (accel/tcg/icount-common.c, `icount_get_raw_locked`). That is the time of all instructions before the vCPU
+//! last left generated code, plus the time that QEMU skipped while all CPUs slept. So the calling thread poses as one
+//! without a vCPU for the call.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -13,7 +14,7 @@ use wire::trick::SLEEP;
 use super::symbol;
 use super::vcpu::with_none_current;
 
-/// `qemu_clock_get_ns` (include/qemu/timer.h), called for the clock that stands still while the machine does.
+/// `qemu_clock_get_ns` (include/qemu/timer.h), called for the virtual clock, which stops when the machine is stopped.
 type GetNs = unsafe extern "C" fn(c_int) -> i64;
 const QEMU_CLOCK_VIRTUAL: c_int = 1;
 

@@ -7,7 +7,7 @@ use wire::trick::WAITS;
 use super::lock::BigLock;
 use crate::qemu::api::raw::{qemu_plugin_request_time_control, qemu_plugin_update_ns};
 
-/// The right to move virtual time, and the lock that is held while it moves.
+/// The right to move virtual time, and the lock that QEMU's main thread holds while it decides to move the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     handle: usize,
@@ -25,10 +25,11 @@ impl Clock {
     }
 
     /// Makes QEMU treat the calling vCPU as busy until it has left generated code and its instructions are accounted
-    /// for. On return, the main thread cannot be in the middle of taking the vCPU for idle. Only inside callbacks of
-    /// the vCPU.
+    /// for. On return, the main thread has finished each check of the vCPU that it had begun before, and each later
+    /// check finds the vCPU busy. Only inside callbacks of the vCPU.
     pub(crate) fn keep_vcpu_busy(&self) {
-        // The work: advancing the time to a value long past, which changes nothing.
+        // Queues work for the vCPU, so that it does not count as idle. The work advances the time to a value long
+        // past, which changes nothing.
         // SAFETY: the handle is the one that QEMU gave, and this is a vCPU's thread.
         unsafe { qemu_plugin_update_ns(self.handle as *const c_void, 0) };
         self.lock.hold(|| {});

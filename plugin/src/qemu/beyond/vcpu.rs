@@ -1,6 +1,7 @@
 //! Index of the executing vCPU, from QEMU's own variable.
 //!
-//! QEMU passes a callback the vCPU that the block was translated for, and passes none to a translation.
+//! A callback gets from QEMU the vCPU that the block was translated for, which is not always the one that executes
+//! it. A translation gets none.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -22,8 +23,8 @@ pub(crate) struct Vcpus {
 }
 
 impl Vcpus {
-    /// Prepares for `count` vCPUs. None: this QEMU is not known, or lacks loadable modules, without which it does not
-    /// export the function.
+    /// Prepares for `count` vCPUs. None: this QEMU is not known, or was built without loadable modules, so that it
+    /// does not export the function.
     pub(crate) fn find(count: u32) -> Option<Vcpus> {
         symbol(&EXECUTING, c"current_cpu")?;
         let get_cpu = symbol(&EXECUTING, c"qemu_get_cpu")?;
@@ -70,9 +71,9 @@ pub(in crate::qemu) fn with_none_current<T>(ask: impl FnOnce() -> T) -> Option<T
     Some(answer)
 }
 
-/// Address of QEMU's thread-local pointer to the executing vCPU (`__thread CPUState *current_cpu`). dlsym finds it
-/// for the calling thread, and it lives as long as that. The pointer is null while the thread executes no vCPU. None:
-/// the thread never executes one.
+/// Address of QEMU's thread-local pointer to the executing vCPU (`__thread CPUState *current_cpu`). dlsym returns the
+/// calling thread's own, which is valid as long as that thread lives. The pointer is null while the thread executes
+/// no vCPU. None: the thread never executes one.
 fn cell() -> Option<*mut *mut c_void> {
     thread_local! {
         static CURRENT: Option<usize> = symbol(&EXECUTING, c"current_cpu").map(|address| address as usize);
