@@ -4,6 +4,7 @@ mod calls;
 mod counting;
 mod due;
 mod fake;
+mod marks;
 mod polls;
 mod predictions;
 mod recent;
