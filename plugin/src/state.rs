@@ -203,7 +203,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         sleep: timeline.filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
         transfers: Transfers::default(),
         predictions: Predictions::default(),
-        marks: Marks::new(&request),
+        marks: Marks::new(&request, vcpus),
         output: Output::new(&request)?,
         errors: Errors::open(&request),
         snapshot: Snapshot::new(&request, directory),
@@ -547,8 +547,16 @@ impl State {
         self.look_at_console(TIMEKEEPER);
     }
 
+    /// Notes that the firmware may print.
+    pub(crate) fn may_print(&mut self, vcpu: u32) {
+        if let Some(marks) = &mut self.marks {
+            marks.may_print(vcpu, &self.ledger);
+        }
+    }
+
     /// Puts a call of the host on the timeline, and makes the next block check for output.
     pub(crate) fn note_host_call(&mut self, vcpu: u32) {
+        self.may_print(vcpu);
         if self.console.is_some() {
             let [operation, _] = self.guest.arguments();
             self.ledger.happened(vcpu, What::Semihosting { operation: operation as u32 });

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use rustc_hash::FxHashMap;
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
@@ -80,10 +81,12 @@ impl CallTree {
     }
 
     fn build(profile: &Profile, mut builder: Builder<'_>) -> CallTree {
-        let leaves = Leaves::new(profile, |pc| at(profile, pc));
+        let mut lists = MemberLists::default();
+        let leaves = Leaves::new(profile, |pc| lists.at(profile, pc));
         let mut members = Vec::with_capacity(leaves.keys.len());
-        for frames in &leaves.keys {
-            members.push(frames.iter().map(|member| builder.member(member)).collect::<Vec<u32>>());
+        for &list in &leaves.keys {
+            let list = &lists.lists[list as usize];
+            members.push(list.iter().map(|member| builder.member(member)).collect::<Vec<u32>>());
         }
         let place = |leaf: u32| &members[leaf as usize][..];
         for share in leaves.shares(profile) {
@@ -177,6 +180,29 @@ impl CallTree {
             }
         }
         sums
+    }
+}
+
+/// Members that execute at addresses, each list once.
+#[derive(Default)]
+struct MemberLists {
+    lists: Vec<Vec<Member>>,
+    numbers: HashMap<Vec<Member>, u32>,
+    /// By what an address's members depend on: its owner, and its list of frames in the profile's names.
+    known: FxHashMap<((u8, u64), Option<u32>), u32>,
+}
+
+impl MemberLists {
+    /// Number of the list of an address.
+    fn at(&mut self, profile: &Profile, pc: u64) -> u32 {
+        let key = (Owner::of(profile, pc).key(), profile.names.stack_at(pc));
+        *self.known.entry(key).or_insert_with(|| {
+            let next = self.lists.len() as u32;
+            *self.numbers.entry(at(profile, pc)).or_insert_with_key(|list| {
+                self.lists.push(list.clone());
+                next
+            })
+        })
     }
 }
 

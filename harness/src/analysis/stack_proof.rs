@@ -8,16 +8,16 @@
 //! that can have jumped to it. Calls from before the window were not counted: they are taken from the first stack of
 //! each task.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use decode::{Flow, decode};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
 use crate::analysis::functions;
 use crate::analysis::owner::Owner;
-use crate::profile::{Profile, StackFrame};
+use crate::profile::{Function, Profile, StackFrame};
 use crate::text::number::group;
 
 /// A profile's stacks, with disproved parts cut off.
@@ -37,7 +37,8 @@ pub fn cut(profile: &Profile) -> Option<Cut> {
     let mut cutter = Cutter {
         numbers: (1..).zip(&profile.stacks).map(|(number, frame)| ((frame.parent, frame.kind), number)).collect(),
         stacks: profile.stacks.clone(),
-        known: FxHashMap::default(),
+        of_insn: FxHashMap::default(),
+        of_function: FxHashMap::default(),
     };
     let samples: Vec<u32> = profile.samples.iter().map(|sample| cutter.stack(profile, &evidence, sample)).collect();
     let is_changed = profile.samples.iter().zip(&samples).any(|(sample, stack)| sample.stack != *stack);
@@ -198,15 +199,15 @@ fn start_of(profile: &Profile, address: u64) -> Option<u64> {
 /// Calls and starts that the exact counts prove.
 struct Evidence {
     /// Pairs of return address and called function.
-    calls: HashSet<(u64, u64)>,
+    calls: FxHashSet<(u64, u64)>,
     /// Functions that were called or jumped to.
-    entered: HashSet<u64>,
+    entered: FxHashSet<u64>,
     /// Functions that started without a call.
-    starts: HashSet<u64>,
+    starts: FxHashSet<u64>,
     /// Functions that can have jumped to a function, itself included.
-    origins: HashMap<u64, HashSet<u64>>,
+    origins: FxHashMap<u64, FxHashSet<u64>>,
     /// Calls made before the window opened, and outermost functions started before.
-    earlier: HashSet<Claim>,
+    earlier: FxHashSet<Claim>,
     /// Arcs that the undetermined transfers of control can have been; None: all were determined.
     untold: Option<Untold>,
 }
@@ -214,16 +215,17 @@ struct Evidence {
 /// Possible arcs of undetermined transfers of control, from the executed instructions.
 struct Untold {
     /// Return addresses of calls to unknown targets.
-    calls: HashSet<u64>,
+    calls: FxHashSet<u64>,
     /// Return addresses of calls to fixed targets, and the functions called.
-    direct_calls: HashSet<(u64, u64)>,
+    direct_calls: FxHashSet<(u64, u64)>,
     /// Functions with jumps to unknown targets, and functions that can have jumped to such functions.
-    jumps: HashSet<u64>,
+    jumps: FxHashSet<u64>,
 }
 
 impl Untold {
-    fn new(profile: &Profile, origins: &HashMap<u64, HashSet<u64>>) -> Untold {
-        let mut untold = Untold { calls: HashSet::new(), direct_calls: HashSet::new(), jumps: HashSet::new() };
+    fn new(profile: &Profile, origins: &FxHashMap<u64, FxHashSet<u64>>) -> Untold {
+        let mut untold =
+            Untold { calls: FxHashSet::default(), direct_calls: FxHashSet::default(), jumps: FxHashSet::default() };
         for (pc, next, flow) in executed(profile) {
             match flow {
                 Flow::IndirectCall { .. } => {
@@ -258,8 +260,8 @@ enum Claim {
 impl Evidence {
     fn new(profile: &Profile) -> Evidence {
         let start_of = |address| start_of(profile, address);
-        let (mut calls, mut entered, mut starts) = (HashSet::new(), HashSet::new(), HashSet::new());
-        let mut jumps: HashMap<u64, HashSet<u64>> = HashMap::new();
+        let (mut calls, mut entered, mut starts) = (FxHashSet::default(), FxHashSet::default(), FxHashSet::default());
+        let mut jumps: FxHashMap<u64, FxHashSet<u64>> = FxHashMap::default();
         let mut jump = |from: u64, to: u64| {
             if let (Some(from), Some(to)) = (start_of(from), start_of(to))
                 && from != to
@@ -278,7 +280,7 @@ impl Evidence {
             }
         }
         // Functions that the one before falls through to: no arc shows their entry.
-        let mut run_into = HashSet::new();
+        let mut run_into = FxHashSet::default();
         for Crossing { from, to, is_next } in crossings(profile) {
             jump(from, to);
             entered.extend(start_of(to));
@@ -289,11 +291,11 @@ impl Evidence {
         starts.extend(entries.map(|(start, _)| start));
         starts.extend(start_of(profile.facts.entry));
         let functions = profile.names.functions.iter().map(|function| function.start);
-        let origins: HashMap<_, _> = functions.map(|function| (function, origins(function, &jumps))).collect();
+        let origins: FxHashMap<_, _> = functions.map(|function| (function, origins(function, &jumps))).collect();
         let untold = (profile.facts.unresolved_transfers > 0).then(|| Untold::new(profile, &origins));
-        let mut evidence = Evidence { calls, entered, starts, origins, earlier: HashSet::new(), untold };
+        let mut evidence = Evidence { calls, entered, starts, origins, earlier: FxHashSet::default(), untold };
         if profile.facts.before_window_insns > 0 {
-            let mut first: HashMap<(u32, u32), &Sample> = HashMap::new();
+            let mut first: FxHashMap<(u32, u32), &Sample> = FxHashMap::default();
             for sample in &profile.samples {
                 first.entry((sample.vcpu, sample.task)).or_insert(sample);
             }
@@ -335,8 +337,8 @@ impl Evidence {
 }
 
 /// Functions from which jumps can have led to one, itself included.
-fn origins(function: u64, jumps: &HashMap<u64, HashSet<u64>>) -> HashSet<u64> {
-    let (mut found, mut open) = (HashSet::from([function]), vec![function]);
+fn origins(function: u64, jumps: &FxHashMap<u64, FxHashSet<u64>>) -> FxHashSet<u64> {
+    let (mut found, mut open) = (FxHashSet::from_iter([function]), vec![function]);
     while let Some(next) = open.pop() {
         for &from in jumps.get(&next).into_iter().flatten() {
             if found.insert(from) {
@@ -379,15 +381,28 @@ struct Crossing {
 
 fn crossings(profile: &Profile) -> Vec<Crossing> {
     let mut found = Vec::new();
+    // The function of the last instruction: nearly all that follow are in it, and lead to it.
+    let mut last: Option<&Function> = None;
     for (from, next, flow) in executed(profile) {
-        if let Flow::Jump { target } | Flow::Branch { target } = flow {
+        let is_in = |function: Option<&Function>, address: u64| {
+            let distance = |function: &Function| address.checked_sub(function.start);
+            function.is_some_and(|function| distance(function).is_some_and(|bytes| bytes < function.size_bytes))
+        };
+        if !is_in(last, from) {
+            last = profile.names.function_at(from);
+        }
+        let crosses = |to: u64| if is_in(last, from) { !is_in(last, to) } else { start_of(profile, to).is_some() };
+        if let Flow::Jump { target } | Flow::Branch { target } = flow
+            && crosses(target)
+        {
             found.push(Crossing { from, to: target, is_next: false });
         }
-        if let Flow::Branch { .. } | Flow::Next | Flow::It { .. } = flow {
+        if let Flow::Branch { .. } | Flow::Next | Flow::It { .. } = flow
+            && crosses(next)
+        {
             found.push(Crossing { from, to: next, is_next: true });
         }
     }
-    found.retain(|crossing| start_of(profile, crossing.from) != start_of(profile, crossing.to));
     found
 }
 
@@ -422,31 +437,36 @@ fn claims(profile: &Profile, sample: &Sample) -> Vec<Option<Claim>> {
 }
 
 struct Cutter {
-    numbers: HashMap<(u32, FrameKind), u32>,
+    numbers: FxHashMap<(u32, FrameKind), u32>,
     stacks: Vec<StackFrame>,
     /// Results by stack and sampled instruction, since there may be millions of samples.
-    known: FxHashMap<(u32, u64), u32>,
+    of_insn: FxHashMap<(u32, u64), u32>,
+    /// Results by stack and sampled function, on which all claims of a stack depend.
+    of_function: FxHashMap<(u32, Option<u64>), u32>,
 }
 
 impl Cutter {
     /// Number of a sample's stack without disproved parts.
     fn stack(&mut self, profile: &Profile, evidence: &Evidence, sample: &Sample) -> u32 {
         let key = (sample.stack, sample.pc);
-        if let Some(&stack) = self.known.get(&key) {
+        if let Some(&stack) = self.of_insn.get(&key) {
             return stack;
         }
+        let of_function = (sample.stack, start_of(profile, sample.pc));
+        let known = self.of_function.get(&of_function).copied();
+        let stack = known.unwrap_or_else(|| self.cut(profile, evidence, sample));
+        self.of_function.insert(of_function, stack);
+        self.of_insn.insert(key, stack);
+        stack
+    }
+
+    fn cut(&mut self, profile: &Profile, evidence: &Evidence, sample: &Sample) -> u32 {
         let claims = claims(profile, sample);
         let wrong = claims.iter().rposition(|claim| claim.is_some_and(|claim| !evidence.is_proved(claim)));
-        let stack = match wrong {
-            None => sample.stack,
-            Some(index) => {
-                let frames = profile.stack(sample.stack);
-                let disproved = self.number(0, FrameKind::Unknown(Unknown::Disproved));
-                frames[index..].iter().fold(disproved, |parent, frame| self.number(parent, frame.kind))
-            }
-        };
-        self.known.insert(key, stack);
-        stack
+        let Some(index) = wrong else { return sample.stack };
+        let frames = profile.stack(sample.stack);
+        let disproved = self.number(0, FrameKind::Unknown(Unknown::Disproved));
+        frames[index..].iter().fold(disproved, |parent, frame| self.number(parent, frame.kind))
     }
 
     fn number(&mut self, parent: u32, kind: FrameKind) -> u32 {

@@ -10,10 +10,11 @@
 //! one place. The plugin counts the calls from there without a check. This needs no proof: if the prediction is
 //! wrong, the plugin checks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use decode::{Flow, Isa, decode};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::image::Segment;
 
@@ -32,8 +33,8 @@ impl Targets {
         let code = Code { isa, segments, load_bias };
         // Number of jumps and branches to an address, in all functions: the compiler splits cold parts off, which
         // jump back into the middle.
-        let mut jumps_to: BTreeMap<u64, u32> = BTreeMap::new();
-        let mut called = BTreeSet::new();
+        let mut jumps_to: FxHashMap<u64, u32> = FxHashMap::default();
+        let mut called = FxHashSet::default();
         let mut candidates = Vec::new();
         for function in functions {
             let walk = code.walk(function);
@@ -100,7 +101,7 @@ impl Code<'_> {
     /// Follows the code from a function's start; data between instructions is never reached.
     fn walk(&self, function: &Range<u64>) -> Walk {
         let mut walk = Walk { is_closed: true, ..Walk::default() };
-        let mut seen = BTreeSet::new();
+        let mut seen = FxHashSet::default();
         let mut open = vec![function.start];
         while let Some(pc) = open.pop() {
             if !function.contains(&pc) || !seen.insert(pc) {

@@ -1,7 +1,9 @@
 //! Amount of the firmware's output at instructions, for deadlines on its output.
 //!
 //! QEMU writes the console's file on the thread that executes the guest, as the guest writes to its device, so that
-//! the file's length at an instruction depends on the guest alone.
+//! the file's length at an instruction depends on the guest alone. A look at it is a system call, and there are many
+//! samples. So only samples look that follow a store to a device or a call of the host, by at most
+//! [`LINGER_INSNS`]: a device may send what it holds by a timer of the emulated time.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -11,21 +13,40 @@ use wire::request::Request;
 
 use crate::ledger::{Counters, Ledger};
 
+/// Instructions after a store to a device in which the output may grow by it. A UART's buffer is sent in some 20 ms at 9600
+/// baud, which are 2.5 million instructions of 8 ns.
+const LINGER_INSNS: u64 = 1 << 25;
+
 /// The marks on the console.
 pub struct Marks {
     path: String,
     file: Option<File>,
     bytes: u64,
+    /// First instruction at which the output no longer grows by what the firmware has stored. None: every sample looks,
+    /// since several vCPUs may print, or a chip's DMA.
+    quiet_at_insns: Option<u64>,
 }
 
 impl Marks {
     /// The marks; None: the request asks for none.
-    pub fn new(request: &Request) -> Option<Marks> {
-        request.measure()?.has_marks.then(|| Marks { path: printed(request), file: None, bytes: 0 })
+    pub fn new(request: &Request, vcpus: u32) -> Option<Marks> {
+        let quiet_at_insns = (vcpus == 1 && request.chip.is_none()).then_some(LINGER_INSNS);
+        let marks = || Marks { path: printed(request), file: None, bytes: 0, quiet_at_insns };
+        request.measure()?.has_marks.then(marks)
+    }
+
+    /// Notes that the firmware may print: it stores to a device, or calls the host.
+    pub fn may_print(&mut self, vcpu: u32, ledger: &Ledger<impl Counters>) {
+        if let Some(at_insns) = &mut self.quiet_at_insns {
+            *at_insns = ledger.insns(vcpu).saturating_add(LINGER_INSNS);
+        }
     }
 
     /// Notes at a sample the number of bytes printed so far, if that has grown.
     pub fn mark(&mut self, vcpu: u32, ledger: &mut Ledger<impl Counters>) {
+        if self.quiet_at_insns.is_some_and(|at_insns| ledger.insns(vcpu) >= at_insns) {
+            return;
+        }
         // QEMU opens the file after the plugin is installed, and never if the machine has no console.
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();

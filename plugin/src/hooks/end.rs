@@ -18,6 +18,7 @@ impl AccessHook for OnStore {
         let (mut state, here) = find(vcpu, id);
         state.polled.iter_mut().for_each(|polled| polled.stored(address, value, bytes));
         if !state.guest.is_memory(address) {
+            state.may_print(here.vcpu);
             state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
             state.follow.device.forget();
             if let Some(polled) = &mut state.polled {

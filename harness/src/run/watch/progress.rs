@@ -149,6 +149,9 @@ impl Bar {
 
     /// Shows the progress.
     pub fn update(&self, progress: Progress) {
+        if self.bar.is_hidden() {
+            return;
+        }
         if progress.window_open && self.opened.get().is_none() {
             self.opened.set(Some(Instant::now()));
         }

@@ -6,6 +6,7 @@ mod counting;
 mod due;
 mod fake;
 mod lives;
+mod marks;
 mod polls;
 mod predictions;
 mod recent;

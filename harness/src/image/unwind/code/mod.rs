@@ -244,13 +244,15 @@ impl Links {
             ) && !is_trap(code, pc, bytes);
             upper = decode::auipc(code.isa, pc, bytes);
             let next = pc + u64::from(insn.len_bytes);
-            let is_same = known.is_some_and(|rules| super::rule_at(rules, pc) == super::rule_at(rules, next));
-            let is_unsaid = insn.flow == Flow::Next && is_same && (unsaid.is_some() || deepens(code, bytes) < 0);
-            let said = known.and_then(|rules| super::rule_at(rules, pc)).map(|rule| State::at(code.isa, rule));
-            unsaid = unsaid.or(said).filter(|_| is_unsaid).map(|mut state| {
-                execute(code, pc, bytes, &mut state);
-                state
-            });
+            // What is cheap to know comes first: few instructions take anything off the stack.
+            let is_unsaid = insn.flow == Flow::Next
+                && (unsaid.is_some() || deepens(code, bytes) < 0)
+                && known.is_some_and(|rules| super::rule_at(rules, pc) == super::rule_at(rules, next));
+            let said = || known.and_then(|rules| super::rule_at(rules, pc)).map(|rule| State::at(code.isa, rule));
+            unsaid = if is_unsaid { unsaid.or_else(said) } else { None };
+            if let Some(state) = &mut unsaid {
+                execute(code, pc, bytes, state);
+            }
             pc = next;
         }
         if falls_through && known.is_none() {
@@ -800,8 +802,11 @@ pub(super) fn mend_epilogues(code: &Code<'_>, function: Range<u64>, rules: &mut 
         && let Some(bytes) = code.bytes(pc)
     {
         let next = code.next(pc);
-        let is_unsaid = rule_at(pc) == rule_at(next) && deepens(code, bytes) < 0;
-        if let Some(before) = mended.or(rule_at(pc).filter(|rule| is_unsaid && rule.base == Base::StackPointer)) {
+        let unsaid = || {
+            let is_unsaid = deepens(code, bytes) < 0 && rule_at(pc) == rule_at(next);
+            rule_at(pc).filter(|rule| is_unsaid && rule.base == Base::StackPointer)
+        };
+        if let Some(before) = mended.or_else(unsaid) {
             let ends = decode(code.isa, pc, bytes).flow != Flow::Next;
             let mut state = State::at(code.isa, before);
             execute(code, pc, bytes, &mut state);
@@ -828,11 +833,11 @@ pub(super) fn mend_middles(code: &Code<'_>, functions: &[Range<u64>], known: &mu
         while pc < *end
             && let Some(bytes) = code.bytes(pc)
         {
-            let next = code.next(pc);
-            let goes_on = !matches!(decode(code.isa, pc, bytes).flow, Flow::Return);
-            if goes_on
-                && !code.hints.is_data(pc)
+            let insn = decode(code.isa, pc, bytes);
+            let next = pc + u64::from(insn.len_bytes);
+            if !matches!(insn.flow, Flow::Return)
                 && (deepens(code, bytes) < 0 || adds_register(code.isa, bytes))
+                && !code.hints.is_data(pc)
                 && super::rule_at(rules, pc).is_some()
                 && super::rule_at(rules, pc) == super::rule_at(rules, next)
             {
@@ -921,6 +926,13 @@ fn takes_back(said: &Rule, followed: &Rule) -> bool {
 
 /// Bytes by which an instruction makes the stack deeper.
 pub(super) fn deepens(code: &Code<'_>, bytes: &[u8]) -> i32 {
+    let (low, high) = halves(bytes);
+    let may_move = if code.isa.is_riscv() { riscv::may_write_sp(low) } else { thumb::may_write_sp(low, high) };
+    // Few instructions do, and a state is large.
+    if may_move { deepens_by_state(code, bytes) } else { 0 }
+}
+
+fn deepens_by_state(code: &Code<'_>, bytes: &[u8]) -> i32 {
     let mut state = State::entry(code.isa);
     execute(code, 0, bytes, &mut state);
     state.depth_bytes().unwrap_or(0)
@@ -980,5 +992,28 @@ pub(super) mod testing {
         let data: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
         let mem_bytes = data.len() as u64;
         vec![Segment { load_addr: 0, run_addr: 0, data, mem_bytes, executable: true, writable: false }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::of_code;
+    use super::*;
+
+    #[test]
+    fn an_instruction_that_names_no_stack_pointer_does_not_deepen_the_stack() {
+        let segments = of_code(&[0]);
+        for isa in [Isa::Riscv64, Isa::Riscv32, Isa::ThumbV7m] {
+            let code = Code { isa, segments: &segments, load_bias: 0, hints: Default::default() };
+            // Every first halfword, with second ones of each kind.
+            let mut high: u16 = 0;
+            for low in 0..=u16::MAX {
+                for _ in 0..8 {
+                    high = high.wrapping_mul(0x6255).wrapping_add(0x3619);
+                    let bytes = [low.to_le_bytes(), high.to_le_bytes()].concat();
+                    assert_eq!(deepens(&code, &bytes), deepens_by_state(&code, &bytes), "{isa:?} {low:x} {high:x}");
+                }
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use decode::{Flow, decode};
+use rustc_hash::FxHashSet;
 
 use super::super::Code;
 use super::is_trap;
@@ -13,7 +14,7 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> 
     let mut returns = vec![false; functions.len()];
     // Ways that continue only if a function returns, by that function.
     let mut waiting: Vec<Vec<(usize, Way)>> = vec![Vec::new(); functions.len()];
-    let mut seen: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); functions.len()];
+    let mut seen: Vec<FxHashSet<u64>> = vec![FxHashSet::default(); functions.len()];
     let start = |(index, function): (usize, &Range<u64>)| (index, Way::On(function.start, 0));
     let mut open: Vec<(usize, Way)> = functions.iter().enumerate().map(start).collect();
     // A waiting way continues where it stopped. If it began again at its function's start, a function with many calls
@@ -25,7 +26,7 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> 
         let mut needs = Vec::new();
         if may_return(code, functions, (index, way), &returns, &mut seen[index], &mut needs) {
             returns[index] = true;
-            seen[index].clear();
+            seen[index] = FxHashSet::default();
             open.append(&mut waiting[index]);
         } else {
             needs.into_iter().for_each(|(other, way)| waiting[other].push((index, way)));
@@ -52,7 +53,7 @@ fn may_return(
     functions: &[Range<u64>],
     (index, way): (usize, Way),
     returns: &[bool],
-    seen: &mut BTreeSet<u64>,
+    seen: &mut FxHashSet<u64>,
     needs: &mut Vec<(usize, Way)>,
 ) -> bool {
     let function = &functions[index];

@@ -10,6 +10,12 @@ pub(super) fn execute(pc: u64, low: u32, word: u32, state: &mut State) {
     if low & 3 == 3 { full(pc, word, state) } else { compressed(low, state) }
 }
 
+/// Whether an instruction may change the stack pointer: the field of the destination names it. The short fields of
+/// other compressed instructions name x8 to x15 only.
+pub(super) fn may_write_sp(low: u32) -> bool {
+    bits(low, 11, 7) as usize == SP
+}
+
 /// Register through which an instruction jumps without a link.
 pub(super) fn jumps_by(bytes: &[u8]) -> Option<usize> {
     let low = u32::from(u16::from_le_bytes(*bytes.first_chunk()?));

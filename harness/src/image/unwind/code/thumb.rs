@@ -13,6 +13,19 @@ pub(super) fn execute(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Opt
     if low < 0xe800 { narrow(pc, low, literal, state) } else { wide(pc, low, high, literal, state) }
 }
 
+/// Whether an instruction may change the stack pointer: a field for a register names it, a list of registers may, or it
+/// is `msr`.
+pub(super) fn may_write_sp(low: u32, high: u32) -> bool {
+    if low < 0xe800 {
+        return matches!(low >> 8, 0x44 | 0x46 | 0xb0 | 0xb4 | 0xb5 | 0xbc | 0xbd);
+    }
+    let is_sp = |field: u32| field as usize == SP;
+    low >> 9 == 0x74
+        || low & 0xfff0 == 0xf380
+        || is_sp(bits(low, 3, 0))
+        || [bits(high, 15, 12), bits(high, 11, 8), bits(high, 3, 0)].into_iter().any(is_sp)
+}
+
 /// Address of the word that the instruction reads relative to pc; None: it reads none.
 pub(super) fn literal_address(pc: u64, low: u32, high: u32) -> Option<u64> {
     let base = (pc + 4) & !3;
