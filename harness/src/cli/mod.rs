@@ -173,7 +173,7 @@ pub struct LearnArgs {
     /// Chip file to write; - is standard output [default: ./chip.toml, unless there is one]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Length of each run in instructions, unless it ends at something that the chip lacks
+    /// Length of each run in instructions, unless it ends at something that the chip lacks; eight times as long in a delay
     #[arg(long = "for", value_name = "N", default_value = "20M")]
     pub for_insns: String,
     /// Load address of a raw binary
