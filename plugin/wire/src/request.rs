@@ -641,6 +641,27 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_cannot_be_meant_are_refused_when_written() {
+        let bad = [
+            measured(Measure { zone_calls: vec![zone_call(2); 2], zone_names: 1, ..Measure::default() }),
+            measured(Measure { zone_calls: vec![zone_call(2)], zone_names: 0, ..Measure::default() }),
+            measured(Measure { zone_calls: vec![Call { name: 0, ..zone_call(2) }], ..Measure::default() }),
+            measured(Measure {
+                zone_calls: vec![Call {
+                    texts: vec![CallText { register: 32, offsets: Vec::new() }],
+                    ..zone_call(2)
+                }],
+                zone_names: 1,
+                ..Measure::default()
+            }),
+        ];
+        for request in bad {
+            let mut bytes = Vec::new();
+            assert!(request.put(&mut bytes).is_err() && bytes.is_empty(), "{request:?}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused_when_written() {
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         let reversed = || 2..1;
@@ -693,17 +714,6 @@ mod tests {
             }),
             measured(Measure {
                 events: vec![Event { address: 2, kind: EventKind::Register { register: 32 }, name: 1 }],
-                ..Measure::default()
-            }),
-            measured(Measure { zone_calls: vec![zone_call(2); 2], zone_names: 1, ..Measure::default() }),
-            measured(Measure { zone_calls: vec![zone_call(2)], zone_names: 0, ..Measure::default() }),
-            measured(Measure { zone_calls: vec![Call { name: 0, ..zone_call(2) }], ..Measure::default() }),
-            measured(Measure {
-                zone_calls: vec![Call {
-                    texts: vec![CallText { register: 32, offsets: Vec::new() }],
-                    ..zone_call(2)
-                }],
-                zone_names: 1,
                 ..Measure::default()
             }),
             measured(Measure {

@@ -201,7 +201,9 @@ impl Zones {
 
     /// Number of a name that a call brings. None: there are too many.
     fn name(&mut self, mut text: String, ledger: &mut Ledger<impl Counters>) -> Option<u32> {
-        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        while text.len() > MAX_TEXT_BYTES {
+            text.pop();
+        }
         if let Some(&name) = self.names.get(&text) {
             return Some(name);
         }

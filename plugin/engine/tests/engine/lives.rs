@@ -34,7 +34,7 @@ fn a_wake_that_is_passed_on_is_one_and_a_second_one_is_another() {
     let lives = Lives { wakes: vec![WAKER, WAKE_TASK], spawns: vec![SPAWN], poll: Some(4), alive: Some(0) };
     let polls = vec![Poll { entry: POLL, name: "blink".into() }];
     let request = Request {
-        memory: vec![TASK..TASK + 8],
+        memory: std::iter::once(TASK..TASK + 8).collect(),
         ..request(Isa::Riscv32, None, Measure { polls, lives, ..Measure::default() })
     };
     let mut bytes = vec![1, 0, 0, 0];
@@ -79,7 +79,8 @@ fn a_call_is_named_by_what_memory_has_and_counts_what_others_execute() {
     let text = |offsets: &[u64]| CallText { register: 10, offsets: offsets.to_vec() };
     let zone_calls = vec![Call { entry: POLL, name: 1, texts: vec![text(&[0]), text(&[4])] }];
     let measure = Measure { zone_calls, zone_names: 1, ..Measure::default() };
-    let request = Request { memory: vec![TASK..TASK + 32], ..request(Isa::Riscv32, None, measure) };
+    let request =
+        Request { memory: std::iter::once(TASK..TASK + 32).collect(), ..request(Isa::Riscv32, None, measure) };
     // Two pointers, and the texts "ab" and "c" behind them.
     let mut bytes = Vec::new();
     [TASK + 16, TASK + 19].into_iter().for_each(|address| bytes.extend((address as u32).to_le_bytes()));
