@@ -31,7 +31,7 @@ impl ByLists {
             None => Stop::Because(Why::Unknown),
             Some(State::Ready) => Stop::Ready,
             Some(State::Deleted) => Stop::Because(Why::Deleted),
-            Some(&(state @ (State::Delayed | State::Suspended | State::Waiting { .. }))) => {
+            Some(&state @ (State::Delayed | State::Suspended | State::Waiting { .. })) => {
                 let event = self.layout.event.and_then(|offset| guest.pointer(tcb + offset));
                 if let Some(list) = event.filter(|&list| list != 0) {
                     return Stop::Waits(self.object(list, tcb, guest));
