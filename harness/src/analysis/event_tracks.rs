@@ -318,8 +318,6 @@ impl<'a> Words<'a> {
             ObjectKind::Pipe => "the pipe",
             ObjectKind::Mailbox => "the mailbox",
             ObjectKind::Timer => "the timer",
-            ObjectKind::Message => "a message",
-            ObjectKind::Flags => "flags",
         };
         // Without an address only the kind is known.
         self.objects.push(if place == 0 { kind.to_owned() } else { format!("{kind} {name}") });

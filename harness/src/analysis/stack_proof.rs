@@ -290,6 +290,7 @@ impl Evidence {
         let entries = entries.filter(|(start, entries)| entries.others > 0 && !run_into.contains(start));
         starts.extend(entries.map(|(start, _)| start));
         starts.extend(start_of(profile.facts.entry));
+        starts.extend(profile.facts.task_begins.iter().filter_map(|&begin| start_of(begin)));
         let functions = profile.names.functions.iter().map(|function| function.start);
         let origins: FxHashMap<_, _> = functions.map(|function| (function, origins(function, &jumps))).collect();
         let untold = (profile.facts.unresolved_transfers > 0).then(|| Untold::new(profile, &origins));

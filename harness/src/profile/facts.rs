@@ -39,6 +39,8 @@ pub struct Facts {
     pub load_bias: u64,
     /// Address of the firmware's first instruction, without Thumb's bit 0, load bias included.
     pub entry: u64,
+    /// First addresses of functions in which the kernel's tasks begin: a stack begins there, even if the function was called.
+    pub task_begins: Vec<u64>,
     /// Address of the vector table that the processor starts from, if the machine would look elsewhere.
     pub vectors: Option<u64>,
     /// Additional QEMU arguments.

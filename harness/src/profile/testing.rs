@@ -27,6 +27,7 @@ pub(crate) fn empty() -> Profile {
             load_addr: None,
             load_bias: 0,
             entry: 0,
+            task_begins: Vec::new(),
             vectors: None,
             qemu_args: Vec::new(),
             firmware_args: Vec::new(),

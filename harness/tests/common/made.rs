@@ -22,6 +22,7 @@ pub fn empty(period_insns: u64) -> Profile {
             load_addr: None,
             load_bias: 0,
             entry: 0,
+            task_begins: Vec::new(),
             vectors: None,
             qemu_args: Vec::new(),
             firmware_args: Vec::new(),

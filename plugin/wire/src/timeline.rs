@@ -225,10 +225,6 @@ record! {
         11 = Mailbox,
         /// A timer.
         12 = Timer,
-        /// A message to the task itself.
-        13 = Message,
-        /// Flags of the task itself.
-        14 = Flags,
     }
 }
 
