@@ -256,9 +256,9 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let shared = symbol_file
         .as_deref()
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
-    let (mut profile, warnings) = profile(&plan, &named.allocators, &symbols, symbol_file.as_deref(), outcome);
+    let (mut profile, warnings) =
+        profile(&plan, &named.allocators, known.kernel.as_ref(), &symbols, symbol_file.as_deref(), outcome);
     trace_patterns::name_tasks(&mut profile.tasks, &symbols);
-    profile.facts.task_begins = known.kernel.as_ref().map(|kernel| kernel.begins.clone()).unwrap_or_default();
     complete(&mut profile, &plan, named, &symbols, &workspace)?;
     profile.zones.names.splice(0..0, known.zones.names);
     profile.zones.first_call = known.zones.first_call;
@@ -641,6 +641,7 @@ fn begun(inputs: &[Input], mut taken_bytes: u64) -> u64 {
 fn profile(
     plan: &Plan<'_>,
     allocators: &[Allocator],
+    kernel: Option<&wire::request::Kernel>,
     symbols: &Symbols<'_>,
     symbol_file: Option<&[u8]>,
     outcome: Outcome,
@@ -676,7 +677,7 @@ fn profile(
         load_addr: options.load_addr,
         load_bias: choice.load_bias,
         entry: choice.entry,
-        task_begins: Vec::new(),
+        task_begins: kernel.map(|kernel| kernel.begins.clone()).unwrap_or_default(),
         vectors: choice.vectors,
         qemu_args: options.all_qemu_args(),
         firmware_args: options.firmware_args.clone(),

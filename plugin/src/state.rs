@@ -145,6 +145,22 @@ impl From<io::Error> for Refused {
     }
 }
 
+/// Refuses runs of several vCPUs that cannot be measured: `are_alike` if nothing distinguishes the vCPUs that share code,
+/// `is_told` if QEMU tells which vCPU executes.
+fn check_vcpus(request: &Request, vcpus: u32, are_alike: bool, is_told: bool) -> Result<(), Refused> {
+    if are_alike {
+        return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
+    }
+    // The vCPUs may differ in instruction set and registers' names, so the executing vCPU must be known.
+    if vcpus > 1 && request.unshared_vcpus > 1 && !is_told {
+        return Err(Refused(Refusal::UntoldVcpus, "this QEMU does not say which vCPU executes".into()));
+    }
+    if vcpus > 1 && request.measure().is_some_and(|measure| measure.is_exact) {
+        return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
+    }
+    Ok(())
+}
+
 /// Sets up the plugin for the request in a directory; called once, before any vCPU exists. `refuse` writes a later
 /// failure into that directory.
 pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) -> Result<(), Refused> {
@@ -154,20 +170,11 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
     let is_shared = vcpus > request.unshared_vcpus.max(1);
+    let told = if vcpus > 1 { Vcpus::find(vcpus) } else { None };
+    check_vcpus(&request, vcpus, is_shared && !guest.facts.names_vcpus, told.is_some())?;
     // A run of several vCPUs is debugged by one callback per instruction.
     let measure = request.measure();
     let is_inline = !is_shared && (vcpus == 1 || measure.is_some());
-    if is_shared && !guest.facts.names_vcpus {
-        return Err(Refused(Refusal::SeveralVcpus, "several vCPUs can only be told apart on RISC-V".into()));
-    }
-    let told = if vcpus > 1 { Vcpus::find(vcpus) } else { None };
-    // The vCPUs may differ in instruction set and registers' names, so the executing vCPU must be known.
-    if vcpus > 1 && request.unshared_vcpus > 1 && told.is_none() {
-        return Err(Refused(Refusal::UntoldVcpus, "this QEMU does not say which vCPU executes".into()));
-    }
-    if vcpus > 1 && measure.is_some_and(|measure| measure.is_exact) {
-        return Err(Refused(Refusal::ExactOfSeveralVcpus, "the exact call tree follows one vCPU".into()));
-    }
     let timeline = measure.and_then(|measure| measure.timeline.as_ref());
     let mut ledger = open_ledger(&request, directory, vcpus)?;
     let main_thread = MainThread::find();

@@ -56,7 +56,7 @@ impl Shard {
                 )));
             }
         };
-        let shard = agreed(engine.shard(&set, parts)?, parts, engine.name)?;
+        let shard = agreed(engine.shard(set, parts)?, parts, engine.name)?;
         if let Some(file) = engine.acknowledge.and_then(set) {
             let path = Path::new(&file);
             File::create(path).map_err(|error| InputError::about(path, format!("cannot be created: {error}")))?;

@@ -45,7 +45,7 @@ fn polls_wakes_and_lives_of_embassys_tasks_are_what_the_firmware_counts() {
             continue;
         }
         let run = measured(image, &["--timeline"]).expect_code(0);
-        let (profile, counted) = (run.profile(), numbers(&run.console()));
+        let (profile, counted) = (run.profile(), numbers(run.console()));
         let names = ["main", "steady", "steady (2)", "job", "urgent"].map(str::to_owned);
         let by_name = |counts: &[u64]| names.iter().cloned().zip(counts.iter().copied()).collect();
         assert_eq!(polls(profile), by_name(&counted[..5]), "{image}");
@@ -69,7 +69,7 @@ fn polls_of_rtics_tasks_are_what_the_firmware_counts() {
     let image = "cortex-m3-lm3s-rust-polls-O0";
     if is_built(image) {
         let run = measured(image, &["--timeline"]).expect_code(0);
-        let counted = numbers(&run.console());
+        let counted = numbers(run.console());
         let expected = ["low", "other", "high"].map(str::to_owned).into_iter().zip(counted).collect();
         assert_eq!(polls(run.profile()), expected);
     }

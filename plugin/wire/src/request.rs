@@ -665,17 +665,6 @@ mod tests {
     fn what_cannot_be_meant_is_refused_when_written() {
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         let reversed = || 2..1;
-        let bad_states = |change: &dyn Fn(&mut States)| {
-            let mut states = states();
-            change(&mut states);
-            let waits = Some(Waits::States(states));
-            measured(Measure { timeline: Some(Wanted { waits, ..timeline() }), ..Measure::default() })
-        };
-        let bad_kernel = |change: fn(&mut Kernel)| {
-            let mut kernel = kernel();
-            change(&mut kernel);
-            measured(Measure { kernel: Some(kernel), ..Measure::default() })
-        };
         let bad = [
             measured(Measure { period_insns: Some(0), ..Measure::default() }),
             measured(Measure { for_insns: Some(counters::MAX_INSNS), ..Measure::default() }),
@@ -724,6 +713,31 @@ mod tests {
                 timeline: Some(Wanted { sleep_shift: Some(11), ..timeline() }),
                 ..Measure::default()
             }),
+            Request { console: String::new(), ..plain() },
+            Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
+            Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },
+        ];
+        for request in bad {
+            let mut out = Vec::new();
+            assert!(request.put(&mut out).is_err(), "{request:?}");
+            assert!(out.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_of_a_kernel_is_refused_when_written() {
+        let bad_states = |change: &dyn Fn(&mut States)| {
+            let mut states = states();
+            change(&mut states);
+            let waits = Some(Waits::States(states));
+            measured(Measure { timeline: Some(Wanted { waits, ..timeline() }), ..Measure::default() })
+        };
+        let bad_kernel = |change: fn(&mut Kernel)| {
+            let mut kernel = kernel();
+            change(&mut kernel);
+            measured(Measure { kernel: Some(kernel), ..Measure::default() })
+        };
+        let bad = [
             measured(Measure {
                 timeline: Some(Wanted {
                     waits: Some(Waits::Lists(Lists { state: MAX_OFFSET_BYTES, ..lists() })),
@@ -735,9 +749,6 @@ mod tests {
             bad_states(&|states| states.object = Some(MAX_OFFSET_BYTES)),
             bad_states(&|states| states.kinds[0].items = Some(8..8)),
             bad_states(&|states| states.known.push(states.known[0].clone())),
-            Request { console: String::new(), ..plain() },
-            Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
-            Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },
             bad_kernel(|kernel| kernel.current.end = kernel.current.start),
             bad_kernel(|kernel| kernel.running = Some(0..9)),
             bad_kernel(|kernel| kernel.stack = Some(MAX_OFFSET_BYTES)),

@@ -207,10 +207,7 @@ impl Reader<'_> {
         if !rules.is_empty() && entry.heap != Some(false) {
             options.heap.get_or_insert_default().rules.extend(rules);
         }
-        for text in &entry.zone_calls {
-            let rule = zone_call::Rule::parse(text.get_ref()).map_err(|error| self.at(&text.span(), error))?;
-            options.zone_calls.push(rule);
-        }
+        options.zone_calls.extend(self.zone_calls(entry)?);
         for (pattern, value) in &entry.stub {
             let StubValue(text) = value.get_ref();
             let text = text.as_ref().map_or_else(|| pattern.clone(), |text| format!("{pattern}={text}"));
@@ -240,6 +237,14 @@ impl Reader<'_> {
             input.push(Input { when, bytes });
         }
         Ok(input)
+    }
+
+    /// Rules for calls that are zones.
+    fn zone_calls(&self, entry: &Entry) -> Result<Vec<zone_call::Rule>, InputError> {
+        let rule = |text: &Spanned<String>| {
+            zone_call::Rule::parse(text.get_ref()).map_err(|error| self.at(&text.span(), error))
+        };
+        entry.zone_calls.iter().map(rule).collect()
     }
 
     /// Rules about functions that allocate and free memory.

@@ -126,7 +126,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
         Some(vec![(Word::FaultValue, guest.register(value))])
     }
 
-    /// Of the stored value, the low half is the command and the high half a status (hw/misc/sifive_test.c).
+    /// Decodes the stored value: the low half is the command, the high half a status (hw/misc/sifive_test.c).
     fn finished(&self, value: u64) -> Option<Stored> {
         match value & 0xffff {
             0x5555 => Some(Stored::Exit(0)),
