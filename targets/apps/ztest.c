@@ -40,7 +40,7 @@ volatile struct z_kernel _kernel;
 typedef void (*k_thread_entry_t)(void *, void *, void *);
 
 static struct k_thread z_main_thread, ztest_thread, worker_thread;
-static char stacks[2][STACK_BYTES] __attribute__((aligned(16)));
+static char stacks[3][STACK_BYTES] __attribute__((aligned(16)));
 
 #ifdef __riscv
 #if __riscv_xlen == 64
@@ -280,12 +280,9 @@ static void use_process_stack(void)
 #endif
 }
 
-int main(void)
+static void bg_thread_main(void *p1, void *p2, void *p3)
 {
-    use_process_stack();
-    _kernel.cpus[0].current = &z_main_thread;
-    for (int at = 0; at < 4; at++)
-        z_main_thread.name[at] = "main"[at];
+    (void)p1, (void)p2, (void)p3;
     timer_start(1000);
     for (int times = 0; times < 2; times++)
         for (int suite = 0; suite < 2; suite++)
@@ -294,4 +291,22 @@ int main(void)
     timer_stop();
     print("ztest: %u ticks: %s\n", (unsigned)(ticks > 0), results ? "done" : "?");
     board_exit(0);
+}
+
+/* The kernel starts as a dummy thread and goes on as the main thread, on that one's own stack. */
+_Noreturn static __attribute__((noipa, used)) void z_cstart(void)
+{
+    static struct k_thread dummy;
+    _kernel.cpus[0].current = &dummy;
+    k_thread_create(&z_main_thread, stacks[2], bg_thread_main, 0, 0, 0);
+    for (int at = 0; at < 4; at++)
+        z_main_thread.name[at] = "main"[at];
+    do_swap(&z_main_thread);
+    board_exit(2);
+}
+
+int main(void)
+{
+    use_process_stack();
+    z_cstart();
 }
