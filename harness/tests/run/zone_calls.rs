@@ -35,10 +35,7 @@ fn each_test_case_of_ztest_is_a_row_and_the_oracle_counts_the_same() {
         "queue.test_worker",
     ];
     const OLD_CASES: [&str; 5] = ["test_fails", "test_order", "test_put", "test_tree", "test_worker"];
-    for (image, cases) in [
-        ("cortex-m3-ztest", &CASES[..]),
-        ("cortex-m3-ztest-old", &OLD_CASES),
-    ] {
+    for (image, cases) in [("cortex-m3-ztest", &CASES[..]), ("cortex-m3-ztest-old", &OLD_CASES)] {
         let plain = run(image, &["--period", "97"]);
         let found = calls(&plain.profile());
         assert_eq!(found.keys().collect::<Vec<_>>(), cases, "{image}");
