@@ -52,28 +52,16 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
     let extents = elf.extents();
     let word = u64::from(pointer_bytes);
     let mut inlined = Vec::new();
-    let (layout, warnings) = match elf.sections(&extents) {
-        Ok(sections) => {
-            let layout = sections.and_then(|sections| {
-                let dwarf = sections.dwarf();
-                let mut scan = Scan::new(&dwarf);
-                scan.run(&[], &|name| SWITCHERS.contains(&name));
-                inlined = std::mem::take(&mut scan.switchers);
-                layout(&mut scan, word)
-            });
-            let warning = "there is no debug information of NuttX's tasks: where their stacks are is not known; build \
-                           it with CONFIG_DEBUG_SYMBOLS=y";
-            let warnings = if layout.is_some() { Vec::new() } else { vec![warning.to_owned()] };
-            (layout, warnings)
-        }
-        Err(error) => {
-            let warning = format!(
-                "the debug information of NuttX cannot be read ({error}): where its tasks' stacks are is not known"
-            );
-            (None, vec![warning])
-        }
+    let read = |scan: &mut Scan<'_, '_>| {
+        scan.run(&[], &|name| SWITCHERS.contains(&name));
+        inlined = std::mem::take(&mut scan.switchers);
+        layout(scan, word)
     };
-    let layout = layout.or_else(|| of_table(elf)).unwrap_or_default();
+    let absent = "there is no debug information of NuttX's tasks: where their stacks are is not known; build it with \
+                  CONFIG_DEBUG_SYMBOLS=y";
+    let lost = ("NuttX", "where its tasks' stacks are is not known");
+    let (described, warnings) = elf.described(&extents, read, absent, lost);
+    let layout = described.or_else(|| of_table(elf)).unwrap_or_default();
     let kernel = Kernel {
         current: current..current + u64::from(cores) * word,
         running: None,

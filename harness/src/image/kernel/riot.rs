@@ -29,27 +29,16 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
     let extents = elf.extents();
     let word = u64::from(pointer_bytes);
     let mut inlined = Vec::new();
-    let (members, warnings) = match elf.sections(&extents) {
-        Ok(sections) => {
-            let members = sections.and_then(|sections| {
-                let dwarf = sections.dwarf();
-                let mut scan = Scan::new(&dwarf);
-                scan.run(&[], &|name| SWITCHERS.contains(&name));
-                inlined = std::mem::take(&mut scan.switchers);
-                scan.members_pointed_to(&[CURRENT], &MEMBERS)
-            });
-            let warning = "there is no debug information of RIOT's threads: where their stacks are is not known; \
-                           compile the kernel with -g";
-            let warnings = if members.is_some() { Vec::new() } else { vec![warning.to_owned()] };
-            (members.unwrap_or_default(), warnings)
-        }
-        Err(error) => (
-            Vec::new(),
-            vec![format!(
-                "the debug information of RIOT cannot be read ({error}): where its threads' stacks are is not known"
-            )],
-        ),
+    let read = |scan: &mut Scan<'_, '_>| {
+        scan.run(&[], &|name| SWITCHERS.contains(&name));
+        inlined = std::mem::take(&mut scan.switchers);
+        scan.members_pointed_to(&[CURRENT], &MEMBERS)
     };
+    let absent = "there is no debug information of RIOT's threads: where their stacks are is not known; compile the \
+                  kernel with -g";
+    let lost = ("RIOT", "where its threads' stacks are is not known");
+    let (members, warnings) = elf.described(&extents, read, absent, lost);
+    let members = members.unwrap_or_default();
     let member = |index: usize, bytes: &[u64]| {
         let is_meant = |member: &Member| {
             member.bytes.is_some_and(|size| bytes.contains(&size)) && member.offset < MAX_OFFSET_BYTES - word

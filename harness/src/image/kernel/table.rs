@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 
+use super::scan::Scan;
 use crate::image::symbols::Symbols;
 use crate::image::symbols::dwarf::Sections;
 use crate::image::trace_patterns;
@@ -66,6 +67,25 @@ impl<'a> Elf<'a> {
             let end = section.address().checked_add(section.size())?.min(start.checked_add(max_bytes)?);
             section.data_range(start, end.checked_sub(start)?).ok()?
         })
+    }
+
+    /// Searches the debug information of a kernel; None: it has none, or not what `read` searches for. Also returns
+    /// warnings: `absent` in that case, and `lost`, the consequence, if the debug information cannot be read.
+    pub(super) fn described<T>(
+        &self,
+        extents: &[Range<u64>],
+        read: impl FnOnce(&mut Scan<'_, '_>) -> Option<T>,
+        absent: &str,
+        (kernel, lost): (&str, &str),
+    ) -> (Option<T>, Vec<String>) {
+        match self.sections(extents) {
+            Ok(sections) => {
+                let found = sections.and_then(|sections| read(&mut Scan::new(&sections.dwarf())));
+                let warnings = if found.is_some() { Vec::new() } else { vec![absent.to_owned()] };
+                (found, warnings)
+            }
+            Err(error) => (None, vec![format!("the debug information of {kernel} cannot be read ({error}): {lost}")]),
+        }
     }
 
     /// Debug information of the code that is in the image.

@@ -72,20 +72,11 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
     let Some((current, cores)) = table.pointers(CURRENT, pointer_bytes) else { return (None, Vec::new()) };
     let extents = elf.extents();
     let word = u64::from(pointer_bytes);
-    let (members, warnings) = match elf.sections(&extents) {
-        Ok(sections) => {
-            let members =
-                sections.and_then(|sections| Scan::new(&sections.dwarf()).members_pointed_to(&[CURRENT], &MEMBERS));
-            let warning = "there is no debug information of ThreadX's control block: threads have no names; compile \
-                           the kernel with -g";
-            let warnings = if members.is_some() { Vec::new() } else { vec![warning.to_owned()] };
-            (members.unwrap_or_default(), warnings)
-        }
-        Err(error) => (
-            Vec::new(),
-            vec![format!("the debug information of ThreadX cannot be read ({error}): threads have no names")],
-        ),
-    };
+    let read = |scan: &mut Scan<'_, '_>| scan.members_pointed_to(&[CURRENT], &MEMBERS);
+    let absent = "there is no debug information of ThreadX's control block: threads have no names; compile the kernel \
+                  with -g";
+    let (members, warnings) = elf.described(&extents, read, absent, ("ThreadX", "threads have no names"));
+    let members = members.unwrap_or_default();
     let is_pointer = |member: &Member| member.bytes == Some(word) && member.offset < MAX_OFFSET_BYTES - word;
     let offset = |index: usize| Some(members.get(index).copied()?.filter(is_pointer)?.offset);
     let kernel = Kernel {
