@@ -29,6 +29,9 @@ pub(super) fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<Poll> {
         Some((format!("{app}::{task}"), task.to_owned()))
     };
     let tasks: BTreeMap<String, String> = named(SymbolKind::Data).filter_map(|(name, _)| task(&name)).collect();
+    if tasks.is_empty() {
+        return Vec::new();
+    }
     let polls = named(SymbolKind::Text).filter_map(|(name, address)| {
         let function = BODIES.iter().find_map(|body| name.strip_suffix(body))?;
         let name = tasks.get(function).filter(|name| name.len() <= MAX_TEXT_BYTES)?.clone();
