@@ -100,25 +100,6 @@ struct Part {
     entry: Option<u64>,
 }
 
-impl Part {
-    fn add(&mut self, address: u64, value: Vec<u8>) {
-        match self.segments.last_mut() {
-            Some(last) if last.load_range().end == address => {
-                last.data.extend_from_slice(&value);
-                last.mem_bytes = last.data.len() as u64;
-            }
-            _ => self.segments.push(Segment {
-                load_addr: address,
-                run_addr: address,
-                mem_bytes: value.len() as u64,
-                data: value,
-                executable: true,
-                writable: true,
-            }),
-        }
-    }
-}
-
 /// Chooses the part of a Universal Hex. None: the file has no parts for boards.
 fn choose(
     path: &Path,
@@ -175,7 +156,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8], board: Option<Board>) -> Result<C
         };
         let part = parts.entry(within).or_default();
         match record {
-            Record::Data { offset, value } => part.add(base + u64::from(offset), value),
+            Record::Data { offset, value } => Segment::append(&mut part.segments, base + u64::from(offset), value),
             Record::ExtendedSegmentAddress(paragraph) => base = u64::from(paragraph) << 4,
             Record::ExtendedLinearAddress(upper) => base = u64::from(upper) << 16,
             Record::StartLinearAddress(address) => part.entry = Some(u64::from(address)),

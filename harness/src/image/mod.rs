@@ -209,6 +209,25 @@ impl Segment {
     pub fn run_range(&self) -> Range<u64> {
         self.run_addr..self.run_addr.saturating_add(self.mem_bytes)
     }
+
+    /// Appends bytes at an address: to the last segment if that ends there, or else as a segment of their own. Nothing is
+    /// known of what the bytes are.
+    fn append(segments: &mut Vec<Segment>, address: u64, mut data: Vec<u8>) {
+        match segments.last_mut() {
+            Some(last) if last.load_range().end == address => {
+                last.data.append(&mut data);
+                last.mem_bytes = last.data.len() as u64;
+            }
+            _ => segments.push(Segment {
+                load_addr: address,
+                run_addr: address,
+                mem_bytes: data.len() as u64,
+                data,
+                executable: true,
+                writable: true,
+            }),
+        }
+    }
 }
 
 impl fmt::Debug for Segment {

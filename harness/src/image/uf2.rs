@@ -156,23 +156,8 @@ impl Part {
     }
 
     fn segments(self) -> Vec<Segment> {
-        let mut segments: Vec<Segment> = Vec::new();
-        for (address, mut data) in self.pieces {
-            match segments.last_mut() {
-                Some(last) if last.load_range().end == address => {
-                    last.data.append(&mut data);
-                    last.mem_bytes = last.data.len() as u64;
-                }
-                _ => segments.push(Segment {
-                    load_addr: address,
-                    run_addr: address,
-                    mem_bytes: data.len() as u64,
-                    data,
-                    executable: true,
-                    writable: true,
-                }),
-            }
-        }
+        let mut segments = Vec::new();
+        self.pieces.into_iter().for_each(|(address, data)| Segment::append(&mut segments, address, data));
         segments
     }
 }
