@@ -120,7 +120,6 @@ pub fn comparison(comparison: &ComparisonResult, out: &mut impl Write) -> io::Re
     if !changed.is_empty() {
         writeln!(out, "| Function | Own before | Own after | Change | Of itself |\n|---|--:|--:|--:|--:|")?;
         for change in changed.iter().take(ROWS) {
-            let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), group);
             let fate = match change.fate.describe() {
                 "" => String::new(),
                 fate => format!(" *({fate})*"),
@@ -134,8 +133,8 @@ pub fn comparison(comparison: &ComparisonResult, out: &mut impl Write) -> io::Re
                 out,
                 "| {}{fate} | {} | {} | {} | {of_itself} |",
                 cell(&change.name),
-                number(own.before),
-                number(own.after),
+                group_known(own.before),
+                group_known(own.after),
                 signed(own.difference())
             )?;
         }
