@@ -640,6 +640,15 @@ mod tests {
         }
     }
 
+    /// Asserts that none of the requests can be written, not even in part.
+    fn assert_refused(requests: &[Request]) {
+        for request in requests {
+            let mut out = Vec::new();
+            assert!(request.put(&mut out).is_err(), "{request:?}");
+            assert!(out.is_empty());
+        }
+    }
+
     #[test]
     fn calls_that_cannot_be_meant_are_refused_when_written() {
         let bad = [
@@ -655,10 +664,7 @@ mod tests {
                 ..Measure::default()
             }),
         ];
-        for request in bad {
-            let mut bytes = Vec::new();
-            assert!(request.put(&mut bytes).is_err() && bytes.is_empty(), "{request:?}");
-        }
+        assert_refused(&bad);
     }
 
     #[test]
@@ -717,11 +723,7 @@ mod tests {
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },
         ];
-        for request in bad {
-            let mut out = Vec::new();
-            assert!(request.put(&mut out).is_err(), "{request:?}");
-            assert!(out.is_empty());
-        }
+        assert_refused(&bad);
     }
 
     #[test]
@@ -754,11 +756,7 @@ mod tests {
             bad_kernel(|kernel| kernel.stack = Some(MAX_OFFSET_BYTES)),
             bad_kernel(|kernel| kernel.switchers[0].end = 0),
         ];
-        for request in bad {
-            let mut out = Vec::new();
-            assert!(request.put(&mut out).is_err(), "{request:?}");
-            assert!(out.is_empty());
-        }
+        assert_refused(&bad);
     }
 
     #[test]
