@@ -47,10 +47,17 @@ fn run(name: &str, chip: &str, args: &[&str]) -> Run {
     run
 }
 
+/// Checks that a run prints these lines, and that each has the same bytes. Returns a run.
+fn prints(run: impl Fn() -> Run, wanted: &str) -> Run {
+    let one = run();
+    assert_eq!(one.console(), wanted);
+    assert_eq!(one.files(), run().files(), "the same bytes in every run");
+    one
+}
+
 #[test]
 fn dma_copies_memory_and_serves_a_port_in_both_directions() {
     let dma = || run("chips/stm32f407-dma", OUTSIDE, &["--input-after", "name? :fidofido!\\n"]);
-    let one = dma();
     let wanted = [
         "right a stream takes a while",
         "right a stream copies memory",
@@ -68,14 +75,12 @@ fn dma_copies_memory_and_serves_a_port_in_both_directions() {
         "right a stream stores conversions",
         "",
     ];
-    assert_eq!(one.console(), wanted.join("\n"));
-    assert_eq!(one.files(), dma().files(), "the same bytes in every run");
+    prints(dma, &wanted.join("\n"));
 }
 
 #[test]
 fn channels_of_an_rp2040_copy_chain_and_serve_its_uart() {
     let dma = || run("chips/rp2040-dma", "[chip]\nlike = \"rp2040\"\n", &["--input-after", "name? :fido\\n"]);
-    let one = dma();
     let wanted = [
         "right a channel waits for its trigger",
         "right a channel takes a while",
@@ -92,8 +97,7 @@ fn channels_of_an_rp2040_copy_chain_and_serve_its_uart() {
         "right a channel is aborted",
         "",
     ];
-    assert_eq!(one.console(), wanted.join("\n"));
-    assert_eq!(one.files(), dma().files(), "the same bytes in every run");
+    prints(dma, &wanted.join("\n"));
 }
 
 #[test]
@@ -106,7 +110,6 @@ at = 1
 set = ["SAADC.AIN2=1234", "SAADC.AIN5=77"]
 "#;
     let analog = || run("chips/nrf52840-analog", chip, &[]);
-    let one = analog();
     let wanted = [
         "right a sample converts each input",
         "right a full buffer ends",
@@ -116,14 +119,12 @@ set = ["SAADC.AIN2=1234", "SAADC.AIN5=77"]
         "right a fixed connection starts a timer",
         "",
     ];
-    assert_eq!(one.console(), wanted.join("\n"));
-    assert_eq!(one.files(), analog().files(), "the same bytes in every run");
+    prints(analog, &wanted.join("\n"));
 }
 
 #[test]
 fn what_is_outside_of_a_chip_comes_at_its_instruction() {
     let outside = || run("chips/stm32f407-outside", OUTSIDE, &["--timeline"]);
-    let one = outside();
     let wanted = [
         "a button is not pressed",
         "a button raises its interrupt at both edges",
@@ -139,8 +140,7 @@ fn what_is_outside_of_a_chip_comes_at_its_instruction() {
         "a device on I2C answers from the byte that is named",
         "a stop ends it",
     ];
-    assert_eq!(one.console(), wanted.map(|line| format!("right {line}\n")).concat());
-    assert_eq!(one.files(), outside().files(), "the same bytes in every run");
+    let one = prints(outside, &wanted.map(|line| format!("right {line}\n")).concat());
     let later = OUTSIDE.replace("1_000_000", "1_050_000");
     let later = run("chips/stm32f407-outside", &later, &[]);
     assert_ne!(one.profile().facts.chip.unwrap().sha256, later.profile().facts.chip.unwrap().sha256);
