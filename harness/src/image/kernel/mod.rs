@@ -69,8 +69,8 @@ pub fn polls(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> Vec<wire::request
     polls
 }
 
-/// Searches for a kernel, given the file with the symbols, the load bias, and whether its code is Arm's. Also returns warnings about unreadable parts of kernels that seem present, one sentence per
-/// cause.
+/// Searches for a kernel, given the file with the symbols, the load bias, and whether its code is Arm's. Also returns
+/// warnings about unreadable parts of kernels that seem present, one sentence per cause.
 pub fn find(elf: Option<&[u8]>, load_bias: u64, arm: bool) -> (Option<wire::request::Kernel>, Vec<String>) {
     let mut all_warnings = Vec::new();
     let Some(elf) = Elf::read(elf, load_bias, arm) else { return (None, all_warnings) };

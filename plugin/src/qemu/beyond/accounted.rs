@@ -1,10 +1,10 @@
 //! Virtual time, as far as QEMU has accounted for the executed instructions.
 //!
-//! On a vCPU's thread in the middle of a block, `qemu_clock_get_ns` tries to account for the block's instructions.
-//! Where that is impossible, it ends QEMU ("Bad icount read"). On a thread without a vCPU it returns the accounted
-//! time (accel/tcg/icount-common.c, `icount_get_raw_locked`). That is the time of all instructions before the vCPU
-//! last left generated code, plus the time that QEMU skipped while all CPUs slept. So the calling thread poses as one
-//! without a vCPU for the call.
+//! On a vCPU's thread in the middle of a block, `qemu_clock_get_ns` tries to account for the block's instructions, and
+//! ends QEMU where that is impossible ("Bad icount read"). On a thread without a vCPU it returns the accounted time
+//! (accel/tcg/icount-common.c, `icount_get_raw_locked`). That is the time of all instructions before the vCPU last left
+//! generated code, plus the time that QEMU skipped while all CPUs slept. So the calling thread poses as one without a
+//! vCPU for the call.
 
 use std::ffi::{c_int, c_void};
 use std::mem;

@@ -25,7 +25,7 @@ static JOB: Counts = Counts::new();
 static URGENT: Counts = Counts::new();
 static SUM: AtomicU32 = AtomicU32::new(1);
 
-/// What the timer's interrupt does.
+/// Handler of the timer's interrupt.
 fn tick() {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed) as usize;

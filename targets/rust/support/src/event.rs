@@ -1,4 +1,4 @@
-//! What async tasks wait for, and how often they were polled and woken.
+//! Event that async tasks wait for, and counts of how often a task was polled and woken.
 
 use core::cell::RefCell;
 use core::future::{Future, poll_fn};
