@@ -658,11 +658,14 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
     let called = calls.as_ref().is_some_and(|calls| calls.begins_at(pc));
     let names = between != (false, false) || allocator || called || zone;
     let may_go_elsewhere = !matches!(decoded.flow, Flow::Next | Flow::It { .. });
+    let sets_sp = decode::sets_sp(isa, bytes);
+    // The first task begins behind the instruction: the clock there must not have counted what follows.
+    let may_begin_first_task = sets_sp && follow.tasks.as_ref().is_some_and(|tasks| tasks.waits_for_first());
     let crosses = |&target: &u64| exact && !code.is_entry(target) && code.function_of(target) != function;
     Planned {
         pc,
         size: decoded.len_bytes,
-        ends_segment: decoded.may_leave || may_go_elsewhere,
+        ends_segment: decoded.may_leave || may_go_elsewhere || may_begin_first_task,
         bound: clock.is_bound(pc) || names || (exact && is_elsewhere) || decode::is_sev(isa, bytes),
         transfer,
         site,
@@ -678,7 +681,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
             Flow::IndirectJump { .. } | Flow::ComputedJump => so_far.has_moved_sp || decode::is_exchange(isa, bytes),
             _ => false,
         },
-        sets_sp: decode::sets_sp(isa, bytes),
+        sets_sp,
         link: flow.is_call().then(|| arrival::link(next, decode::links_to_t0(isa, bytes))),
         crossing: target.filter(crosses),
         moves_sp: exact && decode::moves_sp(isa, bytes),
