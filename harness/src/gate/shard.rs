@@ -7,6 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::error::InputError;
+use crate::text::number::plural;
 
 /// Variable by which a user gives `auto` the part, in place of an engine.
 const OWN: &str = "HARNESS_SHARD";
@@ -59,7 +60,10 @@ impl Shard {
         let shard = agreed(engine.shard(set, parts)?, parts, engine.name)?;
         if let Some(file) = engine.acknowledge.and_then(set) {
             let path = Path::new(&file);
-            File::create(path).map_err(|error| InputError::about(path, format!("cannot be created: {error}")))?;
+            let failed = |error| {
+                InputError::about(path, format!("{} wants this file, which cannot be created: {error}", engine.name))
+            };
+            File::create(path).map_err(failed)?;
         }
         Ok(shard)
     }
@@ -89,8 +93,8 @@ impl Shard {
 fn agreed(shard: Shard, parts: Option<usize>, whose: &str) -> Result<Shard, InputError> {
     match parts {
         Some(parts) if parts != shard.parts => Err(InputError::new(format!(
-            "--shard auto/{parts}: {whose} has {} parts; write --shard auto, or the part as --shard K/N",
-            shard.parts
+            "--shard auto/{parts}: {whose} has {}; write --shard auto, or the part as --shard K/N",
+            plural(shard.parts as u64, "part")
         ))),
         _ => Ok(shard),
     }
@@ -253,7 +257,7 @@ mod tests {
         assert!(error(None, &[("CI_NODE_INDEX", "0"), ("CI_NODE_TOTAL", "3")]).contains("not one of 3 parts"));
         assert!(error(None, &[("CI_NODE_INDEX", "1")]).contains("but not CI_NODE_TOTAL"));
         assert!(error(None, &[("CI_NODE_INDEX", "one"), ("CI_NODE_TOTAL", "3")]).contains("not a number"));
-        assert!(error(Some(5), &SLURM).contains("Slurm has 4 parts"));
+        assert!(error(Some(5), &SLURM).contains("Slurm has 4 parts;"));
         assert!(error(None, &[(OWN, "3/2")]).contains("HARNESS_SHARD=3/2"));
         // --array=10,12,16,22 has four tasks that are not evenly spaced.
         let gaps = SLURM.map(|(name, value)| (name, if name.ends_with("MAX") { "22" } else { value }));
