@@ -425,7 +425,7 @@ pub struct DiffArgs {
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
     /// Print Markdown, as for a pull request: the cause, functions, and a row for each zone and test case
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "output"])]
     pub markdown: bool,
     /// Show interrupts under a root of their own instead of on top of the code that they interrupted
     #[arg(long)]

@@ -112,6 +112,12 @@ fn bins_callers_differences_and_reports_are_valid_by_their_schemas_and_add_up() 
     assert_eq!(jq(&diff, "[.functions[].self_insns | (.after // 0) - (.before // 0)] | add"), change);
     assert!(change.parse::<u64>().unwrap() >= 9_000_000, "{change}");
 
+    // Neither format is left out silently, nor is the picture.
+    for others in [["--json", "--markdown"], ["--markdown", "--output=x.svg"], ["--json", "--output=x.svg"]] {
+        let output = common::harness().args(["diff", dir, dir]).args(others).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{others:?}");
+    }
+
     let suite = format!("[[image]]\nelf = {:?}\n", common::image("riscv64-exit0"));
     fs::write(temp.path().join("harness.toml"), suite).unwrap();
     let path = temp.path().join("harness.toml").display().to_string();
