@@ -386,6 +386,9 @@ fn warn_of_run(plan: &Plan<'_>, outcome: &Outcome, listener: &mut dyn Listener) 
     if let Some(line) = emulator::turns_warning(&outcome.qemu_version, &outcome.records.control) {
         listener.say(&format!("warning: {line}"));
     }
+    if let Some(line) = emulator::sharing_note(&outcome.qemu_version, &outcome.records.control) {
+        listener.host(&format!("note: {line}"));
+    }
     if let Some(why) = &outcome.unread_memory {
         listener.say(&format!("warning: {}", describe_unread(why, plan.choice)));
     }

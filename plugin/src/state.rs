@@ -22,7 +22,7 @@ use engine::prediction::Predictions;
 use engine::slice::Slices;
 use engine::stack::{Stack, Stacks};
 use engine::transfer::Transfers;
-use wire::control::End;
+use wire::control::{End, Word};
 use wire::counters::INPUT;
 use wire::debug;
 use wire::definition::FrameKind;
@@ -60,6 +60,8 @@ pub(crate) struct State {
     vcpus: Option<Vcpus>,
     /// Protection of the turns of several vCPUs, until it is in force.
     turns: Option<qemu::Turns>,
+    /// Separation of vCPUs that would share translations, until the first translation.
+    clusters: Option<qemu::Clusters>,
     /// QEMU's timers; None: no vCPU has appeared, or the timers were not found.
     pub(crate) timers: Option<qemu::Timers>,
     pub(crate) counting: Counting,
@@ -116,7 +118,7 @@ pub(crate) struct Counting {
     /// Whether generated code can count. With several vCPUs that share translations it cannot: under icount QEMU 10.0
     /// makes the number of the vCPU that a block was translated for a constant of that block, though other vCPUs run
     /// it too (`gen_cpu_index` in accel/tcg/plugin-gen.c). vCPUs in clusters of their own share no translations
-    /// (`CF_CLUSTER_MASK`).
+    /// (`CF_CLUSTER_MASK`): those of the machine, or those made by [`qemu::Clusters`].
     pub(crate) is_inline: bool,
     /// The vCPU that a block is being translated for.
     pub(crate) translating: u32,
@@ -174,9 +176,11 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     check_vcpus(&request, vcpus, is_shared && !guest.facts.names_vcpus, told.is_some())?;
     // A run of several vCPUs is debugged by one callback per instruction.
     let measure = request.measure();
+    let clusters = if is_shared && measure.is_some() { qemu::Clusters::find() } else { None };
     let is_inline = !is_shared && (vcpus == 1 || measure.is_some());
     let timeline = measure.and_then(|measure| measure.timeline.as_ref());
     let mut ledger = open_ledger(&request, directory, vcpus)?;
+    ledger.say(Word::Shared, u64::from(is_shared));
     let main_thread = MainThread::find();
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
@@ -191,6 +195,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         clock: Clock::new(&request, vcpus),
         vcpus: told,
         turns: if vcpus > 1 { qemu::Turns::find() } else { None },
+        clusters,
         timers: None,
         counting: Counting {
             scoreboard: Scoreboard::new(),
@@ -315,12 +320,24 @@ fn installed() -> &'static Owned<State> {
 }
 
 impl State {
-    /// Handles the first vCPU that appears, on the thread that executes all of them.
-    pub(crate) fn appear(&mut self) {
+    /// Handles a vCPU that appears, on the thread that executes all of them; only the first needs most of this.
+    pub(crate) fn appear(&mut self, vcpu: u32) {
         self.guest.appear();
+        if let Some(clusters) = &mut self.clusters {
+            clusters.part(vcpu);
+        }
         self.timers = self.timers.or_else(qemu::Timers::find);
         if self.turns.take().is_some_and(|turns| turns.keep()) {
-            self.ledger.say(wire::control::Word::TurnsKept, 1);
+            self.ledger.say(Word::TurnsKept, 1);
+        }
+    }
+
+    /// Decides at the first translation whether generated code can count. All vCPUs have appeared by then.
+    pub(crate) fn choose_counting(&mut self) {
+        if let Some(clusters) = self.clusters.take() {
+            let are_apart = self.vcpus.is_some() && clusters.are_apart(self.clock.vcpus());
+            self.counting.is_inline = are_apart;
+            self.ledger.say(Word::Shared, u64::from(!are_apart));
         }
     }
 

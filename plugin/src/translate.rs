@@ -226,6 +226,7 @@ struct At<'a> {
 
 fn translate(state: &mut State, qemu_block: &QemuBlock) {
     state.guest.learn_memory();
+    state.choose_counting();
     state.counting.translating = state.executing_vcpu().unwrap_or(0);
     let plan = plan(state, qemu_block);
     let Some(first) = plan.first() else { return };

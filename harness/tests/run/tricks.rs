@@ -9,7 +9,7 @@ use harness::profile::{Profile, Tricks};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{Run, command, emulator, finish, harness, image, program, run};
+use crate::common::{Run, command, emulator, finish, harness, image, image_args, program, run};
 
 const PROGRAMS: [&str; 3] = ["qemu-system-arm", "qemu-system-riscv64", "qemu-system-riscv32"];
 
@@ -175,6 +175,27 @@ fn a_user_can_have_qemu_used_by_its_plugin_api_alone() {
     assert!(!run.stderr.contains(WARNING), "{}", run.stderr);
     assert!(run.stdout.contains("was used by its plugin API alone: HARNESS_NO_TRICKS is set"), "{}", run.stdout);
     assert!(run.stdout.contains("depends on the host"), "{}", run.stdout);
+}
+
+#[test]
+fn alike_cpus_get_translations_of_their_own_or_the_run_says_that_they_share_them() {
+    const SHARED: &str = "the CPUs share translated code";
+    let options = image_args("riscv64-smp");
+    let [apart, shared] = [false, true].map(|are_off| {
+        let temp = tempfile::tempdir().unwrap();
+        let mut command = command(&image("riscv64-smp"), options, temp.path());
+        if are_off {
+            command.env("HARNESS_NO_TRICKS", "1");
+        }
+        let output = command.output().unwrap();
+        finish(temp, output).expect_code(0)
+    });
+    assert!(!apart.stderr.contains(SHARED), "{}", apart.stderr);
+    assert!(shared.stderr.contains(SHARED), "{}", shared.stderr);
+    let [mut apart, shared] = [apart.profile(), shared.profile()];
+    assert!(apart.samples.iter().any(|sample| sample.vcpu == 1), "both CPUs executed");
+    apart.facts.tricks = shared.facts.tricks;
+    assert_eq!(apart, shared);
 }
 
 #[test]

@@ -31,10 +31,10 @@ use engine::block::from_insn_id;
 pub(crate) struct VcpuInit;
 
 impl VcpuHook for VcpuInit {
-    const CALL: VcpuCallback = |_| {
+    const CALL: VcpuCallback = |vcpu| {
         Thread::current().executes_guest();
         state::adopt();
-        state::lock().appear();
+        state::lock().appear(vcpu);
     };
 }
 

@@ -33,6 +33,7 @@ pub(crate) use api::versions::wfe_sleeps;
 pub(crate) use beyond::accounted::AccountedTime;
 pub(crate) use beyond::busy::Clock;
 pub(crate) use beyond::choose;
+pub(crate) use beyond::clusters::Clusters;
 pub(crate) use beyond::device::{ChipEvent, complete as complete_chip, take_answer, take_unmodelled};
 pub(crate) use beyond::editions::{Edition, Editions};
 pub(crate) use beyond::fork::{Copier, Side, executes};

@@ -97,10 +97,12 @@ pub enum Word {
     WaitPc,
     /// Instructions of all vCPUs at that wait, the waiting instruction included.
     WaitInsns,
+    /// 1 if several vCPUs share translations, so that each segment of a measured run calls back.
+    Shared,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::WaitInsns as usize + 1;
+pub const WORDS: usize = Word::Shared as usize + 1;
 
 /// Reason for which the plugin ended the run. harness sees other ends (QEMU's own exits, the host).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

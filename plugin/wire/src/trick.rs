@@ -57,6 +57,13 @@ table! {
         looked_at: ALL,
         without_it: "several CPUs of kinds of their own (mps2-an521) are refused",
     };
+    /// Translations of its own for each vCPU, on a machine whose vCPUs share them.
+    CLUSTERS = Trick {
+        name: "clusters",
+        symbols: &["current_cpu", "curr_cflags"],
+        looked_at: ALL,
+        without_it: "a run of several alike CPUs (virt with -smp) takes some ten times as long",
+    };
     /// Registers read from the vCPU's object, at a place that is found by comparison.
     REGISTERS = Trick {
         name: "registers",

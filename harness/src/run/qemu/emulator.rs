@@ -202,6 +202,16 @@ pub(crate) fn turns_warning(version: &str, control: &Control) -> Option<String> 
     ))
 }
 
+/// Note on a slow run of several CPUs, which share translated code; None: they do not. `version` is QEMU's, `control`
+/// the plugin's control page.
+pub(crate) fn sharing_note(version: &str, control: &Control) -> Option<String> {
+    (control.get(Word::Shared) == 1).then(|| {
+        format!(
+            "the CPUs share translated code in this QEMU {version}, so each straight line called the plugin, which takes              some ten times as long as with Debian's QEMU"
+        )
+    })
+}
+
 /// First QEMU whose sleeps were found to be equally long in every run. In 9.2.1 they are not: with a timer that
 /// repeats by itself (SysTick), QEMU may or may not advance the time to the second expiry before the CPU continues.
 const SLEEPS_ALIKE_FROM: (u32, u32) = (10, 0);

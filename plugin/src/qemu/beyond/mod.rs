@@ -9,6 +9,7 @@ use wire::trick::Trick;
 
 pub(super) mod accounted;
 pub(super) mod busy;
+pub(super) mod clusters;
 pub(super) mod device;
 pub(super) mod editions;
 pub(super) mod fork;
