@@ -207,7 +207,8 @@ pub(crate) fn turns_warning(version: &str, control: &Control) -> Option<String> 
 pub(crate) fn sharing_note(version: &str, control: &Control) -> Option<String> {
     (control.get(Word::Shared) == 1).then(|| {
         format!(
-            "the CPUs share translated code in this QEMU {version}, so each straight line called the plugin, which takes              some ten times as long as with Debian's QEMU"
+            "the CPUs share translated code in this QEMU {version}, so each straight line called the plugin, which takes \
+             some ten times as long as with Debian's QEMU"
         )
     })
 }
