@@ -50,12 +50,18 @@ use harness::run::request::plan::{Measurement, Plan};
 use harness::run::store::workspace::Workspace;
 use object::{Object as _, ObjectSymbol as _};
 
-const COST_IMAGES: [&str; 17] = [
+const COST_IMAGES: [&str; 23] = [
     // Code that nobody here wrote.
     "bench/riscv64-lua",
     "bench/cortex-m3-lua",
     "bench/riscv64-sqlite",
     "bench/cortex-m3-sqlite",
+    "bench/riscv64-json",
+    "bench/cortex-m4-json",
+    "bench/riscv64-regex",
+    "bench/cortex-m4-regex",
+    "bench/riscv64-wasm",
+    "bench/cortex-m4-wasm",
     // Ours: short blocks, many jumps and calls through registers: the most expensive code.
     "bench/riscv64-interpreter-long",
     "bench/cortex-m3-interpreter-long",

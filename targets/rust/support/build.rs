@@ -9,6 +9,7 @@ fn main() {
         "thumbv6m-none-eabi" => "microbit",
         "thumbv7em-none-eabihf" => "mps2-an386",
         "thumbv7m-none-eabi" => "lm3s6965evb",
+        _ if env::var_os("CARGO_FEATURE_LARGE").is_some() => "virt-large",
         _ => "virt",
     };
     let out = env::var("OUT_DIR").expect("cargo says");

@@ -6,6 +6,8 @@
 pub mod event;
 #[cfg(feature = "alloc")]
 mod heap;
+#[cfg(feature = "large")]
+pub mod large;
 
 use core::arch::asm;
 use core::fmt::{self, Write};
