@@ -50,12 +50,14 @@ use harness::run::request::plan::{Measurement, Plan};
 use harness::run::store::workspace::Workspace;
 use object::{Object as _, ObjectSymbol as _};
 
-const COST_IMAGES: [&str; 23] = [
+const COST_IMAGES: [&str; 25] = [
     // Code that nobody here wrote.
     "bench/riscv64-lua",
     "bench/cortex-m3-lua",
     "bench/riscv64-sqlite",
     "bench/cortex-m3-sqlite",
+    "bench/riscv64-quickjs",
+    "bench/cortex-m3-quickjs",
     "bench/riscv64-json",
     "bench/cortex-m4-json",
     "bench/riscv64-regex",

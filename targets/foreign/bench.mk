@@ -35,3 +35,10 @@ build/obj/riscv64-virt-foreign/apps/foreign/lua.o build/obj/mps2-an385-foreign/a
 $(call foreign,sqlite,apps/foreign/sqlite.c $F/sqlite/sqlite3.c)
 build/obj/%-foreign/apps/foreign/sqlite.o build/obj/%-foreign/$F/sqlite/sqlite3.o: FLAGS = -I$F/sqlite -DSQLITE_OS_OTHER=1 \
     -DSQLITE_THREADSAFE=0 -DSQLITE_TEMP_STORE=3 -DSQLITE_OMIT_LOAD_EXTENSION -DSQLITE_OMIT_WAL -DSQLITE_OMIT_LOCALTIME
+
+# Without threads and atomics, as it is built for DOS.
+$(call foreign,quickjs,apps/foreign/quickjs.c $(addprefix $F/quickjs/,quickjs.c dtoa.c libregexp.c libunicode.c))
+build/obj/%-foreign/apps/foreign/quickjs.o: FLAGS = -I$F/quickjs -D__DJGPP
+build/obj/riscv64-virt-foreign/$F/quickjs/%.o build/obj/mps2-an385-foreign/$F/quickjs/%.o: FLAGS = -D__DJGPP
+build/obj/riscv64-virt-foreign/apps/foreign/quickjs.o build/obj/mps2-an385-foreign/apps/foreign/quickjs.o: \
+    apps/foreign/quickjs-work.js
