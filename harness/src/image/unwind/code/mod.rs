@@ -19,6 +19,7 @@ use wire::unwind::{Base, Rule, Saved};
 
 use super::{Code, PUSH_LR, Rules};
 
+mod by_address;
 mod ends;
 pub(super) mod hints;
 mod returns;
@@ -26,6 +27,7 @@ mod riscv;
 mod state;
 mod thumb;
 
+use by_address::ByAddress;
 use hints::Entry;
 
 /// Longest piece of millicode: RISC-V's largest, which saves thirteen registers, has 20 instructions.
@@ -63,7 +65,7 @@ pub(super) fn read<'a>(
     let rules_of = |function: &&Range<u64>| {
         let mut rules = Rules::new();
         let mut next = function.start;
-        for (&pc, state) in walk.states.range(function.start..function.end) {
+        for (pc, state) in walk.states.range(function.start..function.end) {
             // Code to which nothing leads, and data.
             if pc > next {
                 rules.insert(next, None);
@@ -301,7 +303,7 @@ struct Walk<'a> {
     /// Calls that do not return here, although the called function may return elsewhere.
     ends: BTreeSet<u64>,
     /// State at each instruction that was reached.
-    states: BTreeMap<u64, Option<State>>,
+    states: ByAddress<Option<State>>,
     /// Call after which an instruction was first reached, by the instruction.
     came_by: BTreeMap<u64, u64>,
     /// States after traps.
@@ -324,7 +326,7 @@ impl<'a> Walk<'a> {
             links: Links::default(),
             ends_of_others: BTreeSet::new(),
             ends: BTreeSet::new(),
-            states: BTreeMap::new(),
+            states: ByAddress::new(),
             came_by: BTreeMap::new(),
             behind_traps: BTreeMap::new(),
             computed: BTreeMap::new(),
@@ -388,7 +390,7 @@ impl<'a> Walk<'a> {
                 let start = function.start;
                 let is_called = self.is_called(start);
                 let is_later = self.links.reached.contains(&start) && !is_called;
-                if is_later != later || self.states.contains_key(&start) || self.is_end_of_others(start) {
+                if is_later != later || self.states.get(start).is_some() || self.is_end_of_others(start) {
                     continue;
                 }
                 let is_millicode = if is_called {
@@ -411,7 +413,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let mut both = state;
-            if let Some(&before) = self.states.get(&pc) {
+            if let Some(&before) = self.states.get(pc) {
                 both = before.and_then(|before| before.and(state.as_ref()?));
                 if both == before {
                     continue;
@@ -653,7 +655,7 @@ impl<'a> Walk<'a> {
                 pc += 2;
                 continue;
             }
-            if !self.states.contains_key(&pc) {
+            if self.states.get(pc).is_none() {
                 let shapes = shapes.get_or_insert_with(|| self.shapes(function));
                 let found = self.fitting(function, pc, shapes);
                 match found {
@@ -663,7 +665,7 @@ impl<'a> Walk<'a> {
                         self.behind_traps.extend(behind);
                         self.states.extend(found);
                     }
-                    None => drop(self.states.insert(pc, None)),
+                    None => self.states.insert(pc, None),
                 }
             }
             pc = self.code.next(pc);
@@ -673,7 +675,7 @@ impl<'a> Walk<'a> {
     /// Frames of a function at its calls, branches and jumps, most frequent first.
     fn shapes(&self, function: &Range<u64>) -> Shapes {
         let mut counts: Vec<(State, usize)> = Vec::new();
-        for (&pc, state) in self.states.range(function.start..function.end) {
+        for (pc, state) in self.states.range(function.start..function.end) {
             let Some(shape) = state.map(|state| state.shape()).filter(|shape| shape.rule().is_some()) else {
                 continue;
             };
@@ -735,7 +737,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             // Code that several functions share is known from the others.
-            if let Some(known) = self.states.get(&pc) {
+            if let Some(known) = self.states.get(pc) {
                 if let (Some(known), Some(state)) = (known, state)
                     && known.rule().is_some()
                     && state.rule().is_some()
