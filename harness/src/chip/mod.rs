@@ -4,6 +4,7 @@
 //! register block with its rules, described once for all chips that have it. The chips in `harness/chips` are built
 //! in and have names; others are read from files.
 
+mod absent;
 pub(crate) mod base;
 mod file;
 pub mod hints;
@@ -107,6 +108,9 @@ pub fn find_with(name_or_file: &str, svd: Option<&Path>) -> Result<Chip, InputEr
     }
     let path = Path::new(name_or_file);
     let is_file = path.components().count() > 1 || path.extension().is_some_and(|ending| ending == "toml");
+    if !is_file && let Some(why) = absent::why(name_or_file) {
+        return Err(InputError::new(format!("--chip {name_or_file}: this {why}")));
+    }
     if !is_file {
         let names: Vec<&str> = names().collect();
         let near = names.iter().map(|name| (strsim::jaro_winkler(name, name_or_file), name));
