@@ -114,6 +114,44 @@ fn zephyrs_threads_stop_for_the_reasons_of_their_states_with_the_names_of_the_ob
 }
 
 #[test]
+fn riots_and_nuttxs_threads_stop_for_the_reasons_of_their_states() {
+    expect(
+        "cortex-m3-riot",
+        &[
+            // The kernel runs no thread from the end of one to the start of the next.
+            ("", "the first", 4),
+            ("main", "suspended", 11),
+            // The scheduler waits with the last thread running, and by the end of the wait it is ready again.
+            ("main", "unknown", 6),
+            ("sleeper", "suspended", 4),
+            ("sleeper", "unknown", 2),
+            ("sleeper", "yielded", 21),
+            ("sleeper", "deleted", 1),
+            ("first", "yielded", 5),
+            ("first", "deleted", 1),
+            ("second", "yielded", 8),
+            ("second", "deleted", 1),
+        ],
+    );
+    expect(
+        "riscv64-nuttx",
+        &[
+            ("", "the first", 1),
+            ("Idle_Task", "yielded", 1),
+            ("Idle_Task", "preempted", 11),
+            ("init", "delayed", 11),
+            ("sleeper", "delayed", 10),
+            ("sleeper", "yielded", 4),
+            ("sleeper", "deleted", 1),
+            ("first", "yielded", 1),
+            ("first", "deleted", 1),
+            ("second", "yielded", 3),
+            ("second", "deleted", 1),
+        ],
+    );
+}
+
+#[test]
 fn without_the_kernels_debug_information_no_reason_is_guessed() {
     let reasons = reasons("cortex-m3-crew-nodwarf", &["--timeline"]);
     assert!(reasons.keys().all(|(_, why)| why == "unknown" || why == "the first"), "{reasons:?}");

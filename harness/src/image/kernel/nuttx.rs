@@ -5,6 +5,7 @@
 //! The kernel's start becomes the idle task, on the firmware's first stack.
 
 use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
+use wire::timeline::{ObjectKind, State, Waits};
 
 use super::scan::{Member, Scan};
 use super::table::Elf;
@@ -30,6 +31,27 @@ const NAME_BYTES: u64 = 32;
 
 /// Table for debuggers (sched.h): offsets of 16 bits each, of which this is the name's, and that of the registers.
 const INFO: (&str, usize, usize) = ("g_tcbinfo", 3, 6);
+
+/// Values of a task's `task_state` (sched.h), whose numbers differ by version and configuration. Mutexes are semaphores.
+const STATES: [(&str, State); 13] = [
+    ("TSTATE_TASK_INVALID", State::Deleted),
+    ("TSTATE_TASK_PENDING", State::Ready),
+    ("TSTATE_TASK_READYTORUN", State::Ready),
+    ("TSTATE_TASK_ASSIGNED", State::Ready),
+    ("TSTATE_TASK_RUNNING", State::Ready),
+    ("TSTATE_TASK_INACTIVE", State::Suspended),
+    ("TSTATE_TASK_STOPPED", State::Suspended),
+    ("TSTATE_SLEEPING", State::Delayed),
+    ("TSTATE_WAIT_SEM", State::Waiting { kind: ObjectKind::Semaphore }),
+    // A task that sleeps by a signal waits for one, too.
+    ("TSTATE_WAIT_SIG", State::Waiting { kind: ObjectKind::Unknown }),
+    ("TSTATE_WAIT_MQNOTEMPTY", State::Waiting { kind: ObjectKind::QueueItem }),
+    ("TSTATE_WAIT_MQNOTFULL", State::Waiting { kind: ObjectKind::QueueRoom }),
+    ("TSTATE_WAIT_PAGEFILL", State::Waiting { kind: ObjectKind::Memory }),
+];
+
+/// Member that points to the semaphore or message queue that a task waits for (sched.h).
+const OBJECT: &str = "waitobj";
 
 /// Byte offsets in a control block.
 #[derive(Default)]
@@ -120,4 +142,13 @@ fn of_table(elf: &Elf<'_>) -> Option<Layout> {
         saved_sp: offset(registers_index),
         stack: None,
     })
+}
+
+/// Layout that tells why a task does not execute; None: it is not NuttX, or there is no debug information.
+pub(super) fn waits(elf: &Elf<'_>) -> Option<Waits> {
+    let word = elf.pointer_bytes();
+    elf.table.pointers(CURRENT, word)?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    let states = Scan::new(&sections.dwarf()).states(CURRENT, "task_state", &STATES, Some(OBJECT), word.into());
+    states.map(Waits::States)
 }

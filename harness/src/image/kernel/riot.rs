@@ -6,6 +6,7 @@
 //! it waits inside the exception that switches.
 
 use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
+use wire::timeline::{ObjectKind, State, Waits};
 
 use super::scan::{Member, Scan};
 use super::table::Elf;
@@ -21,6 +22,24 @@ const MEMBERS: [&str; 4] = ["sp", "name", "stack_start", "stack_size"];
 
 /// Variable that holds the offset of a thread's name, one byte (sched.c, for OpenOCD).
 const NAME_OFFSET: &str = "_tcb_name_offset";
+
+/// Values of a thread's `status` (sched.h), whose numbers differ by version. A thread that sleeps for a time waits for a
+/// mutex, which a timer unlocks.
+const STATES: [(&str, State); 13] = [
+    ("STATUS_STOPPED", State::Deleted),
+    ("STATUS_ZOMBIE", State::Deleted),
+    ("STATUS_SLEEPING", State::Suspended),
+    ("STATUS_MUTEX_BLOCKED", State::Waiting { kind: ObjectKind::Mutex }),
+    ("STATUS_RECEIVE_BLOCKED", State::Waiting { kind: ObjectKind::QueueItem }),
+    ("STATUS_SEND_BLOCKED", State::Waiting { kind: ObjectKind::QueueRoom }),
+    ("STATUS_REPLY_BLOCKED", State::Waiting { kind: ObjectKind::QueueItem }),
+    ("STATUS_FLAG_BLOCKED_ANY", State::Waiting { kind: ObjectKind::EventGroup }),
+    ("STATUS_FLAG_BLOCKED_ALL", State::Waiting { kind: ObjectKind::EventGroup }),
+    ("STATUS_MBOX_BLOCKED", State::Waiting { kind: ObjectKind::Mailbox }),
+    ("STATUS_COND_BLOCKED", State::Waiting { kind: ObjectKind::Condition }),
+    ("STATUS_RUNNING", State::Ready),
+    ("STATUS_PENDING", State::Ready),
+];
 
 /// Searches for RIOT. Also returns warnings, one sentence per cause.
 pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
@@ -75,4 +94,13 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         is_first_running: false,
     };
     (Some(kernel), warnings)
+}
+
+/// Layout that tells why a thread does not execute; None: it is not RIOT, or there is no debug information. What a thread
+/// waits for is not in its control block, but its kind is.
+pub(super) fn waits(elf: &Elf<'_>) -> Option<Waits> {
+    let word = elf.pointer_bytes();
+    elf.table.pointers(CURRENT, word)?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    Scan::new(&sections.dwarf()).states(CURRENT, "status", &STATES, None, word.into()).map(Waits::States)
 }

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use addr2line::gimli::{self, AttributeValue, DwTag, UnitOffset, UnitType};
 
+use wire::request::MAX_OFFSET_BYTES;
+use wire::timeline::{State, StateValue, States};
+
 use crate::image::symbols::dwarf::{Slice, Unit};
 
 /// Most types, or declarations, that are followed from one entry.
@@ -116,6 +119,56 @@ impl<'d, 'a> Scan<'d, 'a> {
         found.found.sort_by_key(|(at, _)| (at.start, at.end));
         found.found.dedup_by(|next, kept| next.0.start < kept.0.end);
         found.found
+    }
+
+    /// Values of the enumerators of these names; None: there is none of that name, or its value is negative.
+    pub(super) fn enumerators(&self, wanted: &[&str]) -> Vec<Option<u64>> {
+        let mut values = vec![None; wanted.len()];
+        for (index, unit) in self.units.iter().enumerate() {
+            let mut entries = unit.entries();
+            // Damage ends the search in this unit.
+            while let Ok(Some(entry)) = entries.next_dfs() {
+                let name = (entry.tag() == gimli::DW_TAG_enumerator).then(|| self.own_name(index, entry)).flatten();
+                let at = name.and_then(|name| wanted.iter().position(|&wanted| wanted == name));
+                let value = || entry.attr_value(gimli::DW_AT_const_value)?.udata_value();
+                if let Some(known) = at.map(|at| &mut values[at]) {
+                    *known = known.or_else(value);
+                }
+            }
+        }
+        values
+    }
+
+    /// Layout of a control block with a member for its state, whose values are enumerators: the variable that points to
+    /// a block, the member, the enumerators, and the member that points to what the task waits for. None: there is no
+    /// such member, or no enumerator of these names.
+    pub(super) fn states(
+        &mut self,
+        current: &str,
+        state: &str,
+        enumerators: &[(&str, State)],
+        object: Option<&str>,
+        pointer_bytes: u64,
+    ) -> Option<States> {
+        let wanted: Vec<&str> = [state].into_iter().chain(object).collect();
+        let members = self.members_pointed_to(&[current], &wanted)?;
+        let is_near = |member: &Member| member.offset < MAX_OFFSET_BYTES - 8;
+        let (at, bytes) = members[0].filter(is_near).and_then(|state| Some((state.offset, state.bytes?)))?;
+        let names: Vec<&str> = enumerators.iter().map(|&(name, _)| name).collect();
+        let values = self.enumerators(&names).into_iter().zip(enumerators);
+        let values = values
+            .filter_map(|(value, &(_, state))| Some(StateValue { mask: u64::MAX, value: value?, state }))
+            .collect::<Vec<StateValue>>();
+        let object = members.get(1).copied().flatten();
+        let object = object.filter(|object| is_near(object) && object.bytes == Some(pointer_bytes));
+        (matches!(bytes, 1 | 2 | 4 | 8) && !values.is_empty()).then(|| States {
+            state: at..at + bytes,
+            values,
+            object: object.map(|object| object.offset),
+            time_limit: None,
+            known: Vec::new(),
+            kinds: Vec::new(),
+        })
     }
 
     pub(super) fn new(dwarf: &'d gimli::Dwarf<Slice<'a>>) -> Self {

@@ -196,6 +196,8 @@ impl Tasks {
             match &mut tasks.reasons {
                 _ if tcb == 0 && core.task != 0 => Why::Preempted,
                 _ if tcb == 0 => Why::First,
+                // It has begun to end itself, however far it came.
+                Some(_) if tasks.deleted.contains(&tcb) => Why::Deleted,
                 Some(reasons) => reasons.of(tcb, core, guest, ledger),
                 None => Why::Unknown,
             }
