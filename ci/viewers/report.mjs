@@ -436,8 +436,14 @@ async function compared(file, expectedFile) {
         const toggle = page.getByLabel('what changed');
         same(await toggle.count(), expected.paths ? 1 : 0, 'paths to compare');
         if (expected.paths) {
-            await toggle.check();
+            promise(await toggle.isChecked(), 'the page does not open with what changed');
+            await toggle.uncheck();
             promise(await picture(page, '#flames-canvas') !== before, 'what changed has no colour');
+            const fills = await page.locator('#compare ~ #flamegraph #legend i').count();
+            promise(fills > 0, 'the comparison is not before the call paths');
+            await toggle.check();
+            const colours = await page.locator('#legend i').evaluateAll((boxes) => boxes.map((box) => getComputedStyle(box).backgroundColor));
+            same(new Set(colours).size, 4, 'colours of the legend: new, grew, shrank, the same');
             await page.locator('#flames').focus();
             await page.keyboard.press('Home');
             await page.keyboard.press('ArrowDown');

@@ -7,10 +7,12 @@ function isSame(path, now) {
 }
 
 /** The colour of a path by its instructions before and now. */
-function changeColor(path, now, dark) {
+const changeColor = (path, now, dark) => (isSame(path, now) ? colorBetween(now, now, dark) : colorBetween(data.compare.paths.before[path], now, dark));
+
+/** The colour of a change between two numbers of instructions; the legend has it for numbers of no path. */
+function colorBetween(before, now, dark) {
     const lightness = dark ? 27 : 78;
-    const before = data.compare.paths.before[path];
-    if (isSame(path, now)) return dark ? '#3a3d40' : '#e8e8e8';
+    if (before === now) return dark ? '#3a3d40' : '#e8e8e8';
     if (before === 0) return dark ? 'hsl(28 80% 27%)' : 'hsl(32 95% 66%)';
     const part = Math.sqrt(Math.abs(now - before) / Math.max(now, before));
     return `hsl(${now > before ? 4 : 212} ${25 + 50 * part}% ${lightness + (dark ? 5 : -8) * part}%)`;
@@ -78,7 +80,8 @@ if (data.compare) {
             visible(name), known(before), known(after), signed((after ?? 0) - (before ?? 0))]));
     }
     if (data.compare.paths) {
-        const toggle = make('input', { type: 'checkbox', onchange: () => {
+        byChange = true;
+        const toggle = make('input', { type: 'checkbox', checked: '', onchange: () => {
             byChange = toggle.checked;
             showLegend();
             flames.themed();

@@ -447,7 +447,7 @@ function showLegend() {
     const legend = by('legend');
     legend.replaceChildren();
     if (byChange) {
-        legend.append(...[[0, 1, 'new'], [1, 3, 'grew'], [3, 1, 'shrank'], [1, 1, 'the same']].map(([before, now, text]) => entry(changeColor(before, now, dark), text)));
+        legend.append(...[[0, 1, 'new'], [1, 3, 'grew'], [3, 1, 'shrank'], [1, 1, 'the same']].map(([before, now, text]) => entry(colorBetween(before, now, dark), text)));
         return;
     }
     for (const [kind, text] of [[FUNCTION, 'function, the warmer the more self instructions'], [INLINED, 'inlined'], [TASK, 'task'], [IRQ, 'interrupt'], [OTHER, 'not known']]) {
@@ -488,7 +488,7 @@ if (data.saved) {
 }
 
 const nav = document.querySelector('nav');
-for (const [id, name] of [['flamegraph', 'Call paths'], ['functions', 'Functions'], ['compare', 'Comparison'], ['tasks', by('tasks-title').textContent],
+for (const [id, name] of [['compare', 'Comparison'], ['flamegraph', 'Call paths'], ['functions', 'Functions'], ['tasks', by('tasks-title').textContent],
     ['interrupts', 'Interrupts'], ['heap', 'Heap'], ['addresses', 'Addresses'], ['console', 'Console'], ['check', 'Cross-check'], ['run', 'The run']]) {
     if (by(id).hidden) continue;
     const go = (event) => {

@@ -73,14 +73,13 @@ if (data.timeline) {
         }
         return low;
     }
+    // By the golden angle, in order of the rows: names that follow each other differ in hue, however alike they are spelled.
     const hueOf = new Map();
-    function hue(name) {
-        if (!hueOf.has(name)) {
-            let hash = 7;
-            for (const character of name) hash = (hash * 31 + character.codePointAt(0)) % 360;
-            hueOf.set(name, hash);
+    const hue = (name) => hueOf.get(name) ?? 0;
+    for (const { kind, label: own, names: stretches } of rows) {
+        for (const name of kind === 'task' ? [own] : new Set([...stretches].filter((name) => name >= 0).map((name) => timeline.names[name] ?? ''))) {
+            if (!hueOf.has(name)) hueOf.set(name, (hueOf.size * 137.508) % 360);
         }
-        return hueOf.get(name);
     }
     function fill(name, { kind, label: own }, dark) {
         if (name < 0) return dark ? '#777' : '#aaa';
