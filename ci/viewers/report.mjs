@@ -144,7 +144,7 @@ async function beside(page) {
     const box = await page.locator('#flames').boundingBox();
     // The widest task's code, two frames below it.
     await page.mouse.click(box.x + box.width * 0.3, box.y + 18 * 3 + 9);
-    const seen = await page.evaluate(() => ['flames', 'function-title', 'function-numbers', 'callers'].map((id) => {
+    const seen = await page.evaluate(() => ['flames', 'function-title', 'function-numbers', 'source-title'].map((id) => {
         const { left, right, top, bottom } = document.getElementById(id).getBoundingClientRect();
         return { id, inSight: top >= 0 && bottom <= innerHeight && left >= 0 && right <= innerWidth, left, right };
     }));
