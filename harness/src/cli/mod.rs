@@ -696,7 +696,7 @@ pub struct MergeArgs {
 #[derive(Debug, Args)]
 #[group(arg = "firmware")]
 pub struct ProfileArgs {
-    /// Firmware: an ELF file, Intel HEX, UF2, or a raw binary (with --load-addr)
+    /// Firmware: an ELF file, Intel HEX, UF2, DFU, or a raw binary (with --load-addr)
     #[arg(value_name = "FIRMWARE")]
     pub firmware: PathBuf,
 

@@ -8,6 +8,7 @@ mod argument;
 mod attributes;
 pub mod bounded_read;
 pub mod defmt;
+mod dfu;
 mod elf;
 pub mod heap;
 mod hex;
@@ -78,6 +79,8 @@ pub enum Format {
     IntelHex,
     /// UF2: blocks with addresses, for a family of chips.
     Uf2,
+    /// DFU: what bootloaders take by USB.
+    Dfu,
     /// Bytes without a header, placed by `--load-addr`.
     Raw,
 }
@@ -88,6 +91,7 @@ impl fmt::Display for Format {
             Format::Elf => "ELF",
             Format::IntelHex => "Intel HEX",
             Format::Uf2 => "UF2",
+            Format::Dfu => "DFU",
             Format::Raw => "raw binary",
         })
     }
@@ -317,9 +321,10 @@ pub struct Image {
 }
 
 /// Extensions that are not part of an image's stem.
-const FIRMWARE_EXTENSIONS: [&str; 9] = ["elf", "axf", "out", "hex", "ihex", "ihx", "uf2", "bin", "img"];
+const FIRMWARE_EXTENSIONS: [&str; 10] = ["elf", "axf", "out", "hex", "ihex", "ihx", "uf2", "dfu", "bin", "img"];
 const HEX_EXTENSIONS: [&str; 3] = ["hex", "ihex", "ihx"];
 const UF2_EXTENSION: &str = "uf2";
+const DFU_EXTENSION: &str = "dfu";
 const RAW_EXTENSIONS: [&str; 2] = ["bin", "img"];
 
 impl Image {
@@ -469,6 +474,7 @@ impl Image {
                 self.family = contents.family;
                 self.found.extend(contents.family.map(|family| format!("a UF2 file for {family}")));
             }
+            Format::Dfu => self.segments = dfu::parse(&self.path, bytes, options.load_addr)?,
             Format::Raw => {
                 // detect_format has checked that the address is given.
                 let load_addr = options.load_addr.unwrap_or(0);
@@ -841,8 +847,9 @@ pub fn stem(path: &Path) -> String {
 /// Default name of an image's profile. The name keeps the file's extension unless that is an ELF's, because a build
 /// leaves `fw.elf`, `fw.hex` and `fw.bin` side by side.
 pub fn profile_name(path: &Path) -> String {
-    let is_other =
-        [&HEX_EXTENSIONS[..], &[UF2_EXTENSION], &RAW_EXTENSIONS].into_iter().any(|known| has_extension(path, known));
+    let is_other = [&HEX_EXTENSIONS[..], &[UF2_EXTENSION, DFU_EXTENSION], &RAW_EXTENSIONS]
+        .into_iter()
+        .any(|known| has_extension(path, known));
     let ending = path.extension().filter(|_| is_other).map(|ending| ending.to_string_lossy().to_lowercase());
     format!("{}{}.profile", stem(path), ending.map(|ending| format!(".{ending}")).unwrap_or_default())
 }
@@ -860,6 +867,9 @@ fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result
     }
     if is_uf2(path) || bytes.starts_with(uf2::MAGIC) {
         return Ok(Format::Uf2);
+    }
+    if has_extension(path, &[DFU_EXTENSION]) || dfu::looks_like(bytes) {
+        return Ok(Format::Dfu);
     }
     if options.load_addr.is_some() {
         return Ok(Format::Raw);
@@ -880,7 +890,7 @@ fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result
         None if bytes.starts_with(b"\x7f") && bytes.len() < 4 => {
             "this ELF file is truncated: only its first bytes are there".to_owned()
         }
-        None => "this is neither ELF nor Intel HEX nor UF2; if it is a raw binary, say where it is loaded: \
+        None => "this is neither ELF nor Intel HEX, UF2 or DFU; if it is a raw binary, say where it is loaded: \
                  --load-addr ADDRESS (and --symbols FILE.elf for names)"
             .to_owned(),
     };

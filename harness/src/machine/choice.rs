@@ -177,7 +177,7 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
     let placement = place(&machine, image).map_err(|reason| {
         let way_out = match image.format {
             Format::Raw => "; --load-addr says where the file lies, --vectors where its vector table",
-            Format::Elf | Format::IntelHex | Format::Uf2 => "",
+            Format::Elf | Format::IntelHex | Format::Uf2 | Format::Dfu => "",
         };
         about(format!("{reason}{}{way_out}", elsewhere(image)))
     })?;

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod dfu;
 mod instruments;
 mod learn;
 mod outside;
