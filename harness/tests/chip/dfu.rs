@@ -29,7 +29,7 @@ fn a_dfu_file_runs_as_the_elf_that_it_was_made_of() {
     let (dfu, same) = (dfu.expect_code(0), same.expect_code(0));
     assert_eq!(dfu.console(), same.console());
     assert!(dfu.profile().total_insns() > 0 && dfu.profile().total_insns() == same.profile().total_insns());
-    // A byte that was changed on the way is no firmware.
+    // A byte was changed on the way.
     bytes[400] ^= 1;
     fs::write(&file, &bytes).unwrap();
     refused_file(&file, &chip, &["is damaged: its checksum is"]);

@@ -37,7 +37,8 @@ const WHAT: [What; 3] = [What::Profile, What::Run, What::Test];
 const STAGES: [Stage; 4] = [Stage::Start, Stage::Loading, Stage::Running, Stage::Exporting];
 const SIGNALS: [&str; 4] = ["INT", "TERM", "HUP", "KILL"];
 const DEADLINE: Duration = Duration::from_secs(120);
-const IMAGE: &str = "cortex-m3-freertos-pg";
+/// Firmware whose export takes its time, and firmware that does not end, however late the signal comes.
+const IMAGES: [&str; 2] = ["cortex-m3-freertos-pg", "cortex-m3-spin"];
 
 /// Waits until `look` returns a value.
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -52,10 +53,10 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 impl What {
-    /// Command with this length of run and sampling period.
-    fn command(self, dir: &Path, for_insns: &str, period: &str) -> Command {
+    /// Command with this firmware, length of run and sampling period.
+    fn command(self, dir: &Path, [firmware, for_insns, period]: [&str; 3]) -> Command {
         let mut command = harness();
-        let firmware = fs::canonicalize(image(IMAGE)).unwrap();
+        let firmware = fs::canonicalize(image(firmware)).unwrap();
         let window = ["--for", for_insns, "--period", period, "-o", "out"];
         match self {
             What::Profile => command.arg(firmware).args(window),
@@ -113,16 +114,17 @@ fn left_by_runs(place: &Path) -> Vec<String> {
 fn assert_clean(what: What, stage: Stage, name: &str) -> (ExitStatus, bool) {
     let case = format!("{what:?}, SIG{name} at {stage:?}");
     let temp = tempfile::tempdir().unwrap();
+    let [exported, endless] = IMAGES;
     let quick = || {
-        let status = what.command(temp.path(), "10k", "997").status().unwrap();
+        let status = what.command(temp.path(), [exported, "10k", "997"]).status().unwrap();
         assert!(status.success(), "{case}: {status}");
     };
     quick();
     let profile = what.profile(temp.path());
     let before = fs::read(profile.join("profile.fwp")).unwrap();
     // A long run to be met while it executes, or a short one with many samples to export.
-    let (for_insns, period) = if stage == Stage::Exporting { ("4M", "20") } else { ("1000G", "10007") };
-    let mut child = what.command(temp.path(), for_insns, period).spawn().unwrap();
+    let run = if stage == Stage::Exporting { [exported, "4M", "20"] } else { [endless, "1000G", "10007"] };
+    let mut child = what.command(temp.path(), run).spawn().unwrap();
     let qemu = reach(stage, &mut child);
     signal(child.id(), name);
     let status = wait_for(&format!("{case}: the harness does not end"), || child.try_wait().unwrap());
