@@ -141,8 +141,11 @@ fn pieces(contents: &[u8]) -> Result<BTreeMap<u64, Vec<u8>>, String> {
 mod tests {
     use super::*;
 
-    /// A file of targets: alternate setting, and pieces by address.
-    fn file(targets: &[(u8, &[(u32, &[u8])])]) -> Vec<u8> {
+    /// Alternate setting of a target, and its pieces by address.
+    type Target<'a> = (u8, &'a [(u32, &'a [u8])]);
+
+    /// A file of targets.
+    fn file(targets: &[Target<'_>]) -> Vec<u8> {
         let mut all = [MAGIC, &[0; 4], &[targets.len() as u8]].concat();
         for (alternate, pieces) in targets {
             let mut target = [TARGET, &[*alternate]].concat();
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn pieces_for_the_flash_become_segments() {
-        let flash: (u8, &[(u32, &[u8])]) = (0, &[(0x800_0004, b"5678"), (0x800_0000, b"1234"), (0x802_0000, b"9")]);
+        let flash: Target<'_> = (0, &[(0x800_0004, b"5678"), (0x800_0000, b"1234"), (0x802_0000, b"9")]);
         let bytes = file(&[(1, &[(0x1fff_c000, b"option")]), flash]);
         assert!(looks_like(&bytes));
         let expected = vec![(0x800_0000, b"12345678".to_vec()), (0x802_0000, b"9".to_vec())];
