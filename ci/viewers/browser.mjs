@@ -75,6 +75,29 @@ export async function open(address, look, options = {}) {
     }
 }
 
+/** Contrast of the text on the page's background, as WCAG 2.2 computes it. */
+function contrasts(kinds) {
+    const parse = (color) => color.match(/[\d.]+/g).slice(0, 3).map((part) => {
+        const value = Number(part) / 255;
+        return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    });
+    const luminance = (color) => parse(color).reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+    const paper = luminance(getComputedStyle(document.body).backgroundColor);
+    return kinds.filter((kind) => document.querySelector(kind)).map((kind) => {
+        const ink = luminance(getComputedStyle(document.querySelector(kind)).color);
+        return [kind, (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05)];
+    });
+}
+
+/** Promises that text of these kinds can be read, and that the page is no wider than the window. */
+export async function readable(page, kinds) {
+    for (const [kind, contrast] of await page.evaluate(contrasts, kinds)) {
+        promise(contrast >= 4.5, `${kind} has a contrast of ${contrast.toFixed(2)}`);
+    }
+    const [wide, shown] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    promise(wide <= shown, `the page is ${wide} pixels wide at ${shown}`);
+}
+
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.json': 'application/json' };
 
 /** Serves a folder on a free port of this machine, and single files under the names given, while `use` runs. */

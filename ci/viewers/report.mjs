@@ -3,6 +3,7 @@
 //
 //   report.mjs look PAGE EXPECTED     everything, on a page that has it; EXPECTED is a JSON file of numbers
 //   report.mjs compared PAGE EXPECTED the comparison with another run
+//   report.mjs slices PAGE            names and axes of the heat maps
 //   report.mjs names PAGE NAMES       names that hurt are text; NAMES is a JSON file of functions' names
 //   report.mjs large PAGE             a page of many functions keeps its document small
 //   report.mjs timeline PAGE          its rows are drawn, zoom, move and say what is under the pointer
@@ -187,6 +188,15 @@ async function scope(page, { name, insns, share, hottest, self, share_below }) {
     const rows = await cells(page, FUNCTIONS);
     same(rows[0].slice(0, 3), [hottest, self, share_below], 'the first function of the task');
     promise(rows.length <= all && rows.length > 0, 'functions of the task');
+    // Whatever does not follow the filter says so, sections and columns.
+    const silent = await page.$$eval('main > section', (sections) => sections
+        .filter((section) => !section.hidden && !['summary', 'flamegraph', 'functions', 'interrupts'].includes(section.id))
+        .filter((section) => !getComputedStyle(section.querySelector('h2'), '::after').content.includes('whole run'))
+        .map((section) => section.id));
+    same(silent, [], 'sections that do not follow the filter, and do not say so');
+    const ofRun = await page.$$eval('#functions-table .head [role=columnheader]', (heads) => heads
+        .filter((head) => getComputedStyle(head, '::after').content.includes('run')).map((head) => head.textContent.trim()));
+    same(ofRun.slice(0, 1).concat(ofRun.slice(-1)), ['Calls', 'z'], 'columns of the whole run');
     await page.locator('#flames').focus();
     await page.keyboard.press('Home');
     promise((await frame(page)).startsWith(`all of the task ${insns} instructions, 100.00%`), `the picture: ${await frame(page)}`);
@@ -424,6 +434,37 @@ async function look(file, expectedFile) {
     });
 }
 
+/** Each of the tasks alone. */
+async function alone(file, tasksFile) {
+    const tasks = JSON.parse(await readFile(tasksFile, 'utf8'));
+    return opened(file, async (page) => {
+        for (const task of tasks) await scope(page, task);
+        return { tasks: tasks.length };
+    });
+}
+
+/** Heat maps: a name beside each row, and an axis below. */
+async function slices(file) {
+    return opened(file, async (page) => {
+        const maps = await page.$$eval('#slices canvas', (all) => all.map((canvas) => {
+            const pen = canvas.getContext('2d');
+            const ratio = window.devicePixelRatio || 1;
+            const inked = (x, y, width, height) => pen.getImageData(x * ratio, y * ratio, width * ratio, height * ratio).data
+                .some((value, index) => index % 4 === 3 && value > 0);
+            const rows = Math.round((canvas.clientHeight - 18) / 14);
+            const height = rows * 14;
+            return {
+                rows,
+                named: Array.from({ length: rows }, (_, row) => inked(0, row * 14, 150, 14)).filter(Boolean).length,
+                axis: inked(0, height + 4, 400, 14) && inked(canvas.clientWidth - 120, height + 4, 120, 14),
+            };
+        }));
+        promise(maps.length === 2, `${maps.length} heat maps`);
+        for (const { rows, named, axis } of maps) promise(rows > 3 && named === rows && axis, `${named} of ${rows} rows have a name; axis: ${axis}`);
+        return maps;
+    });
+}
+
 /** A page with another run beside its own. */
 async function compared(file, expectedFile) {
     const expected = JSON.parse(await readFile(expectedFile, 'utf8'));
@@ -432,6 +473,12 @@ async function compared(file, expectedFile) {
         for (const part of expected.text) promise(text.includes(part), `${part} is not in ${text}`);
         const rows = await cells(page, '#compare-table');
         same(rows.slice(0, expected.rows.length).map((row) => row.slice(0, 4)), expected.rows, 'what changed most');
+        // At 1280 pixels the header is one line, and no heading of a column is cut off.
+        const header = await page.$eval('header', (element) => element.clientHeight);
+        promise(header < 45, `the header is ${header} pixels high`);
+        const cut = await page.$$eval('#compare-table .head button, #compare-table .head .label', (heads) =>
+            heads.filter((head) => head.scrollWidth > head.clientWidth).map((head) => head.textContent));
+        same(cut, [], 'headings that are cut off');
         const before = await picture(page, '#flames-canvas');
         const toggle = page.getByLabel('what changed');
         same(await toggle.count(), expected.paths ? 1 : 0, 'paths to compare');
@@ -540,4 +587,4 @@ async function read(file) {
     })));
 }
 
-main(([what, ...args]) => ({ look, compared, names, large, timeline, read })[what](...args));
+main(([what, ...args]) => ({ look, alone, compared, slices, names, large, timeline, read })[what](...args));

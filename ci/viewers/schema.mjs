@@ -9,7 +9,7 @@ await main(async ([schema, file, count = 'functions.0.self_insns']) => {
     const read = async (name) => JSON.parse(await readFile(name));
     const ajv = new Ajv2020({ strict: true, allErrors: true });
     // Formats of numbers that schemars writes and JSON Schema leaves to whoever wants them.
-    for (const format of ['uint8', 'uint32', 'uint64', 'uint', 'int64', 'double']) ajv.addFormat(format, true);
+    for (const format of ['uint8', 'int32', 'uint32', 'uint64', 'uint', 'int64', 'double']) ajv.addFormat(format, true);
     const validate = ajv.compile(await read(schema));
     const document = await read(file);
     promise(validate(document), `not what the schema says: ${ajv.errorsText(validate.errors)}`);

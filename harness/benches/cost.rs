@@ -3,8 +3,8 @@
 //!
 //! The runs that are compared take turns, so that other load on the machine affects them alike. A ratio is the median
 //! over the rounds; CPU time is steadier if cores are shared. Every single run is a row of the CSV file. Words on the
-//! command line (`cost cpus stacks suite periods memory outside export debug chips instruments`) choose sections, `--rounds
-//! N` the rounds, `--long` adds the runs of 10^10 instructions.
+//! command line (`cost parts branches cpus stacks suite periods memory outside export debug chips instruments`) choose
+//! sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
 #[expect(unreachable_pub, reason = "it belongs to the tests")]
@@ -50,7 +50,8 @@ use harness::run::request::plan::{Measurement, Plan};
 use harness::run::store::workspace::Workspace;
 use object::{Object as _, ObjectSymbol as _};
 
-const COST_IMAGES: [&str; 25] = [
+/// Images that run long enough for a ratio.
+const PARTS_IMAGES: [&str; 18] = [
     // Code that nobody here wrote.
     "bench/riscv64-lua",
     "bench/cortex-m3-lua",
@@ -71,6 +72,9 @@ const COST_IMAGES: [&str; 25] = [
     "bench/cortex-m3-branchy-long",
     "bench/riscv64-freertos-long",
     "bench/cortex-m3-freertos-long",
+];
+/// Images of less than a second.
+const SHORT_IMAGES: [&str; 7] = [
     "riscv64-freertos",
     "cortex-m3-freertos",
     "riscv64-bare",
@@ -167,13 +171,13 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside" | "export" | "debug"
-            | "chips" | "instruments" => {
+            "cost" | "parts" | "branches" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside"
+            | "export" | "debug" | "chips" | "instruments" => {
                 sections.push(word.as_str());
             }
             _ => bail!(
-                "{word}: not one of --rounds N, --long, cost, cpus, stacks, suite, periods, memory, outside, export, \
-                 debug, chips, instruments"
+                "{word}: not one of --rounds N, --long, cost, parts, branches, cpus, stacks, suite, periods, memory, \
+                 outside, export, debug, chips, instruments"
             ),
         }
     }
@@ -184,6 +188,12 @@ fn main() -> Result<()> {
     println!("{machine}\n");
     if wanted("cost") {
         bench.cost()?;
+    }
+    if wanted("parts") {
+        bench.parts()?;
+    }
+    if wanted("branches") {
+        bench.branches()?;
     }
     if wanted("cpus") {
         bench.cpus()?;
@@ -245,6 +255,8 @@ enum What<'a> {
     Bare,
     /// QEMU without the plugin, on a machine chosen by these options of harness.
     BareOf(&'a [&'a str]),
+    /// QEMU with a plugin that does nothing.
+    Empty(&'a Path),
     /// QEMU with the plugin, under these options of harness.
     Plugin(&'a [&'a str]),
     /// Binary of harness, under these options.
@@ -253,13 +265,14 @@ enum What<'a> {
 
 impl What<'_> {
     fn has_plugin(&self) -> bool {
-        !matches!(self, What::Bare | What::BareOf(_))
+        matches!(self, What::Plugin(_) | What::Harness(_))
     }
 
     fn name(&self) -> String {
         match self {
             What::Bare => "bare".to_owned(),
             What::BareOf(options) => format!("bare {}", options.join(" ")),
+            What::Empty(_) => "empty plugin".to_owned(),
             What::Plugin(options) => format!("plugin {}", options.join(" ")),
             What::Harness(options) => format!("harness {}", options.join(" ")),
         }
@@ -295,7 +308,7 @@ impl Bench {
         println!("|---|--:|--:|--:|--:|--:|--:|--:|");
         // Bare QEMU twice: the ratio of the two is the scatter of all others.
         let whats = [What::Bare, What::Plugin(&[TO_THE_END]), What::Harness(&[TO_THE_END]), What::Bare];
-        for image in COST_IMAGES {
+        for image in PARTS_IMAGES.into_iter().chain(SHORT_IMAGES) {
             let rows = self.take_turns(image, &whats, self.rounds)?;
             let [bare, plugin, whole, again] = &rows[..] else { unreachable!("four in, four out") };
             let cpu = |row: &Row| row.cpu_s;
@@ -309,6 +322,65 @@ impl Bench {
                 fastest(plugin) / fastest(bare),
                 ratio(whole, bare, cpu),
                 ratio(plugin, bare, |row| row.wall_s),
+            );
+        }
+        println!();
+        Ok(())
+    }
+
+    /// Costs of a profile with each part off, down to a plugin that does nothing.
+    fn parts(&mut self) -> Result<()> {
+        println!("## The same run with each part off, QEMU's CPU time against bare QEMU, {} rounds\n", self.rounds);
+        println!(
+            "| image | bare QEMU | bare again | empty plugin | counts | counts, stacks | counts, samples | default | `--exact` |"
+        );
+        println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
+        let temporary = tempfile::tempdir()?;
+        let empty = empty_plugin(temporary.path())?;
+        // Later than any of these images ends.
+        let no_samples = "--period=100G";
+        let whats = [
+            What::Bare,
+            What::Empty(&empty),
+            What::Plugin(&[no_samples, "--no-stacks", TO_THE_END]),
+            What::Plugin(&[no_samples, TO_THE_END]),
+            What::Plugin(&["--no-stacks", TO_THE_END]),
+            What::Plugin(&[TO_THE_END]),
+            What::Plugin(&["--exact", TO_THE_END]),
+            What::Bare,
+        ];
+        for image in PARTS_IMAGES {
+            let rows = self.take_turns(image, &whats, self.rounds)?;
+            let [bare, parts @ .., again] = &rows[..] else { unreachable!("eight in, eight out") };
+            let cpu = |row: &Row| row.cpu_s;
+            print!("| {} | {:.2} s | {:.2} |", short(image), median(bare.iter().map(cpu)), ratio(again, bare, cpu));
+            for part in parts {
+                print!(" {:.2} |", ratio(part, bare, cpu));
+            }
+            println!();
+        }
+        println!();
+        Ok(())
+    }
+
+    /// Costs of the counters of `--branches`, which are beside those of the same profile without.
+    fn branches(&mut self) -> Result<()> {
+        println!("## `--branches` against the same profile without, CPU time, {} rounds\n", self.rounds);
+        println!("| image | without | without again | with `--branches` | of the fastest |");
+        println!("|---|--:|--:|--:|--:|");
+        let without = What::Plugin(&[TO_THE_END]);
+        let whats = [without, What::Plugin(&["--branches", TO_THE_END]), without];
+        for image in PARTS_IMAGES {
+            let rows = self.take_turns(image, &whats, self.rounds)?;
+            let [without, with, again] = &rows[..] else { unreachable!("three in, three out") };
+            let cpu = |row: &Row| row.cpu_s;
+            println!(
+                "| {} | {:.2} s | {:.3} | {:.3} | {:.3} |",
+                short(image),
+                median(without.iter().map(cpu)),
+                ratio(again, without, cpu),
+                ratio(with, without, cpu),
+                fastest(with) / fastest(without),
             );
         }
         println!();
@@ -351,7 +423,7 @@ impl Bench {
             What::Plugin(&["--no-stacks", "--period=997", TO_THE_END]),
             What::Plugin(&["--period=997", TO_THE_END]),
         ];
-        for image in COST_IMAGES {
+        for image in PARTS_IMAGES.into_iter().chain(SHORT_IMAGES) {
             let rows = self.take_turns(image, &whats, self.rounds)?;
             let [bare, none, stacks, exact, many_none, many] = &rows[..] else { unreachable!("six in, six out") };
             let cpu = |row: &Row| row.cpu_s;
@@ -685,6 +757,27 @@ impl Bench {
     }
 }
 
+/// Builds a plugin that only has itself called when QEMU translates a block.
+fn empty_plugin(folder: &Path) -> Result<PathBuf> {
+    let (source, plugin) = (folder.join("empty.c"), folder.join("empty.so"));
+    // Its few words of QEMU's interface: the version that it takes, the entry point, one registration.
+    fs::write(
+        &source,
+        "#include <stdint.h>\n\
+         extern void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, void (*called)(uint64_t, void *));\n\
+         int qemu_plugin_version = 2;\n\
+         static void called(uint64_t id, void *block) { (void)id; (void)block; }\n\
+         int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv) {\n\
+             (void)info; (void)argc; (void)argv;\n\
+             qemu_plugin_register_vcpu_tb_trans_cb(id, called);\n\
+             return 0;\n\
+         }\n",
+    )?;
+    let status = Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).args([&plugin, &source]).status()?;
+    ensure!(status.success(), "cc: {status}");
+    Ok(plugin)
+}
+
 /// Runs an image once. With `watched_for`, its memory is watched and QEMU stopped after that time.
 fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../targets/build/{name}.elf"));
@@ -700,7 +793,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         peak_kib: None,
     };
     let options: &[&str] = match what {
-        What::Bare => &[],
+        What::Bare | What::Empty(_) => &[],
         What::BareOf(options) => options,
         What::Plugin(options) => options,
         What::Harness(options) => {
@@ -770,7 +863,10 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;
     let api = plugin::api(plan.emulator);
     plan.prepare(&request::measure(&plan, &measurement)?, &workspace, api)?;
-    let arguments = plan.arguments(what.has_plugin().then_some(api));
+    let mut arguments = plan.arguments(what.has_plugin().then_some(api));
+    if let What::Empty(plugin) = what {
+        arguments.extend(["-plugin".into(), plugin.into()]);
+    }
 
     let (started, cpu_before) = (Instant::now(), children_cpu_s());
     let mut process = Process::start(&emulator, &Walls::default(), &arguments, &workspace, Stdio::null(), None)?;

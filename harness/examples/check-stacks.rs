@@ -4,35 +4,20 @@
 //! of differing stacks shown for each.
 
 use std::env;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
 use harness::analysis::stack_vs_tree::{Differences, Pair};
-use harness::cli::Cli;
-use harness::measure::{Listener, measure};
 use harness::profile::Profile;
 use harness::run::contain::launcher;
-use harness::run::records::read::Progress;
-use harness::run::request::options::Options;
-use harness::run::store::directory::Output;
+
+mod shared;
 
 /// Distance of samples unless `--period` says otherwise.
 const PERIOD: &str = "--period=997";
 
 /// Differing stacks of each image that are shown unless `--pairs` says otherwise.
 const PAIRS: usize = 5;
-
-struct Silent;
-
-impl Listener for Silent {
-    fn say(&mut self, line: &str) {
-        eprintln!("{line}");
-    }
-    fn choice(&mut self, _: &str) {}
-    fn progress(&mut self, _: Progress) {}
-}
 
 fn main() -> Result<ExitCode> {
     if let Some(failure) = launcher::serve() {
@@ -46,7 +31,7 @@ fn main() -> Result<ExitCode> {
     let pairs = pairs.last().map(|word| word["--pairs=".len()..].parse()).transpose().context("--pairs=N")?;
     let mut is_good = true;
     for elf in elfs {
-        match profile(&elf, &options) {
+        match shared::profile(&elf, &[PERIOD], &options) {
             Ok(profile) => is_good &= show(&elf, &profile, pairs.unwrap_or(PAIRS)),
             Err(error) => {
                 println!("{elf}: {error:#}");
@@ -55,19 +40,6 @@ fn main() -> Result<ExitCode> {
         }
     }
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn profile(elf: &str, options: &[String]) -> Result<Profile> {
-    let given = ["harness", elf, "--exact", PERIOD].into_iter().map(str::to_owned);
-    let dir = tempfile::tempdir()?;
-    let output: PathBuf = dir.path().join("out");
-    // The user's own period replaces the default one.
-    let args = given.filter(|word| word != PERIOD || !options.iter().any(|option| option.starts_with("--period")));
-    let args = args.chain(options.iter().cloned()).chain([format!("--output={}", output.display())]);
-    let args = Cli::try_parse_from(args)?.profile.context("only options of a profile")?;
-    let options = Options::resolve(args)?;
-    let output = Output::prepare_for(&options)?;
-    Ok(measure(&options, &output, &mut Silent)?.profile)
 }
 
 /// Prints one image's line and its most frequent differences. False: some stacks are wrong.

@@ -208,6 +208,7 @@ fn short(options: &Options) -> Options {
     Options {
         window: Window { for_insns: options.window.for_insns, ..Window::default() },
         exact: false,
+        branches: false,
         spans: Vec::new(),
         zone_calls: Vec::new(),
         heap: None,

@@ -26,5 +26,7 @@ pub mod machine;
 pub mod measure;
 pub mod profile;
 pub mod run;
+pub mod serve;
 pub mod show;
 pub mod text;
+pub mod ui;

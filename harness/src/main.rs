@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use harness::cli::{Cli, Command, word};
 use harness::commands;
+use harness::commands::complete;
 use harness::error::is_broken_pipe;
 use harness::exit_code::{self, runner};
 use harness::gate::worker;
@@ -22,6 +23,9 @@ fn main() -> ExitCode {
     host::survive_large_files();
     if let Some(ended) = worker::serve() {
         return ended;
+    }
+    if let Some(code) = complete::serve() {
+        return ExitCode::from(code.status());
     }
     if let Some(error) = env::args_os().nth(1).and_then(|word| word::unknown_command(&word)) {
         say(&error.into());
@@ -53,10 +57,17 @@ fn main() -> ExitCode {
         (Some(Command::Diff(args)), _) => commands::diff::run(args),
         (Some(Command::Export(args)), _) => commands::export::run(&args),
         (Some(Command::Annotate(args)), _) => commands::annotate::run(&args),
+        (Some(Command::Coverage(args)), _) => commands::coverage::run(&args),
         (Some(Command::Top(args)), _) => commands::top::run(&args),
         (Some(Command::Bins(args)), _) => commands::bins::run(&args),
         (Some(Command::Heap(args)), _) => commands::heap::run(&args),
+        (Some(Command::History(args)), _) => commands::history::run(&args),
         (Some(Command::Callers(args)), _) => commands::callers::run(&args),
+        (Some(Command::Size(args)), _) => commands::size::run(&args),
+        (Some(Command::Stack(args)), _) => commands::stack::run(&args),
+        (Some(Command::Budget(args)), _) => commands::budget::run(&args),
+        (Some(Command::Ui(args)), _) => commands::ui::run(&args),
+        (Some(Command::Serve(args)), _) => commands::serve::run(args),
         (Some(Command::Report(args)), _) => commands::report::run(&args),
         (Some(Command::Merge(args)), _) => commands::merge::run(args),
         (Some(Command::Profile(args)), _) | (None, Some(args)) => commands::profile::run(args),

@@ -10,16 +10,18 @@ use wire::control::Word;
 use wire::definition::FrameKind;
 use wire::heap::Allocator;
 use wire::request::InlinedCall;
-use wire::trick::DEVICES;
+use wire::trick::{AVR_STATE, DEVICES};
 
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::describe;
 use crate::analysis::heap_summary;
+use crate::analysis::size;
 use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill;
 use crate::chip::hints::{self, Hint};
 use crate::chip::{self, Chip};
 use crate::error::InputError;
+use crate::image::avr_libc;
 use crate::image::bounded_read;
 use crate::image::heap::{self, rule::Rule};
 use crate::image::kernel;
@@ -32,7 +34,7 @@ use crate::image::trace_patterns;
 use crate::image::unwind;
 use crate::image::zone;
 use crate::image::zone_call;
-use crate::image::{Arch, Image};
+use crate::image::{Arch, Format, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
 use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile};
@@ -151,7 +153,12 @@ impl Loaded {
 
     /// Kernel of the firmware, if it has a known one, with warnings about it.
     pub(crate) fn kernel(&self) -> (Option<wire::request::Kernel>, Vec<String>) {
-        let arm = self.choice.machine.arch == Arch::CortexM;
+        let arm = match self.choice.machine.arch {
+            Arch::CortexM => true,
+            Arch::Riscv64 | Arch::Riscv32 => false,
+            // What is known of the kernels is their layout on the others.
+            Arch::Avr => return (None, Vec::new()),
+        };
         kernel::find(self.symbol_file.as_deref(), self.choice.load_bias, arm)
     }
 }
@@ -171,7 +178,7 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         return Err(InputError::about(svd, format_args!("--svd: {what}")).into());
     }
     let chip = options.chip.as_deref().map(|chip| chip::find_with(chip, options.svd.as_deref())).transpose()?;
-    let choice = match &chip {
+    let mut choice = match &chip {
         Some(chip) => machine::choose_chip(&image, chip)?,
         None => machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?,
     };
@@ -185,6 +192,10 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
     warn(&mcount.warnings);
     let symbol_file = read_symbol_file(&image)?;
+    if choice.machine.arch == Arch::Avr {
+        tricks::need(&emulator::locate(choice.machine.qemu)?, &AVR_STATE, "AVR firmware")?;
+        choice.machine.finisher = avr_libc::exit_loop(symbol_file.as_deref());
+    }
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let target = stub::Target { isa, has_compressed: has_compressed(&image), load_bias: choice.load_bias };
     let stubs = if options.stubs.is_empty() {
@@ -303,6 +314,9 @@ impl Named {
         let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
         let generic_spans = generic_spans(&options.spans, &spans)?;
         let allocators = match &options.heap {
+            Some(_) if isa == decode::Isa::Avr => {
+                return Err(InputError::about(path, "--heap is not for AVR: its arguments are not read; leave it out").into());
+            }
             Some(wanted) => heap::find(wanted, symbols, isa).map_err(|error| InputError::about(path, error))?,
             None => Vec::new(),
         };
@@ -338,12 +352,19 @@ impl Known {
         let Loaded { image, choice, stubs, .. } = loaded;
         let (isa, elf) = (loaded.isa()?, loaded.symbol_file());
         let arm = choice.machine.arch == Arch::CortexM;
-        let functions = symbols.ranges();
+        let mut functions = symbols.ranges();
+        if isa == decode::Isa::Avr {
+            avr_libc::join_start_up(&mut functions, choice.entry, |address| image.code_at(address));
+        }
         let mut unwind = unwind::table(elf, isa, &image.segments, choice.load_bias, &functions);
         stubs.functions.iter().for_each(|function| unwind.stub(function));
         let (kernel, kernel_warnings) = loaded.kernel();
         let has_timeline = options.timeline.is_some();
-        let executor = if kernel.is_none() { kernel::polls(elf, choice.load_bias, arm) } else { Vec::new() };
+        let executor = if kernel.is_none() && isa != decode::Isa::Avr {
+            kernel::polls(elf, choice.load_bias, arm)
+        } else {
+            Vec::new()
+        };
         let lives = if has_timeline && !executor.is_empty() {
             kernel::embassy::lives(elf, choice.load_bias, arm)
         } else {
@@ -505,6 +526,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         sha256: chip.sha256.clone(),
         differs: chip.differs.clone(),
         unmodelled: unmodelled.collect(),
+        accesses: accesses(chip, workspace)?,
         bitten,
         rules,
         absent,
@@ -516,6 +538,37 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
             .map(|block| (block.start, block.name.clone()))
             .collect(),
     })
+}
+
+/// Accesses of the chip's registers, by register and instruction.
+fn accesses(chip: &Chip, workspace: &Workspace) -> Result<Vec<profile::Access>> {
+    let table =
+        fs::read(workspace.records().join(wire::chip::ACCESSES)).context("the plugin left no table of accesses")?;
+    let rows = wire::chip::accesses(&table).context("cannot use the plugin's records")?;
+    let access = |row: wire::chip::Access| {
+        let (address, bits) = match row.address {
+            wire::chip::OTHERS => (row.address, 0),
+            address => chip.reached(address, row.ending_bits as u32),
+        };
+        profile::Access {
+            name: match address {
+                wire::chip::OTHERS => "others".to_owned(),
+                address => chip.register_name(address).unwrap_or_default(),
+            },
+            address,
+            pc: row.pc,
+            reads: row.reads,
+            writes: row.writes,
+            first_insns: row.first_insns,
+            last_insns: row.last_insns,
+            polls: row.polls,
+            poll_insns: row.poll_insns,
+            ended_by: chip.bit_names(address, bits),
+        }
+    };
+    let mut accesses: Vec<profile::Access> = rows.into_iter().map(access).collect();
+    accesses.sort_by_key(|access| (access.address, access.pc, access.first_insns));
+    Ok(accesses)
 }
 
 /// Describes which memory the plugin reads if QEMU does not report the machine's memory.
@@ -704,6 +757,9 @@ fn profile(
         resynchronised: records.control.get(Word::Resynchronised),
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
+        main_stack_lowest: records.main_stack_lowest,
+        exception_levels: records.exception_levels.clone(),
+        sizes: symbol_file.filter(|_| image.format == Format::Elf).map(|elf| size::totals(elf, image, choice)),
     };
     if let Some(followed) = &mut records.heap {
         followed.functions = allocators.iter().map(|allocator| allocator.entry).collect();

@@ -47,12 +47,14 @@
 //! |---|---|
 //! | [`qemu`] | QEMU as safe calls: all `unsafe` but the maps of [`records`] |
 //! | [`records`] | the files of the run's counters and events |
-//! | [`output`] [`errors`] [`snapshot`] [`sleep`] [`wait`] [`input`] [`semihosting`] | one instrument each, which needs QEMU or its process |
+//! | [`avr`] [`output`] [`errors`] [`snapshot`] [`sleep`] [`wait`] [`input`] [`semihosting`] | one instrument each, which needs QEMU or its process |
 //! | [`debug`] | a debugger's view: the run held at an instruction, and asked |
 //! | [`state`] | the parts put together, and their reaction to due events |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
 #![warn(clippy::too_many_lines)]
 
+mod accesses;
+mod avr;
 mod debug;
 mod errors;
 mod hooks;

@@ -125,14 +125,21 @@ impl Control {
     }
 }
 
-/// The file of unmodelled accesses: rows of fixed size.
+/// A file of rows of fixed size: unmodelled accesses, or all accesses.
 pub(crate) struct Table(Map);
 
 impl Table {
     /// Creates an empty file in `directory`.
-    pub(crate) fn create(directory: &str) -> io::Result<Table> {
-        let file = create(&Path::new(directory).join(wire::chip::FILE_NAME))?;
-        Ok(Table(Map::extend(&file, 0, wire::chip::TABLE_BYTES)?))
+    pub(crate) fn create(directory: &str, name: &str, bytes: usize) -> io::Result<Table> {
+        let file = create(&Path::new(directory).join(name))?;
+        Ok(Table(Map::extend(&file, 0, bytes)?))
+    }
+
+    /// Replaces a row.
+    pub(crate) fn put<const WORDS: usize>(&self, row: usize, words: [u64; WORDS]) {
+        for (word, value) in words.into_iter().enumerate() {
+            self.0.u64_at((row * WORDS + word) * 8).store(value, Ordering::Relaxed);
+        }
     }
 
     /// Counts an access in the row of its address; the first access sets the row's pc.

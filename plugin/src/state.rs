@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use engine::block::Blocks;
+use engine::branches::Branches;
 use engine::calls::Calls;
 use engine::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use engine::code::Code;
@@ -27,11 +28,13 @@ use wire::counters::INPUT;
 use wire::debug;
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
-use wire::request::{self, Request, Semihosting};
+use wire::request::{self, Isa, Request, Semihosting};
 use wire::sample::Sample;
 use wire::stream::StreamFile;
 use wire::timeline::What;
 
+use crate::accesses::Accesses;
+use crate::avr::Avr;
 use crate::debug::Debugger;
 use crate::errors::Errors;
 use crate::input::Input;
@@ -77,6 +80,8 @@ pub(crate) struct State {
     /// The time slept; None: it is not asked for, or cannot be determined.
     pub(crate) sleep: Option<Sleep>,
     pub(crate) transfers: Transfers,
+    /// Ways of branches; None: they are not counted one by one.
+    pub(crate) branches: Option<Branches>,
     pub(crate) predictions: Predictions,
     marks: Option<Marks>,
     /// Amount of the firmware's output; None: it has no limit.
@@ -97,12 +102,18 @@ pub(crate) struct State {
     pub(crate) debugger: Option<Debugger>,
     /// Table of unmodelled accesses; None: the machine is QEMU's own, or the accesses are not asked for.
     pub(crate) unmodelled: Option<Unmodelled>,
+    /// All accesses of a chip's registers in the window; None as above.
+    pub(crate) accesses: Option<Accesses>,
     /// Changes of a chip's pins; None: they are not asked for.
     pins: Option<Pins>,
     /// Reads of polled registers; None: the run does not end at one.
     pub(crate) polled: Option<Polls>,
     /// With several vCPUs, the instruction of the next check of the debugger: each clock counts one vCPU only.
     hold_at: Option<u64>,
+    /// State of an AVR beyond its registers; None: it is another processor.
+    pub(crate) avr: Option<Avr>,
+    /// Address of the loop in which the firmware ends (AVR); None: it is not known.
+    pub(crate) stop: Option<u64>,
 }
 
 /// Distance from an event, in instructions, at which the run changes to blocks that can be held. It is longer than
@@ -131,6 +142,18 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
+    fn new(request: &Request, is_inline: bool) -> Counting {
+        Counting {
+            scoreboard: Scoreboard::new(),
+            it_blocks: HashMap::new(),
+            is_inline,
+            translating: 0,
+            is_oracle: request.measure().is_some_and(|measure| measure.is_oracle),
+            is_debugged: request.debug().is_some(),
+            is_far: false,
+        }
+    }
+
     /// Whether events are checked where blocks start.
     pub(crate) fn by_blocks(&self) -> bool {
         self.is_inline && !self.is_oracle && !self.is_debugged
@@ -187,6 +210,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let follow = Follow::new(&request, vcpus, &mut ledger);
     let pins = timeline.map(|_| Pins::default());
     let unmodelled = complete_chip(&request, directory, refuse, pins.clone())?;
+    let accesses = unmodelled.as_ref().map(|_| Accesses::create(directory)).transpose()?;
     let mut state = State {
         guest,
         code: Code::new(&request),
@@ -197,15 +221,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         turns: if vcpus > 1 { qemu::Turns::find() } else { None },
         clusters,
         timers: None,
-        counting: Counting {
-            scoreboard: Scoreboard::new(),
-            it_blocks: HashMap::new(),
-            is_inline,
-            translating: 0,
-            is_oracle: measure.is_some_and(|measure| measure.is_oracle),
-            is_debugged: request.debug().is_some(),
-            is_far: false,
-        },
+        counting: Counting::new(&request, is_inline),
         follow,
         stacks: Stacks::new(&request),
         heap: Heap::new(&request),
@@ -213,7 +229,8 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         console: Console::new(&request),
         // With several vCPUs, it is not known to which vCPU's instructions the time belongs.
         sleep: timeline.filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
-        transfers: Transfers::default(),
+        transfers: measure.map_or_else(Transfers::default, Transfers::new),
+        branches: measure.filter(|measure| measure.is_oracle).map(|_| Branches::default()),
         predictions: Predictions::default(),
         marks: Marks::new(&request, vcpus),
         output: Output::new(&request)?,
@@ -227,9 +244,12 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         asked: Asked::new(request.semihosting),
         debugger,
         unmodelled,
+        accesses,
         pins,
         polled: Polls::new(&request, directory),
         hold_at: None,
+        avr: (request.isa == Isa::Avr).then(Avr::default),
+        stop: request.finisher.filter(|_| request.isa == Isa::Avr),
     };
     if state.debugger.is_some() {
         // Hold before the first instruction.
@@ -748,12 +768,12 @@ impl State {
         self.snapshot.as_ref().map_or(Ok(()), |snapshot| snapshot.take(name, &mut self.guest))
     }
 
-    /// Checks for changes at the start of a vCPU's next block, for which a callback was requested.
-    pub(crate) fn look_again(&mut self, vcpu: u32) {
+    /// Checks for changes at the start of a vCPU's next block, which begins at `pc`, for which a callback was requested.
+    pub(crate) fn look_again(&mut self, vcpu: u32, pc: u64) {
         self.look_at_pins(vcpu);
-        let State { guest, ledger, follow, console, .. } = self;
+        let State { guest, code, ledger, follow, console, .. } = self;
         if follow.tree.is_some() || follow.has_contexts {
-            follow.leave_exceptions(vcpu, guest, ledger);
+            follow.leave_exceptions(vcpu, pc, guest, code, ledger);
         }
         if let Some(masks) = follow.masks() {
             masks.check_mask(vcpu, guest, ledger);
@@ -784,7 +804,7 @@ impl State {
     pub(crate) fn take_stack(&mut self, vcpu: u32, pc: u64) -> Stack {
         let State { guest, code, ledger, follow, stacks, transfers, .. } = self;
         let Some(stacks) = stacks else { return Stack::new() };
-        follow.leave_exceptions(vcpu, guest, ledger);
+        follow.leave_exceptions(vcpu, pc, guest, code, ledger);
         follow.check_task(vcpu, guest, ledger);
         stacks.take(&follow.cores[vcpu as usize], pc, transfers.has_led_to(pc), guest, code, ledger)
     }
@@ -805,6 +825,10 @@ impl State {
         }
         self.report_heap(TIMEKEEPER);
         self.transfers.restart(&self.ledger);
+        self.accesses.iter_mut().for_each(Accesses::restart);
+        if let Some(branches) = &mut self.branches {
+            branches.restart();
+        }
         if let Some(slices) = &mut self.slices {
             slices.restart();
         }
@@ -817,6 +841,16 @@ impl State {
             self.ledger.open_timeline();
             self.follow.open_timeline(&mut self.ledger);
         }
+    }
+
+    /// Notes a store to a register that the instruction at `pc` has just made.
+    pub(crate) fn note_write(&mut self, vcpu: u32, pc: u64, address: u64) {
+        if self.accesses.is_none() {
+            return;
+        }
+        self.settle(vcpu);
+        let insns = self.ledger.insns(vcpu);
+        self.accesses.iter_mut().for_each(|accesses| accesses.write(pc, address, insns));
     }
 
     /// Notes an instruction after which the machine may sleep; the next block finds out whether it did.

@@ -6,6 +6,7 @@
 
 use decode::{Flow, decode};
 use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress, wait_id};
+use engine::branches::Branch;
 use engine::code::Code;
 use engine::follow::{Follow, arrival};
 use engine::prediction::{Check, Prediction};
@@ -19,12 +20,12 @@ use wire::request::Semihosting;
 
 use crate::debug::Debugger;
 use crate::hooks::{
-    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDueBlock, OnEvent,
-    OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom, OnFunction, OnHold,
-    OnIdle, OnInput, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPoll, OnPolled, OnPredictedBlock,
-    OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnStackMove, OnStep, OnStore, OnSwitch, OnTransfer,
-    OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnZone, OracleCount,
-    OracleSample,
+    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice, OnDueBlock,
+    OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom,
+    OnFunction, OnHold, OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted,
+    OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSleep, OnStackMove,
+    OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad,
+    OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -32,6 +33,7 @@ use crate::state::{self, State};
 /// Actions at a block's start, before any at its first instruction.
 #[derive(Clone, Copy, Debug)]
 enum AtBlock {
+    Interrupted,
     Exception,
     FirstTask,
     Polled,
@@ -39,6 +41,7 @@ enum AtBlock {
     Allocated,
     Returned,
     Events,
+    Way,
     Arrival,
     Function,
     Input,
@@ -46,7 +49,8 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 11] = [
+const AT_BLOCK: [AtBlock; 13] = [
+    AtBlock::Interrupted,
     // A handler that has started must be known before a sample in this block.
     AtBlock::Exception,
     // The first task must be known before a sample in its first block, too.
@@ -58,7 +62,8 @@ const AT_BLOCK: [AtBlock; 11] = [
     AtBlock::Allocated,
     AtBlock::Returned,
     AtBlock::Events,
-    // After a limit that ends the run before the transfer has arrived.
+    // After a limit that ends the run before the way, or the transfer, has arrived. Arrival clears the cell.
+    AtBlock::Way,
     AtBlock::Arrival,
     // Returned exceptions are handled by now. The function is entered or left before its first instruction is
     // counted.
@@ -91,11 +96,14 @@ enum AtInsn {
     Allocator,
     Zone,
     Event,
+    Way,
     Count,
+    Branch,
     Transfer,
     Vector,
     Semihosting,
     TrapReturn,
+    Stop,
     Wait,
     EventWait,
     Watch,
@@ -103,7 +111,7 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 28] = [
+const AT_INSN: [AtInsn; 31] = [
     // Effects of the instruction before it in the block.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -120,6 +128,8 @@ const AT_INSN: [AtInsn; 28] = [
     AtInsn::Delete,
     // After the instruction's stores, and so before `Store` in any case.
     AtInsn::Switch,
+    // In a window that ends here, and not in one that opens here: the branch was before it.
+    AtInsn::Way,
     // Bounds come before the count, so that counters cleared or read there exclude this instruction. A span that ends
     // here ends in the window that ends here; one that begins here begins in the window that begins here.
     AtInsn::Until,
@@ -137,6 +147,7 @@ const AT_INSN: [AtInsn; 28] = [
     AtInsn::Count,
     // The next segment, or block, checks for changes.
     AtInsn::Mask,
+    AtInsn::Branch,
     // The alarm is added to the increased clock.
     AtInsn::Transfer,
     // Effective from the next block on.
@@ -144,6 +155,7 @@ const AT_INSN: [AtInsn; 28] = [
     // Actions that end the run or wait come at an instruction that has started.
     AtInsn::Semihosting,
     AtInsn::TrapReturn,
+    AtInsn::Stop,
     AtInsn::Wait,
     AtInsn::EventWait,
     // After the instruction's accesses; an access that ends the run is handled before.
@@ -161,6 +173,8 @@ struct Planned {
     bound: bool,
     transfer: Option<Transfer>,
     site: Option<Site>,
+    /// The branch that it is, if its ways are counted.
+    branch: Option<Branch>,
     /// Whether QEMU has made a semihosting call of it.
     calls_host: bool,
     wait: bool,
@@ -228,6 +242,12 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     state.guest.learn_memory();
     state.choose_counting();
     state.counting.translating = state.executing_vcpu().unwrap_or(0);
+    let State { avr, guest, .. } = state;
+    if avr.as_mut().is_some_and(|avr| avr.is_again(qemu_block, guest)) {
+        // All that belongs to the instruction happened at its first start.
+        qemu_block.call::<OnDevice>(0);
+        return;
+    }
     let plan = plan(state, qemu_block);
     let Some(first) = plan.first() else { return };
     let is_held = state.counting.is_debugged && !state.counting.is_far;
@@ -255,6 +275,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     });
     let block = state.blocks.number(Block {
         pc: first.pc,
+        function: state.code.function_of(first.pc),
         sizes: plan.iter().map(|insn| insn.size).collect(),
         segments: segments.clone().into(),
         exits: started.take(if is_whole { parts.len() - 1 } else { 0 }).collect(),
@@ -289,7 +310,7 @@ fn is_counted_whole(state: &State, plan: &[Planned], parts: usize) -> bool {
         && parts > 1
         && plan.last().is_some_and(|last| last.ends_block)
         && !plan.iter().skip(1).any(|insn| insn.bound)
-        && !plan.iter().any(|insn| looks_at_clock(insn, &state.follow))
+        && !plan.iter().any(|insn| looks_at_clock(insn, &state.follow) || state.stop == Some(insn.pc))
         && progress(state.blocks.count(), parts).is_some()
 }
 
@@ -333,6 +354,17 @@ fn awaited(state: &mut State, by: AtBlock, pc: u64) -> Option<u32> {
     }
 }
 
+/// Registers the start of a poll, and of what begins or ends a future, at a block's first instruction.
+fn register_poll(state: &State, block: usize, pc: u64, qemu_block: &QemuBlock) {
+    let Some(polls) = &state.follow.polls else { return };
+    if polls.begins_at(pc) {
+        qemu_block.call::<OnPoll>(insn_id(block, 0));
+    }
+    if polls.changes_at(pc) {
+        qemu_block.call::<OnLife>(insn_id(block, 0));
+    }
+}
+
 fn register_at_block(
     state: &mut State,
     what: AtBlock,
@@ -341,11 +373,16 @@ fn register_at_block(
     plan: &[Planned],
     prediction: Option<usize>,
 ) {
+    let pc = plan[0].pc;
     match what {
+        AtBlock::Interrupted => {
+            if state.avr.is_some() && state.guest.may_be_handler(pc, true) {
+                qemu_block.call::<OnInterrupted>(insn_id(block, 0));
+            }
+        }
         // The profile, which exists already, has the exceptions.
         AtBlock::Exception if state.counting.is_debugged => {}
         AtBlock::Exception => {
-            let pc = plan[0].pc;
             if state.guest.may_be_handler(pc, state.code.may_be_entry(pc)) {
                 qemu_block.call::<OnException>(insn_id(block, 0));
             }
@@ -357,25 +394,18 @@ fn register_at_block(
             }
         }
         AtBlock::Polled => {
-            if let Some(awaited) = awaited(state, what, plan[0].pc) {
+            if let Some(awaited) = awaited(state, what, pc) {
                 qemu_block.call_when_at_least::<OnPolled>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
-        AtBlock::Poll => {
-            if state.follow.polls.as_ref().is_some_and(|polls| polls.begins_at(plan[0].pc)) {
-                qemu_block.call::<OnPoll>(insn_id(block, 0));
-            }
-            if state.follow.polls.as_ref().is_some_and(|polls| polls.changes_at(plan[0].pc)) {
-                qemu_block.call::<OnLife>(insn_id(block, 0));
-            }
-        }
+        AtBlock::Poll => register_poll(state, block, pc, qemu_block),
         AtBlock::Allocated => {
-            if let Some(awaited) = awaited(state, what, plan[0].pc) {
+            if let Some(awaited) = awaited(state, what, pc) {
                 qemu_block.call_when_at_least::<OnAllocated>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
         AtBlock::Returned => {
-            if let Some(awaited) = awaited(state, what, plan[0].pc) {
+            if let Some(awaited) = awaited(state, what, pc) {
                 qemu_block.call_when_at_least::<OnReturned>(cell(state, awaited), 1, insn_id(block, 0));
             }
         }
@@ -385,12 +415,14 @@ fn register_at_block(
                 let checks = state.predictions.get(number).at_events(plan.len() as u64);
                 checks.into_iter().for_each(|check| register_check(state, check, qemu_block, number));
             } else if state.counting.by_blocks() {
-                let id = arrival_id(block, state.guest.epoch_without_exception(plan[0].pc));
+                let id = arrival_id(block, state.guest.epoch_without_exception(pc));
                 qemu_block.call_when_at_least::<OnBlock>(cell(state, CLOCK), due, id);
+            } else if state.counting.is_oracle && state.counting.is_inline {
+                qemu_block.call_when_at_least::<OracleRecheck>(cell(state, CLOCK), DUE, insn_id(block, 0));
             }
         }
+        AtBlock::Way => register_ways(state, block, pc, qemu_block),
         AtBlock::Arrival => {
-            let pc = plan[0].pc;
             if let Some(number) = prediction {
                 let moves = state.ledger.get(VECTOR_MOVES, state.counting.translating);
                 let checks = state.predictions.get(number).at_arrival(moves);
@@ -420,6 +452,20 @@ fn register_at_block(
                 qemu_block.call_when_at_least::<OnDueBlock>(cell(state, CLOCK), due, insn_id(block, 0));
             }
         }
+    }
+}
+
+/// Registers the counted ways of branches and jumps that lead to a block.
+fn register_ways(state: &mut State, block: usize, pc: u64, qemu_block: &QemuBlock) {
+    if !state.counting.by_blocks() {
+        return;
+    }
+    let State { code, ledger, transfers, .. } = state;
+    for (number, slot) in transfers.counted_to(pc, code, ledger) {
+        qemu_block.call_if::<OnWay>(cell(state, LAST), number, slot as usize);
+    }
+    if state.transfers.is_landing(pc, &state.code) {
+        qemu_block.call_when_at_least::<OnLanding>(cell(state, LAST), FIRST_SITE, insn_id(block, 0));
     }
 }
 
@@ -483,15 +529,13 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
                 insn.store(cell(state, HERE), 0);
             }
         }
-        AtInsn::ExceptionReturn if is_exact && planned.leaves_function && state.guest.facts.returns_by_jump => {
-            insn.call_when_at_least::<OnExceptionReturn>(cell(state, EXCEPTIONS), 1, id);
-        }
         AtInsn::ExceptionReturn
-            if state.follow.has_contexts
-                && state.counting.by_blocks()
-                && planned.leaves_function
-                && planned.in_exception
-                && state.guest.facts.returns_by_jump =>
+            if planned.leaves_function
+                && state.follow.is_left_by_jumps(&state.guest)
+                && (is_exact
+                    || state.follow.has_contexts
+                        && state.counting.by_blocks()
+                        && (planned.in_exception || !state.guest.facts.returns_by_jump)) =>
         {
             insn.call_when_at_least::<OnExceptionReturn>(cell(state, EXCEPTIONS), 1, id);
         }
@@ -514,6 +558,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::Allocator if planned.allocator => insn.call::<OnAllocator>(id),
         AtInsn::Zone if planned.zone && !state.counting.is_debugged => insn.call::<OnZone>(id),
         AtInsn::Event if planned.event && !state.counting.is_debugged => insn.call::<OnEvent>(id),
+        AtInsn::Way if state.branches.is_some() => insn.call::<OracleWay>(id),
         _ => register_started(state, what, at),
     }
 }
@@ -528,6 +573,11 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(planned.pc as usize),
+        AtInsn::Branch => {
+            if let (Some(branches), Some(branch)) = (&mut state.branches, planned.branch) {
+                insn.call::<OracleBranch>(branches.number(branch));
+            }
+        }
         AtInsn::Transfer if !state.counting.is_debugged => {
             if let Some(site) = &planned.site {
                 register_transfer(state, site, insn, planned.may_return_from_exception);
@@ -540,6 +590,8 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
         AtInsn::TrapReturn if planned.may_return_from_exception => {
             insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
         }
+        AtInsn::Stop if state.stop == Some(planned.pc) => insn.call::<OnStop>(id),
+        AtInsn::Wait if planned.wait && state.avr.is_some() => insn.call::<OnSleep>(id),
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(wait_id(id, planned.event_wait)),
         AtInsn::EventWait if state.counting.is_debugged => {}
         // While it would sleep anyway, the turns of its loop cost no callback.
@@ -627,7 +679,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
 
 fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned {
     let calls_host = state.semihosting != Semihosting::Off && state.guest.is_semihosting(insn);
-    let State { guest, code, ledger, clock, counting, follow, heap, calls, .. } = state;
+    let State { guest, code, ledger, clock, counting, follow, heap, calls, transfers, .. } = state;
     let (isa, exact, pc) = (guest.isa, follow.tree.is_some(), insn.pc());
     let (bytes, len) = insn.bytes();
     let bytes = &bytes[..len];
@@ -640,10 +692,20 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
     let is_elsewhere = so_far.function.replace(function).is_some_and(|last| last != function);
     let next = pc + u64::from(decoded.len_bytes);
     let (transfer, site) = transfer(pc, next, flow, so_far.conditional > 0, code);
+    let branch = branch(pc, next, flow, so_far.conditional > 0);
+    let counted = || {
+        let Branch { target, next, .. } = branch.filter(|_| counting.by_blocks())?;
+        let kind = SiteKind::Branch { target: target?, call: false };
+        // Other code may have been loaded to the address since harness read the file.
+        transfers.counted_branch(pc, code).filter(|site| (site.next, site.kind) == (next, kind))
+    };
+    let site = site.or_else(counted);
     if so_far.conditional > 0 {
         counting.it_blocks.insert(pc, so_far.conditional);
         so_far.conditional -= 1;
-    } else if let Flow::It { count } = flow {
+    }
+    // A skip of AVR's may itself be skipped.
+    if let (Flow::It { count }, 0) = (flow, so_far.conditional) {
         so_far.conditional = count;
     }
     let target = match flow {
@@ -670,6 +732,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         bound: clock.is_bound(pc) || names || (exact && is_elsewhere) || decode::is_sev(isa, bytes),
         transfer,
         site,
+        branch,
         calls_host,
         wait: decode::is_wfi(isa, bytes) || (decode::is_wfe(isa, bytes) && qemu::wfe_sleeps()),
         event_wait: decode::is_wfe(isa, bytes),
@@ -697,6 +760,17 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         may_return_from_exception: decode::is_exchange(isa, bytes) && guest.is_in_exception(),
         in_exception: follow.has_contexts && guest.is_in_exception(),
         ends_block: may_go_elsewhere,
+    }
+}
+
+/// The branch that an instruction is, if control may go more than one way. Returns are none unless they are conditional.
+fn branch(site: u64, next: u64, flow: Flow, conditional: bool) -> Option<Branch> {
+    match flow {
+        Flow::Jump { target } if conditional => Some(Branch { site, next, target: Some(target) }),
+        Flow::Branch { target } => Some(Branch { site, next, target: Some(target) }),
+        Flow::IndirectJump { .. } | Flow::ComputedJump => Some(Branch { site, next, target: None }),
+        Flow::Return if conditional => Some(Branch { site, next, target: None }),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use wire::chip::{ABSENT, BITES, FIRST_RULE, FIRST_RULE_ROW, OTHERS, ROWS};
+use wire::chip::{ABSENT, BITES, FILE_NAME, FIRST_RULE, FIRST_RULE_ROW, OTHERS, ROWS, TABLE_BYTES};
 use wire::timeline::What;
 
 use rustc_hash::FxHashMap;
@@ -19,7 +19,8 @@ pub(crate) struct Unmodelled {
 
 impl Unmodelled {
     pub(crate) fn create(directory: &str) -> io::Result<Unmodelled> {
-        Ok(Unmodelled { table: Arc::new(Table::create(directory)?), rows: FxHashMap::default() })
+        let table = Table::create(directory, FILE_NAME, TABLE_BYTES)?;
+        Ok(Unmodelled { table: Arc::new(table), rows: FxHashMap::default() })
     }
 
     /// Notes the access that the instruction at `pc` has just made, if it was unmodelled.

@@ -1,12 +1,14 @@
 /* Threads in structures with RIOT's names, switched as its ports do: the scheduler names the next thread before the
    registers of the previous one are saved. On Cortex-M the handler of PendSV waits inside the scheduler while no thread
    is ready; on RISC-V the trap handler has a stack of its own, and there is an idle thread. Two threads take turns, one
-   after the other ends on the same stack, another sleeps; each counts how often it was switched in. */
+   after the other ends on the same stack, another sleeps; each counts how often it was switched in. They take memory from
+   the C library, from TLSF (a package of RIOT's), and from an array of elements. */
 #include <stddef.h>
 
 #include "board.h"
 #include "text.h"
 #include "work.h"
+#include "zone.h"
 
 enum { STATUS_STOPPED, STATUS_SLEEPING, STATUS_RUNNING = 9, STATUS_PENDING = 10 };
 enum { ROUNDS = 25, SLEEPS = 10, STACK_BYTES = 1024, THREADS = 5 };
@@ -43,13 +45,20 @@ static volatile uint32_t sum, sleeper_ticks;
 #define L "lw "
 #define S "sw "
 #endif
+/* As the members of struct context_switch_frame. */
 #define EACH_CALLER_SAVED(op)                                                                                         \
-    op(ra, 1) op(t0, 5) op(t1, 6) op(t2, 7) op(s0, 8) op(s1, 9) op(a0, 10) op(a1, 11) op(a2, 12) op(a3, 13)            \
-    op(a4, 14) op(a5, 15) op(a6, 16) op(a7, 17) op(t3, 28) op(t4, 29) op(t5, 30) op(t6, 31)
+    op(s0, 0) op(s1, 1) op(ra, 12) op(t0, 13) op(t1, 14) op(t2, 15) op(t3, 16) op(t4, 17) op(t5, 18) op(t6, 19)        \
+    op(a0, 20) op(a1, 21) op(a2, 22) op(a3, 23) op(a4, 24) op(a5, 25) op(a6, 26) op(a7, 27)
 #define EACH_CALLEE_SAVED(op)                                                                                         \
-    op(s2, 18) op(s3, 19) op(s4, 20) op(s5, 21) op(s6, 22) op(s7, 23) op(s8, 24) op(s9, 25) op(s10, 26) op(s11, 27)
+    op(s2, 2) op(s3, 3) op(s4, 4) op(s5, 5) op(s6, 6) op(s7, 7) op(s8, 8) op(s9, 9) op(s10, 10) op(s11, 11)
 #define SAVE(name, at) S #name "," #at "*" R "(sp)\n\t"
 #define RESTORE(name, at) L #name "," #at "*" R "(sp)\n\t"
+
+struct context_switch_frame {
+    uintptr_t s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;
+    uintptr_t ra, t0, t1, t2, t3, t4, t5, t6, a0, a1, a2, a3, a4, a5, a6, a7;
+    uintptr_t pc, pad[3];
+};
 
 static char isr_stack[2048] __attribute__((aligned(16), used));
 uintptr_t trap(uintptr_t cause, uintptr_t pc);
@@ -84,12 +93,12 @@ __attribute__((naked, aligned(64))) static void trap_entry(void)
             "beqz a0, 3f\n\t"
             "beqz s1, 2f\n\t" EACH_CALLEE_SAVED(SAVE)
             "csrr t0, mepc\n\t"
-            S "t0, 0(sp)\n\t"
+            S "t0, 28*" R "(sp)\n\t"
             S "sp, 0(s1)\n"
             "2:\n\t"
             L "s1, sched_active_thread\n\t"
             L "sp, 0(s1)\n\t"
-            L "t0, 0(sp)\n\t"
+            L "t0, 28*" R "(sp)\n\t"
             "csrw mepc, t0\n\t" EACH_CALLEE_SAVED(RESTORE)
             "3:\n\t" EACH_CALLER_SAVED(RESTORE)
             "addi sp, sp, 32*" R "\n\t"
@@ -105,12 +114,12 @@ void sched_task_exit(void);
 
 static char *thread_stack_init(void *(*function)(void *), void *argument, char *top)
 {
-    uintptr_t *frame = (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15) - 32;
-    for (int word = 0; word < 32; word++)
-        frame[word] = 0;
-    frame[0] = (uintptr_t)function;
-    frame[1] = (uintptr_t)sched_task_exit;
-    frame[10] = (uintptr_t)argument;
+    struct context_switch_frame *frame = (struct context_switch_frame *)((uintptr_t)top & ~(uintptr_t)15) - 1;
+    for (unsigned word = 0; word < sizeof *frame / sizeof(uintptr_t); word++)
+        ((uintptr_t *)frame)[word] = 0;
+    frame->pc = (uintptr_t)function;
+    frame->ra = (uintptr_t)sched_task_exit;
+    frame->a0 = (uintptr_t)argument;
     return (char *)frame;
 }
 
@@ -123,7 +132,7 @@ static void cpu_init(void)
 #define SHPR3 (*(volatile uint32_t *)0xe000ed20u)
 enum { PENDSVSET = 1 << 28 };
 
-__attribute__((naked)) void PendSV_Handler(void)
+__attribute__((naked)) void isr_pendsv(void)
 {
     __asm__("push {r4, lr}\n\t"
             "ldr r4, =sched_active_thread\n\t"
@@ -147,6 +156,7 @@ __attribute__((naked)) void PendSV_Handler(void)
             "bx lr\n\t"
             ".ltorg");
 }
+void PendSV_Handler(void) __attribute__((alias("isr_pendsv")));
 
 static void thread_yield_higher(void)
 {
@@ -266,6 +276,35 @@ void TIMER_HANDLER(void)
         }
 }
 
+/* Memory is never given out again: each of these takes the next piece. */
+static void *take(size_t bytes)
+{
+    static char arena[4096] __attribute__((aligned(16)));
+    static size_t used;
+    irq_disable();
+    char *piece = arena + used;
+    used += (bytes + 15) & ~(size_t)15;
+    irq_enable();
+    return piece;
+}
+
+__attribute__((noipa)) void *malloc(size_t size) { return take(size); }
+__attribute__((noipa)) void free(void *memory) { __asm__ volatile("" ::"r"(memory)); }
+__attribute__((noipa)) void *tlsf_malloc(void *tlsf, size_t size) { return tlsf ? take(size) : 0; }
+__attribute__((noipa)) void *tlsf_memalign(void *tlsf, size_t align, size_t bytes) { return align <= 16 ? tlsf_malloc(tlsf, bytes) : 0; }
+__attribute__((noipa)) void *tlsf_realloc(void *tlsf, void *memory, size_t size) { return memory ? tlsf_malloc(tlsf, size) : 0; }
+__attribute__((noipa)) void tlsf_free(void *tlsf, void *memory) { __asm__ volatile("" ::"r"(tlsf), "r"(memory)); }
+
+typedef struct {
+    void *free_data;
+    size_t size;
+} memarray_t;
+
+static memarray_t array = { 0, 24 };
+
+static __attribute__((noipa)) void *memarray_alloc(memarray_t *memory) { return take(memory->size); }
+static __attribute__((noipa)) void memarray_free(memarray_t *memory, void *element) { memory->free_data = element; }
+
 static __attribute__((noipa)) uint32_t dig(uint32_t depth, uint32_t x)
 {
     for (uint32_t turn = 0; turn < 60; turn++)
@@ -276,17 +315,28 @@ static __attribute__((noipa)) uint32_t dig(uint32_t depth, uint32_t x)
 /* Returns an address, which must not be mistaken for a thread. */
 static __attribute__((noipa)) void *takes_turns(void *pid)
 {
+    void *kept = malloc(40 * (size_t)(uintptr_t)pid);
+    free(malloc(8));
+    memarray_free(&array, memarray_alloc(&array));
     for (uint32_t round = 0; round < ROUNDS; round++) {
+        ZONE_BEGIN("turn");
         sum += dig(1 + (uintptr_t)pid, round);
+        ZONE_END("turn");
         thread_yield_higher();
     }
+    sum += kept != 0;
     return (void *)sched_threads[1];
 }
 
 static __attribute__((noipa)) void *sleeps(void *pid)
 {
+    char *tlsf = tlsf_memalign(stacks, 16, 100);
+    tlsf = tlsf_realloc(stacks, tlsf, 120);
+    tlsf_free(stacks, tlsf);
     for (uint32_t turn = 0; turn < SLEEPS; turn++) {
+        ZONE_BEGIN("sleeps");
         sleep();
+        ZONE_END("sleeps");
         for (uint32_t part = 0; part < 3; part++) {
             sum += dig((uintptr_t)pid - part, turn);
             thread_yield_higher();

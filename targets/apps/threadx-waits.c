@@ -175,5 +175,5 @@ int main(void)
     create(&ending, "ending", ends, 1);
     _tx_thread_execute_ptr = &waiting;
     timer_start(3000);
-    _tx_thread_schedule();
+    start();
 }

@@ -1,6 +1,7 @@
-/* Threads in structures with ThreadX's names, switched as its ports for Cortex-M do: the handler of PendSV stores NULL
-   to _tx_thread_current_ptr, saves the thread, and waits inside until a thread is ready. Two threads take turns, a third
-   sleeps; each counts how often it was switched in, and the kernel how often none was ready.
+/* Threads in structures with ThreadX's names, switched as its ports do. For Cortex-M: the handler of PendSV stores NULL
+   to _tx_thread_current_ptr, saves the thread, and waits inside until a thread is ready. For RISC-V: threadx-riscv.S. Two
+   threads take turns, a third sleeps, on RISC-V preempting the others; each counts how often it was switched in, and the
+   kernel how often none was ready.
    OWN_THREADS: the file that includes this one has other threads. */
 #include <stddef.h>
 
@@ -10,6 +11,11 @@
 
 enum { TX_READY = 0, TX_COMPLETED = 1, TX_SLEEP = 4 };
 enum { ROUNDS = 40, SLEEPS = 12, STACK_WORDS = 256 };
+#ifdef __riscv
+enum { TICK_HZ = 10000 };
+#else
+enum { TICK_HZ = 1000 };
+#endif
 
 typedef struct TX_THREAD_STRUCT {
     uint32_t tx_thread_id;
@@ -27,9 +33,17 @@ typedef struct TX_THREAD_STRUCT {
 
 TX_THREAD *volatile _tx_thread_current_ptr, *volatile _tx_thread_execute_ptr, *_tx_thread_created_ptr;
 
-static uint32_t stacks[3][STACK_WORDS] __attribute__((aligned(8)));
+static uint32_t stacks[3][STACK_WORDS] __attribute__((aligned(16)));
 static volatile uint32_t sums[3], idles;
 
+#ifdef __riscv
+_Static_assert(offsetof(TX_THREAD, tx_thread_run_count) == 4 && offsetof(TX_THREAD, tx_thread_stack_ptr) == 8, "port");
+
+void *_tx_thread_system_stack_ptr;
+void threadx_trap_entry(void);
+void _tx_thread_system_return(void);
+_Noreturn void _tx_thread_schedule(void);
+#else
 #define ICSR (*(volatile uint32_t *)0xe000ed04u)
 #define SHPR3 (*(volatile uint32_t *)0xe000ed20u)
 enum { PENDSVSET = 1 << 28 };
@@ -68,6 +82,14 @@ __attribute__((naked)) void PendSV_Handler(void)
             : "i"(offsetof(TX_THREAD, tx_thread_stack_ptr)), "i"(offsetof(TX_THREAD, tx_thread_run_count)));
 }
 
+static void _tx_thread_system_return(void)
+{
+    ICSR = PENDSVSET;
+    irq_enable();
+    __asm__ volatile("isb" ::: "memory");
+}
+#endif
+
 static TX_THREAD *next_ready(TX_THREAD *after)
 {
     TX_THREAD *thread = after;
@@ -87,9 +109,8 @@ static __attribute__((noipa)) void leave(uint32_t state)
     _tx_thread_execute_ptr = next_ready(thread);
     idles += !_tx_thread_execute_ptr;
     if (_tx_thread_execute_ptr != thread)
-        ICSR = PENDSVSET;
+        _tx_thread_system_return();
     irq_enable();
-    __asm__ volatile("isb" ::: "memory");
 }
 
 static void tx_thread_sleep(uint32_t ticks)
@@ -105,7 +126,9 @@ void TIMER_HANDLER(void)
 {
     if (sleeper.tx_thread_state == TX_SLEEP && !--sleeper.tx_remaining_ticks) {
         sleeper.tx_thread_state = TX_READY;
+#ifndef __riscv
         if (!_tx_thread_execute_ptr)
+#endif
             _tx_thread_execute_ptr = &sleeper;
     }
 }
@@ -157,6 +180,14 @@ static void create(TX_THREAD *thread, char *name, void (*entry)(uint32_t), uint3
     uint32_t *stack = stacks[number];
     for (int word = 0; word < STACK_WORDS; word++)
         stack[word] = 0xefefefef;
+#ifdef __riscv
+    enum { TYPE = 0, RA = 28, EPC = 30, FRAME = 32 };
+    uintptr_t *sp = (uintptr_t *)(stack + STACK_WORDS) - FRAME;
+    for (int word = 0; word < FRAME; word++)
+        sp[word] = 0;
+    sp[TYPE] = 1;
+    sp[EPC] = (uintptr_t)_tx_thread_shell_entry;
+#else
     uint32_t *sp = stack + STACK_WORDS;
     *--sp = 1u << 24;                        /* xPSR */
     *--sp = (uint32_t)_tx_thread_shell_entry; /* pc */
@@ -166,6 +197,7 @@ static void create(TX_THREAD *thread, char *name, void (*entry)(uint32_t), uint3
     *--sp = 0xfffffffd;
     for (int word = 0; word < 8; word++)
         *--sp = 0; /* r11 to r4 */
+#endif
     thread->tx_thread_id = 0x54485244;
     thread->tx_thread_stack_ptr = sp;
     thread->tx_thread_stack_start = stack;
@@ -181,7 +213,18 @@ static void create(TX_THREAD *thread, char *name, void (*entry)(uint32_t), uint3
         _tx_thread_created_ptr = thread;
 }
 
-static _Noreturn void _tx_thread_schedule(void)
+#ifdef __riscv
+/* The kernel goes on with this stack whenever no thread runs. */
+static _Noreturn void start(void)
+{
+    irq_disable();
+    __asm__ volatile("csrw mtvec, %0" ::"r"(threadx_trap_entry));
+    _tx_thread_system_stack_ptr = __builtin_frame_address(0);
+    __asm__ volatile("mv sp, %0\n\tj _tx_thread_schedule" ::"r"(_tx_thread_system_stack_ptr) : "memory");
+    __builtin_unreachable();
+}
+#else
+static _Noreturn void start(void)
 {
     SHPR3 |= 0xffu << 16;
     ICSR = PENDSVSET;
@@ -189,6 +232,7 @@ static _Noreturn void _tx_thread_schedule(void)
     for (;;)
         ;
 }
+#endif
 
 #ifndef OWN_THREADS
 int main(void)
@@ -197,7 +241,7 @@ int main(void)
     create(&south, "south", works, 1);
     create(&sleeper, "night sleeper", sleeps, 2);
     _tx_thread_execute_ptr = &north;
-    timer_start(1000);
-    _tx_thread_schedule();
+    timer_start(TICK_HZ);
+    start();
 }
 #endif

@@ -1,8 +1,9 @@
-/* Threads in structures with Zephyr's names, switched as its port for Cortex-M does: the handler of PendSV saves the
-   thread of _kernel.cpus[0].current and takes the one in the ready queue's cache. The kernel starts as a dummy thread, on the process stack.
-   Two threads take turns with main; all wait for the tick, so that the idle thread runs. Each counts how often it was
-   switched in. THREAD_NAME: names are in the threads, and the kernel has its table
-   for debuggers. OWN_THREADS: the file that includes this one has what the threads do. */
+/* Threads in structures with Zephyr's names, switched as its ports do. For Cortex-M: the handler of PendSV saves the
+   thread of _kernel.cpus[0].current and takes the one in the ready queue's cache. For RISC-V: the kernel names the next
+   thread, checks the word at the end of the last one's stack, and zephyr-riscv.S switches. The kernel starts as a dummy
+   thread, on Cortex-M on the process stack. Two threads take turns with main; all wait for the tick, so that the idle
+   thread runs. Each counts how often it was switched in. THREAD_NAME: names are in the threads, and the kernel has its
+   table for debuggers. OWN_THREADS: the file that includes this one has what the threads do. */
 #include <stddef.h>
 
 #include "board.h"
@@ -11,9 +12,15 @@
 
 enum { ROUNDS = 30, PAUSES = 10, STACK_BYTES = 1024, THREADS = 4 };
 
+#ifdef __riscv
+struct _callee_saved {
+    uintptr_t sp, ra, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;
+};
+#else
 struct _callee_saved {
     uint32_t v1, v2, v3, v4, v5, v6, v7, v8, psp;
 };
+#endif
 struct _thread_stack_info {
     uintptr_t start;
     size_t size, delta;
@@ -74,7 +81,11 @@ const volatile size_t _kernel_thread_info_offsets[] = {
     offsetof(struct k_thread, base.thread_state),
     offsetof(struct k_thread, base.user_options),
     offsetof(struct k_thread, base.prio),
+#ifdef __riscv
+    offsetof(struct k_thread, callee_saved.sp),
+#else
     offsetof(struct k_thread, callee_saved.psp),
+#endif
     offsetof(struct k_thread, name),
 };
 #endif
@@ -85,10 +96,17 @@ enum { DEAD = 8, PENDING = 2 };
 
 struct k_thread z_main_thread, z_idle_thread, philosophers[2];
 /* The first is the one that the kernel starts on. */
-static char stacks[1 + THREADS][STACK_BYTES] __attribute__((aligned(8)));
+static char stacks[1 + THREADS][STACK_BYTES] __attribute__((aligned(16)));
 static struct k_thread *const threads[THREADS] = { &z_main_thread, &philosophers[0], &philosophers[1], &z_idle_thread };
 static volatile uint32_t sums[2], ticks;
 
+#ifdef __riscv
+_Static_assert(offsetof(struct k_thread, callee_saved) == 5 * sizeof(void *), "zephyr-riscv.S");
+
+void z_riscv_switch(struct k_thread *next, struct k_thread *previous);
+void z_riscv_thread_start(void);
+void _isr_wrapper(void);
+#else
 #define ICSR (*(volatile uint32_t *)0xe000ed04u)
 #define SHPR3 (*(volatile uint32_t *)0xe000ed20u)
 enum { PENDSVSET = 1 << 28 };
@@ -115,6 +133,7 @@ __attribute__((naked)) void z_arm_pendsv(void)
               "i"(offsetof(struct z_kernel, ready_q.cache)), "i"(offsetof(struct k_thread, switched_in)));
 }
 void PendSV_Handler(void) __attribute__((alias("z_arm_pendsv")));
+#endif
 
 static struct k_thread *chosen(void)
 {
@@ -127,6 +146,52 @@ static struct k_thread *chosen(void)
     return &z_idle_thread;
 }
 
+#ifdef __riscv
+#define STACK_SENTINEL 0xf0f0f0f0u
+
+__attribute__((noipa)) void z_check_stack_sentinel(void)
+{
+    uintptr_t stack = _kernel.cpus[0].current->stack_info.start;
+    /* The dummy thread has none. */
+    if (stack && *(uint32_t *)stack != STACK_SENTINEL)
+        board_exit(3);
+}
+
+static void z_current_thread_set(struct k_thread *next)
+{
+    _kernel.cpus[0].current = next;
+    next->switched_in++;
+}
+
+/* The switch at the end of a trap: returns the next thread and the one that the trap has interrupted; null: it goes on. */
+struct switch_handles {
+    struct k_thread *next, *previous;
+};
+
+__attribute__((noipa, used)) struct switch_handles z_get_next_switch_handle(void)
+{
+    struct k_thread *previous = _kernel.cpus[0].current, *next = _kernel.ready_q.cache;
+    if (next == previous)
+        return (struct switch_handles){ 0, 0 };
+    z_current_thread_set(next);
+    return (struct switch_handles){ next, previous };
+}
+
+static inline void z_swap_to_cache(struct k_thread *current)
+{
+    struct k_thread *next = _kernel.ready_q.cache;
+    z_check_stack_sentinel();
+    z_current_thread_set(next);
+    z_riscv_switch(next, current);
+}
+#else
+static inline void z_swap_to_cache(struct k_thread *current)
+{
+    (void)current;
+    ICSR = PENDSVSET;
+}
+#endif
+
 static __attribute__((noipa)) void z_swap(int state)
 {
     irq_disable();
@@ -134,9 +199,11 @@ static __attribute__((noipa)) void z_swap(int state)
     current->base.thread_state = (uint8_t)state;
     _kernel.ready_q.cache = chosen();
     if (_kernel.ready_q.cache != current)
-        ICSR = PENDSVSET;
+        z_swap_to_cache(current);
     irq_enable();
+#ifndef __riscv
     __asm__ volatile("isb" ::: "memory");
+#endif
 }
 
 #ifndef OWN_THREADS
@@ -145,10 +212,14 @@ void TIMER_HANDLER(void)
     ticks++;
     if (z_main_thread.base.thread_state == PENDING) {
         z_main_thread.base.thread_state = 0;
+#ifdef __riscv
+        _kernel.ready_q.cache = &z_main_thread;
+#else
         if (_kernel.cpus[0].current == &z_idle_thread) {
             _kernel.ready_q.cache = &z_main_thread;
             ICSR = PENDSVSET;
         }
+#endif
     }
 }
 #endif
@@ -213,12 +284,26 @@ static void z_setup_new_thread(struct k_thread *thread, char *stack, k_thread_en
 {
     for (int byte = 0; byte < STACK_BYTES; byte++)
         stack[byte] = (char)0xaa;
+#ifdef __riscv
+    *(uint32_t *)stack = STACK_SENTINEL;
+    enum { A0 = 8, A1, EPC = 16, STATUS, FRAME = 20, MPP_AND_MPIE = 0x1880 };
+    uintptr_t *frame = (uintptr_t *)(stack + STACK_BYTES) - FRAME;
+    for (int word = 0; word < FRAME; word++)
+        frame[word] = 0;
+    frame[A0] = (uintptr_t)entry;
+    frame[A1] = (uintptr_t)p1;
+    frame[EPC] = (uintptr_t)z_thread_entry;
+    frame[STATUS] = MPP_AND_MPIE;
+    thread->callee_saved.sp = (uintptr_t)frame;
+    thread->callee_saved.ra = (uintptr_t)z_riscv_thread_start;
+#else
     uint32_t *frame = (uint32_t *)(stack + STACK_BYTES) - 8;
     frame[0] = (uint32_t)entry;
     frame[1] = (uint32_t)p1;
     frame[6] = (uint32_t)z_thread_entry;
     frame[7] = 1u << 24;
     thread->callee_saved.psp = (uint32_t)frame;
+#endif
     thread->stack_info.start = (uintptr_t)stack;
     thread->stack_info.size = STACK_BYTES;
 #ifdef THREAD_NAME
@@ -229,6 +314,7 @@ static void z_setup_new_thread(struct k_thread *thread, char *stack, k_thread_en
 #endif
 }
 
+#ifndef __riscv
 static _Noreturn __attribute__((noipa)) void arch_switch_to_main_thread(struct k_thread *main_thread, char *stack_ptr,
                                                                         k_thread_entry_t entry)
 {
@@ -250,20 +336,34 @@ static _Noreturn __attribute__((noipa)) void arch_switch_to_main_thread(struct k
                      : "r0", "r1", "r2", "r3", "memory");
     __builtin_unreachable();
 }
+#endif
 
 static _Noreturn __attribute__((noipa, used)) void z_cstart(void)
 {
-    static struct k_thread dummy;
+    static char memory[sizeof(struct k_thread)] __attribute__((aligned(8)));
+    struct k_thread *dummy = (struct k_thread *)memory;
     irq_disable();
-    _kernel.cpus[0].current = &dummy;
+    _kernel.cpus[0].current = dummy;
+#ifdef __riscv
+    __asm__ volatile("csrw mtvec, %0" ::"r"(_isr_wrapper));
+#else
     SHPR3 |= 0xffu << 16;
+#endif
     z_setup_new_thread(&z_main_thread, stacks[1], bg_thread_main, 0, "main");
     z_setup_new_thread(&philosophers[0], stacks[2], philosopher, (void *)0, "Philosopher 0");
     z_setup_new_thread(&philosophers[1], stacks[3], philosopher, (void *)1, "Philosopher 1");
     z_setup_new_thread(&z_idle_thread, stacks[4], idle, 0, "idle");
     _kernel.cpus[0].idle_thread = &z_idle_thread;
+#ifdef __riscv
+    timer_start(10000);
+    irq_disable();
+    _kernel.ready_q.cache = &z_main_thread;
+    z_swap_to_cache(dummy);
+    __builtin_unreachable();
+#else
     timer_start(1000);
     arch_switch_to_main_thread(&z_main_thread, stacks[1] + STACK_BYTES, bg_thread_main);
+#endif
 }
 
 /* As Zephyr's reset: the process stack pointer is the first stack's. */
@@ -272,6 +372,9 @@ int main(void)
 #ifdef THREAD_NAME
     (void)_kernel_thread_info_offsets[0];
 #endif
+#ifdef __riscv
+    z_cstart();
+#else
     __asm__ volatile("msr psp, %0\n\t"
                      "movs r0, #2\n\t"
                      "msr control, r0\n\t"
@@ -282,4 +385,5 @@ int main(void)
                      : "r"(stacks[1])
                      : "r0", "lr", "memory");
     __builtin_unreachable();
+#endif
 }

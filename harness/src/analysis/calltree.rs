@@ -104,11 +104,16 @@ impl CallTree {
 
     /// Members of a path, outermost first.
     pub fn frames(&self, number: u32) -> Vec<&Member> {
+        self.members_of(number).into_iter().map(|member| &self.members[member as usize]).collect()
+    }
+
+    /// Members of a path as in [`Path::member`], outermost first.
+    pub fn members_of(&self, number: u32) -> Vec<u32> {
         let path = |number: u32| self.paths.get(number.checked_sub(1)? as usize);
         let inwards = std::iter::successors(path(number), |inner| path(inner.parent));
-        let mut frames: Vec<&Member> = inwards.map(|path| &self.members[path.member as usize]).collect();
-        frames.reverse();
-        frames
+        let mut members: Vec<u32> = inwards.map(|path| path.member).collect();
+        members.reverse();
+        members
     }
 
     /// Visits each path with counts at its end, outermost frame first, in the tree's order. Full paths are never
@@ -140,16 +145,21 @@ impl CallTree {
     /// Stacks as of [`CallTree::stacks`], for a picture that shows nothing within a frame of fewer than `least_insns`
     /// instructions: all that is within such a frame counts for the frame itself.
     pub fn stacks_of_least(&self, least_insns: u64) -> BTreeMap<Vec<Frame>, u64> {
-        let mut insns = vec![0; self.paths.len()];
-        for (path, kept) in self.paths.iter().zip(self.kept(least_insns)) {
-            insns[kept as usize - 1] += path.insns;
-        }
         let mut stacks = BTreeMap::new();
-        for (number, insns) in (1..).zip(insns).filter(|&(_, insns)| insns > 0) {
+        for (number, insns) in self.paths_of_least(least_insns) {
             let frames = self.frames(number).into_iter().map(|member| member.frame.clone()).collect();
             *stacks.entry(frames).or_default() += insns;
         }
         stacks
+    }
+
+    /// Numbers of the paths whose stacks are those of [`CallTree::stacks_of_least`], each with its instructions.
+    pub fn paths_of_least(&self, least_insns: u64) -> impl Iterator<Item = (u32, u64)> {
+        let mut insns = vec![0; self.paths.len()];
+        for (path, kept) in self.paths.iter().zip(self.kept(least_insns)) {
+            insns[kept as usize - 1] += path.insns;
+        }
+        (1..).zip(insns).filter(|&(_, insns)| insns > 0)
     }
 
     /// Path that stands for each path; the index is its number minus 1. A path stands for itself, unless it is deeper
@@ -226,14 +236,14 @@ struct Builder<'a> {
     /// Whether each member is code without a name.
     unnamed: Vec<bool>,
     /// Members by address.
-    at: HashMap<u64, Vec<u32>>,
-    children: HashMap<(u32, u32), u32>,
+    at: FxHashMap<u64, Vec<u32>>,
+    children: FxHashMap<(u32, u32), u32>,
     paths: Vec<Path>,
     samples: Vec<u32>,
     /// Whether each path has an interrupt on it. The index is the path's number minus 1.
     interrupted: Vec<bool>,
     /// Path to each known pair of task and stack; 0: the empty path.
-    of_stack: HashMap<(u32, u32), u32>,
+    of_stack: FxHashMap<(u32, u32), u32>,
     /// Path to each node of the exact tree.
     of_node: Vec<u32>,
 }
@@ -249,12 +259,12 @@ impl<'a> Builder<'a> {
             members: HashMap::new(),
             starts: Vec::new(),
             unnamed: Vec::new(),
-            at: HashMap::new(),
-            children: HashMap::new(),
+            at: FxHashMap::default(),
+            children: FxHashMap::default(),
             paths: Vec::new(),
             samples: Vec::with_capacity(profile.samples.len()),
             interrupted: Vec::new(),
-            of_stack: HashMap::new(),
+            of_stack: FxHashMap::default(),
             of_node: Vec::new(),
         };
         let wrong = stack_proof::wrong_calls(profile).into_iter();

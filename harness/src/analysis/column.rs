@@ -27,8 +27,8 @@ impl Column {
     pub fn title(self) -> &'static str {
         match self {
             Column::Inclusive => "Inclusive",
-            Column::Min => "Min call",
-            Column::Max => "Max call",
+            Column::Min => "Shortest",
+            Column::Max => "Longest",
         }
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::metrics::{ByMetric, Key, Metric, Metrics, Numbers, Role, Subject, ambiguous};
 use crate::text::number::signed_percent;
 use crate::text::printable::printable;
+use crate::text::tone::Tone;
 
 /// Changes from one run to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,6 +107,14 @@ impl Pair {
     /// After minus before, where a missing number is 0.
     pub fn difference(self) -> i128 {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
+    }
+
+    /// Heat of the change, up or down, relative to a whole. An unchanged number is plain.
+    pub fn tone(self, whole: u64) -> Tone {
+        match u64::try_from(self.difference().unsigned_abs()).unwrap_or(u64::MAX) {
+            0 => Tone::Plain,
+            change => Tone::of(change, whole),
+        }
     }
 }
 

@@ -10,11 +10,14 @@ use capstone::Capstone;
 use capstone::arch::{BuildsCapstone as _, BuildsCapstoneExtraMode as _, arm, riscv};
 use decode::{Flow, Isa};
 
+use crate::analysis::avr_text;
+
 /// Decodes the machine code of one instruction set.
 #[derive(Debug)]
 pub struct Disassembler {
     isa: Isa,
-    capstone: Capstone,
+    /// None: capstone does not know the instruction set.
+    capstone: Option<Capstone>,
 }
 
 /// One instruction, or bytes that form none.
@@ -40,13 +43,15 @@ impl Disassembler {
             Isa::Riscv32 => riscv(riscv::ArchMode::RiscV32).build(),
             Isa::Riscv64 => riscv(riscv::ArchMode::RiscV64).build(),
             Isa::ThumbV6m | Isa::ThumbV7m => thumb().extra_mode([arm::ArchExtraMode::MClass].into_iter()).build(),
+            // Capstone has no AVR: see `avr_text`.
+            Isa::Avr => return Ok(Disassembler { isa, capstone: None }),
             Isa::ThumbV8m => {
                 let modes = [arm::ArchExtraMode::MClass, arm::ArchExtraMode::V8];
                 thumb().extra_mode(modes.into_iter()).build()
             }
         };
         let capstone = capstone.map_err(|error| anyhow!("the disassembler cannot be started: {error}"))?;
-        Ok(Disassembler { isa, capstone })
+        Ok(Disassembler { isa, capstone: Some(capstone) })
     }
 
     /// Decodes all of a piece of code. An instruction starts at every address for which `starts_at` is true, even
@@ -65,7 +70,11 @@ impl Disassembler {
         while at < code.len() {
             let before = at;
             // All of the rest at once, since Thumb's IT affects the instructions after it.
-            if let Ok(known) = self.capstone.disasm_all(&code[at..], start.wrapping_add(at as u64)) {
+            let rest = &code[at..];
+            let address = start.wrapping_add(at as u64);
+            if let Some(capstone) = &self.capstone
+                && let Ok(known) = capstone.disasm_all(rest, address)
+            {
                 for insn in known.iter() {
                     let address = start.wrapping_add(at as u64);
                     let (size_bytes, is_whole) = self.size_at(address, &code[at..], &starts_at);
@@ -82,8 +91,14 @@ impl Disassembler {
             }
             if at < code.len() {
                 let address = start.wrapping_add(at as u64);
-                let (size_bytes, _) = self.size_at(address, &code[at..], &starts_at);
+                let (size_bytes, is_whole) = self.size_at(address, &code[at..], &starts_at);
                 let bytes = &code[at..at + size_bytes];
+                if let Some((mnemonic, operands)) = self.avr(bytes).filter(|_| is_whole) {
+                    let text = self.text(address, bytes, (&mnemonic, &operands), None, &name);
+                    units.push(Unit { address, size_bytes: size_bytes as u8, text });
+                    at += size_bytes;
+                    continue;
+                }
                 let number = bytes.iter().rev().fold(0_u32, |number, &byte| number << 8 | u32::from(byte));
                 let digits = 2 * size_bytes;
                 let directive = if size_bytes == 1 { ".byte".to_owned() } else { format!(".{size_bytes}byte") };
@@ -95,6 +110,12 @@ impl Disassembler {
             debug_assert!(at > before);
         }
         units
+    }
+
+    /// Mnemonic and operands of an AVR's instruction; None: it is not one, or the instruction set is another.
+    fn avr(&self, bytes: &[u8]) -> Option<(String, String)> {
+        let word = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        if self.isa == Isa::Avr { avr_text::text(word(0)?, word(2)) } else { None }
     }
 
     /// Size of the unit at an address, and whether that is a whole instruction.

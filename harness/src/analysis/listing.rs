@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use crate::analysis::column::Values;
 use crate::analysis::disassembly::{Disassembler, Unit};
+use crate::analysis::flow::{Branch, Branches};
 use crate::analysis::functions::{self, Row, Table};
 use crate::analysis::lookup::Inlined;
 use crate::analysis::metrics;
@@ -81,6 +82,8 @@ pub struct Instruction {
     pub count: u64,
     /// Samples taken of it.
     pub samples: u64,
+    /// Ways that control went, if the instruction executed and has more than one.
+    pub branch: Option<Branch>,
 }
 
 /// Key of a source line, in the order of [`Listing::lines`]: whether its file differs from the function's, its file,
@@ -109,6 +112,7 @@ pub struct Lister<'a> {
     /// Size and executions by address.
     insns: BTreeMap<u64, (u8, u64)>,
     samples: BTreeMap<u64, u64>,
+    branches: Branches,
 }
 
 impl<'a> Lister<'a> {
@@ -127,7 +131,8 @@ impl<'a> Lister<'a> {
         let table = functions::table(profile);
         let row_of = table.rows.iter().map(|row| row.start).zip(0..).collect();
         let (own_insns, samples) = (metrics::own_lines(profile), profile.samples_by_pc());
-        Ok(Lister { profile, disassembler, table, row_of, own_insns, insns, samples })
+        let branches = Branches::of(profile);
+        Ok(Lister { profile, disassembler, table, row_of, own_insns, insns, samples, branches })
     }
 
     /// Rows of the executed functions, most instructions first.
@@ -252,6 +257,7 @@ impl<'a> Lister<'a> {
             text,
             count: self.insns.get(&address).map_or(0, |&(_, count)| count),
             samples: self.samples.get(&address).copied().unwrap_or(0),
+            branch: self.branches.at(address).cloned(),
         });
         instructions.collect()
     }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
+use decode::{Flow, decode};
 use wire::definition::NodeKind;
 
 use crate::analysis::column::Values;
@@ -14,7 +15,7 @@ use crate::analysis::owner::Owner;
 use crate::analysis::{functions, heap, stacks, zone};
 use crate::image::kernel::STACK_END_ADVICE;
 use crate::profile::zone::ZoneCounts;
-use crate::profile::{self, Profile};
+use crate::profile::{Profile, Task};
 use crate::text::symbol_name::{file_name, key_name};
 
 /// The table of metrics: baselines, comparison, thresholds and assertions take all their knowledge of a metric from
@@ -165,15 +166,10 @@ metrics! {
         phrase: "stack bytes of task",
         role: Role::Compared,
         needs_exact: true,
-        read: Read::Tasks(|task| {
-            task.stack_end.zip(task.deepest_sp).map(|(end, deepest)| end.saturating_sub(deepest))
-        }),
+        read: Read::Tasks(Task::used_stack_bytes),
         where_uncounted: None,
         unknown: STACK_END_ADVICE,
-        whole: Some(|profile, _, name| {
-            let task = profile.tasks.iter().zip(stacks::task_names(profile)).find(|(_, known)| known == name)?.0;
-            task.stack_end?.checked_sub(task.stack_start?)
-        }),
+        whole: Some(stack_of_task),
     };
     /// Instructions of a zone, including zones within it.
     Zone => Descriptor {
@@ -263,6 +259,28 @@ metrics! {
         unknown: NO_HEAP,
         whole: None,
     };
+    /// Bytes of the load image.
+    Flash => Descriptor {
+        word: "flash",
+        phrase: "bytes of flash",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Run(|profile| profile.facts.sizes.map(|sizes| sizes.flash_bytes)),
+        where_uncounted: None,
+        unknown: NO_ELF,
+        whole: Some(|profile, _, _| profile.facts.sizes?.flash_room_bytes),
+    };
+    /// Bytes of static RAM: variables, reserved stacks and heaps, copied code.
+    Ram => Descriptor {
+        word: "ram",
+        phrase: "bytes of static RAM",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Run(|profile| profile.facts.sizes.map(|sizes| sizes.ram_bytes)),
+        where_uncounted: None,
+        unknown: NO_ELF,
+        whole: Some(|profile, _, _| profile.facts.sizes?.ram_room_bytes),
+    };
     /// Allocations requested by a function.
     HeapAllocs => Descriptor {
         word: "heap_allocs",
@@ -284,6 +302,40 @@ metrics! {
         where_uncounted: None,
         unknown: NO_HEAP,
         whole: None,
+    };
+    /// Most bytes of stack that a task can need, from the machine code. A profile does not have it: see
+    /// [`crate::analysis::stack_bound`].
+    StackBound => Descriptor {
+        word: "stack_bound",
+        phrase: "bytes that can be needed of the stack of task",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Tasks(|_| None),
+        where_uncounted: None,
+        unknown: NO_BOUND,
+        whole: Some(stack_of_task),
+    };
+    /// Most bytes of the main stack that the code and its exceptions can need.
+    MainStack => Descriptor {
+        word: "main_stack",
+        phrase: "bytes that can be needed of the main stack",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Run(|_| None),
+        where_uncounted: None,
+        unknown: NO_BOUND,
+        whole: None,
+    };
+    /// Executions of conditional branches.
+    BranchInsns => Descriptor {
+        word: "branch_insns",
+        phrase: "conditional branches executed",
+        role: Role::Asserted,
+        needs_exact: false,
+        read: Read::Run(|profile| Some(branch_insns(profile))),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
     };
 }
 
@@ -310,6 +362,12 @@ pub struct Descriptor {
 
 /// Reason for heap metrics of a run that did not follow the heap.
 const NO_HEAP: &str = "the run did not follow the heap: ask for it with --heap, or with heap = true in a suite";
+
+/// Reason for stacks without a bound.
+const NO_BOUND: &str = "nothing bounds it: `harness stack` lists why, and [stack] states what the code does not show";
+
+/// Reason for unknown sizes.
+const NO_ELF: &str = "the image is not an ELF file, so its sections are not known";
 
 /// Reason for an unknown number without a known cause.
 const UNKNOWN: &str = "this run did not measure it";
@@ -338,7 +396,7 @@ pub enum Read {
     /// A number of each function: parts to be added up.
     Functions(fn(&Profile, &mut dyn FnMut(Key, u64))),
     /// A number of each task.
-    Tasks(fn(&profile::Task) -> Option<u64>),
+    Tasks(fn(&Task) -> Option<u64>),
     /// A number of each zone, over all tasks and interrupts.
     Zones(fn(&ZoneCounts) -> u64),
 }
@@ -496,6 +554,23 @@ impl Metrics {
     pub fn named<'a>(&'a self, names: &'a BTreeSet<String>) -> impl Iterator<Item = &'a Numbers> {
         self.functions.iter().filter(|(key, _)| names.contains(&key.name)).map(|(_, numbers)| numbers)
     }
+}
+
+/// Executions of the instructions that branch on a condition, taken or not.
+fn branch_insns(profile: &Profile) -> u64 {
+    let Some(isa) = profile.facts.isa() else { return 0 };
+    let is_branch = |pc: u64| {
+        let code = profile.code_at(pc);
+        code.is_some_and(|bytes| matches!(decode(isa, pc, bytes).flow, Flow::Branch { .. }))
+    };
+    let insns = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
+    insns.filter(|insn| is_branch(insn.pc)).map(|insn| insn.count).fold(0, u64::saturating_add)
+}
+
+/// Size of a task's stack, as the whole of a share.
+fn stack_of_task(profile: &Profile, _: &Metrics, name: &str) -> Option<u64> {
+    let task = profile.tasks.iter().zip(stacks::task_names(profile)).find(|(_, known)| known == name)?.0;
+    task.stack_bytes()
 }
 
 /// The run's instructions, as the whole of a share.

@@ -94,6 +94,7 @@ pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
         in_target: None,
         heap: None,
         timeline: None,
+        edges: Vec::new(),
     }
 }
 

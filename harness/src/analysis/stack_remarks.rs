@@ -35,12 +35,6 @@ pub fn remarks(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// Size of a task's stack; None if the kernel does not keep the stack's end. A guess from the memory above it could
-/// be wrong, so none is made.
-fn stack_bytes(task: &Task) -> Option<u64> {
-    task.stack_end?.checked_sub(task.stack_start?)
-}
-
 /// Bytes between the low end of a task's stack and the lowest stack pointer seen. Registers that an interrupt or a
 /// switch saves there count as used. If every move of the stack pointer was followed, these bytes were never used;
 /// otherwise the unused bytes are at most as many. Every known kernel keeps the stack's low end, but few its high end,
@@ -59,7 +53,7 @@ pub fn paint_left(task: &Task) -> String {
 
 /// Formats bytes, with the stack's size if the kernel keeps it.
 fn of_stack(bytes: u64, task: &Task) -> String {
-    match stack_bytes(task) {
+    match task.stack_bytes() {
         Some(size) => format!("{} of {}", group(bytes), group(size)),
         None => group(bytes),
     }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use decode::Isa;
 use rustc_hash::FxHashMap;
 use wire::definition::{FrameKind, NodeKind, Unknown};
 
@@ -170,7 +171,9 @@ impl<'a> Exceptions<'a> {
                 names.insert(self.name(number, span.longest_at));
             }
         }
-        if profile.facts.is_arm() {
+        if profile.facts.isa() == Some(Isa::Avr) {
+            names.extend((1..ATMEGA328P.len() as u64).map(|number| self.bare_name(INTERRUPT | number, 0)));
+        } else if profile.facts.is_arm() {
             names.extend((1..FIRST_EXTERNAL).map(|number| self.bare_name(number, 0)));
         } else {
             names.extend((0..=FIRST_EXTERNAL).flat_map(|cause| [cause, cause | INTERRUPT]).map(riscv_trap));
@@ -185,6 +188,9 @@ impl<'a> Exceptions<'a> {
     }
 
     fn bare_name(&self, number: u64, handler: u64) -> String {
+        if self.profile.facts.isa() == Some(Isa::Avr) {
+            return avr_interrupt(&self.profile.facts.machine, number & !INTERRUPT);
+        }
         if !self.profile.facts.is_arm() {
             return riscv_trap(number);
         }
@@ -223,6 +229,45 @@ impl<'a> Exceptions<'a> {
     /// Name of an exception in the exact tree.
     pub(crate) fn at(&self, node: u32, number: u64) -> String {
         self.name(number, self.handlers.get(&node).copied().unwrap_or(0))
+    }
+}
+
+/// Vectors of the ATmega48 to ATmega328P, by number (ATmega328P data sheet, "Reset and Interrupt Vectors").
+const ATMEGA328P: [&str; 26] = [
+    "RESET",
+    "INT0",
+    "INT1",
+    "PCINT0",
+    "PCINT1",
+    "PCINT2",
+    "WDT",
+    "TIMER2_COMPA",
+    "TIMER2_COMPB",
+    "TIMER2_OVF",
+    "TIMER1_CAPT",
+    "TIMER1_COMPA",
+    "TIMER1_COMPB",
+    "TIMER1_OVF",
+    "TIMER0_COMPA",
+    "TIMER0_COMPB",
+    "TIMER0_OVF",
+    "SPI_STC",
+    "USART_RX",
+    "USART_UDRE",
+    "USART_TX",
+    "ADC",
+    "EE_READY",
+    "ANALOG_COMP",
+    "TWI",
+    "SPM_READY",
+];
+
+/// Name of an AVR's interrupt by its vector's number, as avr-libc names the vectors of the machine's device.
+fn avr_interrupt(machine: &str, number: u64) -> String {
+    let name = usize::try_from(number).ok().and_then(|number| ATMEGA328P.get(number));
+    match name.filter(|_| matches!(machine, "uno" | "arduino-uno" | "2009" | "arduino-duemilanove")) {
+        Some(name) => format!("[irq {name}]"),
+        None => format!("[irq {number}]"),
     }
 }
 

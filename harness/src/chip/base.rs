@@ -1,10 +1,30 @@
 //! Base machines: machines of QEMU that have a chip's core, and to which the plugin adds the rest of the chip.
 
+use std::ops::Range;
+
 /// Processors that a chip may have, each with a machine of QEMU that has the processor. The plugin lays the chip's
 /// memory and registers over that machine.
-pub(crate) const BASES: [(&str, &str); 4] = [
+pub(crate) const BASES: [(&str, &str); 5] = [
     ("cortex-m0", "microbit"),
     ("cortex-m3", "mps2-an385"),
     ("cortex-m4", "mps2-an386"),
     ("cortex-m7", "mps2-an500"),
+    // It starts in the secure state, in which all memory is secure until the firmware divides it.
+    ("cortex-m33", "mps2-an505"),
 ];
+
+/// Addresses at which Cortex-M3 and M4 have each bit of the peripherals as a word, and the first such peripheral
+/// (Armv7-M ARM, B3.1).
+const BIT_BAND: Range<u64> = 0x4200_0000..0x4400_0000;
+const BITS_START: u64 = 0x4000_0000;
+
+/// Word and number of the bit that an address of a processor's bit band stands for; None: the address is not in a bit
+/// band.
+pub(crate) fn bit_alias(cpu: &str, address: u64) -> Option<(u64, u32)> {
+    let has_bit_band = matches!(cpu, "cortex-m3" | "cortex-m4");
+    if !has_bit_band || !BIT_BAND.contains(&address) {
+        return None;
+    }
+    let bit = (address - BIT_BAND.start) / 4;
+    Some((BITS_START + bit / 32 * 4, (bit % 32) as u32))
+}

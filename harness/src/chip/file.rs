@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use toml::Spanned;
+
+use super::spanned::Spanned;
 
 /// A text with its place in the file, for messages.
 pub(super) type Text = Spanned<String>;
 
 /// A file: a chip, kinds of peripherals, or both.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct File {
+#[schemars(rename = "ChipFile")]
+pub struct File {
     /// The chip; a file without one has kinds only.
     pub(super) chip: Option<ChipTable>,
     #[serde(default)]
@@ -42,7 +45,7 @@ pub(super) struct File {
 }
 
 /// An answer to firmware that polls a register: see [`wire::chip::Answer`].
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct AnswerTable {
     pub(super) at: u64,
@@ -63,7 +66,7 @@ pub(super) struct AnswerTable {
 }
 
 /// An interrupt that comes by itself: see [`wire::chip::Pulse`].
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct PulseTable {
     pub(super) interrupt: u32,
@@ -82,7 +85,7 @@ pub(super) struct PulseTable {
 }
 
 /// A register that counts by itself: see [`wire::chip::Count`].
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct CountTable {
     pub(super) at: u64,
@@ -98,7 +101,7 @@ pub(super) struct CountTable {
 }
 
 /// Fields of peripherals that change at an instruction: see [`wire::chip::Stimulus`].
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct StimulusTable {
     /// Instructions since reset.
@@ -107,7 +110,7 @@ pub(super) struct StimulusTable {
     pub(super) set: Vec<Text>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LearnedTable {
     /// Registers that the firmware accessed.
@@ -118,7 +121,7 @@ pub(super) struct LearnedTable {
 }
 
 /// A register of an undescribed address range, as an SVD describes it: see [`super::svd::Word`].
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LearnedRegister {
     pub(super) at: u64,
@@ -135,7 +138,7 @@ pub(super) struct LearnedRegister {
     pub(super) read_clears: u32,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ChipTable {
     /// A similar chip, whose values apply where this file gives none.
@@ -162,7 +165,7 @@ pub(super) struct ChipTable {
     pub(super) without: Vec<Text>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct MemoryTable {
     pub(super) name: String,
@@ -177,7 +180,7 @@ pub(super) struct MemoryTable {
     pub(super) words: Vec<(u64, u32)>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum MemoryKind {
     #[default]
@@ -185,7 +188,7 @@ pub(super) enum MemoryKind {
     Flash,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct UndescribedTable {
     pub(super) name: String,
@@ -193,14 +196,14 @@ pub(super) struct UndescribedTable {
     pub(super) bytes: u64,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum ClockSource {
     Hz(u64),
     Clock(String),
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct PeripheralTable {
     pub(super) at: u64,
@@ -227,7 +230,7 @@ pub(super) struct PeripheralTable {
     pub(super) devices: Vec<BusDeviceTable>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct BusDeviceTable {
     /// Address, on a bus that has addresses.
@@ -237,7 +240,7 @@ pub(super) struct BusDeviceTable {
     pub(super) bytes: Vec<u8>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct KindTable {
     /// A similar kind, to which this kind adds.
@@ -267,7 +270,7 @@ pub(super) struct KindTable {
 }
 
 /// Bits of a register: a number, or all.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Mask {
     All(bool),
@@ -281,14 +284,14 @@ impl Default for Mask {
 }
 
 /// A field: one bit, or its last and first bit as `7:4`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Bits {
     Bit(u32),
     Range(String),
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct RegisterTable {
     /// Offset of the register; absent for an internal one, which instructions cannot access.
@@ -313,7 +316,17 @@ pub(super) struct RegisterTable {
     pub(super) stride: Option<u64>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+impl RegisterTable {
+    /// Registers of this shape, which is called `name`: number, name, and offset; an internal one has no offset.
+    pub(super) fn each(&self, name: &str) -> impl Iterator<Item = (u32, String, Option<u64>)> {
+        (0..self.count.unwrap_or(1)).map(move |number| {
+            let own = if self.count.is_some() { format!("{name}{number}") } else { name.to_owned() };
+            (number, own, self.at.map(|at| at + u64::from(number) * self.stride.unwrap_or(4)))
+        })
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FollowTable {
     pub(super) bits: Text,
@@ -325,7 +338,7 @@ pub(super) struct FollowTable {
     pub(super) repeat: Option<u32>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct TriggerTable {
     pub(super) write: Option<Text>,
@@ -346,7 +359,7 @@ pub(super) struct TriggerTable {
     pub(super) repeat: Option<u32>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FactorTable {
     pub(super) field: Text,
@@ -358,7 +371,7 @@ pub(super) struct FactorTable {
     pub(super) power_of_2: bool,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ClockTable {
     pub(super) of: Vec<Spanned<ClockSource>>,
@@ -369,7 +382,7 @@ pub(super) struct ClockTable {
     pub(super) divide: Vec<FactorTable>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct CounterTable {
     pub(super) value: Option<Text>,
@@ -397,7 +410,7 @@ fn word_bits() -> u32 {
     32
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct CompareTable {
     pub(super) value: Text,
@@ -410,7 +423,7 @@ pub(super) struct CompareTable {
     pub(super) repeat: Option<u32>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct PortTable {
     pub(super) send: Option<Text>,
@@ -425,7 +438,7 @@ pub(super) struct PortTable {
     pub(super) receiving: Vec<Text>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct TransferTable {
     pub(super) direction: Direction,
@@ -442,14 +455,14 @@ pub(super) struct TransferTable {
     pub(super) byte: Vec<Text>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Direction {
     Send,
     Receive,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FlashTable {
     /// Flash memory by name; None: the peripheral's `flash`.
@@ -462,7 +475,7 @@ pub(super) struct FlashTable {
     pub(super) erase: Vec<EraseTable>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct EraseTable {
     pub(super) start: Text,
@@ -478,7 +491,7 @@ pub(super) struct EraseTable {
     pub(super) set: Vec<Text>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct DividerTable {
     pub(super) dividend: Text,
@@ -489,7 +502,7 @@ pub(super) struct DividerTable {
     pub(super) signed: bool,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct WatchdogTable {
     pub(super) running: Vec<Text>,
@@ -500,7 +513,7 @@ pub(super) struct WatchdogTable {
     pub(super) feed: Vec<Text>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct InterruptTable {
     /// Name of the interrupt in the peripheral's `interrupts`; None: its line is the peripheral's `interrupt`.
@@ -508,7 +521,7 @@ pub(super) struct InterruptTable {
     pub(super) causes: Vec<CauseTable>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct CauseTable {
     pub(super) status: Text,
@@ -518,7 +531,7 @@ pub(super) struct CauseTable {
     pub(super) repeat: Option<u32>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct PinsTable {
     pub(super) level: Text,
@@ -531,7 +544,7 @@ pub(super) struct PinsTable {
     pub(super) outputs: Vec<u32>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct EdgeTable {
     /// Field with the index of the port, in the peripheral of `ports_by`.
@@ -546,7 +559,7 @@ pub(super) struct EdgeTable {
     pub(super) repeat: Option<u32>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ChannelTable {
     pub(super) running: Vec<Text>,
@@ -572,7 +585,7 @@ pub(super) struct ChannelTable {
     pub(super) repeat: Option<u32>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct SamplerTable {
     pub(super) start: Text,
@@ -588,7 +601,7 @@ pub(super) struct SamplerTable {
     pub(super) full: Vec<Text>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ConnectionTable {
     pub(super) enabled: Text,
@@ -597,7 +610,7 @@ pub(super) struct ConnectionTable {
     pub(super) repeat: Option<u32>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ChannelEndTable {
     pub(super) address: Text,
@@ -605,7 +618,7 @@ pub(super) struct ChannelEndTable {
     pub(super) steps: Text,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RequestTable {
     pub(super) read: Option<Text>,
@@ -613,7 +626,7 @@ pub(super) struct RequestTable {
     pub(super) when: Vec<Text>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct BusTable {
     pub(super) send: Text,

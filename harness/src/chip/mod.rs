@@ -9,15 +9,18 @@ pub(crate) mod base;
 mod file;
 pub mod hints;
 pub mod learn;
+mod processor;
 mod resolve;
+mod spanned;
 pub mod svd;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use crate::error::InputError;
 use crate::image::sha256_hex;
+pub use file::File;
 use svd::Svd;
 
 include!(concat!(env!("OUT_DIR"), "/chips.rs"));
@@ -39,13 +42,26 @@ pub struct Chip {
     pub differs: Vec<String>,
     /// Names of the registers by address, for reports.
     pub registers: Vec<(u64, String)>,
+    /// Fields of the registers and their bits, by address, for reports.
+    pub fields: BTreeMap<u64, Vec<(String, u32)>>,
     /// The chip's answers, pulses and counts, described for reports, in the order of their rows from
     /// [`wire::chip::FIRST_RULE`].
     pub rules: Vec<Rule>,
     /// Registers accessed by the firmware from which the file was learned; None: it was not learned.
     pub seen: Option<BTreeSet<u64>>,
+    /// Registers of the file that the SVD does not have; empty without an SVD.
+    pub outside_svd: Vec<OutsideSvd>,
     /// Description of the chip for the plugin.
     pub wire: wire::chip::Chip,
+}
+
+/// Registers, or a peripheral, that an SVD does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutsideSvd {
+    /// Sentence, with file and line.
+    pub what: String,
+    /// Whether the file itself describes them, and not a built-in kind or a chip that it is like.
+    pub is_own: bool,
 }
 
 /// A learned rule, or a rule that was written in the same form.
@@ -62,6 +78,9 @@ pub struct Rule {
     /// Whether the rule is a guess: another value might be right.
     pub is_guess: bool,
 }
+
+/// Most bits whose change is named.
+const MOST_BITS: usize = 4;
 
 /// Largest size of a chip file.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -122,6 +141,19 @@ pub fn find_with(name_or_file: &str, svd: Option<&Path>) -> Result<Chip, InputEr
             names.join(", ")
         )));
     }
+    read_with(path, svd)
+}
+
+/// Reads a chip file. The vendor's SVD file supplies registers that the chip file does not describe.
+///
+/// # Errors
+/// When one of the files cannot be read or is invalid: file, line and reason.
+pub fn read(path: &Path, svd: Option<&Path>) -> Result<Chip, InputError> {
+    let svd = svd.map(Svd::open).transpose()?;
+    read_with(path, svd.as_ref())
+}
+
+fn read_with(path: &Path, svd: Option<&Svd>) -> Result<Chip, InputError> {
     let unreadable = |error| InputError::about(path, format_args!("cannot be read: {error}"));
     if fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE_BYTES {
         return Err(InputError::about(path, "is larger than any chip file (4 MiB)"));
@@ -144,6 +176,36 @@ impl Chip {
             return Some(format!("{} at {address:#x}", block.name));
         }
         Some(format!("{}+{:#x}", block.name, address - block.start))
+    }
+
+    /// Name of a register of the chip or of its processor.
+    pub fn register_name(&self, address: u64) -> Option<String> {
+        self.name_of(address).or_else(|| processor::name_of(address))
+    }
+
+    /// Address of the register that an access reaches, with the bits of it that `bits` of the accessed word are: an
+    /// alias leads to its register.
+    pub fn reached(&self, address: u64, bits: u32) -> (u64, u32) {
+        if let Some(block) = self.wire.block_at(address) {
+            let (word, _) = block.reached(address - block.start);
+            return (block.start + word, bits);
+        }
+        base::bit_alias(&self.cpu, address).map_or((address & !3, bits), |(word, bit)| (word, (bits & 1) << bit))
+    }
+
+    /// Names of bits of a register, by its fields: `TXE`, and `[5]` where there is no field. Empty if the bits are
+    /// more than firmware looks at: a number that counts.
+    pub fn bit_names(&self, address: u64, bits: u32) -> Vec<String> {
+        let own = self.fields.get(&address).into_iter().flatten().map(|(name, mask)| (name.as_str(), *mask));
+        let (mut names, mut left) = (Vec::new(), bits);
+        for (name, mask) in own.chain(processor::fields_of(address).iter().copied()) {
+            if left & mask != 0 {
+                names.push(name.to_owned());
+                left &= !mask;
+            }
+        }
+        names.extend((0..32).filter(|bit| left & (1 << bit) != 0).map(|bit| format!("[{bit}]")));
+        if names.len() > MOST_BITS { Vec::new() } else { names }
     }
 
     /// Describes processor, frequency and memory in one line.
@@ -172,6 +234,21 @@ mod tests {
             assert_eq!(chip.wire.check(), Ok(()), "{name}");
             assert_eq!(chip, find(name).unwrap(), "{name} is another one the second time");
         }
+    }
+
+    #[test]
+    fn an_alias_leads_to_its_register_and_bits_have_names() {
+        let chip = find("stm32f407").unwrap();
+        let sr = 0x4000_4400;
+        assert_eq!(chip.register_name(sr).as_deref(), Some("USART2.SR"));
+        assert_eq!(chip.register_name(0xe000_e010).as_deref(), Some("SysTick.CTRL"));
+        assert_eq!(chip.bit_names(sr, 0xc0), ["TC", "TXE"]);
+        assert_eq!(chip.bit_names(sr, 0x280), ["TXE", "[9]"]);
+        assert!(chip.bit_names(0x4000_0024, 0xff).is_empty(), "a counter's value");
+        // Bit 7 of the register, as a word.
+        assert_eq!(chip.reached(0x4200_0000 + (sr - 0x4000_0000) * 32 + 7 * 4, 1), (sr, 0x80));
+        let chip = find("rp2040").unwrap();
+        assert_eq!(chip.reached(0x4000_c000 + 0x3000 + 8, 4), (0x4000_c008, 4));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use toml::Spanned;
 use wire::chip::{
     Answer, Block, Bus, BusDevice, Cause, Channel, ChannelEnd, Clock, Compare, Connection, Copied, Count, Counter,
     Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random, Register,
@@ -14,8 +13,9 @@ use super::file::{
     EdgeTable, FactorTable, File, KindTable, Mask, MemoryKind, MemoryTable, PeripheralTable, PulseTable,
     RegisterTable, Text, UndescribedTable,
 };
+use super::spanned::Spanned;
 use super::svd::{Svd, Word as SvdWord};
-use super::{CHIPS, Chip, KINDS, Rule};
+use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule};
 use crate::chip::base::BASES;
 use crate::error::InputError;
 use crate::text::number::Hex;
@@ -37,8 +37,8 @@ struct Origin<'a> {
 
 impl Origin<'_> {
     fn error(&self, offset: usize, reason: impl std::fmt::Display) -> InputError {
-        let line =
-            1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count();
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
         InputError::new(format!("{}:{line}: {reason}", self.path))
     }
 
@@ -166,6 +166,8 @@ impl<'a> Resolver<'a> {
         let lines = number(self.said(|chip| chip.interrupts.as_ref()), 1..=wire::chip::MAX_LINES, "interrupts")?;
         let priority_bits = number(self.said(|chip| chip.priority_bits.as_ref()), 2..=8, "priority-bits")?;
         let (blocks, mut registers) = self.blocks(&drafts, &indices, &memory)?;
+        let fields = self.fields(&drafts);
+        let outside_svd = self.outside_svd(&drafts);
         registers.sort();
         self.name_others(&mut registers);
         let mut wire = wire::chip::Chip {
@@ -198,7 +200,9 @@ impl<'a> Resolver<'a> {
                 .flat_map(|chip| chip.differs.clone())
                 .collect(),
             registers,
+            fields,
             rules,
+            outside_svd,
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             wire,
         })
@@ -373,6 +377,11 @@ impl<'a> Resolver<'a> {
                 let reason = format!("{name} at {} leaves what a chip has below 0xe0000000", Hex(start));
                 return Err(source.at(peripheral, reason));
             }
+            if kind.table.atomic_aliases && !(bytes.is_power_of_two() && bytes >= 16) {
+                let reason =
+                    format!("{name} has atomic-aliases, but its {bytes:#x} bytes are no power of two from 16 on");
+                return Err(source.at(peripheral, reason));
+            }
             let block = Block {
                 name: name.clone(),
                 start,
@@ -407,6 +416,83 @@ impl<'a> Resolver<'a> {
             table = on_top(base.get_ref().clone(), table);
         }
         Err(of.error(0, format_args!("kinds are like one another in a circle: {}", name.get_ref())))
+    }
+
+    /// Peripherals and registers of the file that the SVD does not have. A built-in kind has the registers of all its
+    /// chips, so those are told apart.
+    fn outside_svd(&self, drafts: &[Draft<'_>]) -> Vec<OutsideSvd> {
+        let Some(svd) = self.svd else { return Vec::new() };
+        let mut outside = Vec::new();
+        for draft in drafts.iter().filter(|draft| draft.kind.is_some()) {
+            let Draft { name, source, peripheral, block, .. } = draft;
+            let is_own = std::ptr::eq(*source, self.own());
+            let is_known = svd.peripherals.iter().any(|(_, range)| range.contains(&block.start));
+            if !is_known {
+                let what = format!("{name} at {} lies in no peripheral of {}", Hex(block.start), svd.file);
+                outside.push(OutsideSvd { what: source.at(&peripheral.kind, what).to_string(), is_own });
+                continue;
+            }
+            outside.extend(self.outside_peripheral(draft, svd));
+        }
+        let answers = self.files[0].answer.iter().map(|table| (table.get_ref().at, table.span().start));
+        let counts = self.files[0].count.iter().map(|table| (table.get_ref().at, table.span().start));
+        for (at, offset) in answers.chain(counts).filter(|(at, _)| !svd.words.contains_key(&(at & !3))) {
+            let what = format!("{} is not a register of {}", Hex(at), svd.file);
+            outside.push(OutsideSvd { what: self.own().error(offset, what).to_string(), is_own: true });
+        }
+        outside
+    }
+
+    /// Registers of a peripheral that the SVD does not have: each one of a kind of the file itself, or one sentence about
+    /// those of a built-in kind.
+    fn outside_peripheral(&self, draft: &Draft<'_>, svd: &Svd) -> Vec<OutsideSvd> {
+        let Draft { name, source, peripheral, block, .. } = draft;
+        let is_absent = |at: u64| !svd.words.contains_key(&(block.start + at));
+        let own = self.kinds.get(peripheral.kind.get_ref()).filter(|(of, _)| std::ptr::eq(*of, self.own()));
+        let mut named = BTreeSet::new();
+        let mut outside = Vec::new();
+        let mut tables: Vec<_> = own.iter().flat_map(|(_, kind)| &kind.get_ref().registers).collect();
+        tables.sort_by_key(|(_, table)| table.span().start);
+        for (register, table) in tables {
+            for (_, own, at) in table.get_ref().each(register) {
+                let Some(at) = at else { continue };
+                named.insert(own.clone());
+                if is_absent(at) {
+                    let at = Hex(block.start + at);
+                    let what = format!("{name}.{own} at {at} is not a register of {}", svd.file);
+                    outside.push(OutsideSvd { what: self.own().at(table, what).to_string(), is_own: true });
+                }
+            }
+        }
+        let others = block.registers.iter().filter(|register| !named.contains(&register.name));
+        let others = others.filter(|register| register.offset.is_some_and(is_absent));
+        let others: Vec<&str> = others.map(|register| register.name.as_str()).collect();
+        if !others.is_empty() {
+            let what = format!("{} has none of {name}'s {}", svd.file, others.join(", "));
+            outside.push(OutsideSvd { what: source.at(&peripheral.kind, what).to_string(), is_own: false });
+        }
+        outside
+    }
+
+    /// Fields of all registers by address: those of their kinds, then those of the SVD.
+    fn fields(&self, drafts: &[Draft<'_>]) -> BTreeMap<u64, Vec<(String, u32)>> {
+        let mut fields: BTreeMap<u64, Vec<(String, u32)>> = BTreeMap::new();
+        for draft in drafts {
+            for (name, field) in &draft.fields {
+                let register = draft.block.registers.get(field.register as usize);
+                let offset = register.and_then(|register| register.offset);
+                if let (Some((_, name)), Some(offset)) = (name.split_once('.'), offset) {
+                    let of = fields.entry(draft.block.start + offset).or_default();
+                    of.push((name.to_owned(), field.mask));
+                }
+            }
+        }
+        fields.values_mut().for_each(|of| of.sort_by_key(|(_, mask)| *mask));
+        for (&address, word) in self.svd.iter().flat_map(|svd| &svd.words) {
+            let of = word.fields.iter().map(|(name, bits)| (name.clone(), *bits));
+            fields.entry(address).or_default().extend(of);
+        }
+        fields
     }
 
     /// Adds the SVD's names of registers that a kind of peripheral does not describe.
@@ -640,9 +726,7 @@ impl Draft<'_> {
             if count == 0 || count > MAX_REPEAT {
                 return Err(kind.source.at(table, format_args!("{name}: count must be 1 to {MAX_REPEAT}")));
             }
-            for number in 0..count {
-                let own = if register.count.is_some() { format!("{name}{number}") } else { name.clone() };
-                let offset = register.at.map(|at| at + u64::from(number) * register.stride.unwrap_or(4));
+            for (_, own, offset) in register.each(name) {
                 if offset.is_some_and(|offset| offset % 4 != 0 || offset + 4 > self.block.bytes) {
                     let reason = format!("{own} lies at no word of the {} bytes", Hex(self.block.bytes));
                     return Err(kind.source.at(table, reason));
@@ -1102,8 +1186,7 @@ impl Rules<'_, '_> {
     fn registers(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
         for (name, table) in &kind.registers {
             let table = table.get_ref();
-            for number in 0..table.count.unwrap_or(1) {
-                let own = if table.count.is_some() { format!("{name}{number}") } else { name.clone() };
+            for (number, own, _) in table.each(name) {
                 let index = self.draft.fields[&own].register as usize;
                 let other = |text: &Option<Text>| text.as_ref().map(|text| self.register(text, number)).transpose();
                 let register = &mut block.registers[index];
@@ -1340,6 +1423,11 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
             ("RR = { at = 8", "RR = { at = 4", "small.toml:26: SR lies where RR does"),
             ("interrupt = 5, ", "interrupts = { tick = 5 }, ", "small.toml:17: T: its kind has no interrupt tick"),
             ("bytes = 0x2000\n[p", "bytes = 0x2001\n[p", "small.toml:12: memory RAM is not a whole number of KiB"),
+            (
+                "bytes = 0x400\n",
+                "bytes = 0x300\natomic-aliases = true\n",
+                "small.toml:17: T has atomic-aliases, but its 0x300 bytes are no power of two from 16 on",
+            ),
             ("repeat = 2", "repeat = 5000", "small.toml:33: repeat must be 1 to 1024"),
         ];
         for (from, to, wanted) in cases {

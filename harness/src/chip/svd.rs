@@ -69,7 +69,7 @@ pub struct Word {
     /// Bits that reading clears.
     pub read_clears: u32,
     /// Fields and their bits.
-    fields: Vec<(String, u32)>,
+    pub(super) fields: Vec<(String, u32)>,
     /// Bits of the word that its registers cover.
     covered: u32,
 }

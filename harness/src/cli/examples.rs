@@ -21,7 +21,8 @@ Examples:
 pub(super) const INIT: &str = "\
 Examples:
   harness init                              # all firmware below the current directory
-  harness init build/app.elf build/boot.elf --for 200M";
+  harness init build/app.elf build/boot.elf --for 200M
+  harness init --vscode build/app.elf       # tasks and debugger settings for the editor";
 
 pub(super) const DIFF: &str = "\
 Examples:
@@ -44,6 +45,12 @@ Examples:
   harness annotate firmware.profile crc32
   harness annotate firmware.profile 0x80000566 --source-map /build=.";
 
+pub(super) const COVERAGE: &str = "\
+Examples:
+  harness coverage harness-report           # all images of a suite together
+  harness coverage firmware.profile --since main
+  harness coverage a.profile b.profile --format lcov -o firmware.info";
+
 pub(super) const BINS: &str = "\
 Examples:
   harness bins firmware.profile --bin-bytes 64 --by count
@@ -54,6 +61,23 @@ Examples:
   harness heap firmware.profile             # made with: harness firmware.elf --heap
   harness heap firmware.profile --of leaked -o leaks.svg";
 
+pub(super) const SIZE: &str = "\
+Examples:
+  harness size build/firmware.elf --regions link.ld -o size.html
+  harness size before.elf after.elf --markdown
+  harness size build/firmware.elf --profile firmware.profile --by symbol --top 50";
+
+pub(super) const STACK: &str = "\
+Examples:
+  harness stack build/firmware.elf firmware.profile
+  harness stack build/firmware.elf *.profile --bounds stack.toml --su build
+  harness stack build/firmware.elf --json > stack.json";
+
+pub(super) const BUDGET: &str = "\
+Examples:
+  harness budget build/firmware.elf firmware.profile           # [budget] of the nearest harness.toml
+  harness budget build/firmware.elf firmware.profile --budget budget.toml --markdown --junit budget.xml";
+
 pub(super) const CALLERS: &str = "\
 Examples:
   harness callers firmware.profile memcpy
@@ -62,12 +86,28 @@ Examples:
 pub(super) const REPORT: &str = "\
 Examples:
   harness report firmware.profile --open
-  harness report firmware.profile -o page.html --source-map /build=.";
+  harness report firmware.profile -o page.html --source-map /build=.
+  harness report harness-report --open      # a suite: what failed first";
+
+pub(super) const UI: &str = "\
+Examples:
+  harness ui firmware.profile               # ? shows the keys
+  harness ui before.profile after.profile   # what changed, largest change first";
+
+pub(super) const SERVE: &str = "\
+Examples:
+  harness serve firmware.profile --open
+  harness serve build/firmware.elf --for 50M   # runs again whenever it is built";
 
 pub(super) const MERGE: &str = "\
 Examples:
   harness merge part1 part2 part3 part4
   harness merge shards/1 shards/2 -o harness-report";
+
+pub(super) const HISTORY: &str = "\
+Examples:
+  harness history results -o history.html   # results/COMMIT/report.json, as CI keeps them
+  harness history results -f uart --metric total --metric 'self(\"crc*\")'";
 
 pub(super) const RUN: &str = "\
 Examples:
@@ -88,6 +128,16 @@ pub(super) const CHIP: &str = "\
 Examples:
   harness chip learn build/firmware.elf -o chip.toml   # then: --chip chip.toml
   harness chip learn app.bin --load-addr 0x08000000 --symbols app.elf";
+
+pub(super) const CHIP_SHOW: &str = "\
+Examples:
+  harness build/firmware.elf --chip stm32f407 -o firmware.profile
+  harness chip show firmware.profile --top 0";
+
+pub(super) const CHIP_CHECK: &str = "\
+Examples:
+  harness chip check mychip.toml --svd STM32F412.svd
+  harness chip check --file-schema > chip.schema.json";
 
 pub(super) const DEBUG: &str = "\
 Examples:

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::analysis::heap::Quantity;
+use crate::analysis::size::Level;
 use crate::export::Format;
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Sandbox;
@@ -103,6 +104,9 @@ pub enum Command {
     /// Show a function's instructions and source lines with their exact counts
     #[command(after_help = examples::ANNOTATE)]
     Annotate(AnnotateArgs),
+    /// Show which lines, functions and branches ran, in one profile or several
+    #[command(after_help = examples::COVERAGE)]
+    Coverage(CoverageArgs),
     /// Show instructions and samples by address, as a histogram
     #[command(after_help = examples::BINS, override_usage = "harness bins [OPTIONS] <PROFILE>")]
     Bins(BinsArgs),
@@ -112,12 +116,30 @@ pub enum Command {
     /// Show who calls a function, what it calls, and what that costs
     #[command(after_help = examples::CALLERS, override_usage = "harness callers [OPTIONS] <PROFILE> <FUNCTION>")]
     Callers(CallersArgs),
+    /// Show flash and static RAM by region, section, library, file and symbol, or compare those of two builds
+    #[command(after_help = examples::SIZE, override_usage = "harness size [OPTIONS] <FIRMWARE> [AFTER]")]
+    Size(SizeArgs),
+    /// Show the most stack that each task and the exceptions can need, from the machine code
+    #[command(after_help = examples::STACK, override_usage = "harness stack [OPTIONS] <FIRMWARE> [PROFILE]...")]
+    Stack(StackArgs),
+    /// Hold all that firmware may not outgrow against one budget: flash, RAM, stacks, heap, instructions
+    #[command(after_help = examples::BUDGET, override_usage = "harness budget [OPTIONS] <FIRMWARE> <PROFILE>")]
+    Budget(BudgetArgs),
     /// Write a saved profile as one page for the browser, to look around in
     #[command(after_help = examples::REPORT)]
     Report(ReportArgs),
+    /// Look around in a saved profile, or in what changed between two, on the terminal
+    #[command(after_help = examples::UI)]
+    Ui(UiArgs),
+    /// Show a profile's page in the browser, and make it again when the profile or the firmware changes
+    #[command(after_help = examples::SERVE)]
+    Serve(ServeArgs),
     /// Join the results of shards into one report and exit code
     #[command(after_help = examples::MERGE)]
     Merge(MergeArgs),
+    /// Show a suite's numbers over commits, from kept results: trends, steps with their commits, limits
+    #[command(after_help = examples::HISTORY)]
+    History(HistoryArgs),
     /// Run one image as a program with its output and exit status, and leave a profile (a cargo runner)
     #[command(after_help = format!("{}\n\n{RUN_HELP}", examples::RUN), override_usage = "harness run [OPTIONS] <FIRMWARE> [--] [ARGS]...")]
     Run(RunArgs),
@@ -162,14 +184,57 @@ pub enum ChipCommand {
     /// Run firmware again and again, and write a chip file that gives it what it waits for
     #[command(after_help = examples::CHIP)]
     Learn(LearnArgs),
+    /// Show who read, wrote and polled the chip's registers in a run
+    #[command(after_help = examples::CHIP_SHOW)]
+    Show(ChipShowArgs),
+    /// Check a chip file: each mistake with its line and reason
+    #[command(after_help = examples::CHIP_CHECK)]
+    Check(ChipCheckArgs),
+}
+
+/// Arguments of `harness chip show`.
+#[derive(Debug, Args)]
+pub struct ChipShowArgs {
+    /// Profile directory or file of a run with --chip
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
+    /// Registers and polls shown; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub top: usize,
+    /// Print all registers as JSON
+    #[arg(long, conflicts_with = "top")]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
+}
+
+/// Arguments of `harness chip check`.
+#[derive(Debug, Args)]
+pub struct ChipCheckArgs {
+    /// Chip file
+    #[arg(value_name = "FILE", required_unless_present_any = ["schema", "file_schema"])]
+    pub file: Option<PathBuf>,
+    /// Registers of the chip as its vendor describes them (CMSIS-SVD): the file's own kinds must have no others
+    #[arg(long, value_name = "FILE")]
+    pub svd: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
+    /// Print the JSON Schema of chip files, for editors
+    #[arg(long, exclusive = true)]
+    pub file_schema: bool,
 }
 
 /// Arguments of `harness chip learn`.
 #[derive(Debug, Args)]
 pub struct LearnArgs {
     /// Firmware, as for `harness profile`
-    #[arg(value_name = "FIRMWARE")]
-    pub firmware: PathBuf,
+    #[arg(value_name = "FIRMWARE", required_unless_present = "schema")]
+    pub firmware: Option<PathBuf>,
     /// Chip file to write; - is standard output [default: ./chip.toml, unless there is one]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -191,6 +256,12 @@ pub struct LearnArgs {
     /// Show no progress: only the summary, what the chip still lacks, and the file
     #[arg(short, long)]
     pub quiet: bool,
+    /// Print the summary, and what the chip still lacks, as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
@@ -200,7 +271,8 @@ impl LearnArgs {
     /// Converts the arguments to those of profiling the firmware.
     pub fn into_profile_args(self) -> ProfileArgs {
         ProfileArgs {
-            firmware: self.firmware,
+            // clap demands it, unless the schema is asked for.
+            firmware: self.firmware.unwrap_or_default(),
             top: 0,
             wide: WideArgs::default(),
             quiet: self.quiet,
@@ -240,10 +312,17 @@ pub enum Listed {
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Subject of the list
-    pub what: Listed,
+    #[arg(required_unless_present = "schema")]
+    pub what: Option<Listed>,
     /// For functions: a firmware file or a profile; for tasks: a profile
     #[arg(value_name = "PROFILE|FIRMWARE", required_if_eq_any = [("what", "functions"), ("what", "tasks")])]
     pub of: Option<PathBuf>,
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
 }
 
 /// Arguments of `harness init`.
@@ -264,6 +343,15 @@ pub struct InitArgs {
     /// Show no progress and no line for each image
     #[arg(short, long)]
     pub quiet: bool,
+    /// Write tasks and debugger settings for VS Code instead, for one firmware file; entries of .vscode/*.json stay
+    #[arg(long, conflicts_with_all = ["for_insns", "timeout", "jobs", "quiet", "sandbox", "json"])]
+    pub vscode: bool,
+    /// Print the files written, and the outcome of each image, as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Kernel sandbox that keeps QEMU from files and the network: off, auto (what the kernel has), or required
     #[arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Containment")]
     pub sandbox: Sandbox,
@@ -299,16 +387,7 @@ pub struct DebugArgs {
 impl DebugArgs {
     /// Converts the arguments to those of profiling a firmware file.
     pub fn into_profile_args(self, firmware: PathBuf) -> ProfileArgs {
-        ProfileArgs {
-            firmware,
-            top: 0,
-            wide: WideArgs::default(),
-            quiet: false,
-            verbose: false,
-            json: false,
-            strict: false,
-            measure: self.measure,
-        }
+        ProfileArgs::of(firmware, self.measure)
     }
 }
 
@@ -318,6 +397,9 @@ pub struct DoctorArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
 }
 
 /// Arguments of `harness test`.
@@ -347,6 +429,13 @@ pub struct TestArgs {
     /// Print report.json instead of lines
     #[arg(long, conflicts_with_all = ["list", "schema"])]
     pub json: bool,
+    /// Commit of the firmware, for `harness history` [default: what the pipeline's variables say, such as GITHUB_SHA or
+    /// CI_COMMIT_SHA]
+    #[arg(long, value_name = "COMMIT")]
+    pub revision: Option<String>,
+    /// Time of that commit, as `git log -1 --format=%cI` prints it, or in seconds since 1970 [default: the pipeline's]
+    #[arg(long, value_name = "TIME")]
+    pub revision_time: Option<String>,
     /// Images at a time [default: one per core]
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<std::num::NonZeroUsize>,
@@ -377,9 +466,16 @@ pub struct TestArgs {
     /// Run everything, even what has not changed since it was last run
     #[arg(long, help_heading = "Cache")]
     pub no_cache: bool,
-    /// Directory of the cache [default: harness in the user's cache directory]
-    #[arg(long, value_name = "DIR", help_heading = "Cache")]
-    pub cache_dir: Option<PathBuf>,
+    /// Place of the cache: a folder, or, in a build with object stores, s3://BUCKET/FOLDER or https://SERVER/FOLDER
+    /// [default: harness in the user's cache directory]
+    #[arg(long, value_name = "PLACE", alias = "cache-dir", help_heading = "Cache")]
+    pub cache: Option<PathBuf>,
+    /// Secret of all who may add to the cache, of 32 bytes or more: other entries do not count
+    #[arg(long, value_name = "FILE", help_heading = "Cache")]
+    pub cache_key_file: Option<PathBuf>,
+    /// Add nothing to the cache: for jobs that run code that was not reviewed
+    #[arg(long, help_heading = "Cache")]
+    pub cache_read_only: bool,
 }
 
 /// Part of a suite, as typed.
@@ -478,8 +574,8 @@ pub struct ExportArgs {
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// Profile directory or file
-    #[arg(value_name = "PROFILE")]
-    pub profile: PathBuf,
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
     /// Rows of the table; 0 shows all functions
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub top: usize,
@@ -495,6 +591,9 @@ pub struct TopArgs {
     /// Print the whole profile as JSON, as `harness export --format json` does
     #[arg(long, conflicts_with_all = ["top", "sort", "by", "wide"])]
     pub json: bool,
+    /// Print the JSON Schema of --json, as `harness export --schema` does
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Width of tables.
     #[command(flatten)]
     pub wide: WideArgs,
@@ -531,17 +630,65 @@ pub enum Sort {
 #[derive(Debug, Args)]
 pub struct AnnotateArgs {
     /// Profile directory or file
-    #[arg(value_name = "PROFILE")]
-    pub profile: PathBuf,
-    /// Name of the function, with or without its arguments; FILE:NAME; or an address in it, 0x…
-    #[arg(value_name = "FUNCTION")]
-    pub function: String,
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
+    /// Name of the function, with or without its arguments; FILE:NAME; or an address in it, 0x… [with --json, default: all]
+    #[arg(value_name = "FUNCTION", required_unless_present_any = ["schema", "json"])]
+    pub function: Option<String>,
+    /// Print lines and instructions as JSON; without FUNCTION those of all functions that executed
+    #[arg(long, conflicts_with = "wide")]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Find sources that have moved: replace the path's beginning FROM by TO; may be repeated
     #[arg(long, value_name = "FROM=TO")]
     pub source_map: Vec<String>,
     /// Width of tables.
     #[command(flatten)]
     pub wide: WideArgs,
+}
+
+/// Arguments of `harness coverage`.
+#[derive(Debug, Args)]
+pub struct CoverageArgs {
+    /// Profile directories or files, or a suite's report directory; they are added up
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profiles: Vec<PathBuf>,
+    /// Format to write [default: a table]
+    #[arg(short, long, value_name = "FORMAT")]
+    pub format: Option<CoverageFormat>,
+    /// Print everything as JSON
+    #[arg(long, conflicts_with_all = ["format", "wide"])]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
+    /// Only lines that differ from this commit or branch (asks `git diff` in the current directory)
+    #[arg(long, value_name = "REF")]
+    pub since: Option<String>,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Find sources that have moved: replace the path's beginning FROM by TO; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
+    /// Width of tables.
+    #[command(flatten)]
+    pub wide: WideArgs,
+}
+
+/// Format of `harness coverage`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CoverageFormat {
+    /// lcov's tracefile: genhtml, Codecov, editors
+    Lcov,
+    /// One page for the browser
+    Html,
+    /// Cobertura's XML: GitLab, Jenkins, Azure
+    Cobertura,
+    /// Annotations of a GitHub job: what never ran
+    Github,
 }
 
 /// Width of tables.
@@ -581,12 +728,146 @@ pub struct BinsArgs {
     pub wide: WideArgs,
 }
 
+/// Arguments of `harness size`.
+#[derive(Debug, Args)]
+pub struct SizeArgs {
+    /// ELF file
+    #[arg(value_name = "FIRMWARE", required_unless_present = "schema")]
+    pub firmware: Option<PathBuf>,
+    /// ELF file of a later build: show what changed
+    #[arg(value_name = "AFTER")]
+    pub after: Option<PathBuf>,
+    /// Regions: a linker script with MEMORY, or GNU ld's map file [default: the memory of the machine that fits]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["chip", "machine"])]
+    pub regions: Option<PathBuf>,
+    /// Regions of a chip: its name, or a chip file
+    #[arg(long, value_name = "CHIP", conflicts_with = "machine")]
+    pub chip: Option<String>,
+    /// Regions of a machine of QEMU
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+    /// Profile of a run: also show what it used of its tasks' stacks, and (made with --heap) of the heap
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<PathBuf>,
+    /// Tables that are shown [default: all]
+    #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
+    pub by: Vec<SizeLevel>,
+    /// Rows of each table; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 15)]
+    pub top: usize,
+    /// Also write a page for the browser: flash and RAM as areas, by library, file and symbol
+    #[arg(short, long, value_name = "HTML", conflicts_with = "json")]
+    pub output: Option<PathBuf>,
+    /// Print Markdown, as for a pull request
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Print everything as JSON: regions, sections, symbols, and the owner of each byte
+    #[arg(long, conflicts_with_all = ["top", "by", "wide"])]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
+    /// Width of tables.
+    #[command(flatten)]
+    pub wide: WideArgs,
+}
+
+/// Table of `harness size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SizeLevel {
+    /// Regions of memory
+    Region,
+    /// Sections of the file
+    Section,
+    /// Crates, and directories of source files
+    Library,
+    /// Source files
+    File,
+    /// Functions and variables
+    Symbol,
+}
+
+impl SizeLevel {
+    /// Converts to the analysis' type.
+    pub fn level(self) -> Level {
+        match self {
+            SizeLevel::Region => Level::Region,
+            SizeLevel::Section => Level::Section,
+            SizeLevel::Library => Level::Library,
+            SizeLevel::File => Level::File,
+            SizeLevel::Symbol => Level::Symbol,
+        }
+    }
+}
+
+/// Arguments of `harness stack`.
+#[derive(Debug, Args)]
+pub struct StackArgs {
+    /// ELF file
+    #[arg(value_name = "FIRMWARE", required_unless_present = "schema")]
+    pub firmware: Option<PathBuf>,
+    /// Profiles of its runs: they have the tasks, and show where indirect calls go
+    #[arg(value_name = "PROFILE")]
+    pub profiles: Vec<PathBuf>,
+    /// TOML file whose table [stack] states what the code does not show: bounds, calls, frames, priorities, tasks,
+    /// ends
+    #[arg(long, value_name = "FILE")]
+    pub bounds: Option<PathBuf>,
+    /// Compare with the .su files of -fstack-usage in this directory and below it
+    #[arg(long, value_name = "DIR")]
+    pub su: Option<PathBuf>,
+    /// Reasons shown for each number that is not a bound; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 5)]
+    pub top: usize,
+    /// Print everything as JSON
+    #[arg(long, conflicts_with = "top")]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
+}
+
+/// Arguments of `harness budget`.
+#[derive(Debug, Args)]
+pub struct BudgetArgs {
+    /// ELF file
+    #[arg(value_name = "FIRMWARE", required_unless_present = "schema")]
+    pub firmware: Option<PathBuf>,
+    /// Profile of a run of it
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
+    /// TOML file with [budget] and [stack], such as a suite [default: the nearest harness.toml, here or above]
+    #[arg(long, value_name = "FILE")]
+    pub budget: Option<PathBuf>,
+    /// Baseline to show the trend against: a .baseline file of a suite
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Also write a JUnit file with a test case for each row
+    #[arg(long, value_name = "XML")]
+    pub junit: Option<PathBuf>,
+    /// Print Markdown, as for a pull request
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Print the rows as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
+}
+
 /// Arguments of `harness heap`.
 #[derive(Debug, Args)]
 pub struct HeapArgs {
     /// Profile directory or file
-    #[arg(value_name = "PROFILE")]
-    pub profile: PathBuf,
+    #[arg(value_name = "PROFILE", required_unless_present = "schema")]
+    pub profile: Option<PathBuf>,
+    /// Print the heap as JSON
+    #[arg(long, conflicts_with_all = ["top", "output", "of", "wide", "fold_irqs"])]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Call paths shown in each table; 0 shows all
     #[arg(long, value_name = "ROWS", default_value_t = 10)]
     pub top: usize,
@@ -659,8 +940,8 @@ fn parse_depth(text: &str) -> Result<std::num::NonZeroUsize, String> {
 /// Arguments of `harness report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Profile directory or file
-    #[arg(value_name = "PROFILE")]
+    /// Profile directory or file, or the reports of a suite (harness-report, report.json)
+    #[arg(value_name = "PROFILE|REPORTS")]
     pub profile: PathBuf,
     /// File to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
@@ -679,15 +960,98 @@ pub struct ReportArgs {
     pub fold_irqs: bool,
 }
 
+/// Arguments of `harness ui`.
+#[derive(Debug, Args)]
+pub struct UiArgs {
+    /// Profile directory or file; with a second one, the run before the change
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Profile of the run after the change, to compare with the first
+    #[arg(value_name = "AFTER")]
+    pub after: Option<PathBuf>,
+    /// Find sources that have moved: replace the path's beginning FROM by TO; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
+}
+
+/// Arguments of `harness serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Profile directory or file, or a firmware file, which is profiled first and whenever it is built again
+    #[arg(value_name = "PROFILE|FIRMWARE")]
+    pub target: PathBuf,
+    /// Port of 127.0.0.1 [default: a free one]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Show it in the browser, by the command in BROWSER or the desktop's own
+    #[arg(long)]
+    pub open: bool,
+    /// Find sources that have moved: replace the path's beginning FROM by TO; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub source_map: Vec<String>,
+    /// Settings of the run if a firmware file is served.
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+}
+
+impl ServeArgs {
+    /// Converts the arguments to those of profiling a firmware file.
+    pub fn into_profile_args(self, firmware: PathBuf) -> ProfileArgs {
+        ProfileArgs::of(firmware, self.measure)
+    }
+}
+
 /// Arguments of `harness merge`.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// Report directories of shards, or their report.json
-    #[arg(value_name = "RESULT", required = true)]
+    /// Report directories of shards, or their report.json; in a build with object stores also s3://… and https://…
+    #[arg(value_name = "RESULT", required_unless_present = "schema")]
     pub results: Vec<PathBuf>,
+    /// Join the results that there are: a report that cannot be read is a warning, and an image without a result has failed
+    #[arg(long)]
+    pub incomplete: bool,
+    /// Print report.json instead of lines
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of report.json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Directory for the reports [default: ./harness-report]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+}
+
+/// Arguments of `harness history`.
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    /// Reports of `harness test` (report.json), or folders with reports below them, the oldest first
+    #[arg(value_name = "RESULTS", required_unless_present = "schema")]
+    pub results: Vec<PathBuf>,
+    /// Also write one page for the browser; - is standard output, then without the table
+    #[arg(short, long, value_name = "HTML")]
+    pub output: Option<PathBuf>,
+    /// Only images that match, as for `harness test`: 'tag(x)', 'name(glob*)', or a part of the name
+    #[arg(short, long, value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// Only this number: total, task, self, or 'self("crc*")'; may be repeated [default: all of the run, its tasks and
+    /// zones, and the functions that changed most]
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Vec<String>,
+    /// Rows for functions of each image; 0 shows all that changed
+    #[arg(long, value_name = "ROWS", default_value_t = 5)]
+    pub top: usize,
+    /// Ignore steps smaller than this share of the number before
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
+    pub min_step: String,
+    /// Print Markdown, as for a job's summary
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Print everything as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
 }
 
 /// Arguments of `harness profile`. Counts take suffixes: 10k, 2M, 1.5G.
@@ -723,6 +1087,22 @@ pub struct ProfileArgs {
     /// Settings of the run.
     #[command(flatten)]
     pub measure: MeasureArgs,
+}
+
+impl ProfileArgs {
+    /// Arguments of a command that profiles firmware and prints tables of its own.
+    fn of(firmware: PathBuf, measure: MeasureArgs) -> ProfileArgs {
+        ProfileArgs {
+            firmware,
+            top: 0,
+            wide: WideArgs::default(),
+            quiet: false,
+            verbose: false,
+            json: false,
+            strict: false,
+            measure,
+        }
+    }
 }
 
 /// Arguments of `harness run`. Counts take suffixes: 10k, 2M, 1.5G.
@@ -764,6 +1144,9 @@ pub struct MeasureArgs {
     /// Follow every call and return: exact instructions and calls per call path (slower)
     #[arg(long, help_heading = "Call stacks")]
     pub exact: bool,
+    /// Count the ways of branches and table jumps that the counts of the instructions do not tell
+    #[arg(long, help_heading = "Call stacks")]
+    pub branches: bool,
     /// Count the instructions from each start of FROM to the next start of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,

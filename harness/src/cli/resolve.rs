@@ -261,6 +261,7 @@ impl Options {
             jitter_seed: args.seeded_jitter,
             max_depth: (!args.no_stacks).then_some(args.max_depth),
             exact: args.exact,
+            branches: args.branches,
             spans,
             zone_calls,
             heap,

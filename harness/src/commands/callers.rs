@@ -37,9 +37,11 @@ pub fn run(args: &CallersArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Good);
     }
     let (places, inlined) = lookup::places_or_inlined(&profile, function)?;
-    let mut out = BufWriter::new(Folded::new(terminal::stdout(), terminal::width_columns()));
+    let width_columns = terminal::width_columns();
+    let limits = CallersLimits { depth: args.depth.get(), top: args.top, width_columns };
+    let mut out = BufWriter::new(Folded::new(terminal::stdout(), width_columns));
     if let Some(inlined) = inlined {
-        write_inlined(&profile, &inlined, args.top, &mut out)?;
+        write_inlined(&profile, &inlined, limits, &mut out)?;
         out.flush()?;
         let host = places.first().map(|host| quoted(&host.to_string()));
         let command = host.map(|host| format!("`harness callers {} {host}`", quoted(&path.display().to_string())));
@@ -48,7 +50,7 @@ pub fn run(args: &CallersArgs) -> Result<ExitCode> {
         );
         return Ok(ExitCode::Good);
     }
-    write(&profile, &places, CallersLimits { depth: args.depth.get(), top: args.top }, &mut out)?;
+    write(&profile, &places, limits, &mut out)?;
     out.flush()?;
     terminal::notes(debug_hints::sentence_of(&profile, &places, &path.display().to_string()).as_slice());
     Ok(ExitCode::Good)

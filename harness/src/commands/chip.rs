@@ -1,14 +1,19 @@
-//! `harness chip learn`: firmware in, a chip file out.
+//! `harness chip`: the commands for chips, and `harness chip learn`: firmware in, a chip file out.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::chip::hints::Hint;
+use crate::chip::learn::Draft;
 use crate::cli::{ChipArgs, ChipCommand, LearnArgs};
+use crate::commands::{chip_check, chip_show};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
+use crate::export::json::document;
 use crate::image;
 use crate::learn::{self, GivenUp, Lesson};
 use crate::measure::Listener;
@@ -55,12 +60,61 @@ fn say(line: &str) {
 /// # Errors
 /// When the firmware cannot be run, or the file cannot be written.
 pub fn run(args: ChipArgs) -> Result<ExitCode> {
-    let ChipCommand::Learn(args) = args.command;
-    learn(args)
+    match args.command {
+        ChipCommand::Learn(args) => learn(args),
+        ChipCommand::Show(args) => chip_show::run(&args),
+        ChipCommand::Check(args) => chip_check::run(&args),
+    }
+}
+
+/// Version of the JSON format; it grows when a field is removed or changes its meaning.
+const VERSION: u32 = 1;
+
+/// Lesson as JSON.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ChipLearn")]
+struct Learned<'a> {
+    /// Always "harness-chip-learn".
+    format: &'static str,
+    /// Version of the format.
+    version: u32,
+    /// The chip file.
+    chip_file: String,
+    /// The firmware.
+    firmware: String,
+    /// Number of runs.
+    runs: u32,
+    /// Registers that are answered.
+    answers: usize,
+    /// Registers that count.
+    counters: usize,
+    /// Interrupts that are offered.
+    interrupts: usize,
+    /// Answers, counters and interrupts that are guesses.
+    guesses: usize,
+    /// Whether `main` was reached; null: the image names none.
+    main_reached: Option<bool>,
+    /// Handlers that were entered twice or more.
+    ticks: &'a [String],
+    /// Whether the firmware passes a loop again and again.
+    loops: bool,
+    /// Functions that were entered.
+    functions: usize,
+    /// Places that still wait, and parts that are missing, a sentence each.
+    left: &'a [String],
 }
 
 fn learn(args: LearnArgs) -> Result<ExitCode> {
-    let is_quiet = args.quiet;
+    if args.schema {
+        terminal::stdout().write_all(document::schema::<Learned<'_>>()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
+    let (is_quiet, is_json) = (args.quiet || args.json, args.json);
+    if is_json && args.output.as_deref() == Some(Path::new(STDOUT)) {
+        return Err(
+            InputError::new("--json prints on standard output: write the chip file elsewhere, not to -").into()
+        );
+    }
     let output = args.output.clone();
     let to = match output {
         Some(file) => file,
@@ -86,6 +140,11 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
         write_to(&to, write)?
     } else {
         write_file(&to, write)?
+    }
+    if is_json {
+        let learned = Learned::new(&lesson, &to, &options.firmware);
+        write_to(Path::new(STDOUT), |out| document::write(&learned, out))?;
+        return Ok(ExitCode::Good);
     }
     for line in describe(&lesson) {
         say(&line);
@@ -133,11 +192,37 @@ pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> 
     Ok(())
 }
 
+impl<'a> Learned<'a> {
+    fn new(lesson: &'a Lesson, chip_file: &Path, firmware: &Path) -> Learned<'a> {
+        let Lesson { draft, runs, main, ticks, loops, functions, left, .. } = lesson;
+        Learned {
+            format: "harness-chip-learn",
+            version: VERSION,
+            chip_file: chip_file.display().to_string(),
+            firmware: firmware.display().to_string(),
+            runs: *runs,
+            answers: draft.answers.len(),
+            counters: draft.counts.len(),
+            interrupts: draft.pulses.len(),
+            guesses: guesses(draft),
+            main_reached: *main,
+            ticks,
+            loops: *loops,
+            functions: *functions,
+            left,
+        }
+    }
+}
+
+/// Number of rows that are guesses.
+fn guesses(draft: &Draft) -> usize {
+    draft.answers.iter().filter(|answer| answer.is_guess).count() + draft.pulses.len() + draft.counts.len()
+}
+
 /// Lines about what was learned and what the chip still lacks.
 fn describe(lesson: &Lesson) -> Vec<String> {
     let Lesson { draft, runs, main, ticks, loops, functions, left, .. } = lesson;
-    let guesses =
-        draft.answers.iter().filter(|answer| answer.is_guess).count() + draft.pulses.len() + draft.counts.len();
+    let guesses = guesses(draft);
     let main = match main {
         Some(true) => "main is reached",
         Some(false) => "main is not reached",

@@ -1,14 +1,13 @@
 //! `harness debug`: connects GDB to any instruction of a run, forwards and backwards.
 
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
 
 use crate::cli::DebugArgs;
-use crate::debug::WORKSHOP;
+use crate::commands::workshop::{self, is_profile};
 use crate::debug::again::repeat;
 use crate::debug::find::{Finder, More};
 use crate::debug::firmware::{Search, Wanted as WantedFile};
@@ -24,14 +23,11 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::image;
 use crate::image::bounded_read;
-use crate::measure::{Listener, Measured, measure};
+use crate::measure::Listener;
 use crate::profile::files;
 use crate::profile::{End, Profile};
 use crate::run::records::read::Progress;
 use crate::run::request::options::Options;
-use crate::run::store::deadline::Deadline;
-use crate::run::store::directory::Output;
-use crate::run::store::staging::Making;
 use crate::run::watch::interrupt::end_on_interrupt;
 use crate::run::watch::progress::Bar;
 use crate::text::number::plural;
@@ -80,6 +76,10 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     let checkpoint_mib = args.checkpoint_mib;
     let (port, gdb) = (args.port, args.gdb);
     let Subject { options, profile, console } = subject(args)?;
+    if profile.facts.isa() == Some(decode::Isa::Avr) {
+        let what = "harness debug is not for AVR: avr-gdb takes no description of the registers from a server";
+        return Err(InputError::about(&options.firmware, what).into());
+    }
     let mut listener = match port {
         Some(port) => socket::Listener::port(port)?,
         None => socket::Listener::private()?,
@@ -93,7 +93,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
         let isa: decode::Isa = loaded.choice.machine.isa.parse().map_err(anyhow::Error::new)?;
         let (kernel, _) = loaded.kernel();
         let elf = loaded.symbol_file().map(<[u8]>::to_vec);
-        let threads = Threads::new(kernel.as_ref(), elf.as_deref(), loaded.choice.load_bias, !isa.is_riscv());
+        let threads = Threads::new(kernel.as_ref(), elf.as_deref(), loaded.choice.load_bias, isa.is_thumb());
         (isa, elf, kernel, threads)
     };
     let again_options = options.clone();
@@ -211,14 +211,6 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
     Ok(Subject { options, profile, console })
 }
 
-/// Whether a path is a saved profile: a directory, or a file that begins as profiles do.
-fn is_profile(path: &Path) -> bool {
-    let mut first = [0; 8];
-    let mut begins = || fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok();
-    let is_read = begins();
-    path.is_dir() || (is_read && Profile::begins(&first))
-}
-
 /// Looks for a file below the current directory and beside the profile.
 fn search(directory: &Path, wanted: WantedFile<'_>) -> Search {
     let parent = directory.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
@@ -243,16 +235,12 @@ fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
 
 /// Measures a run in a temporary directory, which is removed again.
 fn profiled(options: &Options, position: &Arc<Position>) -> Result<(Profile, Option<Vec<u8>>)> {
-    let place = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
-    let place = place.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;
-    let output = Output::prepare_within(place.path().join("run.profile"), Deadline::new(options.timeout))?;
     let stem = image::stem(&options.firmware);
     let bar = Some(Bar::new(&stem, options.window.for_insns.unwrap_or(0)));
     let mut terminal = Terminal { bar, position: Arc::clone(position) };
-    let measured = measure(options, &output, &mut terminal);
+    let measured = workshop::measured(options, &mut terminal);
     if let Some(bar) = terminal.bar {
         bar.finish();
     }
-    let Measured { profile, console } = measured?;
-    Ok((profile, fs::read(console).ok()))
+    measured
 }

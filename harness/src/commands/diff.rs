@@ -22,7 +22,8 @@ use crate::profile::Profile;
 use crate::run::store::directory::{STDOUT, write_file, write_to};
 use crate::run::watch::progress::Busy;
 use crate::show::diff;
-use crate::show::heap::{self, TableSize};
+use crate::show::heap;
+use crate::show::table_size::TableSize;
 use crate::show::tally;
 use crate::text::fold::Folded;
 use crate::text::terminal;
@@ -60,17 +61,15 @@ pub fn run(args: DiffArgs) -> Result<ExitCode> {
         out.flush()?;
         return Ok(ExitCode::Good);
     }
-    let width_columns = terminal::width_columns();
-    let mut out = Folded::new(terminal::stdout(), width_columns);
+    let size = TableSize::on_terminal((args.top > 0).then_some(args.top), false);
+    let mut out = Folded::new(terminal::stdout(), size.width_columns);
     for mismatch in old.mismatches(&new) {
         writeln!(out, "note: {mismatch}")?;
     }
-    let top_rows = (args.top > 0).then_some(args.top);
-    diff::write(&comparison, diff::TableSize { top_rows, width_columns }, &mut out)?;
+    diff::write(&comparison, size, &mut out)?;
     writeln!(out, "{}", comparison.explain())?;
-    let size = TableSize { top_rows, width_columns };
     heap::write_difference(&before, &after, size, &mut out)?;
-    tally::write_difference(&before, &after, size.top_rows, &mut out)?;
+    tally::write_difference(&before, &after, size, &mut out)?;
     if let Some(path) = &args.output {
         let busy = Busy::new(&format!("writing {}", path.display()));
         let side = |path: &Path, profile: &Profile| {

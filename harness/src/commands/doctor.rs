@@ -6,11 +6,13 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{COMMIT, Cli, Command, DoctorArgs};
 use crate::error::{EmulatorError, InputError};
 use crate::exit_code::ExitCode;
+use crate::export::json::document;
 use crate::measure::{Silent, measure};
 use crate::run::contain::sandbox;
 use crate::run::qemu::emulator;
@@ -34,9 +36,11 @@ struct Architecture {
     load_addr: &'static str,
     /// The image.
     image: &'static [u8],
+    /// Whether only some users need it: its absence is not a failure.
+    is_optional: bool,
 }
 
-const ARCHITECTURES: [Architecture; 3] = [
+const ARCHITECTURES: [Architecture; 4] = [
     Architecture {
         program: "qemu-system-arm",
         runs: "Cortex-M",
@@ -44,6 +48,7 @@ const ARCHITECTURES: [Architecture; 3] = [
         load_addr: "0",
         // Initial stack pointer, reset vector, `b .`.
         image: &[0, 0, 1, 0x20, 9, 0, 0, 0, 0xfe, 0xe7],
+        is_optional: false,
     },
     Architecture {
         program: "qemu-system-riscv64",
@@ -52,6 +57,7 @@ const ARCHITECTURES: [Architecture; 3] = [
         load_addr: "0x80000000",
         // `j .`
         image: &[0x6f, 0, 0, 0],
+        is_optional: false,
     },
     Architecture {
         program: "qemu-system-riscv32",
@@ -59,6 +65,16 @@ const ARCHITECTURES: [Architecture; 3] = [
         machine: "riscv32:virt",
         load_addr: "0x80000000",
         image: &[0x6f, 0, 0, 0],
+        is_optional: false,
+    },
+    Architecture {
+        program: "qemu-system-avr",
+        runs: "AVR",
+        machine: "avr:uno",
+        load_addr: "0",
+        // `rjmp .`
+        image: &[0xff, 0xcf],
+        is_optional: true,
     },
 ];
 
@@ -68,14 +84,22 @@ const INSNS: u64 = 16;
 /// Prefix of the name of the directory in which the tests run.
 const PREFIX: &str = ".harness-doctor-";
 
+/// Version of the JSON format; it grows when a field is removed or changes its meaning.
+const VERSION: u32 = 1;
+
 /// Result for one emulator.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Emulator")]
 struct Found {
+    /// Name of the emulator.
     program: &'static str,
+    /// Architecture that it runs.
     architecture: &'static str,
     /// Whether the emulator ran firmware under the plugin, with the right count.
     works: bool,
+    /// Path of the emulator; null: it was not found.
     path: Option<PathBuf>,
+    /// Its version.
     version: Option<String>,
     /// Version of QEMU's plugin API with which it loaded the plugin.
     plugin_api: Option<i32>,
@@ -88,15 +112,24 @@ struct Found {
 }
 
 /// All results.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Doctor")]
 struct Findings {
+    /// Always "harness-doctor".
+    format: &'static str,
+    /// Version of the format.
+    version: u32,
+    /// Version of harness.
     harness: &'static str,
+    /// Commit that harness was built from.
     commit: &'static str,
+    /// The emulators.
     emulators: Vec<Found>,
     /// Missing parts of the sandbox, of the kernel's and of each emulator's; runs use the other parts.
     walls_missing: Option<String>,
     /// Reason why a run in the current directory cannot write its profile there; None: it can.
     unwritable: Option<String>,
+    /// Whether all emulators work.
     works: bool,
 }
 
@@ -172,6 +205,10 @@ fn look(architecture: &Architecture, directory: &Path) -> Found {
 /// # Errors
 /// If the output cannot be written.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    if args.schema {
+        terminal::stdout().write_all(document::schema::<Findings>()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
     // The current directory, in which runs leave their files by default.
     let here = Making::begin(Path::new("."), PREFIX, |_| ());
     let unwritable = here
@@ -181,16 +218,25 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let directory = here
         .or_else(|_| Making::begin(&env::temp_dir(), PREFIX, |_| ()))
         .with_context(|| InputError::new("no temporary directory can be made"))?;
-    let emulators: Vec<Found> =
-        ARCHITECTURES.iter().map(|architecture| look(architecture, directory.path())).collect();
+    let present = ARCHITECTURES
+        .iter()
+        .filter(|architecture| !architecture.is_optional || emulator::locate(architecture.program).is_ok());
+    let emulators: Vec<Found> = present.map(|architecture| look(architecture, directory.path())).collect();
     let works = emulators.iter().all(|found| found.works);
     let walls_missing = sandbox::missing(emulators.iter().filter_map(|found| found.path.as_deref()));
-    let findings =
-        Findings { harness: env!("CARGO_PKG_VERSION"), commit: COMMIT, emulators, walls_missing, unwritable, works };
+    let findings = Findings {
+        format: "harness-doctor",
+        version: VERSION,
+        harness: env!("CARGO_PKG_VERSION"),
+        commit: COMMIT,
+        emulators,
+        walls_missing,
+        unwritable,
+        works,
+    };
     let mut text = Vec::new();
     if args.json {
-        serde_json::to_writer_pretty(&mut text, &findings)?;
-        text.push(b'\n');
+        document::write(&findings, &mut text)?;
     } else {
         print(&findings, &mut text)?;
     }

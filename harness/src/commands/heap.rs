@@ -1,6 +1,7 @@
 //! `harness heap`: the call paths that held a run's memory, its leaks, and its invalid frees.
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -10,9 +11,11 @@ use crate::cli::HeapArgs;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::flamegraph;
+use crate::export::json;
 use crate::profile::Profile;
-use crate::run::store::directory::write_file;
-use crate::show::heap::{self, TableSize};
+use crate::run::store::directory::{STDOUT, write_file, write_to};
+use crate::show::heap;
+use crate::show::table_size::TableSize;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -20,14 +23,22 @@ use crate::text::terminal;
 /// # Errors
 /// When the profile cannot be read, its run did not follow the heap, or the picture cannot be written.
 pub fn run(args: &HeapArgs) -> Result<ExitCode> {
-    let profile = Profile::load(&args.profile)?;
-    let mut out = BufWriter::new(terminal::stdout());
-    let size = TableSize {
-        top_rows: (args.top > 0).then_some(args.top),
-        width_columns: terminal::width_columns().filter(|_| !args.wide.wide),
+    if args.schema {
+        terminal::stdout().write_all(json::heap::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
+    let Some(path) = &args.profile else {
+        return Err(InputError::new("no profile: name its directory or file").into());
     };
+    let profile = Profile::load(path)?;
+    if args.json {
+        write_to(Path::new(STDOUT), |out| json::heap::write(&profile, out))?;
+        return Ok(ExitCode::Good);
+    }
+    let mut out = BufWriter::new(terminal::stdout());
+    let size = TableSize::on_terminal((args.top > 0).then_some(args.top), args.wide.wide);
     if !heap::write(&profile, size, &mut out)? {
-        return Err(InputError::about(&args.profile, NOT_FOLLOWED).into());
+        return Err(InputError::about(path, NOT_FOLLOWED).into());
     }
     if let Some(path) = &args.output {
         let svg = flamegraph::heap(&profile, View { fold_irqs: args.fold_irqs }, args.of.quantity())?;

@@ -9,11 +9,9 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::cli::Cli;
+use crate::commands::complete;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-
-/// The program's name as users type it.
-const PROGRAM: &str = "harness";
 
 /// Writes the manual pages, one for each command, into a directory; or only the program's own page to standard output.
 ///
@@ -48,7 +46,7 @@ pub fn man(directory: Option<&Path>) -> Result<ExitCode> {
 /// When standard output cannot be written.
 pub fn completions(shell: Shell) -> Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
+    complete::script(shell, &mut script)?;
     stdout().lock().write_all(&script)?;
     Ok(ExitCode::Good)
 }

@@ -24,7 +24,8 @@ use crate::run::store::directory::{Output, STDOUT, write_to};
 use crate::run::watch::interrupt::end_on_interrupt;
 use crate::run::watch::progress::Bar;
 use crate::show::next;
-use crate::show::overview::{self, TableSize};
+use crate::show::overview;
+use crate::show::summary::SummarySize;
 use crate::text::fold::Folded;
 use crate::text::terminal;
 
@@ -163,8 +164,8 @@ fn show(profile: &Profile, options: &Options, directory: &Path, is_verbose: bool
     let table = functions::table(profile);
     let crosscheck = crosscheck::check(profile, &table);
     let strictly = strictly(profile, &crosscheck, options, code);
-    let mut out = Folded::new(terminal::stdout(), terminal::width_columns());
-    let size = TableSize { top_rows: options.top_rows, is_wide: options.is_wide, is_verbose };
+    let size = SummarySize::on_terminal(options.top_rows, options.is_wide, is_verbose);
+    let mut out = Folded::new(terminal::stdout(), size.width_columns);
     overview::write(profile, &table, &crosscheck, size, None, &mut out)?;
     for line in strictly {
         writeln!(out, "{line}")?;

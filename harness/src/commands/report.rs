@@ -1,6 +1,7 @@
-//! `harness report`: a saved profile as one page for the browser.
+//! `harness report`: a saved profile, or the result of a suite, as one page for the browser.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -13,8 +14,11 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::report::{self, Before, Extras};
 use crate::gate::baseline::Baseline;
-use crate::profile::Profile;
-use crate::profile::files;
+use crate::gate::rerun_command::Root;
+use crate::gate::result::{REPORT, SuiteResult};
+use crate::gate::suite::FILE_NAME;
+use crate::gate::suite_page;
+use crate::profile::{FILE_NAME as PROFILE, Profile, files};
 use crate::run::store::directory::{STDOUT, write_to};
 use crate::run::watch::progress::Busy;
 use crate::text::terminal;
@@ -28,6 +32,21 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         return Err(InputError::new("--open shows a file: name one with --output FILE, not -").into());
     }
     let busy = (args.output.as_os_str() != STDOUT).then(|| Busy::new(&format!("writing {}", args.output.display())));
+    if is_suite(&args.profile) {
+        if args.before.is_some() || args.fold_irqs || !args.source_map.is_empty() {
+            let what = "--before, --fold-irqs and --source-map are for profiles, not for the results of suites: leave \
+                        them out, or name a profile";
+            return Err(InputError::about(&args.profile, what).into());
+        }
+        let result = SuiteResult::load(&args.profile).map_err(|error| {
+            let next = "name a profile, or a suite's report.json or the directory that has it";
+            InputError::new(format!("{error:#}\n{next}"))
+        })?;
+        let directory = Root::of(Path::new(FILE_NAME)).path(&SuiteResult::directory_of(&args.profile));
+        write_to(&args.output, |out| suite_page::write(&result, &|_| directory.clone(), out))?;
+        drop(busy);
+        return written(args);
+    }
     let profile = Profile::load(&args.profile)?;
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let view = View { fold_irqs: args.fold_irqs };
@@ -43,11 +62,24 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let extras = Extras { console: console.as_deref(), before };
     write_to(&args.output, |out| report::write(&profile, view, &extras, &mut sources, out))?;
     drop(busy);
+    terminal::notes(&sources.notes());
+    written(args)
+}
+
+/// Whether a path is a suite's result, or the directory of its reports.
+fn is_suite(path: &Path) -> bool {
+    match path.is_dir() {
+        true => path.join(REPORT).is_file() && !path.join(PROFILE).exists(),
+        false => path.extension().is_some_and(|extension| extension == "json"),
+    }
+}
+
+/// Says where the page is, and shows it if that is wanted.
+fn written(args: &ReportArgs) -> Result<ExitCode> {
     if args.output.as_os_str() != STDOUT {
         // A closed standard error is not a failure: the page is written.
         let _ = writeln!(terminal::stderr(), "{}: open it in a browser", args.output.display());
     }
-    terminal::notes(&sources.notes());
     if args.open {
         browser::open(&args.output)?;
     }

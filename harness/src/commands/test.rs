@@ -10,12 +10,13 @@ use crate::cli::{ShardRequest, TestArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::gate::baseline;
-use crate::gate::cache::Cache;
+use crate::gate::cache::{Cache, Wanted};
 use crate::gate::crew;
 use crate::gate::filter::Filter;
 use crate::gate::reports::Reports;
 use crate::gate::rerun_command::{self, Command, Root};
 use crate::gate::result::{CaseResult, SuiteResult};
+use crate::gate::revision::Revision;
 use crate::gate::session::{self, Settings, Shown};
 use crate::gate::shard::Shard;
 use crate::gate::suite::{self, Case, Suite, stranger};
@@ -54,6 +55,7 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     }
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("harness-report"));
     let sandbox = sandbox(&args)?;
+    let cache = cache(&args)?;
     if args.untrusted {
         stranger::check_reports(&directory)?;
     }
@@ -67,14 +69,15 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     // The first Ctrl-C ends the runs, the second one the writing of results. After two, only a report or a pipe can
     // keep harness waiting, so the third one ends the process.
     deadline::insist(3, ExitCode::Limit.status(), "interrupted; there are no reports of this run");
+    let settings = settings(&args, &round, sandbox, command, cache, &reports);
     if args.watch {
-        return watch(round, &args, sandbox, command, &reports);
+        return watch(round, &args, settings, &reports);
     }
-    let settings = round.settings(&args, sandbox, &command, &reports);
     let cases = crew::run(round.suite, &round.mine, &settings);
     deadline::insist(1, ExitCode::Limit.status(), "interrupted while the reports were written");
     let result = round.result(cases);
-    if args.json { reports.finish_with_json(&result) } else { reports.finish(&result) }
+    let directory = |_: &str| reports.directory();
+    if args.json { reports.finish_with_json(&result, &directory) } else { reports.finish(&result) }
 }
 
 /// Part of the suite that runs here.
@@ -86,6 +89,51 @@ fn shard(request: ShardRequest) -> Result<Shard, InputError> {
         ShardRequest::Stated(part, parts) => Shard::new(part, parts)
             .ok_or_else(|| InputError::new(format!("--shard {part}/{parts}: there is no such part"))),
         ShardRequest::Auto(parts) => Shard::automatic(parts, |name| std::env::var(name).ok()),
+    }
+}
+
+/// The cache that the arguments want, if it can be used. Results of an untrusted suite do not get into a shared one.
+///
+/// # Errors
+/// When its place or its key is not one.
+fn cache(args: &TestArgs) -> Result<Option<Cache>, InputError> {
+    if args.no_cache || args.untrusted {
+        return Ok(None);
+    }
+    let cache = Cache::new(&Wanted {
+        place: args.cache.as_deref(),
+        key_file: args.cache_key_file.as_deref(),
+        is_read_only: args.cache_read_only,
+    })?;
+    // Before anything runs, rather than in each worker.
+    cache.clone().map(Cache::open).transpose()?;
+    Ok(cache)
+}
+
+/// Settings of the suite's runs.
+fn settings(
+    args: &TestArgs,
+    round: &Round,
+    sandbox: Sandbox,
+    command: Command,
+    cache: Option<Cache>,
+    reports: &Reports,
+) -> Settings {
+    Settings {
+        directory: reports.directory().to_owned(),
+        cache,
+        baseline: round.baseline.clone(),
+        save_baseline: args.save_baseline.clone(),
+        ratchet: args.ratchet,
+        has_progress: !args.quiet,
+        shown: match (args.json, args.quiet) {
+            (true, _) => Shown::Nothing,
+            (false, true) => Shown::Noteworthy,
+            (false, false) => Shown::All,
+        },
+        command,
+        sandbox,
+        jobs: cores::jobs(args.jobs),
     }
 }
 
@@ -113,6 +161,8 @@ struct Round {
     /// The chosen cases that belong to this shard.
     mine: Vec<&'static Case>,
     baseline: Option<String>,
+    /// Commit of the firmware.
+    revision: Option<Revision>,
 }
 
 impl Round {
@@ -139,33 +189,16 @@ impl Round {
             None => chosen.clone(),
             Some(request) => session::shard(suite, &chosen, baseline.as_deref(), shard(request)?),
         };
-        Ok(Round { suite, chosen, mine, baseline })
-    }
-
-    fn settings(&self, args: &TestArgs, sandbox: Sandbox, command: &Command, reports: &Reports) -> Settings {
-        Settings {
-            directory: reports.directory().to_owned(),
-            // Results of an untrusted suite do not get into the shared cache.
-            cache: if args.no_cache || args.untrusted { None } else { Cache::open(args.cache_dir.clone()) },
-            baseline: self.baseline.clone(),
-            save_baseline: args.save_baseline.clone(),
-            ratchet: args.ratchet,
-            has_progress: !args.quiet,
-            shown: match (args.json, args.quiet) {
-                (true, _) => Shown::Nothing,
-                (false, true) => Shown::Noteworthy,
-                (false, false) => Shown::All,
-            },
-            command: command.clone(),
-            sandbox,
-            jobs: cores::jobs(args.jobs),
-        }
+        let (commit, time) = (args.revision.as_deref(), args.revision_time.as_deref());
+        let revision = Revision::find(commit, time, |name| std::env::var(name).ok())?;
+        Ok(Round { suite, chosen, mine, baseline, revision })
     }
 
     fn result(&self, cases: Vec<CaseResult>) -> SuiteResult {
         let chosen: Vec<String> = self.chosen.iter().map(|case| case.name.clone()).collect();
         let left_out = self.suite.cases.len() - chosen.len();
-        SuiteResult::new(self.suite.name.clone(), self.baseline.clone(), (chosen, left_out), cases)
+        let result = SuiteResult::new(self.suite.name.clone(), self.baseline.clone(), (chosen, left_out), cases);
+        SuiteResult { revision: self.revision.clone(), ..result }
     }
 
     /// Records the current state of all files that the results depend on.
@@ -181,17 +214,10 @@ impl Round {
 
 /// Runs the suite and, after each change, the images that it concerns, until Ctrl-C. The exit code is the last
 /// verdict's.
-fn watch(
-    mut round: Round,
-    args: &TestArgs,
-    sandbox: Sandbox,
-    mut command: Command,
-    reports: &Reports,
-) -> Result<ExitCode> {
+fn watch(mut round: Round, args: &TestArgs, mut settings: Settings, reports: &Reports) -> Result<ExitCode> {
     // A closed standard error does not end the command.
     let say = |line: &str| drop(writeln!(terminal::stderr(), "{line}"));
     let mut files = round.watch();
-    let mut settings = round.settings(args, sandbox, &command, reports);
     let mut cases = crew::run(round.suite, &round.mine, &settings);
     let mut code = reports.finish(&round.result(cases.clone()))?;
     loop {
@@ -211,8 +237,8 @@ fn watch(
                     continue;
                 }
             }
-            command.compared = round.baseline.clone();
-            settings = round.settings(args, sandbox, &command, reports);
+            settings.baseline = round.baseline.clone();
+            settings.command.compared = round.baseline.clone();
         }
         files = round.watch();
         let is_concerned = |case: &&'static Case| is_other_suite || !round.files_of(case).is_disjoint(&changed);

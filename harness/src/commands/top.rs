@@ -18,8 +18,10 @@ use crate::exit_code::ExitCode;
 use crate::export::{Settings, json};
 use crate::profile::Profile;
 use crate::run::store::directory::{STDOUT, write_to};
-use crate::show::overview::{self, TableSize};
+use crate::show::overview;
 use crate::show::part::functions_by_phase;
+use crate::show::summary::SummarySize;
+use crate::text::fold::Folded;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -27,15 +29,23 @@ use crate::text::terminal;
 /// # Errors
 /// When the profile cannot be read.
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
-    let profile = Profile::load(&args.profile)?;
+    if args.schema {
+        terminal::stdout().write_all(json::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
+    let Some(path) = &args.profile else {
+        return Err(InputError::new("no profile: name its directory or file").into());
+    };
+    let profile = Profile::load(path)?;
     if args.json {
         write_to(Path::new(STDOUT), |out| json::write(&profile, &Settings::default(), out))?;
         return Ok(ExitCode::Good);
     }
+    let size = SummarySize::on_terminal((args.top > 0).then_some(args.top), args.wide.wide, args.verbose);
     if args.by == Some(Split::Phase) {
         let phases = by_phase(&profile).map_err(InputError::new)?;
         let mut out = BufWriter::new(terminal::stdout());
-        functions_by_phase(&phases, (args.top > 0).then_some(args.top), &mut out)?;
+        functions_by_phase(&phases, size.table(), &mut out)?;
         out.flush()?;
         return Ok(ExitCode::Good);
     }
@@ -59,11 +69,9 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         Sort::Samples => table.rows.sort_by_key(|row| Reverse(row.samples)),
         Sort::Name => table.rows.sort_by(|one: &Row, other| one.name.cmp(&other.name)),
     }
-    let mut out = BufWriter::new(terminal::stdout());
-    let size =
-        TableSize { top_rows: (args.top > 0).then_some(args.top), is_wide: args.wide.wide, is_verbose: args.verbose };
+    let mut out = Folded::new(BufWriter::new(terminal::stdout()), size.width_columns);
     overview::write(&profile, &table, &check, size, column.map(|column| (column.title(), &values)), &mut out)?;
     out.flush()?;
-    terminal::notes(debug_hints::sentence(&profile, &args.profile.display().to_string()).as_slice());
+    terminal::notes(debug_hints::sentence(&profile, &path.display().to_string()).as_slice());
     Ok(ExitCode::Good)
 }

@@ -28,7 +28,11 @@ pub struct Description {
 
 /// Width of a processor's general registers, in bytes.
 fn word_bytes(isa: Isa) -> usize {
-    if isa == Isa::Riscv64 { 8 } else { 4 }
+    match isa {
+        Isa::Riscv64 => 8,
+        Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => 4,
+        Isa::Avr => 1,
+    }
 }
 
 /// Name of an architecture in `target.xml` and in GDB's `set architecture`.
@@ -37,6 +41,7 @@ fn architecture(isa: Isa) -> &'static str {
         Isa::Riscv32 => "riscv:rv32",
         Isa::Riscv64 => "riscv:rv64",
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => "arm",
+        Isa::Avr => "avr",
     }
 }
 
@@ -46,6 +51,7 @@ pub fn is_control(isa: Isa, name: &str) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => ["pc", "sp", "ra"].contains(&name),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => ["pc", "sp", "lr", "msp", "psp"].contains(&name),
+        Isa::Avr => ["pc", "sp"].contains(&name),
     }
 }
 

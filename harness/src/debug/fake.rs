@@ -225,5 +225,6 @@ pub(crate) fn kernel() -> Kernel {
         delete: None,
         exit: None,
         is_first_running: false,
+        leaves_by_jumps: false,
     }
 }

@@ -20,6 +20,7 @@ use crate::debug::travel::{go, little_endian, register};
 use crate::error::InputError;
 use crate::image::symbols;
 use crate::profile::{End, Profile, Span, SpanKind, Task};
+use crate::text::near::nearest;
 use crate::text::number::{Hex, group, parse_number, plural};
 
 /// Most calls that are counted by a stop at each call; more calls are counted in a list of hits.
@@ -373,7 +374,11 @@ impl<'a> Finder<'a> {
             None if names.is_empty() => {
                 Err(never(format!("{place}: no task ran in the window, or the firmware has no known kernel")))
             }
-            None => Err(never(format!("{place}: no task is called `{name}`; there are {}", listed(&names)))),
+            None => {
+                let near = nearest(name.trim(), names.iter().map(String::as_str));
+                let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+                Err(never(format!("{place}: no task is called `{name}`; {near}there are {}", listed(&names))))
+            }
         }
     }
 
@@ -1100,7 +1105,10 @@ mod tests {
         let mut finder = Finder::new(&profile, Box::new(no_run));
         finder.kernel = Some(kernel());
         let mut at = |place: &str| try_with(&mut finder, &travel, place).found.map(|found| found.insn);
-        assert_eq!(at("switch:lgo"), Err("switch:lgo: no task is called `lgo`; there are blink, log".to_owned()));
+        assert_eq!(
+            at("switch:lgo"),
+            Err("switch:lgo: no task is called `lgo`; did you mean `log`? there are blink, log".to_owned())
+        );
         assert!(find(&self::profile(&PCS), &travel, "switch:log").unwrap_err().contains("no task ran"));
     }
 

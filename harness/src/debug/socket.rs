@@ -486,6 +486,7 @@ fn debuggers(isa: Isa) -> Vec<&'static str> {
     let own: &[&str] = match isa {
         Isa::Riscv32 | Isa::Riscv64 => &["riscv64-unknown-elf-gdb", "riscv64-elf-gdb", "riscv32-unknown-elf-gdb"],
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => &["arm-none-eabi-gdb"],
+        Isa::Avr => &["avr-gdb"],
     };
     [&["gdb-multiarch"], own, &["gdb"]].concat()
 }

@@ -17,7 +17,9 @@ use crate::debug::travel::little_endian;
 use crate::debug::travel::{Register, Travel};
 use crate::image::kernel;
 pub use crate::image::kernel::freertos::lists::{Lists, State};
-use crate::image::kernel::tasks::{ArmPort, Block, Blocks, Listing, Saved, Tasks};
+use crate::image::kernel::tasks::{ArmPort, Block, Blocks, InFrame, Listing, Saved, Source, Tasks};
+use crate::image::symbols::Symbols;
+use crate::image::trace_patterns;
 
 /// A task of the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Thread {
 pub struct Threads {
     kernel: Kernel,
     tasks: Tasks,
+    /// Variables of the firmware, of which the one that holds a control block names a task without a name.
+    variables: Vec<(Range<u64>, String)>,
     is_arm: bool,
 }
 
@@ -51,7 +55,8 @@ impl Threads {
     /// Reader of the tasks of an image's kernel; None: it is not known how to find them.
     pub fn new(kernel: Option<&Kernel>, elf: Option<&[u8]>, load_bias: u64, is_arm: bool) -> Option<Threads> {
         let tasks = kernel::tasks(elf, load_bias, is_arm)?;
-        Some(Threads { kernel: kernel?.clone(), tasks, is_arm })
+        let variables = Symbols::new(elf, load_bias, is_arm).variables();
+        Some(Threads { kernel: kernel?.clone(), tasks, variables, is_arm })
     }
 
     /// Size of a pointer.
@@ -126,18 +131,26 @@ impl Threads {
 
     /// Tasks of a kernel that keeps each one's state in its control block.
     fn in_blocks(&self, blocks: &Blocks, travel: &mut dyn Travel) -> Result<Vec<(u64, State)>> {
-        let mut tcbs = Vec::new();
-        if let Some((first, next)) = blocks.chain {
-            let first = self.pointer(travel, first)?.unwrap_or(0);
-            let mut tcb = first;
-            // A damaged chain may lead round without its first.
-            while tcb != 0 && tcbs.len() < MAX_TASKS {
-                tcbs.push(tcb);
-                tcb = self.pointer(travel, tcb + next)?.filter(|&next| next != first).unwrap_or(0);
+        let tcbs = match &blocks.source {
+            Source::Variables(variables) => variables.clone(),
+            Source::Array(range) => self.pointers(travel, range.clone())?,
+            &Source::AllocatedArray { start, count } => {
+                let count = little_endian(&travel.read(count, 4)?).min(MAX_TASKS as u64);
+                let start = self.pointer(travel, start)?.unwrap_or(0);
+                self.pointers(travel, start..start.saturating_add(count * self.word_bytes()))?
             }
-        } else {
-            tcbs.extend(blocks.variables.iter().map(|&(tcb, _)| tcb));
-        }
+            &Source::Chain { first, next } => {
+                let mut tcbs = Vec::new();
+                let first = self.pointer(travel, first)?.unwrap_or(0);
+                let mut tcb = first;
+                // A damaged chain may lead round without its first.
+                while tcb != 0 && tcbs.len() < MAX_TASKS {
+                    tcbs.push(tcb);
+                    tcb = self.pointer(travel, tcb.wrapping_add(next))?.filter(|&next| next != first).unwrap_or(0);
+                }
+                tcbs
+            }
+        };
         let mut tasks = Vec::new();
         for tcb in tcbs {
             // A variable's task may not have been made yet.
@@ -145,9 +158,9 @@ impl Threads {
                 continue;
             }
             let at = &blocks.states.state;
-            let value = little_endian(&travel.read(tcb + at.start, (at.end - at.start) as usize)?);
+            let value = little_endian(&travel.read(tcb.wrapping_add(at.start), (at.end - at.start) as usize)?);
             let limit = match blocks.states.time_limit {
-                Some(offset) => self.pointer(travel, tcb + offset)?.unwrap_or(0),
+                Some(offset) => self.pointer(travel, tcb.wrapping_add(offset))?.unwrap_or(0),
                 None => 0,
             };
             tasks.push((
@@ -163,6 +176,14 @@ impl Threads {
         Ok(tasks)
     }
 
+    /// Pointers in an array that are not null, in its order.
+    fn pointers(&self, travel: &mut dyn Travel, array: Range<u64>) -> Result<Vec<u64>> {
+        let count = ((array.end - array.start) / self.word_bytes()).min(MAX_TASKS as u64);
+        let mut pointers = words(travel, array.start, self.word_bytes(), count as usize)?;
+        pointers.retain(|&pointer| pointer != 0);
+        Ok(pointers)
+    }
+
     fn is_scheduling(&self, travel: &mut dyn Travel) -> Result<bool> {
         let Some(running) = &self.kernel.running else { return Ok(true) };
         let read = travel.read(running.start, (running.end - running.start) as usize)?;
@@ -175,25 +196,28 @@ impl Threads {
 
     fn name(&self, travel: &mut dyn Travel, tcb: u64) -> Result<String> {
         let Some(name) = &self.kernel.name else { return Ok(self.variable(tcb)) };
-        let (start, bytes) = match self.pointer(travel, tcb + name.at.start)? {
+        let (start, bytes) = match self.pointer(travel, tcb.wrapping_add(name.at.start))? {
             Some(text) if name.is_pointer => (text, MAX_NAME_BYTES),
-            _ => (tcb + name.at.start, (name.at.end - name.at.start).min(MAX_NAME_BYTES)),
+            _ => (tcb.wrapping_add(name.at.start), (name.at.end - name.at.start).min(MAX_NAME_BYTES)),
         };
         let bytes = travel.read(start, bytes as usize)?;
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        if length == 0 {
+            return Ok(self.variable(tcb));
+        }
         Ok(String::from_utf8_lossy(&bytes[..length]).replace(char::is_control, "?"))
     }
 
     /// Name of the variable that holds a control block; empty: none does.
     fn variable(&self, tcb: u64) -> String {
-        let Listing::Blocks(blocks) = &self.tasks.listing else { return String::new() };
-        blocks.variables.iter().find(|(at, _)| *at == tcb).map_or_else(String::new, |(_, name)| name.clone())
+        let holder = self.variables.iter().find(|(at, _)| at.contains(&tcb));
+        holder.map_or_else(String::new, |(at, name)| trace_patterns::place_in(name, at.start, tcb))
     }
 
     /// Stack pointer that the kernel has saved for a task; None: it has saved none.
     fn saved_sp(&self, travel: &mut dyn Travel, tcb: u64) -> Result<Option<u64>> {
         let Some(offset) = self.kernel.saved_sp else { return Ok(None) };
-        Ok(self.pointer(travel, tcb + offset)?.filter(|&sp| sp != 0))
+        Ok(self.pointer(travel, tcb.wrapping_add(offset))?.filter(|&sp| sp != 0))
     }
 
     /// Registers of a waiting task, completed by those that all tasks share. Its saved registers are on the process
@@ -203,9 +227,13 @@ impl Threads {
         let value = |name: &str| now.iter().find(|register| register.name == name).map(|register| &register.bytes);
         let Some(sp) = saved.iter().find(|(name, _)| name == "sp").map(|(_, sp)| sp.clone()) else { return saved };
         if !self.is_arm {
-            let shared =
-                ["zero", "gp", "tp"].into_iter().filter_map(|name| Some((name.to_owned(), value(name)?.clone())));
-            saved.extend(shared);
+            for name in ["zero", "gp", "tp"] {
+                if let Some(value) = value(name)
+                    && saved.iter().all(|(kept, _)| kept != name)
+                {
+                    saved.push((name.to_owned(), value.clone()));
+                }
+            }
             return saved;
         }
         for register in now {
@@ -229,15 +257,42 @@ impl Threads {
             Saved::Unknown => Ok(Vec::new()),
             Saved::Ports(ports) => arm(travel, ports, sp),
             Saved::TrapFrame => riscv(travel, sp, self.word_bytes()),
+            Saved::Frame(places) => self.in_frame(travel, places, sp),
+            Saved::Frames(frames) => {
+                let kind = self.pointer(travel, sp)?;
+                let places = frames.iter().find(|(of, _)| kind == Some(*of)).map_or(&[][..], |(_, places)| places);
+                self.in_frame(travel, places, sp)
+            }
             Saved::Block(block) => self.in_block(travel, block, tcb, sp),
         }
+    }
+
+    /// Registers that the kernel has saved in a frame on a task's stack.
+    fn in_frame(
+        &self,
+        travel: &mut dyn Travel,
+        places: &[(&'static str, InFrame)],
+        sp: u64,
+    ) -> Result<Vec<(String, u64)>> {
+        let mut registers = Vec::new();
+        for &(name, place) in places {
+            let value = match place {
+                InFrame::At(offset) => self.pointer(travel, sp.wrapping_add(offset))?,
+                InFrame::End(offset) => Some(sp.wrapping_add(offset)),
+            };
+            let Some(value) = value else { return Ok(Vec::new()) };
+            // The Thumb bit does not belong to the address.
+            let is_thumb = self.is_arm && name == "pc";
+            registers.push((name.to_owned(), if is_thumb { value & !1 } else { value }));
+        }
+        Ok(registers)
     }
 
     /// Registers that the kernel has saved in a task's control block, and the processor on its stack.
     fn in_block(&self, travel: &mut dyn Travel, block: &Block, tcb: u64, sp: u64) -> Result<Vec<(String, u64)>> {
         let mut registers = Vec::new();
         for &(name, offset) in &block.registers {
-            let Some(value) = self.pointer(travel, tcb + offset)? else { return Ok(Vec::new()) };
+            let Some(value) = self.pointer(travel, tcb.wrapping_add(offset))? else { return Ok(Vec::new()) };
             registers.push((name.to_owned(), value));
         }
         if registers.iter().any(|(name, _)| name == "pc") {
@@ -245,7 +300,7 @@ impl Threads {
         }
         let is_extended = match block.extended {
             Some(extended) => {
-                let byte = travel.read(tcb + extended.offset, 1)?;
+                let byte = travel.read(tcb.wrapping_add(extended.offset), 1)?;
                 byte.first().is_some_and(|byte| (byte & extended.mask != 0) == extended.is_set)
             }
             None => false,
@@ -439,12 +494,13 @@ mod tests {
             item_bytes: 20,
         };
         let saved = Saved::Ports(&freertos::ARM_PORTS);
-        Threads { kernel: kernel(), tasks: Tasks { listing: Listing::Lists(lists), saved }, is_arm: true }
+        let tasks = Tasks { listing: Listing::Lists(lists), saved };
+        Threads { kernel: kernel(), tasks, variables: Vec::new(), is_arm: true }
     }
 
     fn on_riscv() -> Threads {
-        let Threads { kernel, tasks, .. } = threads();
-        Threads { kernel, tasks: Tasks { saved: Saved::TrapFrame, ..tasks }, is_arm: false }
+        let threads = threads();
+        Threads { tasks: Tasks { saved: Saved::TrapFrame, ..threads.tasks }, is_arm: false, ..threads }
     }
 
     /// Puts tasks into a list.
@@ -630,5 +686,94 @@ mod tests {
         let small = registers(&[0, 0x1880], 13);
         assert_eq!((value(&small, "a5"), value(&small, "s2"), value(&small, "sp")), (Some(12), None, Some(sp + 60)));
         assert_eq!(registers(&[0, 0], 29), []);
+    }
+
+    /// Threads that have their state in a member, as RIOT, ThreadX and NuttX have them.
+    fn in_blocks(source: Source, saved: Saved) -> Threads {
+        let state = |value, state| timeline::StateValue { mask: u64::MAX, value, state };
+        let states = timeline::States {
+            state: 8..12,
+            values: vec![state(0, timeline::State::Ready), state(3, timeline::State::Suspended)],
+            object: None,
+            time_limit: None,
+            known: Vec::new(),
+            kinds: Vec::new(),
+        };
+        let blocks = Blocks { pointer_bytes: 4, source, states };
+        let mut kernel = kernel();
+        (kernel.running, kernel.name) = (None, None);
+        let variables = vec![(RAM + 0x2000..RAM + 0x2400, "stack".to_owned())];
+        Threads { kernel, tasks: Tasks { listing: Listing::Blocks(blocks), saved }, variables, is_arm: false }
+    }
+
+    /// A thread that runs, and two that wait, of which one is in the variable.
+    fn with_blocks() -> (Fake, [u64; 3]) {
+        let tcbs = [RAM + 0x1000, RAM + 0x2100, RAM + 0x3000];
+        let mut run = Fake::of(&[0x40]).holding(RAM, tcbs[0] as u32);
+        for (tcb, state) in tcbs.into_iter().zip([0, 3, 0]) {
+            run = run.holding(tcb, 0x2000_8000).holding(tcb + 8, state);
+        }
+        (run, tcbs)
+    }
+
+    #[test]
+    fn control_blocks_are_found_by_arrays_of_pointers_with_gaps() {
+        let array = RAM + 0x200;
+        for source in [
+            Source::Array(array..array + 16),
+            Source::AllocatedArray { start: RAM + 0x300, count: RAM + 0x304 },
+            Source::Variables(with_blocks().1.to_vec()),
+        ] {
+            let (mut run, tcbs) = with_blocks();
+            for (index, pointer) in [0, tcbs[1], tcbs[0], tcbs[2]].into_iter().enumerate() {
+                run = run.holding(array + 4 * index as u64, pointer as u32);
+            }
+            let mut run = run.holding(RAM + 0x300, array as u32).holding(RAM + 0x304, 4);
+            let list = in_blocks(source.clone(), Saved::Unknown).list(&mut run).unwrap();
+            let states: Vec<(u64, &str, State)> =
+                list.iter().map(|thread| (thread.id, &*thread.name, thread.state)).collect();
+            let expected = [
+                (tcbs[0], "", State::Running),
+                // A block without a name has that of its place.
+                (tcbs[1], "stack+0x100", State::Suspended),
+                (tcbs[2], "", State::Ready),
+            ];
+            assert_eq!(states, expected, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn an_array_that_is_damaged_ends() {
+        for (start, count) in [(0, 4), (u32::MAX, u32::MAX), (RAM as u32 + 0x200, u32::MAX)] {
+            let mut run = with_blocks().0.holding(RAM + 0x300, start).holding(RAM + 0x304, count);
+            let source = Source::AllocatedArray { start: RAM + 0x300, count: RAM + 0x304 };
+            let list = in_blocks(source, Saved::Unknown).list(&mut run).unwrap();
+            assert_eq!(list.len(), 1, "{start:#x} {count}");
+        }
+    }
+
+    #[test]
+    fn registers_are_where_a_frame_or_the_frame_of_its_kind_has_them() {
+        let sp = RAM + 0x8000;
+        let frame = vec![("pc", InFrame::At(4)), ("sp", InFrame::End(16))];
+        let other = vec![("pc", InFrame::At(8)), ("sp", InFrame::End(32))];
+        let frames = Saved::Frames(vec![(0, frame.clone()), (1, other)]);
+        for (saved, kind, expected) in [
+            (Saved::Frame(frame.clone()), 7, vec![("pc", 0x100), ("sp", sp + 16)]),
+            (frames.clone(), 0, vec![("pc", 0x100), ("sp", sp + 16)]),
+            (frames.clone(), 1, vec![("pc", 0x200), ("sp", sp + 32)]),
+            (frames, 2, Vec::new()),
+        ] {
+            let (run, tcbs) = with_blocks();
+            let mut run = words(run, sp, &[kind, 0x100, 0x200]);
+            let registers = in_blocks(Source::Variables(Vec::new()), saved).registers(&mut run, tcbs[1]).unwrap();
+            let found: Vec<(&str, u64)> = registers.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+            assert_eq!(found, expected, "{kind}");
+        }
+        // Nothing is known of a thread whose frame cannot be read.
+        let nowhere = vec![("pc", InFrame::At(u64::MAX - sp - 64))];
+        let (mut run, tcbs) = with_blocks();
+        let threads = in_blocks(Source::Variables(Vec::new()), Saved::Frame(nowhere));
+        assert_eq!(threads.registers(&mut run, tcbs[1]).unwrap(), []);
     }
 }

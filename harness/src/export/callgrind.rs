@@ -18,6 +18,7 @@ use wire::definition::FrameKind;
 use crate::analysis::attribution::divide;
 use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;
+use crate::analysis::flow::{BranchKind, Branches, Way};
 use crate::analysis::owner::Owner;
 use crate::export::settings::Settings;
 use crate::text::symbol_name::file_name;
@@ -42,7 +43,8 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     header(profile, &graph, totals, out)?;
     writeln!(out, "\nob=(1) {}", clean(&profile.facts.image_name))?;
     let names = names(profile, &graph, &code);
-    let mut writer = Writer { profile, names, files: HashMap::new(), functions: HashMap::new(), file: 0, out };
+    let (files, functions, branches) = (HashMap::new(), HashMap::new(), Branches::of(profile));
+    let mut writer = Writer { profile, names, files, functions, branches, file: 0, out };
     // A function can make calls without being a node: its other code ran before the window opened.
     let parties: BTreeSet<Party> = graph.nodes.keys().chain(sites.keys()).cloned().collect();
     for party in &parties {
@@ -293,12 +295,18 @@ fn own_file(profile: &Profile, party: &Party) -> String {
     file.map_or_else(|| NO_NAME.to_owned(), clean)
 }
 
+/// Target and number of a way, if both are known.
+fn exact(way: &Way) -> Option<(u64, u64)> {
+    way.target.zip(way.count.exact())
+}
+
 struct Writer<'a> {
     profile: &'a Profile,
     names: BTreeMap<Party, String>,
     /// Numbers, from 1, of files and functions whose names were written before.
     files: HashMap<String, usize>,
     functions: HashMap<Party, usize>,
+    branches: Branches,
     /// Current file of the lines.
     file: usize,
     out: &'a mut dyn Write,
@@ -348,6 +356,7 @@ impl Writer<'_> {
             while let Some(site) = sites.next_if(|site| site.pc == cost.pc) {
                 self.call(site, own_number, &own)?;
             }
+            self.jumps(party, cost.pc, own_number, &own)?;
         }
         for site in sites {
             self.call(site, own_number, &own)?;
@@ -367,6 +376,39 @@ impl Writer<'_> {
             writeln!(self.out, "{}={text}", if number == own_number { "fe" } else { "fi" })?;
         }
         Ok(line)
+    }
+
+    /// Writes where a branch went, if that is exact: the format has no bounds.
+    fn jumps(&mut self, party: &Party, pc: u64, own_number: usize, own: &str) -> io::Result<()> {
+        let Some(branch) = self.branches.at(pc) else { return Ok(()) };
+        let (executions, is_table) = (branch.executions, branch.kind == BranchKind::Table);
+        let ways: Vec<(u64, u64)> = match branch.ways.split_last() {
+            Some((_, taken)) if !is_table => taken.iter().filter_map(exact).collect(),
+            _ => branch.ways.iter().filter_map(exact).collect(),
+        };
+        for (target, count) in ways.into_iter().filter(|&(_, count)| count > 0) {
+            let line = self.go_to(pc, own_number, own)?;
+            let (file, target_line) = match self.profile.names.code_line_at(target) {
+                Some((file, line)) => (clean(file), line),
+                None => (own.to_owned(), 0),
+            };
+            let (number, file) = self.file(&file);
+            if number != self.file {
+                writeln!(self.out, "jfi={file}")?;
+            }
+            let callee = Party::at(self.profile, target);
+            if callee != *party {
+                let name = self.function_name(&callee);
+                writeln!(self.out, "jfn={name}")?;
+            }
+            if is_table {
+                writeln!(self.out, "jump={count} {target:#x} {target_line}")?;
+            } else {
+                writeln!(self.out, "jcnd={count}/{executions} {target:#x} {target_line}")?;
+            }
+            writeln!(self.out, "{pc:#x} {line}")?;
+        }
+        Ok(())
     }
 
     fn call(&mut self, site: &Site, own_number: usize, own: &str) -> io::Result<()> {

@@ -16,7 +16,7 @@ use inferno::flamegraph::color::Color;
 use crate::analysis::both::{At, Both, Call, Node, Sampling};
 use crate::analysis::stacks::Frame;
 use crate::export::labels::{INLINED, clean};
-use crate::export::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
+use crate::export::picture::{DARK, LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use crate::text::markup::{escape, shown};
 use crate::text::number::{group, percent_change, plural};
 
@@ -254,11 +254,11 @@ impl Picture<'_> {
              <svg version=\"1.1\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
              xmlns=\"http://www.w3.org/2000/svg\">\n\
              <defs>\n{}{}</defs>\n\
-             <style type=\"text/css\">{STYLE}</style>\n\
+             <style type=\"text/css\">{STYLE}{DARK}</style>\n\
              <script type=\"text/ecmascript\"><![CDATA[\n\
              const padding = {PADDING}, span = {SPAN}, letter = {:.2}, most_times = {MOST_TIMES};\n\
              const one_scale = \"{ONE_SCALE}\", own_scales = \"{OWN_SCALES}\";\n{SCRIPT}]]></script>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+             <rect id=\"backdrop\" width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
              <text id=\"title\" x=\"{middle}\" y=\"24\">{}</text>\n\
              <text id=\"unzoom\" x=\"{PADDING}\" y=\"24\" class=\"hide\">Reset Zoom</text>\n\
              <text id=\"search\" x=\"{right}\" y=\"24\">Search</text>\n\
@@ -335,9 +335,7 @@ text { font-family:monospace; font-size:12px }
 .panel .vanished > rect, rect.vanished { stroke:rgb(0,40,150); stroke-width:1; stroke-dasharray:4,2 }
 .panel > g:hover > rect { stroke:black; stroke-width:1 }
 #matched, #search { text-anchor:end }
-#search { opacity:0.1; cursor:pointer }
-#search:hover, #search.show { opacity:1 }
-#unzoom { cursor:pointer }
+#search, #unzoom { fill:rgb(31,95,168); text-decoration:underline; cursor:pointer }
 .panel > g:hover { cursor:pointer }
 .hide { display:none }
 .parent { opacity:0.5 }

@@ -5,8 +5,10 @@
 //! space and digits. Lines sorted as text would tear a frame apart (`f`, `f2`, `f;g`, since `2` is less than `;`), so
 //! they are sorted by frames. An empty picture is an error to inferno.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use anyhow::{Result, bail};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
@@ -18,7 +20,7 @@ use crate::analysis::heap::{self, NOT_FOLLOWED, Quantity};
 use crate::analysis::stack_proof;
 use crate::analysis::stacks::{Frame, FrameRole, View};
 use crate::export::labels::{clean, show};
-use crate::export::picture::{LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
+use crate::export::picture::{DARK, LETTER, MIN_WIDTH, ROOT, WIDTH, from_hsl};
 use crate::profile::Profile;
 use crate::text::markup::escape;
 use crate::text::number::{group, plural};
@@ -44,19 +46,24 @@ pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
 pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: View) -> Result<Vec<u8>> {
     let least_insns = (profile.total_insns() as f64 * MIN_WIDTH / 100.0) as u64;
     // Sorted by shown names, so that paths that look alike become one path.
-    let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+    let mut shown: BTreeMap<Stack, u64> = BTreeMap::new();
     let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
     let mut whole = None;
     for (name, part) in parts {
-        let root = name.as_ref().map(|name| Frame { name: name.clone(), role: FrameRole::Other });
         let tree = CallTree::new(part, view);
+        if let ([_], None) = (parts, name) {
+            let names = names(&tree);
+            for (path, insns) in tree.paths_of_least(least_insns) {
+                *shown.entry(stack(&tree, path, &names)).or_default() += insns;
+            }
+            whole = Some(Heats::of_tree(&tree, &names));
+            continue;
+        }
+        let root = name.as_ref().map(|name| Frame { name: name.clone(), role: FrameRole::Other });
         for (frames, insns) in tree.stacks_of_least(least_insns) {
             let frames: Vec<Frame> = root.iter().cloned().chain(frames).collect();
-            *shown.entry(frames.iter().map(show).collect()).or_default() += insns;
+            *shown.entry(frames.iter().map(|frame| show(frame).into()).collect()).or_default() += insns;
             stacks.push((frames, insns));
-        }
-        if matches!(parts, [(None, _)]) {
-            whole = Some(Heats::of_tree(&tree));
         }
     }
     let heats = whole.unwrap_or_else(|| Heats::of_stacks(&stacks));
@@ -71,6 +78,18 @@ pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: Vi
     )
 }
 
+/// Shown names of a call path, outermost frame first.
+type Stack = Vec<Rc<str>>;
+
+/// Shown names of a tree's members. There are far fewer members than frames in all paths.
+fn names(tree: &CallTree) -> Vec<Rc<str>> {
+    tree.members.iter().map(|member| show(&member.frame).into()).collect()
+}
+
+fn stack(tree: &CallTree, path: u32, names: &[Rc<str>]) -> Stack {
+    tree.members_of(path).into_iter().map(|member| names[member as usize].clone()).collect()
+}
+
 /// Draws the callers of the heap as SVG, as wide as a quantity of each call path.
 ///
 /// # Errors
@@ -78,9 +97,10 @@ pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: Vi
 pub fn heap(profile: &Profile, view: View, quantity: Quantity) -> Result<Vec<u8>> {
     let Some(found) = heap::replay(profile) else { bail!(NOT_FOLLOWED) };
     let tree = heap::tree(profile, &found, view, quantity);
-    let mut shown: BTreeMap<Vec<String>, u64> = BTreeMap::new();
-    for (frames, number) in tree.stacks() {
-        *shown.entry(frames.iter().map(show).collect()).or_default() += number;
+    let names = names(&tree);
+    let mut shown: BTreeMap<Stack, u64> = BTreeMap::new();
+    for (path, number) in tree.paths_of_least(0) {
+        *shown.entry(stack(&tree, path, &names)).or_default() += number;
     }
     let (what, unit) = match quantity {
         Quantity::Peak => ("heap at the peak", "bytes"),
@@ -91,7 +111,7 @@ pub fn heap(profile: &Profile, view: View, quantity: Quantity) -> Result<Vec<u8>
     let title = format!("{}: {what}", clean(&profile.facts.image_name));
     let total: u64 = shown.values().fold(0, |sum, number| sum.saturating_add(*number));
     let subtitle = clean(&format!("{} {unit} on {}", group(total), profile.facts.machine));
-    draw(profile, &Heats::of_tree(&tree), shown.into_iter(), &title, subtitle, MIN_WIDTH, unit)
+    draw(profile, &Heats::of_tree(&tree, &names), shown.into_iter(), &title, subtitle, MIN_WIDTH, unit)
 }
 
 /// Draws the samples of a profile in order of time, as SVG.
@@ -135,7 +155,8 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
     // Frames are left out until the picture fits, the narrowest first.
     let mut min_width = MIN_WIDTH;
     loop {
-        let shown = stacks.iter().map(|(frames, insns)| (frames.iter().map(show).collect(), *insns));
+        let shown =
+            stacks.iter().map(|(frames, insns)| (frames.iter().map(|frame| show(frame).into()).collect(), *insns));
         let mut subtitle = subtitle.clone();
         let left_out = (insns as f64 * min_width / 100.0) as u64;
         if left_out > profile.facts.period_insns {
@@ -154,7 +175,7 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
 fn draw(
     profile: &Profile,
     heats: &Heats,
-    shown: impl DoubleEndedIterator<Item = (Vec<String>, u64)>,
+    shown: impl DoubleEndedIterator<Item = (Stack, u64)>,
     title: &str,
     subtitle: String,
     min_width: f64,
@@ -202,7 +223,7 @@ fn furnished(svg: &str, legend: &str) -> String {
         head = head.replace(&format!("height=\"{height}\""), &format!("height=\"{higher}\""));
         head = head.replace(&format!("0 0 {WIDTH} {height}\""), &format!("0 0 {WIDTH} {higher}\""));
     }
-    head = head.replacen("</style>", &format!("{FURNITURE}</style>"), 1);
+    head = head.replacen("</style>", &format!("{FURNITURE}{DARK}</style>"), 1);
     head = at_height(&head, "details", DETAILS_Y + ROW);
     head = at_height(&head, "matched", DETAILS_Y + 4);
     let y = DETAILS_Y - 6;
@@ -281,7 +302,7 @@ fn annotate(profile: &Profile, svg: &str) -> String {
         annotated.push_str("<title>");
         let detail = part.split_once("</title>").and_then(|(title, rest)| {
             let name = unescape(title.rsplit_once(" (")?.0);
-            let detail = details.get(&name)?.as_ref()?;
+            let detail = details.get(&*name)?.as_ref()?;
             Some((title.strip_suffix(')')?, detail, rest))
         });
         match detail {
@@ -294,9 +315,13 @@ fn annotate(profile: &Profile, svg: &str) -> String {
     annotated
 }
 
-fn unescape(text: &str) -> String {
+fn unescape(text: &str) -> Cow<'_, str> {
+    // Most names have nothing to unescape.
+    if !text.contains('&') {
+        return Cow::Borrowed(text);
+    }
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");
-    text.replace("&#39;", "'").replace("&amp;", "&")
+    Cow::Owned(text.replace("&#39;", "'").replace("&amp;", "&"))
 }
 
 fn period(profile: &Profile) -> String {
@@ -312,45 +337,53 @@ impl Heats {
     fn of_stacks(stacks: &[(Vec<Frame>, u64)]) -> Heats {
         let mut heats = Heats::default();
         for (frames, insns) in stacks {
-            frames.iter().for_each(|frame| heats.add(frame, 0));
-            heats.end(frames.iter().rev(), *insns);
+            frames.iter().for_each(|frame| heats.add(frame, &show(frame), 0));
+            let counted = innermost(frames.iter().rev().map(|frame| (frame, frame)));
+            counted.into_iter().for_each(|frame| heats.add(frame, &show(frame), *insns));
         }
         heats
     }
 
-    fn of_tree(tree: &CallTree) -> Heats {
+    /// Heats of a tree; `names` are those of [`names`].
+    fn of_tree(tree: &CallTree, names: &[Rc<str>]) -> Heats {
         let mut heats = Heats::default();
         let inclusive_insns = tree.inclusive_insns();
-        let frame = |path: &Path| &tree.members[path.member as usize].frame;
+        let frame = |member: u32| &tree.members[member as usize].frame;
         for (path, _) in tree.paths.iter().zip(inclusive_insns).filter(|&(_, insns)| insns > 0) {
-            heats.add(frame(path), 0);
+            heats.add(frame(path.member), &names[path.member as usize], 0);
             if path.insns > 0 {
                 let outer = |path: &&Path| tree.paths.get(path.parent.checked_sub(1)? as usize);
-                heats.end(std::iter::successors(Some(path), outer).map(frame), path.insns);
+                let inner = std::iter::successors(Some(path), outer).map(|path| (path.member, frame(path.member)));
+                for member in innermost(inner) {
+                    heats.add(frame(member), &names[member as usize], path.insns);
+                }
             }
         }
         heats
     }
 
-    /// Adds instructions to the last function and to the frames inlined into it. `inner` has the frames from the
-    /// innermost outwards.
-    fn end<'a>(&mut self, inner: impl Iterator<Item = &'a Frame>, insns: u64) {
-        let mut counted: Vec<&Frame> = Vec::new();
-        for frame in inner {
-            // A function inlined into itself counts once.
-            if !counted.contains(&frame) {
-                counted.push(frame);
-                self.add(frame, insns);
-            }
-            if frame.role != FrameRole::Inlined {
-                break;
-            }
+    fn add(&mut self, frame: &Frame, name: &str, insns: u64) {
+        match self.0.get_mut(name) {
+            Some((_, sum)) => *sum += insns,
+            None => drop(self.0.insert(name.to_owned(), (frame.role, insns))),
         }
     }
+}
 
-    fn add(&mut self, frame: &Frame, insns: u64) {
-        self.0.entry(show(frame)).or_insert((frame.role, 0)).1 += insns;
+/// The last function and the frames inlined into it, each once, with what stands for them. `inner` has the frames from
+/// the innermost outwards. A function inlined into itself counts once.
+fn innermost<'a, T>(inner: impl Iterator<Item = (T, &'a Frame)>) -> Vec<T> {
+    let (mut known, mut counted): (Vec<&Frame>, Vec<T>) = (Vec::new(), Vec::new());
+    for (stands, frame) in inner {
+        if !known.contains(&frame) {
+            known.push(frame);
+            counted.push(stands);
+        }
+        if frame.role != FrameRole::Inlined {
+            break;
+        }
     }
+    counted
 }
 
 /// Colours of frames, by name. A function is the warmer, the more instructions it executes itself; inlined frames are
@@ -424,7 +457,8 @@ fn nothing(profile: &Profile) -> String {
         "<?xml version=\"1.0\" standalone=\"no\"?>\n\
          <svg version=\"1.1\" width=\"{WIDTH}\" height=\"100\" viewBox=\"0 0 {WIDTH} 100\" \
          xmlns=\"http://www.w3.org/2000/svg\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <style type=\"text/css\">{DARK}</style>\n\
+         <rect id=\"backdrop\" width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <g font-family=\"monospace\" text-anchor=\"middle\">\n\
          <text x=\"600\" y=\"34\" font-size=\"17\">{title}</text>\n\
          <text x=\"600\" y=\"68\" font-size=\"12\">{why}</text>\n\
@@ -436,6 +470,7 @@ fn nothing(profile: &Profile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::picture::contrast::contrast;
     use crate::profile::testing::{empty, freertos};
 
     fn drawn(profile: &Profile) -> String {
@@ -727,6 +762,19 @@ mod tests {
         let (hot, cold) = (color("main", FrameRole::Function, 1.0), color("main", FrameRole::Function, 0.01));
         assert!(hot.r > 230 && hot.g < 130, "{hot:?}");
         assert!(cold.g > 180, "{cold:?}");
+    }
+
+    #[test]
+    fn names_on_frames_have_contrast_in_both_schemes() {
+        let black = Color { r: 0, g: 0, b: 0 };
+        let roles = [FrameRole::Function, FrameRole::Inlined, FrameRole::Task, FrameRole::Irq, FrameRole::Other];
+        for number in 0..500 {
+            for (role, heat) in roles.into_iter().flat_map(|role| [0.0, 0.3, 1.0].map(|heat| (role, heat))) {
+                let frame = color(&format!("f{number}"), role, heat);
+                let contrast = contrast(black, frame);
+                assert!(contrast >= 4.5, "{role:?} {frame:?}: {contrast:.2}");
+            }
+        }
     }
 
     #[test]

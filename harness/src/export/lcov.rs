@@ -1,78 +1,36 @@
-//! lcov's tracefile: executions of lines and functions, for firmware that was built without gcov and spends no memory
-//! on counting.
+//! lcov's tracefile: executions of lines, functions and branches, for firmware that was built without gcov and
+//! spends no memory on counting.
 //!
-//! A line's count is its number of executions, not of instructions. It is the count of the line's most executed
-//! instruction: a loop's condition runs once more than its body, and gcov gives the condition's number, too. The counts
-//! of all copies of a line are added up. There is one copy in each function, and one in each place into which the
-//! compiler inlined the line; copies differ by the lines of the calls. So a line has a count above 0 exactly if one of
-//! its instructions ran. The count differs from gcov's if the compiler unrolled a loop (only one of the copies counts),
-//! inlined two calls of one line (only the call that ran more often counts), or merged, moved or removed code.
+//! [`crate::analysis::coverage`] defines the counts. Functions have the names of the symbol table, since lcov's names
+//! have no commas; `genhtml --demangle-cpp` demangles them.
 //!
-//! A function's count is its calls, as in [`functions::table`]. Functions that compilers split or copied under other
-//! names (`crc32.constprop.0`) are added to the function in the source. `.part` and `.cold` pieces are entered from
-//! their function, so they count only if the function has no other code left. A function that exists only inlined into
-//! others is not listed, but its lines are. Functions have the names of the symbol table, since lcov's names have no
-//! commas; `genhtml --demangle-cpp` demangles them.
-//!
-//! Branches are not listed: counts of instructions alone do not tell which jumps were taken.
+//! Each branch instruction of a line is a block of its own. A way whose count is only bounded has its least number, so
+//! that nothing counts as covered without proof.
 //!
 //! The format: geninfo(1), FILES.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::Result;
 
-use crate::analysis::functions::{self, RowKind};
-use crate::analysis::owner::Owner;
+use crate::analysis::coverage::{Coverage, File, Tally};
 use crate::error::InputError;
 use crate::export::settings::Settings;
-use crate::profile::{Frame, Function, Profile};
-use crate::text::symbol_name::{is_piece, stable_name};
+use crate::profile::Profile;
 
-/// Lines and functions of one source file.
-#[derive(Default)]
-struct Source<'a> {
-    functions: BTreeMap<(u32, &'a str), Calls>,
-    /// Executions by line.
-    lines: BTreeMap<u32, u64>,
-}
-
-impl Source<'_> {
-    /// Names of the functions for lcov. A name that occurs several times in the file gets its line appended.
-    fn names(&self) -> Vec<String> {
-        let mut lines: BTreeMap<&str, u32> = BTreeMap::new();
-        for &(_, name) in self.functions.keys() {
-            *lines.entry(name).or_default() += 1;
-        }
-        let name = |&(line, name): &(u32, &str)| {
-            let escaped = function_name(name);
-            if lines[name] > 1 { format!("{escaped}@{line}") } else { escaped.into_owned() }
-        };
-        self.functions.keys().map(name).collect()
+/// Names of a file's functions for lcov. A name that occurs several times in the file gets its line appended.
+fn names(file: &File) -> Vec<String> {
+    let mut lines: BTreeMap<&str, u32> = BTreeMap::new();
+    for (_, name) in file.functions.keys() {
+        *lines.entry(name).or_default() += 1;
     }
-}
-
-/// Entries of a function, and separately of its pieces.
-#[derive(Default)]
-struct Calls {
-    whole: Option<u64>,
-    pieces: u64,
-}
-
-impl Calls {
-    fn count(&self) -> u64 {
-        self.whole.unwrap_or(self.pieces)
-    }
-}
-
-/// Copy of a line: the function that contains its code, and the calls through which it was inlined there.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Copy<'a> {
-    function: Option<u64>,
-    callers: &'a [Frame],
-    inlined: Option<u32>,
+    let name = |(line, name): &(u32, String)| {
+        let escaped = function_name(name);
+        if lines[name.as_str()] > 1 { format!("{escaped}@{line}") } else { escaped.into_owned() }
+    };
+    file.functions.keys().map(name).collect()
 }
 
 /// Writes the tracefile.
@@ -85,79 +43,46 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
         let next = "build the firmware with -g, or give the ELF that has it with --symbols, and profile it again";
         return Err(InputError::new(format!("{why}; {next}")).into());
     }
-    let sources = sources(profile);
-    writeln!(out, "TN:{}", test_name(&profile.facts.image_name))?;
-    for (path, source) in sources {
-        writeln!(out, "SF:{}", one_line(path))?;
-        let names = source.names();
-        for ((line, _), name) in source.functions.keys().zip(&names) {
-            writeln!(out, "FN:{line},{name}")?;
-        }
-        for (calls, name) in source.functions.values().zip(&names) {
-            writeln!(out, "FNDA:{},{name}", calls.count())?;
-        }
-        writeln!(out, "FNF:{}", source.functions.len())?;
-        writeln!(out, "FNH:{}", source.functions.values().filter(|calls| calls.count() > 0).count())?;
-        for (line, count) in &source.lines {
-            writeln!(out, "DA:{line},{count}")?;
-        }
-        writeln!(out, "LF:{}", source.lines.len())?;
-        writeln!(out, "LH:{}", source.lines.values().filter(|count| **count > 0).count())?;
-        writeln!(out, "end_of_record")?;
-    }
+    write_coverage(&Coverage::of(&[profile]), &profile.facts.image_name, out)?;
     Ok(())
 }
 
-fn sources(profile: &Profile) -> BTreeMap<&str, Source<'_>> {
-    let mut sources: BTreeMap<&str, Source<'_>> = BTreeMap::new();
-    for ((file, line), count) in lines(profile) {
-        let Some(path) = profile.names.strings.get(file as usize) else { continue };
-        *sources.entry(path.as_str()).or_default().lines.entry(line).or_default() += count;
-    }
-    let table = functions::table(profile);
-    let rows = table.rows.iter().filter(|row| row.kind == RowKind::Function);
-    let calls: BTreeMap<u64, u64> = rows.filter_map(|row| Some((row.start?, row.calls))).collect();
-    for function in &profile.names.functions {
-        let Some((file, line)) = definition(profile, function) else { continue };
-        let name = stable_name(&function.linkage_name);
-        let source = sources.entry(file).or_default();
-        let sums = source.functions.entry((line, name)).or_default();
-        let calls = calls.get(&function.start).copied().unwrap_or(0);
-        if is_piece(&function.linkage_name) {
-            sums.pieces += calls;
-        } else {
-            *sums.whole.get_or_insert(0) += calls;
+/// Writes the tracefile of a coverage, with the name of the image, or of what else was run.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn write_coverage(coverage: &Coverage, name: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "TN:{}", test_name(name))?;
+    for (path, file) in &coverage.files {
+        writeln!(out, "SF:{}", one_line(path))?;
+        let names = names(file);
+        for ((line, _), name) in file.functions.keys().zip(&names) {
+            writeln!(out, "FN:{line},{name}")?;
         }
-    }
-    sources
-}
-
-/// Place of a function's definition; if it is unknown (assembly), the line of the first instruction.
-fn definition<'a>(profile: &'a Profile, function: &'a Function) -> Option<(&'a str, u32)> {
-    if let (Some(file), Some(line)) = (&function.file, function.line) {
-        return Some((file, line));
-    }
-    profile.names.code_line_at(function.start)
-}
-
-/// Executions of each line with code, by file (index into the profile's strings) and line.
-fn lines(profile: &Profile) -> BTreeMap<(u32, u32), u64> {
-    let names = &profile.names;
-    let insns = profile.insns();
-    let mut copies: BTreeMap<(u32, u32), BTreeMap<Copy<'_>, u64>> = BTreeMap::new();
-    for code in &names.lines {
-        let copies = copies.entry((code.file, code.line)).or_default();
-        for (&pc, &count) in insns.range(code.start..code.start.saturating_add(code.size_bytes)) {
-            let frames = names.frames_at(pc);
-            let (inlined, callers) = frames
-                .split_last()
-                .map_or((None, frames), |(innermost, callers)| (Some(innermost.function), callers));
-            let copy = Copy { function: Owner::of(profile, pc).start(), callers, inlined };
-            let most = copies.entry(copy).or_default();
-            *most = count.max(*most);
+        for (calls, name) in file.functions.values().zip(&names) {
+            writeln!(out, "FNDA:{calls},{name}")?;
         }
+        let Tally { hit, found, .. } = file.function_tally();
+        writeln!(out, "FNF:{found}\nFNH:{hit}")?;
+        for (line, branches) in &file.branches {
+            for (block, branch) in branches.iter().enumerate() {
+                for (way, count) in branch.ways.iter().enumerate() {
+                    let taken = if branch.executions == 0 { "-".to_owned() } else { count.least().to_string() };
+                    writeln!(out, "BRDA:{line},{block},{way},{taken}")?;
+                }
+            }
+        }
+        let Tally { hit, found, .. } = file.branch_tally();
+        if found > 0 {
+            writeln!(out, "BRF:{found}\nBRH:{hit}")?;
+        }
+        for (line, count) in &file.lines {
+            writeln!(out, "DA:{line},{count}")?;
+        }
+        let Tally { hit, found, .. } = file.line_tally();
+        writeln!(out, "LF:{found}\nLH:{hit}\nend_of_record")?;
     }
-    copies.into_iter().map(|(line, copies)| (line, copies.into_values().sum())).collect()
+    Ok(())
 }
 
 /// Test name for an image: letters, digits and `_`, since lcov accepts only words.
@@ -232,6 +157,16 @@ mod tests {
         line(&mut profile, 0x46, 2, 0, 5);
         line(&mut profile, 0x48, 2, 0, 7);
         assert_has(&info(&profile), &["TN:blinky_elf", "SF:a.c", "DA:5,11", "DA:6,10", "DA:7,0", "LF:3", "LH:2"]);
+    }
+
+    #[test]
+    fn branches_that_ran_have_their_ways_and_others_a_dash() {
+        // 0x40: beq 0x44; 0x42: beq 0x44, which never ran; 0x44: bx lr
+        let mut profile = with_files(&["a.c"]).function("main", 0x40, 6).insn(0x40, 3).insn(0x44, 3);
+        profile.code = vec![crate::profile::Code { start: 0x40, bytes: vec![0, 0xd0, 0xff, 0xd0, 0x70, 0x47] }];
+        line(&mut profile, 0x40, 6, 0, 5);
+        let expected = ["BRDA:5,0,0,3", "BRDA:5,0,1,0", "BRDA:5,1,0,-", "BRDA:5,1,1,-", "BRF:4", "BRH:1"];
+        assert_has(&info(&profile), &expected);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Exports of a profile, one file per format. Only this file knows the names of all formats: the command line and its
 //! help are made from the single list, [`FORMATS`].
 
+pub mod branches_csv;
 pub mod callgrind;
 pub mod chrome;
+pub mod cobertura;
+pub mod coverage_html;
 pub mod csv;
 pub mod ctf;
 pub mod differential;
@@ -13,12 +16,14 @@ pub mod heaptrack;
 pub mod json;
 mod labels;
 pub mod lcov;
+pub mod llvm_profile;
 pub mod massif;
 pub mod perfetto;
 mod picture;
 pub mod pprof;
 pub mod report;
 mod settings;
+pub mod size_page;
 pub mod speedscope;
 pub mod timeline_csv;
 
@@ -93,6 +98,7 @@ pub type WriteFile = fn(&Profile, &Settings, &mut dyn Write) -> Result<()>;
 
 /// Formats by name.
 pub const FORMATS: &[Format] = &[
+    text("branches", "Where each branch went, as CSV, one way a line", branches_csv::write),
     text(
         "callgrind",
         "Functions, lines, instructions and calls, for KCachegrind and callgrind_annotate",
@@ -116,7 +122,8 @@ pub const FORMATS: &[Format] = &[
     ),
     text("heaptrack", "The heap's events, for heaptrack_gui and heaptrack_print (needs --heap)", heaptrack::write),
     text("json", "Everything, for programs (--schema prints its JSON Schema)", json::write),
-    text("lcov", "Coverage of lines and functions, for lcov: genhtml FILE", lcov::write),
+    text("lcov", "Coverage of lines, functions and branches, for lcov: genhtml FILE", lcov::write),
+    text("llvm-profile", "Sample profile of LLVM, for clang and rustc to optimise by", llvm_profile::write),
     text("massif", "The heap over time and who held it at the peak, for ms_print (needs --heap)", massif::write),
     binary("perfetto", "The timeline for ui.perfetto.dev, its own format (needs --timeline)", perfetto::write),
     binary(
@@ -202,9 +209,10 @@ mod tests {
             for profile in [empty(), freertos()] {
                 let Writer::File(write) = format.writer else { continue };
                 let mut bytes = Vec::new();
-                // lcov needs source lines, two other formats need the heap, and two more need a timeline.
+                // Two formats need debug information, two others the heap, and two more a timeline.
                 let written = write(&profile, &Settings::default(), &mut bytes).is_ok();
-                let wants_more = matches!(format.name, "lcov" | "heaptrack" | "massif" | "perfetto" | "timeline");
+                let wants_more =
+                    matches!(format.name, "lcov" | "llvm-profile" | "heaptrack" | "massif" | "perfetto" | "timeline");
                 assert!(written || wants_more, "{}", format.name);
                 let is_text = String::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
                 assert!(!written || is_text != format.is_binary, "{}", format.name);

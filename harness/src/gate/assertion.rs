@@ -3,11 +3,13 @@
 //! An assertion is a measure, a comparison and a value. A value with `%` is a share: of all instructions, of all
 //! samples, of a task's stack, or of a file's lines.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fmt;
 
 use wire::definition::NodeKind;
 
+use crate::analysis::coverage::{Coverage, File, Tally};
 use crate::analysis::lookup;
 use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject};
 use crate::analysis::owner::Owner;
@@ -34,6 +36,8 @@ enum Measure {
     /// A number that baselines keep, too, with the name of a function, task or zone; the name is empty for the run.
     Metric(Metric, String),
     Coverage(String),
+    Lines(String),
+    Branches(String),
     Irq(String),
     Depth(String),
     Waits,
@@ -83,9 +87,13 @@ enum Share {
 }
 
 /// Measures that are not metrics, so that baselines do not keep them.
-const MEASURES: [Word; 11] = [
+const MEASURES: [Word; 13] = [
     // Share of a file's lines that ran.
     Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
+    // The same number, by the name that goes with `branches`. Older suites have `coverage`.
+    Word { word: "lines", share: Share::Always, make: Make::Named(Measure::Lines) },
+    // Share of the ways of a file's branches that were taken for certain.
+    Word { word: "branches", share: Share::Always, make: Make::Named(Measure::Branches) },
     // Share of samples in an interrupt.
     Word { word: "irq", share: Share::Always, make: Make::Named(Measure::Irq) },
     // Maximum number of activations of a recursive function on the stack at once.
@@ -270,13 +278,22 @@ impl Assertion {
         }
     }
 
+    /// Metric that the assertion is about.
+    pub fn metric(&self) -> Option<Metric> {
+        match &self.measure {
+            Measure::Metric(metric, _) => Some(*metric),
+            _ => None,
+        }
+    }
+
     /// Whether it needs the exact call tree.
     pub fn needs_exact(&self) -> bool {
         match &self.measure {
             Measure::Metric(metric, _) => metric.descriptor().needs_exact,
             Measure::Depth(_) => true,
             Measure::Span(_, spans) => !matches!(spans, Spans::Between(..)),
-            Measure::Coverage(_) | Measure::Irq(_) | Measure::Waits => false,
+            Measure::Coverage(_) | Measure::Lines(_) | Measure::Branches(_) => false,
+            Measure::Irq(_) | Measure::Waits => false,
         }
     }
 
@@ -316,14 +333,16 @@ impl Assertion {
         lookup::keys(profile, metrics, self.function()?).err()
     }
 
-    /// Checks a profile. `exists` returns the reason why the image has no function of a name.
+    /// Checks a profile. `covered` keeps the profile's coverage from one assertion to the next, and `exists` returns the
+    /// reason why the image has no function of a name.
     pub fn check(
         &self,
         profile: &Profile,
         metrics: &Metrics,
+        covered: &OnceCell<Coverage>,
         exists: &dyn Fn(&str) -> Result<(), String>,
     ) -> Outcome {
-        match self.measure(profile, metrics, exists) {
+        match self.measure(profile, metrics, covered, exists) {
             Ok(measured) => {
                 let holds = self.holds(measured);
                 Outcome { holds, actual: measured.describe(self.value), unknown: None }
@@ -353,9 +372,11 @@ impl Assertion {
         &self,
         profile: &Profile,
         metrics: &Metrics,
+        covered: &OnceCell<Coverage>,
         exists: &dyn Fn(&str) -> Result<(), String>,
     ) -> Result<Measured, Unmeasured> {
         let number = |part| Measured { part, whole: None };
+        let covered = || covered.get_or_init(|| Coverage::of(&[profile]));
         let is_function = |name: &str, keys: &BTreeSet<String>| function_exists(exists, name, keys);
         let function = |name: &str, metric: Metric| {
             let namesakes = metrics::ambiguous(metrics.functions.keys());
@@ -413,7 +434,8 @@ impl Assertion {
                 Measured { part, whole: metric.descriptor().whole.and_then(|whole| whole(profile, metrics, name)) }
             }
             Measure::Waits => number(profile.facts.waits),
-            Measure::Coverage(file) => coverage(profile, file)?,
+            Measure::Coverage(file) | Measure::Lines(file) => coverage(covered(), file, "line", File::line_tally)?,
+            Measure::Branches(file) => coverage(covered(), file, "branch", File::branch_tally)?,
             Measure::Irq(name) => {
                 let interrupts = stacks::interrupts(profile);
                 interrupt_exists(profile, name)?;
@@ -550,25 +572,17 @@ fn interrupt_exists(profile: &Profile, name: &str) -> Result<(), Unmeasured> {
     Err(Unmeasured::unknown(None, name, format!("no interrupt is called {name}{hint}")))
 }
 
-/// Number of a file's lines that have code, and of those that ran.
-fn coverage(profile: &Profile, file: &str) -> Result<Measured, Unmeasured> {
-    let names = &profile.names;
-    let is_it =
-        |path: &str| path == file || path.strip_suffix(file).is_some_and(|before| before.ends_with(['/', '\\']));
-    let wanted: Vec<bool> = names.strings.iter().map(|path| is_it(path)).collect();
-    let insns = profile.insns();
-    let mut lines = std::collections::BTreeMap::new();
-    for code in names.lines.iter().filter(|code| wanted.get(code.file as usize) == Some(&true)) {
-        let ran = insns.range(code.start..code.start.saturating_add(code.size_bytes)).any(|(_, &count)| count > 0);
-        *lines.entry((code.file, code.line)).or_insert(false) |= ran;
+/// Number of a file's lines that have code, or of the ways of its branches, and of those that ran for certain.
+fn coverage(coverage: &Coverage, file: &str, noun: &str, of: fn(&File) -> Tally) -> Result<Measured, Unmeasured> {
+    match coverage.tally_in(file, of) {
+        Some(Tally { hit, found, .. }) if found > 0 => Ok(Measured { part: hit, whole: Some(found) }),
+        Some(_) => Err(Unmeasured::from(format!("{file} has no {noun} in the image"))),
+        None => {
+            let nearest = nearest(file, coverage.files.keys().map(|path| file_name(path)));
+            let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+            Err(Unmeasured::unknown(None, file, format!("no line of {file} has code in the image{hint}")))
+        }
     }
-    if lines.is_empty() {
-        let files = names.lines.iter().filter_map(|code| names.strings.get(code.file as usize));
-        let nearest = nearest(file, files.map(|path| file_name(path)));
-        let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
-        return Err(Unmeasured::unknown(None, file, format!("no line of {file} has code in the image{hint}")));
-    }
-    Ok(Measured { part: lines.values().filter(|ran| **ran).count() as u64, whole: Some(lines.len() as u64) })
 }
 
 /// Whether the function at an address has one of these names.
@@ -611,7 +625,7 @@ mod tests {
 
     fn check(profile: &Profile, text: &str) -> Outcome {
         let missing = |name: &str| Err(format!("no function is called {name}"));
-        Assertion::parse(text).unwrap().check(profile, &Metrics::of(profile), &missing)
+        Assertion::parse(text).unwrap().check(profile, &Metrics::of(profile), &OnceCell::new(), &missing)
     }
 
     #[test]
@@ -627,7 +641,29 @@ mod tests {
             ("calls(\"crd\") == 0", false, "no function is called crd"),
             ("task(\"IDLE\") > 5%", false, "no task IDLE ran"),
             ("coverage(\"a.c\") >= 1%", false, "no line of a.c has code in the image"),
+            ("branches(\"a.c\") >= 1%", false, "no line of a.c has code in the image"),
             ("waits == 0", true, "0"),
+        ] {
+            let outcome = check(&profile, text);
+            assert_eq!((outcome.holds, &*outcome.actual), (holds, actual), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_and_branches_are_shares_of_a_file() {
+        // beq; movs, which is never skipped; bx lr; then a line that never ran.
+        let mut profile = empty().function("main", 0x40, 8).insn(0x40, 3).insn(0x42, 3).insn(0x44, 3);
+        profile.names.strings = ["src/a.c", "src/b.c"].map(str::to_owned).to_vec();
+        let line = |start, size_bytes, file, line| crate::profile::LineCode { start, size_bytes, file, line };
+        profile.names.lines = vec![line(0x40, 4, 0, 5), line(0x44, 2, 1, 9), line(0x46, 2, 0, 6)];
+        let bytes = vec![0x00, 0xd0, 0x01, 0x20, 0x70, 0x47, 0x00, 0xbf];
+        profile.code = vec![crate::profile::Code { start: 0x40, bytes }];
+        for (text, holds, actual) in [
+            ("lines(\"a.c\") == 50%", true, "1 of 2 (50.0000%)"),
+            ("coverage(\"src/a.c\") == 50%", true, "1 of 2 (50.0000%)"),
+            ("branches(\"src/a.c\") >= 51%", false, "1 of 2 (50.0000%)"),
+            ("branches(\"b.c\") >= 1%", false, "b.c has no branch in the image"),
+            ("branches(\"c.c\") >= 1%", false, "no line of c.c has code in the image; did you mean a.c?"),
         ] {
             let outcome = check(&profile, text);
             assert_eq!((outcome.holds, &*outcome.actual), (holds, actual), "{text}");
@@ -742,7 +778,9 @@ mod tests {
             known.push((measure, word));
         }
         for &metric in Metric::ALL {
-            let is_there = known.iter().any(|(_, word)| *word == metric.word());
+            // `lines("f.c")` are a file's, and a baseline's `lines` are the console's.
+            let is_there =
+                known.iter().any(|(measure, _)| matches!(measure, Measure::Metric(of, _) if *of == metric));
             assert_eq!(is_there, metric.descriptor().role >= Role::Asserted, "{}", metric.word());
         }
     }

@@ -353,7 +353,7 @@ mod tests {
             ("harness baseline 1\ntotal\tx\n", "line 2"),
             ("harness baseline 1\ntotal\t1\nfunction\tf\t\t1\t2\t3\n", "line 3"),
             ("harness baseline 1\ntotal\t1\nfunction\tf\t\t-\t2\t3\t4\n", "line 3"),
-            ("harness baseline 1\ntotal\t1\ntask\tf\t1\t2\t3\t4\n", "line 3"),
+            ("harness baseline 1\ntotal\t1\ntask\tf\t1\t2\t3\t4\t5\n", "line 3"),
             ("harness baseline 1\ntotal\t1\nself\t2\n", "line 3"),
             ("harness baseline 1\ntotal\t1\nzone\tf\t1\t2\n", "line 3"),
         ] {

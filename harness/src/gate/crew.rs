@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 use std::{fs, thread};
 
@@ -11,7 +11,7 @@ use crate::exit_code::ExitCode;
 use crate::gate::lines;
 use crate::gate::rerun_command::{Command, Root};
 use crate::gate::result::CaseResult;
-use crate::gate::session::{Settings, Shown, profile_directory};
+use crate::gate::session::{CacheUse, Settings, Shown, profile_directory};
 use crate::gate::suite::{Case, Suite, stranger};
 use crate::gate::worker::{Outcome, Setup, Worker};
 use crate::machine;
@@ -22,6 +22,7 @@ use crate::run::qemu::tricks;
 use crate::run::store::directory;
 use crate::run::watch::interrupt::INTERRUPTED;
 use crate::run::watch::progress::{Bar, Bars};
+use crate::text::number::plural;
 use crate::text::printable::printable;
 use crate::text::terminal;
 
@@ -39,6 +40,10 @@ struct Crew<'a> {
     started: Instant,
     /// Bytes of all profiles so far.
     kept_bytes: AtomicU64,
+    /// Number of results that came from the cache.
+    hits: AtomicUsize,
+    /// First failure of the cache.
+    cache_error: OnceLock<String>,
 }
 
 /// Runs cases of a suite. Results are returned, and printed, in the order of the suite. A failed run has a result, too.
@@ -54,8 +59,12 @@ pub fn run(suite: &Suite, cases: &[&Case], settings: &Settings) -> Vec<CaseResul
         is_untrusted: suite.folder.is_some(),
         started: Instant::now(),
         kept_bytes: AtomicU64::new(0),
+        hits: AtomicUsize::new(0),
+        cache_error: OnceLock::new(),
     };
-    crew.run_all(cases, settings.jobs)
+    let results = crew.run_all(cases, settings.jobs);
+    crew.report_cache(cases.len());
+    results
 }
 
 /// Versions of all installed emulators, and whether only their plugin API is used.
@@ -173,8 +182,9 @@ impl Crew<'_> {
         }
         self.pass_on(&worker.said());
         match outcome {
-            Outcome::Done(result) => {
+            Outcome::Done(result, cache) => {
                 *idle = Some(worker);
+                self.note(cache);
                 result
             }
             Outcome::GivenUp(result) => result,
@@ -186,6 +196,30 @@ impl Crew<'_> {
                 let why = format!("harness itself failed on this image: {death}; please report it, with the image");
                 failed(case, ExitCode::Usage, &why)
             }
+        }
+    }
+
+    /// Notes the cache's part in a result.
+    fn note(&self, cache: CacheUse) {
+        self.hits.fetch_add(usize::from(cache.is_hit), Ordering::Relaxed);
+        if let Some(error) = cache.error {
+            // Each worker finds the same; one warning is enough.
+            let _ = self.cache_error.set(error);
+        }
+    }
+
+    /// Says on standard error how many results came from the cache, and whether it failed. A failure of the cache costs
+    /// time and no result.
+    fn report_cache(&self, cases: usize) {
+        let hits = self.hits.load(Ordering::Relaxed);
+        let mut out = terminal::stderr();
+        // A closed standard error does not stop the suite.
+        if let Some(error) = self.cache_error.get() {
+            let _ = writeln!(out, "warning: {}", printable(error));
+        }
+        if hits > 0 && self.settings.has_progress {
+            let of = plural(cases as u64, "image");
+            let _ = writeln!(out, "cache: {hits} of {of} unchanged, not run again (--no-cache runs them)");
         }
     }
 

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::gate::expect::Ending;
+use crate::profile::Sizes;
 use crate::text::fold::words;
 use crate::text::number::{group, plural};
 use crate::text::printable::printable;
@@ -41,6 +42,8 @@ pub struct Image {
     pub remarks: Vec<String>,
     /// The last line of its output.
     pub last_line: Option<LastLine>,
+    /// Flash and RAM that it takes.
+    pub sizes: Option<Sizes>,
 }
 
 /// A suite's treatment of an image.
@@ -161,7 +164,7 @@ impl Draft {
 
 impl Image {
     fn write(&self, text: &mut String) {
-        let Image { elf, name, fate, remarks, last_line } = self;
+        let Image { elf, name, fate, remarks, last_line, sizes } = self;
         let mut entry = format!("[[image]]\nelf = {}\n", quoted(elf));
         if let Some(name) = name {
             let _ = writeln!(entry, "name = {}", quoted(name));
@@ -205,6 +208,13 @@ impl Image {
             }
             _ => {}
         }
+        if let Some(Sizes { flash_bytes, ram_bytes, .. }) = sizes {
+            let ceiling = |bytes: u64| bytes.saturating_add(bytes.div_ceil(10)).next_multiple_of(64);
+            let budget = format!("budget = {{ flash = {}, ram = {} }}", ceiling(*flash_bytes), ceiling(*ram_bytes));
+            let now =
+                format!("bytes: it takes {} and {}; also stack_bound, …", group(*flash_bytes), group(*ram_bytes));
+            line(&mut entry, &budget, &now);
+        }
         for remark in remarks {
             comment(text, remark);
         }
@@ -238,7 +248,7 @@ mod tests {
     use crate::gate::suite::Suite;
 
     fn image(elf: &str, fate: Fate) -> Image {
-        Image { elf: elf.to_owned(), name: None, fate, remarks: Vec::new(), last_line: None }
+        Image { elf: elf.to_owned(), name: None, fate, remarks: Vec::new(), last_line: None, sizes: None }
     }
 
     #[test]
@@ -246,6 +256,7 @@ mod tests {
         let names = ["a b.elf", "it's.elf", "\"x\".elf", "back\\slash.elf", "größe/[1]#2.elf", "both'\".elf"];
         let mut images: Vec<Image> = names.iter().map(|name| image(name, Fate::Ends { insns: 7 })).collect();
         images[0].name = Some("first \"one\"".to_owned());
+        images[1].sizes = Some(Sizes { flash_bytes: 1000, ram_bytes: 60, ..Sizes::default() });
         images[1].fate = Fate::Window("50M".to_owned());
         images[1].last_line = Some(LastLine::Open("go? \"'> ".to_owned()));
         images[2].last_line = Some(LastLine::Whole("''' \"\"\" \\ done".to_owned()));
@@ -257,6 +268,7 @@ mod tests {
         assert_eq!(read, names.map(|name| format!("./{name}")));
         assert_eq!((suite.cases[0].name.as_str(), suite.baseline.as_deref()), ("first \"one\"", Some(BASELINE)));
         assert_eq!(suite.cases[1].options.window.for_insns, Some(50_000_000));
+        assert!(text.contains("budget = { flash = 1152, ram = 128 }") && !suite.cases[1].budget.is_empty(), "{text}");
         assert_eq!(suite.cases[2].options.window.max_insns, Some(1_000_000));
         assert!((suite.cases[1].work.len(), suite.cases[2].work.len()) == (1, 0), "{text}");
         // The commented-out keys are valid, too.

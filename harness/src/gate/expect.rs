@@ -203,6 +203,21 @@ pub enum FindingKind {
     Threshold,
 }
 
+impl FindingKind {
+    /// Word for a summary of failures.
+    pub fn word(self) -> &'static str {
+        match self {
+            FindingKind::Run => "not run",
+            FindingKind::Ending => "end",
+            FindingKind::Progress => "no progress",
+            FindingKind::Console => "console",
+            FindingKind::CrossCheck => "own counts",
+            FindingKind::Assertion => "assertion",
+            FindingKind::Threshold => "threshold",
+        }
+    }
+}
+
 /// Finding on the run's end, and the exit code, which is good if the end was expected.
 pub fn ending(expect: &Expect, profile: &Profile) -> (Finding, ExitCode) {
     let end = &profile.facts.end;

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::analysis::describe;
 use crate::exit_code::ExitCode;
-use crate::gate::cache::Cache;
+use crate::gate::cache::{Cache, Wanted};
 use crate::gate::crew;
 use crate::gate::draft::{BASELINE, Draft, Fate, Image, LastLine};
 use crate::gate::expect::Ending;
@@ -68,13 +68,14 @@ impl First {
             fate: Fate::Window(wish.window.clone()),
             remarks: Vec::new(),
             last_line: None,
+            sizes: None,
         };
         let images: Vec<Image> = images.iter().zip(names).map(image).collect();
         let count = images.len();
         let draft = Draft { images, timeout_seconds: wish.timeout_seconds, has_baseline: false };
         let mut first = First { draft, codes: vec![ExitCode::Good; count], baseline: Vec::new() };
         // A cache of its own: later rounds find the results of the first one.
-        let cache = Cache::open(Some(scratch.join("cache")));
+        let cache = Cache::new(&Wanted { place: Some(&scratch.join("cache")), ..Wanted::default() })?;
         let mut rounds = Rounds { wish, scratch, cache };
 
         let (_, results) = rounds.run(&first.draft, None, None)?;
@@ -118,6 +119,7 @@ impl First {
         image.remarks = result.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
         let directory = result.profile.as_ref().map(|name| scratch.join(name));
         let profile = directory.as_ref().and_then(|directory| Profile::load(directory).ok());
+        image.sizes = profile.as_ref().and_then(|profile| profile.facts.sizes);
         let console = directory.and_then(|directory| fs::read(directory.join(CONSOLE)).ok());
         image.last_line = console.and_then(|console| LastLine::of(&console));
         let end = profile.as_ref().map(|profile| &profile.facts.end);

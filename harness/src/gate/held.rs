@@ -9,6 +9,7 @@ use crate::analysis::metrics::{Metric, Subject};
 use crate::gate::expect::{Finding, FindingKind};
 use crate::gate::judgement::{Judgement, Why, judge};
 use crate::gate::known::{Known, noun};
+use crate::gate::numbers::LimitResult;
 use crate::gate::result::IdleLimit;
 use crate::gate::source_location::defined;
 use crate::gate::suite::Case;
@@ -47,6 +48,8 @@ pub struct Held {
     pub warnings: Vec<String>,
     /// Limits of `[defaults]` that limit nothing in this image.
     pub idle: Vec<IdleLimit>,
+    /// Limits on numbers that the run has.
+    pub limits: Vec<LimitResult>,
     /// Whether another baseline would let a crossed limit pass.
     pub is_by_baseline: bool,
     /// Function of the first crossed limit.
@@ -77,6 +80,10 @@ pub fn hold(case: &Case, against: &Against<'_>) -> Held {
     } else {
         judged.judgements.retain(|judgement| judgement.fate != Fate::Vanished);
     }
+    held.limits.extend(judged.judgements.iter().filter_map(|judgement| {
+        let Judgement { metric, subject, numbers, limit, crossed, .. } = judgement;
+        LimitResult::new(*metric, subject, *numbers, *limit, *crossed)
+    }));
     let crossed: Vec<&Judgement> = judged.judgements.iter().filter(|judgement| judgement.crossed).collect();
     held.is_by_baseline |=
         crossed.iter().any(|judgement| !judgement.limit.is_absolute() || judgement.fate == Fate::Vanished);
@@ -268,6 +275,11 @@ fn hold_work(case: &Case, meant: &Meant, against: &Against<'_>, held: &mut Held)
             held.mistakes.push(failed(&limit.to_string(), limit.origin, &why, against));
         }
     }
+    held.limits.extend(judged.judgements.iter().filter_map(|judgement| {
+        let work_floor::Judgement { function, numbers, limit, crossed, .. } = judgement;
+        let metric = if function.is_some() { Metric::Calls } else { Metric::Lines };
+        LimitResult::new(metric, function.as_deref().unwrap_or_default(), *numbers, *limit, *crossed)
+    }));
     let crossed = judged.judgements.iter().filter(|judgement| judgement.crossed);
     held.is_by_baseline |= crossed.clone().any(work_floor::Judgement::is_by_baseline);
     let crossed = crossed.map(|judgement| {

@@ -9,6 +9,7 @@ use anyhow::Result;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use crate::exit_code::ExitCode;
+use crate::gate::budget::BudgetRow;
 use crate::gate::expect::Finding;
 use crate::gate::rerun_command::remedies;
 use crate::gate::result::{CaseResult, RunResult, SuiteResult};
@@ -30,10 +31,47 @@ pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut
     suite.add_test_cases(result.findings.iter().map(|finding| of_suite(&result.suite, finding)));
     let mut junit = quick_junit::Report::new(line(&result.suite));
     junit.add_test_suite(suite);
+    if result.cases.iter().any(|case| !case.budget.is_empty()) {
+        let mut budgets = TestSuite::new(line(&format!("{} budget", result.suite)));
+        for case in &result.cases {
+            budgets.add_test_cases(case.budget.iter().map(|row| of_budget(&case.name, row)));
+        }
+        junit.add_test_suite(budgets);
+    }
     // quick-junit writes this attribute of `testsuites`, which Jenkins's schema does not allow. No test is ever
     // skipped.
     out.write_all(junit.to_string()?.replacen(" skipped=\"0\"", "", 1).as_bytes())?;
     Ok(())
+}
+
+/// Writes a budget as a suite of its own, with a test case for each row.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn write_budget(image: &str, rows: &[BudgetRow], out: &mut dyn Write) -> Result<()> {
+    let mut suite = TestSuite::new(line(&format!("{image} budget")));
+    suite.add_test_cases(rows.iter().map(|row| of_budget(image, row)));
+    let mut junit = quick_junit::Report::new(line(image));
+    junit.add_test_suite(suite);
+    out.write_all(junit.to_string()?.replacen(" skipped=\"0\"", "", 1).as_bytes())?;
+    Ok(())
+}
+
+/// Test case for a row of a budget.
+fn of_budget(image: &str, row: &BudgetRow) -> TestCase {
+    let status = if row.holds {
+        TestCaseStatus::success()
+    } else {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        status.set_type(ExitCode::Regression.describe());
+        status.set_message(line(&row.finding().message));
+        status
+    };
+    let mut test = TestCase::new(line(&row.what), status);
+    test.set_classname(line(image));
+    let [_, value, certainty, limit, margin, trend] = row.cells();
+    test.set_system_out(line(&format!("{value} ({certainty}) of {limit}, margin {margin}, trend {trend}")));
+    test
 }
 
 /// Test case for a mistake in the suite itself.

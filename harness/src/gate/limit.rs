@@ -93,6 +93,21 @@ impl Limit {
         }
     }
 
+    /// Most, or least, that the limit allows where the baseline's number is `before`.
+    pub fn bound_for(self, before: u64) -> u64 {
+        match (self.bound, self.worse) {
+            (Bound::Absolute(number), _) => number,
+            (Bound::Amount(most), Worse::More) => before.saturating_add(most),
+            (Bound::Amount(most), Worse::Less) => before.saturating_sub(most),
+            (Bound::Share(millionths), worse) => {
+                // Rounded towards the baseline's number, as `is_crossed` does.
+                let change = u128::from(before) * u128::from(millionths) / 1_000_000;
+                let change = u64::try_from(change).unwrap_or(u64::MAX);
+                if worse == Worse::More { before.saturating_add(change) } else { before.saturating_sub(change) }
+            }
+        }
+    }
+
     /// The permitted change or value.
     pub fn describe(self) -> String {
         match (self.bound, self.worse) {
@@ -152,6 +167,22 @@ mod tests {
         for text in ["", "+5", "-5%", "x"] {
             assert!(error(Worse::Less, text).contains("write 2%"), "{text}");
         }
+    }
+
+    #[test]
+    fn the_bound_of_a_limit_is_the_last_number_that_does_not_cross_it() {
+        for worse in [Worse::More, Worse::Less] {
+            for bound in [Bound::Share(0), Bound::Share(333_333), Bound::Amount(7), Bound::Absolute(90)] {
+                for before in [0, 1, 2, 99, 100, 1_000_003] {
+                    let limit = limit(worse, bound);
+                    let is_crossed = |after| limit.is_crossed(Pair { before: Some(before), after: Some(after) });
+                    let last = limit.bound_for(before);
+                    let next = if worse == Worse::More { last.checked_add(1) } else { last.checked_sub(1) };
+                    assert!(!is_crossed(last) && next.is_none_or(is_crossed), "{limit:?} {before}: {last}");
+                }
+            }
+        }
+        assert_eq!(limit(Worse::More, Bound::Share(u64::MAX)).bound_for(u64::MAX), u64::MAX);
     }
 
     #[test]

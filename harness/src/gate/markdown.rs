@@ -5,13 +5,20 @@ use std::path::{Path, PathBuf};
 
 use crate::analysis::metrics::Metric;
 use crate::export::json::comparison::{ComparisonResult, ZoneResult};
+use crate::gate::budget::BudgetRow;
 use crate::gate::rerun_command::remedies;
 use crate::gate::result::{CaseResult, SuiteResult, SuiteWarning};
 use crate::text::markdown::{block, cell, code};
-use crate::text::number::{group, group_known, signed, signed_percent};
+use crate::text::number::{group, group_known, plural, signed, signed_percent};
 
 /// Maximum number of rows in a table of changes.
 const ROWS: usize = 10;
+
+/// Number of failed images that are shown whole, with their comparisons. GitHub drops a summary of more than a megabyte.
+const WHOLE: usize = 20;
+
+/// Maximum number of rows for further failed images.
+const SHORT_ROWS: usize = 1000;
 
 /// Writes a result; `profiles` maps a case to its profile's path, relative to the project's root.
 ///
@@ -29,8 +36,17 @@ pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut
         let place = finding.place.as_ref().map(|(file, line)| format!(" at {}", code(&format!("{file}:{line}"))));
         writeln!(out, "- {}{}\n", code(&finding.message), place.unwrap_or_default())?;
     }
-    for case in result.cases.iter().filter(|case| !case.passed()) {
+    let failures: Vec<&CaseResult> = result.cases.iter().filter(|case| !case.passed()).collect();
+    if failures.len() > 1 {
+        let ways: Vec<String> =
+            result.failed_by().iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect();
+        writeln!(out, "Failed by: {}\n", ways.join(", "))?;
+    }
+    for case in failures.iter().take(WHOLE) {
         failed(case, &profiles(&case.name), out)?;
+    }
+    if let Some(others @ [_, ..]) = failures.get(WHOLE..) {
+        shortly(others, out)?;
     }
     for SuiteWarning { message, place: (file, line) } in &result.warnings {
         writeln!(out, "\u{26a0}\u{fe0f} {} at {}\n", code(message), code(&format!("{file}:{line}")))?;
@@ -48,6 +64,7 @@ pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut
             writeln!(out, "{name}: total {change}; this tightens the baseline: {}\n", code(tighten))?;
         }
     }
+    budgets(result, out)?;
     if let Some(baseline) = &result.baseline {
         writeln!(out, "Compared with the baseline {}.\n", code(baseline))?;
     }
@@ -84,6 +101,51 @@ pub fn write(result: &SuiteResult, profiles: &dyn Fn(&str) -> PathBuf, out: &mut
         }
     }
     Ok(())
+}
+
+/// Writes the budgets of all images as one table, what is over the limit first.
+fn budgets(result: &SuiteResult, out: &mut impl Write) -> io::Result<()> {
+    let rows = result.cases.iter().flat_map(|case| case.budget.iter().map(|row| (case.name.as_str(), row)));
+    let mut rows: Vec<(&str, &BudgetRow)> = rows.collect();
+    rows.sort_by_key(|(_, row)| row.holds);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Budget:\n")?;
+    budget(&rows, out)?;
+    writeln!(out)
+}
+
+/// Writes rows of budgets as a table, each with its image.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn budget(rows: &[(&str, &BudgetRow)], out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "| | Image | Budget | Value | Number is | Limit | Margin | Trend |\n|---|---|---|--:|---|--:|--:|--:|"
+    )?;
+    for (image, row) in rows {
+        let sign = if row.holds { "\u{2705}" } else { "\u{274c}" };
+        let [what, value, certainty, limit, margin, trend] = row.cells();
+        let (image, what) = (cell(image), cell(&what));
+        writeln!(out, "| {sign} | {image} | {what} | {value} | {certainty} | {limit} | {margin} | {trend} |")?;
+    }
+    Ok(())
+}
+
+/// Writes a row for each failed image: its name and its first failure.
+fn shortly(failures: &[&CaseResult], out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "### \u{274c} {} more\n", plural(failures.len() as u64, "image"))?;
+    writeln!(out, "| Image | First failure |\n|---|---|")?;
+    for case in failures.iter().take(SHORT_ROWS) {
+        let message = case.failures().next().map_or(&*case.end, |finding| &*finding.message);
+        writeln!(out, "| {} | {} |", cell(&case.name), cell(message.lines().next().unwrap_or_default()))?;
+    }
+    if let Some(others @ [_, ..]) = failures.get(SHORT_ROWS..) {
+        writeln!(out, "| … {} more, in `report.json` | |", others.len())?;
+    }
+    writeln!(out)
 }
 
 fn failed(case: &CaseResult, directory: &Path, out: &mut impl Write) -> io::Result<()> {
@@ -173,4 +235,42 @@ fn zones(zones: &[ZoneResult], out: &mut impl Write) -> io::Result<()> {
     }
     let what = "instructions of everything from the beginning to the end; own: of the zone's own task or interrupt";
     writeln!(out, "\n{what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit_code::ExitCode;
+
+    /// Summary of a suite of which the first `failed` images are not run.
+    fn summary(all: usize, failed: usize) -> String {
+        let case = |index: usize| {
+            let name = format!("image-{index:04}");
+            let case = CaseResult::without_run(&name, &[], ExitCode::Usage, "its ELF is | damaged");
+            if index < failed { case } else { CaseResult { exit_code: 0, findings: Vec::new(), ..case } }
+        };
+        let cases: Vec<CaseResult> = (0..all).map(case).collect();
+        let names = cases.iter().map(|case| case.name.clone()).collect();
+        let result = SuiteResult::new("big".to_owned(), None, (names, 0), cases);
+        let mut out = Vec::new();
+        write(&result, &|_| PathBuf::from("reports"), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_summary_of_a_big_suite_stays_below_githubs_limit_and_names_each_failure() {
+        let text = summary(1000, 900);
+        assert!(text.len() < 1 << 20, "{} bytes", text.len());
+        assert!(text.contains("Failed by: not run 900\n"), "{}", &text[..500]);
+        assert_eq!(text.matches("### \u{274c} `image-").count(), WHOLE);
+        assert!(text.contains("### \u{274c} 880 images more"));
+        assert!(
+            (0..900).all(|index| text.matches(&format!("`image-{index:04}`")).count() == 2),
+            "once, and in all images"
+        );
+        assert!(text.contains("| `image-0899` | `its ELF is \\| damaged` |"), "a cell stays a cell");
+        assert!(!summary(3, 1).contains("Failed by"));
+        assert!(!summary(20, 20).contains("more"));
+        assert!(summary(1030, 1030).contains("| … 10 more, in `report.json` | |"));
+    }
 }

@@ -11,7 +11,7 @@ use crate::exit_code::ExitCode;
 use crate::gate::rerun_command::Root;
 use crate::gate::result::{JUNIT, REPORT, SUMMARY, SuiteResult};
 use crate::gate::{junit, lines, markdown};
-use crate::run::store::directory::unwritable;
+use crate::run::store::directory::{begin_file, unwritable};
 use crate::text::github;
 use crate::text::printable::printable;
 use crate::text::terminal;
@@ -78,12 +78,17 @@ impl Reports {
         Ok(print(&out, code))
     }
 
-    /// Writes the reports. On standard output, the JSON report replaces the verdict.
+    /// Writes the reports, as [`Reports::finish_with_profiles`] does. On standard output, the JSON report replaces the
+    /// verdict.
     ///
     /// # Errors
     /// Same as [`Reports::finish`].
-    pub fn finish_with_json(&self, result: &SuiteResult) -> Result<ExitCode> {
-        let code = self.write(result, &|_| &self.directory)?;
+    pub fn finish_with_json<'a>(
+        &'a self,
+        result: &SuiteResult,
+        profiles: &dyn Fn(&str) -> &'a Path,
+    ) -> Result<ExitCode> {
+        let code = self.write(result, profiles)?;
         Ok(print(result.to_json()?.as_bytes(), code))
     }
 
@@ -96,7 +101,7 @@ impl Reports {
         let mut code = result.code();
         for (name, bytes) in [(REPORT, result.to_json()?.as_bytes()), (JUNIT, &*xml), (SUMMARY, &*summary)] {
             let path = self.directory.join(name);
-            if let Err(error) = fs::write(&path, bytes) {
+            if let Err(error) = write_whole(&path, bytes) {
                 lost(unwritable(&path, &error));
                 code = code.min(ExitCode::Limit);
             }
@@ -110,6 +115,20 @@ impl Reports {
         }
         Ok(code)
     }
+}
+
+/// Writes a report as a whole: who reads it meanwhile, or after a crash, never gets half of it. If it cannot be written,
+/// an earlier report of that name is removed, which would pass for this one. A pipe or a link is written to, not replaced.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_file() => return fs::write(path, bytes),
+        _ => {}
+    }
+    let written = begin_file(path).and_then(|(mut file, place)| {
+        file.write_all(bytes)?;
+        Ok(file.persist(place)?)
+    });
+    written.map(drop).inspect_err(|_| drop(fs::remove_file(path)))
 }
 
 /// Reports a lost result. A closed standard error changes nothing.
@@ -164,6 +183,21 @@ mod tests {
             let error = Reports::prepare(directory.clone(), &Root::of(&directory)).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("cannot be written"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_report_is_replaced_as_a_whole_or_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join(REPORT);
+        for bytes in ["first", "second"] {
+            write_whole(&path, bytes.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), bytes);
+        }
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        write_whole(&link, b"third").unwrap();
+        assert!(link.is_symlink() && fs::read_to_string(&path).unwrap() == "third");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The result of a suite: a plain model that is independent of the machines that ran it. All reports are made from
 //! it, and shards exchange it. It contains no time of the host and no path of a machine.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use schemars::JsonSchema;
@@ -11,8 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit_code::ExitCode;
 use crate::export::json::comparison::ComparisonResult;
+use crate::export::json::document;
+use crate::gate::budget::BudgetRow;
 use crate::gate::command_check::is_command;
 use crate::gate::expect::{Finding, FindingKind};
+use crate::gate::numbers::{LimitResult, NumbersByMetric};
+use crate::gate::revision::Revision;
+use crate::gate::storage::Place;
 
 /// Name of a suite's result in the directory of its reports; `harness merge` joins these files.
 pub const REPORT: &str = "report.json";
@@ -39,6 +45,9 @@ pub struct SuiteResult {
     pub version: u32,
     /// Version of this tool.
     pub harness_version: String,
+    /// Commit of the firmware, as `--revision` or the pipeline gives it.
+    #[serde(default)]
+    pub revision: Option<Revision>,
     /// The suite's name.
     pub suite: String,
     /// The baseline compared with.
@@ -56,6 +65,15 @@ pub struct SuiteResult {
     pub warnings: Vec<SuiteWarning>,
     /// Results of the cases that ran, in the same order.
     pub cases: Vec<CaseResult>,
+}
+
+/// Treatment of chosen images of which no part has a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The parts are not joined.
+    Refuse,
+    /// Each such image has failed.
+    Fail,
 }
 
 /// A blind spot of a suite as a whole.
@@ -100,6 +118,12 @@ pub struct CaseResult {
     pub findings: Vec<Finding>,
     /// Comparison with the baseline.
     pub comparison: Option<ComparisonResult>,
+    /// Numbers of the run by the word of their metric, and by function, task or zone (the run itself has no name).
+    #[serde(default)]
+    pub numbers: NumbersByMetric,
+    /// Limits that applied to them.
+    #[serde(default)]
+    pub limits: Vec<LimitResult>,
     /// Blind spots of the case, a sentence each.
     pub warnings: Vec<String>,
     /// Limits of `[defaults]` that limit nothing here: a mistake if no image of the suite has their subject.
@@ -114,6 +138,9 @@ pub struct CaseResult {
     /// Command that tightens the baseline to the numbers, if they are much better.
     #[serde(default)]
     pub tighten: Option<String>,
+    /// Rows of the case's budget.
+    #[serde(default)]
+    pub budget: Vec<BudgetRow>,
     /// Place for a debugger that shows the failure, as an argument of `harness debug --at`.
     pub at: Option<String>,
     /// Directory of its profile, relative to that of the reports.
@@ -198,12 +225,15 @@ impl CaseResult {
             run: None,
             findings: vec![Finding::failed(FindingKind::Run, "can be run", why, why)],
             comparison: None,
+            numbers: NumbersByMetric::new(),
+            limits: Vec::new(),
             warnings: Vec::new(),
             idle_limits: Vec::new(),
             messages: Vec::new(),
             repeat: String::new(),
             accept: None,
             tighten: None,
+            budget: Vec::new(),
             at: None,
             profile: None,
             picture: None,
@@ -224,6 +254,7 @@ impl SuiteResult {
             format: FORMAT.to_owned(),
             version: VERSION,
             harness_version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: None,
             suite,
             baseline,
             chosen,
@@ -266,6 +297,18 @@ impl SuiteResult {
         self.cases.iter().map(CaseResult::code).chain([own]).min().unwrap_or(own)
     }
 
+    /// Kinds of failures with the number of cases that failed so, the most frequent first.
+    pub fn failed_by(&self) -> Vec<(FindingKind, usize)> {
+        let mut counts: BTreeMap<FindingKind, usize> = BTreeMap::new();
+        for case in self.cases.iter().filter(|case| !case.passed()) {
+            let kinds: BTreeSet<FindingKind> = case.failures().map(|finding| finding.kind).collect();
+            kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
+        }
+        let mut counts: Vec<(FindingKind, usize)> = counts.into_iter().collect();
+        counts.sort_by_key(|&(kind, count)| (Reverse(count), kind));
+        counts
+    }
+
     /// Number of cases that passed.
     pub fn passed(&self) -> usize {
         self.cases.iter().filter(|case| case.passed()).count()
@@ -281,7 +324,7 @@ impl SuiteResult {
     /// # Errors
     /// None is known.
     pub fn schema() -> Result<String> {
-        Ok(serde_json::to_string_pretty(&schemars::schema_for!(SuiteResult))? + "\n")
+        document::schema::<SuiteResult>()
     }
 
     /// Reads the text that [`SuiteResult::to_json`] makes.
@@ -303,33 +346,59 @@ impl SuiteResult {
         Ok(result)
     }
 
-    /// Reads the result from a report's file, or from a directory of reports.
+    /// Reads the result from a report's file, from a directory of reports, or from such a directory's URL.
     ///
     /// # Errors
     /// When it cannot be read or is not a result of this version.
     pub fn load(path: &Path) -> Result<SuiteResult> {
         let file = if path.is_dir() { path.join(REPORT) } else { path.to_owned() };
         let about = || format!("cannot read the report {}", file.display());
-        SuiteResult::from_json(&fs::read_to_string(&file).with_context(about)?).with_context(about)
+        let text = match Place::of(path) {
+            Place::Folder(_) => fs::read_to_string(&file).with_context(about)?,
+            url @ Place::Url(_) => {
+                let bytes = url.open()?.read(REPORT).map_err(anyhow::Error::msg).with_context(about)?;
+                let bytes = bytes.with_context(|| format!("there is no {REPORT}")).with_context(about)?;
+                String::from_utf8(bytes).context("it is not text").with_context(about)?
+            }
+        };
+        SuiteResult::from_json(&text).with_context(about)
+    }
+
+    /// Directory, or its URL, with the profiles of the result that [`SuiteResult::load`] reads from `path`.
+    pub fn directory_of(path: &Path) -> PathBuf {
+        match Place::of(path) {
+            Place::Folder(file) if !file.is_dir() => file.with_file_name(""),
+            Place::Folder(_) | Place::Url(_) => path.to_owned(),
+        }
+    }
+
+    /// Adds a failed case for each image without a result, as a lost part leaves it.
+    fn fail_missing(&mut self) {
+        let there: BTreeSet<&String> = self.cases.iter().map(|case| &case.name).collect();
+        let missing = self.chosen.iter().filter(|name| !there.contains(name));
+        let why = "no part has its result: a shard is missing";
+        let failed: Vec<CaseResult> =
+            missing.map(|name| CaseResult::without_run(name, &[], ExitCode::Limit, why)).collect();
+        self.cases.extend(failed);
     }
 
     /// Joins the parts of one suite.
     ///
     /// # Errors
-    /// If the parts are not of one suite, if two have the same case, or if one is missing.
-    pub fn merge(parts: Vec<(String, SuiteResult)>) -> Result<SuiteResult> {
+    /// If the parts are not of one suite, if two have the same case, or if one is missing and that is not allowed.
+    pub fn merge(parts: Vec<(String, SuiteResult)>, missing_cases: Missing) -> Result<SuiteResult> {
         let mut parts = parts.into_iter();
         let Some((first_name, mut merged)) = parts.next() else { bail!("there is nothing to merge") };
         let mut from: BTreeMap<String, String> =
             merged.cases.iter().map(|case| (case.name.clone(), first_name.clone())).collect();
         for (name, part) in parts {
             let facts = |part: &SuiteResult| {
-                let SuiteResult { harness_version, suite, baseline, chosen, left_out, .. } = part.clone();
-                (harness_version, suite, baseline, chosen, left_out)
+                let SuiteResult { harness_version, revision, suite, baseline, chosen, left_out, .. } = part.clone();
+                (harness_version, revision, suite, baseline, chosen, left_out)
             };
             ensure!(
                 facts(&part) == facts(&merged),
-                "{name} and {first_name} are no parts of one run: suite, baseline, filters or harness differ"
+                "{name} and {first_name} are no parts of one run: suite, baseline, filters, commit or harness differ"
             );
             for case in part.cases {
                 if let Some(other) = from.insert(case.name.clone(), name.clone()) {
@@ -338,10 +407,15 @@ impl SuiteResult {
                 merged.cases.push(case);
             }
         }
+        if missing_cases == Missing::Fail {
+            merged.fail_missing();
+            from.extend(merged.chosen.iter().map(|name| (name.clone(), String::new())));
+        }
         let missing: Vec<&String> = merged.chosen.iter().filter(|name| !from.contains_key(*name)).collect();
         if let Some(example) = missing.first() {
             bail!(
-                "{} of {} cases are in none of the parts, such as {example}: a shard is missing",
+                "{} of {} cases are in none of the parts, such as {example}: a shard is missing; run it again, or join \
+                 what there is by --incomplete",
                 missing.len(),
                 merged.chosen.len()
             );
@@ -370,6 +444,7 @@ mod tests {
             format: FORMAT.to_owned(),
             version: VERSION,
             harness_version: "1".to_owned(),
+            revision: None,
             suite: "s".to_owned(),
             baseline: None,
             chosen: ["a", "b", "c"].map(str::to_owned).to_vec(),
@@ -385,7 +460,8 @@ mod tests {
         let whole = result(&[("a", ExitCode::Good), ("b", ExitCode::Regression), ("c", ExitCode::Limit)]);
         let one = result(&[("c", ExitCode::Limit)]);
         let other = result(&[("a", ExitCode::Good), ("b", ExitCode::Regression)]);
-        let merged = SuiteResult::merge(vec![("1".to_owned(), one), ("2".to_owned(), other)]).unwrap();
+        let merged =
+            SuiteResult::merge(vec![("1".to_owned(), one), ("2".to_owned(), other)], Missing::Refuse).unwrap();
         assert_eq!(merged, whole);
         assert_eq!(merged.code(), ExitCode::Limit);
         assert_eq!(SuiteResult::from_json(&whole.to_json().unwrap()).unwrap(), whole);
@@ -426,14 +502,17 @@ mod tests {
         let parts = [new(chosen(), vec![b]), new(chosen(), vec![a])];
         assert!(parts.iter().all(|part| part.findings.is_empty()));
         let [one, other] = parts.map(|part| SuiteResult::from_json(&part.to_json().unwrap()).unwrap());
-        assert_eq!(SuiteResult::merge(vec![("1".to_owned(), one), ("2".to_owned(), other)]).unwrap(), all);
+        assert_eq!(
+            SuiteResult::merge(vec![("1".to_owned(), one), ("2".to_owned(), other)], Missing::Refuse).unwrap(),
+            all
+        );
     }
 
     #[test]
     fn parts_that_do_not_fit_are_refused() {
         let one = || ("1".to_owned(), result(&[("a", ExitCode::Good)]));
         let two = || ("2".to_owned(), result(&[("b", ExitCode::Good), ("c", ExitCode::Good)]));
-        let error = |parts| format!("{:#}", SuiteResult::merge(parts).unwrap_err());
+        let error = |parts| format!("{:#}", SuiteResult::merge(parts, Missing::Refuse).unwrap_err());
         assert!(error(vec![one()]).contains("2 of 3 cases are in none"), "{}", error(vec![one()]));
         assert!(error(vec![one(), two(), one()]).contains("give each shard once"));
         let mut other = two();
@@ -455,6 +534,16 @@ mod tests {
         }
         assert!(error(vec![("1".to_owned(), huge)]).contains("more than 2^64"));
         assert!(SuiteResult::from_json("{}").is_err() && SuiteResult::from_json("[").is_err());
+    }
+
+    #[test]
+    fn a_lost_part_fails_its_images_by_name_where_that_is_asked_for() {
+        let part = result(&[("b", ExitCode::Good)]);
+        let merged = SuiteResult::merge(vec![("1".to_owned(), part)], Missing::Fail).unwrap();
+        let names: Vec<(&str, bool)> = merged.cases.iter().map(|case| (&*case.name, case.passed())).collect();
+        assert_eq!(names, [("a", false), ("b", true), ("c", false)]);
+        assert_eq!(merged.code(), ExitCode::Limit);
+        assert!(merged.cases[0].end.contains("a shard is missing"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One image of a suite: runs it, and compares it with expectations and a baseline.
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,11 +20,13 @@ use crate::export;
 use crate::export::json::comparison::ComparisonResult;
 use crate::gate::assertion::UnknownName;
 use crate::gate::baseline::Baseline;
-use crate::gate::cache::{Cache, Hit};
+use crate::gate::budget::{Bounds, BudgetRow, is_bound};
+use crate::gate::cache::{Cache, Hit, OpenCache};
 use crate::gate::debug_place;
 use crate::gate::expect::{self, Finding, FindingKind};
 use crate::gate::held::{Against, Held, hold};
 use crate::gate::known::Known;
+use crate::gate::numbers::{self, NumbersByMetric};
 use crate::gate::path_bytes;
 use crate::gate::rerun_command::{Command, Root};
 use crate::gate::result::{CaseResult, RunResult};
@@ -90,6 +93,8 @@ pub enum Shown {
 pub(super) struct Session {
     suite: Suite,
     settings: Settings,
+    /// Cached results; None: every case is run.
+    cache: Option<OpenCache>,
     /// Versions of the emulators, a part of the cache's key.
     emulator_versions: String,
     /// Path of the suite's file, as failures show it.
@@ -98,14 +103,26 @@ pub(super) struct Session {
     command: Command,
 }
 
-/// Cases of one part. Parts have about equal costs, as far as the baseline tells the costs.
+/// Cost of each image besides its instructions: QEMU's start and harness's own work take about as long as this many.
+const START_INSNS: u64 = 50_000_000;
+
+/// Cases of one part. Parts have about equal costs, as far as the baseline tells the costs; an image that is not in it is
+/// taken for an average one.
 pub fn shard<'a>(suite: &Suite, chosen: &[&'a Case], baseline: Option<&str>, shard: Shard) -> Vec<&'a Case> {
-    let cost = |case: &&Case| {
+    let known = |case: &&Case| {
         let known = baseline.and_then(|name| load_baseline(suite, name, case).ok().flatten());
-        known.map_or(0, |known| known.metrics.total_insns())
+        known.map(|known| known.metrics.total_insns())
     };
-    let costs: Vec<u64> = chosen.iter().map(cost).collect();
+    let costs = costs(&chosen.iter().map(known).collect::<Vec<_>>());
     shard.choose(&costs).into_iter().map(|index| chosen[index]).collect()
+}
+
+/// Costs of images by their instructions, as far as these are known.
+fn costs(insns: &[Option<u64>]) -> Vec<u64> {
+    let known: Vec<u128> = insns.iter().flatten().map(|&insns| u128::from(insns)).collect();
+    let mean = known.iter().sum::<u128>() / (known.len() as u128).max(1);
+    let mean = u64::try_from(mean).unwrap_or(u64::MAX);
+    insns.iter().map(|insns| insns.unwrap_or(mean).saturating_add(START_INSNS)).collect()
 }
 
 /// A case's name, changed so that it can be the stem of a file's name.
@@ -159,22 +176,42 @@ impl Listener for Collector<'_> {
     }
 }
 
+/// Part that the cache had in a case's result. The result does not have it: it is the same without a cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CacheUse {
+    /// Whether the run came from the cache.
+    pub(super) is_hit: bool,
+    /// Reason why the cache could not be used.
+    pub(super) error: Option<String>,
+}
+
 /// Result of a case, and the state of its thread.
 pub(super) enum Ended {
     /// The thread has finished.
-    Done(CaseResult),
+    Done(CaseResult, CacheUse),
     /// The case was given up: a thread may still work on it, without effect.
     GivenUp(CaseResult),
+}
+
+impl CacheUse {
+    /// Keeps the first failure of the cache.
+    fn noted<T>(&mut self, answer: Result<T, String>) -> Option<T> {
+        answer.map_err(|error| self.error.get_or_insert(error).len()).ok()
+    }
 }
 
 impl Session {
     /// Session for the cases of a suite; `emulator_versions` has the versions of all installed emulators, if there is a
     /// cache.
-    pub(super) fn new(suite: Suite, settings: Settings, emulator_versions: String) -> Session {
+    ///
+    /// # Errors
+    /// When the cache cannot be used.
+    pub(super) fn new(suite: Suite, settings: Settings, emulator_versions: String) -> Result<Session, InputError> {
+        let cache = settings.cache.clone().map(Cache::open).transpose()?;
         let root = Root::of(&suite.path);
         let suite_file = root.path(&suite.path).display().to_string();
         let command = root.command(&suite.path, &settings.command);
-        Session { suite, settings, emulator_versions, suite_file, command }
+        Ok(Session { suite, settings, cache, emulator_versions, suite_file, command })
     }
 
     /// Runs the case of this name on a thread of its own. A thread cannot be ended from outside: a thread that takes
@@ -182,7 +219,7 @@ impl Session {
     pub(super) fn run(self: &Arc<Self>, name: &str, progress: fn(Progress)) -> Ended {
         let Some(index) = self.suite.cases.iter().position(|case| case.name == name) else {
             let why = "it was not run: the suite that came has no such image";
-            return Ended::Done(CaseResult::without_run(name, &[], ExitCode::Usage, why));
+            return Ended::Done(CaseResult::without_run(name, &[], ExitCode::Usage, why), CacheUse::default());
         };
         let case = &self.suite.cases[index];
         let deadline = Deadline::new(case.options.timeout);
@@ -196,14 +233,17 @@ impl Session {
         let failed = |code, why: &str| CaseResult::without_run(&case.name, &case.tags, code, why);
         if let Err(error) = started {
             let why = format!("it was not run: there is no thread for it ({error})");
-            return Ended::Done(failed(ExitCode::Usage, &why));
+            return Ended::Done(failed(ExitCode::Usage, &why), CacheUse::default());
         }
         loop {
             let why = match receive.recv_timeout(GLANCE) {
-                Ok(Ok(result)) => return Ended::Done(result),
+                Ok(Ok((result, cache))) => return Ended::Done(result, cache),
                 Ok(Err(error)) => match error.downcast::<GivenUp>() {
                     Ok(why) => why,
-                    Err(error) => return Ended::Done(failed(ExitCode::of_error(&error), &format!("{error:#}"))),
+                    Err(error) => {
+                        let result = failed(ExitCode::of_error(&error), &format!("{error:#}"));
+                        return Ended::Done(result, CacheUse::default());
+                    }
                 },
                 Err(RecvTimeoutError::Timeout) => match deadline.look() {
                     Some(why) => why,
@@ -211,7 +251,7 @@ impl Session {
                 },
                 Err(RecvTimeoutError::Disconnected) => {
                     let why = "harness itself failed here, as standard error says";
-                    return Ended::Done(failed(ExitCode::Usage, why));
+                    return Ended::Done(failed(ExitCode::Usage, why), CacheUse::default());
                 }
             };
             let profile = deadline.has_profile().then(|| profile_directory(case));
@@ -224,15 +264,17 @@ impl Session {
         case: &Case,
         deadline: &Arc<Deadline>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<CaseResult> {
+    ) -> Result<(CaseResult, CacheUse)> {
         let needs_marks = case.expect.console.iter().any(|line| line.by_insns.is_some());
         let sandbox = self.settings.sandbox;
         let options = Options { console_marks: needs_marks, sandbox, ..case.options.clone() };
         let target = self.settings.directory.join(profile_directory(case));
         let output = Output::prepare_within(target, Arc::clone(deadline))?;
-        let key = self.settings.cache.as_ref().and_then(|cache| cache.key(&options, &self.emulator_versions));
-        let known = self.settings.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.get(key));
-        let is_known = known.is_some();
+        let cached = self.cache.as_ref();
+        let cached = cached.and_then(|cache| Some((cache, cache.key(&options, &self.emulator_versions)?)));
+        let mut cache_use = CacheUse::default();
+        let known = cached.as_ref().and_then(|(cache, key)| cache_use.noted(cache.get(key)).flatten());
+        cache_use.is_hit = known.is_some();
         let printed = output.run_directory().join(CONSOLE);
         let Hit { mut profile, mut console, mut messages } = match known {
             Some(hit) => hit,
@@ -245,23 +287,23 @@ impl Session {
             }
         };
         export::write(&profile, &options, &output)?;
-        if is_known {
+        if cache_use.is_hit {
             output.write(CONSOLE, &console)?;
         } else {
             output.take_console(&printed)?;
         }
         messages.extend(output.shortened());
         let directory = output.commit()?;
-        if let (Some(cache), Some(key), false) = (&self.settings.cache, &key, is_known) {
+        if let (Some((cache, key)), false) = (&cached, cache_use.is_hit) {
             // If this fails, the case runs again next time, and nothing else is lost.
-            let _ = cache.put(key, &profile, &directory, &messages);
+            cache_use.noted(cache.put(key, &profile, &directory, &messages));
         }
         match Decoder::of(options.symbol_file(), false) {
             Ok(None) => {}
             Ok(Some(decoder)) => console = words(decoder, &console, &mut profile.console_marks),
             Err(why) => messages.push(format!("the firmware's defmt logs cannot be decoded: {why}")),
         }
-        self.evaluate(case, &profile, &console, messages, deadline)
+        Ok((self.evaluate(case, &profile, &console, messages, deadline)?, cache_use))
     }
 
     fn evaluate(
@@ -295,12 +337,15 @@ impl Session {
             }),
             findings: vec![ending],
             comparison: None,
+            numbers: NumbersByMetric::new(),
+            limits: Vec::new(),
             idle_limits: Vec::new(),
             warnings: work_blind::blind(case, &facts.end, insns).into_iter().chain(trouble(profile)).collect(),
             messages,
             repeat: String::new(),
             accept: None,
             tighten: None,
+            budget: Vec::new(),
             at: None,
             picture: Some(format!("{directory}/{FLAMEGRAPH}")),
             profile: Some(directory),
@@ -311,6 +356,10 @@ impl Session {
         let mut new = Baseline::of(profile);
         if matches!(facts.end, End::For | End::MaxInsns) {
             new.metrics.run[Metric::Lines] = Some(console.iter().filter(|byte| **byte == b'\n').count() as u64);
+        }
+        let bounds = bounds(case, profile)?;
+        if let Some(bounds) = &bounds {
+            bounds.add_to(&mut new.metrics);
         }
         let old = self.settings.baseline.as_ref().map(|name| load_baseline(&self.suite, name, case));
         let old = old.transpose()?.flatten();
@@ -330,6 +379,11 @@ impl Session {
             result.raise(ExitCode::Firmware);
         }
         result.at = debug_place::of_failure(case, profile, &result.findings);
+        result.budget = case.budget.judge(profile, known.now, known.before, bounds.as_ref());
+        if result.budget.iter().any(|row| !row.holds) {
+            result.raise(ExitCode::Regression);
+        }
+        result.findings.extend(result.budget.iter().map(BudgetRow::finding).collect::<Vec<_>>());
         self.compare(case, &known, (old.as_ref(), &new, ended_well), deadline, &mut result)?;
         if !result.passed() {
             result.console_tail = tail(console);
@@ -361,7 +415,9 @@ impl Session {
             ended_well,
             suite_file: &self.suite_file,
         };
-        let Held { findings, mistakes, warnings, idle, is_by_baseline, crossed_function } = hold(case, &against);
+        let Held { findings, mistakes, warnings, idle, limits, is_by_baseline, crossed_function } =
+            hold(case, &against);
+        (result.numbers, result.limits) = (numbers::of(&compared), limits);
         if !mistakes.is_empty() {
             result.raise(ExitCode::Usage);
         }
@@ -414,6 +470,19 @@ impl Session {
     }
 }
 
+/// Static bounds of an image's stacks, if the case asks for them.
+fn bounds(case: &Case, profile: &Profile) -> Result<Option<Bounds>> {
+    let is_asked = case.budget.needs_bounds()
+        || case.thresholds.iter().any(|threshold| is_bound(threshold.metric))
+        || case.assertions.iter().any(|assertion| assertion.metric().is_some_and(is_bound));
+    if !is_asked {
+        return Ok(None);
+    }
+    let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
+    let bytes = bounded_read::read_named(file)?;
+    Ok(Some(Bounds::find(file, &bytes, std::slice::from_ref(profile), &case.budget.rules)?))
+}
+
 /// Remark on a run that did not fail, and only polled a register or ended in a fault's handler.
 fn trouble(profile: &Profile) -> Option<String> {
     if profile.facts.only.standstill.is_some() {
@@ -459,9 +528,10 @@ fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
     let elf = bounded_read::read(file).ok();
     let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, profile.facts.is_arm());
     let exists = crate::gate::assertion::finder(&symbols);
+    let coverage = OnceCell::new();
     let mut is_mistaken = false;
     let findings = case.assertions.iter().map(|assertion| {
-        let outcome = assertion.check(profile, now, &exists);
+        let outcome = assertion.check(profile, now, &coverage, &exists);
         let (kind, expected) = (FindingKind::Assertion, assertion.to_string());
         if outcome.holds {
             return Finding::met(kind, expected, outcome.actual);
@@ -516,4 +586,16 @@ fn tail(console: &[u8]) -> Vec<String> {
             line.chars().take(TAIL_CHARS).map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_unknown_cost_is_taken_for_an_average_one() {
+        assert_eq!(costs(&[Some(10), None, Some(20)]), [10, 15, 20].map(|insns| insns + START_INSNS));
+        assert_eq!(costs(&[None, None]), [START_INSNS; 2]);
+        assert_eq!(costs(&[Some(u64::MAX), Some(u64::MAX), None]), [u64::MAX; 3]);
+    }
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::path_bytes;
 use crate::gate::result::CaseResult;
-use crate::gate::session::{Ended, Session, Settings};
+use crate::gate::session::{CacheUse, Ended, Session, Settings};
 use crate::gate::suite::Suite;
 use crate::run::contain::launcher;
 use crate::run::records::read::Progress;
@@ -77,8 +77,8 @@ enum Request {
 enum Report {
     /// Progress of the case.
     Progress(Progress),
-    /// The case's result.
-    Done(Box<CaseResult>),
+    /// The case's result, and the part that the cache had in it.
+    Done(Box<CaseResult>, CacheUse),
     /// The result of a case that was given up. The worker ends, together with the thread that still works on the case.
     GivenUp(Box<CaseResult>),
 }
@@ -114,7 +114,7 @@ pub(super) struct Worker {
 /// Result of a case, or of its worker.
 pub(super) enum Outcome {
     /// The worker can run another case.
-    Done(CaseResult),
+    Done(CaseResult, CacheUse),
     /// The case was given up, and the worker has ended.
     GivenUp(CaseResult),
     /// The worker has ended without a result.
@@ -186,10 +186,10 @@ impl Worker {
             }
             match self.reports.recv_timeout(GLANCE) {
                 Ok(Report::Progress(now)) => progress(now),
-                Ok(Report::Done(result)) if result.name == case => return Outcome::Done(*result),
+                Ok(Report::Done(result, cache)) if result.name == case => return Outcome::Done(*result, cache),
                 Ok(Report::GivenUp(result)) if result.name == case => return Outcome::GivenUp(*result),
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Report::Done(_) | Report::GivenUp(_)) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(Report::Done(..) | Report::GivenUp(_)) | Err(RecvTimeoutError::Disconnected) => {
                     return Outcome::Died(self.end());
                 }
             }
@@ -264,7 +264,7 @@ fn work(parent: Option<OsString>) -> Result<()> {
     if setup.is_strict {
         suite.hold_strictly();
     }
-    let session = Arc::new(Session::new(suite, setup.settings, setup.emulator_versions));
+    let session = Arc::new(Session::new(suite, setup.settings, setup.emulator_versions)?);
     let (send, cases) = mpsc::channel();
     thread::spawn(move || {
         // Reading ends with the parent, and this process with it.
@@ -277,7 +277,7 @@ fn work(parent: Option<OsString>) -> Result<()> {
     });
     for case in cases {
         match session.run(&case, |progress| drop(report(&Report::Progress(progress)))) {
-            Ended::Done(result) => report(&Report::Done(Box::new(result)))?,
+            Ended::Done(result, cache) => report(&Report::Done(Box::new(result), cache))?,
             Ended::GivenUp(result) => return Ok(report(&Report::GivenUp(Box::new(result)))?),
         }
     }

@@ -149,6 +149,34 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Name of the device in the note of avr-gcc's start-up code (`.note.gnu.avr.deviceinfo`): after the sizes of the memories
+/// comes a table of strings, whose only string is the name.
+pub(super) fn avr_device(note: &[u8]) -> Option<String> {
+    // The header of a note, its owner `AVR`, six words about memories, and the size and the content of a table of one
+    // offset.
+    const STRINGS: usize = 12 + 4 + 24 + 4 + 4;
+    name(note.get(STRINGS..)?.split(|&byte| byte == 0).find(|text| !text.is_empty())?)
+}
+
+/// Name of the device in simavr's section `.mmcu`: records of a tag, a length and their content.
+pub(super) fn simavr_device(mut section: &[u8]) -> Option<String> {
+    // AVR_MMCU_TAG_NAME (simavr/sim/avr/avr_mcu_section.h).
+    const NAME: u8 = 1;
+    loop {
+        let (&[tag, bytes], rest) = section.split_first_chunk()?;
+        let (content, next) = rest.split_at_checked(bytes.into())?;
+        if tag == NAME {
+            return name(content.split(|&byte| byte == 0).next()?);
+        }
+        section = next;
+    }
+}
+
+fn name(bytes: &[u8]) -> Option<String> {
+    let text = str::from_utf8(bytes).ok().filter(|text| !text.is_empty())?;
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric()).then(|| text.to_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

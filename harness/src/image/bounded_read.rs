@@ -30,7 +30,11 @@ pub fn read_named(path: &Path) -> Result<Vec<u8>, InputError> {
     read(path).map_err(|error| InputError::about(path, format_args!("cannot be read: {error}")))
 }
 
-fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+/// Reads a whole file of at most this size.
+///
+/// # Errors
+/// Same as [`read`], with another size.
+pub fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let refused = |why: &str| io::Error::new(ErrorKind::InvalidInput, why);
     let not_regular = "it is not a regular file (a pipe, device or directory); give a file on disk";
     // Opening a pipe would wait, so the kind is checked first.

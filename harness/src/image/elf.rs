@@ -11,7 +11,7 @@ use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{AttributesSection, FileHeader, ProgramHeader as _, SectionHeader as _, Sym as _};
 
 use super::attributes::{self, Profile};
-use super::{Arch, CpuNeeds, Segment};
+use super::{Arch, AvrNeeds, CpuNeeds, Segment};
 use crate::error::InputError;
 use crate::text::number::Hex;
 
@@ -35,7 +35,10 @@ pub(super) struct Facts {
     pub(super) has_dwarf: bool,
 }
 
-const SUPPORTED: &str = "riscv64, riscv32 and Arm Cortex-M are supported";
+/// Bits of an AVR file's flags that have the core's family (`EF_AVR_MACH`).
+const AVR_FAMILY: u32 = 0x7f;
+
+const SUPPORTED: &str = "riscv64, riscv32, Arm Cortex-M and AVR are supported";
 
 /// Reads an ELF file.
 pub(super) fn parse(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<Facts, InputError> {
@@ -66,6 +69,7 @@ pub(super) fn parse(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<Facts
         (243, true) => Arch::Riscv64,
         (243, false) => Arch::Riscv32,
         (40, false) => Arch::CortexM,
+        (83, false) => Arch::Avr,
         _ => {
             return Err(fail(format_args!(
                 "this is an ELF file for {}; {SUPPORTED}: give the firmware, not a program of the \
@@ -138,6 +142,9 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         self.check_tables()?;
         let segments = self.segments(purpose)?;
         let mut needs = CpuNeeds::default();
+        if arch == Arch::Avr {
+            needs.avr = Some(self.avr_needs());
+        }
         match (arch, self.attributes(arch)) {
             (_, None) => {}
             (Arch::CortexM, Some(section)) => match attributes::arm(&section).profile() {
@@ -320,10 +327,27 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
         let wanted = match arch {
             Arch::CortexM => elf::SHT_ARM_ATTRIBUTES,
             Arch::Riscv64 | Arch::Riscv32 => elf::SHT_RISCV_ATTRIBUTES,
+            Arch::Avr => return None,
         };
         let headers = self.header.section_headers(e, self.bytes).ok()?;
         let section = headers.iter().find(|section| section.sh_type(e) == wanted)?;
         AttributesSection::new(e, section.data(e, self.bytes).ok()?).ok()
+    }
+
+    /// The core from the header, and the device from the note that avr-gcc's start-up code has, or from simavr's section.
+    fn avr_needs(&self) -> AvrNeeds {
+        let e = LittleEndian;
+        let sections = self.header.sections(e, self.bytes).ok();
+        let section = |name: &[u8]| {
+            let (_, section) = sections.as_ref()?.section_by_name(e, name)?;
+            section.data(e, self.bytes).ok()
+        };
+        AvrNeeds {
+            family: self.header.e_flags(e).0 & AVR_FAMILY,
+            device: section(b".note.gnu.avr.deviceinfo")
+                .and_then(attributes::avr_device)
+                .or_else(|| section(b".mmcu").and_then(attributes::simavr_device)),
+        }
     }
 
     /// Whether the symbol table names at least one function or label, apart from mapping symbols (`$t`).
@@ -385,11 +409,15 @@ pub(super) struct Load<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// Writes an executable with nothing but these segments.
-pub(super) fn write(arch: Arch, entry: u64, loads: &[Load<'_>]) -> Vec<u8> {
+/// Writes an executable with nothing but these segments; `flags` are those of its header.
+pub(super) fn write(arch: Arch, flags: u32, entry: u64, loads: &[Load<'_>]) -> Vec<u8> {
     let is_64 = arch.is_64_bit();
     let (header_bytes, program_header_bytes) = if is_64 { (64_u16, 56_u16) } else { (52, 32) };
-    let machine = if arch.is_riscv() { elf::EM_RISCV } else { elf::EM_ARM };
+    let machine = match arch {
+        Arch::Riscv64 | Arch::Riscv32 => elf::EM_RISCV,
+        Arch::CortexM => elf::EM_ARM,
+        Arch::Avr => elf::EM_AVR,
+    };
     let mut out = Vec::new();
     let word = |out: &mut Vec<u8>, value: u64| {
         if is_64 {
@@ -407,7 +435,7 @@ pub(super) fn write(arch: Arch, entry: u64, loads: &[Load<'_>]) -> Vec<u8> {
     word(&mut out, entry);
     word(&mut out, header_bytes.into()); // e_phoff
     word(&mut out, 0); // e_shoff
-    out.extend(if arch == Arch::CortexM { 0x0500_0000_u32 } else { 0 }.to_le_bytes()); // EABI 5
+    out.extend(flags.to_le_bytes());
     for half in [header_bytes, program_header_bytes, loads.len() as u16, 0, 0, 0] {
         out.extend(half.to_le_bytes());
     }

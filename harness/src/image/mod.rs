@@ -6,6 +6,7 @@
 
 mod argument;
 mod attributes;
+pub mod avr_libc;
 pub mod bounded_read;
 pub mod defmt;
 mod dfu;
@@ -13,15 +14,19 @@ mod elf;
 pub mod heap;
 mod hex;
 pub mod kernel;
+pub mod layout;
+pub mod linker_memory;
 pub mod mcount;
 pub mod pages;
 mod section;
+mod sorted_ranges;
 pub mod stub;
 pub mod symbols;
 pub mod targets;
 pub mod trace_patterns;
 mod uf2;
 pub mod unwind;
+pub mod ways;
 pub mod zone;
 pub mod zone_call;
 
@@ -46,6 +51,8 @@ pub enum Arch {
     Riscv32,
     /// Arm's M-profile (Thumb only).
     CortexM,
+    /// AVR, 8 bits.
+    Avr,
 }
 
 impl Arch {
@@ -56,7 +63,7 @@ impl Arch {
 
     /// Whether the family is RISC-V, of either width.
     pub fn is_riscv(self) -> bool {
-        self != Arch::CortexM
+        matches!(self, Arch::Riscv64 | Arch::Riscv32)
     }
 }
 
@@ -66,6 +73,7 @@ impl fmt::Display for Arch {
             Arch::Riscv64 => "riscv64",
             Arch::Riscv32 => "riscv32",
             Arch::CortexM => "Cortex-M",
+            Arch::Avr => "AVR",
         })
     }
 }
@@ -183,6 +191,20 @@ pub struct CpuNeeds {
     pub arm: Option<ArmNeeds>,
     /// `Tag_RISCV_arch` from `.riscv.attributes`, such as `rv64i2p1_m2p0_a2p1_c2p0`.
     pub riscv: Option<String>,
+    /// Family and device of an AVR.
+    pub avr: Option<AvrNeeds>,
+}
+
+/// Family of AVR cores that a file without a statement is taken for: that of the Arduino Uno.
+pub(crate) const AVR5: u32 = 5;
+
+/// Demands of AVR code on the device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AvrNeeds {
+    /// Family of cores, from the ELF header: 5 for `avr5` (ATmega328P), 51 for `avr51` (ATmega1280), 6 for `avr6`.
+    pub family: u32,
+    /// Device that the firmware was built for, such as `atmega328p`, if the file names it.
+    pub device: Option<String>,
 }
 
 /// Stretch of bytes that is loaded, or of memory that starts as zero.
@@ -583,7 +605,13 @@ impl Image {
             .filter(|segment| !segment.data.is_empty())
             .map(|segment| elf::Load { address: segment.load_addr.wrapping_add(bias), data: &segment.data })
             .collect();
-        elf::write(arch, entry, &loads)
+        // QEMU loads a file for the machine's own core only.
+        let flags = match arch {
+            Arch::CortexM => 0x0500_0000, // EABI 5
+            Arch::Riscv64 | Arch::Riscv32 => 0,
+            Arch::Avr => self.needs.avr.as_ref().map_or(AVR5, |needs| needs.family),
+        };
+        elf::write(arch, flags, entry, &loads)
     }
 
     /// Adopts facts from a symbol file, if the image itself does not state them.
@@ -664,7 +692,7 @@ impl Image {
     /// Finds the vector table: at the lowest load address, or else at the start of the first segment that begins like
     /// one.
     fn find_vector_table(&self) -> Option<VectorTable> {
-        if self.arch.is_some_and(Arch::is_riscv) {
+        if self.arch.is_some_and(|arch| arch != Arch::CortexM) {
             return None;
         }
         self.segments
@@ -676,7 +704,7 @@ impl Image {
     /// Searches a raw binary for a vector table after a header. Takes the first table whose reset, NMI and HardFault
     /// handlers lie in the image and whose reserved words are 0 (Armv7-M ARM, B1.5.3).
     fn search_vector_table(&mut self) {
-        if self.arch.is_some_and(Arch::is_riscv) {
+        if self.arch.is_some_and(|arch| arch != Arch::CortexM) {
             return;
         }
         let Some(range) = self.segments.first().map(Segment::load_range) else { return };
@@ -736,8 +764,11 @@ impl Image {
             let segments = list_segments(&self.segments);
             InputError::about(&self.path, format_args!("--vectors {}: {what}; it loads {segments}", Hex(address)))
         };
-        if self.arch.is_some_and(Arch::is_riscv) {
-            return Err(fail("only a Cortex-M starts from a vector table, and this is a RISC-V image"));
+        if let Some(arch) = self.arch.filter(|&arch| arch != Arch::CortexM) {
+            let family = if arch.is_riscv() { "a RISC-V" } else { "an AVR" };
+            return Err(fail(&format!(
+                "only a Cortex-M starts from a table of addresses, and this is {family} image"
+            )));
         }
         if !address.is_multiple_of(VECTOR_TABLE_ALIGN) {
             return Err(fail("a vector table lies at a multiple of 128 bytes"));

@@ -13,6 +13,8 @@ fn page_bytes(arch: Arch) -> u64 {
     match arch {
         Arch::CortexM => 1024,
         Arch::Riscv32 | Arch::Riscv64 => 4096,
+        // Flash and data are apart, whatever the size.
+        Arch::Avr => 256,
     }
 }
 

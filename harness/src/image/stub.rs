@@ -11,6 +11,7 @@ use std::ops::Range;
 use decode::Isa;
 
 use crate::error::InputError;
+use crate::image::sorted_ranges::holding;
 use crate::image::symbols::{Found, Symbols};
 use crate::image::{ArmLevel, Image, Segment};
 use crate::profile::Stub;
@@ -172,7 +173,7 @@ pub fn apply(
     }
     // If the image does not name its architecture, use only instructions that every processor of the family has.
     let isa = match &image.needs.arm {
-        _ if isa.is_riscv() => isa,
+        _ if !isa.is_thumb() => isa,
         Some(needs) if needs.level > ArmLevel::V6M => isa,
         _ => Isa::ThumbV6m,
     };
@@ -180,10 +181,8 @@ pub fn apply(
     let mut stubs = Stubs::default();
     for (address, (one, found)) in meant {
         // An address inside a function means the whole function.
-        let index = functions.partition_point(|function| function.start <= address);
-        let function = index.checked_sub(1).map(|index| functions[index].clone());
-        let function = function
-            .filter(|function| function.contains(&address))
+        let function = holding(&functions, address)
+            .map(|index| functions[index].clone())
             .ok_or_else(|| one.error(format_args!("{} at {} has no code in the image", found.name, Hex(address))))?;
         let start = function.start;
         let code = encode(isa, start, one.value, has_compressed);
@@ -235,10 +234,11 @@ fn segment_of(segments: &mut [Segment], address: u64) -> Option<(&mut Segment, u
     })
 }
 
-/// Encodings of `bx lr`, `c.jr ra`, `jalr x0, 0(ra)`.
+/// Encodings of `bx lr`, `c.jr ra`, `jalr x0, 0(ra)`, and of AVR's `ret`.
 const BX_LR: u16 = 0x4770;
 const C_RET: u16 = 0x8082;
 const RET: u32 = 0x0000_8067;
+const AVR_RET: u16 = 0x9508;
 const MRET: [u8; 4] = 0x3020_0073_u32.to_le_bytes();
 
 fn returns_from_trap(code: &[u8]) -> bool {
@@ -250,6 +250,7 @@ fn encode(isa: Isa, address: u64, value: Option<Value>, has_compressed: bool) ->
         Isa::Riscv32 | Isa::Riscv64 if has_compressed => C_RET.to_le_bytes().to_vec(),
         Isa::Riscv32 | Isa::Riscv64 => RET.to_le_bytes().to_vec(),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => BX_LR.to_le_bytes().to_vec(),
+        Isa::Avr => AVR_RET.to_le_bytes().to_vec(),
     };
     match (isa, value) {
         (_, None) => Code { bytes: ret, data: 0..0 },
@@ -260,7 +261,22 @@ fn encode(isa: Isa, address: u64, value: Option<Value>, has_compressed: bool) ->
             thumb(isa, address, value as u32)
         }
         (Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m, Some(Value::Double(value))) => thumb_pair(address, value),
+        // An `int` has 16 bits, and a value that needs more is returned as a `long`.
+        (Isa::Avr, Some(Value::Word(value))) => {
+            avr(&value.to_le_bytes()[..if (-0x8000..=0xffff).contains(&value) { 2 } else { 4 }])
+        }
+        (Isa::Avr, Some(Value::Double(value))) => avr(&value.to_le_bytes()),
     }
+}
+
+/// `ldi` for each byte, the last of which goes to r25, and `ret` (avr-gcc's ABI, "Calling convention").
+fn avr(value: &[u8]) -> Code {
+    let first = 26 - value.len() as u16;
+    let load = |(register, &byte): (u16, &u8)| {
+        let byte = u16::from(byte);
+        0xe000 | (byte & 0xf0) << 4 | (register - 16) << 4 | byte & 0xf
+    };
+    halves(&(first..).zip(value).map(load).chain([AVR_RET]).collect::<Vec<u16>>())
 }
 
 fn halves(halves: &[u16]) -> Code {

@@ -59,6 +59,56 @@ impl Targets {
     }
 }
 
+/// Conditional branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Branch {
+    /// Its address.
+    pub site: u64,
+    /// Address after it.
+    pub next: u64,
+    /// Address that it goes to when taken.
+    pub target: u64,
+}
+
+/// Jump through a register or a table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TableJump {
+    /// Its address.
+    pub site: u64,
+    /// Its targets, sorted; empty: the code does not tell them.
+    pub targets: Vec<u64>,
+}
+
+/// Places where control of a function may go more than one way.
+#[derive(Debug, Default)]
+pub struct Forks {
+    /// Conditional branches, by address.
+    pub branches: Vec<Branch>,
+    /// Addresses after conditional returns (of Thumb IT blocks), sorted.
+    pub after_returns: Vec<u64>,
+    /// Jumps through registers and tables, by address.
+    pub jumps: Vec<TableJump>,
+}
+
+/// Finds the forks. `functions` is as in [`Targets::find`].
+pub fn forks(isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Forks {
+    let code = Code { isa, segments, load_bias };
+    let mut forks = Forks::default();
+    for function in functions {
+        let mut walk = code.walk(function);
+        forks.branches.append(&mut walk.branches);
+        forks.after_returns.append(&mut walk.after_returns);
+        forks.jumps.append(&mut walk.jumps);
+    }
+    forks.branches.sort_unstable();
+    forks.branches.dedup_by_key(|branch| branch.site);
+    forks.after_returns.sort_unstable();
+    forks.after_returns.dedup();
+    forks.jumps.sort_unstable();
+    forks.jumps.dedup_by_key(|jump| jump.site);
+    forks
+}
+
 /// Finds the addresses to which calls return, sorted; data among the code gives none. `functions` is as in
 /// [`Targets::find`].
 pub fn returns(isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Vec<u64> {
@@ -66,6 +116,9 @@ pub fn returns(isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Rang
     let returns: BTreeSet<u64> = functions.iter().flat_map(|function| code.walk(function).returns).collect();
     returns.into_iter().collect()
 }
+
+/// Most entries of a table: the code begins at most so many halfwords behind its start.
+const MAX_ENTRIES: usize = 1 << 16;
 
 struct Code<'a> {
     isa: Isa,
@@ -82,6 +135,12 @@ struct Walk {
     called: Vec<u64>,
     /// Addresses that its calls return to, also indirect ones.
     returns: Vec<u64>,
+    /// Its conditional branches.
+    branches: Vec<Branch>,
+    /// Addresses after its conditional returns.
+    after_returns: Vec<u64>,
+    /// Its jumps through registers and tables.
+    jumps: Vec<TableJump>,
     /// Branches to its start, each with the address after it.
     loops: Vec<(u64, u64)>,
     /// Whether every jump's target is known from the code.
@@ -103,6 +162,8 @@ impl Code<'_> {
         let mut walk = Walk { is_closed: true, ..Walk::default() };
         let mut seen = FxHashSet::default();
         let mut open = vec![function.start];
+        // Instructions of Thumb IT blocks.
+        let mut conditional = FxHashSet::default();
         while let Some(pc) = open.pop() {
             if !function.contains(&pc) || !seen.insert(pc) {
                 continue;
@@ -130,14 +191,29 @@ impl Code<'_> {
                     walk.returns.push(next);
                     open.push(next);
                 }
-                Flow::Next | Flow::It { .. } => open.push(next),
+                Flow::Next => open.push(next),
+                Flow::It { count } => {
+                    let mut at = next;
+                    for _ in 0..count {
+                        conditional.insert(at);
+                        at += self.bytes(at).map_or(2, |bytes| decode(self.isa, at, bytes).len_bytes.into());
+                    }
+                    open.push(next);
+                }
                 // A return may be conditional (Thumb IT), so the code after it is followed, too.
-                Flow::Return => open.push(next),
+                Flow::Return => {
+                    walk.after_returns.extend(conditional.contains(&pc).then_some(next));
+                    open.push(next);
+                }
                 Flow::Jump { target } => {
+                    if conditional.contains(&pc) {
+                        walk.branches.push(Branch { site: pc, next, target });
+                    }
                     walk.targets.push(target);
                     open.extend([target, next]);
                 }
                 Flow::Branch { target } => {
+                    walk.branches.push(Branch { site: pc, next, target });
                     walk.targets.push(target);
                     open.extend([target, next]);
                     let after = self.bytes(next).map(|bytes| decode(self.isa, next, bytes));
@@ -149,11 +225,32 @@ impl Code<'_> {
                 }
                 Flow::IndirectJump { .. } | Flow::ComputedJump => {
                     walk.is_closed = false;
-                    open.push(next);
+                    open.extend(self.jump(pc, next, bytes, conditional.contains(&pc), &mut walk));
                 }
             }
         }
         walk
+    }
+
+    /// Notes a jump through a register or a table, and returns where the code goes on.
+    fn jump(&self, site: u64, next: u64, bytes: &[u8], is_conditional: bool, walk: &mut Walk) -> Vec<u64> {
+        if is_conditional {
+            walk.after_returns.push(next);
+            return vec![next];
+        }
+        // Armv6-M returns by it when the return address is not in lr.
+        if self.isa == Isa::ThumbV6m && decode::is_exchange(self.isa, bytes) {
+            return vec![next];
+        }
+        let table = decode::table_entry_bytes(self.isa, bytes).map(|entry_bytes| {
+            let code = self.bytes(next).unwrap_or_default();
+            decode::table_targets(self.isa, next, entry_bytes, code, MAX_ENTRIES)
+        });
+        let targets: BTreeSet<u64> = table.into_iter().flatten().collect();
+        let targets: Vec<u64> = targets.into_iter().collect();
+        walk.jumps.push(TableJump { site, targets: targets.clone() });
+        // The table itself is not code.
+        if targets.is_empty() { vec![next] } else { targets }
     }
 }
 

@@ -106,5 +106,10 @@ pub fn name_tasks(tasks: &mut [Task], symbols: &Symbols<'_>) {
 /// Name of the variable that holds an address, with the offset in it.
 pub(crate) fn variable(address: u64, symbols: &Symbols<'_>) -> Option<String> {
     let (name, start) = symbols.variable_at(address)?;
-    Some(if address == start { name.to_owned() } else { format!("{name}+{:#x}", address - start) })
+    Some(place_in(name, start, address))
+}
+
+/// Name of a place in the variable that begins at `start`.
+pub(crate) fn place_in(name: &str, start: u64, address: u64) -> String {
+    if address == start { name.to_owned() } else { format!("{name}+{:#x}", address - start) }
 }

@@ -61,8 +61,8 @@ pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zone
     let mut kinds: BTreeMap<u64, (EventKind, &str)> = BTreeMap::new();
     let mut unusable = 0_u64;
     for record in &records {
-        let address = if isa.is_riscv() { record.address } else { record.address & !1 };
-        let is_there = image.code_at(address).is_some_and(|code| is_nop(isa, code));
+        let address = if isa.is_thumb() { record.address & !1 } else { record.address };
+        let is_there = image.code_at(address).is_some_and(|code| decode::is_nop(isa, code));
         match event(record, isa).filter(|_| is_there && record.name.len() <= MAX_TEXT_BYTES) {
             // If the linker has merged copies of one function, they have the same record.
             Some(kind) if kinds.get(&address).is_none_or(|same| *same == (kind, record.name)) => {
@@ -164,6 +164,9 @@ fn register(name: &str, isa: Isa) -> Option<u8> {
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
         "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
     ];
+    if isa == Isa::Avr {
+        return name.strip_prefix('r').and_then(|number| number.parse().ok()).filter(|&number: &u8| number <= 31);
+    }
     const ARM: [(&str, u8); 7] = [("sb", 9), ("sl", 10), ("fp", 11), ("ip", 12), ("sp", 13), ("lr", 14), ("pc", 15)];
     let numbered = |letter: char, most: u8| {
         name.strip_prefix(letter).and_then(|number| number.parse().ok()).filter(|&number: &u8| number <= most)
@@ -174,14 +177,6 @@ fn register(name: &str, isa: Isa) -> Option<u8> {
     }
     let named = ARM.into_iter().find(|&(register, _)| register == name).map(|(_, number)| number);
     named.or_else(|| numbered('r', 15)).filter(|&number| number != 15)
-}
-
-/// Whether code begins with the `nop` of zone.h.
-fn is_nop(isa: Isa, code: &[u8]) -> bool {
-    const THUMB: [&[u8]; 3] = [&[0x00, 0xbf], &[0xaf, 0xf3, 0x00, 0x80], &[0xc0, 0x46]];
-    const RISCV: [&[u8]; 2] = [&[0x01, 0x00], &[0x13, 0x00, 0x00, 0x00]];
-    let nops: &[&[u8]] = if isa.is_riscv() { &RISCV } else { &THUMB };
-    nops.iter().any(|nop| code.starts_with(nop))
 }
 
 #[cfg(test)]

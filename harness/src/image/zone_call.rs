@@ -71,7 +71,7 @@ pub struct Elf<'a> {
 impl Elf<'_> {
     /// Offset of a structure's member.
     fn offset(&self, structure: &str, member: &str) -> Option<u64> {
-        member_offset(self.bytes, self.load_bias, !self.isa.is_riscv(), (structure, member))
+        member_offset(self.bytes, self.load_bias, self.isa.is_thumb(), (structure, member))
     }
 }
 

@@ -59,16 +59,21 @@ impl Choice {
 
     /// File to pass to the emulator: see [`Image::loadable_elf`].
     pub fn loadable_elf(&self, image: &Image) -> Vec<u8> {
-        // The entry does not matter for a Cortex-M, but QEMU requires its bit 0.
-        let thumb = u64::from(self.machine.arch == Arch::CortexM);
-        image.loadable_elf(self.machine.arch, self.load_bias, self.entry | thumb)
+        let entry = match self.machine.arch {
+            // The entry does not matter for a Cortex-M, but QEMU requires its bit 0.
+            Arch::CortexM => self.entry | 1,
+            Arch::Riscv64 | Arch::Riscv32 => self.entry,
+            // QEMU requires the first vector, which jumps to the start-up code.
+            Arch::Avr => 0,
+        };
+        image.loadable_elf(self.machine.arch, self.load_bias, entry)
     }
 }
 
 /// Chooses the machine for an image.
 ///
 /// `forced_machine` (`--machine`) is a name of the table or any other name that QEMU knows, which is passed on
-/// unchecked. `riscv64:virt`, `riscv32:virt` and `arm:NAME` name the emulator as well, for files that do not.
+/// unchecked. `riscv64:virt`, `riscv32:virt`, `arm:NAME` and `avr:NAME` name the emulator as well, for files that do not.
 /// `forced_cpu` (`--cpu`) is passed on unchanged; the table then offers only Arm machines that have this processor.
 ///
 /// # Errors
@@ -154,7 +159,7 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
         return Err(about(format!("no machine has a {}", chip.cpu)));
     };
     if let Some(arch) = image.arch.filter(|&arch| arch != base.arch) {
-        return Err(about(format!("this is a {arch} image, and the chip a {}", base.arch)));
+        return Err(about(format!("this is an image for {arch}, and the chip is of {}", base.arch)));
     }
     let regions = |kind| {
         let memory = chip.wire.memory.iter().filter(move |memory| memory.is_flash == (kind == MemoryKind::Rom));
@@ -260,7 +265,7 @@ fn known_arch(image: &Image) -> Result<Arch, InputError> {
                 "a {} file does not say which processor it is for, and this one has no \
                  Cortex-M vector table (stack pointer, then an odd reset address){}; give the ELF \
                  that it was made from (--symbols FILE.elf), where its table lies (--vectors ADDRESS), or the machine: \
-                 --machine riscv64:virt, riscv32:virt or arm:NAME",
+                 --machine riscv64:virt, riscv32:virt, arm:NAME or avr:NAME",
                 image.format,
                 elsewhere(image)
             ),
@@ -303,6 +308,7 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
         Some(("riscv64", name)) => (Some(Arch::Riscv64), name),
         Some(("riscv32", name)) => (Some(Arch::Riscv32), name),
         Some(("arm", name)) => (Some(Arch::CortexM), name),
+        Some(("avr", name)) => (Some(Arch::Avr), name),
         _ => (None, name),
     };
     // A machine may come with properties of its own: virt,aclint=on.
@@ -322,7 +328,7 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
     {
         return Err(InputError::about(
             &image.path,
-            format_args!("this is a {own} image, and --machine {arch}:{name} asks for {arch}"),
+            format_args!("this is an image for {own}, and --machine {arch}:{name} asks for {arch}"),
         ));
     }
     let Some(machine) = named.iter().find(|machine| machine.arch == arch) else {
@@ -335,6 +341,10 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
     let mut warnings = Vec::new();
     let processor = match processor(machine, image, forced_cpu) {
         Ok(processor) => processor.cpu,
+        // QEMU refuses code of another family.
+        Err(reason) if arch == Arch::Avr => {
+            return Err(InputError::about(&image.path, format_args!("--machine {name}: {reason}")));
+        }
         Err(reason) => {
             warnings.push(format!("--machine {name}: {reason}"));
             None
@@ -381,10 +391,14 @@ fn other_family(image: &Image, arch: Arch, named: &Machine) -> InputError {
     InputError::about(
         &image.path,
         format_args!(
-            "this is a {arch} image, but --machine {} is a {} machine; leave --machine \
+            "this is an image for {arch}, but --machine {} is a machine of {}; leave --machine \
              out, or give one of: {}",
             named.name,
-            if named.arch.is_riscv() { "RISC-V" } else { "Cortex-M" },
+            match named.arch {
+                Arch::Riscv64 | Arch::Riscv32 => "RISC-V",
+                Arch::CortexM => "Cortex-M",
+                Arch::Avr => "AVR",
+            },
             names.join(", ")
         ),
     )
@@ -445,6 +459,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         Arch::Riscv32 => ("qemu-system-riscv32", "riscv32", LoadOption::Bios),
         // The CPU is not known. The newest architecture, in which most instructions can trap, is always safe.
         Arch::CortexM => ("qemu-system-arm", "thumb-v8m", LoadOption::Kernel),
+        Arch::Avr => ("qemu-system-avr", "avr", LoadOption::Bios),
     };
     // A machine of the table may come with options: `virt,aia=aplic`.
     let like = table::find(name, isa);

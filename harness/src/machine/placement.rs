@@ -54,7 +54,7 @@ pub(super) fn fit(machine: &Machine, image: &Image, bias: u64) -> Result<Placeme
         Core::RiscvChip { start, .. } if elf_entry(image, bias) != start => {
             return Err(format!("it starts at {}, and the image at {}", Hex(start), Hex(elf_entry(image, bias))));
         }
-        Core::Riscv | Core::RiscvChip { .. } => {
+        Core::Riscv | Core::RiscvChip { .. } | Core::Avr { .. } => {
             let entry = elf_entry(image, bias);
             if !image.segments.iter().any(|segment| shift(&segment.load_range(), bias).contains(&entry)) {
                 return Err(format!(
@@ -182,13 +182,22 @@ pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
         (_, Core::RiscvChip { start, .. }) => (Some(start), None, None),
         // The words of a vector table are absolute, so its entry needs no bias; an ELF's entry does.
         (Arch::Riscv64 | Arch::Riscv32, _) => (None, None, None),
+        // Reset is the first vector, a jump to the start-up code.
+        (Arch::Avr, _) => {
+            let code = image.code_at(0).unwrap_or_default();
+            let start = match decode::decode(decode::Isa::Avr, 0, code).flow {
+                decode::Flow::Jump { target } => target,
+                _ => 0,
+            };
+            (Some(start), None, None)
+        }
     };
     let entry = entry.unwrap_or_else(|| elf_entry(image, bias));
     Placement {
         load_bias: bias,
         entry: match machine.arch {
             Arch::CortexM => entry & !1,
-            Arch::Riscv64 | Arch::Riscv32 => entry,
+            Arch::Riscv64 | Arch::Riscv32 | Arch::Avr => entry,
         },
         initial_sp,
         vectors,

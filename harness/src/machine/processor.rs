@@ -39,6 +39,10 @@ pub(super) fn processor(machine: &Machine, image: &Image, forced_cpu: Option<&st
             Ok(Processor { distance: 0, because: "--cpu says which processor".to_owned(), cpu: None })
         }
         Core::Riscv => riscv_processor(image),
+        Core::Avr { .. } if forced_cpu.is_some() => {
+            Err("its processor cannot be replaced by that of --cpu".to_owned())
+        }
+        Core::Avr { device, family } => avr_processor(device, family, image),
         Core::Unknown => Ok(Processor { distance: 0, because: String::new(), cpu: None }),
     }
 }
@@ -94,6 +98,32 @@ fn chip_processor(cpu: &str, extensions: &str, image: &Image) -> Result<Processo
         return Ok(ready(format!("{cpu} has all the extensions that the image uses")));
     }
     Err(format!("its {cpu} has {extensions}, and the image uses {}", missing.join(", ")))
+}
+
+/// Checks an AVR device. QEMU refuses code of another family. Another device of the family has the same instructions,
+/// but its registers, vectors and memories may differ.
+fn avr_processor(device: &str, family: u32, image: &Image) -> Result<Processor, String> {
+    let ready = |distance: u8, because: String| Ok(Processor { distance, because, cpu: None });
+    let Some(needs) = &image.needs.avr else {
+        return ready(1, format!("the image does not say which device it was built for; {device} is a usual one"));
+    };
+    if needs.family != family {
+        return Err(format!(
+            "its {device} is an {}, and the image was built for {}",
+            name(family),
+            name(needs.family)
+        ));
+    }
+    match needs.device.as_deref() {
+        Some(own) if own == device => ready(0, format!("{device} is the device that the image was built for")),
+        Some(own) => ready(2, format!("{device} executes what was built for {own}, but its devices may differ")),
+        None => ready(1, format!("the image was built for {}, without a device; {device} is one", name(family))),
+    }
+}
+
+/// Name of a family of AVR cores, by its number in ELF files.
+fn name(family: u32) -> String {
+    format!("avr{family}")
 }
 
 /// Extensions of QEMU's default processors `rv64` and `rv32`. `zcf` exists on rv32 only.

@@ -5,6 +5,7 @@
 //!   -f'`, the view `cpu-memory-0` (mirrors of the same memory are left out if no firmware uses them). Before a run
 //!   reads memory, the machine itself is asked (`run/qemu/memory.rs`);
 //! - processors: `info qom-tree`; instructions that their FPU executes were found by trying one of each kind;
+//! - AVR: `qemu-system-avr -M NAME -display none -S -monitor stdio <<< 'info mtree -f'`;
 //! - RISC-V extensions: `riscv,isa-extensions` of `qemu-system-riscv64 -M virt,dumpdtb=FILE`.
 
 use std::borrow::Cow;
@@ -94,6 +95,13 @@ pub enum Core {
         extensions: &'static str,
         /// Address at which it starts, whatever the ELF says.
         start: u64,
+    },
+    /// AVR.
+    Avr {
+        /// The device.
+        device: &'static str,
+        /// Its family of cores, as ELF files number it.
+        family: u32,
     },
     /// Unknown processor of a machine that is not in the table.
     Unknown,
@@ -314,6 +322,36 @@ const AN521: Machine = Machine {
     chip: None,
 };
 
+const UNO_MEMORY: &[Region] =
+    &[region(DATA + 0x100, 2 * K, MemoryKind::Ram, "SRAM"), region(0, 32 * K, MemoryKind::Rom, "flash")];
+const A2009_MEMORY: &[Region] =
+    &[region(DATA + 0x100, K, MemoryKind::Ram, "SRAM"), region(0, 16 * K, MemoryKind::Rom, "flash")];
+const MEGA_MEMORY: &[Region] =
+    &[region(DATA + 0x200, 8 * K, MemoryKind::Ram, "SRAM"), region(0, 128 * K, MemoryKind::Rom, "flash")];
+
+/// Address of AVR's data space, in ELF files and in QEMU.
+const DATA: u64 = 0x80_0000;
+
+/// Row of an Arduino board (hw/avr/arduino.c, hw/avr/atmega.c), at 16 MHz.
+const fn avr(name: &'static str, device: &'static str, family: u32, memory: &'static [Region]) -> Machine {
+    Machine {
+        name: Cow::Borrowed(name),
+        qemu: "qemu-system-avr",
+        arch: Arch::Avr,
+        core: Core::Avr { device, family },
+        isa: "avr",
+        shift: 6,
+        load: LoadOption::Bios,
+        max_cpus: 1,
+        unshared_cpus: 1,
+        is_late: false,
+        boot_rom: None,
+        finisher: None,
+        memory: Cow::Borrowed(memory),
+        chip: None,
+    }
+}
+
 /// All machines that can be chosen, in the order of preference.
 pub const MACHINES: &[Machine] = &[
     virt(Arch::Riscv64, "qemu-system-riscv64", "riscv64"),
@@ -435,6 +473,9 @@ pub const MACHINES: &[Machine] = &[
     sifive_e(Arch::Riscv32, "qemu-system-riscv32", "riscv32", "sifive-e31"),
     sifive_e(Arch::Riscv64, "qemu-system-riscv64", "riscv64", "sifive-e51"),
     AN521,
+    avr("uno", "atmega328p", 5, UNO_MEMORY),
+    avr("2009", "atmega168", 5, A2009_MEMORY),
+    avr("mega", "atmega1280", 51, MEGA_MEMORY),
 ];
 
 /// Registers by which an image's machine is told from others with the same memory: it contains an address in each of
@@ -474,7 +515,7 @@ impl Machine {
     pub(super) fn cpu(&self) -> Option<&'static str> {
         match self.core {
             Core::Arm { cpu, .. } | Core::RiscvChip { cpu, .. } => Some(cpu),
-            Core::Riscv | Core::Unknown => None,
+            Core::Riscv | Core::Avr { .. } | Core::Unknown => None,
         }
     }
 
@@ -486,6 +527,7 @@ impl Machine {
         match self.core {
             Core::Arm { cpu, .. } => format!("{} ({cpu})", self.name),
             Core::Riscv | Core::RiscvChip { .. } => format!("{} {}", self.arch, self.name),
+            Core::Avr { device, .. } => format!("{} ({device})", self.name),
             Core::Unknown => format!("{} ({})", self.name, self.qemu),
         }
     }

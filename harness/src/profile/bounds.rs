@@ -7,10 +7,13 @@ use wire::sample::MAX_VCPUS;
 
 use super::part::Parts;
 use super::zone::Zones;
-use super::{Facts, InTarget, Node, Span, Task, VcpuCounts};
+use super::{Edge, Facts, InTarget, Names, Node, Span, Task, VcpuCounts};
 
 /// Highest value of any count, over all vCPUs together.
 const MOST: u64 = MAX_INSNS * MAX_VCPUS as u64;
+
+/// Most functions in a list of places, inlined into each other. Exports call themselves once for each.
+pub(crate) const MAX_PLACES: usize = 256;
 
 /// Checks that counts are possible: each vCPU executes no more instructions than a limit may allow, and every sum
 /// stays below what all vCPUs execute.
@@ -33,6 +36,28 @@ pub(crate) fn check(vcpus: &[VcpuCounts], tasks: &[Task], tree: &[Node], spans: 
     Ok(())
 }
 
+/// Checks the counts of branches' ways.
+///
+/// # Errors
+/// When a count is larger.
+pub(crate) fn check_edges(edges: &[Edge]) -> Result<()> {
+    ensure!(
+        fits(edges.iter().map(|edge| edge.count), MOST),
+        "the counts are damaged: they are larger than any run's"
+    );
+    Ok(())
+}
+
+/// Checks the lists of places.
+///
+/// # Errors
+/// When a list is longer than [`MAX_PLACES`].
+pub(crate) fn check_names(names: &Names) -> Result<()> {
+    let are_short = names.places.iter().all(|list| list.len() <= MAX_PLACES);
+    ensure!(are_short, "the names are damaged: more functions are inlined into each other than any image has");
+    Ok(())
+}
+
 /// Checks the counts in a run's facts and in the firmware's own table.
 ///
 /// # Errors
@@ -44,6 +69,14 @@ pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result
         table.is_none_or(|table| table.inside_at_open <= MOST && fits(table.arcs.iter().map(|arc| arc.count), MOST));
     let are_small = counts.into_iter().all(|count| count <= MOST) && of_table;
     ensure!(are_small, "the facts are damaged: their counts are larger than any run's");
+    let accesses = facts.chip.iter().flat_map(|chip| &chip.accesses);
+    let of_accesses = [
+        fits(accesses.clone().map(|access| access.reads), MOST),
+        fits(accesses.clone().map(|access| access.writes), MOST),
+        fits(accesses.clone().map(|access| access.poll_insns), MOST),
+        accesses.clone().all(|access| access.polls <= access.reads && access.last_insns <= MOST),
+    ];
+    ensure!(of_accesses == [true; 4], "the facts are damaged: accesses of registers are more than any run's");
     ensure!(is_name(&facts.image_name), "the facts are damaged: the image's name leads elsewhere");
     Ok(())
 }
@@ -116,7 +149,7 @@ mod tests {
     use crate::profile::part::{Part, PartCounts};
     use crate::profile::testing::{freertos, interrupted};
     use crate::profile::zone::ZonePath;
-    use crate::profile::{Profile, Span, SpanKind};
+    use crate::profile::{Place, Profile, Span, SpanKind};
 
     use super::*;
 
@@ -156,6 +189,12 @@ mod tests {
         parts.parts.list.clear();
         parts.parts.samples = vec![(0, 1)];
         assert!(Profile::from_bytes(&parts.to_bytes().unwrap()).is_err());
+        let mut inlined = interrupted();
+        let place = Place { function: 0, start_line: 1, line: 1, discriminator: 0, copies: 1 };
+        for (length, is_sound) in [(MAX_PLACES, true), (MAX_PLACES + 1, false)] {
+            inlined.names.places = vec![vec![place; length]];
+            assert_eq!(Profile::from_bytes(&inlined.to_bytes().unwrap()).is_ok(), is_sound, "{length}");
+        }
         let mut facts = interrupted();
         facts.facts.unresolved_transfers = u64::MAX;
         assert_refused(&facts);

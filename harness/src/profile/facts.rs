@@ -89,6 +89,25 @@ pub struct Facts {
     pub unresolved_transfers: u64,
     /// Transfers of control with an exception taken before their target; their arcs are exact.
     pub interrupted_transfers: u64,
+    /// Lowest stack pointer that was seen on the stack on which the firmware starts; handlers of a Cortex-M use it, too.
+    pub main_stack_lowest: Option<u64>,
+    /// Exceptions of a Cortex-M with the group priorities with which they started, sorted. Only `--exact` reads them.
+    pub exception_levels: Vec<(u64, u64)>,
+    /// Flash and static RAM of the image; None: it has no ELF file.
+    pub sizes: Option<Sizes>,
+}
+
+/// Flash and static RAM of an image, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Bytes of the load image.
+    pub flash_bytes: u64,
+    /// Bytes of static RAM.
+    pub ram_bytes: u64,
+    /// Room for the load image in the machine's memory; None: unknown.
+    pub flash_room_bytes: Option<u64>,
+    /// Room for static RAM in the machine's memory; None: unknown.
+    pub ram_room_bytes: Option<u64>,
 }
 
 impl Facts {
@@ -99,7 +118,12 @@ impl Facts {
 
     /// Whether the instruction set is Arm's: code addresses have Thumb's bit 0, exceptions are a Cortex-M's.
     pub fn is_arm(&self) -> bool {
-        self.isa().is_some_and(|isa| !isa.is_riscv())
+        self.isa().is_some_and(|isa| isa.is_thumb())
+    }
+
+    /// Whether the file with this SHA-256 is the image of the run, or the file of its symbols.
+    pub fn is_of(&self, sha256: &str) -> bool {
+        self.image_sha256 == sha256 || self.symbols_sha256.as_deref() == Some(sha256)
     }
 }
 
@@ -147,6 +171,8 @@ pub struct Chip {
     pub rules: Vec<ChipRule>,
     /// The first address that was accessed and at which the chip has nothing.
     pub absent: Option<u64>,
+    /// Accesses of registers in the window, by register and instruction.
+    pub accesses: Vec<Access>,
     /// Names of the ports with pins, by the addresses of their registers.
     pub ports: Vec<(u64, String)>,
 }
@@ -178,6 +204,31 @@ pub struct ChipRule {
     pub is_guess: bool,
     /// Number of times that it was given.
     pub times: u64,
+}
+
+/// Accesses of one register by one instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// Name of the register; empty if the chip file has none.
+    pub name: String,
+    /// Address of the register.
+    pub address: u64,
+    /// Instruction.
+    pub pc: u64,
+    /// Number of reads.
+    pub reads: u64,
+    /// Number of writes.
+    pub writes: u64,
+    /// Instructions of the window up to the first access.
+    pub first_insns: u64,
+    /// Instructions of the window up to the last access.
+    pub last_insns: u64,
+    /// Reads that were polls.
+    pub polls: u64,
+    /// Instructions spent in these polls.
+    pub poll_insns: u64,
+    /// Fields or bits whose change ended a poll.
+    pub ended_by: Vec<String>,
 }
 
 /// An accessed register that the chip file does not model; it reads as its last written value.

@@ -22,6 +22,12 @@ pub struct Names {
     pub locations: Vec<(u64, u32)>,
     /// Source lines of all the image's code, executed or not, by address.
     pub lines: Vec<LineCode>,
+    /// Places of executed code in the source: distinct lists, outermost function first.
+    pub places: Vec<Vec<Place>>,
+    /// Executed addresses, sorted, from which on the executed code has these places (index into `places`) or none.
+    pub placed: Vec<(u64, Option<u32>)>,
+    /// Starts of the functions whose compiler says that it did not optimise, sorted.
+    pub unoptimised: Vec<u64>,
     /// Compilers that made the image, with their options, from DWARF, sorted.
     pub producers: Vec<String>,
 }
@@ -37,6 +43,21 @@ pub struct LineCode {
     pub file: u32,
     /// Line in that file.
     pub line: u32,
+}
+
+/// Place in the source as an optimising compiler finds it again in its own code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// Linkage name of the function, or its name if it has none; index into [`Names::strings`].
+    pub function: u32,
+    /// Line of the function's definition.
+    pub start_line: u32,
+    /// Line of the instruction, or of the call through which the next place's function was inlined.
+    pub line: u32,
+    /// Number that tells apart the code of one line; 0: the compiler gave none.
+    pub discriminator: u32,
+    /// Number of copies that the compiler made of this code, as by unrolling a loop; at least 1.
+    pub copies: u32,
 }
 
 /// A function as the linker placed it.
@@ -81,9 +102,14 @@ pub struct Frame {
 impl Names {
     /// Function that contains `address`.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
-        let after = self.functions.partition_point(|function| function.start <= address);
-        let function = &self.functions[after.checked_sub(1)?];
-        (address - function.start < function.size_bytes).then_some(function)
+        Some(&self.functions[self.function_index_at(address)?])
+    }
+
+    /// Index of the function that contains `address`.
+    pub fn function_index_at(&self, address: u64) -> Option<usize> {
+        let index = self.functions.partition_point(|function| function.start <= address).checked_sub(1)?;
+        let function = &self.functions[index];
+        (address - function.start < function.size_bytes).then_some(index)
     }
 
     /// File and line of an executed address, in the innermost inlined function.
@@ -98,6 +124,13 @@ impl Names {
         let code = &self.lines[after.checked_sub(1)?];
         let file = self.strings.get(code.file as usize)?;
         (address - code.start < code.size_bytes).then_some((file, code.line))
+    }
+
+    /// Places of an executed address, outermost function first; empty if they are not known.
+    pub fn places_at(&self, pc: u64) -> &[Place] {
+        let after = self.placed.partition_point(|&(start, _)| start <= pc);
+        let list = after.checked_sub(1).and_then(|index| self.placed[index].1);
+        list.and_then(|list| self.places.get(list as usize)).map_or(&[], Vec::as_slice)
     }
 
     /// Index of the frame list at an executed address; None when it has no name.

@@ -51,6 +51,9 @@ pub(crate) fn empty() -> Profile {
             resynchronised: 0,
             unresolved_transfers: 0,
             interrupted_transfers: 0,
+            main_stack_lowest: None,
+            exception_levels: Vec::new(),
+            sizes: None,
         },
         vcpus: vec![VcpuCounts::default()],
         samples: Vec::new(),
@@ -67,6 +70,7 @@ pub(crate) fn empty() -> Profile {
         in_target: None,
         heap: None,
         timeline: None,
+        edges: Vec::new(),
     }
 }
 
@@ -208,6 +212,7 @@ impl Profile {
             insns: 0,
             switches: 1,
             deepest_sp: Some(0x2000_1300),
+            highest_sp: None,
             painted_bytes: None,
         });
         self

@@ -8,18 +8,13 @@ use crate::analysis::functions::{Row, RowKind};
 use crate::analysis::listing::{Instruction, Listing, Run, SourceLine};
 use crate::image::symbols;
 use crate::text::columns::clip;
-use crate::text::number::{Hex, group, percent, share};
+use crate::text::number::{Hex, group, share};
 use crate::text::printable::{printable, source};
 use crate::text::symbol_name::file_name;
-
-/// Share of the function from which a line or instruction is shown as hot.
-const HOT_PERCENT: f64 = 5.0;
-
-/// Share of the function from which it is shown as warm.
-const WARM_PERCENT: f64 = 0.5;
+use crate::text::tone::Tone;
 
 /// Most rows of the table of lines.
-const MOST_LINES: usize = 10;
+pub const MOST_LINES: usize = 10;
 
 /// Properties of the output.
 #[derive(Clone, Copy, Debug, Default)]
@@ -146,7 +141,7 @@ impl Page<'_> {
         let self_insns = self.listing.row.self_insns;
         let width = hottest.iter().map(|line| group(line.insns).len()).max().unwrap_or(0).max("Instructions".len());
         self.put(&Style::new(), "")?;
-        self.put(&Style::new().bold(), &format!("  Share  {:>width$}  Samples  Source line", "Instructions"))?;
+        self.put(&Tone::Heading.style(), &format!("  Share  {:>width$}  Samples  Source line", "Instructions"))?;
         for line in hottest.iter().take(MOST_LINES) {
             let SourceLine { insns, samples, .. } = line;
             let text = format!(
@@ -156,7 +151,7 @@ impl Page<'_> {
                 group(*samples),
                 line_text(line)
             );
-            self.put(&heat(*insns, self_insns), &text)?;
+            self.put(&Tone::of(*insns, self_insns).style(), &text)?;
         }
         if let Some(rest) = hottest.get(MOST_LINES..).filter(|rest| !rest.is_empty()) {
             let insns: u64 = rest.iter().map(|line| line.insns).sum();
@@ -178,10 +173,10 @@ impl Page<'_> {
         self.put(&Style::new(), "")?;
         let heading =
             format!("  Share  {:>count_width$}  Samples  {:<address_width$}  Instruction", "Count", "Address");
-        self.put(&Style::new().bold(), &heading)?;
+        self.put(&Tone::Heading.style(), &heading)?;
         for run in &listing.runs {
             if let Some(heading) = heading_of(run, listing) {
-                self.put(&Style::new().cyan(), &heading)?;
+                self.put(&Tone::Source.style(), &heading)?;
             }
             for insn in &run.instructions {
                 let samples = if insn.samples == 0 { String::new() } else { group(insn.samples) };
@@ -189,22 +184,23 @@ impl Page<'_> {
                 let count = group(insn.count);
                 let text = if insn.text.is_empty() { "(not in the image)" } else { &insn.text };
                 let text = format!(
-                    "{share:>7}  {count:>count_width$}  {samples:>7}  {:<address_width$}  {}",
+                    "{share:>7}  {count:>count_width$}  {samples:>7}  {:<address_width$}  {}{}",
                     address(insn),
-                    printable(text)
+                    printable(text),
+                    insn.branch.as_ref().map(|branch| format!("  [{branch}]")).unwrap_or_default()
                 );
-                self.put(&heat(insn.count, self_insns), &text)?;
+                self.put(&Tone::of(insn.count, self_insns).style(), &text)?;
             }
         }
         let count: u64 = listing.instructions().map(|insn| insn.count).sum();
         let samples: u64 = listing.instructions().map(|insn| insn.samples).sum();
         let (share, count, samples) = (share(count, self_insns), group(count), group(samples));
-        self.put(&Style::new().bold(), &format!("{share:>7}  {count:>count_width$}  {samples:>7}  Total"))
+        self.put(&Tone::Heading.style(), &format!("{share:>7}  {count:>count_width$}  {samples:>7}  Total"))
     }
 }
 
 /// Heading of a run of instructions: their source line, its text, and the functions through which it was inlined.
-fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
+pub fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
     let line = run.line.and_then(|index| listing.lines.get(index));
     let inlined = match run.inlined.as_slice() {
         [] => String::new(),
@@ -220,7 +216,7 @@ fn heading_of(run: &Run, listing: &Listing) -> Option<String> {
 }
 
 /// Source line with its place: `crc.c:13 crc = table[crc & 0xff];`
-fn line_text(line: &SourceLine) -> String {
+pub fn line_text(line: &SourceLine) -> String {
     let place = format!("{}:{}", printable(file_name(&line.file)), line.line);
     let text = line.text.as_deref().map(source).unwrap_or_default();
     format!("{place}  {text}").trim_end().to_owned()
@@ -228,13 +224,4 @@ fn line_text(line: &SourceLine) -> String {
 
 fn address(insn: &Instruction) -> String {
     Hex(insn.address).to_string()
-}
-
-fn heat(insns: u64, all_insns: u64) -> Style {
-    match percent(insns, all_insns) {
-        share if share >= HOT_PERCENT => Style::new().red().bold(),
-        share if share >= WARM_PERCENT => Style::new().yellow(),
-        _ if insns == 0 => Style::new().dim(),
-        _ => Style::new(),
-    }
 }

@@ -11,6 +11,7 @@ use crate::show::names;
 use crate::text::columns::{columns, pad};
 use crate::text::number::{Hex, group, share};
 use crate::text::printable::printable;
+use crate::text::tone::{self, Tone};
 
 /// Length of the longest bar, in columns.
 const BAR_COLUMNS: usize = 20;
@@ -85,11 +86,12 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     for (row, place) in rows[1..].iter_mut().zip(places(profile, &shown, table, room)) {
         row[5] = place;
     }
-    for [address, insns, share, samples, bar, place] in &rows {
+    let tones = shown.iter().map(|bin| Tone::of(bin.insns, total_insns));
+    for ([address, insns, share, samples, bar, place], tone) in rows.iter().zip(tone::of_lines(tones)) {
         let [a, b, c, d] = widths;
         let line =
             format!("{address:<a$}  {insns:>b$}  {share:>c$}  {samples:>d$}  {}  {place}", pad(bar, BAR_COLUMNS));
-        writeln!(out, "{}", line.trim_end())?;
+        writeln!(out, "{}", tone.line(line.trim_end()))?;
     }
     Ok(())
 }

@@ -11,8 +11,10 @@ use crate::analysis::stack_proof;
 
 use crate::image::symbols;
 use crate::profile::{Frame, Profile};
+use crate::text::columns::{columns, shorten};
 use crate::text::number::{group, group_known, share};
 use crate::text::printable::printable;
+use crate::text::tone::Tone;
 
 /// Limits of the calls shown around a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +23,17 @@ pub struct CallersLimits {
     pub depth: usize,
     /// Most callers and callees of each function; 0: all.
     pub top: usize,
+    /// Width of the terminal, to which names are shortened; None: names are whole.
+    pub width_columns: Option<usize>,
 }
 
 /// Cells of one row: calls, instructions, their share, and the subject; unknown values are `-`.
 type Cells = [String; 4];
 
 const INDENT: &str = "    ";
+
+/// Names are not shortened below this, however narrow the terminal is.
+const MIN_NAME_COLUMNS: usize = 16;
 
 /// Writes the callers, the function, itself and its callees, and the tasks and interrupts it ran in. Several places
 /// are shown as one function.
@@ -68,7 +75,7 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out
     block.rows(Direction { chains: &around.callees, is_above: false }, &mut vec![], &function);
     let mut lines = vec![["Calls", "Instructions", "Share", "Callers, function, callees"].map(str::to_owned)];
     lines.append(&mut block.lines);
-    table(&lines, out)?;
+    table(&lines, limits.width_columns, out)?;
 
     let named = around.contexts.iter().filter(|(name, _)| !name.is_empty());
     let mut contexts: Vec<(&String, &Inclusive)> = named.collect();
@@ -86,7 +93,7 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out
             ]);
         }
         writeln!(out)?;
-        table(&lines, out)?;
+        table(&lines, limits.width_columns, out)?;
     }
     writeln!(out)?;
     let rule = match (graph.has_inclusive, graph.is_exact) {
@@ -107,7 +114,12 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write_inlined(profile: &Profile, inlined: &Inlined, top: usize, out: &mut impl Write) -> io::Result<()> {
+pub fn write_inlined(
+    profile: &Profile,
+    inlined: &Inlined,
+    limits: CallersLimits,
+    out: &mut impl Write,
+) -> io::Result<()> {
     // Key: the functions from the one that has the code inwards. Values: all instructions, and those of own lines.
     let mut chains: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let (mut all_insns, mut own_insns) = (0, 0);
@@ -125,7 +137,7 @@ pub fn write_inlined(profile: &Profile, inlined: &Inlined, top: usize, out: &mut
     let mut chains: Vec<(String, (u64, u64))> = chains.into_iter().collect();
     // Stable: equal ones stay in order of name.
     chains.sort_by_key(|(_, (insns, _))| std::cmp::Reverse(*insns));
-    let rest = chains.split_off(if top == 0 { chains.len() } else { top.min(chains.len()) });
+    let rest = chains.split_off(if limits.top == 0 { chains.len() } else { limits.top.min(chains.len()) });
     let line = |(insns, own): (u64, u64), name: String| [group(own), group(insns), share(insns, all_insns), name];
     let mut lines = vec![["Own lines", "With inlined", "Share", "Inlined into"].map(str::to_owned)];
     lines.extend(chains.into_iter().map(|(chain, sums)| line(sums, printable(&chain).into_owned())));
@@ -134,7 +146,7 @@ pub fn write_inlined(profile: &Profile, inlined: &Inlined, top: usize, out: &mut
         lines.push(line(sums, format!("{} others", rest.len())));
     }
     lines.push(line((all_insns, own_insns), printable(&inlined.name).into_owned()));
-    table(&lines, out)?;
+    table(&lines, limits.width_columns, out)?;
     writeln!(out, "\nnothing calls it: it has no code of its own; instructions are exact")
 }
 
@@ -249,13 +261,20 @@ impl Block<'_> {
     }
 }
 
-/// Writes the last column flush left, the others flush right.
-fn table(lines: &[Cells], out: &mut impl Write) -> io::Result<()> {
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+/// Writes the last column flush left and shortened to the width, the others flush right.
+fn table(lines: &[Cells], width_columns: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
-    for [calls, insns, share, name] in lines {
+    let before: usize = widths.iter().map(|width| width + 2).sum();
+    let room = width_columns.map(|width| width.saturating_sub(before).max(MIN_NAME_COLUMNS));
+    for (index, [calls, insns, share, name]) in lines.iter().enumerate() {
         let [first, second, third] = widths;
-        writeln!(out, "{calls:>first$}  {insns:>second$}  {share:>third$}  {name}")?;
+        let tone = if index == 0 { Tone::Heading } else { Tone::Plain };
+        let bare = name.trim_start();
+        let indent = name.len() - bare.len();
+        let bare = room.map_or(bare.into(), |room| shorten(bare, room.saturating_sub(indent).max(MIN_NAME_COLUMNS)));
+        let line = format!("{calls:>first$}  {insns:>second$}  {share:>third$}  {:indent$}{bare}", "");
+        writeln!(out, "{}", tone.line(&line))?;
     }
     Ok(())
 }
@@ -293,7 +312,7 @@ mod tests {
             .taken(7, 0x60, 1, 1)
     }
 
-    const ONE: CallersLimits = CallersLimits { depth: 1, top: 20 };
+    const ONE: CallersLimits = CallersLimits { depth: 1, top: 20, width_columns: None };
 
     #[test]
     fn the_function_is_between_its_callers_and_its_callees() {
@@ -324,9 +343,9 @@ calls are exact; instructions are exact by function, and divided over its caller
     #[test]
     fn rows_that_are_too_many_are_added_up_at_the_far_end() {
         let profile = profile();
-        let text = shown(&profile, "main", CallersLimits { depth: 1, top: 1 });
+        let text = shown(&profile, "main", CallersLimits { depth: 1, top: 1, width_columns: None });
         assert!(text.contains("front)\n   20            20   20.00%      1 others\n"), "{text}");
-        let text = shown(&profile, "0x60", CallersLimits { depth: 1, top: 1 });
+        let text = shown(&profile, "0x60", CallersLimits { depth: 1, top: 1, width_columns: None });
         let at = |name: &str| text.find(name).unwrap_or_else(|| panic!("{text}"));
         assert!(at("1 others") < at("main"), "{text}");
     }

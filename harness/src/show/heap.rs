@@ -8,6 +8,8 @@ use crate::analysis::heap::{self, HeapUse, Held, Use};
 use crate::analysis::heap_summary::{call_paths, describe_misuse, summary};
 use crate::analysis::stacks;
 use crate::profile::Profile;
+use crate::show::names;
+use crate::show::table_size::TableSize;
 use crate::text::columns::{clip, columns};
 use crate::text::number::{group, group_known, mean, share, signed};
 use crate::text::printable::printable;
@@ -15,15 +17,6 @@ use crate::text::table::write_table;
 
 /// Least width of a path.
 const MIN_PATH: usize = 20;
-
-/// Limits of tables.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TableSize {
-    /// Most rows of each table; None: all.
-    pub top_rows: Option<usize>,
-    /// Width of the terminal; None: unlimited.
-    pub width_columns: Option<usize>,
-}
 
 /// Writes the heap report. Returns false, and writes nothing, if the heap was not followed.
 ///
@@ -43,7 +36,7 @@ pub fn write(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Re
     table(out, "No memory", |row| row.failed)?;
     table(out, "Left without a return", |row| row.left)?;
     if !profile.tasks.is_empty() {
-        task_table(profile, &found, out)?;
+        task_table(profile, &found, size, out)?;
     }
     let most = size.top_rows.unwrap_or(usize::MAX);
     if !found.misuses.is_empty() {
@@ -126,7 +119,7 @@ fn write_paths<const NUMBERS: usize>(
     }
 }
 
-fn task_table(profile: &Profile, found: &HeapUse, out: &mut impl Write) -> io::Result<()> {
+fn task_table(profile: &Profile, found: &HeapUse, size: TableSize, out: &mut impl Write) -> io::Result<()> {
     let names = stacks::task_names(profile);
     let sites = profile.heap.as_ref().map_or(&[][..], |heap| &heap.sites);
     let rows = heap::by(found, |site| sites[site as usize - 1].task);
@@ -146,6 +139,7 @@ fn task_table(profile: &Profile, found: &HeapUse, out: &mut impl Write) -> io::R
             group(row.failed.blocks + row.left.blocks),
         ]);
     }
+    names::fit(&mut lines, 0, size.width_columns);
     write_table(&lines, out)
 }
 

@@ -7,6 +7,7 @@ use crate::analysis::functions;
 use crate::profile::{Function, Profile};
 use crate::text::number::{Hex, group};
 use crate::text::printable::printable;
+use crate::text::tone::Tone;
 
 /// Writes functions by address, one per line below a heading: address, bytes, name, place. With a profile also the
 /// instructions executed in each, without its callees'.
@@ -30,7 +31,8 @@ pub fn functions(functions: &[Function], profile: Option<&Profile>, out: &mut im
         let insns = profile.map_or_else(String::new, |_| format!("  {insns:>c$}"));
         // The name is not padded: a few are far longer than the rest.
         let line = format!("{address:<a$}  {bytes:>b$}{insns}  {name}  {place}");
-        writeln!(out, "{}", printable(line.trim_end()))?;
+        let tone = if address == "Address" { Tone::Heading } else { Tone::Plain };
+        writeln!(out, "{}", tone.line(&printable(line.trim_end())))?;
     }
     Ok(())
 }

@@ -8,10 +8,14 @@ use crate::analysis::functions::{RowKind, Table};
 use crate::image::symbols;
 use crate::profile::Names;
 use crate::text::columns::{columns, shorten};
+use crate::text::printable::printable;
 
 /// Marks of an async function's body: in a table, and while a name is taken apart. Round brackets would be read as
 /// arguments then.
 const ASYNC: (&str, &str) = (" (async)", "{async}");
+
+/// Least columns of a name, however narrow the terminal is.
+pub const MIN_COLUMNS: usize = 12;
 
 /// Returns the table with the bodies of async functions marked.
 pub fn with_async_bodies<'t>(names: &Names, table: &'t Table) -> Cow<'t, Table> {
@@ -69,6 +73,28 @@ pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
         given.insert(name, number);
     }
     cells
+}
+
+/// Shortens the names in one column of a table so that its lines fit into a width, but never below [`MIN_COLUMNS`]. None:
+/// the names are whole.
+pub fn fit<const COLUMNS: usize>(lines: &mut [[String; COLUMNS]], column: usize, width_columns: Option<usize>) {
+    let Some(width_columns) = width_columns else { return };
+    for line in &mut *lines {
+        if let Cow::Owned(one_line) = printable(&line[column]) {
+            line[column] = one_line;
+        }
+    }
+    let widest = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
+    // A table has two spaces between its columns.
+    let others: usize = (0..COLUMNS).filter(|&other| other != column).map(|other| widest(other) + 2).sum();
+    let room = width_columns.saturating_sub(others).max(MIN_COLUMNS);
+    if widest(column) <= room {
+        return;
+    }
+    let names: Vec<(&str, usize)> = lines.iter().map(|line| (line[column].as_str(), room)).collect();
+    for (cell, line) in cells(&names).into_iter().zip(lines) {
+        line[column] = cell;
+    }
 }
 
 /// Shortens a name to at most a number of columns, cutting no more than needed.
@@ -252,6 +278,27 @@ mod tests {
         assert_eq!(shown(&TASKS, 32)[1], "…<producer_task (async)>>::poll");
         assert_eq!(shown(&TASKS, 24)[1], "producer_task (async)");
         assert_eq!(shown(&["app::blink (async)"], 16), ["blink (async)"]);
+    }
+
+    #[test]
+    fn a_column_of_names_fits_the_table_into_the_width() {
+        let table = || {
+            let row = |task: &str, context: &str| [task.to_owned(), "12,345".to_owned(), context.to_owned()];
+            vec![row("Task", "In"), row("a very long name of a thread", "handler of many"), row("short", "thread")]
+        };
+        let widths = |lines: &[[String; 3]]| {
+            (0..3).map(|column| lines.iter().map(|line| columns(&line[column])).max().unwrap()).collect::<Vec<_>>()
+        };
+        let mut lines = table();
+        fit(&mut lines, 0, None);
+        assert_eq!(lines, table());
+        fit(&mut lines, 0, Some(53));
+        assert_eq!(lines, table(), "it fits");
+        fit(&mut lines, 0, Some(52));
+        assert_eq!((widths(&lines), lines[2][0].as_str()), (vec![27, 6, 15], "short"));
+        fit(&mut lines, 0, Some(10));
+        fit(&mut lines, 2, Some(10));
+        assert_eq!(widths(&lines), [MIN_COLUMNS, 6, MIN_COLUMNS], "no narrower");
     }
 
     #[test]

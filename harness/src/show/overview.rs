@@ -12,25 +12,12 @@ use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
 use crate::show::summary::{Beside, More, SummarySize};
 use crate::show::{part, spans, summary, tasks, zone};
-use crate::text::fold::Folded;
 use crate::text::number::group;
-use crate::text::terminal;
 
 /// The hottest bins are shown without `-v` if more than one in this number of instructions has no name.
 const UNNAMED_PART: u64 = 10;
 
-/// Limits of the table of functions.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TableSize {
-    /// Most functions; None: all.
-    pub top_rows: Option<usize>,
-    /// Whether names and paths are whole on a terminal, too.
-    pub is_wide: bool,
-    /// Whether to show details that seldom matter: the hottest bins, the error of the sampled shares.
-    pub is_verbose: bool,
-}
-
-/// Writes the tables, and the sentences about the run and its end.
+/// Writes the tables, and the sentences about the run and its end. `out` folds these to the width.
 ///
 /// # Errors
 /// Errors of `out`.
@@ -38,29 +25,22 @@ pub fn write(
     profile: &Profile,
     table: &Table,
     check: &CrossCheck,
-    size: TableSize,
+    size: SummarySize,
     more: More<'_>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let width_columns = if size.is_wide { None } else { terminal::width_columns() };
-    let out = &mut Folded::new(out, width_columns);
+    let width_columns = size.width_columns;
     if let Some(line) = describe::describe_trouble(profile) {
         writeln!(out, "{line}\n")?;
     }
     // Whole names stay in the form that other commands take.
     let readable =
         if width_columns.is_some() { with_async_bodies(&profile.names, table) } else { Cow::Borrowed(table) };
-    summary::write(
-        &readable,
-        check,
-        SummarySize { top_rows: size.top_rows, width_columns, is_wide: size.is_wide, is_verbose: size.is_verbose },
-        Beside { own_lines: &metrics::own_lines(profile), more },
-        out,
-    )?;
-    tasks::write(profile, size.top_rows, out)?;
-    spans::write(profile, out)?;
-    zone::write(profile, out)?;
-    part::write(profile, out)?;
+    summary::write(&readable, check, size, Beside { own_lines: &metrics::own_lines(profile), more }, out)?;
+    tasks::write(profile, size.table(), out)?;
+    spans::write(profile, width_columns, out)?;
+    zone::write(profile, width_columns, out)?;
+    part::write(profile, width_columns, out)?;
     writeln!(out)?;
     writeln!(out, "{}", describe::describe_run(&profile.facts))?;
     if let Some(line) = describe::describe_tricks(&profile.facts).filter(|_| size.is_verbose) {

@@ -5,15 +5,18 @@ use std::io::{self, Write};
 use crate::analysis::functions::{self, RowKind};
 use crate::analysis::part::{idle_insns, of, phases};
 use crate::profile::Profile;
+use crate::show::names;
+use crate::show::table_size::TableSize;
 use crate::text::number::{group, plural, share};
 use crate::text::printable::printable;
 use crate::text::table::write_table;
 
-/// Writes the table of phases, and a line about slices; nothing if the run has neither.
+/// Writes the table of phases, and a line about slices; nothing if the run has neither. Names are shortened to a width (None:
+/// whole).
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+pub fn write(profile: &Profile, width_columns: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let phases = phases(profile);
     let total = profile.total_insns();
     if !phases.is_empty() {
@@ -25,6 +28,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
             let interrupts: u64 = parts().flat_map(|part| &part.exceptions).map(|&(_, insns)| insns).sum();
             lines.push([name, group(insns), share(insns, total), share(idle, insns), share(interrupts, insns)]);
         }
+        names::fit(&mut lines, 0, width_columns);
         write_table(&lines, out)?;
     }
     if let Some(insns) = profile.parts.slice_insns {
@@ -38,8 +42,9 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn functions_by_phase(phases: &[(String, Profile)], rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+pub fn functions_by_phase(phases: &[(String, Profile)], size: TableSize, out: &mut impl Write) -> io::Result<()> {
     let whole: u64 = phases.iter().map(|(_, part)| part.total_insns()).sum();
+    let rows = size.top_rows;
     for (name, part) in phases {
         heading(name, part, whole, out)?;
         let table = functions::table(part);
@@ -54,6 +59,7 @@ pub fn functions_by_phase(phases: &[(String, Profile)], rows: Option<usize>, out
             let name = format!("{} more", group(rest.len() as u64));
             lines.push([name, group(insns), share(insns, table.total_insns), String::new(), String::new()]);
         }
+        names::fit(&mut lines, 0, size.width_columns);
         write_table(&lines, out)?;
     }
     Ok(())

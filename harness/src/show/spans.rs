@@ -5,16 +5,18 @@ use std::io::{self, Write};
 use crate::analysis::span_remarks;
 use crate::analysis::stacks::Exceptions;
 use crate::profile::{Profile, SpanKind};
+use crate::show::names;
 use crate::text::number::group;
 use crate::text::table::write_table;
 
-/// Writes the table of handlers, and a line for each other kind of span; nothing for a profile without spans.
+/// Writes the table of handlers, and a line for each other kind of span; nothing for a profile without spans. Names are
+/// shortened to a width (None: whole).
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+pub fn write(profile: &Profile, width_columns: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let exceptions = Exceptions::new(profile);
-    let mut lines = vec![["Handler", "Times", "Min", "Mean", "Max instructions"].map(str::to_owned)];
+    let mut lines = vec![["Handler (instructions)", "Times", "Shortest", "Mean", "Longest"].map(str::to_owned)];
     for span in &profile.spans {
         if let SpanKind::Exception { number } = span.kind {
             let [min, mean, max] = span_remarks::insns(span);
@@ -22,6 +24,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
         }
     }
     if lines.len() > 1 {
+        names::fit(&mut lines, 0, width_columns);
         write_table(&lines, out)?;
     }
     for line in span_remarks::remarks(profile) {
@@ -57,13 +60,13 @@ mod tests {
             span(SpanKind::Between { from: 0x40, until: 0x60 }, 0, [0, 0, 0], 0),
         ];
         let mut out = Vec::new();
-        write(&profile, &mut out).unwrap();
+        write(&profile, None, &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "
-Handler        Times  Min  Mean  Max instructions
-[irq SysTick]  1,000    9    20             1,200
-[irq UART0]        3    5     6                 7
+Handler (instructions)  Times  Shortest  Mean  Longest
+[irq SysTick]           1,000         9    20    1,200
+[irq UART0]                 3         5     6        7
 
 interrupts masked: 1 time, 3 to 3 instructions, mean 3; the longest from main
 PendSV pending: 2 times, 0 to 4 instructions, mean 2; the longest from [0x00000900..0x000009ff]

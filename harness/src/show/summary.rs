@@ -7,19 +7,18 @@ use crate::analysis::column::Values;
 use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::functions::{Row, RowKind, Table};
 use crate::show::names;
+use crate::show::table_size::TableSize;
 use crate::text::columns::{columns, pad, shorten};
 use crate::text::number::{group, group_known, share};
 use crate::text::printable::printable;
 use crate::text::terminal::DEFAULT_WIDTH_COLUMNS;
+use crate::text::tone::{self, Tone};
 
 /// Gap between two columns.
 const GAP: &str = "  ";
 
 /// Widest name that widens its column when there is no terminal to fit into.
 const DEFAULT_NAME_COLUMNS: usize = 60;
-
-/// Names are never shortened below this, however narrow the terminal is.
-const MIN_NAME_COLUMNS: usize = 16;
 
 /// Room for source file and line: the most, and the least if names need more.
 const LOCATION_COLUMNS: RangeInclusive<usize> = 20..=40;
@@ -35,6 +34,19 @@ pub struct SummarySize {
     pub is_wide: bool,
     /// Whether the error of the sampled shares is shown even if it is small.
     pub is_verbose: bool,
+}
+
+impl SummarySize {
+    /// Limits on the terminal.
+    pub fn on_terminal(top_rows: Option<usize>, is_wide: bool, is_verbose: bool) -> SummarySize {
+        let TableSize { top_rows, width_columns } = TableSize::on_terminal(top_rows, is_wide);
+        SummarySize { top_rows, width_columns, is_wide, is_verbose }
+    }
+
+    /// Limits of the tables below.
+    pub fn table(self) -> TableSize {
+        TableSize { top_rows: self.top_rows, width_columns: self.width_columns }
+    }
 }
 
 impl Default for SummarySize {
@@ -130,13 +142,14 @@ pub fn write(
         }
     };
     let widths = widths_of(&lines);
-    for [name, numbers @ .., location] in &lines {
+    let tones = top.iter().map(|row| Tone::of(row.self_insns, table.total_insns));
+    for ([name, numbers @ .., location], tone) in lines.iter().zip(tone::of_lines(tones)) {
         let mut text = pad(name, name_columns);
         for (number, width) in numbers.iter().zip(&widths[1..]).filter(|(_, width)| **width > 0) {
             text += &format!("{GAP}{number:>width$}");
         }
         text = text + GAP + location;
-        writeln!(out, "{}", text.trim_end())?;
+        writeln!(out, "{}", tone.line(text.trim_end()))?;
     }
 
     writeln!(out)?;
@@ -171,7 +184,7 @@ fn fit(lines: &mut [Cells], rows: &[Row], width_columns: usize) -> usize {
         }
     }
     let others = others(&widths);
-    let name_columns = widths[0].min(width_columns.saturating_sub(others).max(MIN_NAME_COLUMNS));
+    let name_columns = widths[0].min(width_columns.saturating_sub(others).max(names::MIN_COLUMNS));
     let names: Vec<(&str, usize)> = lines.iter().map(|line| (line[0].as_str(), name_columns)).collect();
     let cells = names::cells(&names);
     for (line, cell) in lines.iter_mut().zip(cells) {
@@ -213,17 +226,29 @@ fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Cells {
     [name, group(insns), share(insns, table.total_insns), none(), none(), none(), group(samples), none()]
 }
 
-/// Place of a function's definition, `work/crc.c:13`, with as many directories as fit.
+/// Place of a function's definition, `…/work/crc.c:13`, with as many directories as fit.
 fn location(row: &Row, most_columns: usize) -> String {
     let Some(file) = &row.file else { return String::new() };
-    let file = printable(file);
     let line = row.line.map_or_else(String::new, |line| format!(":{line}"));
-    let room = most_columns.saturating_sub(line.len());
-    let separators = file.char_indices().filter(|&(_, character)| matches!(character, '/' | '\\'));
-    let suffixes: Vec<&str> = std::iter::once(&*file).chain(separators.map(|(at, _)| &file[at + 1..])).collect();
-    let fitting = suffixes.iter().find(|suffix| columns(suffix) <= room);
-    let name = suffixes.last().copied().unwrap_or_default();
-    shorten(fitting.copied().unwrap_or(name), room).into_owned() + &line
+    short_place(&format!("{}{line}", printable(file)), most_columns)
+}
+
+/// Shortens a place in a source file at its left, to whole directories. The file with its line stays whole, unless it
+/// is wider than any column for places.
+pub fn short_place(place: &str, most_columns: usize) -> String {
+    if columns(place) <= most_columns {
+        return place.to_owned();
+    }
+    let starts = place.char_indices().filter(|&(_, character)| matches!(character, '/' | '\\')).map(|(at, _)| at + 1);
+    let suffixes: Vec<&str> = starts.map(|start| &place[start..]).collect();
+    let shortened = suffixes.iter().map(|suffix| format!("…/{suffix}"));
+    if let Some(fitting) = shortened.into_iter().find(|suffix| columns(suffix) <= most_columns) {
+        return fitting;
+    }
+    let file = suffixes.last().copied().unwrap_or(place);
+    let (name, line) = file.rsplit_once(':').map_or((file, String::new()), |(name, line)| (name, format!(":{line}")));
+    let most_columns = most_columns.max(*LOCATION_COLUMNS.end()).saturating_sub(line.len());
+    shorten(name, most_columns).into_owned() + &line
 }
 
 #[cfg(test)]
@@ -350,8 +375,30 @@ cross-check: 123,451 samples agree with the exact counts of 4 functions and addr
     fn paths_lose_their_directories_first() {
         let mut profile = empty().function("main", 0x40, 4).insn(0x40, 1);
         profile.names.functions[0].file = Some("/home/somebody/projects/firmware/src/drivers/uart.c".to_owned());
-        assert!(shown(&profile, SummarySize::default()).contains("  projects/firmware/src/drivers/uart.c:7\n"));
+        assert!(shown(&profile, SummarySize::default()).contains("  …/projects/firmware/src/drivers/uart.c:7\n"));
         profile.names.functions[0].file = Some(format!("/{}/{}.c", "x".repeat(300), "ü".repeat(300)));
         assert!(shown(&profile, SummarySize::default()).lines().all(|line| line.chars().count() <= 100));
+        // The file and its line stay whole where a long name needs the room.
+        profile.names.functions[0].name = "firmware::drivers::".repeat(6);
+        profile.names.functions[0].file = Some("/build/hal/stm32f4xx_hal_uart_ex.c".to_owned());
+        let text = shown(&profile, SummarySize { width_columns: Some(80), ..SummarySize::default() });
+        assert!(
+            text.contains("  …/stm32f4xx_hal_uart_ex.c:7\n") || text.contains("  stm32f4xx_hal_uart_ex.c:7\n"),
+            "{text}"
+        );
+        assert!(text.lines().take(3).all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_place_is_cut_at_its_left() {
+        for (most, shown) in [
+            (40, "src/drivers/uart.c:1234"),
+            (20, "…/uart.c:1234"),
+            (22, "…/drivers/uart.c:1234"),
+            (5, "uart.c:1234"),
+        ] {
+            assert_eq!(short_place("src/drivers/uart.c:1234", most), shown, "{most}");
+        }
+        assert_eq!(short_place(r"C:\src\drivers\uart.c:7", 20), "…/drivers\\uart.c:7");
     }
 }

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 
 use crate::analysis::event_rows::Tally;
 use crate::profile::Profile;
+use crate::show::names;
+use crate::show::table_size::TableSize;
 use crate::text::number::{group, signed};
 use crate::text::table::write_table;
 
@@ -12,12 +14,7 @@ use crate::text::table::write_table;
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write_difference(
-    before: &Profile,
-    after: &Profile,
-    most_rows: Option<usize>,
-    out: &mut impl Write,
-) -> io::Result<()> {
+pub fn write_difference(before: &Profile, after: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<()> {
     let (old, new) = match (Tally::of(before), Tally::of(after)) {
         (None, None) => return Ok(()),
         (Some(old), Some(new)) => (old, new),
@@ -45,7 +42,7 @@ pub fn write_difference(
     let change = |old: u64, new: u64| i128::from(new) - i128::from(old);
     // Stable: equal changes stay in their order, events before switches.
     changes.sort_by_key(|&(_, old, new)| std::cmp::Reverse(change(old, new).unsigned_abs()));
-    let shown = most_rows.unwrap_or(changes.len()).min(changes.len());
+    let shown = size.top_rows.unwrap_or(changes.len()).min(changes.len());
     let mut lines = vec![["Timeline", "Before", "After", "Change"].map(str::to_owned)];
     for (what, old, new) in &changes[..shown] {
         lines.push([what.clone(), group(*old), group(*new), signed(change(*old, *new))]);
@@ -54,5 +51,6 @@ pub fn write_difference(
         let empty = String::new;
         lines.push([format!("{} others", changes.len() - shown), empty(), empty(), empty()]);
     }
+    names::fit(&mut lines, 0, size.width_columns);
     write_table(&lines, out)
 }

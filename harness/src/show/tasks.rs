@@ -5,17 +5,20 @@ use std::io::{self, Write};
 use crate::analysis::stack_remarks::{paint_left, remarks, stack_left};
 use crate::analysis::{stacks, time};
 use crate::profile::{Profile, Task};
+use crate::show::names;
+use crate::show::table_size::TableSize;
 use crate::text::number::{group, plural, share};
-use crate::text::table::write_table;
+use crate::text::table::{write_table, write_toned_table};
+use crate::text::tone::Tone;
 
 /// Writes the tables of tasks and interrupts, if there are any, and the remarks on stacks. Each table has at most
-/// `top_rows` rows (None: all), and a line with the sum of the others.
+/// `size.top_rows` rows, and a line with the sum of the others.
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+pub fn write(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<()> {
     if !profile.tasks.is_empty() {
-        tasks(profile, top_rows, out)?;
+        tasks(profile, size, out)?;
     }
     if let Some(line) = idle(profile) {
         writeln!(out, "{line}")?;
@@ -26,12 +29,13 @@ pub fn write(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -
         let mut rows: Vec<_> = interrupts.into_iter().collect();
         rows.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
         let mut lines = vec![["Interrupt".to_owned(), "Samples".to_owned(), "Share".to_owned()]];
-        let rest = split(&mut rows, top_rows);
+        let rest = split(&mut rows, size.top_rows);
         lines.extend(rows.into_iter().map(|(name, samples)| [name, group(samples), share(samples, total)]));
         if !rest.is_empty() {
             let samples = rest.iter().map(|(_, samples)| samples).sum();
             lines.push([more(rest.len(), "interrupt"), group(samples), share(samples, total)]);
         }
+        names::fit(&mut lines, 0, size.width_columns);
         write_table(&lines, out)?;
     }
     for line in remarks(profile) {
@@ -56,14 +60,15 @@ fn more(rows: usize, noun: &str) -> String {
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+pub fn tasks(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<()> {
     let total = profile.total_insns();
     let mut rows: Vec<(&Task, String)> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
     // Stable: equal ones stay in the order in which they first ran.
     rows.sort_by_key(|(task, _)| std::cmp::Reverse(task.insns));
     let mut lines =
         vec![["Task", "Instructions", "Share", "Switched in", "Stack left", "Paint left"].map(str::to_owned)];
-    let rest = split(&mut rows, top_rows);
+    let rest = split(&mut rows, size.top_rows);
+    let tones: Vec<Tone> = rows.iter().map(|(task, _)| Tone::of(task.insns, total)).collect();
     for (task, name) in rows {
         lines.push([
             name,
@@ -81,7 +86,8 @@ pub fn tasks(profile: &Profile, top_rows: Option<usize>, out: &mut impl Write) -
         let none = String::new;
         lines.push([more(rest.len(), "task"), group(insns), share(insns, total), switches, none(), none()]);
     }
-    write_table(&lines, out)?;
+    names::fit(&mut lines, 0, size.width_columns);
+    write_toned_table(&lines, &tones, out)?;
     let unseen = profile.facts.unseen_switches;
     if unseen > 0 {
         writeln!(
@@ -122,13 +128,14 @@ mod tests {
             insns,
             switches: 3,
             deepest_sp: Some(0x2000_1300),
+            highest_sp: None,
             painted_bytes: Some(0x2e0),
         }
     }
 
     fn shown(profile: &Profile) -> String {
         let mut out = Vec::new();
-        write(profile, Some(20), &mut out).unwrap();
+        write(profile, TableSize { top_rows: Some(20), ..TableSize::default() }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -162,7 +169,7 @@ idle: 25.00% of the instructions; 2 waits for an interrupt
         profile.tasks = (1..=86).map(|number| task(&format!("t{number}"), number)).collect();
         let shown = |top_rows| {
             let mut out = Vec::new();
-            write(&profile, top_rows, &mut out).unwrap();
+            write(&profile, TableSize { top_rows, ..TableSize::default() }, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         let text = shown(Some(20));

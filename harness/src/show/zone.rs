@@ -5,20 +5,22 @@ use std::io::{self, Write};
 use crate::analysis::zone::{Row, remarks, table};
 use crate::profile::Profile;
 use crate::profile::zone::ZoneCounts;
+use crate::show::names;
 use crate::text::number::{group, mean, share};
 use crate::text::printable::printable;
 use crate::text::table::write_table;
 
-/// Writes the tables, and remarks on unbalanced zones; nothing if the firmware names nothing.
+/// Writes the tables, and remarks on unbalanced zones; nothing if the firmware names nothing. Names are shortened to a width
+/// (None: whole).
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+pub fn write(profile: &Profile, width_columns: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let (calls, rows): (Vec<Row>, Vec<Row>) = table(profile).into_iter().partition(|row| row.is_call);
     let total = profile.total_insns();
-    write_calls(&calls, total, out)?;
+    write_calls(&calls, total, width_columns, out)?;
     if rows.iter().any(|row| row.all.calls > 0) {
-        let heading = ["Zone", "In", "Calls", "Instructions", "Share", "Own", "Min", "Mean", "Max instructions"];
+        let heading = ["Zone", "In", "Calls", "Instructions", "Share", "Own", "Shortest", "Mean", "Longest"];
         let mut lines = vec![heading.map(str::to_owned)];
         for Row { name, all, contexts, .. } in rows.iter().filter(|row| row.all.calls > 0) {
             let name = printable(name).into_owned();
@@ -31,6 +33,8 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
                 lines.push(line(String::new(), context.clone(), counts, total));
             }
         }
+        names::fit(&mut lines, 0, width_columns);
+        names::fit(&mut lines, 1, width_columns);
         write_table(&lines, out)?;
     }
     let remarks = remarks(&rows);
@@ -47,6 +51,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
             let [min, mean, max, last] = [mark.min, mark.mean(), mark.max, mark.last].map(signed);
             lines.push([name, group(mark.count), min, mean, max, last]);
         }
+        names::fit(&mut lines, 0, width_columns);
         write_table(&lines, out)?;
     }
     Ok(())
@@ -54,7 +59,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
 
 /// Writes the table of the zones that are calls: a line for each name. A test case's thread may be another one each time,
 /// and be left without a return.
-fn write_calls(rows: &[Row], total: u64, out: &mut impl Write) -> io::Result<()> {
+fn write_calls(rows: &[Row], total: u64, width_columns: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -70,6 +75,7 @@ fn write_calls(rows: &[Row], total: u64, out: &mut impl Write) -> io::Result<()>
         };
         lines.push([name, times, elapsed, share(all.elapsed_insns, total), group(mean), own, left]);
     }
+    names::fit(&mut lines, 0, width_columns);
     write_table(&lines, out)?;
     if rows.iter().any(|row| row.all.left + row.all.open > 0) {
         writeln!(
@@ -123,12 +129,12 @@ mod tests {
         profile.zones.zones = vec![zone(1, counts), zone(3, lost)];
         profile.zones.marks = vec![Mark { name: 2, count: 3, min: -1200, max: 5, sum: -1100, last: 5 }];
         let mut out = Vec::new();
-        write(&profile, &mut out).unwrap();
+        write(&profile, None, &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "
-Zone          In  Calls  Instructions   Share  Own  Min  Mean  Max instructions
-decode  [thread]      4           500  50.00%  300  100   125               200
+Zone          In  Calls  Instructions   Share  Own  Shortest  Mean  Longest
+decode  [thread]      4           500  50.00%  300       100   125      200
 
 zone lost: 1 time ended where it had not begun
 
@@ -138,7 +144,7 @@ frame      3  -1,200  -367        5     5
 "
         );
         let mut nothing = Vec::new();
-        write(&empty(), &mut nothing).unwrap();
+        write(&empty(), None, &mut nothing).unwrap();
         assert!(nothing.is_empty());
     }
 }

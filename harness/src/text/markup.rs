@@ -20,7 +20,7 @@ pub fn line(text: &str) -> String {
 /// Cleans a name for a picture: one line that any XML reader may show, with text direction unchanged.
 pub fn shown(name: &str) -> String {
     let is_illegal = |character: char| is_command(character) || matches!(character, '\u{fffe}' | '\u{ffff}');
-    name.trim().chars().map(|character| if is_illegal(character) { '?' } else { character }).collect()
+    name.trim().replace(is_illegal, "?")
 }
 
 /// JSON formatter for use inside a page. It escapes every `<` in strings, so that no name can end the enclosing

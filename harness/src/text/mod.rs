@@ -18,3 +18,4 @@ pub mod shell;
 pub mod symbol_name;
 pub mod table;
 pub mod terminal;
+pub mod tone;

@@ -16,6 +16,8 @@ pub fn is_command(character: char) -> bool {
             // belong to letters, so they are allowed.
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+                // Noncharacters, which no text has; `tone` marks lines with some of them.
+                | '\u{fdd0}'..='\u{fdef}'
         )
 }
 

@@ -1,6 +1,7 @@
 //! Text for a terminal: names and source lines come from the firmware, and must neither command the terminal nor
 //! break its columns.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
@@ -10,6 +11,7 @@ use console::{Style, Term};
 use crate::text::fold::Folded;
 use crate::text::github::Log;
 use crate::text::printable::printable;
+use crate::text::tone::{self, Tone};
 
 /// Width of a table if standard output is not a terminal: fixed, so that logs are the same everywhere.
 pub const DEFAULT_WIDTH_COLUMNS: usize = 100;
@@ -45,12 +47,25 @@ impl Color {
         Color::is_for(&Term::stderr())
     }
 
+    /// Whether the program chose when to use colour, and standard output is written in colour. So tables in unit tests
+    /// never are.
+    pub fn is_chosen_for_stdout() -> bool {
+        CHOSEN.get().is_some() && Color::for_stdout()
+    }
+
     fn is_for(term: &Term) -> bool {
         match CHOSEN.get().copied().unwrap_or_default() {
             Color::Auto => term.features().colors_supported(),
             Color::Always => true,
             Color::Never => false,
         }
+    }
+}
+
+impl Tone {
+    /// Marks a line for standard output, if that has colours.
+    pub fn line(self, text: &str) -> Cow<'_, str> {
+        if Color::is_chosen_for_stdout() { self.marked(text) } else { Cow::Borrowed(text) }
     }
 }
 
@@ -119,6 +134,8 @@ impl<W: Write> Write for Printable<W> {
         for line in text.split_inclusive('\n') {
             let (mut line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
             let is_colored = self.has_colors && self.is_at_start;
+            let (tone, unmarked) = if self.is_at_start { tone::unmarked(line) } else { (Tone::Plain, line) };
+            line = unmarked;
             self.is_at_start = !end.is_empty() || line == OWN;
             if let Some(rest) = line.strip_prefix(OWN).filter(|_| is_colored) {
                 self.out.write_all(OWN.as_bytes())?;
@@ -132,7 +149,11 @@ impl<W: Write> Write for Printable<W> {
                     line = rest;
                 }
             }
-            self.out.write_all(printable(line).as_bytes())?;
+            if is_colored && tone != Tone::Plain {
+                write!(self.out, "{}", tone.style().force_styling(true).apply_to(printable(line)))?;
+            } else {
+                self.out.write_all(printable(line).as_bytes())?;
+            }
             self.out.write_all(end.as_bytes())?;
         }
         Ok(bytes.len())
@@ -167,6 +188,18 @@ mod tests {
             "\x1b[31m\x1b[1merror:\x1b[0m an error: \u{fffd}[1m\nharness: \x1b[33m\x1b[1mwarning:\x1b[0m it\n\
              \x1b[32m\x1b[1mPASS \x1b[0m a  1\n\x1b[31m\x1b[1mFAIL \x1b[0m b  2\nPASSED\n"
         );
+    }
+
+    #[test]
+    fn a_marked_line_is_in_its_style_or_as_it_is() {
+        let lines = [(Tone::Heading, "Function  Share"), (Tone::Hot, "a\x1b[2J  9 %"), (Tone::Plain, "b  1 %")];
+        let written = |has_colors| {
+            let mut out = Printable { has_colors, ..Printable::new(Vec::new()) };
+            lines.iter().for_each(|(tone, line)| writeln!(out, "{}", tone.marked(line)).unwrap());
+            String::from_utf8(out.out).unwrap()
+        };
+        assert_eq!(written(false), "Function  Share\na\u{fffd}[2J  9 %\nb  1 %\n");
+        assert_eq!(written(true), "\x1b[1mFunction  Share\x1b[0m\n\x1b[31m\x1b[1ma\u{fffd}[2J  9 %\x1b[0m\nb  1 %\n");
     }
 
     #[test]

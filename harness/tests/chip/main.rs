@@ -1,6 +1,7 @@
 //! Firmware for real chips, on QEMU's machines completed by chip files. The images are in `targets/build/chips`;
 //! `ci/chips` tests whole chip families.
 
+mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod dfu;
@@ -8,12 +9,13 @@ mod instruments;
 mod learn;
 mod outside;
 mod said;
+mod show;
 mod svd;
 mod uf2;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use common::{Run, command, emulator, harness, image, refused, run, run_file};
 use harness::profile::{End, Profile};

@@ -116,6 +116,10 @@ pub fn images_of_gcc() -> Vec<String> {
         "-jumps",
         "-heap-newlib",
         "-heap-wrong",
+        "riscv64-threadx",
+        "riscv32-threadx",
+        "riscv64-zephyr",
+        "riscv32-zephyr",
     ];
     all_images().into_iter().filter(|name| !others.iter().any(|other| name.contains(other))).collect()
 }

@@ -46,6 +46,9 @@ pub fn empty(period_insns: u64) -> Profile {
             resynchronised: 0,
             unresolved_transfers: 0,
             interrupted_transfers: 0,
+            main_stack_lowest: None,
+            exception_levels: Vec::new(),
+            sizes: None,
         },
         vcpus: vec![VcpuCounts::default()],
         samples: Vec::new(),
@@ -61,6 +64,7 @@ pub fn empty(period_insns: u64) -> Profile {
         in_target: None,
         heap: None,
         timeline: None,
+        edges: Vec::new(),
         code: Vec::new(),
     }
 }
@@ -96,6 +100,7 @@ pub fn task(profile: &mut Profile, name: &str, insns: u64) {
         insns,
         switches: 1,
         deepest_sp: Some(0x2000_8800),
+        highest_sp: None,
         painted_bytes: Some(0x400),
     });
 }

@@ -101,17 +101,46 @@ fn gdb_goes_both_ways_from_a_sample_of_a_profile() {
 
 #[test]
 fn threads_of_other_kernels_have_names_states_and_backtraces() {
-    for (name, thread, stack) in [
-        ("cortex-m3-threadx-waits", "waiting: blocked", ["leave (", "waits (", "_tx_thread_shell_entry ("]),
-        ("cortex-m3-zephyr-waits", "philosophers: blocked", ["z_swap (", "philosopher (", "z_thread_entry ("]),
+    // Of each image: the thread that executes, those that exist then, and the state and the stack of one of them.
+    let riot = (&["main", "first", "sleeper"][..], "main: suspended", &["main_trampoline ("][..]);
+    let on_riscv = (&["main", "first", "sleeper", "idle"][..], riot.1, riot.2);
+    let nuttx =
+        (&["Idle_Task", "init", "first", "sleeper"][..], "init: blocked", &["init_main (", "nxtask_start ("][..]);
+    let threadx = (&["waiting", "ending"][..], "waiting: blocked", &["waits (", "_tx_thread_shell_entry ("][..]);
+    let on_riscv_threadx = (
+        &["north", "south", "night sleeper"][..],
+        "night sleeper: blocked",
+        &["sleeps (", "_tx_thread_shell_entry ("][..],
+    );
+    let zephyr = (
+        &["philosophers", "philosophers+0x50", "z_main_thread", "z_idle_thread"][..],
+        "philosophers: blocked",
+        &["philosopher (", "z_thread_entry ("][..],
+    );
+    let on_riscv32 = ["philosophers", "philosophers+0x64", "z_main_thread", "z_idle_thread"];
+    let on_riscv64 = ["philosophers", "philosophers+0xc8", "z_main_thread", "z_idle_thread"];
+    let main = ("z_main_thread: blocked", &["z_swap (", "bg_thread_main (", "z_thread_entry ("][..]);
+    for (name, executes, (threads, thread, stack)) in [
+        ("cortex-m3-threadx-waits", "ending", threadx),
+        ("cortex-m3-zephyr-waits", "z_main_thread", zephyr),
+        ("riscv32-threadx", "south", on_riscv_threadx),
+        ("riscv64-threadx", "south", on_riscv_threadx),
+        ("riscv32-zephyr", "philosophers", (&on_riscv32[..], main.0, main.1)),
+        ("riscv64-zephyr", "philosophers", (&on_riscv64[..], main.0, main.1)),
+        ("cortex-m3-riot", "first", riot),
+        ("riscv32-riot", "first", on_riscv),
+        ("riscv64-riot", "first", on_riscv),
+        ("cortex-m3-nuttx", "first", nuttx),
+        ("riscv32-nuttx", "first", nuttx),
+        ("riscv64-nuttx", "first", nuttx),
     ] {
         let run = run(name, &["--period", "101"]);
         let (elf, profile) = (image(name), run.profile());
         let names = harness::analysis::stacks::task_names(&profile);
-        // A sample of the thread that ends the other one's waits.
-        let ends = names.iter().position(|name| ["ending", "z_main_thread"].contains(&name.as_str())).unwrap();
-        let samples = profile.samples.iter().enumerate().skip(profile.samples.len() / 3);
-        let sample = samples.into_iter().find(|(_, sample)| sample.task as usize == ends + 1).unwrap().0 + 1;
+        let task = names.iter().position(|name| name == executes).unwrap() + 1;
+        let samples = profile.samples.iter().enumerate().filter(|(_, sample)| sample.task as usize == task);
+        let numbers: Vec<usize> = samples.map(|(index, _)| index + 1).collect();
+        let sample = numbers[numbers.len() / 2];
         let dir = run.dir.to_str().unwrap();
         let (child, line) = serve(&[dir, "--elf", elf.to_str().unwrap(), "--at", &format!("sample:{sample}")]);
         let output = gdb(&line, &["info threads", "thread apply all bt", "monitor task"]);
@@ -119,14 +148,21 @@ fn threads_of_other_kernels_have_names_states_and_backtraces() {
         let (code, log) = end(child);
         assert_eq!(code, Some(0), "{name}: {said}\n{log}");
         assert!(said.contains(thread), "{name}: {said}");
-        for task in profile.tasks.iter().zip(&names).filter(|(task, _)| task.tcb != 0).map(|(_, name)| name) {
-            assert!(said.contains(task.as_str()), "{name}: {task} is not a thread: {said}");
-        }
+        // GDB's list: "  2    Thread 1.126576 (main: blocked) sleep () at …".
+        let listed = said.lines().filter(|line| line.starts_with([' ', '*'])).filter_map(|line| {
+            let (_, named) = line.split_once("Thread 1.")?.1.split_once('(')?;
+            Some(named.split_once(": ")?.0)
+        });
+        let mut listed: Vec<&str> = listed.collect();
+        listed.sort_unstable();
+        let mut threads = threads.to_vec();
+        threads.sort_unstable();
+        assert_eq!(listed, threads, "{name}: {said}");
         let backtraces =
             said.split("\nThread ").filter(|part| part.starts_with(|first: char| first.is_ascii_digit()));
         let has_stack = |part: &str| {
-            let places = stack.map(|function| part.find(function));
-            places.iter().all(Option::is_some) && places.is_sorted()
+            let places: Vec<Option<usize>> = stack.iter().map(|function| part.find(function)).collect();
+            part.contains(thread) && places.iter().all(Option::is_some) && places.is_sorted()
         };
         assert!(backtraces.into_iter().any(has_stack), "{name}: {said}");
     }

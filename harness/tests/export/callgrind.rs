@@ -6,6 +6,7 @@ use std::process::Command;
 
 use harness::analysis::callgraph::{CallGraph, Party};
 use harness::analysis::calltree::CallTree;
+use harness::analysis::flow::Branches;
 use harness::analysis::functions;
 use harness::analysis::stacks::View;
 use harness::profile::Profile;
@@ -129,6 +130,34 @@ fn callgrind_annotate_shows_every_call_and_what_it_costs() {
         assert!(expected.len() > 50, "{image}: {expected:?}");
         assert_eq!(shown_calls(&text, &profile.facts.image_name), expected, "{image} {args:?}");
     }
+}
+
+#[test]
+fn conditional_jumps_have_their_exact_numbers() {
+    let run = run("cortex-m3-freertos", &["--for", "8M"]).expect_code(0);
+    let text = std::fs::read_to_string(export(&run.dir)).unwrap();
+    let mut shown = BTreeMap::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (line, next) in lines.iter().zip(&lines[1..]) {
+        let Some((counts, target)) = line.strip_prefix("jcnd=").and_then(|jump| jump.split_once(' ')) else {
+            continue;
+        };
+        let (taken, executions) = counts.split_once('/').unwrap();
+        let address = |words: &str| words.split(' ').next().unwrap().to_owned();
+        shown.insert(address(next), (address(target), number(taken), number(executions)));
+    }
+    let mut expected = BTreeMap::new();
+    for branch in Branches::of(&run.profile()).iter() {
+        let taken = branch.both().and_then(|(taken, _)| taken.exact()).filter(|&taken| taken > 0);
+        if let (Some(taken), Some(target)) = (taken, branch.ways[0].target) {
+            let of = (format!("{target:#x}"), taken, branch.executions);
+            expected.insert(format!("{:#x}", branch.site), of);
+        }
+    }
+    assert!(expected.len() > 50, "{expected:?}");
+    assert_eq!(shown, expected);
+    // The tool reads them, and takes none for a cost.
+    annotate(&export(&run.dir), &["--show=Ir"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use harness::analysis::functions;
@@ -126,6 +127,67 @@ fn bins_callers_differences_and_reports_are_valid_by_their_schemas_and_add_up() 
     valid(&["test", "--schema"], &report, "cases.0.exit_code");
 }
 
+/// Output of a command in a directory.
+fn printed_in(dir: &Path, args: &[&str]) -> Vec<u8> {
+    let output = common::harness().current_dir(dir).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+#[test]
+fn each_commands_json_is_what_its_schema_says() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let exit = common::image("riscv64-exit0").canonicalize().unwrap();
+    fs::copy(&exit, dir.join("fw.elf")).unwrap();
+    let chip = common::image("chips/stm32f407-echo").canonicalize().unwrap();
+    let [image, chip] = [exit.to_str().unwrap(), chip.to_str().unwrap()];
+    let tasks = run("riscv64-freertos", &["--for", "20M"]);
+    let heap = run("cortex-m3-heap4", &["--heap"]);
+    let [tasks, heap] = [&tasks, &heap].map(|run| run.dir.to_str().unwrap());
+    for (schema, words, count) in [
+        ("annotate", &["annotate", tasks, "crc32_table", "--json"][..], "functions.0.lines.0.insns"),
+        ("annotate", &["annotate", tasks, "--json"], "functions.0.instructions.0.count"),
+        ("chip learn", &["chip", "learn", chip, "--for", "1M", "--json", "-o", "chip.toml"], "functions"),
+        ("doctor", &["doctor", "--json"], "version"),
+        ("heap", &["heap", heap, "--json"], "paths.0.allocated.bytes"),
+        ("init", &["init", "fw.elf", "--json"], "version"),
+        ("list", &["list", "machines", "--json"], "machines.0.memory.0.bytes"),
+        ("list", &["list", "chips", "--json"], "chips.0.hz"),
+        ("list", &["list", "formats", "--json"], "version"),
+        ("list", &["list", "functions", tasks, "--json"], "functions.0.size_bytes"),
+        ("list", &["list", "functions", image, "--json"], "functions.0.size_bytes"),
+        ("list", &["list", "tasks", tasks, "--json"], "tasks.0.insns"),
+        ("test", &["test", "-o", "part", "--json"], "cases.0.run.insns"),
+        ("merge", &["merge", "part", "--json"], "cases.0.run.insns"),
+        ("history", &["history", "part", "--json"], "images.0.runs.0.at"),
+        ("top", &["top", tasks, "--json"], "functions.0.self_insns"),
+    ] {
+        let [schema_file, file] = ["schema.json", "document.json"].map(|name| dir.join(name));
+        fs::write(&schema_file, printed_in(dir, &schema.split(' ').chain(["--schema"]).collect::<Vec<_>>())).unwrap();
+        fs::write(&file, printed_in(dir, words)).unwrap();
+        common::viewer("schema.mjs", &[schema_file.to_str().unwrap(), file.to_str().unwrap(), count]);
+    }
+}
+
+#[test]
+fn annotations_add_up_to_the_profile() {
+    let run = run("riscv64-freertos", &["--for", "20M"]);
+    let (dir, profile) = (run.dir.to_str().unwrap(), run.profile());
+    let all = printed(&["annotate", dir, "--json"]);
+    let named = functions::table(&profile).rows.into_iter().filter(|row| row.kind == functions::RowKind::Function);
+    let named: u64 = named.map(|row| row.self_insns).sum();
+    for sum in ["[.functions[].self_insns] | add", "[.functions[].instructions[].count] | add"] {
+        assert_eq!(jq(&all, sum), named.to_string(), "{sum}");
+    }
+    // Each line has the instructions that refer to it.
+    let lines = "[.functions[] | . as $f | .lines | to_entries[] | .key as $k | \
+                 .value.insns - ([$f.instructions[] | select(.line == $k) | .count] | add // 0)] | unique";
+    assert_eq!(jq(&all, lines).split_whitespace().collect::<String>(), "[0]");
+    let one = printed(&["annotate", dir, "crc32_table", "--json"]);
+    assert_eq!(jq(&one, ".functions[0]"), jq(&all, ".functions[] | select(.name == \"crc32_table\")"));
+}
+
 #[test]
 fn everything_adds_up_to_the_profile_by_jq() {
     for (name, args) in IMAGES {
@@ -209,7 +271,7 @@ fn an_export_that_fails_leaves_what_was_there_and_says_what_to_do() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("kept");
     fs::write(&file, "kept").unwrap();
-    let refused = |profile: &std::path::Path, args: &[&str]| {
+    let refused = |profile: &Path, args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
         let output = command.arg("export").arg(profile).args(args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");

@@ -5,11 +5,14 @@ mod common;
 
 mod callgrind;
 mod chrome;
+mod coverage;
 mod folded;
 mod gmon;
 mod json;
 mod lcov;
+mod llvm_profile;
 mod names;
 mod phases;
 mod pprof;
+mod rust_coverage;
 mod speedscope;

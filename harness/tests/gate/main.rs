@@ -3,11 +3,16 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod budget;
+mod cache;
 mod deadline;
+mod editor;
 mod first;
 mod held;
+mod history;
 mod matcher;
 mod suite;
+mod suite_page;
 mod untrusted;
 mod watch;
 mod worker;

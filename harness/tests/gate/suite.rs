@@ -167,6 +167,20 @@ fn shards_merge_into_the_very_bytes_of_the_whole() {
     assert_eq!(merge(&parts).expect_code(0).files(), whole.files());
     let lost = merge(&parts[1..]).expect_code(2);
     assert!(lost.stderr.contains("a shard is missing"), "{}", lost.stderr);
+    let written = parts[0].join("report.json");
+    let bytes = fs::read(&written).unwrap();
+    fs::write(&written, &bytes[..bytes.len() / 2]).unwrap();
+    let half = merge(&parts).expect_code(2);
+    assert!(half.stderr.contains("part4/report.json") && half.stderr.contains("not JSON"), "{}", half.stderr);
+    // What there is can be joined all the same; what is not has failed by name.
+    parts.push("--incomplete".into());
+    let joined = merge(&parts).expect_code(4);
+    assert!(joined.stderr.contains("warning: left out: cannot read the report"), "{}", joined.stderr);
+    let report = joined.report();
+    let failed: Vec<&str> = report.cases.iter().filter(|case| !case.passed()).map(|case| &*case.name).collect();
+    let theirs = SuiteResult::from_json(std::str::from_utf8(&bytes).unwrap()).unwrap();
+    assert_eq!(failed, theirs.cases.iter().map(|case| &*case.name).collect::<Vec<_>>());
+    assert_eq!(report.cases.len(), 10);
 }
 
 #[test]
@@ -284,33 +298,6 @@ fn a_suites_stubs_hold_are_part_of_the_key_and_of_what_a_baseline_was_made_with(
             refused.stderr
         );
     }
-}
-
-#[test]
-fn a_cached_run_of_which_a_file_was_damaged_is_run_again() {
-    let suite = Suite::new(&target("riscv64-exit3", "exit = 3"));
-    let first = suite.run(&["-o", "first"]).expect_code(0);
-    let held = || fs::read_dir(suite.path("cache")).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
-    let [run] = &held()[..] else { panic!("{:?}", held()) };
-    for name in ["console.log", "messages.json", "profile.fwp"] {
-        let whole = fs::read(run.join(name)).unwrap();
-        let mut damaged = whole.clone();
-        // Damaged, but still text and still JSON.
-        if name == "messages.json" {
-            damaged.push(b' ')
-        } else {
-            damaged.extend(b"more\n")
-        };
-        fs::write(run.join(name), damaged).unwrap();
-        let again = suite.run(&["-o", "again"]).expect_code(0);
-        assert_eq!(again.files(), first.files(), "{name}");
-        assert_eq!(fs::read(run.join(name)).unwrap(), whole, "{name} is as it was");
-    }
-    // The remains of a killed run are removed, too.
-    fs::create_dir(suite.path("cache").join(".partial-Abc123")).unwrap();
-    suite.write(&target("riscv64-exit3", "exit = 3\nperiod = 97"));
-    suite.run(&[]).expect_code(0);
-    assert!(held().iter().all(|path| !path.ends_with(".partial-Abc123")), "{:?}", held());
 }
 
 #[test]

@@ -2,5 +2,6 @@
 
 mod complete;
 mod expected;
+mod json;
 mod scripts;
 mod words;

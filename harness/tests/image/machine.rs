@@ -28,7 +28,9 @@ fn machine(name: &str) -> &'static Machine {
 fn ask_monitor(qemu: &str, machine: &str, question: &str) -> String {
     let mut child = Command::new(qemu)
         .args(["-M", machine, "-display", "none", "-S", "-monitor", "stdio"])
-        .args(["-serial", "none", "-bios", "none"])
+        .args(["-serial", "none"])
+        // AVR has no firmware of its own, and takes the word for a file.
+        .args(if qemu == "qemu-system-avr" { &[][..] } else { &["-bios", "none"] })
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -108,6 +110,7 @@ fn memory_and_processors_are_what_qemu_says() {
             Core::Arm { cpu, .. } => format!("({cpu}-arm-cpu)"),
             Core::RiscvChip { cpu, .. } => format!("({cpu}-riscv-cpu)"),
             Core::Riscv | Core::Unknown => "-riscv-cpu)".to_owned(),
+            Core::Avr { family, .. } => format!("(avr{family}-avr-cpu)"),
         };
         let tree = ask_monitor(machine.qemu, &machine.name, "info qom-tree");
         assert!(tree.contains(&cpu), "{}", machine.title());

@@ -8,5 +8,7 @@ mod disassembly;
 mod files;
 mod kernel;
 mod machine;
+mod size;
+mod stack;
 mod symbols;
 mod unwind_table;

@@ -39,13 +39,14 @@ impl Unwound {
         let isa = match image.arch.unwrap() {
             Arch::Riscv64 => Isa::Riscv64,
             Arch::Riscv32 => Isa::Riscv32,
+            Arch::Avr => Isa::Avr,
             Arch::CortexM => match image.needs.arm.as_ref().map(|needs| needs.level) {
                 Some(ArmLevel::V6M) => Isa::ThumbV6m,
                 Some(level) if level >= ArmLevel::V8MBase => Isa::ThumbV8m,
                 _ => Isa::ThumbV7m,
             },
         };
-        let functions = Symbols::new(Some(&bytes), 0, !isa.is_riscv()).ranges();
+        let functions = Symbols::new(Some(&bytes), 0, isa.is_thumb()).ranges();
         Unwound { image, isa, bytes, functions }
     }
 

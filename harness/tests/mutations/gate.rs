@@ -5,10 +5,13 @@ use std::path::Path;
 
 use harness::analysis::compare::compare;
 use harness::gate::baseline::Baseline;
-use harness::gate::result::SuiteResult;
+use harness::gate::budget;
+use harness::gate::result::{Missing, SuiteResult};
 use harness::gate::suite::Suite;
 use harness::gate::{junit, lines, markdown};
+use harness::image::linker_memory;
 use harness::show::diff;
+use harness::show::table_size::TableSize;
 
 use crate::common::images_dir;
 use crate::random::Random;
@@ -20,6 +23,14 @@ const KEYS: &str = r#"
 name = "fleet"
 baseline = "main"
 baselines = "baselines"
+[budget]
+flash = "256k"
+ram = "95%"
+stack_bound = { net = "2k", "@all" = "90%" }
+[stack]
+bounds = { "parse" = 12 }
+calls = { "dispatch" = ["on_*"] }
+priorities = { UART = 3 }
 [defaults]
 max-insns = "400M"
 timeout = 300
@@ -45,11 +56,25 @@ thresholds = { inclusive = "0%", stack = { "@all" = ["0%", 2048] }, work = { "dr
 matrix = { shift = [4, 5], period = [1009, 10007] }
 "#;
 
+/// Linker script and map file in one.
+const MEMORY: &str = "
+MEMORY {
+  FLASH (rx) : ORIGIN = 0x08000000, LENGTH = (256K - 2 * 1K) / 2 /* half */
+  RAM (xrw) : org = ORIGIN(FLASH) + 0x18000000, len = LENGTH(FLASH)
+}
+Memory Configuration
+
+Name  Origin  Length  Attributes
+FLASH 0x08000000 0x00040000 xr
+*default* 0x0 0xffffffffffffffff
+";
+
 pub(crate) fn suites(_: &Path) -> Vec<Seed> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../harness.toml");
     vec![
         Seed { name: "harness.toml".to_owned(), bytes: fs::read(own).unwrap() },
         Seed { name: "keys".to_owned(), bytes: KEYS.into() },
+        Seed { name: "memory.ld".to_owned(), bytes: MEMORY.into() },
     ]
 }
 
@@ -75,7 +100,9 @@ pub(crate) fn read_suite(_: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     if !app.exists() {
         fs::copy(images_dir().join("cortex-m3-exit0.elf"), app).unwrap();
     }
-    Suite::load(&path).is_ok()
+    let text = String::from_utf8_lossy(bytes);
+    let is_other = linker_memory::parse(&path, &text).is_ok() | budget::File::parse(&path, &text).is_ok();
+    Suite::load(&path).is_ok() || is_other
 }
 
 pub(crate) fn read_baseline(seed: &Seed, bytes: &[u8], _: &Path) -> bool {
@@ -87,7 +114,7 @@ pub(crate) fn read_baseline(seed: &Seed, bytes: &[u8], _: &Path) -> bool {
     for (before, after) in [(&baseline, &well_formed), (&well_formed, &again)] {
         before.mismatches(after);
         let comparison = compare(Some(&before.metrics), &after.metrics);
-        drop(diff::write(&comparison, diff::TableSize { top_rows: None, width_columns: Some(40) }, &mut out));
+        drop(diff::write(&comparison, TableSize { top_rows: None, width_columns: Some(40) }, &mut out));
         comparison.explain();
     }
     true
@@ -109,6 +136,8 @@ pub(crate) fn read_report(seed: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     }
     SuiteResult::from_json(&result.to_json().unwrap()).expect("what was read can be written and read");
     let well_formed = SuiteResult::from_json(std::str::from_utf8(&seed.bytes).unwrap()).unwrap();
-    drop(SuiteResult::merge(vec![("a".to_owned(), well_formed), ("b".to_owned(), result)]));
+    let parts = || vec![("a".to_owned(), well_formed.clone()), ("b".to_owned(), result.clone())];
+    drop(SuiteResult::merge(parts(), Missing::Refuse));
+    drop(SuiteResult::merge(parts(), Missing::Fail));
     true
 }

@@ -5,10 +5,16 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
+use harness::analysis::size::{self, Level, Memory, Regions};
+use harness::analysis::stack_bound::{self, Program, Rules};
+use harness::export::{json, size_page};
 use harness::image::symbols::Symbols;
 use harness::image::targets::Targets;
 use harness::image::{Arch, Image, LoadOptions, kernel, mcount, pages, unwind};
 use harness::machine;
+use harness::show::size::{self as table, Tables};
+use harness::show::stack;
+use harness::show::table_size::TableSize;
 
 use crate::common::image;
 use crate::mutate;
@@ -87,6 +93,8 @@ pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
 }
 
 fn read_image(image: &Image, bytes: &[u8]) {
+    read_size(image, bytes);
+    read_stack(image, bytes);
     let chosen = machine::choose(image, None, None);
     let forced = match image.arch {
         Some(Arch::Riscv64) => "riscv64:virt",
@@ -114,6 +122,31 @@ fn read_image(image: &Image, bytes: &[u8]) {
     }
     functions.iter().for_each(|range| drop(image.bytes_in(range.clone())));
     symbols.names(&executed.into_iter().collect::<Vec<_>>());
+}
+
+/// Finds the sizes, and writes and compares them as `harness size` does.
+fn read_size(image: &Image, bytes: &[u8]) {
+    let memory = vec![Memory { name: "all".to_owned(), start: 0x1000, bytes: u64::MAX, is_writable: true }];
+    for regions in [Regions::default(), Regions { from: "all".to_owned(), memory, load_bias: 0 }] {
+        let size = size::of(bytes, image, regions);
+        let tables = Tables { levels: Level::ALL.to_vec(), top_rows: Some(3), width_columns: Some(60) };
+        let mut out = Vec::new();
+        table::write(&size, &[], &tables, &mut out).unwrap();
+        table::write_difference(&size, &size, &tables, &mut out).unwrap();
+        table::write_markdown(&size, &[], &tables, &mut out).unwrap();
+        json::size::write(&size, Some(&size), &[], &mut out).unwrap();
+        size_page::write(&size, &[], &table::summary(&size), &mut out).unwrap();
+    }
+}
+
+/// Finds the bounds of the stacks, and writes them as `harness stack` does.
+fn read_stack(image: &Image, bytes: &[u8]) {
+    let rules = Rules { bounds: [("main".to_owned(), 3)].into(), ..Rules::default() };
+    let Some(program) = Program::read(bytes, image, &[], &rules) else { return };
+    let rows = stack_bound::rows(&program, image, &[], &rules);
+    let mut out = Vec::new();
+    stack::write(&program, &rows, None, TableSize { top_rows: Some(3), ..TableSize::default() }, &mut out).unwrap();
+    json::stack::write(image, &program, &rows, None, &mut out).unwrap();
 }
 
 /// Addresses in functions, a limited number.

@@ -7,6 +7,7 @@ use clap::ValueEnum as _;
 use harness::analysis::both::Sampling;
 use harness::analysis::calltree::CallTree;
 use harness::analysis::compare::compare;
+use harness::analysis::coverage::Coverage;
 use harness::analysis::listing::Lister;
 use harness::analysis::source::{SourceMap, Sources};
 use harness::analysis::stack_proof;
@@ -15,13 +16,15 @@ use harness::analysis::{crosscheck, functions, lookup};
 use harness::exit_code::ExitCode;
 use harness::export::differential::{self, Side};
 use harness::export::json::{bins as json_bins, callers as json_callers};
-use harness::export::{Format, Settings, Writer, flamegraph, report};
+use harness::export::{Format, Settings, Writer, cobertura, coverage_html, flamegraph, report};
 use harness::gate::baseline::Baseline;
 use harness::profile::{InTarget, Profile, SpanKind};
 use harness::show::bins::{self, BinsTable, Order};
 use harness::show::callers::{self, CallersLimits};
-use harness::show::overview::{self, TableSize};
-use harness::show::{annotation, diff, listing};
+use harness::show::overview;
+use harness::show::summary::SummarySize;
+use harness::show::table_size::TableSize;
+use harness::show::{annotation, coverage as table_of_coverage, diff, listing};
 use sha2::{Digest as _, Sha256};
 
 use crate::made;
@@ -92,6 +95,10 @@ fn change(random: &mut Random, profile: &mut Profile) -> Option<()> {
             let at = random.below(fields.len());
             *fields.into_iter().nth(at)? = value;
             if random.percent(20) {
+                facts.main_stack_lowest = Some(value);
+                facts.exception_levels.push((value, value));
+            }
+            if random.percent(20) {
                 facts.icount_shift = value as u8 & 63;
                 facts.isa = (*random.pick(&["riscv64", "riscv32", "thumb-v6m", "thumb-v7m", ""])).to_owned();
             }
@@ -137,7 +144,7 @@ fn change(random: &mut Random, profile: &mut Profile) -> Option<()> {
             match random.below(8) {
                 0 => task.insns = value,
                 1 => task.switches = value,
-                2 => task.deepest_sp = Some(value),
+                2 => (task.deepest_sp, task.highest_sp) = (Some(value), Some(value)),
                 3 => task.stack_start = Some(value),
                 4 => task.stack_end = Some(value),
                 5 => task.painted_bytes = Some(value),
@@ -283,7 +290,7 @@ pub(crate) fn show(profile: &Profile) {
     let table = functions::table(profile);
     let check = crosscheck::check(profile, &table);
     check.counts_agree();
-    let size = TableSize { top_rows: None, is_wide: true, is_verbose: true };
+    let size = SummarySize { top_rows: None, width_columns: None, is_wide: true, is_verbose: true };
     drop(overview::write(profile, &table, &check, size, None, &mut out));
     ExitCode::of_end(&profile.facts.end);
     stack_proof::cut(profile);
@@ -295,7 +302,7 @@ pub(crate) fn show(profile: &Profile) {
     let mut sources = Sources::new(SourceMap::default());
     for row in table.rows.iter().step_by((table.rows.len() / 4).max(1)) {
         let Ok(places) = lookup::places(profile, &row.name) else { continue };
-        drop(callers::write(profile, &places, CallersLimits { depth: 3, top: 4 }, &mut out));
+        drop(callers::write(profile, &places, CallersLimits { depth: 3, top: 4, width_columns: Some(80) }, &mut out));
         drop(json_callers::write(profile, &places, 3, &mut out));
         let Ok(lister) = Lister::new(profile) else { continue };
         let listings: Vec<_> = places.iter().take(2).map(|&place| lister.list(place, &mut sources)).collect();
@@ -309,13 +316,18 @@ pub(crate) fn show(profile: &Profile) {
             Writer::Directory(write) => drop(write(profile, &settings, tempfile::tempdir().unwrap().path())),
         }
     }
+    let coverage = Coverage::of(&[profile, profile]);
+    drop(table_of_coverage::write(&coverage, Some(80), &mut out));
+    drop(table_of_coverage::write_github(&coverage, &mut out));
+    drop(cobertura::write(&coverage, &mut out));
+    drop(coverage_html::write(&coverage, "a.elf", &mut sources, &mut out));
     drop(flamegraph::svg(profile, view));
     drop(flamegraph::chart(profile, view));
     drop(report::write(profile, view, &report::Extras::default(), &mut sources, &mut out));
     let baseline = Baseline::of(profile);
     drop(Baseline::from_text(&baseline.to_text()));
     let comparison = compare(Some(&baseline.metrics), &baseline.metrics);
-    drop(diff::write(&comparison, diff::TableSize { top_rows: Some(10), width_columns: Some(60) }, &mut out));
+    drop(diff::write(&comparison, TableSize { top_rows: Some(10), width_columns: Some(60) }, &mut out));
     let side = |label| Side::new(label, CallTree::new(profile, view).stacks());
     drop(differential::svg(&side("before"), &side("after"), &Sampling::of(profile, profile), &mut out));
 }

@@ -279,8 +279,8 @@ fn an_emulator_that_is_not_needed_may_be_missing() {
 fn doctor_finds_everything_where_everything_is_installed() {
     let path = std::env::var_os("PATH").unwrap();
     let lines = doctor(Path::new(&path), 0);
-    assert_eq!(lines.matches("ok       qemu-system-").count(), 3, "{lines}");
-    assert_eq!(lines.matches(", plugin API ").count(), 3, "{lines}");
+    assert_eq!(lines.matches("ok       qemu-system-").count(), 4, "{lines}");
+    assert_eq!(lines.matches(", plugin API ").count(), 4, "{lines}");
     assert!(lines.contains("Everything that harness needs is installed"), "{lines}");
 }
 

@@ -62,7 +62,7 @@ fn doctor_tries_what_a_run_here_would_use() {
     // A warning only: no run uses this place.
     script(&format!("mount -t tmpfs -o noexec none tmp; {doctor}")).expect_code(0);
     let both = script(&format!("{NOEXEC_BOTH}; {doctor}")).expect_code(5);
-    assert_eq!(both.stdout.matches("mounted noexec").count(), 3, "{}", both.stdout);
+    assert_eq!(both.stdout.matches("mounted noexec").count(), 4, "{}", both.stdout);
     assert!(both.stdout.contains("set TMPDIR"), "{}", both.stdout);
     assert!(!both.stderr.contains(".harness-doctor"), "{}", both.stderr);
     let unwritable = script(&format!("mount -t tmpfs -o ro none here; {doctor}")).expect_code(0);
@@ -136,7 +136,7 @@ fn a_host_without_proc_is_said_to_have_none() {
         profile.stderr
     );
     let doctor = without("doctor").expect_code(5);
-    assert_eq!(doctor.stdout.matches(cause).count(), 3, "{}", doctor.stdout);
+    assert_eq!(doctor.stdout.matches(cause).count(), 4, "{}", doctor.stdout);
     assert!(!doctor.stdout.contains("install"), "{}", doctor.stdout);
     let text = "printf '[[image]]\\nelf = \"%s\"\\n' $image >here/harness.toml";
     let suite =

@@ -93,7 +93,7 @@ fn a_truncated_elf_is_noticed_wherever_it_is_cut() {
 #[test]
 fn a_program_of_the_host_is_no_firmware() {
     refused(Path::new("/bin/true"), &[], &["/bin/true", "supported"]);
-    refused_bytes(&header(2, 1, 2, 62), &["x86-64", "riscv64, riscv32 and Arm Cortex-M are supported"]);
+    refused_bytes(&header(2, 1, 2, 62), &["x86-64", "riscv64, riscv32, Arm Cortex-M and AVR are supported"]);
     refused_bytes(&header(1, 1, 2, 3), &["x86 (32-bit)", "supported"]);
     refused_bytes(&header(2, 1, 2, 183), &["AArch64", "supported"]);
 }

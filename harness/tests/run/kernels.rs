@@ -14,6 +14,7 @@ use harness::profile::{Profile, StackFrame};
 use object::{Object as _, ObjectSection as _};
 use wire::definition::{FrameKind, Unknown};
 use wire::sample::Sample;
+use wire::timeline::What;
 
 use crate::common::{image, run};
 
@@ -22,14 +23,17 @@ fn numbers(text: &str) -> Vec<u64> {
     text.split(|character: char| !character.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Number of samples in Zephyr's start of its first thread: assembly that moves the stack pointer by hand, from the
-/// function's own stack to the thread's, which nothing describes.
+/// Number of samples in code that moves the stack pointer by hand, which nothing describes: Zephyr's start of its first
+/// thread on Cortex-M, and the ports for RISC-V, which are assembly.
 fn moved_by_hand(profile: &Profile) -> u64 {
     let is_there = |sample: &&Sample| {
         let function = profile.names.function_at(sample.pc);
         let is_unknown = |frame: &&StackFrame| matches!(frame.kind, FrameKind::Unknown(_));
-        function.is_some_and(|function| function.name == "arch_switch_to_main_thread")
-            && profile.stack(sample.stack).first().is_some_and(is_unknown)
+        let is_port =
+            |file: &String| ["apps/threadx-riscv.S", "apps/zephyr-riscv.S"].iter().any(|port| file.ends_with(port));
+        function.is_some_and(|function| {
+            function.name == "arch_switch_to_main_thread" || function.file.as_ref().is_some_and(is_port)
+        }) && profile.stack(sample.stack).first().is_some_and(is_unknown)
     };
     profile.samples.iter().filter(is_there).count() as u64
 }
@@ -51,7 +55,8 @@ fn profile(image: &str, threads: &[&str]) -> Profile {
         assert_eq!(end - start, 1024, "{image}: {}", task.name);
         let deepest = task.deepest_sp.unwrap();
         assert!((start..end).contains(&deepest), "{image}: {}", task.name);
-        assert!(start + task.painted_bytes.unwrap() <= deepest + 8, "{image}: {}", task.name);
+        let painted = task.painted_bytes.unwrap();
+        assert!(painted > 0 && start + painted <= deepest + 8, "{image}: {}", task.name);
     }
     // The threads are the roots, with their instructions; the rest is of no thread.
     let mut roots: BTreeMap<String, u64> = BTreeMap::new();
@@ -69,11 +74,35 @@ fn profile(image: &str, threads: &[&str]) -> Profile {
 
 #[test]
 fn threadx_has_its_threads_by_name_and_a_stack_ends_where_the_kernel_began_it() {
-    let profile = profile("cortex-m3-threadx", &["north", "south", "night sleeper", "idle"]);
-    assert!(has_exact_tree(&profile));
-    // The kernel waits in its scheduler, as no thread: what it executes there is that of a task without a stack.
-    for task in &profile.tasks {
-        assert_eq!((task.is_idle, task.stack_start.is_none()), (task.name == "idle", task.name == "idle"));
+    // On RISC-V traps end by a plain return into the thread that they have switched to, or by a jump to the scheduler.
+    for image in ["cortex-m3-threadx", "riscv32-threadx", "riscv64-threadx"] {
+        let profile = profile(image, &["north", "south", "night sleeper", "idle"]);
+        assert!(has_exact_tree(&profile), "{image}");
+        // The kernel waits in its scheduler, as no thread: what it executes there is that of a task without a stack.
+        for task in &profile.tasks {
+            assert_eq!((task.is_idle, task.stack_start.is_none()), (task.name == "idle", task.name == "idle"));
+        }
+    }
+}
+
+#[test]
+fn an_exception_is_over_when_its_kernel_goes_on_without_its_return() {
+    for image in ["riscv32-threadx", "riscv64-threadx", "riscv32-zephyr", "riscv64-zephyr"] {
+        for args in [&["--timeline"][..], &["--timeline", "--exact"]] {
+            let run = run(image, args);
+            let (mut depth, mut entered) = (0, 0);
+            let profile = run.profile();
+            for event in profile.timeline.as_ref().unwrap().events() {
+                match event.what {
+                    What::Entered { .. } => (depth, entered) = (depth + 1, entered + 1),
+                    What::Left => depth -= 1,
+                    _ => {}
+                }
+                // No interrupt comes in the handler of another one.
+                assert!((0..=1).contains(&depth), "{image} {args:?}: {event:?}");
+            }
+            assert!(entered > 5, "{image} {args:?}");
+        }
     }
 }
 
@@ -82,8 +111,11 @@ fn zephyr_has_its_threads_by_name_or_by_the_variable_that_holds_them() {
     for (image, threads) in [
         ("cortex-m3-zephyr-named", ["main", "Philosopher 0", "Philosopher 1", "idle"]),
         ("cortex-m3-zephyr", ["z_main_thread", "philosophers", "philosophers+0x50", "z_idle_thread"]),
+        ("riscv32-zephyr", ["z_main_thread", "philosophers", "philosophers+0x64", "z_idle_thread"]),
+        ("riscv64-zephyr", ["z_main_thread", "philosophers", "philosophers+0xc8", "z_idle_thread"]),
     ] {
         let profile = profile(image, &threads);
+        assert!(image.starts_with("cortex") || has_exact_tree(&profile), "{image}");
         let idle: Vec<&str> =
             profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.name.as_str()).collect();
         assert_eq!(idle, [threads[3]], "{image}");
@@ -128,18 +160,8 @@ fn memory_belongs_to_the_thread_that_took_it_from_the_kernels_own_pools() {
         [(3 * 40, 3, 40), (2 * 100, 2, 100)],
     ]) {
         let profile = run(image, &["--heap"]).profile();
-        let found = heap::replay(&profile).unwrap();
-        assert!(found.misuses.is_empty(), "{image}: {:?}", found.misuses);
-        let sites = &profile.heap.as_ref().unwrap().sites;
-        let of_task = |name: &str| {
-            let task = profile.tasks.iter().position(|task| task.name == name).unwrap() as u32 + 1;
-            let uses = sites.iter().zip(&found.sites).filter(|(site, _)| site.task == task);
-            uses.fold((0, 0, 0), |(bytes, blocks, kept), (_, site)| {
-                (bytes + site.allocated.bytes, blocks + site.allocated.blocks, kept + site.leaked.bytes)
-            })
-        };
         let other = if image.contains("zephyr") { "philosophers+0x50" } else { ends };
-        assert_eq!([of_task(waits), of_task(other)], expected, "{image}");
+        assert_eq!([memory(&profile, waits), memory(&profile, other)], expected, "{image}");
     }
 }
 
@@ -158,6 +180,81 @@ fn suites_measure_each_thread() {
             assert_eq!(numbers[Metric::TaskInsns], Some(task.insns), "{image}");
             assert_eq!(numbers[Metric::Switches], Some(count), "{image}");
             assert!(switched_in.contains(&count), "{image}");
+            assert!(numbers[Metric::Stack].is_some_and(|bytes| (1..1024).contains(&bytes)), "{image}");
+        }
+    }
+}
+
+/// Images of RIOT and NuttX.
+const OTHERS: [&str; 6] =
+    ["cortex-m3-riot", "riscv32-riot", "riscv64-riot", "cortex-m3-nuttx", "riscv32-nuttx", "riscv64-nuttx"];
+
+#[test]
+fn a_zone_belongs_to_riots_and_nuttxs_threads_alone() {
+    for image in OTHERS {
+        let profile = run(image, &["--exact"]).profile();
+        let zone = |name: &str, task: &str| {
+            let name = profile.zones.names.iter().position(|known| known == name).unwrap() as u32 + 1;
+            let task = profile.tasks.iter().position(|known| known.name == task).unwrap();
+            let context = Context::Task(task as u32 + 1);
+            let of_task = profile.zones.zones.iter().filter(|zone| zone.name == name && zone.context == context);
+            let all: Vec<_> = of_task.collect();
+            assert_eq!(all.len(), 1, "{image}: {all:?}");
+            (all[0].counts, profile.tasks[task].insns)
+        };
+        for thread in ["first", "second"] {
+            // Each time takes as long as every other, though ticks interrupt it and a thread that wakes preempts it.
+            let (turns, insns) = zone("turn", thread);
+            assert_eq!((turns.calls, turns.left), (25, 0), "{image}: {thread}");
+            assert_eq!(turns.min_insns, turns.max_insns, "{image}: {thread}");
+            assert!(turns.sum_insns < insns, "{image}: {thread}");
+        }
+        // It contains a switch to other threads and none of their instructions, which are thousands.
+        let (sleeps, _) = zone("sleeps", "sleeper");
+        assert_eq!((sleeps.calls, sleeps.left), (10, 0), "{image}");
+        assert_eq!(profile.zones.zones.len(), 3, "{image}");
+    }
+}
+
+/// Bytes and number of pieces that a thread took, and bytes that it kept.
+fn memory(profile: &Profile, task: &str) -> (u64, u64, u64) {
+    let found = heap::replay(profile).unwrap();
+    assert!(found.misuses.is_empty(), "{:?}", found.misuses);
+    let task = profile.tasks.iter().position(|known| known.name == task).unwrap() as u32 + 1;
+    let sites = &profile.heap.as_ref().unwrap().sites;
+    let uses = sites.iter().zip(&found.sites).filter(|(site, _)| site.task == task);
+    uses.fold((0, 0, 0), |(bytes, blocks, kept), (_, site)| {
+        (bytes + site.allocated.bytes, blocks + site.allocated.blocks, kept + site.leaked.bytes)
+    })
+}
+
+#[test]
+fn memory_belongs_to_riots_and_nuttxs_threads() {
+    for image in OTHERS {
+        let profile = run(image, &["--heap"]).profile();
+        // RIOT's threads also take an element of 24 bytes, whose size is known on its processors of 32 bits; NuttX's
+        // three items of 8 bytes.
+        let (more, pieces) = if image == "riscv64-riot" { (8, 2) } else { (8 + 24, 3) };
+        for (thread, pid) in [("first", 2), ("second", 3)] {
+            assert_eq!(memory(&profile, thread), (40 * pid + more, pieces, 40 * pid), "{image}: {thread}");
+        }
+        // A piece of 100 bytes, another of 120 in its place.
+        assert_eq!(memory(&profile, "sleeper"), (220, 2, 0), "{image}");
+    }
+}
+
+#[test]
+fn suites_measure_each_of_riots_and_nuttxs_threads() {
+    for image in OTHERS {
+        let run = run(image, &["--exact"]);
+        let profile = run.profile();
+        let (metrics, switched_in) = (Metrics::of(&profile), numbers(&run.console()));
+        let first = if image.contains("riot") { 1 } else { 2 };
+        for (name, count) in ["first", "second", "sleeper"].into_iter().zip(&switched_in[first..]) {
+            let task = profile.tasks.iter().find(|task| task.name == name).unwrap();
+            let numbers = &metrics.tasks[name];
+            assert_eq!(numbers[Metric::TaskInsns], Some(task.insns), "{image}");
+            assert_eq!(numbers[Metric::Switches], Some(*count), "{image}");
             assert!(numbers[Metric::Stack].is_some_and(|bytes| (1..1024).contains(&bytes)), "{image}");
         }
     }

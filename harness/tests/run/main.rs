@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod avr;
 mod boot;
 mod bounds;
 #[cfg(target_os = "linux")]

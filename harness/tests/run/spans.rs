@@ -397,14 +397,14 @@ fn functions_that_do_not_exist_are_refused() {
 fn the_summary_shows_handlers_and_what_kept_interrupts_waiting() {
     let run = run("cortex-m3-masked", &["--exact", "--span", "main..longest"]).expect_code(0);
     let shown = |line: &str| assert!(run.stdout.contains(line), "{line}\n{}", run.stdout);
-    shown("[irq SVCall]       3   32    32                32");
+    shown("[irq SVCall]                3        32    32       32");
     shown("interrupts masked: 1,809 times, 22 to 501 instructions, mean 56; the longest from longest");
     shown("PendSV pending: 3 times, ");
     shown("; the longest from pends");
     shown("main..longest: 1 time, ");
     let plain = common::run("cortex-m3-masked", &[]).expect_code(0);
     assert!(
-        !plain.stdout.contains("Handler       Times") && !plain.stdout.contains("interrupts masked"),
+        !plain.stdout.contains("Handler (instructions)") && !plain.stdout.contains("interrupts masked"),
         "{}",
         plain.stdout
     );

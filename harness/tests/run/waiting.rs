@@ -1,6 +1,7 @@
 //! The promise: firmware that waits for input ends as asleep, on every machine, and the message says how to give
 //! input.
 
+use harness::image::Arch;
 use harness::machine::{MACHINES, Machine};
 use harness::profile::End;
 
@@ -113,7 +114,9 @@ fn target(machine: &Machine) -> Target {
 #[test]
 fn firmware_that_waits_for_input_on_any_machine_is_asleep_and_is_told_how_to_give_it_some() {
     let dir = scratch();
-    let machines: Vec<(usize, &Machine)> = MACHINES.iter().enumerate().collect();
+    // QEMU's AVR does not sleep: its `sleep` goes on at once (docs/arduino.md).
+    let machines: Vec<(usize, &Machine)> =
+        MACHINES.iter().enumerate().filter(|(_, machine)| machine.arch != Arch::Avr).collect();
     in_parallel(&machines, |&(index, machine)| {
         let (Uart { enable, ready, take }, base, irq) = uart(machine);
         let defines = format!(

@@ -501,7 +501,7 @@ fn what_a_zone_takes_is_kept_in_baselines_limited_and_compared() {
     let output = command.arg("diff").args([&other.dir, &run.dir]).output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     let line = shown.lines().find(|line| line.starts_with("tick ")).unwrap_or_else(|| panic!("{shown}"));
-    assert!(shown.contains("Max instructions") && line.contains(" \u{2192} "), "{shown}");
+    assert!(shown.contains("Longest") && line.contains(" \u{2192} "), "{shown}");
 }
 
 #[test]

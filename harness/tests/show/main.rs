@@ -12,3 +12,5 @@ mod own;
 mod pipe;
 mod report;
 mod screen;
+mod serve;
+mod ui;

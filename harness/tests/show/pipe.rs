@@ -31,10 +31,11 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         // The same pipe, by its name.
         assert_quiet(&["export", profile, "--format", format.name(), "-o", "/dev/stdout"], 0);
     }
-    let shown: [&[&str]; 21] = [
+    let shown: [&[&str]; 22] = [
         &["top", profile],
         &["top", profile, "--json"],
         &["annotate", profile, "main"],
+        &["coverage", profile],
         &["bins", profile],
         &["bins", profile, "--json"],
         &["heap", profile],

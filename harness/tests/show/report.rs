@@ -71,6 +71,20 @@ fn in_task(tree: &CallTree, name: &str) -> (u64, BTreeMap<String, u64>) {
     (total, functions)
 }
 
+/// Expected contents of the page with one task alone.
+fn of_task(profile: &Profile, tree: &CallTree, name: &str) -> Value {
+    let (insns, functions) = in_task(tree, name);
+    let (hottest, self_insns) = functions.iter().max_by_key(|(_, insns)| **insns).unwrap();
+    json!({
+        "name": name,
+        "insns": group(insns),
+        "share": percent(insns, profile.total_insns()),
+        "hottest": hottest,
+        "self": group(*self_insns),
+        "share_below": percent(*self_insns, insns),
+    })
+}
+
 /// Caller of a function on the path with the most instructions.
 fn caller_of_most(tree: &CallTree, name: &str) -> String {
     let mut callers: BTreeMap<String, u64> = BTreeMap::new();
@@ -99,8 +113,6 @@ fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
     let Ok(()) = summed;
     let sums = tree.inclusive_insns();
     let task = &profile.tasks.iter().zip(stacks::task_names(profile)).max_by_key(|(task, _)| task.insns).unwrap().1;
-    let (task_insns, of_task) = in_task(&tree, task);
-    let (hottest_of_task, self_of_task) = of_task.iter().max_by_key(|(_, insns)| **insns).unwrap();
     let roots = tree.paths.iter().zip(&sums).filter(|(path, _)| path.parent == 0).rev();
     let (widest, widest_insns) = roots.max_by_key(|(_, insns)| **insns).unwrap();
     let widest = &tree.members[widest.member as usize].frame;
@@ -142,14 +154,7 @@ fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
             "below": group(below),
             "caller": caller_of_most(&tree, &hottest.name),
         },
-        "task": {
-            "name": task,
-            "insns": group(task_insns),
-            "share": percent(task_insns, table.total_insns),
-            "hottest": hottest_of_task,
-            "self": group(*self_of_task),
-            "share_below": percent(*self_of_task, task_insns),
-        },
+        "task": of_task(profile, &tree, task),
         "saved": saved.join(FILE_NAME),
         "most_called": most_called.name,
         "total": group(table.total_insns),
@@ -189,6 +194,31 @@ fn clicks_and_keys_lead_to_the_numbers_of_the_profile() {
         let again = again.arg("report").arg(&run.dir).args(["-o", "-"]).output().unwrap();
         assert!(again.stdout == fs::read(&page).unwrap(), "{image}: other bytes");
     }
+}
+
+#[test]
+fn each_thread_of_each_kernel_can_be_looked_at_alone() {
+    for image in ["cortex-m3-threadx", "riscv32-zephyr", "cortex-m3-zephyr-named", "cortex-m3-riot", "riscv64-nuttx"]
+    {
+        let run = run(image, &["--exact", "--period", "97"]);
+        let (profile, temp) = (run.profile(), tempfile::tempdir().unwrap());
+        let tree = CallTree::new(&profile, View::default());
+        let tasks: Vec<Value> =
+            stacks::task_names(&profile).iter().map(|name| of_task(&profile, &tree, name)).collect();
+        assert!(tasks.len() > 2, "{image}: {tasks:?}");
+        let (page, _) = report(&run.dir, temp.path(), &[]);
+        watch("alone", &page, Some((temp.path(), json!(tasks))));
+    }
+}
+
+#[test]
+fn heat_maps_name_their_rows_and_have_an_axis() {
+    // More functions than a small map had room to name.
+    let run = run("riscv64-freertos", &["--for", "20M", "--slice", "1M"]).expect_code(0);
+    let temp = tempfile::tempdir().unwrap();
+    let (page, _) = report(&run.dir, temp.path(), &[]);
+    let maps = watch("slices", &page, None);
+    assert!(maps[0]["rows"].as_u64().unwrap() > 30, "{maps}");
 }
 
 #[test]

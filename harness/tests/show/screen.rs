@@ -350,3 +350,29 @@ fn quiet_says_only_what_went_wrong_and_each_file_of_a_build_has_its_profile() {
     let (code, _, stderr) = harness(dir, &["top", "fw.profile", "--sort", "max"]);
     assert!(code == Some(2) && stderr.contains("--exact"), "{stderr}");
 }
+
+#[test]
+fn headings_and_heat_are_the_same_in_every_table_and_a_pipe_has_none() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let elf = image("cortex-m3-freertos").display().to_string();
+    for (insns, name) in [("2M", "fw.profile"), ("1M", "old.profile")] {
+        assert_eq!(harness(dir, &[&elf, "-q", "--for", insns, "-o", name]).0, Some(0));
+    }
+    let style = regex::Regex::new("\x1b\\[[0-9;]*m").unwrap();
+    for (words, has_heat) in [
+        (&["top", "fw.profile"][..], true),
+        (&["bins", "fw.profile"], true),
+        (&["diff", "old.profile", "fw.profile"], true),
+        (&["list", "tasks", "fw.profile"], true),
+        (&["list", "functions", "fw.profile"], false),
+        (&["callers", "fw.profile", "crc32_table"], false),
+    ] {
+        let plain = harness(dir, words).1;
+        let colored = harness(dir, &[words, &["--color", "always"]].concat()).1;
+        assert_eq!(style.replace_all(&colored, ""), plain, "{words:?}");
+        assert!(!plain.contains('\x1b') && !plain.contains(['\u{fdd0}', '\u{fdd2}']), "{words:?}: {plain}");
+        assert!(colored.contains("\x1b[1m"), "{words:?}: {colored:?}");
+        assert_eq!(colored.contains("\x1b[31m\x1b[1m"), has_heat, "{words:?}: {colored:?}");
+    }
+}

@@ -1,10 +1,17 @@
 //! The promise behind every number: the fast way of counting and sampling gives the same results as one callback per
 //! instruction, on every image, at every period.
 
+use std::collections::BTreeMap;
+
+use harness::analysis::flow::{BranchKind, Branches, Count};
+use harness::analysis::metrics::{Metric, Metrics};
+use harness::analysis::stack_proof::has_exact_tree;
 use harness::profile::{Profile, Tricks};
 use wire::sample::Sample;
 
-use crate::common::{command, finish, image, image_args, in_parallel, is_dozen, run, selected};
+use crate::common::{
+    command, finish, has_several_cpus, image, image_args, in_parallel, is_dozen, run, selected, selected_that,
+};
 
 fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, oracle: &Profile) {
     let context = format!("{name} {options:?}");
@@ -24,6 +31,7 @@ fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, or
         }
         assert_eq!(fast.insns.len(), oracle.insns.len(), "{context}: vCPU {vcpu}, executed addresses");
     }
+    assert_branches(&context, fast, oracle);
     let is_arm = fast.facts.is_arm();
     for (index, (fast, oracle)) in fast.samples.iter().zip(&oracle.samples).enumerate() {
         // Stacks are taken at the starts of blocks, the oracle's in their middle, where unwind information has gaps;
@@ -39,6 +47,54 @@ fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, or
         );
     }
     assert_eq!(fast.samples.len(), oracle.samples.len(), "{context}: number of samples");
+}
+
+/// Compares the branches that the counts tell with those that the oracle saw, one by one. Every way of every branch
+/// must be within its bounds, and an exact one equal.
+fn assert_branches(context: &str, fast: &Profile, oracle: &Profile) {
+    let seen: BTreeMap<(u64, u64), u64> =
+        oracle.edges.iter().map(|edge| ((edge.site, edge.target), edge.count)).collect();
+    let branches = Branches::of(fast);
+    let (mut solved, mut all) = (0, 0);
+    let (mut solved_tables, mut tables) = (0, 0);
+    for branch in branches.iter() {
+        let site = branch.site;
+        let from = |target: u64| seen.get(&(site, target)).copied().unwrap_or(0);
+        let total: u64 = seen.range((site, 0)..=(site, u64::MAX)).map(|(_, &count)| count).sum();
+        // A branch whose target never started, as the run's last instruction, has gone nowhere.
+        assert!(
+            total <= branch.executions && total + 1 >= branch.executions,
+            "{context}: {branch:x?} went {total} times"
+        );
+        let named: u64 = branch.ways.iter().filter_map(|way| way.target).map(from).sum();
+        for way in &branch.ways {
+            let count = way.target.map_or(total - named, from);
+            let is_within = way.count.least() <= count && way.count.most().is_none_or(|most| count <= most);
+            assert!(is_within, "{context}: {site:#x} {way:x?} is {count} in {branch:x?}");
+        }
+        let is_solved = u64::from(branch.ways.iter().all(|way| matches!(way.count, Count::Exact(_))));
+        if branch.kind == BranchKind::Table {
+            tables += 1;
+            solved_tables += is_solved;
+        } else {
+            all += 1;
+            solved += is_solved;
+        }
+    }
+    let is_conditional = |pc: u64| {
+        let (isa, code) = (fast.facts.isa().unwrap(), fast.code_at(pc).unwrap_or_default());
+        matches!(decode::decode(isa, pc, code).flow, decode::Flow::Branch { .. })
+    };
+    let went: u64 = oracle.edges.iter().filter(|edge| is_conditional(edge.site)).map(|edge| edge.count).sum();
+    let counted = Metrics::of(fast).run[Metric::BranchInsns].unwrap();
+    // As above, a last branch has gone nowhere.
+    assert!((went..=went + all).contains(&counted), "{context}: {counted} branches executed, {went} went somewhere");
+    eprintln!(
+        "{context}: {solved} of {all} conditional branches are exact, {solved_tables} of {tables} jumps through tables"
+    );
+    // Most images have nine in ten or more; those made of odd jumps have fewer. Of a handful, the window's end cuts off too many
+    // to judge.
+    assert!(2 * solved >= all || all < 10, "{context}: only {solved} of {all} conditional branches are exact");
 }
 
 /// Options of the oracle. Its stacks are not compared, and would take most of the time.
@@ -102,6 +158,61 @@ fn periods_97_and_970_equal_the_oracle() {
 #[test]
 fn the_default_period_equals_the_oracle() {
     compare(&[10_007], &[], &[]);
+}
+
+/// Ways that a run counts by itself, and all that they tell.
+#[test]
+fn counted_ways_of_branches_equal_the_oracle() {
+    compare(&[10_007], &["--for", "2M"], &["--branches"]);
+}
+
+#[test]
+fn counted_ways_leave_few_branches_open() {
+    for (name, tables) in [
+        ("riscv64-freertos", 0),
+        ("cortex-m3-freertos", 0),
+        ("riscv64-branchy", 0),
+        ("cortex-m3-branchy", 0),
+        ("riscv64-interpreter", 10),
+        ("cortex-m3-interpreter", 10),
+    ] {
+        let [without, with] = [&[][..], &["--branches"]].map(|options| run(name, options).profile());
+        assert!(without.edges.is_empty(), "{name}: nobody asked for these counters");
+        assert_eq!(without.vcpus, with.vcpus, "{name}: the counters change the run");
+        let open = |profile: &Profile| {
+            let branches = Branches::of(profile);
+            let open = |count: Count| count.exact().is_none();
+            branches
+                .iter()
+                .filter_map(|branch| branch.both())
+                .filter(|&(one, other)| open(one) || open(other))
+                .count()
+        };
+        let (before, after) = (open(&without), open(&with));
+        assert!(before >= 5 && after <= 1, "{name}: {before} open, {after} with counters");
+        let [before, after] = [&without, &with].map(|profile| {
+            let branches = Branches::of(profile);
+            let jumps = branches.iter().filter(|branch| branch.kind == BranchKind::Table);
+            jumps.filter(|jump| jump.ways.iter().any(|way| way.count.exact().is_none())).count()
+        });
+        assert!(before >= tables && after == 0, "{name}: {before} jumps through tables open, {after} with counters");
+    }
+}
+
+#[test]
+fn the_exact_tree_is_the_oracles() {
+    in_parallel(&selected_that(|name| !has_several_cpus(name)), |name| {
+        let own_end = image_args(name).contains(&"--for");
+        let length: &[&str] = if own_end { &[] } else { &["--for", "1M"] };
+        let options = [&["--exact", "--no-stacks"], length].concat();
+        let fast = run(name, &options).profile();
+        let oracle = run(name, &[&options[..], &["--oracle"]].concat()).profile();
+        assert_eq!(has_exact_tree(&fast), has_exact_tree(&oracle), "{name}");
+        for (node, (fast, oracle)) in (1..).zip(fast.tree.iter().zip(&oracle.tree)) {
+            assert_eq!(fast, oracle, "{name}: node {node}");
+        }
+        assert_eq!(fast.tree.len(), oracle.tree.len(), "{name}: nodes");
+    });
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::common::{all_images, has_several_cpus, in_parallel, run, selected_tha
 
 /// Images with differing stacks, and the number of their samples; all others have none. testdata/stacks.md gives the
 /// reasons. Runs are reproducible, so a change of one sample is a change for the worse or the better.
-const EXPECTED: [(&str, &[(How, u64)]); 11] = [
+const EXPECTED: [(&str, &[(How, u64)]); 13] = [
     ("riscv64-picolibc", &[(How::Cut(Unknown::NotKept), 1)]),
     ("cortex-m0-abi-pg-O0", &[(How::Cut(Unknown::Corrupt), 103)]),
     ("cortex-m3-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 604)]),
@@ -25,6 +25,9 @@ const EXPECTED: [(&str, &[(How, u64)]); 11] = [
     ("riscv64-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 502)]),
     ("riscv64-pointers", &[(How::Cut(Unknown::Corrupt), 826), (How::Cut(Unknown::Disproved), 60)]),
     ("riscv64-deeptraps", &[(How::Cut(Unknown::TooDeep), 2005)]),
+    // Assembly that nothing describes, as in ThreadX's and Zephyr's ports.
+    ("riscv64-threadx", &[(How::Cut(Unknown::NoUnwindInfo), 2)]),
+    ("riscv64-zephyr", &[(How::Cut(Unknown::NoUnwindInfo), 1)]),
     ("riscv64-probing", &[(How::Cut(Unknown::NoUnwindInfo), 2005)]),
     ("riscv64-escape-virtual", &[(How::Cut(Unknown::NoUnwindInfo), 1)]),
     ("riscv64-virtual-exit", &[(How::Cut(Unknown::NoUnwindInfo), 1)]),

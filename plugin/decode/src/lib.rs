@@ -9,10 +9,11 @@
 //! The instruction set is the *emulated CPU's*, not the one in the ELF's attributes. Armv7-M code on a Cortex-M33 is
 //! checked against the stack limit at every write to `sp`.
 //!
-//! Both architectures are little-endian here, as QEMU's RISC-V and M-profile machines are.
+//! All architectures are little-endian here, as QEMU's RISC-V, M-profile and AVR machines are.
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod avr;
 mod riscv;
 mod thumb;
 
@@ -33,11 +34,14 @@ pub enum Isa {
     ThumbV7m,
     /// Armv8-M, baseline and mainline, with Armv8.1-M's loop instructions (Cortex-M23, M33, M55).
     ThumbV8m,
+    /// AVR with the enhanced core (AVRe, AVRe+).
+    Avr,
 }
 
 impl Isa {
     /// Every instruction set, in the order of the enum.
-    pub const ALL: [Self; 5] = [Self::Riscv32, Self::Riscv64, Self::ThumbV6m, Self::ThumbV7m, Self::ThumbV8m];
+    pub const ALL: [Self; 6] =
+        [Self::Riscv32, Self::Riscv64, Self::ThumbV6m, Self::ThumbV7m, Self::ThumbV8m, Self::Avr];
 
     /// Name that [`Display`](fmt::Display) prints and [`FromStr`] reads.
     #[must_use]
@@ -48,6 +52,7 @@ impl Isa {
             Self::ThumbV6m => "thumb-v6m",
             Self::ThumbV7m => "thumb-v7m",
             Self::ThumbV8m => "thumb-v8m",
+            Self::Avr => "avr",
         }
     }
 
@@ -55,6 +60,12 @@ impl Isa {
     #[must_use]
     pub const fn is_riscv(self) -> bool {
         matches!(self, Self::Riscv32 | Self::Riscv64)
+    }
+
+    /// Whether this is one of the M profile's.
+    #[must_use]
+    pub const fn is_thumb(self) -> bool {
+        matches!(self, Self::ThumbV6m | Self::ThumbV7m | Self::ThumbV8m)
     }
 
     #[must_use]
@@ -139,23 +150,24 @@ impl Insn {
 pub enum Flow {
     /// Falls through to the next instruction (or traps).
     Next,
-    /// Thumb IT: the following instructions are conditional.
+    /// Thumb IT, or a skip of AVR's: the following instructions are conditional.
     It {
         /// Number of conditional instructions, 1..=4.
         count: u8,
     },
-    /// Direct call: `bl`; `jal ra|t0`; `c.jal`.
+    /// Direct call: `bl`; `jal ra|t0`; `c.jal`; `call`, `rcall`.
     Call {
         /// The callee's address.
         target: u64,
     },
-    /// Indirect call: `blx reg`; `jalr ra|t0, offset(reg)`; `c.jalr`. The target is (reg + offset) & !1.
+    /// Indirect call: `blx reg`; `jalr ra|t0, offset(reg)`; `c.jalr`; `icall`. The target is (reg + offset) & !1.
     IndirectCall {
         /// Register number: x0..x31, r0..r14.
         reg: u8,
         /// Value added to the register; 0 on Thumb.
         offset: i32,
-        /// Whether the link register is `reg`, so that `reg` cannot be read afterwards.
+        /// Whether the target cannot be read from `reg` afterwards: it is the link register, or on AVR only half of the
+        /// address.
         clobbered: bool,
     },
     /// Unconditional direct jump without link: `b`; `jal x0`; `c.j`.
@@ -208,7 +220,11 @@ impl Flow {
 /// too few bytes the answer is `may_leave` and [`Flow::Next`].
 #[must_use]
 pub fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
-    if isa.is_riscv() { riscv::decode(isa, pc, bytes) } else { thumb::decode(isa, pc, bytes) }
+    match isa {
+        Isa::Riscv32 | Isa::Riscv64 => riscv::decode(isa, pc, bytes),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::decode(isa, pc, bytes),
+        Isa::Avr => avr::decode(isa, pc, bytes),
+    }
 }
 
 /// Decodes RISC-V `auipc rd, hi` to (rd, pc + hi), for [`Flow::after_upper`]. `None` for any other instruction.
@@ -224,7 +240,7 @@ pub fn is_breakpoint(isa: Isa, bytes: &[u8]) -> bool {
     if isa.is_riscv() {
         return word(bytes) == Some(riscv::EBREAK);
     }
-    matches!(half(bytes), Some(thumb::BKPT_SEMIHOSTING | thumb::HLT_SEMIHOSTING))
+    isa.is_thumb() && matches!(half(bytes), Some(thumb::BKPT_SEMIHOSTING | thumb::HLT_SEMIHOSTING))
 }
 
 /// Whether the instruction is RISC-V `slli x0, x0, 0x1f`, which comes before a semihosting `ebreak`.
@@ -245,37 +261,49 @@ pub fn may_be_semihosting_suffix(isa: Isa, low: [u8; 2]) -> bool {
     isa.is_riscv() && u16::from_le_bytes(low) == riscv::SEMIHOSTING_SUFFIX as u16
 }
 
-/// Whether the instruction is `wfi`, in any encoding.
+/// Whether the instruction is `wfi`, in any encoding, or AVR's `sleep`.
 #[must_use]
 pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {
-    if isa.is_riscv() { word(bytes) == Some(riscv::WFI) } else { thumb::is_wfi(bytes) }
+    match isa {
+        Isa::Riscv32 | Isa::Riscv64 => word(bytes) == Some(riscv::WFI),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::is_wfi(bytes),
+        Isa::Avr => half(bytes) == Some(avr::SLEEP),
+    }
 }
 
 /// Whether the instruction is Arm's `wfe`, in any encoding.
 #[must_use]
 pub fn is_wfe(isa: Isa, bytes: &[u8]) -> bool {
-    !isa.is_riscv() && thumb::is_wfe(bytes)
+    isa.is_thumb() && thumb::is_wfe(bytes)
 }
 
 /// Whether the instruction is Arm's `sev`, in any encoding.
 #[must_use]
 pub fn is_sev(isa: Isa, bytes: &[u8]) -> bool {
-    !isa.is_riscv() && thumb::is_sev(bytes)
+    isa.is_thumb() && thumb::is_sev(bytes)
 }
 
-/// Whether the instruction is RISC-V `mret` or `sret`, which end trap handlers. Cortex-M returns from exceptions by
-/// ordinary jumps.
+/// Whether the instruction is RISC-V `mret` or `sret`, or AVR's `reti`, which end handlers. Cortex-M returns from
+/// exceptions by ordinary jumps.
 #[must_use]
 pub fn is_trap_return(isa: Isa, bytes: &[u8]) -> bool {
-    isa.is_riscv() && matches!(word(bytes), Some(riscv::MRET | riscv::SRET))
+    match isa {
+        Isa::Riscv32 | Isa::Riscv64 => matches!(word(bytes), Some(riscv::MRET | riscv::SRET)),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => false,
+        Isa::Avr => half(bytes) == Some(avr::RETI),
+    }
 }
 
 /// Whether the instruction may mask or unmask interrupts: `cps`; `msr` to PRIMASK, BASEPRI or FAULTMASK; writes to
-/// mstatus; trap returns. Cortex-M's exception returns clear FAULTMASK too, but they are ordinary jumps and are not
-/// included.
+/// mstatus; `sei`, `cli` and writes to AVR's status register; trap returns. Cortex-M's exception returns clear FAULTMASK
+/// too, but they are ordinary jumps and are not included.
 #[must_use]
 pub fn changes_mask(isa: Isa, bytes: &[u8]) -> bool {
-    if isa.is_riscv() { riscv::changes_mask(bytes) } else { thumb::changes_mask(bytes) }
+    match isa {
+        Isa::Riscv32 | Isa::Riscv64 => riscv::changes_mask(bytes),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::changes_mask(bytes),
+        Isa::Avr => avr::changes_mask(bytes),
+    }
 }
 
 /// Whether the instruction is RISC-V and writes mtvec or stvec, so that traps may lead elsewhere afterwards.
@@ -288,20 +316,74 @@ pub fn moves_trap_vector(isa: Isa, bytes: &[u8]) -> bool {
 /// or sets it. Loads of the stack pointer from memory (a switch of stacks) are not included.
 #[must_use]
 pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
-    if isa.is_riscv() { riscv::moves_sp(bytes) } else { thumb::moves_sp(bytes) }
+    match isa {
+        Isa::Riscv32 | Isa::Riscv64 => riscv::moves_sp(bytes),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::moves_sp(bytes),
+        Isa::Avr => avr::moves_sp(bytes),
+    }
+}
+
+/// Whether code begins with an instruction without effect, as assemblers put between code and data.
+#[must_use]
+pub fn is_nop(isa: Isa, code: &[u8]) -> bool {
+    const THUMB: [&[u8]; 3] = [&[0x00, 0xbf], &[0xaf, 0xf3, 0x00, 0x80], &[0xc0, 0x46]];
+    const RISCV: [&[u8]; 2] = [&[0x01, 0x00], &[0x13, 0x00, 0x00, 0x00]];
+    const AVR: [&[u8]; 1] = [&[0x00, 0x00]];
+    let nops: &[&[u8]] = match isa {
+        Isa::Riscv32 | Isa::Riscv64 => &RISCV,
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => &THUMB,
+        Isa::Avr => &AVR,
+    };
+    nops.iter().any(|nop| code.starts_with(nop))
 }
 
 /// Whether the instruction sets the stack pointer to a value that depends neither on the old one nor on the frame
-/// pointer. Such code sets up the first stack or switches to another one.
+/// pointer. Such code sets up the first stack or switches to another one. Never on AVR, whose stack pointer is set half by
+/// half from registers that frames are computed in, too.
 #[must_use]
 pub fn sets_sp(isa: Isa, bytes: &[u8]) -> bool {
-    if isa.is_riscv() { riscv::sets_sp(bytes) } else { thumb::sets_sp(bytes) }
+    match isa {
+        Isa::Riscv32 | Isa::Riscv64 => riscv::sets_sp(bytes),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::sets_sp(bytes),
+        Isa::Avr => false,
+    }
 }
 
 /// Whether the instruction is Thumb `bx reg`. Armv6-M returns by it when the return address is not in lr.
 #[must_use]
 pub fn is_exchange(isa: Isa, bytes: &[u8]) -> bool {
-    !isa.is_riscv() && half(bytes).is_some_and(|insn| insn & 0xff87 == 0x4700)
+    isa.is_thumb() && half(bytes).is_some_and(|insn| insn & 0xff87 == 0x4700)
+}
+
+/// Bytes of an entry of the table behind Thumb `tbb [pc, reg]` (1) and `tbh [pc, reg, lsl #1]` (2). An entry is half of
+/// the distance from the table to the target.
+#[must_use]
+pub fn table_entry_bytes(isa: Isa, bytes: &[u8]) -> Option<u8> {
+    isa.is_thumb().then(|| thumb::table_entry_bytes(bytes)).flatten()
+}
+
+/// Targets in the table of Thumb `tbb` and `tbh` ([`table_entry_bytes`]), which starts at `start` with the bytes `code`.
+/// The table ends at the first of its targets, since the code begins there, or after `most` entries.
+#[must_use]
+pub fn table_targets(isa: Isa, start: u64, entry_bytes: u8, code: &[u8], most: usize) -> Vec<u64> {
+    let mut end = u64::MAX;
+    let mut targets = Vec::new();
+    let mut at = start;
+    for entry in code.chunks_exact(entry_bytes.max(1).into()).take(most) {
+        if at >= end {
+            break;
+        }
+        at = at.saturating_add(entry_bytes.into());
+        let halfwords = entry.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
+        let target = isa.wrap(start.wrapping_add(2 * halfwords));
+        // Padding behind an odd number of bytes.
+        if target < at {
+            continue;
+        }
+        end = end.min(target);
+        targets.push(target);
+    }
+    targets
 }
 
 /// Whether the instruction is a RISC-V call that leaves its return address in t0 instead of ra. The millicode of
@@ -309,6 +391,13 @@ pub fn is_exchange(isa: Isa, bytes: &[u8]) -> bool {
 #[must_use]
 pub fn links_to_t0(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && word(bytes).is_some_and(|insn| matches!(insn & 0xfff, 0x2ef | 0x2e7))
+}
+
+/// Whether the instruction is a load or a store in AVR's data space. QEMU tries it as memory first; where it finds a
+/// device, it starts the instruction again in a block of its own.
+#[must_use]
+pub fn accesses_avr_data(isa: Isa, bytes: &[u8]) -> bool {
+    isa == Isa::Avr && avr::accesses_data(bytes)
 }
 
 /// First 16 bits, little-endian.

@@ -302,6 +302,17 @@ const fn is_general(reg: u32) -> bool {
     !matches!(reg, SP | PC)
 }
 
+/// See [`crate::table_entry_bytes`]. A7.7.184, "TBB, TBH".
+pub(crate) fn table_entry_bytes(bytes: &[u8]) -> Option<u8> {
+    let second = half(bytes.get(2..)?)?;
+    let is_behind_pc = half(bytes)? == 0xe8df;
+    match second & 0xfff0 {
+        0xf000 if is_behind_pc => Some(1),
+        0xf010 if is_behind_pc => Some(2),
+        _ => None,
+    }
+}
+
 /// See [`crate::changes_mask`].
 pub(crate) fn changes_mask(bytes: &[u8]) -> bool {
     let Some(first) = half(bytes) else { return false };

@@ -3,7 +3,7 @@
 //! registers. Second, all 16-bit encodings and many 32-bit ones: the decoder may report purity only for mnemonics on
 //! the list, and must find every transfer.
 //!
-//! Needs arm-none-eabi and riscv64-unknown-elf binutils (ci/setup --tests installs them).
+//! Needs arm-none-eabi, riscv64-unknown-elf and avr binutils (ci/setup --tests installs them).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,15 +34,20 @@ impl Line {
         let undefined = ["UNDEFINED", "UNPREDICTABLE"].iter().any(|mark| text.contains(mark))
             || mnemonic.starts_with('.')
             || mnemonic == "c.unimp"
-            || should_be_zero(isa, &bytes);
+            || should_be_zero(isa, &bytes)
+            || (isa == Isa::Avr && is_of_other_cores(&mnemonic));
         let comment: &[char] = if isa.is_riscv() { &['#'] } else { &['@', ';'] };
         let operands = rest.split(comment).next().unwrap_or_default();
         Some(Self { pc, bytes, mnemonic, operands: operands.trim().to_owned(), undefined })
     }
 
-    /// Address in the last operand: `beq x1,x2,8000 <label>`.
+    /// Address in the last operand: `beq x1,x2,8000 <label>`; AVR's `breq .-12` counts from the next instruction.
     fn target(&self, isa: Isa) -> u64 {
         let text = self.operands.split('<').next().unwrap_or_default().trim();
+        if let Some(offset) = text.strip_prefix('.') {
+            let offset: i64 = offset.parse().unwrap_or_else(|_| panic!("no distance in {}", self.describe(isa)));
+            return (self.pc + 2).wrapping_add_signed(offset) & 0xffff_ffff;
+        }
         let address = text.rsplit([',', ' ']).next().unwrap_or_default();
         let address = address.trim_start_matches("0x");
         let value = u64::from_str_radix(address, 16)
@@ -59,7 +64,7 @@ impl Line {
 /// exception. Bit 2 belongs to v8-M.
 fn should_be_zero(isa: Isa, bytes: &[u8]) -> bool {
     let mask = if isa == Isa::ThumbV8m { 3 } else { 7 };
-    !isa.is_riscv() && bytes.len() == 2 && bytes[1] == 0x47 && bytes[0] & mask != 0
+    isa.is_thumb() && bytes.len() == 2 && bytes[1] == 0x47 && bytes[0] & mask != 0
 }
 
 /// Bytes of one group in memory order. objdump prints groups as numbers: halfwords for Thumb, whole instructions for
@@ -88,6 +93,7 @@ fn disassemble(isa: Isa, name: &str, source: &str) -> Vec<Line> {
         Isa::ThumbV6m => ("arm-none-eabi", "-march=armv6s-m", "-Ttext=0x8000", "-marmelf"),
         Isa::ThumbV7m => ("arm-none-eabi", "-march=armv7e-m+fp", "-Ttext=0x8000", "-marmelf"),
         Isa::ThumbV8m => ("arm-none-eabi", "-march=armv8.1-m.main+mve.fp+fp.dp", "-Ttext=0x8000", "-marmelf"),
+        Isa::Avr => ("avr", "-mmcu=avr6", "-Ttext=0x8000", "-mavr6"),
     };
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = |extension| folder.join(format!("{isa}-{name}.{extension}"));
@@ -249,6 +255,45 @@ fn riscv_promise(isa: Isa, line: &Line) -> Promise {
     Promise { flow, pure: flow == Flow::Next && listed(RISCV_PURE, base) && !lpad }
 }
 
+/// AVR mnemonics of register-only operations.
+const AVR_PURE: &str = "nop movw muls mulsu fmul fmuls fmulsu mul cpc sbc add lsl cp sub adc rol and tst eor clr or \
+    mov cpi sbci subi ori sbr andi ldi ser com neg swap inc asr lsr ror dec adiw sbiw bld bst \
+    sec sez sen sev ses seh set clc clz cln clv cls clh clt";
+
+/// Instructions that objdump decodes although AVRe+ lacks them.
+fn is_of_other_cores(mnemonic: &str) -> bool {
+    listed("xch las lac lat des", mnemonic)
+}
+
+fn avr_promise(isa: Isa, line: &Line) -> Promise {
+    let mnemonic = line.mnemonic.as_str();
+    let flow = match mnemonic {
+        "cpse" | "sbrc" | "sbrs" | "sbic" | "sbis" => Flow::It { count: 1 },
+        "rjmp" | "jmp" => Flow::Jump { target: line.target(isa) },
+        "rcall" | "call" => Flow::Call { target: line.target(isa) },
+        "ijmp" | "eijmp" => Flow::ComputedJump,
+        "icall" | "eicall" => Flow::IndirectCall { reg: 30, offset: 0, clobbered: true },
+        "ret" | "reti" => Flow::Return,
+        "break" => Flow::Next,
+        _ if mnemonic.starts_with("br") => Flow::Branch { target: line.target(isa) },
+        _ => Flow::Next,
+    };
+    Promise { flow, pure: listed(AVR_PURE, mnemonic) }
+}
+
+fn check_avr_predicates(isa: Isa, line: &Line) {
+    let (what, mnemonic) = (line.describe(isa), line.mnemonic.as_str());
+    assert_eq!(decode::is_wfi(isa, &line.bytes), mnemonic == "sleep", "{what}");
+    assert_eq!(decode::is_trap_return(isa, &line.bytes), mnemonic == "reti", "{what}");
+    let writes = |register: &str| mnemonic == "out" && line.operands.starts_with(register);
+    let masks = matches!(mnemonic, "sei" | "cli" | "reti") || writes("0x3f");
+    assert_eq!(decode::changes_mask(isa, &line.bytes), masks, "{what}");
+    let deepens = mnemonic == "push" || writes("0x3d") || writes("0x3e") || line.bytes == [0x00, 0xd0];
+    assert_eq!(decode::moves_sp(isa, &line.bytes), deepens, "{what}");
+    let accesses = listed("ld ldd lds st std sts push pop", mnemonic);
+    assert_eq!(decode::accesses_avr_data(isa, &line.bytes), accesses, "{what}");
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Input {
     /// Text from an assembler: the promise of purity is exact.
@@ -272,6 +317,8 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
         let mut base = line.mnemonic.split('.').next().unwrap_or_default();
         if isa.is_riscv() {
             check_riscv_predicates(isa, line);
+        } else if isa == Isa::Avr {
+            check_avr_predicates(isa, line);
         } else if in_it_block > 0 {
             in_it_block -= 1;
             base = CONDITIONS
@@ -286,7 +333,11 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
             continue;
         }
         assert_eq!(usize::from(decoded.len_bytes), line.bytes.len(), "{what}");
-        let promise = if isa.is_riscv() { riscv_promise(isa, line) } else { thumb_promise(isa, line, base) };
+        let promise = match isa {
+            Isa::Riscv32 | Isa::Riscv64 => riscv_promise(isa, line),
+            Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb_promise(isa, line, base),
+            Isa::Avr => avr_promise(isa, line),
+        };
         assert_eq!(decoded.flow, promise.flow, "{what}");
         if decoded.flow == Flow::Next {
             let right = match input {
@@ -347,6 +398,7 @@ fn assembled_sources_decode_as_objdump_reads_them() {
         (Isa::ThumbV8m, &["thumb.s", "thumb2.s", "thumb_v8m.s"]),
         (Isa::Riscv32, &["riscv.s", "riscv32.s"]),
         (Isa::Riscv64, &["riscv.s", "riscv64.s"]),
+        (Isa::Avr, &["avr.s"]),
     ] {
         for name in names {
             let text = source(name);
@@ -382,6 +434,18 @@ fn every_16_bit_riscv_encoding() {
         let compared = check(isa, &disassemble(isa, "all16", &text), Input::Arbitrary);
         assert!(compared > 0x9000, "{isa}: only {compared} compared");
     }
+}
+
+#[test]
+fn every_first_word_of_avr() {
+    let isa = Isa::Avr;
+    let mut text = String::new();
+    for word in 0..=0xffff_u32 {
+        // A second word for those that have one; for the others a nop, which is skipped or not.
+        let _ = writeln!(text, ".word {word:#x}, 0");
+    }
+    let compared = check(isa, &disassemble(isa, "all16", &text), Input::Arbitrary);
+    assert!(compared > 0xf000, "only {compared} compared");
 }
 
 /// xorshift32: produces the same bits on every machine.

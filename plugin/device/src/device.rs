@@ -305,7 +305,7 @@ impl Device {
         self.advance(host);
         let shift = (offset % 4) as u32 * 8;
         let mask = lanes(bytes);
-        let word = offset & !3 & self.period(block);
+        let (word, _) = self.chip.blocks[block].reached(offset);
         let register = self.states[block].by_offset.get(&word).copied();
         let mut value = self.load_word(block, word, host);
         if let Some(value) = self.counted(block, word, host) {
@@ -392,9 +392,7 @@ impl Device {
         self.advance(host);
         let shift = (offset % 4) as u32 * 8;
         let (lanes, value) = (lanes(bytes) << shift, value << shift);
-        let word = offset & !3 & self.period(block);
-        let operation =
-            if self.chip.blocks[block].has_atomic_aliases { (offset & !self.period(block)) >> 12 } else { 0 };
+        let (word, operation) = self.chip.blocks[block].reached(offset);
         self.writes += 1;
         if let Some(now) = self.counted(block, word, host)
             && let Some(count) = self.counting.get_mut(&(block, word))
@@ -725,11 +723,6 @@ impl Device {
     /// Current frequency of a clock in Hz.
     pub fn hz(&self, clock: u32) -> u64 {
         self.hz.get(clock as usize).copied().unwrap_or(0)
-    }
-
-    fn period(&self, block: usize) -> u64 {
-        let block = &self.chip.blocks[block];
-        if block.has_atomic_aliases { block.bytes / 4 - 1 } else { u64::MAX }
     }
 
     fn hold(&self, block: usize, settings: &[Setting]) -> bool {

@@ -17,11 +17,21 @@ pub struct Segment {
     pub transfer: Option<Transfer>,
 }
 
+impl Segment {
+    /// Whether its last instruction is at an address.
+    pub fn ends_with(&self, pc: u64) -> bool {
+        let before = self.sizes.split_last().map(|(_, before)| before).unwrap_or_default();
+        !self.sizes.is_empty() && self.pc + before.iter().map(|&size| u64::from(size)).sum::<u64>() == pc
+    }
+}
+
 /// A translated block, as callbacks see it.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// Address of its first instruction.
     pub pc: u64,
+    /// Entry of the function of its first instruction, if known.
+    pub function: Option<u64>,
     /// Bytes of each instruction.
     pub sizes: Box<[u8]>,
     /// Slot and number of instructions of each segment.

@@ -148,7 +148,7 @@ fn left_early(vcpu: u32, ledger: &Ledger<impl Counters>) -> bool {
 }
 
 /// Takes back instructions that were counted and did not start.
-fn take_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
+pub fn take_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
     ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) - insns);
 }
 

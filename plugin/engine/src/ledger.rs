@@ -23,6 +23,9 @@ use crate::block::{Block, Segment};
 /// Most notes of one run: firmware may make a million calls, with a new text each time.
 const MAX_NOTES: usize = 1000;
 
+/// Most priorities of exceptions that are noted: firmware may change them as often as it likes.
+const MAX_LEVELS: usize = 10_000;
+
 /// Storage of a ledger: counters that generated code shares, growing streams, and a page of words that other
 /// processes read.
 pub trait Counters {
@@ -69,6 +72,8 @@ pub struct Ledger<C> {
     growing: Vec<u32>,
     /// Notes already written.
     notes: HashSet<Definition>,
+    /// Exceptions' priorities already written.
+    levels: HashSet<(u64, u64)>,
     definitions: definition::Encoder,
     samples: sample::Encoder,
     /// Samples so far.
@@ -92,6 +97,7 @@ impl<C: Counters> Ledger<C> {
             calls: None,
             growing: Vec::new(),
             notes: HashSet::new(),
+            levels: HashSet::new(),
             definitions: definition::Encoder::default(),
             samples: sample::Encoder::default(),
             sample_count: 0,
@@ -234,6 +240,24 @@ impl<C: Counters> Ledger<C> {
         }
     }
 
+    /// Takes back a start of the instruction at `pc`, which ends straight lines and will start again. It does not matter in
+    /// which of them it is taken back.
+    pub fn unstart(&mut self, vcpu: u32, pc: u64) {
+        let counted =
+            self.segments.iter().filter(|&(segment, &slot)| segment.ends_with(pc) && self.get(slot, vcpu) > 0);
+        let Some((slot, segment)) = counted.map(|(segment, &slot)| (slot, segment)).min_by_key(|&(slot, _)| slot)
+        else {
+            return;
+        };
+        let before = segment.sizes.split_last().map(|(_, before)| before).unwrap_or_default();
+        let rest = Segment { pc: segment.pc, sizes: before.into(), transfer: None };
+        self.add(slot, vcpu, u64::MAX);
+        if !rest.sizes.is_empty() {
+            let rest = self.segment(rest);
+            self.add(rest, vcpu, 1);
+        }
+    }
+
     /// Counts only the first `started` instructions of a block that was counted as a whole.
     pub fn shorten(&mut self, vcpu: u32, block: &Block, started: u64) {
         let &[(slot, _)] = &block.segments[..] else { unreachable!("one counter counts the whole") };
@@ -274,6 +298,13 @@ impl<C: Counters> Ledger<C> {
         slot
     }
 
+    /// Defines a new counter of a way from a branch to a target.
+    pub fn edge(&mut self, site: u64, target: u64) -> u32 {
+        let slot = self.new_slot();
+        self.note(&Definition::Edge { slot, site, target });
+        slot
+    }
+
     /// Keeps the data for [`Ledger::calls`] from now on.
     pub fn keep_calls(&mut self) {
         self.calls = Some(FxHashMap::default());
@@ -309,6 +340,13 @@ impl<C: Counters> Ledger<C> {
     pub fn note_once(&mut self, definition: Definition) {
         if self.notes.len() < MAX_NOTES && self.notes.insert(definition.clone()) {
             self.note(&definition);
+        }
+    }
+
+    /// Appends the priority of an exception, if it has not had that one before.
+    pub fn note_level(&mut self, number: u64, level: u64) {
+        if self.levels.len() < MAX_LEVELS && self.levels.insert((number, level)) {
+            self.note(&Definition::Priority { number, level });
         }
     }
 

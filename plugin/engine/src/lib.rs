@@ -12,11 +12,13 @@
 //! | [`code`] | functions, unwind rows, places |
 //! | [`clock`] | events and their times; only reports them |
 //! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
-//! | [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`calls`] [`console`] [`slice`] | one instrument each |
+//! | [`branches`] [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`access`] [`calls`] [`console`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+pub mod access;
 pub mod block;
+pub mod branches;
 pub mod calls;
 pub mod clock;
 pub mod code;

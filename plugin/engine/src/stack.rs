@@ -64,6 +64,14 @@ struct Memory {
     pieces: usize,
 }
 
+impl Memory {
+    /// Bytes at an address; None: these have not been read.
+    fn at(&self, address: u64, bytes: u64) -> Option<&[u8]> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        self.bytes.get(at..at.checked_add(bytes as usize)?)
+    }
+}
+
 /// Source of a walk's frame pointer.
 #[derive(Clone, Copy)]
 enum FramePointer {
@@ -284,18 +292,11 @@ impl Stacks {
     /// A word of the stack, read in pieces.
     fn stack_word(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> Option<u64> {
         let word_bytes = guest.pointer_bytes();
-        if !address.is_multiple_of(word_bytes) {
+        if !address.is_multiple_of(guest.stack_alignment()) {
             return None;
         }
-        let held = |memory: &Memory| {
-            let at = usize::try_from(address.checked_sub(memory.start)?).ok()?;
-            let bytes = memory.bytes.get(at..at.checked_add(word_bytes as usize)?)?;
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            Some(u64::from_le_bytes(word))
-        };
-        if let Some(word) = held(&self.memory) {
-            return Some(word);
+        if let Some(bytes) = self.memory.at(address, word_bytes) {
+            return Some(guest.stack_word(bytes));
         }
         let length = PIECE_BYTES.min(guest.memory_from(address)?);
         if length < word_bytes || !guest.is_readable() {
@@ -307,7 +308,7 @@ impl Stacks {
         }
         self.memory.start = address;
         guest.read_into(address, length as usize, &mut self.memory.bytes).then_some(())?;
-        held(&self.memory)
+        self.memory.at(address, word_bytes).map(|bytes| guest.stack_word(bytes))
     }
 
     /// Id of a stack, which is written when it is first seen.
@@ -535,7 +536,8 @@ impl<V: Vcpu> Cursor<'_, V> {
             Saved::AtCfa(offset_bytes) => {
                 let address = cfa.wrapping_add_signed(offset_bytes.into());
                 self.frame_pointer_from = FramePointer::Word { address };
-                self.stacks.stack_word(address, self.guest).ok_or(self.broken())?
+                let word = self.stacks.stack_word(address, self.guest).ok_or(self.broken())?;
+                self.guest.pushed_frame_pointer(word)
             }
             Saved::Lost | Saved::SecondLink => {
                 self.frame_pointer_from = FramePointer::Kept;

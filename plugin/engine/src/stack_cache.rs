@@ -88,12 +88,15 @@ impl Recall {
             }
             let bytes = &self.bytes[..];
             let mut words = kept.words.iter();
-            let is_as_was = if guest.pointer_bytes() == 8 {
-                words.all(|&(offset, value)| word_at::<8>(bytes, offset).map(u64::from_le_bytes) == Some(value))
-            } else {
-                words.all(|&(offset, value)| {
+            let is_as_was = match guest.pointer_bytes() {
+                8 => words.all(|&(offset, value)| word_at::<8>(bytes, offset).map(u64::from_le_bytes) == Some(value)),
+                4 => words.all(|&(offset, value)| {
                     word_at::<4>(bytes, offset).map(|word| u32::from_le_bytes(word).into()) == Some(value)
-                })
+                }),
+                // A frame pointer is kept as an address, and its word has the address's lower half.
+                _ => words.all(|&(offset, value)| {
+                    word_at::<2>(bytes, offset).map(|word| guest.stack_word(&word)) == Some(value & 0xffff)
+                }),
             };
             if !is_as_was {
                 return None;

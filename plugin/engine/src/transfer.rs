@@ -9,10 +9,14 @@
 //! a function: the blocks at entries of functions and exceptions ([`Site::needs_alarm`]) check the cell by
 //! themselves, and a switch or an interpreter's dispatch costs no callback.
 
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use wire::control::Word;
 use wire::counters::{ALARM, CLOCK, FIRST_SITE, LAST};
 use wire::definition::{Definition, TransferKind};
+use wire::request::{Measure, Way};
 use wire::unwind::Saved;
 
 use crate::block::Step;
@@ -133,10 +137,62 @@ struct Arc {
     kind: TransferKind,
 }
 
+/// A counted way of a branch: harness asks for those that the other counts do not tell (`--branches`). The branch leaves
+/// its number in the LAST cell as a transfer does, and the block that the way leads to calls back if it finds the number.
+/// If an exception came in between, its first block finds the number, and [`Transfers::resolve`] asks for the interrupted
+/// code.
+#[derive(Clone, Copy, Debug)]
+struct CountedWay {
+    way: Way,
+    /// Its counter; None: the place that the way leads to has not been translated yet, and no trap came between.
+    slot: Option<u32>,
+}
+
+/// Counted ways of jumps through registers and tables (`--branches`). Such a jump leaves its number in the LAST cell
+/// anyway, and a block at one of the landings calls back if it finds a number. Trap handlers are as for a
+/// [`CountedWay`].
+#[derive(Default)]
+struct Landings {
+    /// Addresses at which jumps are counted, sorted.
+    places: Vec<Range<u64>>,
+    /// Counters by the jump's address and the place.
+    counters: FxHashMap<(u64, u64), u32>,
+}
+
+impl Landings {
+    fn contains(&self, pc: u64) -> bool {
+        let after = self.places.partition_point(|places| places.start <= pc);
+        after.checked_sub(1).is_some_and(|before| self.places[before].contains(&pc))
+    }
+
+    /// Counts a jump that has arrived. A jump that may also fall through is a conditional return.
+    fn count(&mut self, vcpu: u32, site: Site, pc: u64, ledger: &mut Ledger<impl Counters>) {
+        let (SiteKind::Register { call: false, conditional: false, .. }
+        | SiteKind::Unknown { call: false, conditional: false }) = site.kind
+        else {
+            return;
+        };
+        let ways = self.counters.len();
+        let slot = match self.counters.entry((site.pc, pc)) {
+            Entry::Occupied(known) => *known.get(),
+            // The other ways of the jump do not add up to its executions then, and harness says that they are open.
+            Entry::Vacant(_) if ways >= MAX_ARCS => return,
+            Entry::Vacant(new) => *new.insert(ledger.edge(site.pc, pc)),
+        };
+        ledger.add(slot, vcpu, 1);
+    }
+}
+
 /// Transfers whose target is known only at run time.
 #[derive(Default)]
 pub struct Transfers {
     sites: Sites,
+    /// Counted ways by the branch's address.
+    ways: FxHashMap<u64, CountedWay>,
+    /// Branches whose counted ways lead to an address.
+    ways_to: FxHashMap<u64, Vec<u64>>,
+    /// Counted ways of jumps.
+    landings: Landings,
     /// Counters of the arcs so far.
     arcs: FxHashMap<Arc, u32>,
     /// Targets of the arcs so far.
@@ -148,6 +204,63 @@ pub struct Transfers {
 }
 
 impl Transfers {
+    /// Transfers, and ways that are counted.
+    pub fn new(measure: &Measure) -> Transfers {
+        let mut transfers = Transfers::default();
+        transfers.landings.places.clone_from(&measure.landings);
+        for &way in &measure.ways {
+            transfers.ways.insert(way.site, CountedWay { way, slot: None });
+            transfers.ways_to.entry(way.leads_to()).or_default().push(way.site);
+        }
+        transfers
+    }
+
+    /// The branch at an address as a site, if one of its ways is counted.
+    pub fn counted_branch(&self, pc: u64, code: &Code) -> Option<Site> {
+        let Way { site, next, target, .. } = self.ways.get(&pc)?.way;
+        let kind = SiteKind::Branch { target, call: false };
+        Some(Site { pc: site, next, function: code.function_of(site), kind })
+    }
+
+    /// Counted ways that lead to an address: the number that each leaves in the LAST cell, and its counter.
+    pub fn counted_to(&mut self, pc: u64, code: &Code, ledger: &mut Ledger<impl Counters>) -> Vec<(u64, u32)> {
+        let sites = self.ways_to.get(&pc).cloned().unwrap_or_default();
+        let counted = sites.into_iter().filter_map(|site| {
+            let site = self.counted_branch(site, code)?;
+            Some((self.number(&site), self.way_counter(site.pc, ledger)?))
+        });
+        counted.collect()
+    }
+
+    /// Counter of a branch's counted way, defined when it is first asked for.
+    fn way_counter(&mut self, site: u64, ledger: &mut Ledger<impl Counters>) -> Option<u32> {
+        let counted = self.ways.get_mut(&site)?;
+        Some(*counted.slot.get_or_insert_with(|| ledger.edge(site, counted.way.leads_to())))
+    }
+
+    /// Counts a way that an exception has interrupted, if it is a counted one and leads to `pc`.
+    fn count_interrupted(&mut self, vcpu: u32, site: Site, pc: u64, code: &Code, ledger: &mut Ledger<impl Counters>) {
+        let is_way = self.ways.get(&site.pc).is_some_and(|counted| counted.way.leads_to() == pc);
+        if let Some(slot) = is_way.then(|| self.way_counter(site.pc, ledger)).flatten() {
+            ledger.add(slot, vcpu, 1);
+        }
+        if self.is_landing(pc, code) {
+            self.landings.count(vcpu, site, pc, ledger);
+        }
+    }
+
+    /// Whether the jumps that arrive at an address are counted. Those to a function's entry are arcs.
+    pub fn is_landing(&self, pc: u64, code: &Code) -> bool {
+        self.landings.contains(pc) && !code.is_entry(pc)
+    }
+
+    /// Counts the jump whose number is in the LAST cell and that has led to a landing; no exception starts there.
+    pub fn land(&mut self, vcpu: u32, pc: u64, ledger: &mut Ledger<impl Counters>) {
+        if let Some(&mut (site, _)) = self.sites.get(ledger.get(LAST, vcpu)) {
+            self.landings.count(vcpu, site, pc, ledger);
+        }
+    }
+
     /// Number of a site, for the LAST cell.
     pub fn number(&mut self, site: &Site) -> u64 {
         self.sites.number(site)
@@ -223,7 +336,8 @@ impl Transfers {
         }
         let call = transfer.is_call();
         // Most jumps stay in their function (switches, loops), and no exception starts in its middle.
-        if !call && function.is_some_and(|entry| entry != pc) && code.function_of(pc) == function {
+        let is_inside = function.is_some_and(|entry| entry != pc) && code.function_of(pc) == function;
+        if !call && is_inside && !self.ways.contains_key(&site) {
             return;
         }
         // None: an exception came first. Some(None): the instruction fell through.
@@ -252,7 +366,10 @@ impl Transfers {
                 }
                 (pc, None)
             }
-            None => match self.interrupted_code(guest, ledger) {
+            None => match self
+                .interrupted_code(guest, ledger)
+                .inspect(|interrupted| self.count_interrupted(vcpu, transfer, interrupted.pc, code, ledger))
+            {
                 Some(Interrupted { pc, .. }) if pc == next && may_fall_through => return,
                 Some(Interrupted { pc, return_addr }) if can_lead_to(kind, pc, guest) => (pc, Some(return_addr)),
                 // An exception before another one's first instruction, or a frame that cannot be read.

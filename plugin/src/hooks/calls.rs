@@ -16,7 +16,7 @@ impl Hook for OnCalled {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, calls, .. } = &mut *state;
         let Some(calls) = calls else { return };
-        follow.leave_exceptions(here.vcpu, guest, ledger);
+        follow.leave_exceptions(here.vcpu, here.pc, guest, code, ledger);
         follow.check_task(here.vcpu, guest, ledger);
         let entered = calls.enter(here.pc, &follow.cores[here.vcpu as usize], guest, code, ledger);
         end(&mut state, here.vcpu, &entered.over);
@@ -37,9 +37,9 @@ pub(crate) struct OnReturned;
 impl Hook for OnReturned {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, follow, calls, .. } = &mut *state;
+        let State { guest, code, ledger, follow, calls, .. } = &mut *state;
         let Some(calls) = calls else { return };
-        follow.leave_exceptions(here.vcpu, guest, ledger);
+        follow.leave_exceptions(here.vcpu, here.pc, guest, code, ledger);
         let over = calls.leave(here.pc, &follow.cores[here.vcpu as usize], guest, ledger);
         end(&mut state, here.vcpu, &over);
     };

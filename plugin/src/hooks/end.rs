@@ -20,6 +20,7 @@ impl AccessHook for OnStore {
         if !state.guest.is_memory(address) {
             state.may_print(here.vcpu);
             state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
+            state.note_write(here.vcpu, here.pc, address);
             state.follow.device.forget();
             if let Some(polled) = &mut state.polled {
                 let written = polled.written(address, value);
@@ -66,9 +67,10 @@ impl AccessHook for OnLoad {
         }
         state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
         state.settle(here.vcpu);
-        let State { follow, ledger, .. } = &mut *state;
+        let State { follow, ledger, accesses, .. } = &mut *state;
         let insns = ledger.insns(here.vcpu);
         follow.device.read(here.pc, address, value, insns);
+        accesses.iter_mut().for_each(|accesses| accesses.read(here.pc, address, value, insns));
         if state.polled.as_mut().is_some_and(|polled| polled.read(here.pc, address, value, insns)) {
             state.end_at_poll((here.pc, address, value), insns);
         }

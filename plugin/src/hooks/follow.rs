@@ -42,8 +42,8 @@ pub(crate) struct OnPoll;
 impl Hook for OnPoll {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, follow, .. } = &mut *state;
-        follow.begin_poll(here.vcpu, here.pc, guest, ledger);
+        let State { guest, code, ledger, follow, .. } = &mut *state;
+        follow.begin_poll(here.vcpu, here.pc, guest, code, ledger);
     };
 }
 
@@ -53,8 +53,8 @@ pub(crate) struct OnPolled;
 impl Hook for OnPolled {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, follow, .. } = &mut *state;
-        follow.end_poll(here.vcpu, here.pc, guest, ledger);
+        let State { guest, code, ledger, follow, .. } = &mut *state;
+        follow.end_poll(here.vcpu, here.pc, guest, code, ledger);
     };
 }
 
@@ -136,9 +136,13 @@ pub(crate) struct OnFunction;
 impl Hook for OnFunction {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, code, ledger, follow, .. } = &mut *state;
+        let State { guest, code, ledger, follow, blocks, .. } = &mut *state;
         if let Some(tree) = &mut follow.tree {
-            Arrival { tree, core: &mut follow.cores[here.vcpu as usize], guest, code, ledger }.here(here.pc);
+            // Nearly always a block begins here, whose function is known.
+            let block = Some(blocks.get(here.block)).filter(|_| here.index == 0);
+            let function = block.map_or_else(|| code.function_of(here.pc), |block| block.function);
+            let arrival = Arrival { tree, core: &mut follow.cores[here.vcpu as usize], guest, code, ledger };
+            arrival.here(here.pc, function);
         }
     };
 }
@@ -231,7 +235,7 @@ impl Hook for OnZone {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, .. } = &mut *state;
-        follow.leave_exceptions(here.vcpu, guest, ledger);
+        follow.leave_exceptions(here.vcpu, here.pc, guest, code, ledger);
         let zones = follow.zones.as_mut();
         let happened = zones.and_then(|zones| zones.at(&mut follow.cores, here.vcpu, here.pc, guest, code, ledger));
         let what = match happened {
@@ -311,8 +315,8 @@ impl AccessHook for OnSwitch {
             return;
         }
         state.settle(here.vcpu);
-        let State { guest, ledger, follow, .. } = &mut *state;
-        follow.leave_exceptions(here.vcpu, guest, ledger);
+        let State { guest, code, ledger, follow, .. } = &mut *state;
+        follow.leave_exceptions(here.vcpu, here.pc, guest, code, ledger);
         if let Some(tasks) = &mut follow.tasks {
             tasks.switch(&mut follow.cores[here.vcpu as usize], follow.tree.as_mut(), guest, ledger);
         }

@@ -14,7 +14,7 @@ impl Hook for OnAllocator {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, stacks, transfers, heap, .. } = &mut *state;
         let (Some(heap), Some(stacks)) = (heap, stacks) else { return };
-        follow.leave_exceptions(here.vcpu, guest, ledger);
+        follow.leave_exceptions(here.vcpu, here.pc, guest, code, ledger);
         follow.check_task(here.vcpu, guest, ledger);
         let core = &follow.cores[here.vcpu as usize];
         let by_transfer = transfers.has_led_to(here.pc);
@@ -29,10 +29,10 @@ pub(crate) struct OnAllocated;
 impl Hook for OnAllocated {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, ledger, follow, heap, .. } = &mut *state;
+        let State { guest, code, ledger, follow, heap, .. } = &mut *state;
         if let Some(heap) = heap {
             if heap.is_ambiguous(here.pc, guest.stack_pointer()) {
-                follow.leave_exceptions(here.vcpu, guest, ledger);
+                follow.leave_exceptions(here.vcpu, here.pc, guest, code, ledger);
                 follow.check_task(here.vcpu, guest, ledger);
             }
             heap.leave(here.pc, &follow.cores[here.vcpu as usize], guest, ledger);

@@ -2,6 +2,7 @@
 //!
 //! Several callbacks at one instruction come in the order of [`crate::translate`]'s lists.
 
+mod avr;
 mod calls;
 mod debug;
 mod end;
@@ -9,6 +10,7 @@ mod follow;
 mod heap;
 mod time;
 
+pub(crate) use avr::{OnDevice, OnInterrupted, OnSleep, OnStop};
 pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
@@ -19,8 +21,9 @@ pub(crate) use follow::{
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{
-    OnArrival, OnBlock, OnBound, OnInput, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting,
-    OnTransfer, OnUnsure, OnVector, OnWait, OracleCount, OracleSample,
+    OnArrival, OnBlock, OnBound, OnInput, OnLanding, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment,
+    OnSemihosting, OnTransfer, OnUnsure, OnVector, OnWait, OnWay, OracleBranch, OracleCount, OracleRecheck,
+    OracleSample, OracleWay,
 };
 
 use crate::qemu::{Guard, Thread, VcpuCallback, VcpuHook};

@@ -30,7 +30,7 @@ fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) 
     let called = clock::called(vcpu, &state.ledger);
     let (pc, insns) = (state.blocks.get(block).pc, state.blocks.get(block).insns());
     if called.by_recheck {
-        state.look_again(vcpu);
+        state.look_again(vcpu, pc);
     }
     if called.by_transfer {
         let State { guest, code, ledger, transfers, .. } = state;
@@ -141,7 +141,7 @@ impl Hook for OnSegment {
         let called = clock::called(vcpu, &state.ledger);
         if called.by_recheck {
             called.go_on(vcpu, &state.ledger);
-            state.look_again(vcpu);
+            state.look_again(vcpu, here.pc);
         }
         let (slot, length) = state.blocks.get(block).segment_at(index);
         let insns = state.ledger.insns(vcpu);
@@ -155,12 +155,72 @@ impl Hook for OnSegment {
     };
 }
 
+/// At the start of a block that a counted way of a branch has led to.
+pub(crate) struct OnWay;
+
+impl Hook for OnWay {
+    const CALL: ExecCallback = |vcpu, slot| {
+        state::lock().ledger.add(slot as u32, vcpu, 1);
+    };
+}
+
+/// At the start of a block at which jumps are counted, after a transfer of control.
+pub(crate) struct OnLanding;
+
+impl Hook for OnLanding {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let State { ledger, transfers, .. } = &mut *state;
+        transfers.land(here.vcpu, here.pc, ledger);
+    };
+}
+
 /// The oracle: at every instruction that starts. Counts it without any inline counter.
 pub(crate) struct OracleCount;
 
 impl Hook for OracleCount {
     const CALL: ExecCallback = |vcpu, slot| {
         state::lock().ledger.add(slot as u32, vcpu, 1);
+    };
+}
+
+/// The oracle: at the start of a block for which a callback was requested, before its function is entered or left.
+pub(crate) struct OracleRecheck;
+
+impl Hook for OracleRecheck {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let called = clock::called(here.vcpu, &state.ledger);
+        if called.by_recheck {
+            called.go_on(here.vcpu, &state.ledger);
+            state.look_again(here.vcpu, here.pc);
+        }
+    };
+}
+
+/// The oracle: at every instruction, before it starts. Counts the way of the branch before it.
+pub(crate) struct OracleWay;
+
+impl Hook for OracleWay {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let State { guest, ledger, branches, .. } = &mut *state;
+        if let Some(branches) = branches {
+            branches.arrive(here.vcpu, here.pc, guest, ledger);
+        }
+    };
+}
+
+/// The oracle: at a branch that starts.
+pub(crate) struct OracleBranch;
+
+impl Hook for OracleBranch {
+    const CALL: ExecCallback = |vcpu, number| {
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        if let Some(branches) = &mut state.branches {
+            branches.leave(vcpu, number);
+        }
     };
 }
 
@@ -172,7 +232,12 @@ impl Hook for OracleSample {
         let (mut state, here) = find(vcpu, id);
         let stack = state.take_stack(vcpu, here.pc);
         state.settle_here(vcpu, here.block, here.index, &stack);
+        let called = clock::called(vcpu, &state.ledger);
         state.clock.set(vcpu, &state.ledger);
+        // The next block has been asked for, by this very instruction perhaps.
+        if called.by_recheck {
+            clock::recheck(vcpu, &state.ledger);
+        }
     };
 }
 

@@ -31,6 +31,7 @@ pub(crate) use api::later::write_register;
 pub(crate) use api::raw::Info;
 pub(crate) use api::versions::wfe_sleeps;
 pub(crate) use beyond::accounted::AccountedTime;
+pub(crate) use beyond::avr::{AvrState, Known as KnownAvr};
 pub(crate) use beyond::busy::Clock;
 pub(crate) use beyond::choose;
 pub(crate) use beyond::clusters::Clusters;

@@ -3,8 +3,8 @@
 //! The records hold the rules of a chip file, resolved: names are indices, arrays are expanded, every field is a
 //! mask. They are not specific to any chip. Registers are 32 bits wide.
 //!
-//! Beside the request there is one file, [`FILE_NAME`]: a table of fixed size. The plugin adds each access that the
-//! chip file does not model.
+//! Beside the request there are two files, tables of fixed size: [`FILE_NAME`], to which the plugin adds each access that
+//! the chip file does not model, and [`ACCESSES`], in which it counts all accesses of registers.
 
 use crate::Malformed;
 use crate::record::{self, Record as _, record};
@@ -46,6 +46,21 @@ pub const MAX_RULES: usize = 256;
 
 /// Rows at the end that do not belong to a register.
 pub const SPECIAL_ROWS: usize = MAX_RULES + 3;
+
+/// Name of the file with the accesses of registers, one row for each instruction and register.
+pub const ACCESSES: &str = "accesses";
+
+/// Rows of that file. When all but the last are taken, further accesses are only counted, in the last row.
+pub const ACCESS_ROWS: usize = 4096;
+
+/// Words of such a row: address + 1, pc, reads, writes, first and last instruction, polls, instructions in them, bits.
+pub const ACCESS_WORDS: usize = 9;
+
+/// Size of that file in bytes.
+pub const ACCESS_BYTES: usize = ACCESS_ROWS * ACCESS_WORDS * 8;
+
+/// Most instructions between two reads of a register that is polled.
+pub const MAX_POLL_INSNS: u64 = 128;
 
 /// Name of the file with the state at a polled register.
 pub const POLLED: &str = "polled";
@@ -91,6 +106,71 @@ pub struct Unmodelled {
     pub reads: u64,
     /// Number of writes.
     pub writes: u64,
+}
+
+/// Accesses of one register by one instruction, in the window.
+///
+/// A read is one of a poll if the same instruction has read the same value from the register before, at most
+/// [`MAX_POLL_INSNS`] instructions ago, and no register was accessed in between. So is the read of another value that
+/// ends such a poll.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Access {
+    /// Address of the register's word; [`OTHERS`] in the last row.
+    pub address: u64,
+    /// Instruction.
+    pub pc: u64,
+    /// Number of reads.
+    pub reads: u64,
+    /// Number of writes.
+    pub writes: u64,
+    /// Instructions of the window up to the first access.
+    pub first_insns: u64,
+    /// Instructions of the window up to the last access.
+    pub last_insns: u64,
+    /// Reads that were polls.
+    pub polls: u64,
+    /// Instructions from each of these reads' predecessors to the read.
+    pub poll_insns: u64,
+    /// Bits of the register whose change ended a poll.
+    pub ending_bits: u64,
+}
+
+impl Access {
+    /// Row of the file.
+    pub fn to_words(self) -> [u64; ACCESS_WORDS] {
+        let Access { address, pc, reads, writes, first_insns, last_insns, polls, poll_insns, ending_bits } = self;
+        [address + 1, pc, reads, writes, first_insns, last_insns, polls, poll_insns, ending_bits]
+    }
+}
+
+/// Reads the table of [`ACCESSES`].
+///
+/// # Errors
+/// When its size is wrong, or a row is invalid.
+pub fn accesses(bytes: &[u8]) -> Result<Vec<Access>, Malformed> {
+    if bytes.len() != ACCESS_BYTES {
+        return Err(Malformed { what: "table of accesses", offset: bytes.len() });
+    }
+    let words: Vec<u64> = bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect();
+    let mut rows = Vec::new();
+    for (index, row) in words.as_chunks::<ACCESS_WORDS>().0.iter().enumerate() {
+        if *row == [0; ACCESS_WORDS] {
+            continue;
+        }
+        let [key, pc, reads, writes, first_insns, last_insns, polls, poll_insns, ending_bits] = *row;
+        let is_sound = key > 0
+            && reads.checked_add(writes).is_some_and(|accesses| accesses > 0)
+            && polls <= reads
+            && first_insns <= last_insns
+            && poll_insns <= last_insns
+            && ending_bits <= u32::MAX.into();
+        if !is_sound {
+            return Err(Malformed { what: "row of accesses", offset: index * ACCESS_WORDS * 8 });
+        }
+        let address = key - 1;
+        rows.push(Access { address, pc, reads, writes, first_insns, last_insns, polls, poll_insns, ending_bits });
+    }
+    Ok(rows)
 }
 
 /// The contents of the file [`STORED`]: addresses and values of words.
@@ -940,6 +1020,7 @@ impl Chip {
                 "chip's clock",
             ),
             (self.clocks.iter().all(|clock| self.is_clock(clock)), "chip's clock"),
+            (self.blocks.iter().all(Block::has_whole_aliases), "chip's aliases"),
             (self.blocks.iter().all(|block| self.is_block(block)), "chip's block"),
             (self.answers.len() + self.pulses.len() + self.counts.len() <= MAX_RULES, "chip's number of answers"),
             (self.counts.iter().all(|count| self.is_count(count)), "chip's count"),
@@ -1125,6 +1206,22 @@ impl Memory {
 }
 
 impl Block {
+    /// Offset of the register's word that an offset reaches, and the number of its alias: 0 is the register itself.
+    pub fn reached(&self, offset: u64) -> (u64, u64) {
+        let word = offset & !3;
+        self.period_bytes().map_or((word, 0), |period| (word % period, word / period))
+    }
+
+    /// Bytes after which the registers repeat as aliases; None: they do not.
+    fn period_bytes(&self) -> Option<u64> {
+        self.has_atomic_aliases.then_some(self.bytes / 4)
+    }
+
+    /// Whether the aliases have room for registers of their own.
+    fn has_whole_aliases(&self) -> bool {
+        self.period_bytes().is_none_or(|period| self.bytes.is_power_of_two() && period >= 4)
+    }
+
     fn has(&self, field: &Field) -> bool {
         let shifted = field.mask >> field.mask.trailing_zeros().min(31);
         let is_contiguous = shifted & shifted.wrapping_add(1) == 0;
@@ -1322,7 +1419,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 31] = [
+        let changes: [Change; 32] = [
             |chip| chip.counts[0].address += 2,
             |chip| chip.counts[0].address = 0x5000_0000,
             |chip| chip.counts[0].every_insns = 0,
@@ -1336,6 +1433,7 @@ pub(crate) mod tests {
             |chip| chip.clocks[0].sources.clear(),
             |chip| chip.clocks[0].multiply[0].block = 1,
             |chip| chip.blocks[0].registers[0].offset = Some(0x400),
+            |chip| (chip.blocks[0].has_atomic_aliases, chip.blocks[0].bytes) = (true, 0x300),
             |chip| chip.blocks[0].follows[0].target.register = 2,
             |chip| chip.blocks[0].follows[0].target.mask = 0b101,
             |chip| chip.blocks[0].flashes[0].memory = 1,
@@ -1376,6 +1474,38 @@ pub(crate) mod tests {
         assert_eq!(Polled::from_bytes(&bytes), Ok(polled.clone()));
         assert!(Polled::from_bytes(&bytes[..bytes.len() - 1]).is_err());
         assert!(Polled::from_bytes(&Polled { registers: vec![], ..polled }.to_bytes()).is_err());
+    }
+
+    #[test]
+    fn accesses_are_read_and_checked() {
+        let access = Access {
+            address: 0x4000_4400,
+            pc: 0x800_0100,
+            reads: 3,
+            writes: 1,
+            first_insns: 10,
+            last_insns: 40,
+            polls: 2,
+            poll_insns: 20,
+            ending_bits: 0x80,
+        };
+        let table = |access: Access| {
+            let mut bytes: Vec<u8> = access.to_words().into_iter().flat_map(u64::to_le_bytes).collect();
+            bytes.resize(ACCESS_BYTES, 0);
+            bytes
+        };
+        assert_eq!(accesses(&table(access)), Ok(vec![access]));
+        assert!(accesses(&table(access)[1..]).is_err());
+        let bad = [
+            Access { reads: 0, writes: 0, polls: 0, ..access },
+            Access { polls: 4, ..access },
+            Access { first_insns: 41, ..access },
+            Access { poll_insns: 41, ..access },
+            Access { ending_bits: 1 << 32, ..access },
+        ];
+        for access in bad {
+            assert!(accesses(&table(access)).is_err(), "{access:?}");
+        }
     }
 
     #[test]

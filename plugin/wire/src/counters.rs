@@ -75,7 +75,11 @@ pub const FAULTED: u32 = 17;
 /// Slot that counts the changes of the trap vector.
 pub const VECTOR_MOVES: u32 = 18;
 
-/// First slot that a [`crate::definition`] may define. Saved profiles hold it, so it stays; slot 19 is free.
+/// Slot of the greatest depth of the stack on which the firmware starts: 2^64 minus its lowest stack pointer, where
+/// the exact tree is followed, since the run's beginning; 0: none was seen.
+pub const MAIN_DEPTH: u32 = 19;
+
+/// First slot that a [`crate::definition`] may define. Saved profiles hold it, so it stays.
 pub const FIRST_DEFINED: u32 = 20;
 
 /// Clock value at which the next event (a sample, a limit) is due; blocks compare the clock with it. The value is

@@ -145,6 +145,22 @@ record! {
             /// The name.
             text: String,
         },
+        /// Way of a branch, counted each time that control took it.
+        17 = Edge {
+            /// Counter.
+            slot: u32,
+            /// Address of the branch.
+            site: u64,
+            /// Address that control went to.
+            target: u64 = since(site),
+        },
+        /// Priority with which a Cortex-M's exception started, once for each that it had.
+        18 = Priority {
+            /// Exception number.
+            number: u64,
+            /// Group priority: exceptions of one value do not interrupt each other.
+            level: u64,
+        },
         /// Action of the firmware that left the emulated machine.
         3 = Note {
             /// Meaning for the run.
@@ -215,10 +231,12 @@ pub enum TaskCounter {
     DeepestSp,
     /// Bytes at the low end of the task's stack that still hold the kernel's paint, plus one; 0: not read.
     Painted,
+    /// Highest stack pointer seen on the task's stack; 0: none was seen.
+    HighestSp,
 }
 
 /// Counters of one task.
-pub const TASK_COUNTERS: u32 = 4;
+pub const TASK_COUNTERS: u32 = 5;
 
 record! {
     /// Kind of an exact call tree's node.
@@ -441,6 +459,7 @@ impl Definition {
             | Definition::Task { slot, .. }
             | Definition::Node { slot, .. }
             | Definition::Span { slot, .. }
+            | Definition::Edge { slot, .. }
             | Definition::Row { slot, .. } => Some(slot),
             _ => None,
         }
@@ -482,7 +501,11 @@ impl Stream for Definitions {
                 Definition::Row { row, .. } => row.is_sound(),
                 Definition::ZonePath { parent, .. } => *parent <= self.zone_paths,
                 Definition::Note { text, .. } | Definition::ZoneName { text } => text.len() <= MAX_TEXT_BYTES,
-                Definition::Poll { .. } | Definition::Mark { .. } | Definition::Span { .. } => true,
+                Definition::Poll { .. }
+                | Definition::Mark { .. }
+                | Definition::Span { .. }
+                | Definition::Priority { .. }
+                | Definition::Edge { .. } => true,
             }
     }
 
@@ -566,7 +589,9 @@ mod tests {
             Definition::Row { slot: slot(91), row: Row::Task { task: 1 } },
             Definition::ZonePath { parent: 0, name: 1, pc: 0x100 },
             Definition::ZoneName { text: "queue.test_put".into() },
+            Definition::Edge { slot: slot(92), site: 0x104, target: 0x100 },
             Definition::ZonePath { parent: 1, name: 2, pc: u64::MAX },
+            Definition::Priority { number: 15, level: 0xe0 },
         ]
     }
 
@@ -594,6 +619,7 @@ mod tests {
             segment(counters::CLOCK, vec![2]),
             Definition::Arc { slot: slot(0), site: 0, target: 0, kind: TransferKind::Branch, return_addr: None },
             Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked },
+            Definition::Edge { slot: counters::CLOCK, site: 4, target: 8 },
             Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
             task,
             Definition::ZoneName { text: long() },

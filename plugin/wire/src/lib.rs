@@ -6,7 +6,7 @@
 //! Records are tables of their fields (`record`), and every file that grows is a stream of them ([`stream`]): one
 //! encoder, one decoder, and one check that both use to decide whether an item may come next.
 //!
-//! A run leaves four to eight files in one directory. All are memory maps of the plugin, so they are complete up to the
+//! A run leaves four to nine files in one directory. All are memory maps of the plugin, so they are complete up to the
 //! moment at which QEMU ends (by its own exit, an abort, SIGKILL):
 //!
 //! | file | module | holds |
@@ -19,6 +19,7 @@
 //! | `timeline` | [`timeline`] | all events with their instructions, if requested |
 //! | `slices` | [`slice`] | growth of the counters between the cuts of the run, if it is cut |
 //! | `unmodelled` | [`chip`] | accesses that the chip file does not model, if there is one |
+//! | `accesses` | [`chip`] | all accesses of registers, if there is a chip file |
 //!
 //! Beside them are harness's orders to the plugin ([`request`], which contains the [`unwind`] table and the console's
 //! [`input`]), harness's later report of the machine's memory ([`memory`]), and the plugin's [`refusal`] to start.
@@ -63,7 +64,7 @@ pub mod zone;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of these files changes its meaning.
-pub const VERSION: u64 = 17;
+pub const VERSION: u64 = 18;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

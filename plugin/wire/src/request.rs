@@ -26,7 +26,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 12;
+const VERSION: u64 = 14;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -48,6 +48,8 @@ record! {
         3 = ThumbV7m,
         /// Armv8-M.
         4 = ThumbV8m,
+        /// AVR with a program counter of two bytes.
+        5 = Avr,
     }
 }
 
@@ -78,7 +80,8 @@ record! {
         max_output_bytes: Option<u64>,
         /// Address of the firmware's first instruction.
         entry: Option<u64>,
-        /// Address of the test finisher, the device of RISC-V's `virt` machine that ends the run.
+        /// End of the run: the address of the test finisher, a device of RISC-V's `virt` machine, or on AVR the address
+        /// of the loop in which avr-libc's `exit` ends.
         finisher: Option<u64>,
         /// Number of vCPUs up to which each executes only what QEMU has translated for it alone.
         unshared_vcpus: u32,
@@ -145,6 +148,10 @@ record! {
         /// Branches to their function's start that need no watching (see [`crate::definition::TransferKind::Branch`]),
         /// sorted.
         loops: Vec<u64>,
+        /// Ways of branches that are counted, at most one of each branch; sorted by the branches' addresses.
+        ways: Vec<Way>,
+        /// Places at which the jumps through registers and tables that arrive are counted, by the jump; sorted.
+        landings: Vec<Range<u64>>,
         /// Entries of functions that no instruction names as its target, sorted. As far as the code shows, they are
         /// reached through pointers only.
         pointed: Vec<u64>,
@@ -180,6 +187,28 @@ record! {
         slice_insns: Option<u64>,
         /// Timeline that is written event by event, see [`crate::timeline`]; None: no timeline.
         timeline: Option<Wanted>,
+    }
+}
+
+record! {
+    /// Way of a conditional branch.
+    #[derive(Copy)]
+    pub struct Way {
+        /// Address of the branch.
+        site: u64,
+        /// Address after it, where it goes on when it is not taken.
+        next: u64,
+        /// Address that it goes to when it is taken.
+        target: u64,
+        /// Whether the counted way is the taken one.
+        is_taken: bool,
+    }
+}
+
+impl Way {
+    /// Address that the counted way leads to.
+    pub fn leads_to(&self) -> u64 {
+        if self.is_taken { self.target } else { self.next }
     }
 }
 
@@ -243,6 +272,9 @@ record! {
         exit: Option<u64>,
         /// Whether the code that names the first task is that task: the kernel's start becomes its idle task.
         is_first_running: bool,
+        /// Whether the kernel goes on with a task out of an exception by an ordinary jump, although the processor has an
+        /// instruction that returns from exceptions.
+        leaves_by_jumps: bool,
     }
 }
 
@@ -266,6 +298,8 @@ record! {
         1 = Word(word: u32),
         /// Each pointer-sized word has its own address.
         2 = OwnAddress,
+        /// The same byte everywhere above a word of 32 bits, which shows an overflow once it has another value.
+        3 = Guarded(guard: u32, byte: u8),
     }
 }
 
@@ -391,6 +425,10 @@ impl Measure {
             (are_ranges(self.functions.iter().chain(&self.snapshot)), "request's range"),
             (self.functions.is_sorted_by_key(|function| function.start), "request's functions"),
             (self.loops.is_sorted(), "request's loops"),
+            (self.ways.is_sorted_by(|way, next| way.site < next.site), "request's ways"),
+            (self.ways.iter().all(|way| way.target != way.next), "request's ways"),
+            (are_ranges(&self.landings), "request's landings"),
+            (self.landings.is_sorted_by(|one, next| one.end <= next.start), "request's landings"),
             (self.pointed.is_sorted(), "request's functions reached by pointers"),
             (self.forgetful.is_sorted(), "request's forgetful functions"),
             (self.inlined_calls.is_sorted_by_key(|call| call.return_addr), "request's inlined calls"),
@@ -483,6 +521,7 @@ mod tests {
             delete: Some(0x300),
             exit: Some(0x380),
             is_first_running: true,
+            leaves_by_jumps: true,
         }
     }
 
@@ -512,6 +551,11 @@ mod tests {
             snapshot: Some(0x2000_0000..0x2000_1000),
             functions: vec![0x80..0x100, 0x100..u64::MAX],
             loops: vec![0x90, 0x98],
+            ways: vec![
+                Way { site: 0x90, next: 0x92, target: 0x80, is_taken: true },
+                Way { site: 0x98, next: 0x9a, target: u64::MAX, is_taken: false },
+            ],
+            landings: vec![0x82..0x84, 0x84..u64::MAX],
             pointed: vec![0x80, 0x100],
             forgetful: vec![0x100],
             inlined_calls: vec![call(0x104), call(u64::MAX)],
@@ -624,13 +668,16 @@ mod tests {
             measured(Measure { kernel: Some(kernel), ..Measure::default() })
         };
         let (byte, own_address) = (painted(Paint::Byte(0xa5)), painted(Paint::OwnAddress));
+        let guarded = painted(Paint::Guarded(0xf0f0_f0f0, 0xaa));
         let sparse = measured(Measure { kernel: Some(kernel), ..Measure::default() });
         let waits = Some(Waits::States(states()));
         let by_states = measured(Measure { timeline: Some(Wanted { waits, ..timeline() }), ..Measure::default() });
-        for request in [plain(), full(), sparse, byte, own_address, debugged(true), debugged(false), by_states] {
+        for request in
+            [plain(), full(), sparse, byte, own_address, guarded, debugged(true), debugged(false), by_states]
+        {
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
-        for isa in [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m] {
+        for isa in [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m, Isa::Avr] {
             let request = Request { isa, ..plain() };
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }

@@ -115,6 +115,14 @@ table! {
         looked_at: ALL,
         without_it: "firmware that waits for input on sifive_e may keep QEMU busy without an end of the run",
     };
+    /// AVR's state beyond its registers: whether an instruction that found a device starts again.
+    AVR_STATE = Trick {
+        name: "avr",
+        symbols: &["current_cpu"],
+        // The state's layout was looked at in this release only.
+        looked_at: &[(10, 0)],
+        without_it: "AVR firmware (Arduino Uno) is refused",
+    };
     /// Memory, registers, timers and interrupts of a chip, added to the machine that QEMU has made.
     DEVICES = Trick {
         name: "devices",

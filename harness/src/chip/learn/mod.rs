@@ -15,6 +15,7 @@ use wire::chip::Polled;
 
 pub use answer::{Poll, Verdict, Wanted};
 
+use crate::chip::base::bit_alias;
 use crate::chip::svd::{Svd, Word};
 use crate::chip::{Chip, resolve};
 use crate::error::InputError;
@@ -25,6 +26,9 @@ const HZ: u64 = 62_500_000;
 
 /// Bits of an interrupt's priority, unless an SVD says otherwise.
 const PRIORITY_BITS: u32 = 4;
+
+/// Address at which the base machine's Cortex-M33 looks for its vector table.
+const SECURE_VECTORS: u64 = 0x1000_0000;
 
 /// Granule, in bytes, of memory that is assumed from the image and from the firmware's accesses.
 const GRANULE: u64 = 0x1_0000;
@@ -44,10 +48,6 @@ const EXTERNAL_DEVICES: Range<u64> = 0xa000_0000..0xe000_0000;
 
 /// Addresses of the chip's identification, after the processor's own registers (Armv7-M ARM, B3.1: vendor_SYS).
 const VENDOR: Range<u64> = 0xf000_0000..0xf000_1000;
-
-/// Aliases of the bits of peripherals, a word each, and the peripherals (Armv7-M ARM, B3.1; of the Cortex-M3 and M4).
-const BIT_BAND: Range<u64> = 0x4200_0000..0x4400_0000;
-const BITS: u64 = 0x4000_0000;
 
 /// Addresses to which null pointers lead.
 const NULL: Range<u64> = 0..0x1000;
@@ -184,9 +184,10 @@ fn cpu(image: &Image) -> Result<&'static str, String> {
         (ArmLevel::V7M, _) => Ok("cortex-m3"),
         (ArmLevel::V7EM, Fpu::None | Fpu::V4Single) => Ok("cortex-m4"),
         (ArmLevel::V7EM, _) => Ok("cortex-m7"),
-        (level, _) => Err(format!(
-            "the image was built for {level}, and chips with a Cortex-M23 or later cannot be described yet"
-        )),
+        (ArmLevel::V8MBase | ArmLevel::V8MMain, _) => Ok("cortex-m33"),
+        (level, _) => {
+            Err(format!("the image was built for {level}, and no chip with such a processor can be described yet"))
+        }
     }
 }
 
@@ -323,12 +324,7 @@ impl Draft {
 
     /// The word and the bits that a polled access reads: for the alias of a bit, that bit.
     pub fn behind(&self, address: u64, wanted: Wanted) -> (u64, Wanted) {
-        let has_aliases = matches!(self.cpu, "cortex-m3" | "cortex-m4");
-        if !has_aliases || !BIT_BAND.contains(&address) {
-            return (address & !3, wanted);
-        }
-        let bit = (address - BIT_BAND.start) / 4;
-        let (word, bit) = (BITS + bit / 32 * 4, bit % 32);
+        let Some((word, bit)) = bit_alias(self.cpu, address) else { return (address & !3, wanted) };
         (word, Wanted { mask: 1 << bit, value: (wanted.value & wanted.mask & 1) << bit })
     }
 
@@ -461,6 +457,14 @@ impl Draft {
             self.kept.range(start..end).map(|(at, value)| format!("[{:#x}, {value:#010x}]", at - start)).collect();
         if !kept.is_empty() {
             let _ = writeln!(text, "words = [{}]     # stored before a reset", kept.join(", "));
+        }
+        // QEMU's Cortex-M33 is not told where the table lies.
+        if self.cpu == "cortex-m33" && kind == Kind::Flash && start == self.vectors && start != SECURE_VECTORS {
+            let _ = write!(
+                text,
+                "\n[[memory]]                          # QEMU's processor looks for its vector table there\n\
+                 name = \"vectors\"\nalias = \"{name}\"\nstart = {SECURE_VECTORS:#010x}\nbytes = {GRANULE:#x}\n"
+            );
         }
         if self.aliased && kind == Kind::Flash && range.contains(&self.vectors) {
             let _ = write!(

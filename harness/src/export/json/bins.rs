@@ -1,7 +1,7 @@
 //! Address bins as JSON (`harness bins --json`): instructions and samples by address. Keys are named as in a
 //! profile's JSON (`json`).
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::analysis::bins::bins;
 use crate::analysis::owner::Owner;
-use crate::export::json::{Address, VERSION};
+use crate::export::json::{Address, VERSION, document};
 use crate::profile::Profile;
 
 /// Bins of a profile.
@@ -72,9 +72,7 @@ pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<(
         bin_bytes,
         bins,
     };
-    // As an `io::Error`: the caller recognises a closed pipe by its kind.
-    serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
-    Ok(out.write_all(b"\n")?)
+    document::write_line(&document, out)
 }
 
 /// JSON Schema of the output.
@@ -82,7 +80,7 @@ pub fn write(profile: &Profile, bin_bytes: u64, out: &mut dyn Write) -> Result<(
 /// # Errors
 /// No known errors.
 pub fn schema() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
+    document::schema::<Document<'_>>()
 }
 
 #[cfg(test)]

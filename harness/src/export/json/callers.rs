@@ -2,7 +2,7 @@
 //! (`json`). Unlike the table on the terminal, it leaves nothing out.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings
 use crate::analysis::calltree::CallTree;
 use crate::analysis::owner::Owner;
 use crate::analysis::stack_proof;
-use crate::export::json::{Address, VERSION};
+use crate::export::json::{Address, VERSION, document};
 use crate::image::symbols;
 use crate::profile::Profile;
 
@@ -127,9 +127,7 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], depth: usize, out: &mut dy
         callees: calls.around(&around.callees, false, &mut vec![], &function),
         contexts,
     };
-    // Converted to an error of `out`, by which a closed pipe is recognised.
-    serde_json::to_writer(&mut *out, &document).map_err(io::Error::from)?;
-    Ok(out.write_all(b"\n")?)
+    document::write_line(&document, out)
 }
 
 /// JSON Schema of the output.
@@ -137,7 +135,7 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], depth: usize, out: &mut dy
 /// # Errors
 /// No known errors.
 pub fn schema() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
+    document::schema::<Document<'_>>()
 }
 
 struct Calls<'a> {

@@ -2,7 +2,7 @@
 //! on the terminal, it leaves nothing out that changed.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::compare::{Change, Comparison, Fate, NamedChange, Pair, Pairs};
 use crate::analysis::metrics::{Metric, Subject};
-use crate::export::json::VERSION;
+use crate::export::json::{VERSION, document};
 use crate::profile::Profile;
 
 /// Two profiles and what changed between them.
@@ -61,9 +61,7 @@ pub fn write(
         after: Side::of(after),
         comparison: ComparisonResult::new(comparison, mismatches),
     };
-    serde_json::to_writer_pretty(&mut *out, &document).map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    document::write(&document, out)
 }
 
 /// JSON Schema of the output.
@@ -71,7 +69,7 @@ pub fn write(
 /// # Errors
 /// No known errors.
 pub fn schema() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
+    document::schema::<Document<'_>>()
 }
 
 /// Changes from one run, such as the baseline's, to another.

@@ -1,13 +1,61 @@
-//! Heap in the JSON format: memory held, leaked and freed, by call path.
+//! Heap in the JSON format: memory held, leaked and freed, by call path; a part of a profile's JSON, and all of
+//! `harness heap --json`.
 
+use std::io::Write;
+
+use anyhow::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::heap::{self, Held, Misuse, Point, Use, Wrong};
 use crate::analysis::lost::Lost;
-use crate::analysis::stacks::View;
-use crate::export::json::Address;
+use crate::analysis::stacks::{View, task_names};
+use crate::error::InputError;
+use crate::export::json::{Address, VERSION, document};
 use crate::profile::Profile;
+
+/// Heap of a profile.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HeapReport")]
+struct Document<'a> {
+    /// Always "harness-heap".
+    format: &'static str,
+    /// Version of the format. Profiles as JSON have the same version.
+    version: u32,
+    /// File name of the image.
+    image: &'a str,
+    /// SHA-256 of the image.
+    image_sha256: &'a str,
+    /// Names of the tasks, to which paths refer by their index.
+    tasks: Vec<String>,
+    #[serde(flatten)]
+    heap: Heap,
+}
+
+/// Writes the heap of a profile.
+///
+/// # Errors
+/// If the run did not follow the heap; errors of `out`.
+pub fn write(profile: &Profile, out: &mut dyn Write) -> Result<()> {
+    let heap = Heap::of(profile).ok_or_else(|| InputError::new(heap::NOT_FOLLOWED))?;
+    let document = Document {
+        format: "harness-heap",
+        version: VERSION,
+        image: &profile.facts.image_name,
+        image_sha256: &profile.facts.image_sha256,
+        tasks: task_names(profile),
+        heap,
+    };
+    document::write(&document, out)
+}
+
+/// JSON Schema of the output.
+///
+/// # Errors
+/// No known errors.
+pub fn schema() -> Result<String> {
+    document::schema::<Document<'_>>()
+}
 
 /// Heap in the window, by calls of the firmware's allocation functions (--heap).
 #[derive(Serialize, JsonSchema)]

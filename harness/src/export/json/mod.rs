@@ -5,15 +5,23 @@
 //! hexadecimal, since JSON readers keep 53 bits of a number; counts are numbers. Items refer to each other by their
 //! index in a list, from 0.
 
+pub mod annotation;
 pub mod bins;
+mod branches;
 pub mod callers;
 pub mod comparison;
+pub mod coverage;
+pub mod document;
 pub(in crate::export) mod event_list;
-pub(in crate::export) mod heap;
+pub mod heap;
+pub mod list;
+pub mod peripherals;
+pub mod size;
+pub mod stack;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -23,10 +31,12 @@ use wire::definition::NodeKind;
 use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
 use crate::analysis::describe::describe_end;
+use crate::analysis::flow::Branches;
 use crate::analysis::functions::{self, Row};
 use crate::analysis::owner::{Owner, between};
 use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
 use crate::analysis::{part, zone};
+use crate::export::json::branches::JsonBranch;
 use crate::export::json::event_list::EventList;
 use crate::export::json::heap::Heap;
 use crate::export::settings::Settings;
@@ -46,10 +56,7 @@ pub const FORMAT: &str = "harness-profile";
 /// Errors of `out`.
 pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let tree = CallTree::new(profile, settings.view);
-    // Converted to an error of `out`, by which a closed pipe is recognised.
-    serde_json::to_writer(&mut *out, &Document::new(profile, &tree)).map_err(io::Error::from)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    document::write_line(&Document::new(profile, &tree), out)
 }
 
 /// JSON Schema of the output.
@@ -57,7 +64,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 /// # Errors
 /// No known errors.
 pub fn schema() -> Result<String> {
-    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Document<'_>))? + "\n")
+    document::schema::<Document<'_>>()
 }
 
 /// Address, as `0x80000000`.
@@ -128,6 +135,8 @@ struct Document<'a> {
     functions: List<'a, Function>,
     /// Executions of each executed instruction, by vCPU and address. Exact.
     insns: List<'a, Insn>,
+    /// Ways of the executed branches, by address.
+    branches: List<'a, JsonBranch>,
     /// Source lines that have code, executed or not, by address.
     lines: List<'a, JsonLine<'a>>,
     /// Transfers of control into functions, and jumps inside them to their start, by vCPU and address. Exact.
@@ -811,6 +820,10 @@ impl<'a> Document<'a> {
             }),
             insns: List::of(move || {
                 vcpus().flat_map(|(vcpu, counts)| counts.insns.iter().map(move |insn| Insn::new(vcpu, insn)))
+            }),
+            branches: List::of(move || {
+                let branches = Branches::of(profile).into_list().into_iter();
+                branches.map(move |branch| JsonBranch::new(profile, &branch))
             }),
             lines: lines(names, executed),
             arcs: List::of(move || {

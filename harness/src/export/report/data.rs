@@ -23,6 +23,7 @@ use crate::export::report::download::Saved;
 use crate::export::report::facts;
 use crate::export::report::heap::Heap;
 use crate::export::report::listings::Listing;
+use crate::export::report::peripherals::Peripherals;
 use crate::export::report::strings::Strings;
 use crate::export::report::tracks::Tracks;
 use crate::export::report::zones::Zones;
@@ -71,6 +72,8 @@ pub(super) struct Data {
     bins: Bins,
     /// Heap, if it was followed.
     heap: Option<Heap>,
+    /// Accesses of a chip's registers, if there was a chip.
+    peripherals: Option<Peripherals>,
     zones: Zones,
     console: Option<Console>,
     compare: Option<Compare>,
@@ -232,6 +235,7 @@ impl Data {
             timeline: Tracks::of(profile, &tree),
             bins: bins_of(profile, &rows),
             heap: Heap::of(profile),
+            peripherals: Peripherals::of(profile),
             check: Check {
                 clean: check.is_clean() && check.counts_agree(),
                 lines: check.to_string().lines().map(str::to_owned).collect(),

@@ -175,6 +175,10 @@ function showListing(row) {
         lastHeading = heading;
         for (let index = 0; index < len; index++) code.push({ insn: next++, line });
     });
+    const insnText = (insn) => {
+        const ways = insns.ways[insn];
+        return `${insns.text[insn] ? visible(insns.text[insn]) : '(not in the image)'}${ways ? `  [${ways}]` : ''}`;
+    };
     const codeCell = (cell) => (at) => (code[at].insn === undefined ? '' : cell(code[at].insn));
     const codeTable = new Table(by('code'), {
         label: 'Instructions',
@@ -197,7 +201,7 @@ function showListing(row) {
             { name: 'Executed', width: '6.2rem', number: true, class: 'count', cell: codeCell((insn) => group(insns.count[insn])) },
             { name: 'Samples', width: '4.6rem', number: true, cell: codeCell((insn) => (insns.samples[insn] ? group(insns.samples[insn]) : '')) },
             { name: 'Address', width: insns.start.length > 10 ? '10rem' : '6.6rem', class: 'mono dim', cell: codeCell((insn) => hex(insns.start, insns.offset[insn])) },
-            { name: 'Instruction', width: 'minmax(12rem, 1fr)', class: 'mono', cell: codeCell((insn) => (insns.text[insn] ? visible(insns.text[insn]) : '(not in the image)')), title: codeCell((insn) => visible(insns.text[insn])) },
+            { name: 'Instruction', width: 'minmax(12rem, 1fr)', class: 'mono', cell: codeCell(insnText), title: codeCell(insnText) },
         ],
     });
     codeTable.places = codePlaces;

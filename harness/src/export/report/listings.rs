@@ -1,5 +1,7 @@
 //! Listings of a report: of as many functions as fit, those with the most instructions first.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use serde::Serialize;
 
@@ -53,6 +55,8 @@ struct Insns {
     text: Vec<String>,
     count: Vec<u64>,
     samples: Vec<u64>,
+    /// Ways of branches, in words, by the instruction's number.
+    ways: BTreeMap<usize, String>,
 }
 
 /// Listings by row of the table, together at most `budget_bytes` long; None: there is no room for the listing. Also
@@ -119,7 +123,10 @@ fn columns(
     }
     let start = listing.instructions().next().map_or(0, |insn| insn.address);
     columns.insns.start = Hex(start).to_string();
-    for insn in listing.instructions() {
+    for (number, insn) in listing.instructions().enumerate() {
+        if let Some(branch) = &insn.branch {
+            columns.insns.ways.insert(number, branch.to_string());
+        }
         columns.insns.offset.push(insn.address - start);
         columns.insns.text.push(insn.text.clone());
         columns.insns.count.push(insn.count);

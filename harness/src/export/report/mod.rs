@@ -11,8 +11,9 @@ mod data;
 mod download;
 mod facts;
 mod heap;
-mod inline_json;
+pub(crate) mod inline_json;
 mod listings;
+mod peripherals;
 mod strings;
 mod tracks;
 mod zones;
@@ -29,7 +30,9 @@ use crate::profile::Profile;
 use crate::text::markup::{escape, shown};
 
 const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
+/// Colours that all pages share.
+pub const THEME: &str = include_str!("theme.css");
+const STYLE: &str = concat!(include_str!("theme.css"), include_str!("page.css"));
 const SCRIPT: &str = include_str!("page.js");
 /// Parts of the script in files of their own, with the marks that they replace.
 const PARTS: [(&str, &str); 9] = [
@@ -88,18 +91,7 @@ pub fn write(
     let budget_bytes = MAX_BYTES.saturating_sub(used + 100_000);
     (data.listings, data.source_notes) = listings::of(profile, sources, budget_bytes, &mut data.strings)?;
     let title = escape(&shown(&profile.facts.image_name));
-    let mut rest = PAGE;
-    for (mark, insert) in
-        [("{title}", Some(&*title)), ("{style}", Some(STYLE)), ("{data}", None), ("{script}", Some(&script))]
-    {
-        let Some((before, after)) = rest.split_once(mark) else { continue };
-        out.write_all(before.as_bytes())?;
-        match insert {
-            Some(text) => out.write_all(text.as_bytes())?,
-            None => inline_json::write(&data, out)?,
-        }
-        rest = after;
-    }
-    out.write_all(rest.as_bytes())?;
-    Ok(())
+    let texts: [(&str, &[&str]); 4] =
+        [("{title}", &[&title]), ("{style}", &[STYLE]), (inline_json::DATA, &[]), ("{script}", &[&script])];
+    inline_json::fill(PAGE, &texts, &data, out)
 }

@@ -79,27 +79,55 @@ data.arcs.caller.forEach((caller, arc) => {
 // {table}
 // State of the page, kept in its address for Back ----------------------------------------------------------------------
 
+/** Names for the address, since rows have other numbers in the next run: of namesakes `read` and `read~2`. */
+function addressNames(names) {
+    const counts = new Map();
+    const given = new Set();
+    return names.map((name) => {
+        let count = (counts.get(name) ?? 0) + 1;
+        let address = count === 1 ? name : `${name}~${count}`;
+        // A function may be called `read~2`, too.
+        while (given.has(address)) {
+            count += 1;
+            address = `${name}~${count}`;
+        }
+        counts.set(name, count);
+        given.add(address);
+        return address;
+    });
+}
+const functionAddresses = addressNames(names);
+const taskAddresses = addressNames(data.tasks.map((task) => task.name));
+
 /** The chosen function's row (f), the zoomed path (z), the search (q), the view of the call paths (v), and the only task (t) or
  * slices (s) shown. */
 let state = { f: null, z: null, q: '', v: '', t: null, s: null };
 
 function readHash() {
     const fields = new URLSearchParams(location.hash.slice(1));
-    const number = (name, most) => {
-        const text = fields.get(name);
-        return text !== null && /^\d+$/.test(text) && Number(text) < most ? Number(text) : null;
+    const zoomed = fields.get('z');
+    const named = (name, addresses) => {
+        const at = addresses.indexOf(fields.get(name));
+        return at < 0 ? null : at;
     };
     const view = VIEWS.some(([view]) => view === fields.get('v')) ? fields.get('v') : '';
-    return { f: number('f', rowCount), z: number('z', 1e9), q: fields.get('q') ?? '', v: view, t: number('t', data.tasks.length), s: sliceRange(fields.get('s')) };
+    return {
+        f: named('f', functionAddresses),
+        z: zoomed !== null && /^\d{1,9}$/.test(zoomed) ? Number(zoomed) : null,
+        q: fields.get('q') ?? '',
+        v: view,
+        t: named('t', taskAddresses),
+        s: sliceRange(fields.get('s')),
+    };
 }
 
 function hashOf({ f, z, q, v, t, s }) {
     const fields = new URLSearchParams();
-    if (f !== null) fields.set('f', f);
+    if (f !== null) fields.set('f', functionAddresses[f]);
     if (z !== null) fields.set('z', z);
     if (q) fields.set('q', q);
     if (v) fields.set('v', v);
-    if (t !== null) fields.set('t', t);
+    if (t !== null) fields.set('t', taskAddresses[t]);
     if (s !== null) fields.set('s', s.join('-'));
     return `#${fields}`;
 }
@@ -175,7 +203,7 @@ const functionTable = new Table(by('functions-table'), {
         { name: 'Self', width: '6rem', number: true, cell: (row) => group(scope.self[row]), key: (row) => scope.self[row], hint: 'Instructions of its code, with what is inlined into it. Exact.' },
         { name: 'Self %', width: '7rem', number: true, cell: (row) => percent(scope.self[row], scope.total), key: (row) => scope.self[row], share: (row) => (scope.total > 0 ? scope.self[row] / scope.total : 0) },
         { name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '6.6rem', number: true, cell: (row) => (data.stacked ? group(scope.inclusive[row]) : '–'), key: (row) => scope.inclusive[row], hint: aboutInclusive },
-        { name: 'Calls', width: '5.4rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside, in the whole run. Exact.' },
+        { name: 'Calls', width: '5.4rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside, in the whole run. Exact.', whole: true },
         ...(data.per_call ? [['Min', 'min', 'shortest'], ['Mean', 'mean', 'mean'], ['Max', 'max', 'longest']].map(([name, which, word]) => ({
             name,
             width: '5.4rem',
@@ -183,9 +211,10 @@ const functionTable = new Table(by('functions-table'), {
             cell: (row) => (perCall(row) ? group(perCall(row)[which]) : '–'),
             key: (row) => perCall(row)?.[which] ?? -1,
             hint: `Inclusive instructions of its ${word} call, in the whole run. Exact.`,
+            whole: true,
         })) : []),
         { name: 'Samples', width: '4.8rem', number: true, cell: (row) => group(scope.samples[row]), key: (row) => scope.samples[row] },
-        { name: 'z', width: '3rem', number: true, cell: (row) => functions.z[row].toFixed(1), key: (row) => Math.abs(functions.z[row]), hint: 'How far its samples are from its exact share, in standard deviations. Beyond 5, a loop keeps step with the sampling period.' },
+        { name: 'z', width: '3rem', number: true, cell: (row) => functions.z[row].toFixed(1), key: (row) => Math.abs(functions.z[row]), hint: 'How far its samples are from its exact share, in standard deviations. Beyond 5, a loop keeps step with the sampling period. Of the whole run.', whole: true },
         { name: 'Defined at', width: 'minmax(6rem, 2fr)', class: 'dim', cell: (row) => (functions.file[row] < 0 ? '' : fileName(place(row))), key: place, title: place },
     ],
 });
@@ -262,6 +291,17 @@ function heapChart({ at_insns: times }, what, lines) {
     const label = `${what} over ${group(data.total_insns)} instructions, at most ${group(highest)}`;
     return svg('svg', { class: 'heap-chart', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label },
         ...lines.map(([values, name]) => line(values, name)));
+}
+
+if (data.peripherals) {
+    const { summary, polls, rows, more } = data.peripherals;
+    by('peripherals').hidden = false;
+    for (const text of [summary, ...polls]) by('peripherals-lines').append(make('p', {}, visible(text)));
+    plainTable(by('peripherals').querySelector('.plain'), ['Register, by function', 'Reads', 'Writes', 'First', 'Last', 'Polls', 'In polls', 'Share'],
+        rows.map(([name, by, [reads, writes, first, last, count, insns]]) => [
+            make('div', { class: name ? 'register' : 'register by' }, make('code', {}, visible(name)), ...(by ? [make('span', { class: 'quiet' }, ' by '), make('code', {}, visible(by))] : [])),
+            ...[reads, writes, first, last].map(group), ...(count ? [group(count), group(insns), percent(insns, data.total_insns)] : ['', '', ''])]));
+    if (more) by('peripherals').append(make('p', { class: 'quiet' }, `and ${plural(more, 'register')} more; harness chip show lists all`));
 }
 
 if (data.heap) {
@@ -489,7 +529,7 @@ if (data.saved) {
 
 const nav = document.querySelector('nav');
 for (const [id, name] of [['compare', 'Comparison'], ['flamegraph', 'Call paths'], ['functions', 'Functions'], ['tasks', by('tasks-title').textContent],
-    ['interrupts', 'Interrupts'], ['heap', 'Heap'], ['addresses', 'Addresses'], ['console', 'Console'], ['check', 'Cross-check'], ['run', 'The run']]) {
+    ['interrupts', 'Interrupts'], ['heap', 'Heap'], ['peripherals', 'Peripherals'], ['addresses', 'Addresses'], ['console', 'Console'], ['check', 'Cross-check'], ['run', 'The run']]) {
     if (by(id).hidden) continue;
     const go = (event) => {
         // The address is only for the state, so the link must not change it.

@@ -4,7 +4,7 @@ let tables = 0;
 
 /**
  * A table in which only the visible rows exist. A column has: name, width (of a grid), cell(row): text or element,
- * number, key(row) to sort by, share(row) from 0 to 1 for a bar, title(row).
+ * number, whole (of the whole run, whatever task is chosen), key(row) to sort by, share(row) from 0 to 1 for a bar, title(row).
  */
 class Table {
     constructor(host, { label, columns, most = () => 400, opens, look, moved }) {
@@ -26,7 +26,7 @@ class Table {
             const content = column.key
                 ? make('button', { type: 'button', title: column.hint, onclick: () => this.sort(index) }, column.name)
                 : make('span', { class: 'label', title: column.hint }, column.name);
-            this.heads.append(make('div', { role: 'columnheader', class: column.number ? 'number' : '' }, content));
+            this.heads.append(make('div', { role: 'columnheader', class: `${column.number ? 'number' : ''}${column.whole ? ' of-run' : ''}` }, content));
         });
         this.body.addEventListener('scroll', () => {
             this.head.scrollLeft = this.body.scrollLeft;

@@ -43,7 +43,7 @@ if (data.timeline) {
     const notes = [timeline.exact ? 'every event' : 'from samples; --timeline records every event'];
     if (timeline.merged_insns) notes.push(`short stretches within ${plural(timeline.merged_insns, 'instruction')} are drawn as one`);
     if (timeline.more) notes.push(`${plural(timeline.more, 'row')} left out`);
-    const section = make('section', { id: 'timeline', 'aria-labelledby': 'timeline-title' },
+    const section = make('section', { id: 'timeline', class: 'whole', 'aria-labelledby': 'timeline-title' },
         make('div', { class: 'bar' }, make('h2', { id: 'timeline-title' }, 'Timeline'), make('span', { class: 'quiet' }, notes.join('; ')),
             make('span', {}, button('−', 'Zoom out', () => zoom(2)), ' ', button('+', 'Zoom in', () => zoom(0.5)), ' ', button('All', 'Show all', () => show(0, end)))),
         canvas, make('p', {}, range));

@@ -54,44 +54,60 @@
             maps.forEach((map) => map.draw());
         }
         function heatMap(title, { rows, cells }) {
-            const rowPx = rows.length > 40 ? 8 : 14;
-            const canvas = make('canvas', { role: 'img', style: `width:100%;height:${rows.length * rowPx}px;display:block;cursor:crosshair`, 'aria-label': `${title} by slice; the table below names what executed most` });
+            const [rowPx, axisPx] = [14, 18];
+            const canvas = make('canvas', { role: 'img', style: `width:100%;height:${rows.length * rowPx + axisPx}px;display:block;cursor:crosshair`, 'aria-label': `${title} by slice; the table below names what executed most` });
             host.append(make('h3', {}, title), canvas);
+            /** Width of the names beside the map, in the canvas' own pixels. */
+            const namesPx = (width) => Math.round(Math.min(width * 0.25, 220));
             function draw() {
                 const ratio = window.devicePixelRatio || 1;
-                const [width, height] = [Math.max(1, Math.round(canvas.clientWidth * ratio)), Math.round(rows.length * rowPx * ratio)];
-                [canvas.width, canvas.height] = [width, height];
+                const [width, height] = [Math.max(1, canvas.clientWidth), rows.length * rowPx];
+                [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round((height + axisPx) * ratio)];
                 const pen = canvas.getContext('2d');
-                cells.forEach((row, y) => row.forEach((count, x) => {
+                pen.scale(ratio, ratio);
+                const left = namesPx(width);
+                const x = (column) => left + (column / columns) * (width - left);
+                cells.forEach((row, y) => row.forEach((count, column) => {
                     if (!count) return;
-                    const part = Math.sqrt(count / Math.max(1, slices.insns[x]));
+                    const part = Math.sqrt(count / Math.max(1, slices.insns[column]));
                     pen.fillStyle = isDark()
                         ? `hsl(${48 - 34 * part} ${50 + 30 * part}% ${22 + 42 * part}%)`
                         : `hsl(${48 - 34 * part} ${65 + 25 * part}% ${88 - 42 * part}%)`;
-                    const from = Math.floor((x / columns) * width);
-                    pen.fillRect(from, Math.round(y * rowPx * ratio), Math.max(1, Math.floor(((x + 1) / columns) * width) - from), Math.max(1, Math.round(rowPx * ratio) - 1));
+                    pen.fillRect(x(column), y * rowPx, Math.max(1, x(column + 1) - x(column)), rowPx - 1);
                 }));
-                if (rowPx > 10) {
-                    pen.fillStyle = isDark() ? '#fff' : '#000';
-                    pen.font = `${Math.round(10 * ratio)}px monospace`;
-                    rows.forEach((name, y) => pen.fillText(visible(name), 4 * ratio, Math.round((y * rowPx + 10) * ratio)));
+                const style = getComputedStyle(document.documentElement);
+                pen.fillStyle = style.getPropertyValue('--ink');
+                pen.font = `11px ${style.getPropertyValue('--mono')}`;
+                const letters = Math.floor((left - 8) / pen.measureText('m').width);
+                const shortened = (name) => (name.length > letters ? `${name.slice(0, letters - 1)}…` : name);
+                rows.forEach((name, y) => pen.fillText(shortened(visible(name)), 0, y * rowPx + 11));
+                // Instructions of the run, at round columns.
+                pen.fillStyle = style.getPropertyValue('--quiet');
+                const ticks = Math.max(1, Math.min(columns, Math.floor((width - left) / 160)));
+                for (let tick = 0; tick <= ticks; tick++) {
+                    const column = Math.round((columns * tick) / ticks);
+                    pen.textAlign = tick === 0 ? 'left' : tick === ticks ? 'right' : 'center';
+                    const at = Math.min(data.total_insns, column * slices.per_column * slices.slice_insns);
+                    pen.fillText(group(at), x(column), height + 13);
+                    pen.fillRect(Math.min(width - 1, x(column)), height, 1, 3);
                 }
                 if (range[0] > 0 || range[1] < columns - 1) {
-                    pen.strokeStyle = isDark() ? '#fff' : '#000';
-                    pen.strokeRect((range[0] / columns) * width + 0.5, 0.5, ((range[1] + 1 - range[0]) / columns) * width - 1, height - 1);
+                    pen.strokeStyle = style.getPropertyValue('--ink');
+                    pen.strokeRect(x(range[0]) + 0.5, 0.5, x(range[1] + 1) - x(range[0]) - 1, height - 1);
                 }
             }
             const at = (event) => {
                 const box = canvas.getBoundingClientRect();
+                const left = namesPx(box.width);
                 const within = (value, most) => Math.max(0, Math.min(most - 1, Math.floor(value)));
-                return [within(((event.clientX - box.left) / box.width) * columns, columns), within((event.clientY - box.top) / rowPx, rows.length)];
+                return [within(((event.clientX - box.left - left) / (box.width - left)) * columns, columns), within((event.clientY - box.top) / rowPx, rows.length)];
             };
             let began = null;
             canvas.addEventListener('mousedown', (event) => { [began] = at(event); });
             canvas.addEventListener('mousemove', (event) => {
-                const [x, y] = at(event);
-                if (began !== null) return choose(began, x);
-                return showTip(event, visible(rows[y]), [sliceNames(x, x), `${plural(cells[y][x], 'instruction')}, ${percent(cells[y][x], slices.insns[x])}`]);
+                const [column, y] = at(event);
+                if (began !== null) return choose(began, column);
+                return showTip(event, visible(rows[y]), [sliceNames(column, column), `${plural(cells[y][column], 'instruction')}, ${percent(cells[y][column], slices.insns[column])}`]);
             });
             canvas.addEventListener('mouseleave', hideTip);
             window.addEventListener('mouseup', (event) => {

@@ -11,6 +11,8 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use toml::Spanned;
 
 use crate::analysis::metrics::{Metric, Subject};
+use crate::analysis::stack_bound::Rules;
+use crate::gate::budget;
 use crate::gate::expect::{Ending, ExpectedText};
 use crate::gate::work_floor;
 use crate::text::number::parse_number;
@@ -22,6 +24,10 @@ pub(super) struct File {
     pub(super) name: Option<String>,
     pub(super) baseline: Option<String>,
     pub(super) baselines: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) budget: budget::Table,
+    #[serde(default)]
+    pub(super) stack: Rules,
     #[serde(default)]
     pub(super) defaults: Entry,
     #[serde(default)]
@@ -48,6 +54,7 @@ pub(super) struct Entry {
     pub(super) seeded_jitter: Option<Spanned<Count>>,
     pub(super) max_depth: Option<Spanned<Count>>,
     pub(super) exact: Option<bool>,
+    pub(super) branches: Option<bool>,
     pub(super) heap: Option<bool>,
     pub(super) heap_alloc: Vec<Spanned<String>>,
     pub(super) heap_free: Vec<Spanned<String>>,
@@ -75,6 +82,7 @@ pub(super) struct Entry {
     pub(super) console_not: Vec<Spanned<ConsoleText>>,
     pub(super) assert: Vec<Spanned<String>>,
     pub(super) thresholds: Thresholds,
+    pub(super) budget: budget::Table,
     pub(super) matrix: Matrix,
 }
 
@@ -355,6 +363,7 @@ impl Entry {
             seeded_jitter: self.seeded_jitter.or_else(|| defaults.seeded_jitter.clone()),
             max_depth: self.max_depth.or_else(|| defaults.max_depth.clone()),
             exact: self.exact.or(defaults.exact),
+            branches: self.branches.or(defaults.branches),
             heap: self.heap.or(defaults.heap),
             heap_alloc: heap_alloc.into_iter().chain(self.heap_alloc).collect(),
             heap_free: heap_free.into_iter().chain(self.heap_free).collect(),
@@ -381,6 +390,7 @@ impl Entry {
             console_not: console_not.into_iter().chain(self.console_not).collect(),
             assert: assert.into_iter().chain(self.assert).collect(),
             thresholds: self.thresholds,
+            budget: self.budget,
             matrix: self.matrix,
         }
     }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::InputError;
 use crate::gate::assertion::Assertion;
+use crate::gate::budget::Budget;
 use crate::gate::expect::Expect;
 use crate::gate::suite::file::{File, Limited, combinations};
 use crate::gate::suite::reader::Reader;
@@ -64,6 +65,8 @@ pub struct Case {
     pub thresholds: Vec<Threshold>,
     /// Limits on a loss of work done in the window.
     pub work: Vec<Work>,
+    /// Ceilings with their margins.
+    pub budget: Budget,
     /// Line of the case in the file.
     pub line: usize,
 }
@@ -150,13 +153,15 @@ impl Suite {
         for entry in file.image {
             let span = entry.span();
             let own_thresholds = entry.get_ref().thresholds.clone();
+            let budgets = [&file.budget, &file.defaults.budget, &entry.get_ref().budget];
+            let budget = Budget::new(&budgets, &file.stack).map_err(|(span, what)| reader.at(&span, what))?;
             let entry = entry.into_inner().over(&file.defaults);
             if entry.combinations().saturating_add(cases.len()) > most {
                 return Err(reader.at(&span, format_args!("with this image there are more than {most} runs")));
             }
             for (suffix, entry) in combinations(entry) {
                 let thresholds = [&file.defaults.thresholds, &own_thresholds];
-                let case = reader.case(&directory, &span, entry, &suffix, thresholds)?;
+                let case = reader.case(&directory, &span, entry, &suffix, (thresholds, budget.clone()))?;
                 cases.push(case);
             }
         }

@@ -12,6 +12,7 @@ use crate::chip;
 use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
 use crate::error::InputError;
 use crate::gate::assertion::Assertion;
+use crate::gate::budget::Budget;
 use crate::gate::expect::{Ending, Expect, ExpectedLine};
 use crate::gate::limit::{Limit, Worse};
 use crate::gate::suite::Case;
@@ -90,7 +91,7 @@ impl Reader<'_> {
         span: &Range<usize>,
         entry: Entry,
         suffix: &str,
-        thresholds: [&Thresholds; 2],
+        (thresholds, budget): ([&Thresholds; 2], Budget),
     ) -> Result<Case, InputError> {
         let Some(elf) = &entry.elf else {
             return Err(self.at(span, "this image has no `elf`: name the firmware file"));
@@ -105,7 +106,8 @@ impl Reader<'_> {
         let is_fixed = entry.for_insns.is_some() || ending == Some(Ending::Limit);
         let Limited { thresholds, work } = self.thresholds(thresholds, is_fixed)?;
         let needs_exact = assertions.iter().any(Assertion::needs_exact)
-            || thresholds.iter().any(|threshold| threshold.metric.descriptor().needs_exact);
+            || thresholds.iter().any(|threshold| threshold.metric.descriptor().needs_exact)
+            || budget.needs_exact();
         let mut spans: Vec<(String, String)> = assertions.iter().filter_map(Assertion::span).collect();
         spans.sort();
         spans.dedup();
@@ -124,7 +126,7 @@ impl Reader<'_> {
             polls: entry.polls.into_iter().map(|polls| polls.into_inner().0).collect(),
         };
         let line = self.line(span.start);
-        Ok(Case { name, tags: entry.tags, options, inputs, expect, assertions, thresholds, work, line })
+        Ok(Case { name, tags: entry.tags, options, inputs, expect, assertions, thresholds, work, budget, line })
     }
 
     fn options(
@@ -157,6 +159,7 @@ impl Reader<'_> {
             seeded_jitter: self.digits("seeded-jitter", entry.seeded_jitter.as_ref())?,
             max_depth: self.digits("max-depth", entry.max_depth.as_ref())?.unwrap_or(unsaid.max_depth),
             exact: needs_exact || entry.exact == Some(true),
+            branches: entry.branches == Some(true),
             heap: entry.heap == Some(true),
             timeline: entry.timeline == Some(true),
             // An image with timeline = false ignores the defaults' traces.

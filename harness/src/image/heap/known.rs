@@ -45,6 +45,25 @@ const KNOWN: &[(Kind, &[&str], &str)] = &[
     (Kind::Free, &["_tx_byte_release", "_txe_byte_release"], "(arg0)"),
     (Kind::Alloc, &["_tx_block_allocate", "_txe_block_allocate"], "(size=*arg0+28) -> *arg1"),
     (Kind::Free, &["_tx_block_release", "_txe_block_release"], "(arg0)"),
+    // NuttX's, for a heap that is named or for the kernel's.
+    (Kind::Alloc, &["mm_malloc", "mm_zalloc"], "(size=arg1)"),
+    (Kind::Alloc, &["kmm_malloc", "kmm_zalloc", "zalloc"], "(size=arg0)"),
+    (Kind::Alloc, &["mm_calloc"], "(count=arg1, size=arg2)"),
+    (Kind::Alloc, &["kmm_calloc"], "(count=arg0, size=arg1)"),
+    (Kind::Alloc, &["mm_realloc"], "(old=arg1, size=arg2)"),
+    (Kind::Alloc, &["kmm_realloc"], "(old=arg0, size=arg1)"),
+    (Kind::Alloc, &["mm_memalign"], "(align=arg1, size=arg2)"),
+    (Kind::Alloc, &["kmm_memalign"], "(align=arg0, size=arg1)"),
+    (Kind::Free, &["mm_free"], "(arg1)"),
+    (Kind::Free, &["kmm_free"], "(arg0)"),
+    // TLSF's, which RIOT and NuttX may use: https://github.com/mattconte/tlsf
+    (Kind::Alloc, &["tlsf_malloc"], "(size=arg1)"),
+    (Kind::Alloc, &["tlsf_realloc"], "(old=arg1, size=arg2)"),
+    (Kind::Alloc, &["tlsf_memalign"], "(align=arg1, size=arg2)"),
+    (Kind::Free, &["tlsf_free"], "(arg1)"),
+    // RIOT's arrays of elements, which have the elements' size after one pointer (memarray.h).
+    (Kind::Alloc, &["memarray_alloc", "memarray_calloc"], "(size=*arg0+4)"),
+    (Kind::Free, &["memarray_free"], "(arg1)"),
     // Rust's, as the compiler calls them: https://doc.rust-lang.org/std/alloc/trait.GlobalAlloc.html
     (Kind::Alloc, &["__rust_alloc", "__rust_alloc_zeroed"], "(size=arg0, align=arg1)"),
     (Kind::Alloc, &["__rust_realloc"], "(old=arg0, align=arg2, size=arg3)"),
@@ -73,9 +92,9 @@ pub(super) fn known(linkage_name: &str) -> Option<(Kind, &'static str)> {
 }
 
 /// Whether a known function's places are those of 32-bit processors: ports of ThreadX for others lay out a block pool in
-/// several ways.
+/// several ways, and RIOT's pointers have 32 bits.
 pub(super) fn is_for_32_bits(linkage_name: &str) -> bool {
-    linkage_name.starts_with("_tx") && linkage_name.contains("_block_")
+    linkage_name.starts_with("_tx") && linkage_name.contains("_block_") || linkage_name.starts_with("memarray_")
 }
 
 /// Recognises C++'s `operator new` and `operator delete`, mangled: Itanium C++ ABI, 5.1.3. Placement forms are not

@@ -43,9 +43,8 @@ const KNOWN: [Known; 5] = [
     },
     Known { find: threadx::find, waits: threadx::waits, tasks: threadx::tasks },
     Known { find: zephyr::find, waits: zephyr::waits, tasks: zephyr::tasks },
-    // Their threads in a debugger are not known.
-    Known { find: riot::find, waits: riot::waits, tasks: |_| None },
-    Known { find: nuttx::find, waits: nuttx::waits, tasks: |_| None },
+    Known { find: riot::find, waits: riot::waits, tasks: riot::tasks },
+    Known { find: nuttx::find, waits: nuttx::waits, tasks: nuttx::tasks },
 ];
 
 /// Layout of the kernel's data that tell why a task does not execute, if known.

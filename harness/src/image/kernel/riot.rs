@@ -6,16 +6,38 @@
 //! it waits inside the exception that switches.
 
 use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
-use wire::timeline::{ObjectKind, State, Waits};
+use wire::timeline::{ObjectKind, State, States, Waits};
 
 use super::scan::{Member, Scan};
 use super::table::Elf;
+use super::tasks::{ArmPort, Blocks, InFrame, Listing, Saved, Source, Tasks};
 
 /// Variable that holds the running thread (sched.h).
 const CURRENT: &str = "sched_active_thread";
 
 /// Functions that assign [`CURRENT`] (sched.c).
 const SWITCHERS: [&str; 2] = ["sched_run", "sched_task_exit"];
+
+/// Array of pointers to all threads, by number (sched.c).
+const THREADS: &str = "sched_threads";
+
+/// Handler that switches on Cortex-M (thread_arch.c).
+const HANDLER: [&str; 1] = ["isr_pendsv"];
+
+/// Port for Cortex-M: r4 to r11, lr, and above them s16 to s31 (thread_arch.c).
+const PORT: [ArmPort; 1] = [ArmPort::new(9, 0, Some(8), 9)];
+
+/// Port for Cortex-M0 and M23, which stores r8 to r11 below r4 to r7.
+const SMALL_PORT: [ArmPort; 1] = [ArmPort { words: 9, kept: [4, 5, 6, 7, 0, 1, 2, 3], lr: Some(8), float: 9 }];
+
+/// Structure of the port for RISC-V in which a thread's registers are saved (context_frame.h).
+const FRAME: &str = "context_switch_frame";
+
+/// Its members, by the registers' names.
+const FRAME_MEMBERS: [&str; 29] = [
+    "pc", "ra", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5",
+    "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+];
 
 /// Members of a control block (thread.h).
 const MEMBERS: [&str; 4] = ["sp", "name", "stack_start", "stack_size"];
@@ -92,6 +114,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         delete: None,
         exit: table.entry("sched_task_exit"),
         is_first_running: false,
+        leaves_by_jumps: false,
     };
     (Some(kernel), warnings)
 }
@@ -99,8 +122,47 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
 /// Layout that tells why a thread does not execute; None: it is not RIOT, or there is no debug information. What a thread
 /// waits for is not in its control block, but its kind is.
 pub(super) fn waits(elf: &Elf<'_>) -> Option<Waits> {
-    let word = elf.pointer_bytes();
-    elf.table.pointers(CURRENT, word)?;
+    elf.table.pointers(CURRENT, elf.pointer_bytes())?;
     let sections = elf.sections(&elf.extents()).ok()??;
-    Scan::new(&sections.dwarf()).states(CURRENT, "status", &STATES, None, word.into()).map(Waits::States)
+    states(&mut Scan::new(&sections.dwarf()), elf).map(Waits::States)
+}
+
+fn states(scan: &mut Scan<'_, '_>, elf: &Elf<'_>) -> Option<States> {
+    scan.states(CURRENT, "status", &STATES, None, elf.pointer_bytes().into())
+}
+
+/// Threads as a debugger reads them; None: there is no debug information of them.
+pub(super) fn tasks(elf: &Elf<'_>) -> Option<Tasks> {
+    elf.table.pointers(CURRENT, elf.pointer_bytes())?;
+    let sections = elf.sections(&elf.extents()).ok()??;
+    let dwarf = sections.dwarf();
+    let mut scan = Scan::new(&dwarf);
+    let states = states(&mut scan, elf)?;
+    let all = elf.table.variable(THREADS, |bytes| bytes > 0)?;
+    let source = Source::Array(all.address..all.address + u64::from(all.bytes));
+    let blocks = Blocks { pointer_bytes: elf.pointer_bytes().into(), source, states };
+    let saved = match elf.stores_below(&HANDLER) {
+        _ if !elf.table.is_arm => frame(&scan),
+        Some(true) => Saved::Ports(&PORT),
+        Some(false) => Saved::Ports(&SMALL_PORT),
+        None => Saved::Unknown,
+    };
+    Some(Tasks { listing: Listing::Blocks(blocks), saved })
+}
+
+/// Frame in which the port for RISC-V saves a thread's registers.
+fn frame(scan: &Scan<'_, '_>) -> Saved {
+    let places = || {
+        let members = scan.members_of(FRAME, &FRAME_MEMBERS)?;
+        let registers = FRAME_MEMBERS.iter().zip(members).map(|(&member, found)| {
+            // QEMU calls x8 `fp`.
+            let name = if member == "s0" { "fp" } else { member };
+            Some((name, InFrame::At(found.filter(|found| found.offset < MAX_OFFSET_BYTES)?.offset)))
+        });
+        let mut registers: Vec<(&str, InFrame)> = registers.collect::<Option<_>>()?;
+        let end = scan.bytes_of(FRAME).filter(|&bytes| bytes < MAX_OFFSET_BYTES)?;
+        registers.push(("sp", InFrame::End(end)));
+        Some(registers)
+    };
+    places().map_or(Saved::Unknown, Saved::Frame)
 }

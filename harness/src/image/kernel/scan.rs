@@ -50,6 +50,11 @@ impl<'d, 'a> Scan<'d, 'a> {
         self.first_with(self.definitions(structure), wanted)
     }
 
+    /// Size of the structure of that name.
+    pub(super) fn bytes_of(&self, structure: &str) -> Option<u64> {
+        self.definitions(structure).into_iter().find_map(|at| Some(self.size(at).ok()??.1))
+    }
+
     /// Members of the first structure that has a member with one of these names.
     fn first_with(&self, structures: Vec<At>, wanted: &[&str]) -> Option<Vec<Option<Member>>> {
         let members = structures.into_iter().filter_map(|structure| self.members(structure, wanted).ok());

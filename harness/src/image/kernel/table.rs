@@ -5,9 +5,9 @@ use std::ops::Range;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 
 use super::scan::Scan;
+use crate::image::sorted_ranges::holding;
 use crate::image::symbols::Symbols;
 use crate::image::symbols::dwarf::Sections;
-use crate::image::trace_patterns;
 
 /// Largest plausible number of cores.
 const MAX_CORES: u64 = 64;
@@ -41,6 +41,13 @@ impl<'a> Elf<'a> {
         if self.file.is_64() { 8 } else { 4 }
     }
 
+    /// Whether functions get floating-point arguments in registers: RISC-V's ABI of hard floats.
+    pub(super) fn passes_floats(&self) -> bool {
+        /// EF_RISCV_FLOAT_ABI, a field of the ELF header's flags.
+        const FLOAT_ABI: u32 = 6;
+        matches!(self.file.flags(), object::FileFlags::Elf { e_flags, .. } if e_flags.0 & FLOAT_ABI != 0)
+    }
+
     /// Bytes that the file has for a variable.
     pub(super) fn constant(&self, variable: &Variable) -> Option<&'a [u8]> {
         let address = variable.address.wrapping_sub(self.table.load_bias);
@@ -53,12 +60,6 @@ impl<'a> Elf<'a> {
         Symbols::new(Some(self.bytes), self.table.load_bias, self.table.is_arm).ranges()
     }
 
-    /// Addresses with the names of the variables that hold them, and the offsets in these; empty: no variable does.
-    pub(super) fn with_names(&self, addresses: impl Iterator<Item = u64>) -> Vec<(u64, String)> {
-        let symbols = Symbols::new(Some(self.bytes), self.table.load_bias, self.table.is_arm);
-        addresses.map(|address| (address, trace_patterns::variable(address, &symbols).unwrap_or_default())).collect()
-    }
-
     /// Code of a function from its start on, at most this many bytes.
     pub(super) fn code(&self, name: &str, max_bytes: u64) -> Option<&'a [u8]> {
         let start = self.table.entry(name)?.wrapping_sub(self.table.load_bias);
@@ -67,6 +68,16 @@ impl<'a> Elf<'a> {
             let end = section.address().checked_add(section.size())?.min(start.checked_add(max_bytes)?);
             section.data_range(start, end.checked_sub(start)?).ok()?
         })
+    }
+
+    /// Whether the first of these functions that the image has stores registers below a pointer other than the stack's, as
+    /// kernels' handlers do on processors with all of Thumb-2 (`stmdb rN!, {…}`). None: the image has none of them.
+    pub(super) fn stores_below(&self, handlers: &[&str]) -> Option<bool> {
+        /// Most bytes of a handler before that instruction.
+        const MAX_BYTES: u64 = 128;
+        let code = handlers.iter().find_map(|name| self.code(name, MAX_BYTES))?;
+        let is_store = |half: &[u8]| half[1] == 0xe9 && half[0] & 0xf0 == 0x20 && half[0] & 0xf != 13;
+        Some(code.chunks_exact(2).any(is_store))
     }
 
     /// Searches the debug information of a kernel; None: it has none, or not what `read` searches for. Also returns
@@ -160,10 +171,7 @@ impl<'a> Table<'a> {
         extents: &[Range<u64>],
         inlined: &[u64],
     ) -> Vec<Range<u64>> {
-        let around = |address: u64| {
-            let after = extents.partition_point(|extent| extent.start <= address);
-            extents[..after].last().filter(|extent| extent.contains(&address)).cloned()
-        };
+        let around = |address: u64| holding(extents, address).map(|index| extents[index].clone());
         let named = self.symbols.iter().filter(|symbol| symbol.is_code && is_switcher(symbol.name));
         // A symbol inside a function cuts its extent, and one without a size has nothing but an extent: take both.
         let mut ranges: Vec<Range<u64>> =

@@ -1,6 +1,8 @@
 //! Tasks of a kernel as a debugger reads them: the places where they are listed, and where the registers of those that
 //! do not run are saved. Each kernel says it as data.
 
+use std::ops::Range;
+
 use wire::timeline::States;
 
 use super::freertos::lists::Lists;
@@ -28,13 +30,34 @@ pub enum Listing {
 pub struct Blocks {
     /// Size of a pointer.
     pub pointer_bytes: u64,
-    /// Address of the pointer to the first control block, and the offset of the pointer to the next one. The last one's is
-    /// null, or leads back to the first.
-    pub chain: Option<(u64, u64)>,
-    /// Control blocks in variables, with the variables' names.
-    pub variables: Vec<(u64, String)>,
+    /// Place of the control blocks.
+    pub source: Source,
     /// Layout of the members.
     pub states: States,
+}
+
+/// Place where a kernel has its control blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Chain: the address of the pointer to the first block, and the offset of the pointer to the next one. The last one's
+    /// is null, or leads back to the first.
+    Chain {
+        /// Address of the pointer to the first block.
+        first: u64,
+        /// Offset of the pointer to the next block.
+        next: u64,
+    },
+    /// Array of pointers at these addresses; null pointers stand for no block.
+    Array(Range<u64>),
+    /// The same in memory that the kernel allocates.
+    AllocatedArray {
+        /// Address of the pointer to the array.
+        start: u64,
+        /// Address of the number of pointers, of 32 bits.
+        count: u64,
+    },
+    /// Variables that hold blocks, by address.
+    Variables(Vec<u64>),
 }
 
 /// Place where the registers of a waiting task are.
@@ -46,8 +69,21 @@ pub enum Saved {
     Ports(&'static [ArmPort]),
     /// On the task's stack, as a RISC-V port's trap handler leaves them: mepc, x1, x5 and following, mstatus.
     TrapFrame,
+    /// On the task's stack, from the saved stack pointer on: registers by QEMU's names.
+    Frame(Vec<(&'static str, InFrame)>),
+    /// The same in one of several frames, which differ in the word at the saved stack pointer.
+    Frames(Vec<(u64, Vec<(&'static str, InFrame)>)>),
     /// In the control block.
     Block(Block),
+}
+
+/// Place of a register in a frame on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFrame {
+    /// Register saved at this offset.
+    At(u64),
+    /// The stack pointer above the frame: the offset of its end.
+    End(u64),
 }
 
 /// Registers in a control block.

@@ -9,7 +9,7 @@ use wire::timeline::{ObjectKind, ObjectMembers, State, StateValue, States, Waits
 
 use super::scan::{Member, Scan};
 use super::table::Elf;
-use super::tasks::{ArmPort, Blocks, Listing, Saved, Tasks};
+use super::tasks::{ArmPort, Blocks, InFrame, Listing, Saved, Source, Tasks};
 
 /// Variable that holds the running thread, or with several cores each one's (tx_thread.h).
 const CURRENT: &str = "_tx_thread_current_ptr";
@@ -32,6 +32,9 @@ const SWITCHERS: [&str; 8] = [
     "__tx_PendSVHandler",
     "_tx_initialize_kernel_enter",
 ];
+
+/// The handler of the ports for Cortex-M, under either name.
+const HANDLERS: [&str; 2] = ["PendSV_Handler", "__tx_PendSVHandler"];
 
 /// Members of a control block (tx_api.h).
 const MEMBERS: [&str; 4] = ["tx_thread_name", "tx_thread_stack_ptr", "tx_thread_stack_start", "tx_thread_stack_end"];
@@ -57,11 +60,11 @@ const PORTS: [ArmPort; 2] = [ArmPort::new(9, 1, Some(0), 1), ArmPort::new(9, 0, 
 /// Ports for Cortex-M0 and M23, which store r8 to r11 below r4 to r7.
 const SMALL_PORTS: [ArmPort; 1] = [ArmPort { words: 9, kept: [5, 6, 7, 8, 1, 2, 3, 4], lr: Some(0), float: 1 }];
 
-/// First half of `stmdb r12!, {…}`, by which the larger processors' ports store the registers, as it is in memory.
-const STORE: [u8; 2] = 0xe92c_u16.to_le_bytes();
+/// Registers in both frames of the port for RISC-V, from the second word on, by QEMU's names.
+const PRESERVED: [&str; 12] = ["s11", "s10", "s9", "s8", "s7", "s6", "s5", "s4", "s3", "s2", "s1", "fp"];
 
-/// Most bytes of the handler before that instruction.
-const MAX_HANDLER_BYTES: u64 = 96;
+/// Registers that follow in the frame of a thread that a trap has interrupted.
+const OTHERS: [&str; 15] = ["t6", "t5", "t4", "t3", "t2", "t1", "t0", "a7", "a6", "a5", "a4", "a3", "a2", "a1", "a0"];
 
 /// Byte of TX_STACK_FILL.
 const PAINT: u8 = 0xef;
@@ -97,6 +100,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         delete: table.entry("_tx_thread_delete"),
         exit: None,
         is_first_running: false,
+        leaves_by_jumps: !table.is_arm,
     };
     (Some(kernel), warnings)
 }
@@ -139,14 +143,28 @@ pub(super) fn tasks(elf: &Elf<'_>) -> Option<Tasks> {
     let states = states(&mut scan, elf)?;
     let next = scan.members_pointed_to(&[CURRENT], &["tx_thread_created_next"])?[0]?;
     let (first, _) = elf.table.pointers(FIRST, elf.pointer_bytes())?;
-    let handler =
-        SWITCHERS.iter().find_map(|name| elf.code(name, MAX_HANDLER_BYTES).filter(|_| name.contains("PendSV")));
-    let saved = match handler.filter(|_| elf.table.is_arm) {
-        Some(code) if code.chunks_exact(2).any(|half| half == STORE) => Saved::Ports(&PORTS),
-        Some(_) => Saved::Ports(&SMALL_PORTS),
+    let saved = match elf.stores_below(&HANDLERS) {
+        _ if !elf.table.is_arm => Saved::Frames(frames(elf)),
+        Some(true) => Saved::Ports(&PORTS),
+        Some(false) => Saved::Ports(&SMALL_PORTS),
         None => Saved::Unknown,
     };
     let pointer_bytes = elf.pointer_bytes().into();
-    let blocks = Blocks { pointer_bytes, chain: Some((first, next.offset)), variables: Vec::new(), states };
+    let blocks = Blocks { pointer_bytes, source: Source::Chain { first, next: next.offset }, states };
     Some(Tasks { listing: Listing::Blocks(blocks), saved })
+}
+
+/// Frames of the port for RISC-V by their first word: of a thread that gave up the processor, and of one that a trap has
+/// interrupted (tx_thread_system_return.S, tx_thread_context_save.S). Floating-point registers are behind the others.
+fn frames(elf: &Elf<'_>) -> Vec<(u64, Vec<(&'static str, InFrame)>)> {
+    let word = u64::from(elf.pointer_bytes());
+    let at = |index: u64| InFrame::At(index * word);
+    let end = |words: u64| ("sp", InFrame::End(words * word));
+    let kept = PRESERVED.iter().zip(1..).map(|(&name, index)| (name, at(index)));
+    let others = OTHERS.iter().zip(13..).map(|(&name, index)| (name, at(index)));
+    let has_float = elf.passes_floats();
+    let given_up = kept.clone().chain([("ra", at(13)), ("pc", at(13)), end(if has_float { 29 } else { 16 })]);
+    let interrupted =
+        kept.chain(others).chain([("ra", at(28)), ("pc", at(30)), end(if has_float { 65 } else { 32 })]);
+    vec![(0, given_up.collect()), (1, interrupted.collect())]
 }

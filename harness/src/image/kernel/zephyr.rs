@@ -9,7 +9,7 @@ use wire::timeline::{KnownObject, ObjectKind, ObjectMembers, State, StateValue, 
 
 use super::scan::{Member, Scan};
 use super::table::Elf;
-use super::tasks::{Block, Blocks, Extended, Listing, Saved, Tasks};
+use super::tasks::{Block, Blocks, Extended, Listing, Saved, Source, Tasks};
 
 /// Functions that assign the running thread: the ports' switches, and those of the kernel that choose a thread where
 /// the port switches by a call (CONFIG_USE_SWITCH). The others have them inlined.
@@ -30,6 +30,12 @@ const SWITCHERS: [&str; 12] = [
 
 /// Byte that fills a stack (CONFIG_INIT_STACKS).
 const PAINT: u8 = 0xaa;
+
+/// Function that checks the word below the paint (CONFIG_STACK_SENTINEL).
+const CHECK_SENTINEL: &str = "z_check_stack_sentinel";
+
+/// Value of that word (kernel_internal.h).
+const SENTINEL: u32 = 0xf0f0_f0f0;
 
 /// Largest size of a thread's name (CONFIG_THREAD_MAX_NAME_LEN).
 const MAX_NAME_BYTES: u64 = 128;
@@ -169,11 +175,15 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         saved_sp: layout.saved_sp,
         stack: layout.stack.map(|(start, _)| start),
         stack_end: layout.stack.map(|(_, offset)| StackEnd { offset, bytes: word, is_size: true, plus_bytes: 0 }),
-        paint: Some(Paint::Byte(PAINT)),
+        paint: Some(match table.entry(CHECK_SENTINEL) {
+            Some(_) => Paint::Guarded(SENTINEL, PAINT),
+            None => Paint::Byte(PAINT),
+        }),
         switchers: table.switchers(|name| SWITCHERS.contains(&name), &extents, &inlined),
         delete: ["z_impl_k_thread_abort", "k_thread_abort"].iter().find_map(|name| table.entry(name)),
         exit: None,
         is_first_running: false,
+        leaves_by_jumps: !table.is_arm,
     };
     (Some(kernel), warnings)
 }
@@ -271,7 +281,10 @@ pub(super) fn tasks(elf: &Elf<'_>) -> Option<Tasks> {
     let states = states(&scan, elf)?;
     let chain = member(&scan, "z_kernel", "threads").zip(member(&scan, THREAD, "next_thread"));
     let threads = states.known.iter().filter(|known| known.kind == ObjectKind::Thread);
-    let variables = elf.with_names(threads.map(|known| known.at.start));
+    let source = match chain {
+        Some((threads, next)) => Source::Chain { first: kernel.address + threads.offset, next: next.offset },
+        None => Source::Variables(threads.map(|known| known.at.start).collect()),
+    };
     let callee_saved = member(&scan, THREAD, "callee_saved")?.offset;
     let names: &[(&str, &str)] = if elf.table.is_arm { &ARM_REGISTERS } else { &RISCV_REGISTERS };
     let registers = names
@@ -281,12 +294,7 @@ pub(super) fn tasks(elf: &Elf<'_>) -> Option<Tasks> {
     let saved = registers.collect::<Option<_>>().map_or(Saved::Unknown, |registers| {
         Saved::Block(Block { registers, extended: extended(&scan).filter(|_| elf.table.is_arm) })
     });
-    let blocks = Blocks {
-        pointer_bytes: elf.pointer_bytes().into(),
-        chain: chain.map(|(threads, next)| (kernel.address + threads.offset, next.offset)),
-        variables,
-        states,
-    };
+    let blocks = Blocks { pointer_bytes: elf.pointer_bytes().into(), source, states };
     Some(Tasks { listing: Listing::Blocks(blocks), saved })
 }
 

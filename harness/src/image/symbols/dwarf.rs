@@ -23,7 +23,7 @@ pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
 const CODE_ALIGNMENT: usize = 2;
 
 /// Most references that are followed from a function to its declaration.
-const MAX_HOPS: usize = 8;
+pub(super) const MAX_HOPS: usize = 8;
 
 /// Most functions that may be inlined into each other. addr2line calls itself once for each, and has no bound of its
 /// own.
@@ -50,6 +50,8 @@ pub(super) struct DwarfFrame<'a> {
 pub(super) struct Dwarf<'a> {
     context: Context<Slice<'a>>,
     sections: Arc<gimli::Dwarf<Slice<'a>>>,
+    /// The readable units before the first damaged header, in order.
+    units: Vec<Unit<'a>>,
 }
 
 impl<'data> Sections<'data> {
@@ -282,6 +284,9 @@ impl Mender<'_> {
     }
 }
 
+/// Beginning of the names that rustc gives to closures made from async functions and blocks.
+const ASYNC: &[u8] = b"{async_";
+
 /// Adds the async bodies of one unit. rustc's debug information names such a closure's function `{async_fn#0}`,
 /// `{async_block#0}` and so on.
 fn unit_async_bodies(unit: &UnitRef<'_, Slice<'_>>, bodies: &mut BTreeSet<String>) -> Result<(), gimli::Error> {
@@ -293,7 +298,7 @@ fn unit_async_bodies(unit: &UnitRef<'_, Slice<'_>>, bodies: &mut BTreeSet<String
     while let Some(entry) = entries.next_dfs()? {
         let text = |of| entry.attr_value(of).and_then(|value| unit.attr_string(value).ok());
         if entry.tag() == gimli::DW_TAG_subprogram
-            && text(gimli::DW_AT_name).is_some_and(|name| name.slice().starts_with(b"{async_"))
+            && text(gimli::DW_AT_name).is_some_and(|name| name.slice().starts_with(ASYNC))
             && let Some(linkage_name) = text(gimli::DW_AT_linkage_name)
         {
             bodies.insert(super::demangle(&linkage_name.to_string_lossy()).into_owned());
@@ -321,6 +326,22 @@ fn is_too_deep(unit: &Unit<'_>) -> bool {
         }
     }
     around.len() > MAX_INLINED
+}
+
+/// Whether a compiler that recorded its options did not optimise C or C++.
+fn says_unoptimised(producer: &str) -> bool {
+    let mut options = producer.split_whitespace().filter(|word| word.starts_with('-'));
+    let level = options.clone().rfind(|word| word.starts_with("-O"));
+    // gcc before 4.7, and later ones with -gno-record-gcc-switches, write only their version, whatever the level is.
+    let is_recorded = options.next().is_some();
+    producer.starts_with("GNU C") && is_recorded && level.is_none_or(|level| level == "-O0")
+}
+
+/// Name of a unit's compiler, with its options.
+pub(super) fn producer(unit: &UnitRef<'_, Slice<'_>>) -> Option<String> {
+    let mut entries = unit.entries();
+    let value = entries.next_dfs().ok()??.attr_value(gimli::DW_AT_producer)?;
+    Some(unit.attr_string(value).ok()?.to_string_lossy().into_owned())
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
@@ -374,19 +395,21 @@ impl<'a> Dwarf<'a> {
     /// When the headers are damaged, or functions are inlined too deep.
     pub(super) fn new(sections: &'a Sections<'_>) -> Result<Self, String> {
         let sections = Arc::new(sections.dwarf());
+        let mut units = Vec::new();
         let mut headers = sections.units();
         while let Ok(Some(header)) = headers.next() {
-            if sections.unit(header).is_ok_and(|unit| is_too_deep(&unit)) {
-                return Err(format!("functions are inlined into each other more than {MAX_INLINED} deep"));
-            }
+            units.extend(sections.unit(header));
+        }
+        if units.iter().any(is_too_deep) {
+            return Err(format!("functions are inlined into each other more than {MAX_INLINED} deep"));
         }
         let context = Context::from_arc_dwarf(sections.clone()).map_err(|error| error.to_string())?;
-        Ok(Dwarf { context, sections })
+        Ok(Dwarf { context, sections, units })
     }
 
     /// Lines of a range of code: address, bytes, file, line.
-    pub(super) fn lines(&self, range: Range<u64>) -> Vec<(u64, u64, String, u32)> {
-        let mut lines: Vec<(u64, u64, String, u32)> = Vec::new();
+    pub(super) fn lines(&self, range: Range<u64>) -> Vec<(u64, u64, &str, u32)> {
+        let mut lines: Vec<(u64, u64, &str, u32)> = Vec::new();
         // addr2line's own iterator is not used: damaged tables make it panic.
         for start in range.step_by(CODE_ALIGNMENT) {
             let location = self.context.find_location(start).ok().flatten();
@@ -394,11 +417,11 @@ impl<'a> Dwarf<'a> {
             let Some((file, line)) = named else { continue };
             match lines.last_mut() {
                 Some((first, size_bytes, last_file, last_line))
-                    if *first + *size_bytes == start && last_file == file && *last_line == line =>
+                    if *first + *size_bytes == start && *last_line == line && *last_file == file =>
                 {
                     *size_bytes += CODE_ALIGNMENT as u64;
                 }
-                _ => lines.push((start, CODE_ALIGNMENT as u64, file.to_owned(), line)),
+                _ => lines.push((start, CODE_ALIGNMENT as u64, file, line)),
             }
         }
         lines
@@ -406,29 +429,99 @@ impl<'a> Dwarf<'a> {
 
     /// Compilers of the units, with their options.
     pub(super) fn producers(&self) -> BTreeSet<String> {
-        let mut producers = BTreeSet::new();
-        let mut headers = self.sections.units();
-        while let Ok(Some(header)) = headers.next() {
-            let Ok(unit) = self.sections.unit(header) else { continue };
-            let unit = unit.unit_ref(&self.sections);
-            let root =
-                unit.entries().next_dfs().ok().flatten().and_then(|entry| entry.attr_value(gimli::DW_AT_producer));
-            let text = root.and_then(|value| unit.attr_string(value).ok());
-            producers.extend(text.map(|text| text.to_string_lossy().into_owned()));
-        }
-        producers
+        self.units().filter_map(|unit| producer(&unit)).collect()
+    }
+
+    /// Offsets of the units whose compiler says that it did not optimise. gcc writes its options into the debug
+    /// information, and the last level counts.
+    pub(super) fn unoptimised(&self) -> BTreeSet<usize> {
+        let is_unoptimised =
+            |unit: &UnitRef<'_, Slice<'a>>| producer(unit).is_some_and(|producer| says_unoptimised(&producer));
+        let units = self.units().filter(is_unoptimised);
+        units.filter_map(|unit| Some(unit.header.debug_info_offset()?.0)).collect()
+    }
+
+    /// Offset of the unit that the code at an address belongs to.
+    pub(super) fn unit_at(&self, address: u64) -> Option<usize> {
+        let unit = self.context.find_dwarf_and_unit(address).skip_all_loads()?;
+        Some(unit.header.debug_info_offset()?.0)
     }
 
     /// Closures that Rust has made from async functions and blocks, by demangled path.
     pub(super) fn async_bodies(&self) -> BTreeSet<String> {
         let mut bodies = BTreeSet::new();
-        let mut headers = self.sections.units();
-        while let Ok(Some(header)) = headers.next() {
-            let Ok(unit) = self.sections.unit(header) else { continue };
-            // Damage ends the search in this unit.
-            let _ = unit_async_bodies(&unit.unit_ref(&self.sections), &mut bodies);
+        // Most firmware has none, and a search for the name is faster than reading all entries.
+        if self.may_name(ASYNC) {
+            for unit in &self.units {
+                // Damage ends the search in this unit.
+                let _ = unit_async_bodies(&unit.unit_ref(&self.sections), &mut bodies);
+            }
         }
         bodies
+    }
+
+    /// Whether a string of the debug information may contain this text.
+    fn may_name(&self, text: &[u8]) -> bool {
+        let sections = &self.sections;
+        [*sections.debug_str.reader(), *sections.debug_line_str.reader(), *sections.debug_info.reader()]
+            .into_iter()
+            .any(|section| memchr::memmem::find(section.slice(), text).is_some())
+    }
+
+    /// Variables with an address: their names with the source files that declare them.
+    pub(super) fn variables(&self) -> BTreeMap<u64, Vec<(String, String)>> {
+        let mut variables = BTreeMap::new();
+        for unit in &self.units {
+            // Damage ends the search in this unit.
+            let _ = self.unit_variables(&unit.unit_ref(&self.sections), &mut variables);
+        }
+        variables
+    }
+
+    fn unit_variables(
+        &self,
+        unit: &UnitRef<'_, Slice<'a>>,
+        variables: &mut BTreeMap<u64, Vec<(String, String)>>,
+    ) -> Result<(), gimli::Error> {
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            if entry.tag() != gimli::DW_TAG_variable {
+                continue;
+            }
+            let Some(AttributeValue::Exprloc(expression)) = entry.attr_value(gimli::DW_AT_location) else { continue };
+            let mut operations = expression.operations(unit.encoding());
+            let address = match operations.next()? {
+                Some(gimli::Operation::Address { address }) => address,
+                Some(gimli::Operation::AddressIndex { index }) => unit.address(index)?,
+                _ => continue,
+            };
+            if let Some(named) = self.declaration(unit, entry.offset()) {
+                variables.entry(address).or_default().push(named);
+            }
+        }
+        Ok(())
+    }
+
+    /// Name and source file of a variable: its own, or those of its declaration.
+    fn declaration(&self, unit: &UnitRef<'_, Slice<'a>>, offset: UnitOffset) -> Option<(String, String)> {
+        let (mut name, mut file) = (None, None);
+        let (mut other_unit, mut offset) = (None::<&Unit<'_>>, offset);
+        for _ in 0..MAX_HOPS {
+            let unit = other_unit.map_or(*unit, |other| other.unit_ref(&self.sections));
+            let entry = unit.entry(offset).ok()?;
+            let text = |of| unit.attr_string(entry.attr_value(of)?).ok();
+            let own = text(gimli::DW_AT_linkage_name).or_else(|| text(gimli::DW_AT_name));
+            name = name.or_else(|| own.map(|own| own.to_string_lossy().into_owned()));
+            if file.is_none() {
+                file = declared_in(&unit, &entry);
+            }
+            let Some(origin) = self.origin(&unit, &entry).filter(|_| name.is_none() || file.is_none()) else { break };
+            offset = origin.1;
+            if let Some(other) = origin.0 {
+                other_unit = Some(other);
+            }
+        }
+        Some((name?, file?))
     }
 
     /// Frames at an address, outermost first, and whether split DWARF would have more frames.
@@ -485,18 +578,12 @@ impl<'a> Dwarf<'a> {
         };
         let unit = self.context.find_dwarf_and_unit(address).skip_all_loads()?;
         let (mut file, mut line) = (None, None);
-        let (mut other_unit, mut offset) = (None::<Unit<'_>>, offset);
+        let (mut other_unit, mut offset) = (None::<&Unit<'_>>, offset);
         for _ in 0..MAX_HOPS {
-            let unit = other_unit.as_ref().map_or(unit, |other| other.unit_ref(&self.sections));
+            let unit = other_unit.map_or(unit, |other| other.unit_ref(&self.sections));
             let entry = unit.entry(offset).ok()?;
             if file.is_none() {
-                let index = match entry.attr_value(gimli::DW_AT_decl_file) {
-                    Some(AttributeValue::FileIndex(index)) => Some(index),
-                    Some(value) => value.udata_value(),
-                    None => None,
-                };
-                // A file index refers to the files of its own unit.
-                file = index.and_then(|index| path(&unit, unit.line_program.as_ref()?.header(), index));
+                file = declared_in(&unit, &entry);
             }
             line = line.or_else(|| entry.attr_value(gimli::DW_AT_decl_line)?.udata_value());
             if file.is_some() && line.is_some() {
@@ -511,12 +598,27 @@ impl<'a> Dwarf<'a> {
         Some((file?, u32::try_from(line?).ok().filter(|&line| line > 0)?))
     }
 
+    /// Size of the entries and line programs in bytes.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.sections.debug_info.reader().slice().len() + self.sections.debug_line.reader().slice().len()
+    }
+
+    /// All units, in order.
+    pub(super) fn units(&self) -> impl Iterator<Item = UnitRef<'_, Slice<'a>>> {
+        self.units.iter().map(|unit| self.unit_ref(unit))
+    }
+
+    /// One of the units, with its sections.
+    pub(super) fn unit_ref<'s>(&'s self, unit: &'s Unit<'a>) -> UnitRef<'s, Slice<'a>> {
+        unit.unit_ref(&self.sections)
+    }
+
     /// Abstract origin of an entry: in the same unit, or in another one (link-time optimisation).
-    fn origin(
+    pub(super) fn origin(
         &self,
         unit: &UnitRef<'_, Slice<'a>>,
         entry: &DebuggingInformationEntry<Slice<'a>>,
-    ) -> Option<(Option<Unit<'a>>, UnitOffset)> {
+    ) -> Option<(Option<&Unit<'a>>, UnitOffset)> {
         let value = entry
             .attr_value(gimli::DW_AT_abstract_origin)
             .or_else(|| entry.attr_value(gimli::DW_AT_specification))?;
@@ -528,14 +630,18 @@ impl<'a> Dwarf<'a> {
         if let Some(offset) = offset.to_unit_offset(&unit.header) {
             return Some((None, offset));
         }
-        let mut headers = self.sections.units();
-        while let Some(header) = headers.next().ok()? {
-            if let Some(offset) = offset.to_unit_offset(&header) {
-                return Some((Some(self.sections.unit(header).ok()?), offset));
-            }
-        }
-        None
+        self.units.iter().find_map(|unit| Some((Some(unit), offset.to_unit_offset(&unit.header)?)))
     }
+}
+
+/// Path of the file that declares an entry, if the entry states it.
+fn declared_in<'a>(unit: &UnitRef<'_, Slice<'a>>, entry: &DebuggingInformationEntry<Slice<'a>>) -> Option<String> {
+    let index = match entry.attr_value(gimli::DW_AT_decl_file)? {
+        AttributeValue::FileIndex(index) => index,
+        value => value.udata_value()?,
+    };
+    // A file index refers to the files of its own unit.
+    path(unit, unit.line_program.as_ref()?.header(), index)
 }
 
 /// Path of a line program's file, joined as addr2line joins its frames' paths, so that each file has a single
@@ -563,4 +669,23 @@ fn push(path: &mut String, part: &str) {
         }
     }
     path.push_str(part);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_compiler_that_says_so_did_not_optimise() {
+        for producer in ["GNU C11 12.2.0 -mthumb -g -O2 -O0", "GNU C++17 12.2.0 -g"] {
+            assert!(says_unoptimised(producer), "{producer}");
+        }
+        for producer in ["GNU C11 12.2.0 -O0 -Os", "GNU C11 12.2.0 -O", "GNU AS 2.40", "clang version 14.0.6", ""] {
+            assert!(!says_unoptimised(producer), "{producer}");
+        }
+        // Without recorded options, the level is not known.
+        for producer in ["GNU C17 12.2.0", "GNU C 4.6.3", "GNU C++14 12.2.1 20221205"] {
+            assert!(!says_unoptimised(producer), "{producer}");
+        }
+    }
 }

@@ -13,7 +13,9 @@
 //! The symbol table decides a function's name; DWARF may have another name (aliases, folded and cloned functions).
 
 pub(crate) mod dwarf;
+mod places;
 mod search;
+mod signatures;
 #[cfg(test)]
 mod tests;
 
@@ -26,13 +28,16 @@ use dwarf::{Dwarf, DwarfFrame, Sections};
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SectionIndex, SymbolFlags, SymbolSection, elf,
 };
+use places::DwarfPlace;
+use rustc_hash::FxHashMap;
 use wire::request::InlinedCall;
 
-use crate::profile::{Alias, Frame, Function, LineCode, Names};
+use crate::profile::{Alias, Frame, Function, LineCode, Names, Place};
 pub use search::{
-    Found, NotFound, are_instances, called, generic, nearest, with_async_bodies, without_arguments,
+    Found, NotFound, are_instances, called, generic, is_rust, nearest, with_async_bodies, without_arguments,
     without_template_arguments,
 };
+pub use signatures::{Class, Language, Signatures};
 
 /// Functions of one firmware image, at their loaded addresses.
 pub struct Symbols<'data> {
@@ -49,6 +54,16 @@ pub struct Symbols<'data> {
     /// Addresses at which the image has bytes, load bias included.
     image: Vec<Range<u64>>,
     warnings: Vec<String>,
+}
+
+/// Source files by address, from the debug information.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceFiles {
+    /// Files of functions.
+    pub functions: BTreeMap<u64, String>,
+    /// Names of the variables at an address, with their files. Variables that the linker has discarded may be among
+    /// those at address 0.
+    pub variables: BTreeMap<u64, Vec<(String, String)>>,
 }
 
 /// Name and address range of a function.
@@ -160,6 +175,20 @@ impl<'data> Symbols<'data> {
         Some((variable.name().ok()?, variable.address().wrapping_add(self.load_bias)))
     }
 
+    /// Variables with their addresses, load bias included; a shorter one comes first.
+    pub fn variables(&self) -> Vec<(Range<u64>, String)> {
+        let symbols = self.elf.iter().flat_map(|elf| elf.symbols());
+        let variables = symbols.filter(|symbol| symbol.kind() == object::SymbolKind::Data).filter_map(|symbol| {
+            let start = symbol.address().wrapping_add(self.load_bias);
+            Some((start..start.checked_add(symbol.size())?, symbol.name().ok()?.to_owned()))
+        });
+        let mut variables: Vec<(Range<u64>, String)> = variables.filter(|(range, _)| !range.is_empty()).collect();
+        variables.sort_by(|(one, name), (other, others)| {
+            (one.end - one.start, name).cmp(&(other.end - other.start, others))
+        });
+        variables
+    }
+
     /// Addresses of the data among the code (literal pools, jump tables), sorted; empty without mapping symbols.
     pub fn data(&self) -> &[Range<u64>] {
         &self.data
@@ -243,6 +272,7 @@ impl<'data> Symbols<'data> {
             );
         }
 
+        self.place_code(dwarf.as_ref(), executed, &mut writer);
         for function in &self.functions {
             let Range { start, end } = function.range;
             let here = start.wrapping_sub(self.load_bias)..end.wrapping_sub(self.load_bias);
@@ -251,12 +281,83 @@ impl<'data> Symbols<'data> {
                 writer.add_line(line, self.load_bias);
             }
         }
+        writer.names.unoptimised = dwarf.as_ref().map(|dwarf| self.unoptimised(dwarf)).unwrap_or_default();
         writer.names.aliases = self.aliases();
         writer.names.async_bodies = dwarf.as_ref().map(Dwarf::async_bodies).unwrap_or_default().into_iter().collect();
         writer.names.producers = dwarf.as_ref().map(Dwarf::producers).unwrap_or_default().into_iter().collect();
 
         let functions = self.functions.iter().map(|function| self.describe(function, dwarf.as_ref())).collect();
         (writer.finish(functions), warnings)
+    }
+
+    /// Adds the places of executed code in the source.
+    fn place_code<'a>(&self, dwarf: Option<&Dwarf<'a>>, executed: &[u64], writer: &mut Writer<'a>) {
+        let Some(dwarf) = dwarf.filter(|_| !executed.is_empty()) else { return };
+        let mut linked: Vec<u64> = executed.iter().map(|pc| pc.wrapping_sub(self.load_bias)).collect();
+        // A bias may move code over the end of the address space.
+        linked.sort_unstable();
+        let lists = places::read(dwarf, &linked);
+        let mut before: &[DwarfPlace<'a>] = &[];
+        for (pc, list) in linked.iter().zip(&lists) {
+            let pc = pc.wrapping_add(self.load_bias);
+            let has_places = self.function_at(pc).is_some() && !self.is_patched(pc);
+            let places: &[DwarfPlace<'a>] = if has_places { list } else { &[] };
+            // Most instructions have the places of the one before.
+            if places != before {
+                writer.add_places(pc, places);
+                before = places;
+            }
+        }
+        writer.names.placed.sort_unstable();
+    }
+
+    /// First addresses of the functions whose compiler says that it did not optimise.
+    fn unoptimised(&self, dwarf: &Dwarf<'_>) -> Vec<u64> {
+        let units = dwarf.unoptimised();
+        if units.is_empty() {
+            return Vec::new();
+        }
+        let unit_of = |start: u64| dwarf.unit_at(start.wrapping_sub(self.load_bias));
+        let starts = self.functions.iter().map(|function| function.range.start);
+        starts.filter(|&start| unit_of(start).is_some_and(|unit| units.contains(&unit))).collect()
+    }
+
+    /// Types of the functions, and of the pointers to functions; empty without debug information.
+    pub fn signatures(&self) -> Signatures {
+        let Ok(Some(sections)) = self.sections() else { return Signatures::default() };
+        signatures::read(&sections.dwarf()).moved(self.load_bias)
+    }
+
+    /// Functions by address: their ranges, and their names in the symbol table.
+    pub fn functions(&self) -> impl Iterator<Item = (&Range<u64>, &str)> {
+        self.functions.iter().map(|function| (&function.range, &*function.name))
+    }
+
+    /// Source files of functions and variables, by their first addresses (load bias included); `functions` are the
+    /// addresses of the functions that are asked for. Addresses without debug information are left out.
+    pub fn sources(&self, functions: &BTreeSet<u64>) -> SourceFiles {
+        let Ok(Some(sections)) = self.sections() else { return SourceFiles::default() };
+        let Ok(dwarf) = Dwarf::new(&sections) else { return SourceFiles::default() };
+        let at = |(address, named): (u64, Vec<(String, String)>)| (address.wrapping_add(self.load_bias), named);
+        SourceFiles {
+            functions: self.files_of(functions, &dwarf),
+            variables: dwarf.variables().into_iter().map(at).collect(),
+        }
+    }
+
+    /// Source files of functions alone, see [`Symbols::sources`].
+    pub fn function_sources(&self, functions: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+        let Ok(Some(sections)) = self.sections() else { return BTreeMap::new() };
+        Dwarf::new(&sections).map_or_else(|_| BTreeMap::new(), |dwarf| self.files_of(functions, &dwarf))
+    }
+
+    fn files_of(&self, functions: &BTreeSet<u64>, dwarf: &Dwarf<'_>) -> BTreeMap<u64, String> {
+        let file_of = |&address: &u64| {
+            let linked = address.wrapping_sub(self.load_bias);
+            let exact = dwarf.definition_at(linked).map(|(file, _)| file);
+            Some((address, exact.or_else(|| dwarf.line_at(linked).map(|(file, _)| file))?))
+        };
+        functions.iter().filter_map(file_of).collect()
     }
 
     /// The debug information, if there is any.
@@ -439,6 +540,11 @@ fn mapping(name: &[u8]) -> Option<bool> {
         .then_some(is_code)
 }
 
+/// Whether a name is that of a mapping symbol, which names neither code nor data.
+pub(super) fn is_mapping(name: &[u8]) -> bool {
+    mapping(name).is_some()
+}
+
 /// Functions among the labels: sorted, not overlapping.
 fn functions<'data>(labels: &[Label<'data>], objects: &BTreeSet<u64>) -> Vec<Extent<'data>> {
     // A function without a size extends to the next symbol that is not a local label.
@@ -499,7 +605,11 @@ fn separate(extents: &mut [Extent<'_>]) {
 struct Writer<'a> {
     names: Names,
     strings: HashMap<Cow<'a, str>, u32>,
-    stacks: HashMap<Vec<Frame>, u32>,
+    /// Numbers of files' paths, by address and length of the text.
+    files: FxHashMap<(usize, usize), u32>,
+    stacks: FxHashMap<Vec<Frame>, u32>,
+    /// Numbers of distinct lists of places.
+    places: FxHashMap<Vec<Place>, u32>,
     /// Demangled linkage names of inlined functions.
     demangled: HashMap<&'a [u8], u32>,
     /// Function of the last address, since addresses come in order.
@@ -514,6 +624,17 @@ impl<'a> Writer<'a> {
         let index = self.names.strings.len() as u32;
         self.names.strings.push(text.clone().into_owned());
         self.strings.insert(text, index);
+        index
+    }
+
+    /// Number of a file's path. The debug information has each path once, so that its place finds it.
+    fn file(&mut self, path: &'a str) -> u32 {
+        let place = (path.as_ptr().addr(), path.len());
+        if let Some(&index) = self.files.get(&place) {
+            return index;
+        }
+        let index = self.string(Cow::Borrowed(path));
+        self.files.insert(place, index);
         index
     }
 
@@ -542,7 +663,7 @@ impl<'a> Writer<'a> {
                 Some(name) => self.demangled(name),
                 None => self.string(Cow::Borrowed("[inlined]")),
             };
-            let file = place.file.map(|file| self.string(Cow::Borrowed(file)));
+            let file = place.file.map(|file| self.file(file));
             frames.push(Frame { function, file, line: place.line, inlined: depth > 0 });
         }
         if frames.is_empty() {
@@ -556,8 +677,32 @@ impl<'a> Writer<'a> {
         self.names.locations.push((pc, stack));
     }
 
-    fn add_line(&mut self, (address, size_bytes, file, line): (u64, u64, String, u32), load_bias: u64) {
-        let file = self.string(Cow::Owned(file));
+    /// Adds the places of one executed address. Addresses with the same list as the one before need no row.
+    fn add_places(&mut self, pc: u64, places: &[DwarfPlace<'a>]) {
+        let places: Vec<Place> = places
+            .iter()
+            .map(|place| Place {
+                function: self.string(String::from_utf8_lossy(place.function)),
+                start_line: place.start_line,
+                line: place.line,
+                discriminator: place.discriminator,
+                copies: place.copies,
+            })
+            .collect();
+        let next = self.names.places.len() as u32;
+        let list = (!places.is_empty()).then(|| {
+            *self.places.entry(places).or_insert_with_key(|places| {
+                self.names.places.push(places.clone());
+                next
+            })
+        });
+        if self.names.placed.last().and_then(|&(_, last)| last) != list {
+            self.names.placed.push((pc, list));
+        }
+    }
+
+    fn add_line(&mut self, (address, size_bytes, file, line): (u64, u64, &'a str, u32), load_bias: u64) {
+        let file = self.file(file);
         let start = address.wrapping_add(load_bias);
         self.names.lines.push(LineCode { start, size_bytes, file, line });
     }

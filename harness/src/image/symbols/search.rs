@@ -393,7 +393,7 @@ pub fn are_instances<'n>(functions: impl Iterator<Item = (&'n str, &'n str)> + C
 }
 
 /// Whether a name is mangled by Rust, in the newer way or the older, which ends in a hash.
-fn is_rust(linkage_name: &str) -> bool {
+pub fn is_rust(linkage_name: &str) -> bool {
     let hash = linkage_name.strip_prefix("_ZN").and_then(|name| name.strip_suffix('E')).and_then(|name| {
         let start = name.len().checked_sub("17h0123456789abcdef".len())?;
         name.get(start..)?.strip_prefix("17h")

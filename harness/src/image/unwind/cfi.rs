@@ -23,7 +23,9 @@ const MAX_PADDING_BYTES: u64 = 4;
 /// Register Numbers).
 struct Numbers {
     sp: Register,
+    /// Frame pointer, of which AVR has two halves: what is saved, and what a frame is found by.
     fp: Register,
+    base: Register,
     /// RISC-V's t0, the return register of libgcc's save and restore routines.
     second_link: Option<Register>,
 }
@@ -38,10 +40,15 @@ pub(super) fn read(
     functions: &[Range<u64>],
     warnings: &mut Vec<String>,
 ) -> Vec<(u64, u64, Rules)> {
-    let numbers = if isa.is_riscv() {
-        Numbers { sp: Register(2), fp: Register(8), second_link: Some(Register(5)) }
-    } else {
-        Numbers { sp: Register(13), fp: Register(7), second_link: None }
+    let numbers = match isa {
+        Isa::Riscv32 | Isa::Riscv64 => {
+            Numbers { sp: Register(2), fp: Register(8), base: Register(8), second_link: Some(Register(5)) }
+        }
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => {
+            Numbers { sp: Register(13), fp: Register(7), base: Register(7), second_link: None }
+        }
+        // The upper half of Y: its bytes are saved below those of the lower half, most significant first.
+        Isa::Avr => Numbers { sp: Register(32), fp: Register(29), base: Register(28), second_link: None },
     };
     let address_bytes = if isa == Isa::Riscv64 { 8 } else { 4 };
     let reader = Reader { numbers, load_bias, functions, executable: executable(file) };
@@ -134,7 +141,7 @@ impl Reader<'_> {
                         &CfaRule::RegisterAndOffset { register, offset } => {
                             let base = match register {
                                 register if register == self.numbers.sp => Some(Base::StackPointer),
-                                register if register == self.numbers.fp => Some(Base::FramePointer),
+                                register if register == self.numbers.base => Some(Base::FramePointer),
                                 _ => None,
                             };
                             base.zip(i32::try_from(offset).ok())
@@ -187,7 +194,7 @@ mod tests {
     use super::*;
 
     fn accepted(load_bias: u64, functions: &[Range<u64>], code: Range<u64>) -> bool {
-        let numbers = Numbers { sp: Register(13), fp: Register(7), second_link: None };
+        let numbers = Numbers { sp: Register(13), fp: Register(7), base: Register(7), second_link: None };
         let executable = std::iter::once(0..0x100).collect();
         Reader { numbers, load_bias, functions, executable }.accepted(code).is_some()
     }

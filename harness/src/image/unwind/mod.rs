@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+pub use code::frames::{Frame, Transfer};
 use code::hints::Hints;
 use decode::{Flow, Isa, decode};
 use object::{Object as _, ObjectSection as _};
@@ -17,6 +18,7 @@ use wire::unwind::{Base, Row, Rule, Saved};
 use crate::image::Segment;
 use crate::image::section::uncompressed;
 
+mod avr;
 mod cfi;
 mod code;
 mod exidx;
@@ -47,10 +49,13 @@ type Rules = BTreeMap<u64, Option<Rule>>;
 /// Makes the table. `elf` is the file with the symbols, `segments` the image's code (without load bias),
 /// `functions` the addresses of its functions (sorted, with load bias).
 pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Table {
+    if isa == Isa::Avr {
+        return avr::table(elf, segments, functions);
+    }
     let mut table = Table::default();
     let mut known: BTreeMap<u64, (u64, Rules)> = BTreeMap::new();
     let file = elf.and_then(|bytes| object::File::parse(bytes).ok());
-    let hints = file.as_ref().filter(|_| !isa.is_riscv()).map(|file| Hints::read(file, load_bias));
+    let hints = file.as_ref().filter(|_| isa.is_thumb()).map(|file| Hints::read(file, load_bias));
     let code = Code { isa, segments, load_bias, hints: hints.unwrap_or_default() };
     if let Some(file) = &file {
         for (start, end, rules) in cfi::read(file, isa, load_bias, functions, &mut table.warnings) {
@@ -58,11 +63,12 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
         }
     }
     let mut tables: BTreeMap<u64, (u64, Rules)> = BTreeMap::new();
-    if let Some(file) = file.filter(|_| !isa.is_riscv()) {
+    if let Some(file) = file.filter(|_| isa.is_thumb()) {
         let read = exidx::read(&file, load_bias, functions).into_iter();
         tables = read.map(|(start, end, rules)| (start, (end, rules))).collect();
     }
-    code::mend_middles(&code, functions, &mut known);
+    let never = code::Never::new();
+    code::mend_middles(&code, functions, &never, &mut known);
     // gcc describes a function in assembly (`naked`) as one that does not use the stack.
     let says_nothing = |function: &Range<u64>, rules: &Rules| {
         rules.values().all(|rule| *rule == Some(ENTRY)) && mcount_call(&code, function).is_none()
@@ -73,7 +79,7 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
             .map(|(_, rules)| rules)
             .filter(|rules| !says_nothing(function, rules) && !code::calls_millicode(&code, function))
     };
-    for (start, end, rules) in code::read(&code, functions, known_rules) {
+    for (start, end, rules) in code::read(&code, functions, &never, known_rules) {
         let rules = match tables.remove(&start) {
             Some((_, table)) => complete(&code, start..end, rules, &table),
             None => rules,
@@ -91,17 +97,39 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
             table.forgetful.push(start);
         }
     }
-    let mut rows: BTreeMap<u64, Option<Rule>> = BTreeMap::new();
+    table.rows = rows(&known);
+    table
+}
+
+/// Rows of functions, given by their starts with their ends and rules: one wherever the rule changes.
+fn rows(known: &BTreeMap<u64, (u64, Rules)>) -> Vec<Row> {
+    let mut changes: BTreeMap<u64, Option<Rule>> = BTreeMap::new();
     for (end, rules) in known.values() {
-        rows.entry(*end).or_insert(None);
-        rows.extend(rules.iter().map(|(&pc, &rule)| (pc, rule)));
+        changes.entry(*end).or_insert(None);
+        changes.extend(rules.iter().map(|(&pc, &rule)| (pc, rule)));
     }
-    for (pc, rule) in rows {
-        if table.rows.last().map_or(rule.is_some(), |last| last.rule != rule) {
-            table.rows.push(Row { pc, rule });
+    let mut rows: Vec<Row> = Vec::new();
+    for (pc, rule) in changes {
+        if rows.last().map_or(rule.is_some(), |last| last.rule != rule) {
+            rows.push(Row { pc, rule });
         }
     }
-    table
+    rows
+}
+
+/// Finds the frames of all functions, with the arguments and the rows of [`table`].
+pub fn frames(
+    elf: Option<&[u8]>,
+    isa: Isa,
+    segments: &[Segment],
+    load_bias: u64,
+    functions: &[Range<u64>],
+    rows: &[Row],
+) -> Vec<Frame> {
+    let file = elf.and_then(|bytes| object::File::parse(bytes).ok());
+    let hints = file.as_ref().filter(|_| isa.is_thumb()).map(|file| Hints::read(file, load_bias));
+    let code = Code { isa, segments, load_bias, hints: hints.unwrap_or_default() };
+    code::frames::frames(&code, functions, rows)
 }
 
 impl Table {

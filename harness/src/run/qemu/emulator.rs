@@ -295,6 +295,9 @@ pub(crate) fn cannot_be_run(path: &Path, cause: &std::io::Error) -> EmulatorErro
 /// Variable with the only folder in which emulators are looked for.
 const FOLDER_VARIABLE: &str = "HARNESS_QEMU";
 
+/// The emulator that is not installed with the others.
+const AVR: &str = "qemu-system-avr";
+
 /// Finds an emulator: in the folder that the user names, in this program's bundle, or on the PATH.
 ///
 /// # Errors
@@ -313,7 +316,15 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
     }
     env::var_os("PATH")
         .and_then(|path| env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file()))
-        .ok_or_else(|| unfit(format!("{program} is not installed (not found on the PATH)")))
+        .ok_or_else(|| {
+            let what = format!("{program} is not installed (not found on the PATH)");
+            if program != AVR {
+                return unfit(what);
+            }
+            // Most users need it as little as doctor does.
+            let remedy = "Debian has it in qemu-system-misc, other systems in qemu-system-avr (docs/arduino.md).";
+            EmulatorError::with_remedy(what, remedy)
+        })
 }
 
 /// Version that an emulator prints: `10.0.2`.

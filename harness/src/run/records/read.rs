@@ -1,6 +1,6 @@
 //! Reads the plugin's records: the files of the wire format, into counts, arcs and samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::mem;
@@ -24,7 +24,7 @@ use crate::profile::heap::{Heap, Site};
 use crate::profile::part::Parts;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
-    Arc, Code, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
+    Arc, Code, Edge, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
 };
 use crate::run::records::parts;
 use crate::run::records::zones;
@@ -70,6 +70,12 @@ pub struct Records {
     pub polls: Vec<Poll>,
     /// The firmware's requests to the host.
     pub notes: Vec<Note>,
+    /// Counted ways of branches, sorted.
+    pub edges: Vec<Edge>,
+    /// Lowest stack pointer on the stack on which the firmware starts.
+    pub main_stack_lowest: Option<u64>,
+    /// Exceptions with the group priorities with which they started, sorted.
+    pub exception_levels: Vec<(u64, u64)>,
 }
 
 /// A register of a device that one instruction read over and over, with the same value each time.
@@ -103,6 +109,7 @@ impl Records {
             zones,
             parts,
             notes,
+            edges,
             ..
         } = self;
         Profile {
@@ -122,6 +129,7 @@ impl Records {
             in_target,
             heap,
             timeline,
+            edges,
         }
     }
 
@@ -156,8 +164,22 @@ impl Records {
         let parts = defined.parts(&files, &vcpus, &samples)?;
 
         let Defined {
-            stacks, tasks, tree, sites, mut spans, zones, before_window, console_marks, polls, notes, ..
+            stacks,
+            tasks,
+            tree,
+            sites,
+            mut spans,
+            zones,
+            before_window,
+            console_marks,
+            polls,
+            notes,
+            levels,
+            mut edges,
+            ..
         } = defined;
+        edges.sort();
+        bounds::check_edges(&edges).context("cannot use the plugin's records")?;
         spans.sort_by_key(|span| span.kind);
         bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
         let heap = heap.map(|events| Heap { sites, events, ..Heap::default() });
@@ -184,8 +206,11 @@ impl Records {
             half,
             polls,
             notes,
+            edges,
             sleeps,
             slept_insns,
+            main_stack_lowest: counters.highest(counters::MAIN_DEPTH)?.map(u64::wrapping_neg),
+            exception_levels: levels.into_iter().collect(),
         })
     }
 }
@@ -300,6 +325,8 @@ struct Defined<'a> {
     console_marks: Vec<(u64, u64)>,
     polls: Vec<Poll>,
     notes: Vec<Note>,
+    levels: BTreeSet<(u64, u64)>,
+    edges: Vec<Edge>,
     /// Subjects of the counters that slices and phases count, by slot.
     growing: BTreeMap<u32, Growing>,
 }
@@ -323,6 +350,8 @@ impl<'a> Defined<'a> {
             console_marks: Vec::new(),
             polls: Vec::new(),
             notes: Vec::new(),
+            levels: BTreeSet::new(),
+            edges: Vec::new(),
             growing: BTreeMap::new(),
         }
     }
@@ -354,6 +383,7 @@ impl<'a> Defined<'a> {
                     insns: counters.sum(slot + TaskCounter::Insns as u32)?,
                     switches: counters.sum(slot + TaskCounter::Switches as u32)?,
                     deepest_sp: counters.highest(slot + TaskCounter::DeepestSp as u32)?.map(u64::wrapping_neg),
+                    highest_sp: counters.highest(slot + TaskCounter::HighestSp as u32)?,
                     painted_bytes: counters.highest(slot + TaskCounter::Painted as u32)?.map(|bytes| bytes - 1),
                 });
             }
@@ -374,6 +404,10 @@ impl<'a> Defined<'a> {
             }
             Definition::Mark { at_insns, bytes } => self.console_marks.push((at_insns, bytes)),
             Definition::Span { slot, kind } => self.span(slot, kind)?,
+            Definition::Edge { slot, site, target } if self.is_open => {
+                self.edges.push(Edge { site, target, count: counters.sum(slot)? });
+            }
+            Definition::Edge { .. } => {}
             Definition::Site { entry, stack, task } => self.sites.push(Site { entry, stack, task }),
             Definition::Row { slot, row } if self.is_open => {
                 self.zones.row((slot, row), counters.vcpus, |slot, vcpu| counters.end(slot, vcpu))?;
@@ -381,6 +415,9 @@ impl<'a> Defined<'a> {
             Definition::Row { .. } => {}
             Definition::ZoneName { text } => self.zones.name(text),
             Definition::ZonePath { parent, name, pc } => self.zones.path(ZonePath { parent, name, pc }),
+            Definition::Priority { number, level } => {
+                self.levels.insert((number, level));
+            }
             Definition::Note { kind, operation, pc, text } => {
                 let unread = kind == NoteKind::Unread;
                 self.notes.push(Note { unread, denied: unread || kind == NoteKind::Denied, operation, pc, text });

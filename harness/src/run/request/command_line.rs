@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use crate::image::Arch;
 use crate::machine::{Choice, LoadOption};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::qemu::monitor;
@@ -73,11 +74,13 @@ pub fn arguments(
         "-serial",
         // The plugin provides a chip's serial ports.
         if choice.machine.chip.is_some() { "null" } else { "chardev:console" },
-        "-semihosting-config",
-        &semihosting,
         "-chardev",
         &monitor,
     ]);
+    // QEMU refuses the option where it has no semihosting.
+    if choice.machine.arch != Arch::Avr {
+        arguments.extend(["-semihosting-config", &semihosting]);
+    }
     // Newer versions warn of the option, and older ones do not know the object.
     arguments.extend(if plugin_api >= Some(versions::MONITOR_IS_AN_OBJECT) {
         ["-object", "monitor-qmp,id=qmp,chardev=monitor"]

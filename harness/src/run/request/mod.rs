@@ -11,7 +11,8 @@ use std::{fs, io};
 use wire::refusal::Refusal;
 use wire::request::{self, Debug, Isa, Measure, Purpose, Request};
 
-use crate::image::targets::Targets;
+use crate::image::targets::{self, Targets};
+use crate::image::ways;
 use crate::run::qemu::tricks;
 use crate::run::request::plan::{Measurement, Plan};
 
@@ -44,6 +45,12 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
     let Plan { image, choice, options, .. } = plan;
     let Measurement { functions, unwind, .. } = measurement;
     let targets = Targets::find(isa(plan)?, &image.segments, choice.load_bias, functions);
+    let (ways, landings) = if options.branches {
+        let forks = targets::forks(isa(plan)?, &image.segments, choice.load_bias, functions);
+        (ways::to_count(&forks.branches, functions), ways::landings(&forks, functions))
+    } else {
+        (Vec::new(), Vec::new())
+    };
     let measure = Measure {
         period_insns: Some(options.period_insns),
         jitter_seed: options.jitter_seed,
@@ -56,6 +63,8 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         // One at the end of the address space may be bent by the load bias.
         functions: functions.iter().filter(|function| function.start <= function.end).cloned().collect(),
         loops: targets.loops,
+        ways,
+        landings,
         pointed: targets.pointed,
         forgetful: unwind.forgetful.clone(),
         inlined_calls: measurement.inlined_calls.to_vec(),
@@ -98,6 +107,7 @@ fn of(plan: &Plan<'_>, purpose: Purpose) -> io::Result<Request> {
             decode::Isa::ThumbV6m => Isa::ThumbV6m,
             decode::Isa::ThumbV7m => Isa::ThumbV7m,
             decode::Isa::ThumbV8m => Isa::ThumbV8m,
+            decode::Isa::Avr => Isa::Avr,
         },
         qemu: tricks::told(plan.emulator).qemu,
         max_output_bytes: Some(options.max_output_bytes),

@@ -54,6 +54,8 @@ pub struct Options {
     pub max_depth: Option<u32>,
     /// Whether to keep the exact call tree.
     pub exact: bool,
+    /// Whether to count the ways of branches that the other counts do not tell.
+    pub branches: bool,
     /// `--span`: pairs of functions between whose first instructions spans are measured.
     pub spans: Vec<(String, String)>,
     /// `--zone-call`: functions whose calls are zones.

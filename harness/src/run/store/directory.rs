@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
+use tempfile::NamedTempFile;
 
 use crate::error::InputError;
 use crate::image;
@@ -284,16 +285,24 @@ pub fn write_file(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) 
     if path.exists() && !path.is_file() {
         return fill(&mut File::options().write(true).open(path).map_err(failed)?);
     }
-    // The target of a link is replaced, not the link.
+    let (mut file, place) = begin_file(path).map_err(failed)?;
+    fill(&mut file)?;
+    file.persist(&place).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// Begins a file that will replace `path` once it is whole, and returns it with the place to move it to. The target of a
+/// link is replaced, not the link.
+///
+/// # Errors
+/// When no file can be made beside `path`.
+pub fn begin_file(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
     let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     // Permissions of any other new file.
     builder.prefix(".harness-").permissions(fs::Permissions::from_mode(0o666));
-    let mut file = builder.tempfile_in(parent).map_err(failed)?;
-    fill(&mut file)?;
-    file.persist(&place).map_err(|error| failed(error.error))?;
-    Ok(())
+    Ok((builder.tempfile_in(parent)?, place))
 }
 
 /// Writes as [`write_file`] does, or to standard output if the path is `-`.

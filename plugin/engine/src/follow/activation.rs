@@ -30,7 +30,7 @@ pub fn at(
     let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
     let mut saved = |place, register| match place {
         Saved::Register => Some(register),
-        Saved::AtCfa(offset_bytes) => guest.pointer(guest.isa.wrap(cfa.wrapping_add_signed(i64::from(offset_bytes)))),
+        Saved::AtCfa(offset_bytes) => guest.pushed(guest.isa.wrap(cfa.wrapping_add_signed(i64::from(offset_bytes)))),
         Saved::Lost | Saved::SecondLink => None,
     };
     let is_kept = !is_caller && (!is_forgetful || function == Some(context.pc));
@@ -38,7 +38,9 @@ pub fn at(
         return None;
     }
     let return_addr = saved(return_addr, context.return_addr)?;
+    let is_pushed = matches!(frame_pointer, Saved::AtCfa(_));
     let frame_pointer = saved(frame_pointer, context.frame_pointer).unwrap_or(0);
+    let frame_pointer = if is_pushed { guest.pushed_frame_pointer(frame_pointer) } else { frame_pointer };
     let return_addr = guest.code_address(return_addr);
     let caller = Context { pc: return_addr, sp: cfa, return_addr: 0, second_return_addr: 0, frame_pointer };
     Some((Activation { cfa, return_addr }, caller))

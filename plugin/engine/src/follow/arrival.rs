@@ -49,6 +49,8 @@ pub struct Arrival<'a, V: Vcpu, C> {
 #[derive(Clone, Copy)]
 struct Arriving {
     pc: u64,
+    /// Entry of its function, if known.
+    function: Option<u64>,
     sp: u64,
     /// All registers, if known already.
     registers: Option<Context>,
@@ -70,19 +72,21 @@ struct Came {
 }
 
 impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
-    /// Handles the arrival at an instruction, with the current registers.
-    pub fn here(self, pc: u64) {
+    /// Handles the arrival at an instruction of the function that starts at `function`, with the current registers.
+    pub fn here(self, pc: u64, function: Option<u64>) {
         // Most arrivals need no other register.
         let sp = self.guest.stack_pointer();
-        self.at(Arriving { pc, sp, registers: None });
+        self.at(Arriving { pc, function, sp, registers: None });
     }
 
     fn at(mut self, mut at: Arriving) {
-        let vcpu = self.core.vcpu;
-        let function = self.code.function_of(at.pc);
+        let (vcpu, function) = (self.core.vcpu, at.function);
+        self.core.note_main_stack(at.sp, self.guest, self.ledger);
         let taken = |slot| {
             let value = self.ledger.get(slot, vcpu);
-            self.ledger.set(slot, vcpu, 0);
+            if value != 0 {
+                self.ledger.set(slot, vcpu, 0);
+            }
             value
         };
         let (link, has_other_stack) = (taken(LINK), taken(STACK_SET) != 0);
@@ -98,6 +102,9 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
                 let activation = (self.core.task != 0).then(|| self.activation(&mut at)).flatten();
                 self.switch((resumed.pc, resumed.sp), at, activation);
             }
+        }
+        if link == 0 && self.core.exceptions.is_empty() && self.core.path().is_passing {
+            self.end_passing(&mut at);
         }
         let return_addr = link & !IS_HELPER;
         if link != 0 && return_addr != at.pc {
@@ -118,13 +125,13 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         let function = self.code.function_of(interrupted.pc);
         if self.ledger.get(HERE, vcpu) != here(function) || self.ledger.get(LINK, vcpu) != 0 {
             let Context { pc, sp, .. } = interrupted;
-            self.at(Arriving { pc, sp, registers: Some(interrupted) });
+            self.at(Arriving { pc, function, sp, registers: Some(interrupted) });
         }
     }
 
     /// Handles a call.
-    fn call(&mut self, Arriving { pc, sp, .. }: Arriving, return_addr: u64, is_helper: bool) {
-        let function = self.code.function_of(pc);
+    fn call(&mut self, at: Arriving, return_addr: u64, is_helper: bool) {
+        let Arriving { pc, function, sp, .. } = at;
         let caller = self.code.function_of(return_addr.wrapping_sub(1));
         if let Some(caller) = caller
             && self.core.frames().last().is_some_and(|top| top.entry != caller)
@@ -141,18 +148,31 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         let entry = function.unwrap_or(pc);
         if self.code.begins_task(pc) && self.core.exceptions.is_empty() {
             // A kernel starts its first task by a call that never returns.
-            self.switch((return_addr, sp), Arriving { pc, sp, registers: None }, None);
+            self.switch((return_addr, sp), at, None);
         }
-        self.push(Shadow { entry, entry_sp: sp, return_addr, is_helper, node: 0 }, entry == pc);
+        let entry_sp = sp + self.guest.facts.call_bytes;
+        self.push(Shadow { entry, entry_sp, return_addr, is_helper, node: 0 }, entry == pc);
+    }
+
+    /// Goes on with code that was put aside where the kernel's last functions have arrived. Before the functions that
+    /// execute are looked at: those of a trap can have the stack pointer and the return address of what it interrupted.
+    fn end_passing(&mut self, at: &mut Arriving) {
+        let (task, here) = (self.core.task, (at.pc, at.sp));
+        let activation = self.activation(at);
+        if self.core.parked.iter().any(|parked| parked.is(task, here, activation)) {
+            // What only passes is not put aside.
+            self.switch((0, 0), *at, activation);
+        }
     }
 
     /// Handles code that continues at an instruction without a call.
     fn go_on(&mut self, at: &mut Arriving, came: Came) {
-        let Arriving { pc, sp, .. } = *at;
-        if let Some(index) = self.core.frames().iter().rposition(|frame| frame.returns_to(pc, sp)) {
+        let Arriving { pc, function, sp, .. } = *at;
+        let returned = self.core.frames().iter().rposition(|frame| frame.returns_to(pc, sp));
+        if let Some(index) = returned {
             self.truncate(index);
         }
-        let Some(entry) = self.code.function_of(pc) else { return self.begin_unnamed(at) };
+        let Some(entry) = function else { return self.begin_unnamed(at) };
         let starts = entry == pc;
         let top = self.core.frames().last().copied();
         // An outermost function may set up its stack.
@@ -160,9 +180,16 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         if top.is_some_and(|top| is_in(top, self.core.frames().len() == 1)) && !came.has_crossed {
             return;
         }
+        if returned.is_some() && !starts && top.is_some_and(|top| top.entry == entry) && self.activation(at).is_none()
+        {
+            // Assembly had exchanged the stack under itself before it made that call, and leaves on the new one.
+            self.ledger.set(STACK_SET, self.core.vcpu, 1);
+            return;
+        }
         let registers = at.registers(self.guest);
         let return_addr = self.guest.code_address(registers.return_addr);
-        let shadow = Shadow { entry, entry_sp: sp, return_addr, is_helper: false, node: 0 };
+        let entry_sp = sp + self.guest.facts.call_bytes;
+        let shadow = Shadow { entry, entry_sp, return_addr, is_helper: false, node: 0 };
         let Some(top) = top else { return self.push(shadow, starts) };
         if starts && top.is_same(&shadow) {
             return;
@@ -275,6 +302,7 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
             next = caller;
         };
         self.truncate(keep);
+        self.core.path().is_passing = false;
         for shadow in found.into_iter().rev() {
             self.push(shadow, false);
         }
@@ -285,9 +313,16 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         let Core { task, .. } = *self.core;
         let parked = &mut self.core.parked;
         let waiting = parked.iter().rposition(|parked| parked.is(task, (at.pc, at.sp), activation));
-        let path = waiting.and_then(|index| parked.remove(index)).map_or_else(Path::default, |parked| parked.path);
+        let waiting = waiting.and_then(|index| parked.remove(index));
+        let is_handler = waiting.as_ref().is_some_and(|parked| parked.is_handler);
+        let path = waiting.map_or_else(Path::default, |parked| parked.path);
         let path = std::mem::replace(self.core.path(), path);
-        self.core.park(Parked { pc, sp, task, path });
+        if !path.frames.is_empty() && !path.is_passing {
+            self.core.park(Parked { pc, sp, task, path, is_handler: false });
+        }
+        if is_handler {
+            self.tree.rebase(self.core, self.ledger);
+        }
     }
 
     /// Activation of the function that an instruction is in.

@@ -2,14 +2,16 @@
 //! the functions that are active in it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
+use wire::counters::MAIN_DEPTH;
 use wire::zone::ContextKind;
 
 use super::activation::Activation;
 use super::fault::LastException;
 use super::open_zones::{Contexts, Nest};
 use super::watermark::Watermark;
-use crate::guest::{Context, Taken};
+use crate::guest::{Context, Guest, Taken, Vcpu};
 use crate::ledger::{Counters, Ledger};
 
 /// Execution state of one vCPU.
@@ -24,6 +26,8 @@ pub struct Core {
     pub parked: VecDeque<Parked>,
     /// Code that the last returned exception had interrupted; only for the exact tree.
     pub resumed: Option<Context>,
+    /// Switch of tasks by an exception that may be left without its return.
+    pub handed: Option<Handed>,
     /// The running task; 0: none.
     pub task: u32,
     /// The last exception, as long as only its handler has executed since.
@@ -56,6 +60,15 @@ pub struct Active {
     pub is_preempted: bool,
 }
 
+/// Switch of tasks within an exception, to a task that waits outside of exceptions: a kernel may go on with it by a plain
+/// return, which leaves all exceptions.
+pub struct Handed {
+    /// The task before.
+    pub from: u32,
+    /// Stack pointers of the task that goes on.
+    pub stack: Range<u64>,
+}
+
 /// Active functions of one context.
 #[derive(Default)]
 pub struct Path {
@@ -63,6 +76,8 @@ pub struct Path {
     pub frames: Vec<Shadow>,
     /// Its clock and open calls.
     pub calls: Calls,
+    /// Whether nothing returns to these functions: a kernel executes its switch in them.
+    pub is_passing: bool,
 }
 
 /// Code on a stack of its own (a coroutine, a task of a kernel that is not known) that waits to continue.
@@ -75,6 +90,8 @@ pub struct Parked {
     pub task: u32,
     /// Its functions.
     pub path: Path,
+    /// Whether these are an exception's, which have their nodes there.
+    pub is_handler: bool,
 }
 
 /// A function on a shadow stack.
@@ -148,10 +165,12 @@ impl Shadow {
 }
 
 impl Parked {
-    /// Whether this is the code of a task that continues at that pc and stack pointer, or in that activation.
+    /// Whether this is the code of a task that continues at that pc and stack pointer, after a call of its own or
+    /// anywhere, or in that activation.
     pub fn is(&self, task: u32, at: (u64, u64), activation: Option<Activation>) -> bool {
         let has_activation = |activation| self.path.frames.iter().any(|frame| frame.is(activation));
-        self.task == task && ((self.pc, self.sp) == at || activation.is_some_and(has_activation))
+        let returns = || self.path.frames.last().is_some_and(|frame| frame.returns_to(at.0, at.1));
+        self.task == task && ((self.pc, self.sp) == at || activation.is_some_and(has_activation) || returns())
     }
 }
 
@@ -175,6 +194,7 @@ impl Core {
             thread: Path::default(),
             parked: VecDeque::new(),
             resumed: None,
+            handed: None,
             task: 0,
             fault: LastException::default(),
             watermark: None,
@@ -201,6 +221,18 @@ impl Core {
     pub fn note_stack_pointer(&self, sp: u64, ledger: &Ledger<impl Counters>) {
         if let Some(watermark) = &self.watermark {
             watermark.note_stack_pointer(self.vcpu, sp, ledger);
+        }
+    }
+
+    /// Notes the stack pointer, if it is on the stack on which the firmware starts and deeper than before.
+    pub fn note_main_stack(&self, sp: u64, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
+        // Tasks have stacks of their own. Those are often below the main stack, so the depth would not tell.
+        if self.task != 0 && self.exceptions.is_empty() {
+            return;
+        }
+        let depth = sp.wrapping_neg();
+        if depth > ledger.get(MAIN_DEPTH, self.vcpu) && guest.is_main_stack(sp, self.task != 0) {
+            ledger.set(MAIN_DEPTH, self.vcpu, depth);
         }
     }
 

@@ -23,6 +23,7 @@ pub mod zone;
 use wire::request::Request;
 use wire::timeline::{What, Why};
 
+use crate::code::Code;
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use context::Core;
@@ -112,9 +113,22 @@ impl Follow {
         }
     }
 
-    /// Removes exceptions of a vCPU that have returned unseen.
-    pub fn leave_exceptions(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
-        exception::leave(&mut self.cores[vcpu as usize], self.tree.as_mut(), guest, ledger);
+    /// Removes exceptions of a vCPU that have returned unseen before the instruction at `pc`.
+    pub fn leave_exceptions(
+        &mut self,
+        vcpu: u32,
+        pc: u64,
+        guest: &mut Guest<impl Vcpu>,
+        code: &mut Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) {
+        exception::leave(&mut self.cores[vcpu as usize], self.tree.as_mut(), pc, guest, code, ledger);
+    }
+
+    /// Whether exceptions may be left by an ordinary jump: the processor has no other return, or the kernel goes on with
+    /// tasks so.
+    pub fn is_left_by_jumps(&self, guest: &Guest<impl Vcpu>) -> bool {
+        guest.facts.returns_by_jump || self.tasks.as_ref().is_some_and(Tasks::leave_by_jumps)
     }
 
     /// Checks whether a vCPU's task was switched unseen.
@@ -130,9 +144,10 @@ impl Follow {
         vcpu: u32,
         pc: u64,
         guest: &mut Guest<impl Vcpu>,
+        code: &mut Code,
         ledger: &mut Ledger<impl Counters>,
     ) {
-        self.leave_exceptions(vcpu, guest, ledger);
+        self.leave_exceptions(vcpu, pc, guest, code, ledger);
         event::stir(vcpu, false, ledger);
         if let Some(polls) = &mut self.polls {
             polls.begin(&mut self.cores[vcpu as usize], self.tree.as_mut(), pc, guest, ledger);
@@ -140,8 +155,15 @@ impl Follow {
     }
 
     /// Handles an address that such a function may have returned to.
-    pub fn end_poll(&mut self, vcpu: u32, pc: u64, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
-        self.leave_exceptions(vcpu, guest, ledger);
+    pub fn end_poll(
+        &mut self,
+        vcpu: u32,
+        pc: u64,
+        guest: &mut Guest<impl Vcpu>,
+        code: &mut Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) {
+        self.leave_exceptions(vcpu, pc, guest, code, ledger);
         if let Some(polls) = &mut self.polls {
             polls.end(&mut self.cores[vcpu as usize], self.tree.as_mut(), pc, guest, ledger);
         }

@@ -143,13 +143,24 @@ impl Spans {
         }
     }
 
-    /// Begins a call of a function; the shadow stack with it has this length.
-    pub fn begin_call(&mut self, core: &mut Core, entry: u64, depth: usize, ledger: &mut Ledger<impl Counters>) {
+    /// First counter of the calls of a function; None: there are too many functions.
+    pub fn call_slot(&mut self, entry: u64, ledger: &mut Ledger<impl Counters>) -> Option<u32> {
+        self.slot(SpanKind::Call { entry }, ledger)
+    }
+
+    /// Begins a call of a function, given with the first counter of its calls; the shadow stack with it has this
+    /// length. `began_at`: the vCPU's clock.
+    pub fn begin_call(
+        &mut self,
+        core: &mut Core,
+        (entry, slot): (u64, u32),
+        depth: usize,
+        began_at: u64,
+        ledger: &Ledger<impl Counters>,
+    ) {
         if core.calls().open.len() >= depth + MAX_CHAINED {
             self.end_calls(core, depth - 1, ledger);
         }
-        let Some(slot) = self.slot(SpanKind::Call { entry }, ledger) else { return };
-        let began_at = ledger.insns(core.vcpu);
         let calls = core.calls();
         let since = calls.insns;
         calls.open.push(Call { entry, slot, depth, since, began_at });

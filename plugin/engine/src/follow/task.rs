@@ -16,7 +16,7 @@ use wire::definition::{Definition, MAX_TEXT_BYTES, TASK_COUNTERS, TaskCounter};
 use wire::request::{Kernel, Request, TaskName};
 use wire::timeline::{What, Why};
 
-use super::context::{Core, Parked, Path};
+use super::context::{Core, Handed, Parked, Path};
 use super::reason::Reasons;
 use super::tree::Tree;
 use super::watermark::Watermark;
@@ -59,7 +59,7 @@ struct Running {
     has_started: bool,
 }
 
-/// Most bytes popped off the first task's stack before it runs: its registers.
+/// Most bytes popped off a task's stack before it runs: its registers.
 const MAX_SAVED_BYTES: u64 = 1024;
 
 impl Tasks {
@@ -98,6 +98,11 @@ impl Tasks {
     /// Whether a task is one of the kernel's idle tasks.
     pub fn is_idle(&self, task: u32) -> bool {
         self.idle.contains(&task)
+    }
+
+    /// Whether the kernel goes on with tasks out of an exception by ordinary jumps.
+    pub fn leave_by_jumps(&self) -> bool {
+        self.kernel.leaves_by_jumps
     }
 
     /// Whether a store at this address may switch tasks.
@@ -164,8 +169,8 @@ impl Tasks {
     ) {
         let at = self.current_at(core.vcpu, guest);
         let tcb = self.running[core.vcpu as usize].tcb;
-        // Nearly always true, and cheaper than the rest.
-        if tcb != 0 && guest.pointer(at) == Some(tcb) {
+        // Nearly always equal, and cheaper than the rest. A task in user mode may not read the kernel's memory.
+        if guest.pointer(at).is_none_or(|current| tcb != 0 && current == tcb) {
             return;
         }
         let now = self.current_tcb(core.vcpu, guest);
@@ -241,17 +246,24 @@ impl Tasks {
         let insns = ledger.insns(vcpu);
         self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);
         let is_known = self.live.contains_key(&tcb) && !self.deleted.contains(&tcb);
+        let saved = self.saved_sp(tcb, guest).filter(|_| is_known);
         let task = if is_outside { self.outside(ledger) } else { self.task(tcb, guest, ledger) };
         self.count(vcpu, task, TaskCounter::Switches, 1, ledger);
         self.running[vcpu as usize] = Running { tcb, since: insns, has_started: true };
         (core.task, core.watermark) = (task, self.watermark(task).filter(|_| !is_outside));
-        if is_known && let Some(sp) = self.saved_sp(tcb, guest) {
+        if let Some(sp) = saved {
             // A kernel may have named this task's successor before it saved the registers.
             core.note_stack_pointer(sp, ledger);
         }
         ledger.happened(vcpu, What::Switched { task, why });
         ledger.set(counters::TASK, vcpu, task.into());
         ledger.set(counters::TASK_SINCE, vcpu, insns);
+        let is_interrupted = self.waiting.get(&task).is_some_and(|(interrupted, _)| interrupted.is_some());
+        core.handed = saved.filter(|_| !is_interrupted && !core.exceptions.is_empty()).map(|sp| {
+            let stack = self.stack_of(tcb, guest);
+            let stack = if stack.contains(&sp) { stack } else { sp..sp.saturating_add(MAX_SAVED_BYTES) };
+            Handed { from: old, stack }
+        });
         if let Some(outermost) = core.exceptions.first_mut() {
             let (interrupted, thread) = self.waiting.remove(&task).unwrap_or_default();
             let interrupted = std::mem::replace(&mut outermost.interrupted, interrupted);
@@ -270,13 +282,13 @@ impl Tasks {
     /// that task's own code does.
     fn hand_over(&mut self, old: u32, task: u32, core: &mut Core) {
         if old != 0 {
-            let going_on = Path { frames: core.thread.frames.clone(), ..Path::default() };
+            let going_on = Path { frames: core.thread.frames.clone(), is_passing: true, ..Path::default() };
             let path = std::mem::replace(&mut core.thread, going_on);
             // It goes on at a place that is not known yet, in one of its functions.
-            core.park(Parked { pc: 0, sp: 0, task: old, path });
+            core.park(Parked { pc: 0, sp: 0, task: old, path, is_handler: false });
         }
         if let Some((Some(Context { pc, sp, .. }), path)) = self.waiting.remove(&task) {
-            core.park(Parked { pc, sp, task, path });
+            core.park(Parked { pc, sp, task, path, is_handler: false });
         }
     }
 
@@ -301,26 +313,28 @@ impl Tasks {
         if let Some(&task) = self.live.get(&tcb) {
             return task;
         }
-        let Kernel { name, stack, stack_end, idle, .. } = &self.kernel;
+        let Kernel { name, idle, .. } = &self.kernel;
         let name = name.as_ref().and_then(|name| read_name(tcb, name, guest)).unwrap_or_default();
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         let mut name = String::from_utf8_lossy(&name[..length]).replace(char::is_control, "?");
         while name.len() > MAX_TEXT_BYTES {
             name.pop();
         }
-        let stack_start = stack.and_then(|offset| guest.pointer(tcb + offset)).unwrap_or(0);
-        let stack_end = stack_end.and_then(|end| {
-            Some(
-                guest.memory_word(tcb + end.offset, end.bytes)?
-                    + if end.is_size { stack_start } else { 0 }
-                    + end.plus_bytes,
-            )
-        });
-        let stack_end = stack_end.unwrap_or(0);
         let is_idle = idle.iter().any(|&variable| guest.pointer(variable) == Some(tcb));
-        let task = self.define((tcb, name), stack_start..stack_end, is_idle, ledger);
+        let stack = self.stack_of(tcb, guest);
+        let task = self.define((tcb, name), stack, is_idle, ledger);
         self.live.insert(tcb, task);
         task
+    }
+
+    /// Addresses of a task's stack; 0: unknown.
+    fn stack_of(&self, tcb: u64, guest: &mut Guest<impl Vcpu>) -> Range<u64> {
+        let start = self.kernel.stack.and_then(|offset| guest.pointer(tcb + offset)).unwrap_or(0);
+        let end = self.kernel.stack_end.and_then(|end| {
+            let member = guest.memory_word(tcb + end.offset, end.bytes)?;
+            Some(member + if end.is_size { start } else { 0 } + end.plus_bytes)
+        });
+        start..end.unwrap_or(0)
     }
 
     /// Task that stands for the time in which the kernel idles outside of all tasks.
@@ -344,7 +358,7 @@ impl Tasks {
         let slot = ledger.new_slots(TASK_COUNTERS);
         let Range { start: stack_start, end: stack_end } = stack;
         ledger.note(&Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll: 0 });
-        self.list.push(Watermark::new(slot, stack_start));
+        self.list.push(Watermark::new(slot, stack_start..stack_end));
         let task = self.list.len() as u32;
         if is_idle {
             self.idle.insert(task);

@@ -36,6 +36,8 @@ pub struct Tree {
     recent: Recent<(u32, NodeKind, u64), u32>,
     /// First counter of each node, by id.
     slots: Vec<u32>,
+    /// Function and first counter of the calls that each node was last entered by, by id; counter 0: not entered yet.
+    calls: Vec<(u64, u32)>,
     /// Parent and depth of each node, by id.
     places: Vec<(u32, u32)>,
     /// Greatest depth of a node below its context.
@@ -70,6 +72,7 @@ impl Tree {
             nodes: FxHashMap::default(),
             recent: Recent::new(KEPT_NODES),
             slots: Vec::new(),
+            calls: Vec::new(),
             places: Vec::new(),
             max_depth: measure.max_depth.map_or(1, |depth| depth.max(1)) as usize,
             moves: (0..vcpus).map(|_| Moves::default()).collect(),
@@ -139,6 +142,7 @@ impl Tree {
         let slot = ledger.new_slots(NODE_COUNTERS);
         ledger.note(&Definition::Node { slot, parent, kind, via });
         self.slots.push(slot);
+        self.calls.push((0, 0));
         self.places.push((parent, self.depth(parent) + 1));
         let node = self.slots.len() as u32;
         self.nodes.insert(key, node);
@@ -190,9 +194,28 @@ impl Tree {
         core.frames().push(Shadow { node, ..shadow });
         if is_call {
             let depth = core.frames().len();
-            self.spans.begin_call(core, shadow.entry, depth, ledger);
+            if let Some(slot) = self.call_slot(node, shadow.entry, ledger) {
+                let began_at = self.moves[core.vcpu as usize].insns;
+                self.spans.begin_call(core, (shadow.entry, slot), depth, began_at, ledger);
+            }
             self.count_node(core.vcpu, node, NodeCounter::Calls, 1, ledger);
         }
+    }
+
+    /// First counter of the calls of a function, which enter a node; None: there are too many functions.
+    fn call_slot(&mut self, node: u32, entry: u64, ledger: &mut Ledger<impl Counters>) -> Option<u32> {
+        let last = node.checked_sub(1).and_then(|index| self.calls.get_mut(index as usize));
+        if let Some(&mut (known, slot)) = last
+            && slot != 0
+            && known == entry
+        {
+            return Some(slot);
+        }
+        let slot = self.spans.call_slot(entry, ledger)?;
+        if let Some(last) = last {
+            *last = (entry, slot);
+        }
+        Some(slot)
     }
 
     /// Inlined code of the caller that made the call of a function about to be pushed; 0: none. Recursive calls are

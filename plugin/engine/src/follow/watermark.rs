@@ -1,5 +1,7 @@
 //! Greatest depth of a task's stack: its lowest stack pointer, and the part that was never written to.
 
+use std::ops::Range;
+
 use wire::counters::FIRST_DEFINED;
 use wire::definition::TaskCounter;
 use wire::request::Paint;
@@ -10,6 +12,9 @@ use crate::ledger::{Counters, Ledger};
 /// Longest stack that is searched for the kernel's paint.
 const MAX_STACK_BYTES: u64 = 1 << 20;
 
+/// Bytes of the word below the paint that shows an overflow.
+const GUARD_BYTES: usize = 4;
+
 /// One task's counters and its stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Watermark {
@@ -17,13 +22,15 @@ pub struct Watermark {
     slot: u32,
     /// Lowest address of the stack; 0: unknown.
     start: u64,
+    /// Address above the stack; 0: unknown.
+    end: u64,
 }
 
 impl Watermark {
-    /// Watermark of a task with these counters and this lowest address of its stack.
-    pub fn new(slot: u32, start: u64) -> Watermark {
+    /// Watermark of a task with these counters and these addresses of its stack.
+    pub fn new(slot: u32, stack: Range<u64>) -> Watermark {
         debug_assert!(slot >= FIRST_DEFINED);
-        Watermark { slot, start }
+        Watermark { slot, start: stack.start, end: stack.end }
     }
 
     /// Adds to one of the task's counters.
@@ -42,11 +49,21 @@ impl Watermark {
         if depth > ledger.get(slot, vcpu) {
             ledger.set(slot, vcpu, depth);
         }
+        let slot = self.slot + TaskCounter::HighestSp as u32;
+        if sp <= self.end && sp > ledger.get(slot, vcpu) {
+            ledger.set(slot, vcpu, sp);
+        }
     }
 
     /// Notes the part of the stack that still holds the kernel's paint.
     pub fn note_paint(&self, paint: Paint, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
-        let mut bytes = 0;
+        let (mut bytes, mut paint) = (0, paint);
+        if let Paint::Guarded(guard, byte) = paint {
+            paint = Paint::Byte(byte);
+            if guest.memory(self.start, GUARD_BYTES).is_some_and(|word| word == guard.to_le_bytes()) {
+                bytes = GUARD_BYTES as u64;
+            }
+        }
         while self.start != 0 && bytes < MAX_STACK_BYTES {
             // A piece never crosses the end of a memory that ends at a multiple of its size.
             let piece = 256 - (self.start + bytes) % 256;
@@ -64,13 +81,13 @@ impl Watermark {
 /// Length of the painted part at the start of a piece of memory, given the piece's address.
 fn painted(paint: Paint, address: u64, piece: &[u8], pointer_bytes: u64) -> usize {
     let unit = match paint {
-        Paint::Byte(_) => 1,
+        Paint::Byte(_) | Paint::Guarded(..) => 1,
         Paint::Word(_) => 4,
         Paint::OwnAddress => pointer_bytes,
     };
     let words = piece.chunks(unit as usize).zip((address..).step_by(unit as usize));
     let is_painted = |bytes: &[u8], address: u64| match paint {
-        Paint::Byte(byte) => bytes == [byte],
+        Paint::Byte(byte) | Paint::Guarded(_, byte) => bytes == [byte],
         Paint::Word(word) => bytes == word.to_le_bytes(),
         Paint::OwnAddress => bytes == &address.to_le_bytes()[..pointer_bytes as usize],
     };
@@ -89,6 +106,7 @@ mod tests {
         for (paint, address, piece, pointer_bytes, expected) in [
             (Paint::Byte(0xa5), 0x2000_0100, &vec![0xa5, 0xa5, 0xa5, 0, 0xa5], 4, 3),
             (Paint::Word(0xdead_beef), 0x2000_0100, &words, 4, 8),
+            (Paint::Guarded(0, 0xa5), 0x2000_0104, &vec![0xa5, 0xa5, 0], 4, 2),
             (Paint::OwnAddress, 0x2000_0100, &addresses, 4, 8),
             (Paint::OwnAddress, 0x2000_0104, &addresses, 4, 0),
             (Paint::OwnAddress, 0x8000_0100, &long, 8, 16),

@@ -24,6 +24,7 @@ static FACTS: Facts = Facts {
     second_return_addr: None,
     frame_pointer: 7,
     arguments: [0, 1],
+    call_bytes: 0,
     exception_frame_bytes: 32,
     returns_by_jump: true,
     has_events: true,
@@ -162,6 +163,15 @@ impl<V: Vcpu> Arch<V> for Arm {
         guest.register("psp")
     }
 
+    /// Handlers and start-up code have the main stack (B1.4.1).
+    fn is_main_stack(&self, guest: &mut Guest<V>, sp: u64, _: bool) -> bool {
+        guest.known_register("msp") == Some(sp)
+    }
+
+    fn exception_level(&self, guest: &mut Guest<V>, number: u64) -> Option<u64> {
+        (number > HARD_FAULT).then(|| group(binary_point(guest), priority(guest, number)))
+    }
+
     fn active_exception(&self, guest: &mut Guest<V>) -> Option<u64> {
         Some(exception_number(guest))
     }
@@ -197,9 +207,8 @@ impl<V: Vcpu> Arch<V> for Arm {
         {
             return false;
         }
-        // Bits of a priority below the binary point do not preempt.
-        let point = core_register(guest, AIRCR) >> 8 & 7;
-        let group = |priority: u64| priority & 0xff & !((2 << point) - 1);
+        let point = binary_point(guest);
+        let group = |priority: u64| group(point, priority);
         let masked = match group(guest.register("basepri")) {
             0 => LOWEST,
             level => level,
@@ -284,6 +293,16 @@ fn priority(guest: &mut Guest<impl Vcpu>, exception: u64) -> u64 {
     };
     // Armv6-M only supports word access (B3.2.9).
     core_register(guest, address & !3) >> (8 * (address & 3)) & 0xff
+}
+
+/// Place in a priority below which its bits do not preempt.
+fn binary_point(guest: &mut Guest<impl Vcpu>) -> u64 {
+    core_register(guest, AIRCR) >> 8 & 7
+}
+
+/// Part of a priority that preempts, by [`binary_point`].
+fn group(point: u64, priority: u64) -> u64 {
+    priority & 0xff & !((2 << point) - 1)
 }
 
 /// Whether an exception's vector leads to `pc`.

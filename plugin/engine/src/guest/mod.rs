@@ -1,6 +1,7 @@
-//! The emulated processor. Only this folder distinguishes Arm and RISC-V.
+//! The emulated processor. Only this folder distinguishes Arm, RISC-V and AVR.
 
 mod arm;
+mod avr;
 mod processor;
 mod riscv;
 
@@ -19,6 +20,7 @@ pub fn open<V: Vcpu>(request: &Request, directory: &str) -> Guest<V> {
         request::Isa::ThumbV6m => (Isa::ThumbV6m, &arm::Arm),
         request::Isa::ThumbV7m => (Isa::ThumbV7m, &arm::Arm),
         request::Isa::ThumbV8m => (Isa::ThumbV8m, &arm::Arm),
+        request::Isa::Avr => (Isa::Avr, &avr::Avr),
     };
     Guest::with(isa, arch, request, directory)
 }

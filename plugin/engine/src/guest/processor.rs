@@ -136,6 +136,8 @@ pub struct Facts {
     pub(super) frame_pointer: u8,
     /// Registers of a function's first two arguments.
     pub(super) arguments: [u8; 2],
+    /// Bytes that a call pushes on the stack.
+    pub call_bytes: u64,
     /// Least number of bytes that the processor pushes on the interrupted stack.
     pub exception_frame_bytes: u64,
     /// Whether exceptions return by an ordinary jump, which cannot be recognised by its instruction.
@@ -159,6 +161,38 @@ pub(super) trait Arch<V: Vcpu>: Sync {
     /// Number of the executing vCPU.
     fn vcpu(&self, _: &mut Guest<V>) -> Option<u32> {
         None
+    }
+
+    /// The stack pointer, as an address of memory.
+    fn stack_pointer(&self, guest: &mut Guest<V>) -> u64 {
+        guest.general_register(guest.facts.sp)
+    }
+
+    /// The frame pointer, as an address of memory.
+    fn frame_pointer(&self, guest: &mut Guest<V>) -> u64 {
+        guest.general_register(guest.facts.frame_pointer)
+    }
+
+    /// The return address register, or what has its value at a function's first instruction.
+    fn return_register(&self, guest: &mut Guest<V>) -> u64 {
+        guest.general_register(guest.facts.return_addr)
+    }
+
+    /// See [`Guest::arguments`].
+    fn arguments(&self, guest: &mut Guest<V>) -> [u64; 2] {
+        guest.facts.arguments.map(|number| guest.general_register(number))
+    }
+
+    /// Value of a word that was pushed on the stack, from its bytes in memory order.
+    fn stack_word(&self, bytes: &[u8]) -> u64 {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    }
+
+    /// The frame pointer as an address of memory, from the word that was pushed.
+    fn pushed_frame_pointer(&self, word: u64) -> u64 {
+        word
     }
 
     /// Whether a return address is an exception return instead. None: the architecture has no such values.
@@ -203,6 +237,17 @@ pub(super) trait Arch<V: Vcpu>: Sync {
     /// Stack pointer of the code outside of exceptions.
     fn thread_stack_pointer(&self, guest: &mut Guest<V>) -> u64 {
         guest.stack_pointer()
+    }
+
+    /// Whether the current stack pointer is that of the stack on which the firmware starts. `in_task`: a task runs, or
+    /// an exception has interrupted one.
+    fn is_main_stack(&self, _: &mut Guest<V>, _sp: u64, in_task: bool) -> bool {
+        !in_task
+    }
+
+    /// Group priority of an exception; None: it has none that firmware chooses.
+    fn exception_level(&self, _: &mut Guest<V>, _number: u64) -> Option<u64> {
+        None
     }
 
     /// Number of the exception that the processor executes; 0: none. None: the processor does not say, and every
@@ -363,7 +408,7 @@ impl<V: Vcpu> Guest<V> {
     }
 
     /// Reads a register inside a callback; None if the CPU has no register of that name, or QEMU does not read it.
-    pub(super) fn known_register(&mut self, name: &str) -> Option<u64> {
+    pub fn known_register(&mut self, name: &str) -> Option<u64> {
         let registers = self.registers.as_mut()?;
         registers.get(name).and_then(|register| registers.read(register))
     }
@@ -376,12 +421,16 @@ impl<V: Vcpu> Guest<V> {
     /// Reads an integer register by its number, as a signed number.
     pub fn signed_register(&mut self, number: u8) -> i64 {
         let value = self.general_register(number);
-        if self.isa == Isa::Riscv64 { value as i64 } else { i64::from(value as u32 as i32) }
+        match self.isa {
+            Isa::Riscv64 => value as i64,
+            Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => i64::from(value as u32 as i32),
+            Isa::Avr => i64::from(value as u8 as i8),
+        }
     }
 
     /// The stack pointer.
     pub fn stack_pointer(&mut self) -> u64 {
-        self.general_register(self.facts.sp)
+        self.arch.stack_pointer(self)
     }
 
     /// See [`Arch::thread_stack_pointer`].
@@ -389,36 +438,70 @@ impl<V: Vcpu> Guest<V> {
         self.arch.thread_stack_pointer(self)
     }
 
+    /// See [`Arch::is_main_stack`].
+    pub fn is_main_stack(&mut self, sp: u64, in_task: bool) -> bool {
+        self.arch.is_main_stack(self, sp, in_task)
+    }
+
+    /// See [`Arch::exception_level`].
+    pub fn exception_level(&mut self, number: u64) -> Option<u64> {
+        self.arch.exception_level(self, number)
+    }
+
     /// The return address register.
     pub fn return_register(&mut self) -> u64 {
-        self.general_register(self.facts.return_addr)
+        self.arch.return_register(self)
     }
 
     /// First two arguments of the function that starts here, or of a semihosting call.
     pub fn arguments(&mut self) -> [u64; 2] {
-        self.facts.arguments.map(|number| self.general_register(number))
+        self.arch.arguments(self)
     }
 
     /// Current registers, in a callback at `pc`.
     pub fn context(&mut self, pc: u64) -> Context {
-        let &Facts { sp, return_addr, second_return_addr, frame_pointer, .. } = self.facts;
         Context {
             pc,
-            sp: self.general_register(sp),
-            return_addr: self.general_register(return_addr),
-            second_return_addr: second_return_addr.map_or(0, |number| self.general_register(number)),
-            frame_pointer: self.general_register(frame_pointer),
+            sp: self.stack_pointer(),
+            return_addr: self.return_register(),
+            second_return_addr: self.facts.second_return_addr.map_or(0, |number| self.general_register(number)),
+            frame_pointer: self.arch.frame_pointer(self),
         }
     }
 
     /// Size of a pointer.
     pub fn pointer_bytes(&self) -> u64 {
-        if self.isa == Isa::Riscv64 { 8 } else { 4 }
+        match self.isa {
+            Isa::Riscv64 => 8,
+            Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => 4,
+            Isa::Avr => 2,
+        }
+    }
+
+    /// Alignment of words on the stack.
+    pub fn stack_alignment(&self) -> u64 {
+        if self.isa == Isa::Avr { 1 } else { self.pointer_bytes() }
+    }
+
+    /// Value of a word that was pushed on the stack, from its bytes in memory order.
+    pub fn stack_word(&self, bytes: &[u8]) -> u64 {
+        self.arch.stack_word(bytes)
+    }
+
+    /// See [`Arch::pushed_frame_pointer`].
+    pub fn pushed_frame_pointer(&self, word: u64) -> u64 {
+        self.arch.pushed_frame_pointer(word)
     }
 
     /// Value of a pointer-sized variable of the firmware.
     pub fn pointer(&mut self, address: u64) -> Option<u64> {
         self.memory_word(address, self.pointer_bytes())
+    }
+
+    /// Value of a word that was pushed on the stack.
+    pub fn pushed(&mut self, address: u64) -> Option<u64> {
+        let bytes = self.memory(address, self.pointer_bytes() as usize)?;
+        Some(self.stack_word(&bytes))
     }
 
     /// Reads guest memory, but never a device.

@@ -23,6 +23,7 @@ static FACTS: Facts = Facts {
     second_return_addr: Some(5),
     frame_pointer: 8,
     arguments: [10, 11],
+    call_bytes: 0,
     exception_frame_bytes: 0,
     returns_by_jump: false,
     has_events: false,

@@ -13,11 +13,11 @@ use engine::guest::Guest;
 use engine::ledger::Ledger;
 use proptest::prelude::*;
 use wire::counters::CLOCK;
-use wire::request::{Isa, Kernel, Measure};
+use wire::request::{Isa, Measure};
 use wire::stream::StreamFile;
 use wire::timeline::{Decoder, Wanted, What};
 
-use crate::fake::{Books, Fake, config, guest, ledger, request};
+use crate::fake::{Books, Fake, config, guest, kernel, ledger, request};
 use crate::shadow::{FUNCTION_BYTES, FUNCTIONS, Frame, STEP_INSNS, Stack, entry, exception};
 
 #[derive(Clone, Copy, Debug)]
@@ -80,27 +80,10 @@ struct Trace {
 
 impl Trace {
     fn new(knows_tasks: bool) -> Trace {
-        let kernel = Kernel {
-            current: 0..4,
-            running: None,
-            idle: Vec::new(),
-            begins: Vec::new(),
-            idle_entries: Vec::new(),
-            next: None,
-            name: None,
-            saved_sp: None,
-            stack: None,
-            stack_end: None,
-            paint: None,
-            switchers: Vec::new(),
-            delete: None,
-            exit: None,
-            is_first_running: false,
-        };
         let functions: Vec<u64> = (0..FUNCTIONS).map(entry).collect();
         let measure = Measure {
             functions: functions.iter().map(|&start| start..start + FUNCTION_BYTES).collect(),
-            kernel: knows_tasks.then_some(kernel),
+            kernel: knows_tasks.then(|| kernel(0)),
             timeline: Some(Wanted { functions, waits: None, sleep_shift: None }),
             ..Measure::default()
         };

@@ -117,7 +117,7 @@ impl Plugin {
             end
         });
         let exits = ends.take(if shape.is_whole { shape.lengths.len() - 1 } else { 0 }).collect();
-        self.blocks.number(Block { pc: address(number, 0), sizes: sizes(total), segments, exits })
+        self.blocks.number(Block { pc: address(number, 0), function: None, sizes: sizes(total), segments, exits })
     }
 
     /// Handles due events like `State::settle`, before the clock is read.

@@ -412,7 +412,7 @@ fn a_jump_that_the_run_ends_at_has_not_led_anywhere_and_a_call_has() {
         slots.iter().zip([1, 1, 1, 0]).for_each(|(&slot, count)| ledger.set(slot, 0, count));
         for slot in &slots[..3] {
             let segments = [(*slot, 2)].into();
-            let block = Block { pc: 0x40, sizes: [2, 2].into(), segments, exits: [].into() };
+            let block = Block { pc: 0x40, function: None, sizes: [2, 2].into(), segments, exits: [].into() };
             ledger.uncount(0, &block, index, 1 - index);
         }
         assert_eq!(slots.map(|slot| ledger.get(slot, 0)), left, "at instruction {index}");

@@ -13,7 +13,7 @@ use proptest::test_runner::RngSeed;
 use wire::control::Word;
 use wire::counters::FIRST_DEFINED;
 use wire::definition::{Decoder, Definition};
-use wire::request::{Isa, Measure, Purpose, Request, Semihosting};
+use wire::request::{Isa, Kernel, Measure, Purpose, Request, Semihosting, StackEnd};
 use wire::stream::StreamFile;
 
 /// Number of cases for about a second; the random seed is fixed.
@@ -116,7 +116,31 @@ impl Fake {
     pub(crate) fn set(&mut self, name: &str, value: u64) {
         self.registers.insert(name.to_owned(), value);
     }
+
+    /// A RISC-V processor in machine mode, with interrupts unmasked and a handler of all traps.
+    pub(crate) fn riscv(handler: u64) -> Fake {
+        let mut fake = Fake::default();
+        for name in ["ra", "sp", "fp", "t0", "mcause", "mepc", "mideleg"] {
+            fake.set(name, 0);
+        }
+        for (name, value) in [("priv", 3), ("mtvec", handler), ("mie", 0x80), ("mstatus", UNMASKED)] {
+            fake.set(name, value);
+        }
+        fake
+    }
+
+    /// Writes a word of 4 bytes to the memory that has its address.
+    pub(crate) fn store(&mut self, address: u64, word: u64) {
+        let holds = |(start, bytes): &&mut (u64, Vec<u8>)| (*start..*start + bytes.len() as u64).contains(&address);
+        let (start, bytes) = self.memory.iter_mut().find(holds).unwrap();
+        let at = (address - *start) as usize;
+        bytes[at..at + 4].copy_from_slice(&(word as u32).to_le_bytes());
+    }
 }
+
+/// MIE, and MPIE with MPP for machine mode.
+pub(crate) const UNMASKED: u64 = 1 << 3;
+pub(crate) const WAS_UNMASKED: u64 = 0x1880;
 
 impl Vcpu for Fake {
     type Register = usize;
@@ -191,4 +215,53 @@ pub(crate) fn request(isa: Isa, entry: Option<u64>, measure: Measure) -> Request
         chip: None,
         purpose: Purpose::Measure(Box::new(measure)),
     }
+}
+
+/// A request to measure a RISC-V processor with memory at 0x80000000.
+pub(crate) fn riscv_request(measure: Measure) -> Request {
+    let memory = std::iter::once(0x8000_0000..0x8050_0000).collect();
+    Request { memory, ..request(Isa::Riscv32, None, measure) }
+}
+
+/// A kernel of which only the word with the running thread's address is known.
+pub(crate) fn kernel(current: u64) -> Kernel {
+    Kernel {
+        current: current..current + 4,
+        running: None,
+        idle: Vec::new(),
+        begins: Vec::new(),
+        idle_entries: Vec::new(),
+        next: None,
+        name: None,
+        saved_sp: None,
+        stack: None,
+        stack_end: None,
+        paint: None,
+        switchers: Vec::new(),
+        delete: None,
+        exit: None,
+        is_first_running: false,
+        leaves_by_jumps: false,
+    }
+}
+
+/// A kernel that leaves traps by jumps, with threads whose blocks are [`thread_block`]s.
+pub(crate) fn jumping_kernel(current: u64) -> Kernel {
+    Kernel {
+        saved_sp: Some(0),
+        stack: Some(4),
+        stack_end: Some(StackEnd { offset: 8, bytes: 4, is_size: true, plus_bytes: 0 }),
+        is_first_running: true,
+        leaves_by_jumps: true,
+        ..kernel(current)
+    }
+}
+
+/// Bytes of a [`thread_block`].
+pub(crate) const BLOCK_BYTES: u64 = 32;
+
+/// Block of a thread that has not begun: its stack pointer, the start of its stack, and the stack's size.
+pub(crate) fn thread_block(stack: u64, stack_bytes: u64) -> impl Iterator<Item = u8> {
+    let words = [stack + stack_bytes, stack, stack_bytes, 0, 0, 0, 0, 0];
+    words.into_iter().flat_map(|word| (word as u32).to_le_bytes())
 }

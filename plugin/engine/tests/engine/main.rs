@@ -1,6 +1,8 @@
 //! Tests of the plugin's logic without QEMU: random programs are compared with models that are too simple to be
 //! wrong.
 
+mod access;
+mod branches;
 mod calls;
 mod counting;
 mod due;
@@ -10,6 +12,9 @@ mod marks;
 mod polls;
 mod predictions;
 mod recent;
+mod resumed;
 mod shadow;
 mod stacks;
+mod unreturned;
+mod ways;
 mod zones;

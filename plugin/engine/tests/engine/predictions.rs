@@ -225,7 +225,7 @@ impl Plugin {
         let sizes = vec![4; insns_of(pc) as usize].into_boxed_slice();
         let slot = self.ledger.segment(Segment { pc, sizes: sizes.clone(), transfer: None });
         let segments = [(slot, sizes.len() as u32)].into();
-        let number = self.blocks.number(Block { pc, sizes, segments, exits: [].into() });
+        let number = self.blocks.number(Block { pc, function: None, sizes, segments, exits: [].into() });
         let block_insns = insns_of(pc);
         match self.translate(number, pc) {
             Some((prediction, moves)) => {

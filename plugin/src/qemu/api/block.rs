@@ -63,6 +63,11 @@ impl Block {
         self.call_when::<H>(condition::NOT_EQUAL, cell, value, id);
     }
 
+    /// Calls `H` with `id` at the start of each execution while the vCPU's cell is `value`.
+    pub(crate) fn call_if<H: Hook>(&self, cell: Cell, value: u64, id: usize) {
+        self.call_when::<H>(condition::EQUAL, cell, value, id);
+    }
+
     /// Adds `amount` to the vCPU's cell at the start of each execution.
     pub(crate) fn add(&self, cell: Cell, amount: u64) {
         self.inline(operation::ADD, cell, amount);

@@ -77,6 +77,7 @@ pub(in crate::qemu) const WRITES_REGISTERS: c_uint = 2;
 /// Conditions of a callback, comparing a [`U64`] with a number.
 pub(in crate::qemu) mod condition {
     use std::ffi::c_uint;
+    pub(crate) const EQUAL: c_uint = 2;
     pub(crate) const NOT_EQUAL: c_uint = 3;
     pub(crate) const AT_LEAST: c_uint = 7;
 }

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use wire::trick::Trick;
 
 pub(super) mod accounted;
+pub(super) mod avr;
 pub(super) mod busy;
 pub(super) mod clusters;
 pub(super) mod device;

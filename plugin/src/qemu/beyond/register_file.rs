@@ -220,7 +220,7 @@ fn places(object: usize, values: &[u64], value_bytes: usize) -> Vec<Layout> {
 
 /// Copies memory of this process, up to the first unmapped byte: an object may end anywhere, so the kernel checks.
 #[cfg(target_os = "linux")]
-fn copy(address: usize, length: usize) -> Vec<u8> {
+pub(super) fn copy(address: usize, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     let mut copied = 0;
     while copied < length {
@@ -240,6 +240,6 @@ fn copy(address: usize, length: usize) -> Vec<u8> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn copy(_address: usize, _length: usize) -> Vec<u8> {
+pub(super) fn copy(_address: usize, _length: usize) -> Vec<u8> {
     Vec::new()
 }

@@ -74,6 +74,7 @@ impl Kernel {
             delete: self.delete,
             exit: None,
             is_first_running: false,
+            leaves_by_jumps: false,
         }
     }
 }

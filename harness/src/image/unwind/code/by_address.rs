@@ -22,9 +22,12 @@ impl<T> ByAddress<T> {
         ByAddress { chunks: BTreeMap::new(), values: Vec::new() }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.chunks.clear();
-        self.values.clear();
+    /// Removes the values of a range of addresses.
+    pub(super) fn remove(&mut self, addresses: Range<u64>) {
+        let chunks = addresses.start / CHUNK..addresses.end.div_ceil(CHUNK).max(addresses.start / CHUNK);
+        for (number, places) in self.chunks.range_mut(chunks) {
+            places[inside(&addresses, *number)].fill(NONE);
+        }
     }
 
     pub(super) fn get(&self, address: u64) -> Option<&T> {
@@ -54,10 +57,17 @@ impl<T> ByAddress<T> {
         let chunks = addresses.start / CHUNK..addresses.end.div_ceil(CHUNK).max(addresses.start / CHUNK);
         self.chunks.range(chunks).flat_map(move |(number, places)| {
             let first = number * CHUNK;
-            let inside = addresses.start.saturating_sub(first)..addresses.end.saturating_sub(first).min(CHUNK);
-            inside.filter_map(move |at| Some((first + at, self.values.get(places[at as usize] as usize)?)))
+            inside(&addresses, *number)
+                .filter_map(move |at| Some((first + at as u64, self.values.get(places[at] as usize)?)))
         })
     }
+}
+
+/// Part of a table that a range of addresses has.
+fn inside(addresses: &Range<u64>, number: u64) -> Range<usize> {
+    let first = number * CHUNK;
+    let end = addresses.end.saturating_sub(first).min(CHUNK) as usize;
+    (addresses.start.saturating_sub(first) as usize).min(end)..end
 }
 
 #[cfg(test)]
@@ -82,7 +92,11 @@ mod tests {
             let expected: Vec<_> = tree.range(start..end).map(|(&address, value)| (address, value)).collect();
             assert_eq!(found, expected, "{start:#x}..{end:#x}");
         }
-        map.clear();
-        assert_eq!((map.get(512), map.range(0..u64::MAX).count()), (None, 0));
+        map.remove(511..1025);
+        tree.retain(|address, _| !(511..1025).contains(address));
+        let left: Vec<_> = map.range(0..u64::MAX).map(|(address, &value)| (address, value)).collect();
+        assert_eq!(left, tree.into_iter().filter(|&(address, _)| address < u64::MAX).collect::<Vec<_>>());
+        map.insert(512, 1);
+        assert_eq!((map.get(511), map.get(512), map.get(1022)), (None, Some(&1), None));
     }
 }

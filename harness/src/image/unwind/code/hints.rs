@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionIndex, SectionKind};
 
+use crate::image::sorted_ranges::holding;
+
 /// Hints for following code; empty without symbols.
 #[derive(Debug, Default)]
 pub(in super::super) struct Hints {
@@ -78,7 +80,6 @@ impl Hints {
 
     /// End of the data that contain an address.
     pub(super) fn data_end(&self, address: u64) -> Option<u64> {
-        let after = self.data.partition_point(|range| range.start <= address);
-        self.data[..after].last().filter(|range| range.contains(&address)).map(|range| range.end)
+        holding(&self.data, address).map(|index| self.data[index].end)
     }
 }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 
 use super::super::Code;
 use super::is_trap;
+use crate::image::sorted_ranges::holding;
 
 /// Entries of the functions that never return: no way through them ends in a certain or possible return.
 pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> {
@@ -57,16 +58,12 @@ fn may_return(
     needs: &mut Vec<(usize, Way)>,
 ) -> bool {
     let function = &functions[index];
-    let holding = |address: u64| {
-        let after = functions.partition_point(|function| function.start <= address);
-        after.checked_sub(1).filter(|&index| functions[index].contains(&address))
-    };
     let Way::On(pc, conditional) = way else { return true };
     // Instructions, with the number of conditional ones from there on.
     let mut open = vec![(pc, conditional)];
     while let Some((pc, conditional)) = open.pop() {
         if !function.contains(&pc) {
-            match holding(pc) {
+            match holding(functions, pc) {
                 Some(other) if returns[other] => return true,
                 Some(other) => needs.push((other, Way::Left)),
                 None => return true,

@@ -1,0 +1,567 @@
+//! Flash and static RAM of an image: by region, section, library, source file and symbol. The levels divide the same
+//! pieces, so the rows of each level add up to the totals.
+
+mod compare;
+mod library;
+mod pieces;
+mod used;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
+
+pub use compare::{Change, compare};
+pub use library::NO_SOURCE;
+use pieces::BETWEEN;
+pub use pieces::PieceKind;
+pub use used::{Used, used};
+
+use crate::image::layout::{self, Layout, Section, Symbol};
+use crate::image::linker_memory::LinkerRegion;
+use crate::image::symbols::{SourceFiles, Symbols, demangle};
+use crate::image::{Arch, Image};
+use crate::machine::{Choice, MemoryKind, Region};
+use crate::profile::Sizes;
+use crate::text::symbol_name::key_name;
+
+/// Region of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Name.
+    pub name: String,
+    /// First address.
+    pub start: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Whether the firmware may write to it.
+    pub is_writable: bool,
+}
+
+impl From<LinkerRegion> for Memory {
+    fn from(LinkerRegion { name, start, bytes, is_writable }: LinkerRegion) -> Memory {
+        Memory { name, start, bytes, is_writable }
+    }
+}
+
+impl From<&Region> for Memory {
+    fn from(region: &Region) -> Memory {
+        let is_writable = region.kind == MemoryKind::Ram || region.kind == MemoryKind::NonSecure;
+        Memory { name: region.name.to_owned(), start: region.start, bytes: region.bytes, is_writable }
+    }
+}
+
+/// Bytes in flash and in RAM. A byte that start-up code copies takes both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes {
+    /// Bytes of the load image.
+    pub flash: u64,
+    /// Bytes of static RAM.
+    pub ram: u64,
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Bytes) {
+        self.flash = self.flash.saturating_add(other.flash);
+        self.ram = self.ram.saturating_add(other.ram);
+    }
+}
+
+/// Piece of the image with one owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Kind.
+    pub kind: PieceKind,
+    /// Index of its section; None: outside of all sections.
+    pub section: Option<usize>,
+    /// Region in which it is loaded, and region in which it runs; None: unknown, or it has no bytes there.
+    pub regions: [Option<usize>; 2],
+    /// First address while the firmware runs.
+    pub address: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Bytes of flash and RAM that it takes.
+    pub takes: Bytes,
+    /// Name: demangled symbol, or the kind in brackets.
+    pub name: String,
+    /// Name in the symbol table; empty: none.
+    pub linkage_name: String,
+    /// Name across builds: without suffixes that compilers add.
+    pub key: String,
+    /// Source file.
+    pub file: Option<String>,
+    /// Crate, or directory of the source file.
+    pub library: String,
+}
+
+/// Use of a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionUse {
+    /// Region.
+    pub memory: Memory,
+    /// Bytes that the image takes there.
+    pub used_bytes: u64,
+}
+
+/// Symbol as the file states it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatedSymbol {
+    /// Name in the symbol table.
+    pub linkage_name: String,
+    /// Address.
+    pub address: u64,
+    /// Size that the file states.
+    pub bytes: u64,
+    /// Bytes of it that belong to no symbol within it, or at the same place.
+    pub own_bytes: u64,
+    /// Index of its section.
+    pub section: usize,
+}
+
+/// Sizes of one image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// File name of the image.
+    pub image: String,
+    /// SHA-256 of the image.
+    pub image_sha256: String,
+    /// Origin of the regions, in words.
+    pub regions_from: String,
+    /// Bytes added to the image's addresses when it is loaded.
+    pub load_bias: u64,
+    /// Regions by address; empty: unknown.
+    pub regions: Vec<RegionUse>,
+    /// Allocated sections.
+    pub sections: Vec<Section>,
+    /// All pieces, by address.
+    pub pieces: Vec<Piece>,
+    /// Symbols with a size.
+    pub symbols: Vec<StatedSymbol>,
+    /// Sums of all pieces.
+    pub total: Bytes,
+    /// Flash by use: code, constants, initial values of variables, the rest.
+    pub flash_by_use: [u64; 4],
+    /// Room for the load image, and for static RAM, in the regions that have some; None: unknown.
+    pub room: Room,
+    /// Oddities, each one sentence.
+    pub warnings: Vec<String>,
+}
+
+/// Memory that is available.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of the regions in which the image is loaded, without other uses of them.
+    pub flash: Option<u64>,
+    /// Bytes of the regions that have static RAM, without other uses of them.
+    pub ram: Option<u64>,
+}
+
+/// Level of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Region of memory.
+    Region,
+    /// Section of the file.
+    Section,
+    /// Crate, or directory.
+    Library,
+    /// Source file.
+    File,
+    /// Symbol.
+    Symbol,
+}
+
+impl Level {
+    /// All levels, the coarsest first.
+    pub const ALL: [Level; 5] = [Level::Region, Level::Section, Level::Library, Level::File, Level::Symbol];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Region => "region",
+            Level::Section => "section",
+            Level::Library => "library",
+            Level::File => "file",
+            Level::Symbol => "symbol",
+        }
+    }
+}
+
+/// Row of a level: its name and its bytes.
+pub type Rows = BTreeMap<String, Bytes>;
+
+/// Name of the row of what is in no known region.
+pub const NO_REGION: &str = "[no region]";
+
+/// Regions for an image, with their origin in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Regions {
+    /// Origin.
+    pub from: String,
+    /// Regions.
+    pub memory: Vec<Memory>,
+    /// Bytes added to the image's addresses when it is loaded.
+    pub load_bias: u64,
+}
+
+impl Regions {
+    /// Regions of the machine that was chosen for an image.
+    pub fn of(choice: &Choice) -> Regions {
+        Regions {
+            from: choice.machine.title(),
+            memory: choice.machine.memory.iter().map(Memory::from).collect(),
+            load_bias: choice.load_bias,
+        }
+    }
+}
+
+/// Finds the sizes of an image; `bytes` is its file.
+pub fn of(bytes: &[u8], image: &Image, regions: Regions) -> Size {
+    let layout = layout::read(bytes, image);
+    let sources = sources(bytes, image, &layout);
+    divided(&layout, image, regions, &sources)
+}
+
+/// Divides an image into its pieces, and adds them up.
+fn divided(layout: &Layout, image: &Image, regions: Regions, sources: &SourceFiles) -> Size {
+    let mut size = Size {
+        image: image.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        image_sha256: image.sha256.clone(),
+        regions_from: regions.from,
+        load_bias: regions.load_bias,
+        regions: regions.memory.into_iter().map(|memory| RegionUse { memory, used_bytes: 0 }).collect(),
+        sections: layout.sections.clone(),
+        pieces: Vec::new(),
+        symbols: Vec::new(),
+        total: Bytes::default(),
+        flash_by_use: [0; 4],
+        room: Room::default(),
+        warnings: Vec::new(),
+    };
+    size.regions.sort_by_key(|region| region.memory.start);
+    size.divide(image, layout, sources);
+    size.add_outside(image);
+    size.pieces.sort_by_key(|piece| (piece.address, piece.section));
+    size.sum();
+    size.check_sections();
+    size
+}
+
+/// Finds the totals of an image on its machine, without names; `bytes` is the image's file.
+pub fn totals(bytes: &[u8], image: &Image, choice: &Choice) -> Sizes {
+    let layout = layout::sections(bytes, image);
+    let size = divided(&layout, image, Regions::of(choice), &SourceFiles::default());
+    Sizes {
+        flash_bytes: size.total.flash,
+        ram_bytes: size.total.ram,
+        flash_room_bytes: size.room.flash,
+        ram_room_bytes: size.room.ram,
+    }
+}
+
+impl Size {
+    fn region_at(&self, address: u64) -> Option<usize> {
+        let is_in = |region: &RegionUse| {
+            address
+                .wrapping_add(self.load_bias)
+                .checked_sub(region.memory.start)
+                .is_some_and(|offset| offset < region.memory.bytes)
+        };
+        self.regions.iter().position(is_in)
+    }
+
+    /// Divides all sections into pieces.
+    fn divide(&mut self, image: &Image, layout: &Layout, sources: &SourceFiles) {
+        let mut by_section: BTreeMap<usize, Vec<(usize, &Symbol)>> = BTreeMap::new();
+        for (index, symbol) in layout.symbols.iter().enumerate() {
+            by_section.entry(symbol.section).or_default().push((index, symbol));
+        }
+        let mut own: BTreeMap<usize, u64> = BTreeMap::new();
+        let names = Naming { layout, sources };
+        let mut pieces = Vec::new();
+        for (number, section) in layout.sections.iter().enumerate() {
+            let symbols = by_section.get(&number).map_or(&[][..], Vec::as_slice);
+            for range in pieces::divide(section, symbols, image) {
+                if let Some(symbol) = range.symbol {
+                    *own.entry(symbol).or_default() += range.bytes;
+                }
+                let load = section.load_address.map(|load| load + (range.start - section.address));
+                let is_ram = section.is_ram();
+                let (name, key, file) = names.of(&range, section);
+                pieces.push(Piece {
+                    kind: range.kind,
+                    section: Some(number),
+                    regions: [
+                        load.and_then(|load| self.region_at(load)),
+                        is_ram.then(|| self.region_at(range.start)).flatten(),
+                    ],
+                    address: range.start,
+                    bytes: range.bytes,
+                    takes: Bytes {
+                        flash: if load.is_some() { range.bytes } else { 0 },
+                        ram: if is_ram { range.bytes } else { 0 },
+                    },
+                    library: String::new(),
+                    linkage_name: range.symbol.map_or_else(String::new, |symbol| layout.symbols[symbol].name.clone()),
+                    name,
+                    key,
+                    file,
+                });
+            }
+        }
+        name_libraries(&mut pieces);
+        self.pieces = pieces;
+        let stated = layout.symbols.iter().enumerate().filter(|(_, symbol)| symbol.bytes > 0);
+        self.symbols = stated
+            .map(|(index, symbol)| StatedSymbol {
+                linkage_name: symbol.name.clone(),
+                address: symbol.address,
+                bytes: symbol.bytes,
+                own_bytes: own.get(&index).copied().unwrap_or(0),
+                section: symbol.section,
+            })
+            .collect();
+    }
+
+    /// Adds the loaded bytes that lie in no section.
+    fn add_outside(&mut self, image: &Image) {
+        let mut covered: Vec<(u64, u64)> = self
+            .sections
+            .iter()
+            .filter(|section| section.load_address.is_some())
+            .map(|section| (section.address, section.address.saturating_add(section.bytes)))
+            .collect();
+        covered.sort_unstable();
+        covered.dedup_by(|next, last| {
+            let overlaps = next.0 <= last.1;
+            if overlaps {
+                last.1 = last.1.max(next.1);
+            }
+            overlaps
+        });
+        for segment in &image.segments {
+            let (start, end) = (segment.run_addr, segment.run_addr.saturating_add(segment.data.len() as u64));
+            let mut at = start;
+            let first = covered.partition_point(|&(_, to)| to <= start);
+            let inside = covered[first..].iter().copied().take_while(|&(from, _)| from < end);
+            let gaps: Vec<(u64, u64)> = inside.chain([(end, end)]).collect();
+            let mut found = Vec::new();
+            for (from, to) in gaps {
+                if at < from.min(end) {
+                    found.push((at, from.min(end) - at));
+                }
+                at = at.max(to);
+            }
+            for (address, bytes) in found {
+                let load = segment.load_addr + (address - start);
+                let is_ram = segment.writable || load != address;
+                self.pieces.push(Piece {
+                    kind: PieceKind::Outside,
+                    section: None,
+                    regions: [self.region_at(load), is_ram.then(|| self.region_at(address)).flatten()],
+                    address,
+                    bytes,
+                    takes: Bytes { flash: bytes, ram: if is_ram { bytes } else { 0 } },
+                    name: BETWEEN.to_owned(),
+                    linkage_name: String::new(),
+                    key: BETWEEN.to_owned(),
+                    file: None,
+                    library: BETWEEN.to_owned(),
+                });
+            }
+        }
+    }
+
+    /// Adds the pieces up.
+    fn sum(&mut self) {
+        for piece in &self.pieces {
+            self.total += piece.takes;
+            let section = piece.section.map(|section| &self.sections[section]);
+            let kind = match section {
+                Some(section) if section.is_executable => 0,
+                Some(section) if !section.is_ram() => 1,
+                Some(_) => 2,
+                None => 3,
+            };
+            self.flash_by_use[kind] = self.flash_by_use[kind].saturating_add(piece.takes.flash);
+            let [load, run] = piece.regions;
+            // Variables that are loaded where they are used take their memory once.
+            let is_in_place = piece.takes.flash > 0 && piece.takes.ram > 0 && self.is_in_place(piece);
+            for region in [load.filter(|_| piece.takes.flash > 0), run.filter(|_| !is_in_place)].into_iter().flatten()
+            {
+                let used = &mut self.regions[region].used_bytes;
+                *used = used.saturating_add(piece.bytes);
+            }
+        }
+        self.room = Room { flash: self.room(0), ram: self.room(1) };
+    }
+
+    fn is_in_place(&self, piece: &Piece) -> bool {
+        let section = piece.section.map(|section| &self.sections[section]);
+        section.is_none_or(|section| section.load_address == Some(section.address))
+    }
+}
+
+impl Size {
+    /// Bytes of the regions that the image is loaded to (0) or has variables in (1), without other uses of them.
+    fn room(&self, which: usize) -> Option<u64> {
+        let taken = |piece: &Piece| if which == 0 { piece.takes.flash } else { piece.takes.ram };
+        let mut own: BTreeMap<usize, u64> = BTreeMap::new();
+        for piece in self.pieces.iter().filter(|piece| taken(piece) > 0) {
+            let bytes = own.entry(piece.regions[which]?).or_default();
+            *bytes = bytes.saturating_add(taken(piece));
+        }
+        let room = |(region, own): (&usize, &u64)| {
+            let RegionUse { memory, used_bytes } = &self.regions[*region];
+            memory.bytes.saturating_sub(used_bytes.saturating_sub(*own))
+        };
+        (!own.is_empty()).then(|| own.iter().map(room).fold(0, u64::saturating_add))
+    }
+
+    /// Notes sections that overlap: their bytes count twice.
+    fn check_sections(&mut self) {
+        let mut reach: Option<&Section> = None;
+        let mut found = None;
+        for section in self.sections.iter().filter(|section| !section.is_thread_template) {
+            if let Some(before) = reach.filter(|before| section.address < before.address.saturating_add(before.bytes))
+            {
+                found.get_or_insert_with(|| (before.name.clone(), section.name.clone()));
+            }
+            let end = |section: &Section| section.address.saturating_add(section.bytes);
+            if reach.is_none_or(|before| end(before) <= end(section)) {
+                reach = Some(section);
+            }
+        }
+        self.warnings.extend(found.map(|(one, other)| {
+            format!("sections {one} and {other} lie at the same addresses (overlays?): the bytes of both are counted")
+        }));
+        if !self.regions.is_empty() && self.pieces.iter().any(|piece| self.is_homeless(piece)) {
+            let bytes = self.rows(Level::Region).remove(NO_REGION).unwrap_or_default();
+            self.warnings.push(format!(
+                "{} bytes of flash and {} of RAM lie in no region of {}",
+                bytes.flash, bytes.ram, self.regions_from
+            ));
+        }
+    }
+
+    fn is_homeless(&self, piece: &Piece) -> bool {
+        (piece.takes.flash > 0 && piece.regions[0].is_none()) || (piece.takes.ram > 0 && piece.regions[1].is_none())
+    }
+
+    /// Name of a region.
+    pub fn region_name(&self, region: Option<usize>) -> &str {
+        region.map_or(NO_REGION, |region| &self.regions[region].memory.name)
+    }
+
+    /// Name of a section.
+    pub fn section_name(&self, section: Option<usize>) -> &str {
+        section.map_or(BETWEEN, |section| &self.sections[section].name)
+    }
+
+    /// Rows of a level. Namesakes among the symbols are distinguished by their files.
+    pub fn rows(&self, level: Level) -> Rows {
+        let mut rows = Rows::new();
+        let mut add = |name: String, takes: Bytes| {
+            if takes != Bytes::default() {
+                *rows.entry(name).or_default() += takes;
+            }
+        };
+        let namesakes = if level == Level::Symbol { self.namesakes() } else { BTreeSet::new() };
+        for piece in &self.pieces {
+            match level {
+                Level::Region => {
+                    add(self.region_name(piece.regions[0]).to_owned(), Bytes { ram: 0, ..piece.takes });
+                    add(self.region_name(piece.regions[1]).to_owned(), Bytes { flash: 0, ..piece.takes });
+                }
+                Level::Section => add(self.section_name(piece.section).to_owned(), piece.takes),
+                Level::Library => add(piece.library.clone(), piece.takes),
+                Level::File => add(piece.file_name().to_owned(), piece.takes),
+                Level::Symbol => add(symbol_row(piece, &namesakes), piece.takes),
+            }
+        }
+        rows
+    }
+
+    /// Keys that symbols of several files have.
+    fn namesakes(&self) -> BTreeSet<&str> {
+        let mut files: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for piece in self.pieces.iter().filter(|piece| piece.takes != Bytes::default()) {
+            files.entry(&piece.key).or_default().insert(piece.file_name());
+        }
+        files.into_iter().filter(|(_, files)| files.len() > 1).map(|(key, _)| key).collect()
+    }
+}
+
+impl Piece {
+    /// Source file, or the words for none.
+    pub fn file_name(&self) -> &str {
+        self.file.as_deref().unwrap_or(if self.kind == PieceKind::Symbol { NO_SOURCE } else { &self.library })
+    }
+}
+
+fn symbol_row(piece: &Piece, namesakes: &BTreeSet<&str>) -> String {
+    match namesakes.contains(&*piece.key) {
+        true => format!("{} ({})", piece.key, piece.file_name()),
+        false => piece.key.clone(),
+    }
+}
+
+/// Source files of all symbols with a size, and of labels of code.
+fn sources(bytes: &[u8], image: &Image, layout: &Layout) -> SourceFiles {
+    let is_code = |symbol: &&Symbol| layout.sections[symbol.section].is_executable;
+    let code: BTreeSet<u64> = layout.symbols.iter().filter(is_code).map(|symbol| symbol.address).collect();
+    Symbols::new(Some(bytes), 0, image.arch == Some(Arch::CortexM)).sources(&code)
+}
+
+/// Names of pieces.
+struct Naming<'a> {
+    layout: &'a Layout,
+    sources: &'a SourceFiles,
+}
+
+impl Naming<'_> {
+    /// Name, name across builds, and file of a piece.
+    fn of(&self, range: &pieces::Range, section: &Section) -> (String, String, Option<String>) {
+        let Some(symbol) = range.symbol.map(|symbol| &self.layout.symbols[symbol]) else {
+            let name = match range.kind {
+                PieceKind::Unattributed => format!("[no symbol in {}]", section.name),
+                kind => kind.word().to_owned(),
+            };
+            return (name.clone(), name, None);
+        };
+        let name = demangle(&symbol.name).into_owned();
+        let key = key_name(&name);
+        let variable = || {
+            let named = self.sources.variables.get(&symbol.address)?;
+            let is_own = |name: &str| {
+                let rest = symbol.name.strip_prefix(name);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            // Discarded variables are described as if they were at address 0.
+            let only = named.first().filter(|_| named.len() == 1 && symbol.address != 0);
+            let own = named.iter().find(|(name, _)| is_own(name)).or(only);
+            own.map(|(_, file)| file.clone())
+        };
+        let function = || self.sources.functions.get(&symbol.address).cloned();
+        let file = if section.is_executable { function().or_else(variable) } else { variable() };
+        (name, key, file.or_else(|| symbol.file.clone()))
+    }
+}
+
+/// Names each piece's library, and shortens the files' paths by the beginning that the project's own have in common.
+fn name_libraries(pieces: &mut [Piece]) {
+    let own = |piece: &Piece| {
+        let file = piece.file.as_deref().filter(|file| file.contains(['/', '\\']))?;
+        library::crate_of_path(file).is_none().then(|| library::directory(file))
+    };
+    let directories: BTreeSet<String> = pieces.iter().filter_map(own).collect();
+    let prefix = library::common_prefix(directories.iter().map(String::as_str));
+    for piece in pieces {
+        let of_symbol = library::crate_of_symbol(&piece.linkage_name, &piece.name);
+        let of_path = piece.file.as_deref().and_then(library::crate_of_path);
+        let directory = own(piece).map(|directory| library::shortened(&directory, &prefix));
+        piece.library = of_path.or(of_symbol).or(directory).unwrap_or_else(|| match piece.kind {
+            PieceKind::Symbol | PieceKind::Label => NO_SOURCE.to_owned(),
+            PieceKind::Padding | PieceKind::Unattributed | PieceKind::Outside => piece.kind.word().to_owned(),
+        });
+        piece.file = piece.file.take().map(|file| library::shortened(&file.replace('\\', "/"), &prefix));
+    }
+}

@@ -1,0 +1,383 @@
+//! Stacks of the firmware: each task's, and the main stack with its exceptions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wire::definition::{FrameKind, NodeKind};
+
+use super::function::vectors;
+use super::program::{Program, Ways};
+use super::{Bound, Certainty, Rules, Step};
+use crate::analysis::stacks;
+use crate::image::Image;
+use crate::profile::{Profile, Task};
+
+/// Bytes that a Cortex-M pushes at an exception: 8 words, or 26 with floating-point registers, and a word that aligns
+/// the stack to 8 bytes (Armv7-M Architecture Reference Manual, B1.5.6 and B1.5.7).
+const FRAME_BYTES: u64 = 8 * 4 + 4;
+const FPU_FRAME_BYTES: u64 = 26 * 4 + 4;
+
+/// Bytes that a kernel's context switch saves on the task's stack on a Cortex-M, at most, if its code does not show it:
+/// r4 to r11, the exception's return value, CONTROL and PSPLIM, and s16 to s31.
+const SAVED_BYTES: u64 = 11 * 4;
+const FPU_SAVED_BYTES: u64 = SAVED_BYTES + 16 * 4;
+
+/// Bytes above a task's first function, if no exact run has shown them: an alignment of 16 bytes, with a word that marks
+/// the end.
+const KERNEL_BYTES: u64 = 16;
+
+/// A stack with its bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Name: `main`, or the task's.
+    pub name: String,
+    /// Whether it is a task's.
+    pub is_task: bool,
+    /// Bound, with exceptions.
+    pub bound: Bound,
+    /// Bound without the calls of functions that never return, as far as no run has made them.
+    pub returning: Bound,
+    /// Part of the bound that exceptions take.
+    pub exceptions_bytes: u64,
+    /// Size of the stack; None: unknown.
+    pub has_bytes: Option<u64>,
+    /// Bytes that the runs used at most; None: unknown.
+    pub seen_bytes: Option<u64>,
+}
+
+/// Finds the stacks: the main stack, and those of the tasks that the profiles have.
+pub fn rows(program: &Program, image: &Image, profiles: &[Profile], rules: &Rules) -> Vec<Row> {
+    let levels = levels(profiles);
+    let both = [Ways::All, Ways::Returning].map(|ways| Exceptions::find(program, image, (rules, &levels), ways));
+    let mut rows: Vec<Row> = main(program, image, profiles, &both).into_iter().collect();
+    let mut tasks: BTreeMap<String, Row> = BTreeMap::new();
+    for profile in profiles {
+        for (number, (task, name)) in (1..).zip(profile.tasks.iter().zip(stacks::task_names(profile))) {
+            if task.poll.is_some() {
+                continue;
+            }
+            let row = of_task(program, profile, (number, task, &name), rules, &both);
+            tasks.entry(name).and_modify(|known| known.join(&row)).or_insert(row);
+        }
+    }
+    rows.extend(tasks.into_values());
+    rows.into_iter().map(Row::with_seen).collect()
+}
+
+impl Row {
+    /// The row, with no number below what was seen where nothing bounds the stack.
+    fn with_seen(self) -> Row {
+        let seen = self.seen_bytes;
+        Row { bound: self.bound.at_least(seen), returning: self.returning.at_least(seen), ..self }
+    }
+
+    /// Adds another run's knowledge of the same stack.
+    fn join(&mut self, other: &Row) {
+        self.seen_bytes = self.seen_bytes.max(other.seen_bytes);
+        self.has_bytes = self.has_bytes.max(other.has_bytes);
+        self.bound.join(&other.bound);
+        self.returning.join(&other.returning);
+    }
+}
+
+impl Bound {
+    /// Takes the larger one of two bounds of the same stack, with the worse certainty.
+    fn join(&mut self, other: &Bound) {
+        if other.bytes > self.bytes {
+            (self.bytes, self.path) = (other.bytes, other.path.clone());
+        }
+        self.certainty = self.certainty.max(other.certainty);
+        self.add_reasons(&other.reasons);
+    }
+
+    /// Takes what a run has used for the known part, where nothing bounds the stack.
+    fn at_least(mut self, seen_bytes: Option<u64>) -> Bound {
+        if self.certainty == Certainty::Unbounded {
+            self.bytes = self.bytes.max(seen_bytes.unwrap_or(0));
+        }
+        self
+    }
+
+    /// Adds a part that no function of the path takes.
+    fn add(&mut self, name: &str, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if bytes > 0 {
+            self.path.push(Step { function: name.to_owned(), bytes });
+        }
+    }
+}
+
+/// Priorities with which the runs have seen exceptions start, by number.
+fn levels(profiles: &[Profile]) -> BTreeMap<u64, BTreeSet<u64>> {
+    let mut levels: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for &(number, level) in profiles.iter().flat_map(|profile| &profile.facts.exception_levels) {
+        levels.entry(number).or_default().insert(level);
+    }
+    levels
+}
+
+/// Handlers that do not interrupt each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    /// Handlers of a stated priority.
+    Stated(u32),
+    /// Handlers that started with a group priority in the runs.
+    Seen(u64),
+    /// Handler of one vector: nothing is known of its priority.
+    Own(u64),
+}
+
+/// Exceptions on top of a stack.
+struct Exceptions {
+    ways: Ways,
+    /// Bytes on the main stack when all exceptions that may nest do.
+    nested_bytes: u64,
+    /// Bytes on a task's stack: the interrupted registers, and what a switch saves.
+    on_task_bytes: u64,
+    certainty: Certainty,
+    reasons: Vec<String>,
+}
+
+impl Exceptions {
+    fn find(
+        program: &Program,
+        image: &Image,
+        (rules, levels): (&Rules, &BTreeMap<u64, BTreeSet<u64>>),
+        ways: Ways,
+    ) -> Exceptions {
+        if program.isa.is_riscv() {
+            Exceptions::riscv(program, ways)
+        } else {
+            Exceptions::arm(program, image, (rules, levels), ways)
+        }
+    }
+
+    /// Exceptions of a Cortex-M: handlers run on the main stack, and each may interrupt those of lower priority.
+    fn arm(
+        program: &Program,
+        image: &Image,
+        (rules, seen): (&Rules, &BTreeMap<u64, BTreeSet<u64>>),
+        ways: Ways,
+    ) -> Exceptions {
+        let frame_bytes = if program.has_fpu { FPU_FRAME_BYTES } else { FRAME_BYTES };
+        let mut vectors_of: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        for (number, (_, handler)) in (0..).zip(vectors(image)).skip(2) {
+            if let Some(handler) = program.at(handler & !1) {
+                vectors_of.entry(handler).or_default().insert(number);
+            }
+        }
+        let (mut bound, mut all_bytes) = (Bound::nothing(), 0_u64);
+        // Handlers of one priority do not interrupt each other: the largest counts.
+        let mut by_level: BTreeMap<Level, u64> = BTreeMap::new();
+        for (handler, numbers) in vectors_of {
+            let function = &program.functions[handler];
+            let is_last = function.frame.never_returns && !program.ran.contains(&handler);
+            if is_last && ways == Ways::Returning || program.ends.contains(&handler) {
+                continue;
+            }
+            let own = program.bound(handler, ways);
+            let bytes = frame_bytes.saturating_add(own.bytes);
+            let stated = function.names().into_iter().find_map(|name| rules.priorities.get(name));
+            let seen: BTreeSet<u64> =
+                numbers.iter().filter_map(|number| seen.get(number)).flatten().copied().collect();
+            let levels: Vec<Level> = match stated {
+                Some(&priority) => vec![Level::Stated(priority)],
+                None if !seen.is_empty() => seen.into_iter().map(Level::Seen).collect(),
+                // A handler that never returns is entered once. Others may interrupt themselves by another vector.
+                None => numbers.iter().take(if is_last { 1 } else { usize::MAX }).copied().map(Level::Own).collect(),
+            };
+            let alone = if stated.is_some() || is_last { 1 } else { numbers.len() as u64 };
+            all_bytes = all_bytes.saturating_add(bytes.saturating_mul(alone));
+            for level in levels {
+                let most = by_level.entry(level).or_default();
+                *most = (*most).max(bytes);
+            }
+            bound.certainty = bound.certainty.max(own.certainty);
+            bound.add_reasons(&own.reasons);
+        }
+        let is_seen = by_level.keys().any(|level| matches!(level, Level::Seen(_)));
+        let nested_bytes = by_level.into_values().fold(0, u64::saturating_add);
+        if is_seen && nested_bytes < all_bytes {
+            bound.certainty = bound.certainty.max(Certainty::Estimated);
+            let why = "exceptions have the priorities that runs had; state them: priorities = { \"HANDLER\" = N }";
+            bound.add_reasons(&[why.to_owned()]);
+        }
+        Exceptions {
+            ways,
+            nested_bytes,
+            on_task_bytes: frame_bytes + saved_bytes(program),
+            certainty: bound.certainty,
+            reasons: bound.reasons,
+        }
+    }
+
+    /// Traps of RISC-V: the handler starts on the stack that it interrupts, and masks further interrupts.
+    fn riscv(program: &Program, ways: Ways) -> Exceptions {
+        let (mut all, mut here) = (Bound::nothing(), 0);
+        let handlers = program.functions.iter().enumerate().filter(|(_, function)| function.frame.returns_from_trap);
+        for (index, _) in handlers {
+            all.join(&program.bound(index, ways));
+            here = program.bound_here(index, ways).bytes.max(here);
+        }
+        let Bound { bytes, certainty, reasons, .. } = all;
+        Exceptions { ways, nested_bytes: bytes, on_task_bytes: here, certainty, reasons }
+    }
+
+    /// Adds the exceptions to a bound: their bytes, and for the stack on which handlers run their certainty.
+    fn add(&self, mut bound: Bound, bytes: u64, runs_handlers: bool) -> Bound {
+        bound.add("[exceptions]", bytes);
+        if runs_handlers {
+            bound.certainty = bound.certainty.max(self.certainty);
+            bound.add_reasons(&self.reasons);
+        }
+        bound
+    }
+}
+
+/// Bytes that a switch of tasks saves on the task's stack, on a Cortex-M: what functions that read the process stack
+/// pointer store below a register, with the functions that they call. Without such a function, a number that is enough.
+fn saved_bytes(program: &Program) -> u64 {
+    let saved = program.functions.iter().filter(|function| function.frame.reads_process_stack).map(|function| {
+        let frame = &function.frame;
+        let callees = frame.transfers.iter().filter_map(|transfer| program.at(transfer.target?));
+        let callee = callees.map(|callee| program.functions[callee].frame.stores_below_bytes).max().unwrap_or(0);
+        frame.stores_below_bytes.saturating_add(frame.subtracts_bytes).saturating_add(callee)
+    });
+    saved.max().unwrap_or(if program.has_fpu { FPU_SAVED_BYTES } else { SAVED_BYTES })
+}
+
+/// The main stack: from the first instruction on, with all exceptions that may nest.
+fn main(program: &Program, image: &Image, profiles: &[Profile], both: &[Exceptions; 2]) -> Option<Row> {
+    let start = program.at(image.reset_pc()?)?;
+    let [bound, returning] =
+        both.each_ref().map(|own| own.add(program.bound(start, own.ways), own.nested_bytes, true));
+    let ends = profiles.iter().filter_map(|profile| main_end(program, image, profile));
+    let (seen, end): (Vec<u64>, Vec<u64>) = ends.unzip();
+    // An array that ends there is the stack.
+    let array = program.variables.iter().find(|variable| end.first() == Some(&variable.end));
+    Some(Row {
+        name: "main".to_owned(),
+        is_task: false,
+        bound,
+        returning,
+        exceptions_bytes: both[0].nested_bytes,
+        has_bytes: array.map(|array| array.end - array.start),
+        seen_bytes: seen.into_iter().max(),
+    })
+}
+
+/// Most bytes of the main stack that a run has used, and its end. The end is the nearest one above the lowest stack
+/// pointer: a Cortex-M's initial value, or a constant to which code sets the stack pointer. None: code sets the stack
+/// pointer to places that only a run knows, or variables lie between.
+fn main_end(program: &Program, image: &Image, profile: &Profile) -> Option<(u64, u64)> {
+    let lowest = profile.facts.main_stack_lowest?.wrapping_sub(profile.facts.load_bias);
+    let is_known = program.functions.iter().all(|function| !function.frame.switches_stack);
+    // On a Cortex-M tasks have a stack pointer of their own. On RISC-V a kernel's handlers may use the main stack, and the run
+    // does not tell them from the task.
+    if !is_known || program.isa.is_riscv() && !profile.tasks.is_empty() {
+        return None;
+    }
+    let initial = image.initial_sp().map(|sp| sp & !3);
+    let tops = program.functions.iter().flat_map(|function| function.frame.tops.iter().copied()).chain(initial);
+    let end = tops.filter(|&top| top >= lowest).min()?;
+    let is_between = program.variables.iter().any(|variable| {
+        let is_around = variable.start <= lowest && variable.end >= end;
+        variable.start < end && variable.end > lowest && !is_around
+    });
+    (!is_between).then_some((end - lowest, end))
+}
+
+/// A task's stack: from its first function on, with one exception, whose handler runs elsewhere on a Cortex-M.
+fn of_task(
+    program: &Program,
+    profile: &Profile,
+    (number, task, name): (u32, &Task, &str),
+    rules: &Rules,
+    both: &[Exceptions; 2],
+) -> Row {
+    let begins = match rules.tasks.get(name) {
+        Some(function) => program.named(function).into_iter().map(|entry| (entry, BTreeSet::new())).collect(),
+        None => begins(program, profile, number),
+    };
+    let kernel = task.stack_end.zip(task.highest_sp).filter(|_| !profile.tree.is_empty());
+    let kernel_bytes = kernel.map_or(KERNEL_BYTES, |(end, highest)| end.saturating_sub(highest));
+    let [bound, returning] = both.each_ref().map(|own| {
+        let bounds = begins.iter().map(|(&entry, callees)| {
+            // The kernel's own first function calls that of the task through a pointer.
+            let start = program.functions[entry].frame.function.start;
+            let is_kernels =
+                profile.facts.task_begins.iter().any(|begin| begin.wrapping_sub(profile.facts.load_bias) == start);
+            if is_kernels && program.is_indirect(entry) && !callees.is_empty() {
+                program.bound_through(entry, callees, own.ways)
+            } else {
+                program.bound(entry, own.ways)
+            }
+        });
+        let bound = bounds.reduce(|mut one, other| {
+            one.join(&other);
+            one
+        });
+        let mut bound = bound.unwrap_or_else(|| Bound {
+            certainty: Certainty::Unbounded,
+            reasons: vec![format!(
+                "nothing shows where the task begins; state it: tasks = {{ {name:?} = \"FUNCTION\" }}"
+            )],
+            ..Bound::nothing()
+        });
+        bound.add("[kernel]", kernel_bytes);
+        own.add(bound, own.on_task_bytes, program.isa.is_riscv())
+    });
+    Row {
+        name: name.to_owned(),
+        is_task: true,
+        bound,
+        returning,
+        exceptions_bytes: both[0].on_task_bytes,
+        has_bytes: task.stack_bytes(),
+        seen_bytes: task.used_stack_bytes(),
+    }
+}
+
+/// Functions in which a task was seen to begin, with the functions that they called there.
+fn begins(program: &Program, profile: &Profile, number: u32) -> BTreeMap<usize, BTreeSet<usize>> {
+    let bias = profile.facts.load_bias;
+    let at = |address: u64| program.at(address.wrapping_sub(bias));
+    let mut begins: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    // Stacks are shared by many samples.
+    let seen: BTreeSet<(u32, u64)> = profile
+        .samples
+        .iter()
+        .filter(|sample| sample.task == number)
+        .map(|sample| (sample.stack, sample.pc))
+        .collect();
+    for (stack, pc) in seen {
+        let frames = profile.stack(stack);
+        let functions: Vec<Option<usize>> = frames
+            .iter()
+            .map(|frame| match frame.kind {
+                FrameKind::Caller { return_addr } => at(return_addr.wrapping_sub(1)),
+                FrameKind::Exception { pc, .. } => at(pc),
+                FrameKind::Unknown(_) => None,
+            })
+            .chain([at(pc)])
+            .collect();
+        let is_whole = frames.first().is_none_or(|frame| !matches!(frame.kind, FrameKind::Unknown(_)));
+        if let Some(&Some(first)) = functions.first().filter(|_| is_whole) {
+            begins.entry(first).or_default().extend(functions.get(1).copied().flatten());
+        }
+    }
+    for (index, node) in (1_u32..).zip(&profile.tree) {
+        let parent = |number: u32| profile.tree.get(number.checked_sub(1)? as usize);
+        let NodeKind::Function { entry } = node.kind else { continue };
+        let Some(root) = parent(node.parent) else { continue };
+        if root.kind == (NodeKind::Root { task: number }) {
+            let Some(first) = at(entry) else { continue };
+            let called = profile.tree.iter().filter(|child| child.parent == index);
+            let called = called.filter_map(|child| match child.kind {
+                NodeKind::Function { entry } => at(entry),
+                _ => None,
+            });
+            begins.entry(first).or_default().extend(called);
+        }
+    }
+    begins
+}

@@ -1,0 +1,78 @@
+//! `harness budget`: all that firmware may not outgrow, in one table with one verdict.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::analysis::metrics::Metrics;
+use crate::cli::BudgetArgs;
+use crate::error::InputError;
+use crate::exit_code::ExitCode;
+use crate::gate::baseline::Baseline;
+use crate::gate::budget::{self, Bounds, File};
+use crate::gate::suite;
+use crate::gate::{junit, markdown};
+use crate::image::bounded_read;
+use crate::image::sha256_hex;
+use crate::profile::Profile;
+use crate::run::store::directory::{STDOUT, write_file, write_to};
+use crate::text::terminal;
+
+/// Runs the command.
+///
+/// # Errors
+/// When a file cannot be read, the profile is of another image, or the budget is not understood.
+pub fn run(args: &BudgetArgs) -> Result<ExitCode> {
+    if args.schema {
+        terminal::stdout().write_all(budget::schema()?.as_bytes())?;
+        return Ok(ExitCode::Good);
+    }
+    let (Some(firmware), Some(path)) = (&args.firmware, &args.profile) else {
+        return Err(InputError::new("name the firmware's ELF file, and a profile of its run").into());
+    };
+    let file = match &args.budget {
+        Some(file) => file.clone(),
+        None => suite::find(None)?,
+    };
+    let text = bounded_read::read_named(&file)?;
+    let budget = File::parse(&file, &String::from_utf8_lossy(&text))?;
+    let bytes = bounded_read::read_named(firmware)?;
+    let profile = Profile::load(path)?;
+    if !profile.facts.is_of(&sha256_hex(&bytes)) {
+        let why = format!("is a run of another image ({}), not of {}", profile.facts.image_name, firmware.display());
+        return Err(InputError::about(path, why).into());
+    }
+    let mut now = Metrics::of(&profile);
+    let bounds = budget
+        .needs_bounds()
+        .then(|| Bounds::find(firmware, &bytes, std::slice::from_ref(&profile), &budget.rules))
+        .transpose()?;
+    if let Some(bounds) = &bounds {
+        bounds.add_to(&mut now);
+    }
+    let before = args.baseline.as_deref().map(baseline).transpose()?;
+    let rows = budget.judge(&profile, &now, before.as_ref().map(|before| &before.metrics), bounds.as_ref());
+    let image = &profile.facts.image_name;
+    if let Some(path) = &args.junit {
+        write_file(path, |out| junit::write_budget(image, &rows, out))?;
+    }
+    if args.json {
+        write_to(Path::new(STDOUT), |out| budget::write_json(&profile, &rows, out))?;
+    } else {
+        let mut out = BufWriter::new(terminal::stdout());
+        if args.markdown {
+            let rows: Vec<_> = rows.iter().map(|row| (image.as_str(), row)).collect();
+            markdown::budget(&rows, &mut out)?;
+        } else {
+            budget::write(&rows, terminal::width_columns(), &mut out)?;
+        }
+        out.flush()?;
+    }
+    Ok(if rows.iter().all(|row| row.holds) { ExitCode::Good } else { ExitCode::Regression })
+}
+
+/// Reads a baseline, which must exist.
+fn baseline(path: &Path) -> Result<Baseline, InputError> {
+    Baseline::load(path)?.ok_or_else(|| InputError::about(path, "there is no such baseline"))
+}

@@ -1,0 +1,3 @@
+//! The report's page on this machine, loaded again when its profile has changed.
+
+pub mod http;

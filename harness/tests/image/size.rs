@@ -1,0 +1,155 @@
+//! Sizes of images: binutils' `size -A` and `nm -S --size-sort` are the arbiters, on every image.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use harness::analysis::size::{self, Bytes, Level, Regions, Size};
+use harness::image::{Arch, Image, LoadOptions};
+use harness::machine;
+
+use crate::common::{all_images, image};
+
+/// Output of a tool that must succeed.
+fn output(tool: &str, arguments: &[&str], path: &Path) -> String {
+    let output = Command::new(tool).args(arguments).arg(path).output();
+    let output = output.unwrap_or_else(|error| panic!("{tool}: {error}; ci/setup --tests installs it"));
+    assert!(output.status.success(), "{tool} {}", path.display());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn read(path: &Path) -> (Image, Size) {
+    let bytes = fs::read(path).unwrap();
+    let image = Image::from_bytes(path, &bytes, &LoadOptions::default(), None).unwrap();
+    let regions = match machine::choose(&image, None, None) {
+        Ok(choice) => Regions::of(&choice),
+        Err(_) => Regions::default(),
+    };
+    let size = size::of(&bytes, &image, regions);
+    (image, size)
+}
+
+/// Names, sizes and addresses of the sections that readelf calls allocated, as `size -A` prints them.
+fn sections(path: &Path) -> Vec<(String, u64, u64)> {
+    let listed = output("readelf", &["-SW"], path);
+    let allocated: Vec<(String, u64)> = listed
+        .lines()
+        .filter_map(|line| {
+            let (_, row) = line.split_once(']').filter(|_| line.trim_start().starts_with('['))?;
+            let words: Vec<&str> = row.split_whitespace().collect();
+            let address = u64::from_str_radix(words.get(2)?, 16).ok()?;
+            let flags = words.get(6).filter(|flags| !flags.starts_with(|letter: char| letter.is_ascii_digit()))?;
+            flags.contains('A').then(|| (words[0].to_owned(), address))
+        })
+        .collect();
+    let sized = output("size", &["-A"], path);
+    let rows = sized.lines().filter_map(|line| {
+        let [name, bytes, address] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+        Some((name.to_owned(), bytes.parse().ok()?, address.parse().ok()?))
+    });
+    let is_allocated =
+        |(name, bytes, address): &(String, u64, u64)| *bytes > 0 && allocated.contains(&(name.clone(), *address));
+    rows.filter(is_allocated).collect()
+}
+
+/// Whether a symbol is one of defmt's, whose names are texts in a section that takes no memory.
+fn is_of_defmt(name: &str) -> bool {
+    name.starts_with("{\"package\"") || name.starts_with("_defmt") || name.starts_with("__DEFMT_MARKER")
+}
+
+/// Names, addresses and sizes of the symbols that `nm -S --size-sort` prints for these sections.
+fn symbols(path: &Path, arch: Arch, of: &Size) -> BTreeMap<(String, u64, u64), u64> {
+    let nm = if arch == Arch::CortexM { "arm-none-eabi-nm" } else { "riscv64-unknown-elf-nm" };
+    let mut symbols = BTreeMap::new();
+    // On RISC-V nm takes Rust's constants, whose names begin with .L, for labels.
+    for line in output(nm, &["-S", "--size-sort", "--special-syms"], path).lines() {
+        let mut words = line.splitn(4, ' ');
+        let mut hex = || u64::from_str_radix(words.next().unwrap(), 16).unwrap();
+        let (address, bytes) = (hex(), hex());
+        let name = words.nth(1).unwrap().to_owned();
+        let is_inside = of.sections.iter().any(|section| {
+            (section.address..=section.address.saturating_add(section.bytes)).contains(&address)
+                && section.name != ".defmt"
+        });
+        if is_inside && !is_of_defmt(&name) {
+            *symbols.entry((name, address, bytes)).or_default() += 1;
+        }
+    }
+    symbols
+}
+
+#[test]
+fn sections_are_those_of_size_and_symbols_those_of_nm_on_every_image() {
+    let mut compared = 0;
+    for name in all_images() {
+        let path = image(&name);
+        let (image, size) = read(&path);
+        let mut own: Vec<(String, u64, u64)> =
+            size.sections.iter().map(|section| (section.name.clone(), section.bytes, section.address)).collect();
+        let mut theirs = sections(&path);
+        own.sort();
+        theirs.sort();
+        assert_eq!(own, theirs, "{name}");
+        let mut own = BTreeMap::new();
+        // nm prints the place of a thread's variable in its section, where other symbols have an address.
+        let is_of_threads =
+            |symbol: &&size::StatedSymbol| [".tdata", ".tbss"].contains(&size.sections[symbol.section].name.as_str());
+        let of_threads: BTreeSet<&str> =
+            size.symbols.iter().filter(is_of_threads).map(|symbol| symbol.linkage_name.as_str()).collect();
+        for symbol in size.symbols.iter().filter(|symbol| !is_of_threads(symbol)) {
+            if !is_of_defmt(&symbol.linkage_name) {
+                *own.entry((symbol.linkage_name.clone(), symbol.address, symbol.bytes)).or_default() += 1;
+            }
+        }
+        let mut theirs = symbols(&path, image.arch.unwrap(), &size);
+        theirs.retain(|(name, ..), _| !of_threads.contains(name.as_str()));
+        compared += theirs.len();
+        let differing: Vec<_> = own.iter().filter(|row| theirs.get(row.0) != Some(row.1)).collect();
+        let missing: Vec<_> = theirs.iter().filter(|row| own.get(row.0) != Some(row.1)).collect();
+        assert!(differing.is_empty() && missing.is_empty(), "{name}: {differing:?} {missing:?}");
+    }
+    assert!(compared > 10_000, "{compared}");
+}
+
+#[test]
+fn every_level_adds_up_to_the_totals_and_every_section_to_its_size_on_every_image() {
+    for name in all_images() {
+        let (image, size) = read(&image(&name));
+        for level in Level::ALL {
+            let mut sum = Bytes::default();
+            size.rows(level).into_values().for_each(|bytes| sum += bytes);
+            assert_eq!(sum, size.total, "{name} by {}", level.word());
+        }
+        for (number, section) in size.sections.iter().enumerate() {
+            let pieces = size.pieces.iter().filter(|piece| piece.section == Some(number));
+            let mut next = section.address;
+            for piece in pieces {
+                assert_eq!(piece.address, next, "{name} {}: {piece:?}", section.name);
+                next += piece.bytes;
+            }
+            assert_eq!(next, section.address + section.bytes, "{name} {}", section.name);
+        }
+        let loaded: u64 = image.segments.iter().map(|segment| segment.data.len() as u64).sum();
+        assert_eq!(size.total.flash, loaded, "{name}");
+        assert_eq!(size.flash_by_use.iter().sum::<u64>(), loaded, "{name}");
+        // Where no symbol lies within another one, a symbol's bytes are all its own.
+        let own: u64 = size.symbols.iter().map(|symbol| symbol.own_bytes).sum();
+        let pieces = size.pieces.iter().filter(|piece| piece.kind == size::PieceKind::Symbol);
+        assert!(own >= pieces.map(|piece| piece.bytes).sum::<u64>(), "{name}");
+    }
+}
+
+#[test]
+fn libraries_are_crates_and_directories() {
+    let (_, size) = read(&image("cortex-m3-freertos"));
+    let libraries = size.rows(Level::Library);
+    assert!(libraries.keys().any(|name| name.ends_with("FreeRTOS-Kernel")), "{libraries:?}");
+    let files = size.rows(Level::File);
+    let heap = files.iter().find(|(name, _)| name.contains("heap_")).unwrap_or_else(|| panic!("{files:?}"));
+    assert!(heap.1.ram > 1000, "ucHeap is the kernel's: {heap:?}");
+    let (_, size) = read(&image("cortex-m3-rust-hello-O3"));
+    let libraries = size.rows(Level::Library);
+    assert!(libraries.contains_key("core"), "{libraries:?}");
+    assert!(libraries.keys().any(|name| name.starts_with("cortex-m-rt ")), "{libraries:?}");
+}

@@ -1,0 +1,84 @@
+//! `harness stack` with input that somebody else made: each mistake has a message and exit code 2, no profile makes it
+//! panic, and each number has its kind.
+
+use std::fs;
+
+use harness::analysis::stack_bound::{self, Program, Rules};
+use harness::image::{Image, LoadOptions};
+
+use crate::common::{harness, image, run};
+
+const BARE: &str = "cortex-m3-bare";
+const TASKS: &str = "cortex-m3-tasks-ends";
+
+#[test]
+fn what_is_wrong_with_an_input_is_said_and_nothing_is_shown() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = temp.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (elf, other) = (image(BARE), run(TASKS, &["--for", "100k"]));
+    let bytes = fs::read(&elf).unwrap();
+    let elf = elf.to_str().unwrap().to_owned();
+    let su = temp.path().join("empty");
+    fs::create_dir(&su).unwrap();
+    let bounds = |name, text: &str| vec![elf.clone(), "--bounds".to_owned(), file(name, text.as_bytes())];
+    for (arguments, why) in [
+        (vec![file("half.elf", &bytes[..bytes.len() / 2])], "half.elf"),
+        (vec![file("text.elf", b"no image")], "text.elf"),
+        (vec![image("cortex-m3-bare-stripped").to_str().unwrap().to_owned()], "has no symbols of functions"),
+        (vec![elf.clone(), other.dir.to_str().unwrap().to_owned()], "is a run of another image"),
+        (vec![elf.clone(), file("profile.fwp", b"fwprof")], "profile.fwp"),
+        (bounds("a.toml", "[stack]\nends = [\"a[\"]"), "ends: pattern"),
+        (bounds("b.toml", "[stack]\nbounds = { f = 18446744073709551615 }"), "b.toml"),
+        (bounds("c.toml", "[stack]\nbounds = { f = 99999999999 }"), "is not from 1 to 2^32"),
+        (vec![elf.clone(), "--su".to_owned(), su.to_str().unwrap().to_owned()], "has no .su files"),
+    ] {
+        let output = harness().arg("stack").args(&arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {error}");
+        assert!(error.contains(why), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_profile_that_was_changed_gives_other_numbers_and_no_panic() {
+    let path = image(TASKS);
+    let bytes = fs::read(&path).unwrap();
+    let image = Image::from_bytes(&path, &bytes, &LoadOptions::default(), None).unwrap();
+    let sound = run(TASKS, &["--exact", "--for", "300k"]).profile();
+    for value in [0, 1, 0x2000_0000, u64::from(u32::MAX), u64::MAX] {
+        let mut profile = sound.clone();
+        profile.facts.main_stack_lowest = Some(value);
+        profile.facts.exception_levels = vec![(value, u64::MAX), (15, value), (15, 0)];
+        profile.facts.load_bias = value;
+        profile.facts.task_begins.push(value);
+        for task in &mut profile.tasks {
+            (task.highest_sp, task.deepest_sp) = (Some(value), Some(u64::MAX - value));
+            (task.stack_start, task.stack_end) = (Some(u64::MAX - value), Some(value));
+        }
+        let profiles = std::slice::from_ref(&profile);
+        let program = Program::read(&bytes, &image, profiles, &Rules::default()).unwrap();
+        assert!(!stack_bound::rows(&program, &image, profiles, &Rules::default()).is_empty());
+    }
+}
+
+#[test]
+fn each_number_has_its_kind() {
+    let run = run(TASKS, &["--exact", "--for", "300k"]);
+    let output = harness().arg("stack").arg(image(TASKS)).arg(&run.dir).arg("--json").output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stacks = document["stacks"].as_array().unwrap();
+    assert!(stacks.len() > 2);
+    for stack in stacks {
+        for kind in [&stack["certainty"], &stack["without_failures_certainty"]] {
+            assert!(["bounded", "estimated", "unbounded"].contains(&kind.as_str().unwrap()), "{stack}");
+        }
+        // A path without some of its calls is never deeper.
+        assert!(stack["without_failures_bytes"].as_u64() <= stack["bytes"].as_u64(), "{stack}");
+        let reasons = stack["reasons"].as_array().unwrap();
+        assert_eq!(reasons.is_empty(), stack["certainty"] == "bounded", "{stack}");
+    }
+}

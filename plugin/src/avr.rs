@@ -1,0 +1,47 @@
+//! Differences of QEMU's AVR from its other processors: it starts accesses of devices twice, and it does not sleep.
+
+use engine::block::Block;
+
+use crate::qemu::{self, AvrState, Block as QemuBlock, Guest, KnownAvr};
+
+/// QEMU's state of an AVR, once it has been needed.
+#[derive(Default)]
+pub(crate) struct Avr(Option<AvrState>);
+
+impl Avr {
+    /// Whether a block that is being translated only starts an instruction again, whose first start has been counted.
+    pub(crate) fn is_again(&mut self, block: &QemuBlock, guest: &mut Guest) -> bool {
+        let mut insns = block.insns();
+        let (Some(only), None) = (insns.next(), insns.next()) else { return false };
+        let (bytes, length) = only.bytes();
+        decode::accesses_avr_data(guest.isa, &bytes[..length]) && self.state(guest).starts_again()
+    }
+
+    /// Handles an interrupt that starts, before its first instruction. Returns whether the code that it interrupts was about
+    /// to start an instruction again: that start comes after the interrupt's return, from the beginning.
+    pub(crate) fn interrupted(&mut self, guest: &mut Guest) -> bool {
+        let state = self.state(guest);
+        let starts_again = state.starts_again();
+        if starts_again {
+            state.forget_start();
+        }
+        starts_again
+    }
+
+    /// Makes the `sleep` at an address end at once.
+    pub(crate) fn wake(&mut self, block: &Block, index: u64, guest: &mut Guest) {
+        self.state(guest).go_on_at(block.pc_of(index + 1) as u32);
+    }
+
+    fn state(&mut self, guest: &mut Guest) -> AvrState {
+        *self.0.get_or_insert_with(|| {
+            let mut general = [0; 32];
+            (0..).zip(&mut general).for_each(|(number, byte)| *byte = guest.general_register(number) as u8);
+            let [sp, pc] = ["sp", "pc"].map(|name| guest.known_register(name).unwrap_or(0));
+            AvrState::find(&KnownAvr { general, sp: sp as u16, pc: pc as u32 }).unwrap_or_else(|| {
+                qemu::say("the AVR's state is not where it is in QEMU 10.0: please report this version of QEMU");
+                qemu::exit(1)
+            })
+        })
+    }
+}
