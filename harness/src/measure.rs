@@ -183,7 +183,11 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         None => machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?,
     };
     offered::check(options, &choice)?;
-    if chip.is_some() {
+    let chip = match chip {
+        Some(chip) => Some(chip),
+        None => choice.machine.added.map(chip::find).transpose()?,
+    };
+    if options.chip.is_some() {
         tricks::need(&emulator::locate(choice.machine.qemu)?, &DEVICES, "--chip")?;
     }
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
@@ -315,7 +319,11 @@ impl Named {
         let generic_spans = generic_spans(&options.spans, &spans)?;
         let allocators = match &options.heap {
             Some(_) if isa == decode::Isa::Avr => {
-                return Err(InputError::about(path, "--heap is not for AVR: its arguments are not read; leave it out").into());
+                return Err(InputError::about(
+                    path,
+                    "--heap is not for AVR: its arguments are not read; leave it out",
+                )
+                .into());
             }
             Some(wanted) => heap::find(wanted, symbols, isa).map_err(|error| InputError::about(path, error))?,
             None => Vec::new(),
@@ -424,7 +432,7 @@ fn complete(
     workspace: &Workspace,
 ) -> Result<()> {
     let options = plan.options;
-    if let Some(chip) = plan.chip {
+    if let Some(chip) = plan.chip.filter(|_| options.chip.is_some()) {
         profile.facts.chip = Some(chip_facts(chip, options, workspace)?);
     }
     if let (Some(kept), Some(patterns)) = (&mut profile.timeline, &options.timeline) {

@@ -1,14 +1,43 @@
 //! Differences of QEMU's AVR from its other processors: it starts accesses of devices twice, and it does not sleep.
 
+use std::collections::BTreeSet;
+
 use engine::block::Block;
+use wire::chip::Chip;
 
 use crate::qemu::{self, AvrState, Block as QemuBlock, Guest, KnownAvr};
 
-/// QEMU's state of an AVR, once it has been needed.
-#[derive(Default)]
-pub(crate) struct Avr(Option<AvrState>);
+/// Address of I/O space's first register in the data space.
+const IO: u64 = 0x80_0020;
+
+/// An AVR, and the devices that are added to it.
+pub(crate) struct Avr {
+    /// QEMU's state, once it has been needed.
+    state: Option<AvrState>,
+    /// Registers of I/O space that are the added devices'.
+    ports: BTreeSet<u32>,
+    /// An instruction takes 2^shift ns. None: no devices are added.
+    insn_shift: Option<u32>,
+}
 
 impl Avr {
+    /// An AVR with the devices of a chip.
+    pub(crate) fn new(chip: Option<&Chip>) -> Avr {
+        let bytes = chip.iter().flat_map(|chip| &chip.blocks).flat_map(|block| &block.bytes_at);
+        let ports = bytes.filter_map(|byte| u32::try_from(byte.address.checked_sub(IO)?).ok()).collect();
+        Avr { state: None, ports, insn_shift: chip.map(|chip| chip.insn_shift) }
+    }
+
+    /// Whether a register of I/O space is that of an added device.
+    pub(crate) fn has_port(&self, io: u32) -> bool {
+        self.ports.contains(&io)
+    }
+
+    /// Time after this number of instructions, if a device is there to ask for it.
+    pub(crate) fn ns(&self, insns: u64) -> Option<u64> {
+        self.insn_shift.map(|shift| insns << shift)
+    }
+
     /// Whether a block that is being translated only starts an instruction again, whose first start has been counted.
     pub(crate) fn is_again(&mut self, block: &QemuBlock, guest: &mut Guest) -> bool {
         let mut insns = block.insns();
@@ -34,7 +63,7 @@ impl Avr {
     }
 
     fn state(&mut self, guest: &mut Guest) -> AvrState {
-        *self.0.get_or_insert_with(|| {
+        *self.state.get_or_insert_with(|| {
             let mut general = [0; 32];
             (0..).zip(&mut general).for_each(|(number, byte)| *byte = guest.general_register(number) as u8);
             let [sp, pc] = ["sp", "pc"].map(|name| guest.known_register(name).unwrap_or(0));

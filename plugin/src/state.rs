@@ -248,7 +248,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         pins,
         polled: Polls::new(&request, directory),
         hold_at: None,
-        avr: (request.isa == Isa::Avr).then(Avr::default),
+        avr: (request.isa == Isa::Avr).then(|| Avr::new(request.chip.as_ref())),
         stop: request.finisher.filter(|_| request.isa == Isa::Avr),
     };
     if state.debugger.is_some() {
@@ -291,7 +291,8 @@ fn complete_chip(
     pins: Option<Pins>,
 ) -> Result<Option<Unmodelled>, Refused> {
     let Some(chip) = request.chip.clone() else { return Ok(None) };
-    let unmodelled = request.measure().map(|_| Unmodelled::create(directory)).transpose()?;
+    let is_kept = request.measure().is_some() && !chip.is_addition;
+    let unmodelled = is_kept.then(|| Unmodelled::create(directory)).transpose()?;
     let tell: Box<dyn Fn(qemu::ChipEvent) + Send> = match &unmodelled {
         Some(unmodelled) => Box::new(unmodelled.on_event(move |change| note_pin(pins.as_ref(), change))),
         None => Box::new(|_| ()),

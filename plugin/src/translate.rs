@@ -23,9 +23,9 @@ use crate::hooks::{
     OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice, OnDueBlock,
     OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom,
     OnFunction, OnHold, OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted,
-    OnPoll, OnPolled, OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSleep, OnStackMove,
-    OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad,
-    OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
+    OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSleep,
+    OnStackMove, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait,
+    OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, State};
@@ -98,6 +98,7 @@ enum AtInsn {
     Event,
     Way,
     Count,
+    Port,
     Branch,
     Transfer,
     Vector,
@@ -111,7 +112,7 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 31] = [
+const AT_INSN: [AtInsn; 32] = [
     // Effects of the instruction before it in the block.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -145,6 +146,8 @@ const AT_INSN: [AtInsn; 31] = [
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
     // where that is counted as a whole.
     AtInsn::Count,
+    // The device looks at the time.
+    AtInsn::Port,
     // The next segment, or block, checks for changes.
     AtInsn::Mask,
     AtInsn::Branch,
@@ -196,6 +199,8 @@ struct Planned {
     crossing: Option<u64>,
     moves_sp: bool,
     changes_mask: bool,
+    /// Whether it accesses a device that looks at the time, within its block.
+    port: bool,
     /// Whether a `--span` begins here, and whether one ends here.
     between: (bool, bool),
     /// Whether a function that allocates or frees memory starts here.
@@ -321,7 +326,7 @@ fn looks_at_clock(insn: &Planned, follow: &Follow) -> bool {
             || (insn.may_store && tasks.may_switch_at(insn.pc))
             || (insn.sets_sp && tasks.waits_for_first())
     });
-    insn.calls_host || insn.changes_mask || insn.wait || insn.event_wait || insn.event || by_task
+    insn.calls_host || insn.changes_mask || insn.port || insn.wait || insn.event_wait || insn.event || by_task
 }
 
 /// Cell of a counter, valid for this translation.
@@ -572,6 +577,7 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
                 register_count(state, count, at);
             }
         }
+        AtInsn::Port if planned.port => insn.call::<OnPort>(id),
         AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(planned.pc as usize),
         AtInsn::Branch => {
             if let (Some(branches), Some(branch)) = (&mut state.branches, planned.branch) {
@@ -679,7 +685,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
 
 fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned {
     let calls_host = state.semihosting != Semihosting::Off && state.guest.is_semihosting(insn);
-    let State { guest, code, ledger, clock, counting, follow, heap, calls, transfers, .. } = state;
+    let State { guest, code, ledger, clock, counting, follow, heap, calls, transfers, avr, .. } = state;
     let (isa, exact, pc) = (guest.isa, follow.tree.is_some(), insn.pc());
     let (bytes, len) = insn.bytes();
     let bytes = &bytes[..len];
@@ -750,6 +756,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         crossing: target.filter(crosses),
         moves_sp: exact && decode::moves_sp(isa, bytes),
         changes_mask: follow.masks().is_some() && decode::changes_mask(isa, bytes),
+        port: avr.as_ref().is_some_and(|avr| decode::avr_io(isa, bytes).is_some_and(|io| avr.has_port(io))),
         between,
         allocator,
         called,

@@ -4,14 +4,20 @@ use std::ops::Range;
 
 /// Processors that a chip may have, each with a machine of QEMU that has the processor. The plugin lays the chip's
 /// memory and registers over that machine.
-pub(crate) const BASES: [(&str, &str); 5] = [
+pub(crate) const BASES: [(&str, &str); 6] = [
     ("cortex-m0", "microbit"),
     ("cortex-m3", "mps2-an385"),
     ("cortex-m4", "mps2-an386"),
     ("cortex-m7", "mps2-an500"),
     // It starts in the secure state, in which all memory is secure until the firmware divides it.
     ("cortex-m33", "mps2-an505"),
+    ("avr5", "uno"),
 ];
+
+/// Whether a processor's machine keeps its memory and its own devices, to which a chip file adds those that QEMU lacks.
+pub(crate) fn is_addition(cpu: &str) -> bool {
+    cpu.starts_with("avr")
+}
 
 /// Addresses at which Cortex-M3 and M4 have each bit of the peripherals as a word, and the first such peripheral
 /// (Armv7-M ARM, B3.1).

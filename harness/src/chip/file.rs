@@ -228,6 +228,9 @@ pub(super) struct PeripheralTable {
     /// Devices on the peripheral's bus.
     #[serde(default)]
     pub(super) devices: Vec<BusDeviceTable>,
+    /// Address of each register in the data space of an AVR, where it is a byte.
+    #[serde(default)]
+    pub(super) bytes: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -519,6 +522,9 @@ pub(super) struct InterruptTable {
     /// Name of the interrupt in the peripheral's `interrupts`; None: its line is the peripheral's `interrupt`.
     pub(super) name: Option<String>,
     pub(super) causes: Vec<CauseTable>,
+    /// Settings applied when the processor takes the interrupt.
+    #[serde(default)]
+    pub(super) taken: Vec<Text>,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

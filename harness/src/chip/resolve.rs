@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::chip::{
-    Answer, Block, Bus, BusDevice, Cause, Channel, ChannelEnd, Clock, Compare, Connection, Copied, Count, Counter,
-    Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random, Register,
-    Request, Sampler, Setting, Source, Stimulus, Transfer, Trigger, Watchdog, Word,
+    Answer, Block, Bus, BusDevice, ByteAt, Cause, Channel, ChannelEnd, Clock, Compare, Connection, Copied, Count,
+    Counter, Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random,
+    Register, Request, Sampler, Setting, Source, Stimulus, Transfer, Trigger, Watchdog, Word,
 };
 
 use super::file::{
@@ -16,12 +16,15 @@ use super::file::{
 use super::spanned::Spanned;
 use super::svd::{Svd, Word as SvdWord};
 use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule};
-use crate::chip::base::BASES;
+use crate::chip::base::{BASES, is_addition};
 use crate::error::InputError;
 use crate::text::number::Hex;
 
 /// First address of the vendor's range above the processor's own registers (Armv7-M ARM, B3.1).
 const VENDOR: u64 = 0xe010_0000;
+
+/// Address of AVR's data space, in ELF files and in QEMU.
+const AVR_DATA: u64 = 0x80_0000;
 
 /// Longest chain of `like` among files, or among kinds.
 const MAX_LIKE: usize = 8;
@@ -139,7 +142,8 @@ impl<'a> Resolver<'a> {
         }
         let cpu = self.cpu()?;
         let (&hz, _) = self.said(|chip| chip.hz.as_ref()).ok_or_else(|| self.lacks("hz"))?;
-        let memory = self.memory()?;
+        let is_addition = is_addition(&cpu);
+        let memory = if is_addition { Vec::new() } else { self.memory()? };
         let mut drafts = self.drafts()?;
         self.check_overlap(&memory, &mut drafts)?;
         drafts.sort_by_key(|draft| draft.block.start);
@@ -181,6 +185,7 @@ impl<'a> Resolver<'a> {
             systick_clock,
             insn_shift: 0,
             seed: 1,
+            is_addition,
             ..wire::chip::Chip::default()
         };
         self.check_learned(&wire)?;
@@ -614,6 +619,7 @@ impl<'a> Resolver<'a> {
                         ports: Vec::new(),
                         ports_by: None,
                         devices: Vec::new(),
+                        bytes: BTreeMap::new(),
                     },
                     kind: None,
                     block,
@@ -962,6 +968,7 @@ impl Rules<'_, '_> {
         let Some(kind) = &self.draft.kind else { return Ok(block) };
         let kind = &kind.table;
         self.registers(kind, &mut block)?;
+        self.bytes(&mut block)?;
         for rule in &kind.follow {
             for number in self.repeats(rule.repeat, &rule.bits)? {
                 let (target, source) = (self.field_of(&rule.bits, number)?, self.field_of(&rule.of, number)?);
@@ -1299,6 +1306,18 @@ impl Rules<'_, '_> {
         Ok(())
     }
 
+    /// Adds the bytes of an AVR's data space that are registers.
+    fn bytes(&self, block: &mut Block) -> Result<(), InputError> {
+        let Draft { name, source, peripheral, .. } = self.draft;
+        for (register, &address) in &peripheral.bytes {
+            let offset = block.registers.iter().find(|one| &one.name == register).and_then(|one| one.offset);
+            let reason = || format!("{name} has no register {register} to be a byte of the data space");
+            let offset = offset.ok_or_else(|| source.at(&peripheral.kind, reason()))?;
+            block.bytes_at.push(ByteAt { address: AVR_DATA + address, offset });
+        }
+        Ok(())
+    }
+
     /// Adds the kind's interrupts for which the chip has a line.
     fn interrupts(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
         let Draft { name, source, peripheral, .. } = self.draft;
@@ -1319,7 +1338,8 @@ impl Rules<'_, '_> {
                     });
                 }
             }
-            block.interrupts.push(Interrupt { line, causes });
+            let taken = self.settings(&interrupt.taken, 0)?;
+            block.interrupts.push(Interrupt { line, causes, taken });
         }
         let own = kind.interrupt.iter().any(|interrupt| interrupt.name.is_none());
         let left = lines.keys().next().cloned().or((peripheral.interrupt.is_some() && !own).then(String::new));

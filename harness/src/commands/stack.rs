@@ -46,7 +46,11 @@ pub fn run(args: &StackArgs) -> Result<ExitCode> {
         Program::read(&bytes, &image, &profiles, &rules).filter(|program| program.frames().next().is_some());
     let Some(program) = program else {
         if image.arch == Some(Arch::Avr) {
-            return Err(InputError::about(firmware, "bounds of stacks are not for AVR; give an image for a Cortex-M or RISC-V").into());
+            return Err(InputError::about(
+                firmware,
+                "bounds of stacks are not for AVR; give an image for a Cortex-M or RISC-V",
+            )
+            .into());
         }
         let why = "has no symbols of functions, so its calls cannot be followed; give the unstripped ELF file";
         return Err(InputError::about(firmware, why).into());

@@ -166,12 +166,13 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
         let name = if kind == MemoryKind::Rom { "flash" } else { "RAM" };
         memory.map(move |memory| Region { start: memory.start, bytes: memory.bytes, kind, name })
     };
+    let memory: Vec<Region> = regions(MemoryKind::Ram).chain(regions(MemoryKind::Rom)).collect();
     let mut machine = Machine {
         shift: chip_shift(chip.hz),
         is_late: false,
         boot_rom: None,
         finisher: None,
-        memory: regions(MemoryKind::Ram).chain(regions(MemoryKind::Rom)).collect::<Vec<Region>>().into(),
+        memory: if chip.wire.is_addition { base.memory.clone() } else { memory.into() },
         chip: Some(chip.name.clone()),
         ..base.clone()
     };
@@ -478,6 +479,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         finisher: like.and_then(|machine| machine.finisher),
         memory: Cow::Borrowed(&[]),
         chip: None,
+        added: None,
     };
     let mut warnings = vec![format!(
         "--machine {name} is not in the table of machines: whether the image fits was not checked, and \

@@ -140,6 +140,8 @@ pub struct Machine {
     pub memory: Cow<'static, [Region]>,
     /// Chip to which the machine is completed, by its name for messages.
     pub chip: Option<String>,
+    /// Built-in chip file with the devices that QEMU's machine lacks, and that every run adds.
+    pub added: Option<&'static str>,
 }
 
 /// Nanoseconds per instruction as a power of two, if the real clock is unknown (125 MHz).
@@ -211,6 +213,7 @@ const fn virt(arch: Arch, qemu: &'static str, isa: &'static str) -> Machine {
         finisher: Some(0x10_0000),
         memory: Cow::Borrowed(VIRT_MEMORY),
         chip: None,
+        added: None,
     }
 }
 
@@ -252,6 +255,7 @@ const fn arm(
         finisher: None,
         memory: Cow::Borrowed(memory),
         chip: None,
+        added: None,
     }
 }
 
@@ -280,6 +284,7 @@ const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'stat
         finisher: None,
         memory: Cow::Borrowed(E_MEMORY),
         chip: None,
+        added: None,
     }
 }
 
@@ -320,6 +325,7 @@ const AN521: Machine = Machine {
     finisher: None,
     memory: Cow::Borrowed(AN521_MEMORY),
     chip: None,
+    added: None,
 };
 
 const UNO_MEMORY: &[Region] =
@@ -333,7 +339,13 @@ const MEGA_MEMORY: &[Region] =
 const DATA: u64 = 0x80_0000;
 
 /// Row of an Arduino board (hw/avr/arduino.c, hw/avr/atmega.c), at 16 MHz.
-const fn avr(name: &'static str, device: &'static str, family: u32, memory: &'static [Region]) -> Machine {
+const fn avr(
+    name: &'static str,
+    device: &'static str,
+    family: u32,
+    memory: &'static [Region],
+    added: &'static str,
+) -> Machine {
     Machine {
         name: Cow::Borrowed(name),
         qemu: "qemu-system-avr",
@@ -349,6 +361,7 @@ const fn avr(name: &'static str, device: &'static str, family: u32, memory: &'st
         finisher: None,
         memory: Cow::Borrowed(memory),
         chip: None,
+        added: Some(added),
     }
 }
 
@@ -473,9 +486,9 @@ pub const MACHINES: &[Machine] = &[
     sifive_e(Arch::Riscv32, "qemu-system-riscv32", "riscv32", "sifive-e31"),
     sifive_e(Arch::Riscv64, "qemu-system-riscv64", "riscv64", "sifive-e51"),
     AN521,
-    avr("uno", "atmega328p", 5, UNO_MEMORY),
-    avr("2009", "atmega168", 5, A2009_MEMORY),
-    avr("mega", "atmega1280", 51, MEGA_MEMORY),
+    avr("uno", "atmega328p", 5, UNO_MEMORY, "atmega328p"),
+    avr("2009", "atmega168", 5, A2009_MEMORY, "atmega328p"),
+    avr("mega", "atmega1280", 51, MEGA_MEMORY, "atmega1280"),
 ];
 
 /// Registers by which an image's machine is told from others with the same memory: it contains an address in each of

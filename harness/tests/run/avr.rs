@@ -12,8 +12,15 @@ use wire::definition::{FrameKind, Unknown};
 use crate::common::{in_parallel, refused, run};
 
 /// All images of AVR.
-const IMAGES: [&str; 6] =
-    ["avr/uno", "avr/uno-O2", "avr/uno-prologues", "avr/uno-timer", "avr/uno-timer-O2", "avr/uno-timer-prologues"];
+const IMAGES: [&str; 7] = [
+    "avr/uno",
+    "avr/uno-O2",
+    "avr/uno-prologues",
+    "avr/uno-timer",
+    "avr/uno-timer-O2",
+    "avr/uno-timer-prologues",
+    "avr/uno-sketch",
+];
 
 fn count(profile: &Profile, pc: u64) -> u64 {
     profile.vcpus[0].insns.iter().find(|insn| insn.pc == pc).map_or(0, |insn| insn.count)
@@ -55,7 +62,7 @@ fn an_access_of_a_device_counts_once() {
 /// In between its two starts, QEMU takes an interrupt that was held off.
 #[test]
 fn an_access_that_an_interrupt_comes_before_counts_once() {
-    for name in &IMAGES[3..] {
+    for name in &IMAGES[3..6] {
         let profile = run(name, &[]).expect_code(0).profile();
         let mut compared = 0;
         for insn in &profile.vcpus[0].insns {
@@ -100,6 +107,20 @@ fn an_interrupt_has_its_name_and_its_place_on_the_stack() {
     assert!(whole > 20, "{whole}");
 }
 
+/// Timer0, the clock of Arduino's core, and the converter are not in QEMU's machine.
+#[test]
+fn a_sketch_waits_by_the_clock_of_arduinos_core() {
+    let run = run("avr/uno-sketch", &[]).expect_code(0);
+    let turns: String = (0..5).map(|turn| format!("turn {turn} primes 46 light 0\r\n")).collect();
+    assert_eq!(run.console(), turns + "clocks agree\r\n");
+    let profile = run.profile();
+    // A round of Timer0 is 256 ticks of 64 cycles, on a clock of 62.5 ns, where an instruction takes 64 ns.
+    let rounds = profile.total_insns() * 64 / (256 * 64 * 125 / 2);
+    let calls = functions::table(&profile);
+    let ticks = calls.rows.iter().find(|row| row.name == "__vector_16").map_or(0, |row| row.calls);
+    assert!(ticks > 90 && ticks.abs_diff(rounds) <= 1, "{ticks} {rounds}");
+}
+
 #[test]
 fn what_is_not_for_avr_says_so() {
     refused("avr/uno", &["--heap"], &["--heap is not for AVR"]);
@@ -125,10 +146,11 @@ fn counts_and_samples_are_those_of_the_oracle() {
 
 /// Stacks whose outer end is unknown: they are in libgcc's common prologue and epilogue, which functions enter in their
 /// middles, and one in `_exit`, to which start-up code falls through.
-const CUT: [&[(How, u64)]; 6] = [
+const CUT: [&[(How, u64)]; 7] = [
     &[(How::Cut(Unknown::NoUnwindInfo), 12)],
     &[(How::Cut(Unknown::NoUnwindInfo), 6)],
     &[(How::Cut(Unknown::NoUnwindInfo), 166), (How::Cut(Unknown::Corrupt), 1)],
+    &[],
     &[],
     &[],
     &[],

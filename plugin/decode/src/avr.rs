@@ -117,9 +117,19 @@ const fn group_f(insn: u32, target: u64) -> Insn {
     }
 }
 
+/// Register of I/O space that an instruction accesses by its number: `in`, `out`, `sbi`, `cbi`, `sbis`, `sbic`.
+pub(crate) fn io(bytes: &[u8]) -> Option<u32> {
+    let insn = u32::from(half(bytes)?);
+    match insn >> 12 {
+        0xb => Some(bits(insn, 10, 9) << 4 | bits(insn, 3, 0)),
+        0x9 if matches!(bits(insn, 11, 8), 0x8..=0xb) => Some(bits(insn, 7, 3)),
+        _ => None,
+    }
+}
+
 /// Register of I/O space that `out` writes.
 fn out(insn: u32) -> Option<u32> {
-    (insn & 0xf800 == 0xb800).then(|| bits(insn, 10, 9) << 4 | bits(insn, 3, 0))
+    (insn & 0xf800 == 0xb800).then(|| io(&(insn as u16).to_le_bytes())).flatten()
 }
 
 /// See [`crate::changes_mask`]. `sei`, `cli`, `out SREG`, `reti`.

@@ -400,6 +400,13 @@ pub fn accesses_avr_data(isa: Isa, bytes: &[u8]) -> bool {
     isa == Isa::Avr && avr::accesses_data(bytes)
 }
 
+/// Register of AVR's I/O space that an instruction accesses by its number (`in`, `out`, `sbi`, `cbi`, `sbis`, `sbic`).
+/// QEMU executes such an access within a block.
+#[must_use]
+pub fn avr_io(isa: Isa, bytes: &[u8]) -> Option<u32> {
+    avr::io(bytes).filter(|_| isa == Isa::Avr)
+}
+
 /// First 16 bits, little-endian.
 fn half(bytes: &[u8]) -> Option<u16> {
     bytes.first_chunk().map(|b| u16::from_le_bytes(*b))

@@ -290,6 +290,14 @@ fn check_avr_predicates(isa: Isa, line: &Line) {
     assert_eq!(decode::changes_mask(isa, &line.bytes), masks, "{what}");
     let deepens = mnemonic == "push" || writes("0x3d") || writes("0x3e") || line.bytes == [0x00, 0xd0];
     assert_eq!(decode::moves_sp(isa, &line.bytes), deepens, "{what}");
+    let number = |text: &str| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    let operands: Vec<&str> = line.operands.split(", ").collect();
+    let io = match mnemonic {
+        "in" => operands.get(1).and_then(|text| number(text.split(' ').next()?.split('\t').next()?)),
+        "out" | "sbi" | "cbi" | "sbis" | "sbic" => number(operands[0]),
+        _ => None,
+    };
+    assert_eq!(decode::avr_io(isa, &line.bytes), io, "{what}");
     let accesses = listed("ld ldd lds st std sts push pop", mnemonic);
     assert_eq!(decode::accesses_avr_data(isa, &line.bytes), accesses, "{what}");
 }

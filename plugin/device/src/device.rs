@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wire::chip::{
-    Answer, Block, Bus, Channel, Chip, Compare, Connection, Copied, Counter, Field, Memory, Pins, Pulse, Sampler,
-    Setting, Stimulus,
+    Answer, Block, Bus, Channel, Chip, Compare, Connection, Copied, Counter, Field, Interrupt, Memory, Pins, Pulse,
+    Sampler, Setting, Stimulus,
 };
 
 use crate::channel::{Channels, Copying, End};
@@ -433,6 +433,25 @@ impl Device {
                 self.apply(block, &settings, host, 0);
                 self.settle(block, host);
             }
+        }
+        self.plan(host);
+    }
+
+    /// Handles an interrupt that the processor has taken, and raises its line again if a cause is still present.
+    pub fn take(&mut self, line: u32, host: &mut impl Host) {
+        self.advance(host);
+        for block in 0..self.chip.blocks.len() {
+            for index in 0..self.chip.blocks[block].interrupts.len() {
+                let Interrupt { line: own, taken, .. } = &self.chip.blocks[block].interrupts[index];
+                if *own == line {
+                    let taken = taken.clone();
+                    self.apply(block, &taken, host, 0);
+                    self.settle(block, host);
+                }
+            }
+        }
+        if self.lines.get(&line).is_some_and(|&raised| raised > 0) {
+            host.set_line(line, true);
         }
         self.plan(host);
     }
@@ -1549,9 +1568,7 @@ fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize)
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use wire::chip::{
-        Cause, Clock, Erase, Flash, Follow, Interrupt, Memory, Port, Register, Source, Transfer, Trigger, Watchdog,
-    };
+    use wire::chip::{Cause, Clock, Erase, Flash, Follow, Port, Register, Source, Transfer, Trigger, Watchdog};
 
     /// A machine that records all calls.
     #[derive(Default)]
@@ -1753,6 +1770,7 @@ mod tests {
                     Cause { status: field(2, 1), enable: Some(field(3, 1)), is_inverted: false },
                     Cause { status: field(2, 2), enable: Some(field(3, 2)), is_inverted: false },
                 ],
+                taken: vec![set(2, 1, 0)],
             }],
             ..Block::default()
         }
@@ -1839,7 +1857,7 @@ mod tests {
         let (mut device, mut noted) = begun(Block {
             registers: registers(3),
             ports: vec![port],
-            interrupts: vec![Interrupt { line: 3, causes: vec![cause] }],
+            interrupts: vec![Interrupt { line: 3, causes: vec![cause], taken: Vec::new() }],
             ..Block::default()
         });
         b"ok".iter().for_each(|&byte| write(&mut device, &mut noted, 0, byte.into()));
@@ -2191,6 +2209,7 @@ mod tests {
             interrupts: vec![Interrupt {
                 line: 6,
                 causes: vec![Cause { status: field(6, 0xf), enable: None, is_inverted: false }],
+                taken: Vec::new(),
             }],
             ..Block::default()
         });

@@ -1,9 +1,9 @@
 //! Callbacks of AVR alone.
 
-use engine::clock;
+use engine::clock::take_back;
 
 use super::arrive;
-use crate::qemu::{ExecCallback, Hook};
+use crate::qemu::{self, ExecCallback, Hook};
 use crate::state::{self, State};
 
 /// At a load or store that starts again, since it found a device.
@@ -14,6 +14,18 @@ impl Hook for OnDevice {
         let mut state = state::lock();
         state.may_print(vcpu);
         state.follow.device.forget();
+        qemu::set_device_time(None);
+    };
+}
+
+/// At an instruction that accesses a device within its block.
+pub(crate) struct OnPort;
+
+impl Hook for OnPort {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (state, here) = arrive(vcpu, id);
+        let ns = state.avr.as_ref().and_then(|avr| avr.ns(state.clock.insns_of_run(here.vcpu, &state.ledger)));
+        qemu::set_device_time(ns);
     };
 }
 
@@ -23,12 +35,19 @@ pub(crate) struct OnInterrupted;
 impl Hook for OnInterrupted {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, avr, ledger, .. } = &mut *state;
+        let State { guest, avr, ledger, clock, .. } = &mut *state;
         let starts_again = avr.as_mut().is_some_and(|avr| avr.interrupted(guest));
+        let number = guest.taken_interrupt(here.pc);
         // The instruction's first start has been counted.
         if starts_again && let Some(interrupted) = guest.interrupted_code() {
             ledger.unstart(here.vcpu, interrupted.pc);
-            clock::take_back(here.vcpu, 1, ledger);
+            take_back(here.vcpu, 1, ledger);
+        }
+        let ns = avr.as_ref().and_then(|avr| avr.ns(clock.insns_of_run(here.vcpu, ledger)));
+        // The device's lock comes after QEMU's, and the device may print.
+        drop(state);
+        if let (Some(number), Some(ns)) = (number, ns) {
+            qemu::take_interrupt(number - 1, ns);
         }
     };
 }

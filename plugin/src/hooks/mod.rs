@@ -10,7 +10,7 @@ mod follow;
 mod heap;
 mod time;
 
-pub(crate) use avr::{OnDevice, OnInterrupted, OnSleep, OnStop};
+pub(crate) use avr::{OnDevice, OnInterrupted, OnPort, OnSleep, OnStop};
 pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};

@@ -35,7 +35,9 @@ pub(crate) use beyond::avr::{AvrState, Known as KnownAvr};
 pub(crate) use beyond::busy::Clock;
 pub(crate) use beyond::choose;
 pub(crate) use beyond::clusters::Clusters;
-pub(crate) use beyond::device::{ChipEvent, complete as complete_chip, take_answer, take_unmodelled};
+pub(crate) use beyond::device::{
+    ChipEvent, complete as complete_chip, set_time as set_device_time, take_answer, take_interrupt, take_unmodelled,
+};
 pub(crate) use beyond::editions::{Edition, Editions};
 pub(crate) use beyond::fork::{Copier, Side, executes};
 pub(crate) use beyond::timers::Timers;

@@ -6,6 +6,8 @@
 //! Beside the request there are two files, tables of fixed size: [`FILE_NAME`], to which the plugin adds each access that
 //! the chip file does not model, and [`ACCESSES`], in which it counts all accesses of registers.
 
+use std::collections::BTreeSet;
+
 use crate::Malformed;
 use crate::record::{self, Record as _, record};
 use crate::varint::Reader;
@@ -90,6 +92,9 @@ pub const MAX_BLOCK_BYTES: u64 = 1 << 28;
 
 /// Largest number of registers of a chip; the plugin keeps the value of each.
 pub const MAX_REGISTERS: usize = 1 << 16;
+
+/// End of the addresses of bytes that may be registers ([`ByteAt`]): AVR's data space, as QEMU has it.
+pub const MAX_BYTE_ADDRESS: u64 = 0x81_0000;
 
 /// Largest number of interrupt lines of a processor; QEMU has no room for more.
 pub const MAX_LINES: u32 = 480;
@@ -243,6 +248,8 @@ record! {
         poll_limit: u32,
         /// Instructions that may read as often as they like.
         passed: Vec<u64>,
+        /// Whether the registers are added to the machine's own devices, which stay; otherwise they replace them.
+        is_addition: bool,
     }
 }
 
@@ -439,6 +446,20 @@ record! {
         buses: Vec<Bus>,
         /// Devices on these buses.
         devices: Vec<BusDevice>,
+        /// Bytes of the processor's data space that are registers of the block, of a chip that is an addition: the
+        /// processor does not see the block itself.
+        bytes_at: Vec<ByteAt>,
+    }
+}
+
+record! {
+    /// A byte of the data space that is a register's lowest byte.
+    #[derive(Default)]
+    pub struct ByteAt {
+        /// Address of the byte.
+        address: u64,
+        /// Offset of the register in its block.
+        offset: u64,
     }
 }
 
@@ -954,6 +975,8 @@ record! {
         line: u32,
         /// Causes, of which one is enough to raise it.
         causes: Vec<Cause>,
+        /// Settings applied when the processor takes the interrupt.
+        taken: Vec<Setting>,
     }
 }
 
@@ -1022,6 +1045,7 @@ impl Chip {
             (self.clocks.iter().all(|clock| self.is_clock(clock)), "chip's clock"),
             (self.blocks.iter().all(Block::has_whole_aliases), "chip's aliases"),
             (self.blocks.iter().all(|block| self.is_block(block)), "chip's block"),
+            (self.has_bytes(), "chip's bytes"),
             (self.answers.len() + self.pulses.len() + self.counts.len() <= MAX_RULES, "chip's number of answers"),
             (self.counts.iter().all(|count| self.is_count(count)), "chip's count"),
             (self.stimuli.iter().all(|stimulus| self.is_stimulus(stimulus)), "chip's stimulus"),
@@ -1033,6 +1057,13 @@ impl Chip {
             ),
         ];
         rules.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, what)| Err(what))
+    }
+
+    /// Whether each byte of the data space belongs to one register at most, and only an addition has such bytes.
+    fn has_bytes(&self) -> bool {
+        let bytes: Vec<u64> = self.blocks.iter().flat_map(|block| &block.bytes_at).map(|byte| byte.address).collect();
+        let distinct: BTreeSet<u64> = bytes.iter().copied().collect();
+        distinct.len() == bytes.len() && if self.is_addition { self.memory.is_empty() } else { bytes.is_empty() }
     }
 
     fn is_clock(&self, clock: &Clock) -> bool {
@@ -1193,6 +1224,10 @@ impl Chip {
             && block.interrupts.iter().all(|interrupt| {
                 interrupt.line < MAX_LINES
                     && interrupt.causes.iter().all(|cause| has(&cause.status) && cause.enable.iter().all(has))
+                    && sets(&interrupt.taken)
+            })
+            && block.bytes_at.iter().all(|byte| {
+                byte.address < MAX_BYTE_ADDRESS && registers.iter().any(|one| one.offset == Some(byte.offset))
             })
     }
 }
@@ -1314,6 +1349,7 @@ pub(crate) mod tests {
             interrupts: vec![Interrupt {
                 line: 37,
                 causes: vec![Cause { status: field(0), enable: Some(field(1)), is_inverted: true }],
+                taken: vec![setting()],
             }],
             ..outward_block()
         }
@@ -1353,6 +1389,22 @@ pub(crate) mod tests {
 
     fn end() -> ChannelEnd {
         ChannelEnd { address: field(0), item: factor(), steps: field(1) }
+    }
+
+    #[test]
+    fn a_byte_of_the_data_space_is_one_register_of_an_addition() {
+        let byte = |address, offset| ByteAt { address, offset };
+        let with = |bytes_at: &[ByteAt], is_addition| {
+            let memory = if is_addition { Vec::new() } else { full().memory };
+            let blocks = vec![Block { bytes_at: bytes_at.to_vec(), flashes: Vec::new(), ..block() }];
+            Chip { memory, blocks, is_addition, ..full() }
+        };
+        let offset = block().registers[0].offset.unwrap();
+        assert_eq!(with(&[byte(0x80_0044, offset)], true).check(), Ok(()));
+        assert_eq!(with(&[byte(0x80_0044, offset), byte(0x80_0044, offset)], true).check(), Err("chip's bytes"));
+        assert_eq!(with(&[byte(0x80_0044, offset)], false).check(), Err("chip's bytes"));
+        assert_eq!(with(&[byte(0x80_0044, offset + 1)], true).check(), Err("chip's block"));
+        assert_eq!(with(&[byte(MAX_BYTE_ADDRESS, offset)], true).check(), Err("chip's block"));
     }
 
     /// A chip that has one of each.
@@ -1401,6 +1453,7 @@ pub(crate) mod tests {
             stimuli: vec![Stimulus { at_insns: 1000, block: 0, set: vec![setting()] }],
             poll_limit: 16,
             passed: vec![0x800_0100],
+            is_addition: false,
         }
     }
 

@@ -72,8 +72,8 @@ pub fn arguments(
             "file,id=console,path=../console.log,append=on,mux=on"
         },
         "-serial",
-        // The plugin provides a chip's serial ports.
-        if choice.machine.chip.is_some() { "null" } else { "chardev:console" },
+        // The plugin provides a chip's serial ports, but for one that only adds to the machine.
+        if choice.machine.chip.is_some() || choice.machine.added.is_some() { "null" } else { "chardev:console" },
         "-chardev",
         &monitor,
     ]);

@@ -22,9 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use device::{Device, Host};
-use wire::chip::Chip;
+use wire::chip::{Block, ByteAt, Chip};
 use wire::trick::DEVICES;
 
+use super::lock::BigLock;
 use super::{is_on, symbol};
 
 /// End of a chip's own memory and registers; addresses from here on are the processor's.
@@ -43,6 +44,10 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Interrupts before the first line: the processor's own exceptions (hw/intc/armv7m_nvic.c, `NVIC_FIRST_IRQ`).
 const FIRST_IRQ: u64 = 16;
+
+/// Bits of a register's offset in the opaque value of a region of one byte.
+const BYTE_OFFSET_BITS: u32 = 29;
+const _: () = assert!(wire::chip::MAX_BLOCK_BYTES < 1 << BYTE_OFFSET_BITS);
 
 /// Bytes that can be typed ahead.
 const INPUT_BYTES: c_int = 64;
@@ -105,6 +110,7 @@ const fn operations(read: ReadRegion, write: WriteRegion) -> Operations {
 static NOTHING: Operations = operations(read_nothing, write_nothing);
 static REGISTERS: Operations = operations(read_registers, write_registers);
 static FLASH: Operations = operations(read_flash, write_flash);
+static BYTE: Operations = operations(read_byte, write_byte);
 
 /// Declares the functions of QEMU's used here, each looked up by its name.
 macro_rules! functions {
@@ -272,6 +278,8 @@ struct Machine {
     tell: Tell,
     /// Base addresses of the register blocks.
     starts: Vec<u64>,
+    /// Lines that an instruction has raised within its block, where QEMU takes no interrupt ([`At`]).
+    raised_later: Vec<u32>,
 }
 
 /// A chip's memory.
@@ -289,6 +297,26 @@ static COMPLETED: OnceLock<Mutex<Completed>> = OnceLock::new();
 
 /// The chip, until the machine is made.
 static WANTED: Mutex<Option<Wanted>> = Mutex::new(None);
+
+/// Time in ns + 1 at the instruction that executes, where QEMU's own clock cannot be read; 0: it can be.
+///
+/// QEMU's AVR executes `in` and `out` within a block, while its clock already has all of the block's instructions.
+static AT: AtomicU64 = AtomicU64::new(0);
+
+/// Sets the time at the instruction that executes: the instructions so far, each of 2^shift ns. None: QEMU's clock has it.
+pub(crate) fn set_time(ns: Option<u64>) {
+    AT.store(ns.map_or(0, |ns| ns + 1), Ordering::Relaxed);
+}
+
+/// Tells the chip's devices that the processor has taken the interrupt of a line, after this time.
+pub(crate) fn take_interrupt(line: u32, ns: u64) {
+    let Some(lock) = BigLock::find(&DEVICES) else { return };
+    lock.hold(|| {
+        set_time(Some(ns));
+        with(|device, machine| device.take(line, machine));
+        set_time(None);
+    });
+}
 
 /// Address + 1 of the last access that the chip does not model, until it is taken; bit 63: it was a write.
 static UNMODELLED: AtomicU64 = AtomicU64::new(0);
@@ -391,7 +419,8 @@ fn objects(functions: &Functions, kind: &CStr) -> Vec<Object> {
 
 impl Machine {
     fn make(chip: &Chip, functions: Functions, tell: Tell) -> Result<Machine, Missing> {
-        let processor = objects(&functions, c"armv7m").first().copied().ok_or("a Cortex-M")?;
+        let kind = if chip.is_addition { c"avr-cpu" } else { c"armv7m" };
+        let processor = objects(&functions, kind).first().copied().ok_or("the chip's processor")?;
         // SAFETY: the processor's property of that name, a link to its memory.
         let container = unsafe { (functions.object_property_get_link)(processor, c"memory".as_ptr(), null_mut()) };
         if container.is_null() {
@@ -409,6 +438,7 @@ impl Machine {
             due_ns: None,
             tell,
             starts: chip.blocks.iter().map(|block| block.start).collect(),
+            raised_later: Vec::new(),
         };
         // SAFETY: memory for a timer, on the clock of the instructions, in nanoseconds.
         unsafe {
@@ -421,6 +451,13 @@ impl Machine {
                 timer_is_due,
                 null_mut(),
             );
+        }
+        if chip.is_addition {
+            // SAFETY: the processor's unnamed inputs are the lines of its interrupts.
+            let line = |line: u32| unsafe { (functions.qdev_get_gpio_in_named)(processor, null(), line as c_int) };
+            machine.lines = (0..chip.lines).map(line).collect();
+            machine.console = console(&functions);
+            return Ok(machine);
         }
         machine.lines = interrupts(chip, &functions, processor)?;
         let clocks = objects(&functions, c"clock");
@@ -440,6 +477,14 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
         // SAFETY: a region that was made just now and is in no other, and QEMU's own container.
         unsafe { (functions.memory_region_add_subregion_overlap)(container, start, region, priority) };
     };
+    if chip.is_addition {
+        for (block, index) in chip.blocks.iter().zip(0usize..) {
+            for byte in &block.bytes_at {
+                add(byte_region(functions, block, index, byte), byte.address, CHIP_PRIORITY);
+            }
+        }
+        return Ok(Vec::new());
+    }
     let nothing = room();
     // SAFETY: memory for a region; name and functions live for ever.
     unsafe {
@@ -506,6 +551,20 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
         add(region, block.start, CHIP_PRIORITY);
     }
     Ok(mapped)
+}
+
+/// A region of one byte that is a register. Its opaque value is the block's index and the register's offset.
+fn byte_region(functions: &Functions, block: &Block, index: usize, byte: &ByteAt) -> *mut c_void {
+    let (whole, region, name) = (room(), room(), name(&block.name));
+    let lead = lead_bytes(byte.address);
+    let opaque = (index << BYTE_OFFSET_BITS | byte.offset as usize) as *mut c_void;
+    // SAFETY: memory for two regions; the name is copied.
+    unsafe {
+        let (operations, name) = (&raw const BYTE, name.as_ptr());
+        (functions.memory_region_init_io)(whole, null_mut(), operations, opaque, name, lead + 1);
+        (functions.memory_region_init_alias)(region, null_mut(), name, whole, lead, 1);
+    }
+    region
 }
 
 /// Bytes from the page in which a block begins to its start.
@@ -624,11 +683,19 @@ fn console(functions: &Functions) -> *mut c_void {
 
 impl Host for Machine {
     fn now_ns(&mut self) -> u64 {
+        if let Some(ns) = AT.load(Ordering::Relaxed).checked_sub(1) {
+            return ns;
+        }
         // SAFETY: QEMU's big lock is held, in an access that ends its block, or in the main thread.
         unsafe { (self.functions.qemu_clock_get_ns)(QEMU_CLOCK_VIRTUAL) }.max(0).cast_unsigned()
     }
 
     fn set_line(&mut self, line: u32, is_raised: bool) {
+        self.raised_later.retain(|&other| other != line);
+        if is_raised && AT.load(Ordering::Relaxed) != 0 {
+            self.raised_later.push(line);
+            return;
+        }
         if let Some(&line) = self.lines.get(line as usize) {
             // SAFETY: a line of the processor's.
             unsafe { (self.functions.qemu_set_irq)(line, is_raised.into()) };
@@ -636,6 +703,7 @@ impl Host for Machine {
     }
 
     fn wake_at(&mut self, ns: Option<u64>) {
+        let ns = if self.raised_later.is_empty() { ns } else { Some(self.now_ns()) };
         if self.due_ns == ns {
             return;
         }
@@ -787,6 +855,29 @@ extern "C" fn write_registers(block: *mut c_void, offset: u64, value: u64, bytes
     0
 }
 
+extern "C" fn read_byte(register: *mut c_void, _: u64, value: *mut u64, _: u32, _: Attributes) -> u32 {
+    with(|device, machine| {
+        let (block, offset) = byte_register(register);
+        // SAFETY: QEMU's room for the value.
+        unsafe { *value = device.read(block, offset, 1, machine).value.into() };
+    });
+    0
+}
+
+extern "C" fn write_byte(register: *mut c_void, _: u64, value: u64, _: u32, _: Attributes) -> u32 {
+    with(|device, machine| {
+        let (block, offset) = byte_register(register);
+        device.write(block, offset, 1, value as u32, machine);
+    });
+    0
+}
+
+/// Index of the block and offset of the register that a region of one byte is.
+fn byte_register(opaque: *mut c_void) -> (usize, u64) {
+    let opaque = opaque as usize;
+    (opaque >> BYTE_OFFSET_BITS, (opaque & ((1 << BYTE_OFFSET_BITS) - 1)) as u64)
+}
+
 fn note(device: &Device, block: usize, offset: u64, is_write: u64) {
     UNMODELLED.store((device.chip().blocks[block].start + offset + 1) | is_write, Ordering::Relaxed);
 }
@@ -812,8 +903,12 @@ extern "C" fn write_flash(memory: *mut c_void, offset: u64, value: u64, bytes: u
 }
 
 extern "C" fn timer_is_due(_: *mut c_void) {
+    set_time(None);
     with(|device, machine| {
         machine.due_ns = None;
+        for line in mem::take(&mut machine.raised_later) {
+            machine.set_line(line, true);
+        }
         device.wake(machine);
     });
 }

@@ -1,0 +1,50 @@
+/* A sketch as people write it, with Arduino's core as its package has it: millis() and delay() are Timer0's interrupt,
+   Serial prints by interrupts, analogRead() waits for the converter. After five turns it sleeps for ever. */
+#include <Arduino.h>
+#include <avr/sleep.h>
+
+static const unsigned TURNS = 5;
+
+static unsigned turn;
+static volatile uint16_t primes;
+
+static __attribute__((noinline)) uint16_t count_primes(uint16_t below)
+{
+    uint16_t found = 0;
+    for (uint16_t n = 2; n < below; n++) {
+        uint16_t divisor = 2;
+        while (divisor * divisor <= n && n % divisor)
+            divisor++;
+        found += divisor * divisor > n;
+    }
+    return found;
+}
+
+void setup()
+{
+    Serial.begin(115200);
+    pinMode(LED_BUILTIN, OUTPUT);
+}
+
+void loop()
+{
+    digitalWrite(LED_BUILTIN, turn & 1);
+    primes = count_primes(200);
+    int light = analogRead(A0);
+    delay(20);
+    Serial.print(F("turn "));
+    Serial.print(turn);
+    Serial.print(F(" primes "));
+    Serial.print(primes);
+    Serial.print(F(" light "));
+    Serial.println(light);
+    if (++turn < TURNS)
+        return;
+    unsigned long ms = millis(), us = micros();
+    Serial.println(us / 1000 - ms <= 1 && ms >= 20 * TURNS ? F("clocks agree") : F("clocks differ"));
+    Serial.flush();
+    noInterrupts();
+    sleep_enable();
+    for (;;)
+        sleep_cpu();
+}
