@@ -119,6 +119,11 @@ impl Loaded {
             start..start.saturating_add(segment.data.len() as u64)
         });
         symbols.place(segments.collect());
+        if self.choice.machine.arch == Arch::Avr
+            && let Some(range) = avr_libc::start_up(self.choice.entry, |address| self.image.code_at(address))
+        {
+            symbols.join(range, avr_libc::START_UP);
+        }
         symbols
     }
 
@@ -360,10 +365,7 @@ impl Known {
         let Loaded { image, choice, stubs, .. } = loaded;
         let (isa, elf) = (loaded.isa()?, loaded.symbol_file());
         let arm = choice.machine.arch == Arch::CortexM;
-        let mut functions = symbols.ranges();
-        if isa == decode::Isa::Avr {
-            avr_libc::join_start_up(&mut functions, choice.entry, |address| image.code_at(address));
-        }
+        let functions = symbols.ranges();
         let mut unwind = unwind::table(elf, isa, &image.segments, choice.load_bias, &functions);
         stubs.functions.iter().for_each(|function| unwind.stub(function));
         let (kernel, kernel_warnings) = loaded.kernel();

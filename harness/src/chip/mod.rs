@@ -213,6 +213,10 @@ impl Chip {
         let own = self.wire.memory.iter().filter(|memory| memory.alias_of.is_none());
         let memory = own.map(|memory| format!("{} {} KiB at {:#x}", memory.name, memory.bytes / 1024, memory.start));
         let memory: Vec<String> = memory.collect();
+        if self.wire.is_addition {
+            let names: Vec<&str> = self.wire.blocks.iter().map(|block| block.name.as_str()).collect();
+            return format!("adds {} to QEMU's machine for {}", names.join(", "), self.cpu);
+        }
         format!("{} at {} MHz; {}", self.cpu, self.hz / 1_000_000, memory.join(", "))
     }
 

@@ -16,25 +16,23 @@ pub fn exit_loop(elf: Option<&[u8]>) -> Option<u64> {
     file.symbols().find(|symbol| symbol.name() == Ok(LABEL)).map(|symbol| symbol.address())
 }
 
-/// Makes one function of the start-up code, which begins at `entry`: nothing has called its pieces, and stacks begin in it.
-pub fn join_start_up<'a>(functions: &mut Vec<Range<u64>>, entry: u64, code_at: impl Fn(u64) -> Option<&'a [u8]>) {
+/// Name of the start-up code's first piece.
+pub const START_UP: &str = "__init";
+
+/// The start-up code, which begins at `entry`. It is one function: nothing has called its pieces, and stacks begin in it.
+/// None: no call of `main` is there.
+pub fn start_up<'a>(entry: u64, code_at: impl Fn(u64) -> Option<&'a [u8]>) -> Option<Range<u64>> {
     let mut was_call = false;
     let mut pc = entry;
-    let end = loop {
-        let Some(code) = code_at(pc) else { return };
-        let insn = decode(Isa::Avr, pc, code);
+    while pc - entry <= MAX_START_UP_BYTES {
+        let insn = decode(Isa::Avr, pc, code_at(pc)?);
         pc += u64::from(insn.len_bytes);
         if was_call && matches!(insn.flow, Flow::Jump { .. }) {
-            break pc;
+            return Some(entry..pc);
         }
         was_call = insn.flow.is_call();
-        if pc - entry > MAX_START_UP_BYTES {
-            return;
-        }
-    };
-    functions.retain(|function| !(entry..end).contains(&function.start));
-    let at = functions.partition_point(|function| function.start < entry);
-    functions.insert(at, entry..end);
+    }
+    None
 }
 
 /// More than the start-up code of any program: constructors, and copies of data and of nothing else.
@@ -50,11 +48,7 @@ mod tests {
         let code: Vec<u8> =
             [0x2411_u16, 0xc001, 0, 0, 0xd004, 0xc004, 0].iter().flat_map(|insn| insn.to_le_bytes()).collect();
         let code_at = |address: u64| code.get((address - 0x68) as usize..).filter(|code| !code.is_empty());
-        let mut functions = vec![0..0x68, 0x68..0x6c, 0x6c..0x6e, 0x74..0x80];
-        join_start_up(&mut functions, 0x68, code_at);
-        assert_eq!(functions, [0..0x68, 0x68..0x74, 0x74..0x80]);
-        let before = functions.clone();
-        join_start_up(&mut functions, 0x70 + 4, code_at);
-        assert_eq!(functions, before, "no call of main");
+        assert_eq!(start_up(0x68, code_at), Some(0x68..0x74));
+        assert_eq!(start_up(0x74, code_at), None, "no call of main");
     }
 }

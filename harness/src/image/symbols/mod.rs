@@ -208,6 +208,16 @@ impl<'data> Symbols<'data> {
         self.image = image;
     }
 
+    /// Makes one function of all that begins in a range of code, called `name`.
+    pub fn join(&mut self, range: Range<u64>, name: &'static str) {
+        self.functions.retain(|function| !range.contains(&function.range.start));
+        let at = self.functions.partition_point(|function| function.range.start < range.start);
+        if let Some(before) = self.functions[..at].last_mut() {
+            before.range.end = before.range.end.min(range.start);
+        }
+        self.functions.insert(at, Extent { range, name: Cow::Borrowed(name) });
+    }
+
     fn is_patched(&self, address: u64) -> bool {
         self.patched.iter().any(|range| range.contains(&address))
     }

@@ -142,7 +142,10 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
                 None => self.push(unknown(caller, sp), false),
             }
         }
-        if function.is_some() && function == caller && function != Some(pc) && self.is_far_jump(pc) {
+        if let Some(own) = function
+            && (function, own == pc) == (caller, false)
+            && self.is_no_call(pc, own)
+        {
             return;
         }
         let entry = function.unwrap_or(pc);
@@ -339,10 +342,16 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         self.tree.truncate(self.core, keep, self.ledger);
     }
 
-    /// Whether a call into the middle of its own function is only a far jump: the return address is kept elsewhere,
-    /// and the link register only clobbered. Armv6-M has no other far jump.
-    fn is_far_jump(&mut self, pc: u64) -> bool {
-        self.code.place(pc, self.guest).rule.is_some_and(|rule| rule.return_addr != Saved::Register)
+    /// Whether a call of `pc`, in the middle of its own function, is none. Where calls leave the return address in a
+    /// register, that is a far jump, the only one of Armv6-M: the return address is kept elsewhere, and the register only
+    /// clobbered. Where they push it, it makes room on the stack: the frame is not as at the function's start, `own`.
+    fn is_no_call(&mut self, pc: u64, own: u64) -> bool {
+        let call_bytes = self.guest.facts.call_bytes;
+        let mut rule = |address| self.code.place(address, self.guest).rule;
+        match call_bytes {
+            0 => rule(pc).is_some_and(|rule| rule.return_addr != Saved::Register),
+            _ => rule(pc) != rule(own),
+        }
     }
 }
 
