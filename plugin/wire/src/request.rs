@@ -821,7 +821,7 @@ mod tests {
         let bytes = encode(&full());
         let mut other = bytes.clone();
         let isa = MAGIC.len() + 1;
-        other[isa] = 5;
+        other[isa] = 0xff;
         assert_eq!(Request::read(&other), Err(Malformed { what: "Isa", offset: isa }));
         other[isa..=isa + 1].copy_from_slice(&[0, 2]);
         assert_eq!(Request::read(&other), Err(Malformed { what: "Request's qemu", offset: isa + 1 }));
