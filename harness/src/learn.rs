@@ -213,7 +213,7 @@ fn short(options: &Options) -> Options {
         zone_calls: Vec::new(),
         heap: None,
         timeline: None,
-        slice_insns: None,
+        slice: None,
         max_depth: None,
         stubs: Vec::new(),
         jitter_seed: None,

@@ -444,7 +444,7 @@ fn complete(
         kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
     }
     profile.facts.generic_spans = named.generic_spans;
-    profile.parts.slice_insns = options.slice_insns;
+    profile.parts.slice_insns = options.slice.map(|length| length.insns(plan.icount_shift));
     if options.console_marks {
         let bytes = fs::metadata(workspace.console()).map_or(0, |metadata| metadata.len());
         profile.console_marks.push((profile.total_insns(), bytes));

@@ -1169,8 +1169,8 @@ pub struct MeasureArgs {
     /// Also record calls and returns of FUNC, which may hold * and ?, as in 'crc*'; may be repeated
     #[arg(long, value_name = "FUNC", help_heading = "Timeline")]
     pub trace: Vec<String>,
-    /// Also keep counts for each slice of N instructions, such as 1M: functions, tasks, interrupts (harness bins
-    /// --slice)
+    /// Also keep counts for each slice of N instructions, such as 1M, or of virtual time, such as 60s: functions, tasks,
+    /// interrupts (harness bins --slice)
     #[arg(long, value_name = "N", help_heading = "Spans")]
     pub slice: Option<String>,
     /// Show interrupts under a root of their own instead of on top of the code that they interrupted

@@ -15,7 +15,7 @@ use crate::image::stub::Wanted;
 use crate::image::zone_call;
 use crate::profile::input::Input;
 use crate::profile::{DEFAULT_FOR_INSNS, Profile, Window};
-use crate::run::request::options::Options;
+use crate::run::request::options::{Length, Options};
 use crate::show::part;
 use crate::text::number::{parse_insns, parse_number};
 
@@ -69,6 +69,20 @@ fn number(option: &'static str, text: &str) -> Result<u64, OptionError> {
 /// Reads a number of instructions that an option takes.
 fn insns(option: &'static str, text: &str) -> Result<u64, OptionError> {
     parse_insns(option, text).map_err(OptionError::of(option))
+}
+
+/// Parses the length of a slice: instructions, or virtual time with a unit.
+fn slice_length(text: &str) -> Result<Length, OptionError> {
+    const OPTION: &str = "--slice";
+    // The longer unit first: `ms` ends in `s`.
+    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000_u64)];
+    let Some((count, ns)) = units.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns))) else {
+        return insns(OPTION, text).map(Length::Insns);
+    };
+    let ns = count.parse::<u64>().ok().and_then(|count| count.checked_mul(*ns)).filter(|&ns| ns > 0);
+    ns.filter(|&ns| ns < wire::counters::MAX_INSNS).map(Length::Ns).ok_or_else(|| {
+        OptionError::new(OPTION, text, "must be a number of instructions, such as 1M, or a time, such as 60s or 10ms")
+    })
 }
 
 /// Parses `--bin-bytes`.
@@ -266,7 +280,7 @@ impl Options {
             zone_calls,
             heap,
             timeline: (args.timeline || !args.trace.is_empty()).then_some(args.trace),
-            slice_insns: insns("--slice", &args.slice)?,
+            slice: args.slice.as_deref().map(slice_length).transpose()?,
             view: View { fold_irqs: args.fold_irqs },
             zone_frames: args.zones,
             by_phase: args.by == Some(Split::Phase),

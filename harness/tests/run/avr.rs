@@ -121,6 +121,18 @@ fn a_sketch_waits_by_the_clock_of_arduinos_core() {
     assert!(ticks > 90 && ticks.abs_diff(rounds) <= 1, "{ticks} {rounds}");
 }
 
+/// The ancestor of this project printed and cleared its table once a minute.
+#[test]
+fn a_slice_may_be_a_time() {
+    let profile = run("avr/uno-sketch", &["--slice", "64ms"]).expect_code(0).profile();
+    assert_eq!(profile.parts.slice_insns, Some(1_000_000), "at 64 ns each");
+    assert_eq!(profile.parts.slices(), 3);
+    let refused_lengths = ["0ms", "s", "1.5s", "-1s", "1h", "99999999999999s"];
+    for length in refused_lengths {
+        refused("avr/uno-sketch", &[&format!("--slice={length}")], &["--slice"]);
+    }
+}
+
 #[test]
 fn what_is_not_for_avr_says_so() {
     refused("avr/uno", &["--heap"], &["--heap is not for AVR"]);

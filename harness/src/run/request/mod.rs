@@ -80,7 +80,7 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         events: measurement.zones.events.clone(),
         zone_calls: measurement.zones.calls.clone(),
         zone_names: measurement.zones.names.len() as u32,
-        slice_insns: options.slice_insns,
+        slice_insns: options.slice.map(|length| length.insns(plan.icount_shift)),
         timeline: measurement.timeline.cloned(),
     };
     of(plan, Purpose::Measure(Box::new(measure)))

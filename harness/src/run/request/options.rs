@@ -64,8 +64,8 @@ pub struct Options {
     pub heap: Option<heap::Wanted>,
     /// `--timeline`, with the names of `--trace`; None: there is no timeline.
     pub timeline: Option<Vec<String>>,
-    /// Instructions of a slice; None: the run is not sliced.
-    pub slice_insns: Option<u64>,
+    /// Length of a slice; None: the run is not sliced.
+    pub slice: Option<Length>,
     /// Settings for showing call stacks.
     pub view: View,
     /// Whether zones are frames of the flamegraph.
@@ -164,4 +164,23 @@ pub enum Sandbox {
     Auto,
     /// All walls, or nothing runs
     Required,
+}
+
+/// Length of a part of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// Instructions.
+    Insns(u64),
+    /// Nanoseconds of virtual time.
+    Ns(u64),
+}
+
+impl Length {
+    /// Instructions of it, where each takes 2^shift ns; at least 1.
+    pub fn insns(self, icount_shift: u8) -> u64 {
+        match self {
+            Length::Insns(insns) => insns,
+            Length::Ns(ns) => (ns >> icount_shift).max(1),
+        }
+    }
 }
