@@ -1063,7 +1063,11 @@ impl Chip {
     fn has_bytes(&self) -> bool {
         let bytes: Vec<u64> = self.blocks.iter().flat_map(|block| &block.bytes_at).map(|byte| byte.address).collect();
         let distinct: BTreeSet<u64> = bytes.iter().copied().collect();
-        distinct.len() == bytes.len() && if self.is_addition { self.memory.is_empty() } else { bytes.is_empty() }
+        let is_register = |block: &Block, offset| block.registers.iter().any(|one| one.offset == Some(offset));
+        distinct.len() == bytes.len()
+            && bytes.iter().all(|&address| address < MAX_BYTE_ADDRESS)
+            && self.blocks.iter().all(|block| block.bytes_at.iter().all(|byte| is_register(block, byte.offset)))
+            && if self.is_addition { self.memory.is_empty() } else { bytes.is_empty() }
     }
 
     fn is_clock(&self, clock: &Clock) -> bool {
@@ -1225,9 +1229,6 @@ impl Chip {
                 interrupt.line < MAX_LINES
                     && interrupt.causes.iter().all(|cause| has(&cause.status) && cause.enable.iter().all(has))
                     && sets(&interrupt.taken)
-            })
-            && block.bytes_at.iter().all(|byte| {
-                byte.address < MAX_BYTE_ADDRESS && registers.iter().any(|one| one.offset == Some(byte.offset))
             })
     }
 }
@@ -1403,8 +1404,8 @@ pub(crate) mod tests {
         assert_eq!(with(&[byte(0x80_0044, offset)], true).check(), Ok(()));
         assert_eq!(with(&[byte(0x80_0044, offset), byte(0x80_0044, offset)], true).check(), Err("chip's bytes"));
         assert_eq!(with(&[byte(0x80_0044, offset)], false).check(), Err("chip's bytes"));
-        assert_eq!(with(&[byte(0x80_0044, offset + 1)], true).check(), Err("chip's block"));
-        assert_eq!(with(&[byte(MAX_BYTE_ADDRESS, offset)], true).check(), Err("chip's block"));
+        assert_eq!(with(&[byte(0x80_0044, offset + 1)], true).check(), Err("chip's bytes"));
+        assert_eq!(with(&[byte(MAX_BYTE_ADDRESS, offset)], true).check(), Err("chip's bytes"));
     }
 
     /// A chip that has one of each.
