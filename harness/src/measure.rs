@@ -495,9 +495,13 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
 
 /// Collects the profile's facts about the chip.
 fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<profile::Chip> {
-    let table =
-        fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
-    let mut rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
+    let mut rows = Vec::new();
+    // The accesses of an addition are not kept.
+    if !chip.wire.is_addition {
+        let table = fs::read(workspace.records().join(wire::chip::FILE_NAME))
+            .context("the plugin left no table of accesses")?;
+        rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
+    }
     rows.sort_by_key(|row| (std::cmp::Reverse(row.reads + row.writes), row.address));
     let mut rules: Vec<profile::ChipRule> = Vec::new();
     rows.retain(|row| {
@@ -536,7 +540,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         sha256: chip.sha256.clone(),
         differs: chip.differs.clone(),
         unmodelled: unmodelled.collect(),
-        accesses: accesses(chip, workspace)?,
+        accesses: if chip.wire.is_addition { Vec::new() } else { accesses(chip, workspace)? },
         bitten,
         rules,
         absent,

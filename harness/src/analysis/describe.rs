@@ -40,8 +40,11 @@ pub fn describe_chip(profile: &Profile) -> Vec<String> {
         ));
     }
     lines.extend(describe_rules(chip));
+    // The accesses of a chip that only adds devices to the machine (AVR) are not kept.
     if chip.unmodelled.is_empty() {
-        lines.push("every register that was accessed is modelled".to_owned());
+        if !chip.accesses.is_empty() {
+            lines.push("every register that was accessed is modelled".to_owned());
+        }
         return lines;
     }
     let of = |row: &Unmodelled| {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Processors that a chip may have, each with a machine of QEMU that has the processor. The plugin lays the chip's
 /// memory and registers over that machine.
-pub(crate) const BASES: [(&str, &str); 6] = [
+pub(crate) const BASES: [(&str, &str); 7] = [
     ("cortex-m0", "microbit"),
     ("cortex-m3", "mps2-an385"),
     ("cortex-m4", "mps2-an386"),
@@ -12,6 +12,7 @@ pub(crate) const BASES: [(&str, &str); 6] = [
     // It starts in the secure state, in which all memory is secure until the firmware divides it.
     ("cortex-m33", "mps2-an505"),
     ("avr5", "uno"),
+    ("avr51", "mega"),
 ];
 
 /// Whether a processor's machine keeps its memory and its own devices, to which a chip file adds those that QEMU lacks.

@@ -121,6 +121,18 @@ fn a_sketch_waits_by_the_clock_of_arduinos_core() {
     assert!(ticks > 90 && ticks.abs_diff(rounds) <= 1, "{ticks} {rounds}");
 }
 
+#[test]
+fn a_chip_file_says_what_an_input_measures() {
+    let file = std::env::temp_dir().join(format!("light-{}.toml", std::process::id()));
+    let text = "[chip]\nlike = \"atmega328p\"\n[[stimulus]]\nat = 0\nset = [\"ADC.IN0=777\"]\n";
+    std::fs::write(&file, text).unwrap();
+    let run = run("avr/uno-sketch", &["--chip", file.to_str().unwrap()]).expect_code(0);
+    assert!(run.console().starts_with("turn 0 primes 46 light 777\r\n"), "{}", run.console());
+    std::fs::remove_file(&file).unwrap();
+    refused("avr/uno-sketch", &["--chip", "atmega1280"], &["atmega1280"]);
+    refused("avr/uno-sketch", &["--chip", "stm32f407"], &["AVR"]);
+}
+
 /// The ancestor of this project printed and cleared its table once a minute.
 #[test]
 fn a_slice_may_be_a_time() {
