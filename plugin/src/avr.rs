@@ -1,14 +1,15 @@
-//! Differences of QEMU's AVR from its other processors: it starts accesses of devices twice, and it does not sleep.
+//! Differences of QEMU's AVR from its other processors: it starts accesses of devices twice, it executes others within a
+//! block, and it does not sleep.
 
 use std::collections::BTreeSet;
 
 use engine::block::Block;
-use wire::chip::Chip;
+use wire::chip::{AVR_DATA, Chip};
 
 use crate::qemu::{self, AvrState, Block as QemuBlock, Guest, KnownAvr};
 
 /// Address of I/O space's first register in the data space.
-const IO: u64 = 0x80_0020;
+const IO: u64 = AVR_DATA.start + 0x20;
 
 /// An AVR, and the devices that are added to it.
 pub(crate) struct Avr {

@@ -37,7 +37,7 @@ impl Hook for OnInterrupted {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, avr, ledger, clock, .. } = &mut *state;
         let starts_again = avr.as_mut().is_some_and(|avr| avr.interrupted(guest));
-        let number = guest.taken_interrupt(here.pc);
+        let taken = guest.taken_exception(here.pc);
         // The instruction's first start has been counted.
         if starts_again && let Some(interrupted) = guest.interrupted_code() {
             ledger.unstart(here.vcpu, interrupted.pc);
@@ -46,8 +46,9 @@ impl Hook for OnInterrupted {
         let ns = avr.as_ref().and_then(|avr| avr.ns(clock.insns_of_run(here.vcpu, ledger)));
         // The device's lock comes after QEMU's, and the device may print.
         drop(state);
-        if let (Some(number), Some(ns)) = (number, ns) {
-            qemu::take_interrupt(number - 1, ns);
+        if let (Some(taken), Some(ns)) = (taken, ns) {
+            // The number's low half is the vector, of which the first is the reset's.
+            qemu::take_interrupt(taken.number as u32 - 1, ns);
         }
     };
 }

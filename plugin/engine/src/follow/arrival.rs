@@ -142,10 +142,8 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
                 None => self.push(unknown(caller, sp), false),
             }
         }
-        if let Some(own) = function
-            && (function, own == pc) == (caller, false)
-            && self.is_no_call(pc, own)
-        {
+        let own = function.filter(|&own| own != pc && Some(own) == caller);
+        if own.is_some_and(|own| self.is_no_call(pc, own)) {
             return;
         }
         let entry = function.unwrap_or(pc);

@@ -12,7 +12,7 @@ use super::processor::{Arch, Context, Facts, Guest, Insn, Interrupted, Stored, T
 pub(super) struct Avr;
 
 /// Address of the data space's first byte.
-const DATA_SPACE: u64 = 0x80_0000;
+const DATA_SPACE: u64 = wire::chip::AVR_DATA.start;
 
 /// Number of the stack pointer in the list of registers.
 const SP: u8 = 32;

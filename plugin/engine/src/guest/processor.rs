@@ -654,12 +654,6 @@ impl<V: Vcpu> Guest<V> {
         self.arch.unseen(self, cfa, return_addr)
     }
 
-    /// Number of the interrupt whose first instruction is at `pc`; None: none was taken.
-    pub fn taken_interrupt(&mut self, pc: u64) -> Option<u32> {
-        let number = self.arch.taken(self, pc)?.number;
-        u32::try_from(number & !(1 << 63)).ok()
-    }
-
     /// See [`Arch::interrupted`].
     pub fn interrupted_code(&mut self) -> Option<Interrupted> {
         self.arch.interrupted(self)

@@ -2,7 +2,8 @@
 //!
 //! The machine only provides the processor: everything below the processor's own registers (0xe0000000) is covered by
 //! a region that faults, and the chip's memory and register blocks are laid over that. [`device`] defines the
-//! registers' behaviour; this file makes the calls of QEMU. QEMU makes callbacks with its big lock held, in the
+//! registers' behaviour; this file makes the calls of QEMU. A chip that is an addition (AVR) covers nothing: its registers
+//! are laid over single bytes of the machine's own. QEMU makes callbacks with its big lock held, in the
 //! vCPU's thread, or in the main thread for timers and the console. All time is `QEMU_CLOCK_VIRTUAL`, which counts
 //! instructions.
 //!
@@ -14,7 +15,9 @@
 //! | `object_property_find` | where NVIC keeps the number of its lines and of their priority bits, see [`Nvic`] |
 //! | `clock_set`, `clock_propagate` | the clock of SysTick, see [`root_clock`] |
 //! | `qemu_chr_…` | the console |
+//! | `bql_…` | interrupts that an AVR has taken, of which a callback of the plugin's tells the devices |
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem;
 use std::ptr::{null, null_mut};
@@ -278,7 +281,7 @@ struct Machine {
     tell: Tell,
     /// Base addresses of the register blocks.
     starts: Vec<u64>,
-    /// Lines that an instruction has raised within its block, where QEMU takes no interrupt ([`At`]).
+    /// Lines that an instruction has raised within its block, where QEMU takes no interrupt ([`AT`]).
     raised_later: Vec<u32>,
 }
 
@@ -295,22 +298,28 @@ unsafe impl Send for Machine {}
 
 static COMPLETED: OnceLock<Mutex<Completed>> = OnceLock::new();
 
+/// QEMU's big lock, for a chip that is told of the interrupts that are taken.
+static LOCK: OnceLock<BigLock> = OnceLock::new();
+
 /// The chip, until the machine is made.
 static WANTED: Mutex<Option<Wanted>> = Mutex::new(None);
 
-/// Time in ns + 1 at the instruction that executes, where QEMU's own clock cannot be read; 0: it can be.
-///
-/// QEMU's AVR executes `in` and `out` within a block, while its clock already has all of the block's instructions.
-static AT: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// Time in ns at the instruction that this thread executes, where QEMU's own clock cannot be read; None: it can be.
+    ///
+    /// QEMU's AVR executes `in` and `out` within a block, while its clock already has all of the block's instructions. Other
+    /// threads, which handle timers and input, read QEMU's clock meanwhile.
+    static AT: Cell<Option<u64>> = const { Cell::new(None) };
+}
 
 /// Sets the time at the instruction that executes: the instructions so far, each of 2^shift ns. None: QEMU's clock has it.
 pub(crate) fn set_time(ns: Option<u64>) {
-    AT.store(ns.map_or(0, |ns| ns + 1), Ordering::Relaxed);
+    AT.set(ns);
 }
 
 /// Tells the chip's devices that the processor has taken the interrupt of a line, after this time.
 pub(crate) fn take_interrupt(line: u32, ns: u64) {
-    let Some(lock) = BigLock::find(&DEVICES) else { return };
+    let Some(lock) = LOCK.get() else { return };
     lock.hold(|| {
         set_time(Some(ns));
         with(|device, machine| device.take(line, machine));
@@ -352,6 +361,9 @@ pub(crate) fn complete(chip: Chip, refuse: impl FnOnce(&str) + Send + 'static, t
         return Err("devices that the plugin may use (docs/qemu.md)".to_owned());
     }
     let functions = Functions::find()?;
+    if chip.is_addition {
+        let _ = LOCK.set(BigLock::find(&DEVICES).ok_or("bql_lock_impl")?);
+    }
     let wanted = Wanted { chip, functions, refuse: Box::new(refuse), tell };
     *WANTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
     let notifier = Notifier { notify: machine_is_made, link: [null_mut(); 2] };
@@ -683,7 +695,7 @@ fn console(functions: &Functions) -> *mut c_void {
 
 impl Host for Machine {
     fn now_ns(&mut self) -> u64 {
-        if let Some(ns) = AT.load(Ordering::Relaxed).checked_sub(1) {
+        if let Some(ns) = AT.get() {
             return ns;
         }
         // SAFETY: QEMU's big lock is held, in an access that ends its block, or in the main thread.
@@ -692,7 +704,7 @@ impl Host for Machine {
 
     fn set_line(&mut self, line: u32, is_raised: bool) {
         self.raised_later.retain(|&other| other != line);
-        if is_raised && AT.load(Ordering::Relaxed) != 0 {
+        if is_raised && AT.get().is_some() {
             self.raised_later.push(line);
             return;
         }
@@ -903,6 +915,7 @@ extern "C" fn write_flash(memory: *mut c_void, offset: u64, value: u64, bytes: u
 }
 
 extern "C" fn timer_is_due(_: *mut c_void) {
+    // A timer is due between two blocks, where this thread may still have the time of the last one's access.
     set_time(None);
     with(|device, machine| {
         machine.due_ns = None;
