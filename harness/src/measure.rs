@@ -188,10 +188,8 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         None => machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?,
     };
     offered::check(options, &choice)?;
-    let chip = match chip {
-        Some(chip) => Some(chip),
-        None => choice.machine.added.map(chip::find).transpose()?,
-    };
+    let added = choice.machine.added.filter(|_| chip.is_none());
+    let chip = chip.or(added.map(chip::find).transpose()?);
     if options.chip.is_some() {
         tricks::need(&emulator::locate(choice.machine.qemu)?, &DEVICES, "--chip")?;
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::chip::{
-    Answer, Block, Bus, BusDevice, ByteAt, Cause, Channel, ChannelEnd, Clock, Compare, Connection, Copied, Count,
-    Counter, Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random,
+    AVR_DATA, Answer, Block, Bus, BusDevice, ByteAt, Cause, Channel, ChannelEnd, Clock, Compare, Connection, Copied,
+    Count, Counter, Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random,
     Register, Request, Sampler, Setting, Source, Stimulus, Transfer, Trigger, Watchdog, Word,
 };
 
@@ -22,9 +22,6 @@ use crate::text::number::Hex;
 
 /// First address of the vendor's range above the processor's own registers (Armv7-M ARM, B3.1).
 const VENDOR: u64 = 0xe010_0000;
-
-/// Address of AVR's data space, in ELF files and in QEMU.
-const AVR_DATA: u64 = 0x80_0000;
 
 /// Longest chain of `like` among files, or among kinds.
 const MAX_LIKE: usize = 8;
@@ -143,8 +140,9 @@ impl<'a> Resolver<'a> {
         let cpu = self.cpu()?;
         let (&hz, _) = self.said(|chip| chip.hz.as_ref()).ok_or_else(|| self.lacks("hz"))?;
         let is_addition = is_addition(&cpu);
-        let memory = if is_addition { Vec::new() } else { self.memory()? };
+        let memory = if is_addition { self.no_memory()? } else { self.memory()? };
         let mut drafts = self.drafts()?;
+        self.check_bytes(&drafts, is_addition)?;
         self.check_overlap(&memory, &mut drafts)?;
         drafts.sort_by_key(|draft| draft.block.start);
         let clocks = Clocks::collect(&self, &drafts)?;
@@ -167,7 +165,8 @@ impl<'a> Resolver<'a> {
             };
         let cpu_clock = of_clock(self.said(|chip| chip.cpu_clock.as_ref()))?;
         let systick_clock = of_clock(self.said(|chip| chip.systick_clock.as_ref()))?;
-        let lines = number(self.said(|chip| chip.interrupts.as_ref()), 1..=wire::chip::MAX_LINES, "interrupts")?;
+        let max_lines = if is_addition { wire::chip::MAX_ADDED_LINES } else { wire::chip::MAX_LINES };
+        let lines = number(self.said(|chip| chip.interrupts.as_ref()), 1..=max_lines, "interrupts")?;
         let priority_bits = number(self.said(|chip| chip.priority_bits.as_ref()), 2..=8, "priority-bits")?;
         let (blocks, mut registers) = self.blocks(&drafts, &indices, &memory)?;
         let fields = self.fields(&drafts);
@@ -320,6 +319,15 @@ impl<'a> Resolver<'a> {
         Ok(answers)
     }
 
+    /// Refuses memory of a chip whose machine has its own.
+    fn no_memory(&self) -> Result<Vec<Memory>, InputError> {
+        let mut described = self.files.iter().zip(self.sources).flat_map(|(file, source)| {
+            let memory = file.memory.first();
+            memory.map(|memory| source.at(memory, "an AVR's memory is that of QEMU's machine: leave [[memory]] out"))
+        });
+        described.next().map_or(Ok(Vec::new()), Err)
+    }
+
     /// Memory of the nearest file that describes any.
     fn memory(&self) -> Result<Vec<Memory>, InputError> {
         let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.memory.is_empty());
@@ -401,6 +409,31 @@ impl<'a> Resolver<'a> {
             drafts.push(draft);
         }
         Ok(drafts)
+    }
+
+    /// Checks the bytes of the data space that are registers: only an AVR has such, and each is one register.
+    fn check_bytes(&self, drafts: &[Draft<'_>], is_addition: bool) -> Result<(), InputError> {
+        let mut taken: BTreeMap<u64, String> = BTreeMap::new();
+        // The file itself last: where two registers are at one place, the mistake is its.
+        let (own, others): (Vec<_>, Vec<_>) = drafts.iter().partition(|draft| std::ptr::eq(draft.source, self.own()));
+        for Draft { name, source, peripheral, .. } in others.into_iter().chain(own) {
+            for (register, &address) in &peripheral.bytes {
+                let own = format!("{name}.{register}");
+                let error = |reason: String| Err(source.at(&peripheral.kind, reason));
+                if !is_addition {
+                    return error(format!(
+                        "{own}: `bytes` are for AVR; elsewhere registers lie in the block from `at` on"
+                    ));
+                }
+                if address >= AVR_DATA.end - AVR_DATA.start {
+                    return error(format!("{own} at {} lies outside of the data space of 64 KiB", Hex(address)));
+                }
+                if let Some(other) = taken.insert(address, own.clone()) {
+                    return error(format!("{own} lies at {} where {other} does", Hex(address)));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Finds a kind, and adds the entries of its `like` chain.
@@ -1313,7 +1346,7 @@ impl Rules<'_, '_> {
             let offset = block.registers.iter().find(|one| &one.name == register).and_then(|one| one.offset);
             let reason = || format!("{name} has no register {register} to be a byte of the data space");
             let offset = offset.ok_or_else(|| source.at(&peripheral.kind, reason()))?;
-            block.bytes_at.push(ByteAt { address: AVR_DATA + address, offset });
+            block.bytes_at.push(ByteAt { address: AVR_DATA.start + address, offset });
         }
         Ok(())
     }
@@ -1496,6 +1529,30 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
         for (row, wanted) in cases {
             let error = resolved(&file(row)).unwrap_err().to_string();
             assert!(error.starts_with(wanted), "{error}, not {wanted}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_the_data_space_are_for_avr_and_each_is_one_register() {
+        let uno = |rest: &str| resolved(&format!("[chip]\nlike = \"atmega328p\"\n{rest}"));
+        let port = |bytes: &str| {
+            uno(&format!("[peripherals]\nP = {{ at = 0x2000000, kind = \"avr-adc\", bytes = {{ {bytes} }} }}"))
+        };
+        let chip = port("ADMUX = 0x99").unwrap().wire;
+        let bytes: Vec<_> = chip.blocks.iter().find(|block| block.name == "P").unwrap().bytes_at.clone();
+        assert_eq!(bytes, [ByteAt { address: 0x80_0099, offset: 0x10 }]);
+        let on_arm = SMALL.replace("interrupt = 5,", "bytes = { CR = 0x44 },");
+        let cases = [
+            (port("ADMUX = 0x44"), "P.ADMUX lies at 0x00000044 where TC0.TCCRA does"),
+            (port("ADMUX = 0x10000"), "P.ADMUX at 0x00010000 lies outside of the data space"),
+            (port("MUX = 0x99"), "P has no register MUX"),
+            (uno("interrupts = 65"), "interrupts must be 1 to 64"),
+            (uno("[[memory]]\nname = \"RAM\"\nstart = 0\nbytes = 1024"), "leave [[memory]] out"),
+            (resolved(&on_arm), "T.CR: `bytes` are for AVR"),
+        ];
+        for (result, reason) in cases {
+            let error = result.unwrap_err().to_string();
+            assert!(error.starts_with("small.toml:") && error.contains(reason), "{error}");
         }
     }
 

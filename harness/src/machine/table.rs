@@ -335,8 +335,8 @@ const A2009_MEMORY: &[Region] =
 const MEGA_MEMORY: &[Region] =
     &[region(DATA + 0x200, 8 * K, MemoryKind::Ram, "SRAM"), region(0, 128 * K, MemoryKind::Rom, "flash")];
 
-/// Address of AVR's data space, in ELF files and in QEMU.
-const DATA: u64 = 0x80_0000;
+/// First address of AVR's data space.
+const DATA: u64 = wire::chip::AVR_DATA.start;
 
 /// Row of an Arduino board (hw/avr/arduino.c, hw/avr/atmega.c), at 16 MHz.
 const fn avr(

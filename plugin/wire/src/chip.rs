@@ -7,6 +7,7 @@
 //! the chip file does not model, and [`ACCESSES`], in which it counts all accesses of registers.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::Malformed;
 use crate::record::{self, Record as _, record};
@@ -93,8 +94,11 @@ pub const MAX_BLOCK_BYTES: u64 = 1 << 28;
 /// Largest number of registers of a chip; the plugin keeps the value of each.
 pub const MAX_REGISTERS: usize = 1 << 16;
 
-/// End of the addresses of bytes that may be registers ([`ByteAt`]): AVR's data space, as QEMU has it.
-pub const MAX_BYTE_ADDRESS: u64 = 0x81_0000;
+/// AVR's data space, in ELF files and in QEMU. Bytes of it may be registers ([`ByteAt`]).
+pub const AVR_DATA: Range<u64> = 0x80_0000..0x81_0000;
+
+/// Largest number of interrupt lines of an AVR; QEMU has no more inputs.
+pub const MAX_ADDED_LINES: u32 = 64;
 
 /// Largest number of interrupt lines of a processor; QEMU has no room for more.
 pub const MAX_LINES: u32 = 480;
@@ -1065,9 +1069,13 @@ impl Chip {
         let distinct: BTreeSet<u64> = bytes.iter().copied().collect();
         let is_register = |block: &Block, offset| block.registers.iter().any(|one| one.offset == Some(offset));
         distinct.len() == bytes.len()
-            && bytes.iter().all(|&address| address < MAX_BYTE_ADDRESS)
+            && bytes.iter().all(|address| AVR_DATA.contains(address))
             && self.blocks.iter().all(|block| block.bytes_at.iter().all(|byte| is_register(block, byte.offset)))
-            && if self.is_addition { self.memory.is_empty() } else { bytes.is_empty() }
+            && if self.is_addition {
+                self.memory.is_empty() && self.lines <= MAX_ADDED_LINES
+            } else {
+                bytes.is_empty()
+            }
     }
 
     fn is_clock(&self, clock: &Clock) -> bool {
@@ -1398,14 +1406,16 @@ pub(crate) mod tests {
         let with = |bytes_at: &[ByteAt], is_addition| {
             let memory = if is_addition { Vec::new() } else { full().memory };
             let blocks = vec![Block { bytes_at: bytes_at.to_vec(), flashes: Vec::new(), ..block() }];
-            Chip { memory, blocks, is_addition, ..full() }
+            Chip { memory, blocks, is_addition, lines: MAX_ADDED_LINES, ..full() }
         };
         let offset = block().registers[0].offset.unwrap();
         assert_eq!(with(&[byte(0x80_0044, offset)], true).check(), Ok(()));
         assert_eq!(with(&[byte(0x80_0044, offset), byte(0x80_0044, offset)], true).check(), Err("chip's bytes"));
         assert_eq!(with(&[byte(0x80_0044, offset)], false).check(), Err("chip's bytes"));
+        let many = Chip { lines: MAX_ADDED_LINES + 1, ..with(&[], true) };
+        assert_eq!(many.check(), Err("chip's bytes"));
         assert_eq!(with(&[byte(0x80_0044, offset + 1)], true).check(), Err("chip's bytes"));
-        assert_eq!(with(&[byte(MAX_BYTE_ADDRESS, offset)], true).check(), Err("chip's bytes"));
+        assert_eq!(with(&[byte(AVR_DATA.end, offset)], true).check(), Err("chip's bytes"));
     }
 
     /// A chip that has one of each.
