@@ -1,5 +1,5 @@
 /* A sketch as people write it, with Arduino's core as its package has it: millis() and delay() are Timer0's interrupt,
-   Serial prints by interrupts, analogRead() waits for the converter. After five turns it sleeps for ever. */
+   tone() is Timer2's, analogRead() waits for the converter. After five turns it sleeps for ever. */
 #include <Arduino.h>
 #include <avr/sleep.h>
 
@@ -24,6 +24,7 @@ void setup()
 {
     Serial.begin(115200);
     pinMode(LED_BUILTIN, OUTPUT);
+    tone(8, 2000, 10);
 }
 
 void loop()

@@ -117,8 +117,11 @@ fn a_sketch_waits_by_the_clock_of_arduinos_core() {
     // A round of Timer0 is 256 ticks of 64 cycles, on a clock of 62.5 ns, where an instruction takes 64 ns.
     let rounds = profile.total_insns() * 64 / (256 * 64 * 125 / 2);
     let calls = functions::table(&profile);
-    let ticks = calls.rows.iter().find(|row| row.name == "__vector_16").map_or(0, |row| row.calls);
+    let calls = |vector: &str| calls.rows.iter().find(|row| row.name == vector).map_or(0, |row| row.calls);
+    let ticks = calls("__vector_16");
     assert!(ticks > 90 && ticks.abs_diff(rounds) <= 1, "{ticks} {rounds}");
+    // 10 ms of 2 kHz, with two edges in each period, and the interrupt that ends it.
+    assert_eq!(calls("__vector_7"), 2 * 2_000 / 100 + 1);
 }
 
 #[test]
