@@ -76,12 +76,16 @@ fn slice_length(text: &str) -> Result<Length, OptionError> {
     const OPTION: &str = "--slice";
     // The longer unit first: `ms` ends in `s`.
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000_u64)];
-    let Some((count, ns)) = units.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns))) else {
-        return insns(OPTION, text).map(Length::Insns);
+    let length = match units.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns))) {
+        None => insns(OPTION, text).ok().map(Length::Insns),
+        Some((count, ns)) => {
+            let ns = count.parse::<u64>().ok().and_then(|count| count.checked_mul(*ns));
+            ns.filter(|ns| (1..wire::counters::MAX_INSNS).contains(ns)).map(Length::Ns)
+        }
     };
-    let ns = count.parse::<u64>().ok().and_then(|count| count.checked_mul(*ns)).filter(|&ns| ns > 0);
-    ns.filter(|&ns| ns < wire::counters::MAX_INSNS).map(Length::Ns).ok_or_else(|| {
-        OptionError::new(OPTION, text, "must be a number of instructions, such as 1M, or a time, such as 60s or 10ms")
+    length.ok_or_else(|| {
+        let what = "must be instructions, such as 1M and below 2^48, or a time in s, ms, us or ns, such as 60s";
+        OptionError::new(OPTION, text, what)
     })
 }
 

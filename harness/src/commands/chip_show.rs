@@ -4,6 +4,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Result;
+use decode::Isa;
 
 use crate::analysis::peripherals::NO_CHIP;
 use crate::cli::ChipShowArgs;
@@ -28,6 +29,11 @@ pub(super) fn run(args: &ChipShowArgs) -> Result<ExitCode> {
         return Err(InputError::new("no profile: name its directory or file").into());
     };
     let profile = Profile::load(path)?;
+    if profile.facts.isa() == Some(Isa::Avr) {
+        let why =
+            "accesses of registers are not counted on AVR, where a chip file only adds devices to QEMU's machine";
+        return Err(InputError::about(path, why).into());
+    }
     let Some(chip) = &profile.facts.chip else { return Err(InputError::about(path, NO_CHIP).into()) };
     if args.json {
         write_to(Path::new(STDOUT), |out| json::peripherals::write(&profile, chip, out))?;

@@ -132,6 +132,9 @@ fn a_chip_file_says_what_an_input_measures() {
     let run = run("avr/uno-sketch", &["--chip", file.to_str().unwrap()]).expect_code(0);
     assert!(run.console().starts_with("turn 0 primes 46 light 777\r\n"), "{}", run.console());
     std::fs::remove_file(&file).unwrap();
+    let shown = crate::common::harness().args(["chip", "show"]).arg(&run.dir).output().unwrap();
+    let said = String::from_utf8_lossy(&shown.stderr).into_owned();
+    assert!(shown.status.code() == Some(2) && said.contains("not counted on AVR"), "{said}");
     refused("avr/uno-sketch", &["--chip", "atmega1280"], &["atmega1280"]);
     refused("avr/uno-sketch", &["--chip", "stm32f407"], &["AVR"]);
 }
@@ -144,7 +147,7 @@ fn a_slice_may_be_a_time() {
     assert_eq!(profile.parts.slices(), 3);
     let refused_lengths = ["0ms", "s", "1.5s", "-1s", "1h", "99999999999999s"];
     for length in refused_lengths {
-        refused("avr/uno-sketch", &[&format!("--slice={length}")], &["--slice"]);
+        refused("avr/uno-sketch", &[&format!("--slice={length}")], &["--slice", "or a time in s, ms, us or ns"]);
     }
 }
 
