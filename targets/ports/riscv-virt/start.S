@@ -1,15 +1,7 @@
 /* Reset, trap entry and the semihosting call of QEMU's `virt`. Everything is addressed relative to pc
    (lla), so that the same file serves the position-independent image, which also relocates itself. */
 
-#if __riscv_xlen == 64
-#define LOAD ld
-#define STORE sd
-#define REG 8
-#else
-#define LOAD lw
-#define STORE sw
-#define REG 4
-#endif
+#include "word.h"
 #define STACK 16384
 
         .section .text.start, "ax"
