@@ -22,10 +22,7 @@ struct Run {
 
 impl Run {
     fn new() -> Run {
-        let mut fake = Fake::default();
-        for (name, value) in [("priv", 3), ("mtvec", HANDLER), ("mepc", 0), ("ra", 0)] {
-            fake.set(name, value);
-        }
+        let fake = Fake::riscv(HANDLER);
         let guest = guest(&request(Isa::Riscv64, None, Measure::default()), fake);
         Run { branches: Branches::default(), guest, ledger: ledger(1) }
     }

@@ -25,10 +25,7 @@ struct Run {
 
 impl Run {
     fn new() -> Run {
-        let mut fake = Fake::default();
-        for (name, value) in [("priv", 3), ("mtvec", HANDLER), ("mepc", 0), ("ra", 0)] {
-            fake.set(name, value);
-        }
+        let fake = Fake::riscv(HANDLER);
         let functions = vec![FUNCTION..0x2000, HANDLER..0x3100];
         let (ways, landings) = (vec![TAKEN, NOT_TAKEN], vec![0x1040..0x1060, 0x1080..0x1081]);
         let measure = Measure { functions, ways, landings, ..Measure::default() };
