@@ -857,6 +857,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         polls: &[],
         lives: &wire::request::Lives::default(),
         heap: &allocators,
+        waiting: &harness::image::waiting::Code::default(),
         zones: &zones,
         timeline: timeline.as_ref(),
     };

@@ -15,8 +15,9 @@ use harness::text::table::write_table;
 
 mod shared;
 
-/// Length of a run unless `--for` says otherwise.
-const LENGTH: &str = "--for=3M";
+/// Length of a run unless `--for` says otherwise: firmware that ends on its own mostly does so by then, and where it
+/// prints its results, last, is often its deepest place.
+const LENGTH: &str = "--for=60M";
 
 fn main() -> Result<ExitCode> {
     if let Some(failure) = launcher::serve() {

@@ -58,9 +58,11 @@ const PLUGIN: &[&str] = &[
 const ENGINE: &[&str] = &[
     "recent",
     "block",
+    "time",
     "ledger",
     "guest",
     "code",
+    "skip",
     "clock",
     "follow",
     "branches",
@@ -73,6 +75,7 @@ const ENGINE: &[&str] = &[
     "access",
     "calls",
     "console",
+    "cycles",
     "slice",
 ];
 

@@ -23,6 +23,7 @@ use crate::chip::svd::Svd;
 use crate::error::{EmulatorError, InputError};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
+use crate::image::waiting;
 use crate::image::zone;
 use crate::image::{self, Image, bounded_read};
 use crate::machine;
@@ -209,6 +210,7 @@ fn short(options: &Options) -> Options {
         window: Window { for_insns: options.window.for_insns, ..Window::default() },
         exact: false,
         branches: false,
+        cycles: false,
         spans: Vec::new(),
         zone_calls: Vec::new(),
         heap: None,
@@ -729,6 +731,7 @@ impl Teacher<'_> {
             heap: &[],
             timeline: None,
             zones: &zones,
+            waiting: &waiting::Code::default(),
         };
         let deadline = Deadline::new(self.options.timeout);
         let outcome = plan.run(&measurement, &workspace, &deadline, &mut |_| ())?;

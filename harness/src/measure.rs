@@ -13,6 +13,7 @@ use wire::request::InlinedCall;
 use wire::trick::{AVR_STATE, DEVICES};
 
 use crate::analysis::crosscheck::in_target;
+use crate::analysis::cycles;
 use crate::analysis::describe;
 use crate::analysis::heap_summary;
 use crate::analysis::size;
@@ -32,6 +33,7 @@ use crate::image::symbols::Symbols;
 use crate::image::targets;
 use crate::image::trace_patterns;
 use crate::image::unwind;
+use crate::image::waiting;
 use crate::image::zone;
 use crate::image::zone_call;
 use crate::image::{Arch, Format, Image};
@@ -119,10 +121,12 @@ impl Loaded {
             start..start.saturating_add(segment.data.len() as u64)
         });
         symbols.place(segments.collect());
-        if self.choice.machine.arch == Arch::Avr
-            && let Some(range) = avr_libc::start_up(self.choice.entry, |address| self.image.code_at(address))
-        {
-            symbols.join(range, avr_libc::START_UP);
+        if self.choice.machine.arch == Arch::Avr {
+            let start_up = avr_libc::start_up(self.choice.entry, |address| self.image.code_at(address));
+            start_up.into_iter().for_each(|range| symbols.join(range, avr_libc::START_UP));
+            let ends = self.choice.machine.exit.zip(self.choice.machine.finisher);
+            let exit = ends.and_then(|(exit, exit_loop)| avr_libc::whole_exit(exit, exit_loop));
+            exit.into_iter().for_each(|range| symbols.join(range, avr_libc::EXIT));
         }
         symbols
     }
@@ -201,7 +205,9 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
     let symbol_file = read_symbol_file(&image)?;
     if choice.machine.arch == Arch::Avr {
         tricks::need(&emulator::locate(choice.machine.qemu)?, &AVR_STATE, "AVR firmware")?;
-        choice.machine.finisher = avr_libc::exit_loop(symbol_file.as_deref());
+        let in_code = || avr_libc::exit_loop_in_code(choice.entry, |address| image.code_at(address));
+        choice.machine.finisher = avr_libc::exit_loop(symbol_file.as_deref()).or_else(in_code);
+        choice.machine.exit = avr_libc::exit(symbol_file.as_deref());
     }
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let target = stub::Target { isa, has_compressed: has_compressed(&image), load_bias: choice.load_bias };
@@ -260,6 +266,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         heap: &named.allocators,
         timeline: timeline.as_ref(),
         zones: &known.zones,
+        waiting: &known.waiting,
     };
     if let Some(line) = Walls::warning(options.sandbox) {
         listener.host(&format!("warning: {line}"));
@@ -280,6 +287,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     complete(&mut profile, &plan, named, &symbols, &workspace)?;
     profile.zones.names.splice(0..0, known.zones.names);
     profile.zones.first_call = known.zones.first_call;
+    let counted = std::mem::take(&mut profile.facts.waiting);
+    profile.facts.waiting = known.waiting.counted(counted.called_insns, counted.unsure);
     if let Some(line) = chip_hint(&loaded.image, options, &profile) {
         listener.choice(&line);
     }
@@ -320,8 +329,12 @@ impl Named {
         let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
         let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
         let generic_spans = generic_spans(&options.spans, &spans)?;
+        if options.cycles && !isa.is_avr() {
+            let why = "--cycles is for AVR alone, whose instructions take known numbers of cycles; leave it out";
+            return Err(InputError::about(path, why).into());
+        }
         let allocators = match &options.heap {
-            Some(_) if isa == decode::Isa::Avr => {
+            Some(_) if isa.is_avr() => {
                 return Err(InputError::about(
                     path,
                     "--heap is not for AVR: its arguments are not read; leave it out",
@@ -355,6 +368,7 @@ struct Known {
     /// to run.
     sleep_shift: Option<u8>,
     zones: zone::Zones,
+    waiting: waiting::Code,
     warnings: Vec<String>,
 }
 
@@ -368,11 +382,8 @@ impl Known {
         stubs.functions.iter().for_each(|function| unwind.stub(function));
         let (kernel, kernel_warnings) = loaded.kernel();
         let has_timeline = options.timeline.is_some();
-        let executor = if kernel.is_none() && isa != decode::Isa::Avr {
-            kernel::polls(elf, choice.load_bias, arm)
-        } else {
-            Vec::new()
-        };
+        let executor =
+            if kernel.is_none() && !isa.is_avr() { kernel::polls(elf, choice.load_bias, arm) } else { Vec::new() };
         let lives = if has_timeline && !executor.is_empty() {
             kernel::embassy::lives(elf, choice.load_bias, arm)
         } else {
@@ -400,6 +411,7 @@ impl Known {
             executor,
             lives,
             zones,
+            waiting: waiting::find(symbols, image, isa, choice.load_bias),
         })
     }
 }
@@ -765,6 +777,11 @@ fn profile(
         max_depth: options.max_depth,
         waits,
         slept_insns: records.slept_insns,
+        waiting: profile::Waiting {
+            called_insns: records.waiting_insns,
+            unsure: records.waiting_unsure,
+            ..profile::Waiting::default()
+        },
         unseen_switches: records.control.get(Word::UnseenSwitches),
         resynchronised: records.control.get(Word::Resynchronised),
         unresolved_transfers: records.control.get(Word::Unresolved),
@@ -779,7 +796,9 @@ fn profile(
         followed.arena = heap::arena(symbols);
     }
     let before_window = std::mem::take(&mut records.before_window);
+    let (slower, cycle_clock) = (std::mem::take(&mut records.slower), records.cycle_clock);
     let mut profile = records.into_profile(facts, names, code, in_target);
+    profile.cycles = cycles_of(&profile, plan, &slower, cycle_clock);
     profile.facts.only.standstill = standstill::find(&profile, &half, &polls);
     if let Some(Cut { stacks, samples }) = stack_proof::cut(&profile) {
         profile.stacks = stacks;
@@ -787,6 +806,13 @@ fn profile(
     }
     close_calls(&mut profile, plan, &before_window);
     (profile, warnings)
+}
+
+/// Cycles of each instruction, if asked for; `slower`: those beyond the usual ones; `clock`: all of them.
+fn cycles_of(profile: &Profile, plan: &Plan<'_>, slower: &BTreeMap<u64, i64>, clock: u64) -> Option<profile::Cycles> {
+    let isa = plan.choice.machine.isa.parse::<decode::Isa>().ok().filter(|_| plan.options.cycles)?;
+    let code_at = |pc: u64| plan.image.code_at(pc.wrapping_sub(plan.choice.load_bias));
+    Some(profile::Cycles { clock, ..cycles::count(isa, &profile.insns(), slower, code_at) })
 }
 
 /// Adds two facts to the in-target table: the runtime's return instructions, and its calls that were open when the

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use engine::block::Block;
+use engine::skip::Skips;
+use rustc_hash::FxHashMap;
 use wire::chip::{AVR_DATA, Chip};
 
 use crate::qemu::{self, AvrState, Block as QemuBlock, Guest, KnownAvr};
@@ -17,6 +19,8 @@ pub(crate) struct Avr {
     state: Option<AvrState>,
     /// Registers of I/O space that are the added devices'.
     ports: BTreeSet<u32>,
+    /// Skips before instructions with callbacks that a skip matters to, by block and index.
+    skips: FxHashMap<(usize, u64), Skips>,
     /// An instruction takes 2^shift ns. None: no devices are added.
     insn_shift: Option<u32>,
 }
@@ -26,7 +30,7 @@ impl Avr {
     pub(crate) fn new(chip: Option<&Chip>) -> Avr {
         let bytes = chip.iter().flat_map(|chip| &chip.blocks).flat_map(|block| &block.bytes_at);
         let ports = bytes.filter_map(|byte| u32::try_from(byte.address.checked_sub(IO)?).ok()).collect();
-        Avr { state: None, ports, insn_shift: chip.map(|chip| chip.insn_shift) }
+        Avr { state: None, ports, skips: FxHashMap::default(), insn_shift: chip.map(|chip| chip.insn_shift) }
     }
 
     /// Whether a register of I/O space is that of an added device.
@@ -47,6 +51,21 @@ impl Avr {
         decode::accesses_avr_data(guest.isa, &bytes[..length]) && self.state(guest).starts_again()
     }
 
+    /// Whether the block that is being translated is one for a skipped instruction, which is its first.
+    pub(crate) fn is_skipped_first(&mut self, guest: &mut Guest) -> bool {
+        self.state(guest).skips()
+    }
+
+    /// Notes the skips before an instruction.
+    pub(crate) fn set_skips(&mut self, block: usize, index: u64, skips: Skips) {
+        self.skips.insert((block, index), skips);
+    }
+
+    /// The skips before an instruction with a callback; None: no skip comes before it.
+    pub(crate) fn skips(&self, block: usize, index: u64) -> Option<&Skips> {
+        self.skips.get(&(block, index))
+    }
+
     /// Handles an interrupt that starts, before its first instruction. Returns whether the code that it interrupts was about
     /// to start an instruction again: that start comes after the interrupt's return, from the beginning.
     pub(crate) fn interrupted(&mut self, guest: &mut Guest) -> bool {
@@ -58,9 +77,20 @@ impl Avr {
         starts_again
     }
 
-    /// Makes the `sleep` at an address end at once.
-    pub(crate) fn wake(&mut self, block: &Block, index: u64, guest: &mut Guest) {
+    /// Makes a `sleep` end at once, or an instruction that is skipped lead to the next: QEMU leaves the block there without a
+    /// new address. Where the instruction has one, it sets it itself.
+    pub(crate) fn go_on_behind(&mut self, block: &Block, index: u64, guest: &mut Guest) {
         self.state(guest).go_on_at(block.pc_of(index + 1) as u32);
+    }
+
+    /// Lets QEMU read flash at RAMPZ, or no longer.
+    pub(crate) fn use_rampz(&mut self, uses: bool, guest: &mut Guest) {
+        self.state(guest).use_rampz(uses);
+    }
+
+    /// Makes QEMU look for interrupts that came while they were masked. Returns whether there is one.
+    pub(crate) fn unmask(&mut self, guest: &mut Guest) -> bool {
+        self.state(guest).look_for_interrupts()
     }
 
     fn state(&mut self, guest: &mut Guest) -> AvrState {

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::clock::TIMEKEEPER;
 use engine::guest::{MAX_READ_BYTES, Vcpu as _};
 use engine::marks::printed;
+use wire::chip::AVR_DATA;
 use wire::control::End;
 use wire::counters::MAX_INSNS;
 use wire::debug::{self, Accessed, AtStops, Command, Hit, MAX_FRAME_BYTES, Register, Reply, Watch, Why};
-use wire::request::Request;
+use wire::request::{Isa, Request};
 
 use crate::qemu::Guest;
 use crate::qemu::{self, Copier, Edition, Editions, Side, Socket};
@@ -25,7 +26,7 @@ use crate::wait::MainThread;
 /// Instructions between two checks for a request to hold the run.
 const SLICE_INSNS: u64 = 1 << 20;
 
-/// Bounds of all watched memory.
+/// Bounds of all watched memory, as QEMU tells addresses of accesses.
 static WATCHED_START: AtomicU64 = AtomicU64::new(u64::MAX);
 static WATCHED_END: AtomicU64 = AtomicU64::new(0);
 
@@ -44,6 +45,8 @@ pub(crate) fn may_be_watched(address: u64) -> bool {
 /// Connection to harness, and the stops that harness asked for.
 pub(crate) struct Debugger {
     socket: Socket,
+    /// Address of the byte whose accesses QEMU tells as those of address 0: on AVR, the data space's first.
+    accesses_from: u64,
     /// Whether the run was translated with callbacks for memory accesses.
     watches_memory: bool,
     /// Instruction at which to hold the run.
@@ -90,6 +93,7 @@ impl Debugger {
         let is_single = vcpus == 1;
         Ok(Some(Debugger {
             socket: Socket::inherited(debug::DESCRIPTOR)?,
+            accesses_from: if matches!(request.isa, Isa::AvrPc16 | Isa::AvrPc22) { AVR_DATA.start } else { 0 },
             watches_memory: asked.is_watched,
             until: Some(1),
             at_stops: AtStops::Pass,
@@ -204,6 +208,8 @@ impl Debugger {
     /// Notes an access of memory. Returns whether to hold at the next instruction.
     pub(crate) fn accessed(&mut self, accessed: Accessed, bytes: u64, pc: u64, guest: &mut Guest) -> bool {
         let Accessed { address, is_store, by } = accessed;
+        let address = self.accesses_from.saturating_add(address);
+        let accessed = Accessed { address, is_store, by };
         let is_watched = self.watches.iter().any(|watch| {
             address < watch.end
                 && address.saturating_add(bytes) > watch.start
@@ -372,8 +378,10 @@ impl Debugger {
         raise(self, 0);
         self.breakpoints = breakpoints.into_iter().collect();
         raise(self, 1);
-        WATCHED_START.store(watches.iter().map(|watch| watch.start).min().unwrap_or(u64::MAX), Ordering::Relaxed);
-        WATCHED_END.store(watches.iter().map(|watch| watch.end).max().unwrap_or(0), Ordering::Relaxed);
+        let told = |address: u64| address.saturating_sub(self.accesses_from);
+        let start = watches.iter().map(|watch| told(watch.start)).min().unwrap_or(u64::MAX);
+        WATCHED_START.store(start, Ordering::Relaxed);
+        WATCHED_END.store(watches.iter().map(|watch| told(watch.end)).max().unwrap_or(0), Ordering::Relaxed);
         self.watches = watches;
     }
 }

@@ -15,6 +15,7 @@ use engine::calls::Calls;
 use engine::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
 use engine::code::Code;
 use engine::console::Console;
+use engine::cycles::{Cycles, TakenBack};
 use engine::follow::Follow;
 use engine::guest;
 use engine::heap::Heap;
@@ -28,7 +29,7 @@ use wire::counters::INPUT;
 use wire::debug;
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
-use wire::request::{self, Isa, Request, Semihosting};
+use wire::request::{self, Request, Semihosting};
 use wire::sample::Sample;
 use wire::stream::StreamFile;
 use wire::timeline::What;
@@ -112,8 +113,14 @@ pub(crate) struct State {
     hold_at: Option<u64>,
     /// State of an AVR beyond its registers; None: it is another processor.
     pub(crate) avr: Option<Avr>,
+    /// Cycles of an AVR; None: they are not counted.
+    pub(crate) cycles: Option<Cycles>,
     /// Address of the loop in which the firmware ends (AVR); None: it is not known.
     pub(crate) stop: Option<u64>,
+    /// Address of its `exit`.
+    pub(crate) exit: Option<u64>,
+    /// Argument of `exit`, once that has been entered.
+    pub(crate) exit_status: Option<u64>,
 }
 
 /// Distance from an event, in instructions, at which the run changes to blocks that can be held. It is longer than
@@ -194,6 +201,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     qemu::choose(request.qemu);
     qemu::give_to_firmware(&printed(&request))?;
     let guest = guest::open(&request, directory);
+    let is_avr = guest.isa.is_avr();
     let is_shared = vcpus > request.unshared_vcpus.max(1);
     let told = if vcpus > 1 { Vcpus::find(vcpus) } else { None };
     check_vcpus(&request, vcpus, is_shared && !guest.facts.names_vcpus, told.is_some())?;
@@ -208,6 +216,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
+    let cycles = measure.filter(|_| is_avr).and_then(|measure| Cycles::new(measure, &mut ledger));
     let pins = timeline.map(|_| Pins::default());
     let unmodelled = complete_chip(&request, directory, refuse, pins.clone())?;
     let accesses = unmodelled.as_ref().map(|_| Accesses::create(directory)).transpose()?;
@@ -248,8 +257,11 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         pins,
         polled: Polls::new(&request, directory),
         hold_at: None,
-        avr: (request.isa == Isa::Avr).then(|| Avr::new(request.chip.as_ref())),
-        stop: request.finisher.filter(|_| request.isa == Isa::Avr),
+        avr: is_avr.then(|| Avr::new(request.chip.as_ref())),
+        cycles,
+        stop: request.finisher.filter(|_| is_avr),
+        exit: request.exit,
+        exit_status: None,
     };
     if state.debugger.is_some() {
         // Hold before the first instruction.
@@ -383,8 +395,11 @@ impl State {
     }
 
     /// If the last block was counted as a whole and left early, takes back the part that has not started.
-    fn amend(&mut self, vcpu: u32) {
-        clock::amend(vcpu, &self.blocks, &mut self.ledger);
+    pub(crate) fn amend(&mut self, vcpu: u32) {
+        let left = clock::amend(vcpu, &self.blocks, &mut self.ledger);
+        if let (Some((block, started)), Some(cycles)) = (left, &self.cycles) {
+            cycles.amend(vcpu, block, started, &self.ledger);
+        }
     }
 
     /// Handles the events that fell into the suspected block, now that the clock shows how far the block came. Events
@@ -627,31 +642,45 @@ impl State {
 
     /// Ends a slice at an instruction that may have been passed meanwhile; later instructions count for the next one.
     fn cut_at(&mut self, vcpu: u32, due: Due) {
-        let Due { at_insns, block, index, overrun_insns, .. } = due;
         let Some(mut slices) = self.slices.take() else { return };
-        self.ledger.uncount(vcpu, self.blocks.get(block), index, overrun_insns);
-        let clock = clock::turn_back(vcpu, at_insns, &self.ledger);
+        let turned_back = self.turn_back(vcpu, due);
         self.follow.advance(&mut self.ledger);
         slices.cut(true, &mut self.ledger);
-        clock.restore(vcpu, &self.ledger);
-        self.ledger.recount(vcpu, self.blocks.get(block), index, overrun_insns);
+        self.restore(vcpu, due, turned_back);
         self.slices = Some(slices);
+    }
+
+    /// Sets counters and clocks back to an instruction that may have been passed meanwhile.
+    fn turn_back(&mut self, vcpu: u32, due: Due) -> (clock::TurnedBack, Option<TakenBack>) {
+        let Due { at_insns, block, index, overrun_insns, .. } = due;
+        let block = self.blocks.get(block);
+        let State { ledger, cycles, .. } = self;
+        let cycles = cycles.as_mut();
+        let cycles = cycles.map(|cycles| cycles.take_back(vcpu, block, (index, overrun_insns), at_insns, ledger));
+        ledger.uncount(vcpu, block, index, overrun_insns);
+        (clock::turn_back(vcpu, at_insns, ledger), cycles)
+    }
+
+    /// Undoes [`State::turn_back`].
+    fn restore(&mut self, vcpu: u32, due: Due, (clock, cycles): (clock::TurnedBack, Option<TakenBack>)) {
+        clock.restore(vcpu, &self.ledger);
+        self.ledger.recount(vcpu, self.blocks.get(due.block), due.index, due.overrun_insns);
+        if let Some(cycles) = cycles {
+            cycles.restore(vcpu, &self.ledger);
+        }
     }
 
     /// Keeps the counters of the first half of the window, as they were at an instruction that may have been passed
     /// meanwhile.
     fn keep_half(&mut self, vcpu: u32, due: Due) {
-        let Due { at_insns, block, index, overrun_insns, .. } = due;
-        self.ledger.uncount(vcpu, self.blocks.get(block), index, overrun_insns);
-        let clock = clock::turn_back(vcpu, at_insns, &self.ledger);
+        let turned_back = self.turn_back(vcpu, due);
         let kept = self.ledger.records().keep_counters(wire::COUNTERS_HALF);
         // Firmware that uses up all descriptors leaves none for the copy. Then there is no copy, and harness does not
         // judge whether the run stood still.
         if !kept.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EMFILE)) {
             self.ledger.written(kept);
         }
-        clock.restore(vcpu, &self.ledger);
-        self.ledger.recount(vcpu, self.blocks.get(block), index, overrun_insns);
+        self.restore(vcpu, due, turned_back);
     }
 
     /// Begins the firmware's next phase here. The vCPU's events have been settled.
@@ -664,8 +693,8 @@ impl State {
 
     /// Ends the run at an instruction that may have been passed meanwhile.
     fn end_at(&mut self, vcpu: u32, end: End, pc: u64, due: Due) -> ! {
-        self.ledger.uncount(vcpu, self.blocks.get(due.block), due.index, due.overrun_insns);
-        clock::set_back(vcpu, due.at_insns, &self.ledger);
+        // For good: nothing restores it.
+        let _ = self.turn_back(vcpu, due);
         self.end(end, 0, pc)
     }
 
@@ -829,6 +858,9 @@ impl State {
         self.accesses.iter_mut().for_each(Accesses::restart);
         if let Some(branches) = &mut self.branches {
             branches.restart();
+        }
+        if let Some(cycles) = &mut self.cycles {
+            cycles.restart();
         }
         if let Some(slices) = &mut self.slices {
             slices.restart();

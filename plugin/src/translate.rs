@@ -4,13 +4,14 @@
 //! QEMU runs what is registered at an instruction in the order of registration, so the order affects a profile's
 //! content. It is defined in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
-use decode::{Flow, decode};
+use decode::{Flow, Isa, decode};
 use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress, wait_id};
 use engine::branches::Branch;
 use engine::code::Code;
 use engine::follow::{Follow, arrival};
 use engine::prediction::{Check, Prediction};
-use engine::transfer::{Site, SiteKind};
+use engine::skip::Skips;
+use engine::transfer::{Site, SiteKind, Transfers};
 use wire::counters::{
     ASLEEP, CLOCK, DUE, EXCEPTIONS, FAULTED, FIRST_SITE, FIRST_TASK, HERE, INPUT, LAST, LINK, STACK_SET,
     VECTOR_MOVES, here,
@@ -20,22 +21,26 @@ use wire::request::Semihosting;
 
 use crate::debug::Debugger;
 use crate::hooks::{
-    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice, OnDueBlock,
-    OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask, OnForgetful, OnFrom,
-    OnFunction, OnHold, OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted,
-    OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSleep,
-    OnStackMove, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnsure, OnUntil, OnVector, OnWait,
-    OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
+    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice, OnDeviceStore,
+    OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnExit, OnFarLoad,
+    OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnHold, OnIdle, OnInput,
+    OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace, OnPoll, OnPolled, OnPort,
+    OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSkippable, OnSleep, OnStackMove,
+    OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector,
+    OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample,
+    OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
-use crate::state::{self, State};
+use crate::state::{self, Counting, State};
 
 /// Actions at a block's start, before any at its first instruction.
 #[derive(Clone, Copy, Debug)]
 enum AtBlock {
     Interrupted,
     Exception,
+    Entered,
     FirstTask,
+    Exchange,
     Polled,
     Poll,
     Allocated,
@@ -49,12 +54,16 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 13] = [
+const AT_BLOCK: [AtBlock; 15] = [
     AtBlock::Interrupted,
     // A handler that has started must be known before a sample in this block.
     AtBlock::Exception,
+    // The cycles until it has started are the handler's.
+    AtBlock::Entered,
     // The first task must be known before a sample in its first block, too.
     AtBlock::FirstTask,
+    // The stack before must be known before a sample on the other one.
+    AtBlock::Exchange,
     // The polled task must be known before a sample, too.
     AtBlock::Polled,
     AtBlock::Poll,
@@ -99,6 +108,11 @@ enum AtInsn {
     Way,
     Count,
     Port,
+    Pace,
+    Sample,
+    Skippable,
+    Status,
+    FarLoad,
     Branch,
     Transfer,
     Vector,
@@ -109,10 +123,11 @@ enum AtInsn {
     EventWait,
     Watch,
     Store,
+    Split,
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 32] = [
+const AT_INSN: [AtInsn; 38] = [
     // Effects of the instruction before it in the block.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -146,8 +161,14 @@ const AT_INSN: [AtInsn; 32] = [
     // From here on the instruction has started: the clock includes it and all of its segment, or all of its block
     // where that is counted as a whole.
     AtInsn::Count,
-    // The device looks at the time.
+    // A device may decide how long the instruction takes, and what is due at the instruction has its cycles.
+    AtInsn::Pace,
+    // The device looks at the time. This settles what is due.
     AtInsn::Port,
+    AtInsn::Sample,
+    AtInsn::Skippable,
+    AtInsn::Status,
+    AtInsn::FarLoad,
     // The next segment, or block, checks for changes.
     AtInsn::Mask,
     AtInsn::Branch,
@@ -164,6 +185,8 @@ const AT_INSN: [AtInsn; 32] = [
     // After the instruction's accesses; an access that ends the run is handled before.
     AtInsn::Watch,
     AtInsn::Store,
+    // The instruction may start in another block instead, where nothing of the above comes again.
+    AtInsn::Split,
 ];
 
 /// Properties of an instruction, determined before anything is registered.
@@ -201,13 +224,29 @@ struct Planned {
     changes_mask: bool,
     /// Whether it accesses a device that looks at the time, within its block.
     port: bool,
+    /// Skips of AVR right before it.
+    skips: Skips,
+    /// Whether it is a jump to a computed address that one of them may skip.
+    skippable: bool,
+    /// Register that it writes to AVR's status register.
+    status: Option<u8>,
+    /// Whether the one before it may have allowed interrupts, and it can be a block of its own.
+    splits: bool,
+    /// Its usual cycles, if cycles are counted.
+    cycles: u64,
+    /// Whether its cycles depend on what it finds, and are counted.
+    paced: bool,
+    /// Whether it reads flash at RAMPZ.
+    far_load: bool,
+    /// Whether it reads flash as data, on AVR.
+    reads_flash: bool,
     /// Whether a `--span` begins here, and whether one ends here.
     between: (bool, bool),
     /// Whether a function that allocates or frees memory starts here.
     allocator: bool,
     /// Whether a function starts here whose calls are followed.
     called: bool,
-    /// Whether it begins or ends a zone.
+    /// Whether it begins or ends a zone, or a call that belongs to waiting.
     zone: bool,
     /// Whether it may be a store; branches, which end most blocks, are not.
     may_store: bool,
@@ -234,7 +273,11 @@ struct At<'a> {
     planned: &'a Planned,
     /// The previous instruction of the block.
     before: Option<&'a Planned>,
+    /// The next one.
+    next: Option<&'a Planned>,
     count: Option<Count>,
+    /// Usual cycles of what is counted here.
+    cycles: u64,
     /// See [`insn_id`].
     id: usize,
     is_last: bool,
@@ -251,6 +294,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     if avr.as_mut().is_some_and(|avr| avr.is_again(qemu_block, guest)) {
         // All that belongs to the instruction happened at its first start.
         qemu_block.call::<OnDevice>(0);
+        register_store(state, qemu_block);
         return;
     }
     let plan = plan(state, qemu_block);
@@ -291,11 +335,15 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     }
     let mut counts = counts(block, state.blocks.get(block)).into_iter().peekable();
     for (index, (insn, planned)) in qemu_block.insns().zip(&plan).enumerate() {
+        let count = counts.next_if(|&(at, _)| at == index).map(|(_, count)| count);
+        let counted = &plan[index..index + count.map_or(0, Count::insns)];
         let at = At {
             insn,
             planned,
             before: index.checked_sub(1).and_then(|before| plan.get(before)),
-            count: counts.next_if(|&(at, _)| at == index).map(|(_, count)| count),
+            next: plan.get(index + 1),
+            count,
+            cycles: counted.iter().map(|insn| insn.cycles).sum(),
             id: insn_id(block, index),
             is_last: index + 1 == plan.len(),
             overwrites_last: parts.len() == 1 && plan[plan.len() - 1].site.is_some(),
@@ -303,6 +351,19 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
         for what in AT_INSN {
             register(state, what, &at);
         }
+        let asks = planned.paced || planned.far_load || planned.wait;
+        if let (Some(avr), true) = (&mut state.avr, asks && !planned.skips.are_none()) {
+            avr.set_skips(block, index as u64, planned.skips.clone());
+        }
+    }
+}
+
+/// Registers the cycles of a store that starts again, which no other callback sees.
+fn register_store(state: &mut State, qemu_block: &QemuBlock) {
+    let (Some(cycles), Some(store)) = (&mut state.cycles, qemu_block.insns().next()) else { return };
+    let (bytes, length) = store.bytes();
+    if cycles.plan_store(store.pc(), &bytes[..length]) {
+        qemu_block.call::<OnDeviceStore>(store.pc() as usize);
     }
 }
 
@@ -315,7 +376,9 @@ fn is_counted_whole(state: &State, plan: &[Planned], parts: usize) -> bool {
         && parts > 1
         && plan.last().is_some_and(|last| last.ends_block)
         && !plan.iter().skip(1).any(|insn| insn.bound)
-        && !plan.iter().any(|insn| looks_at_clock(insn, &state.follow) || state.stop == Some(insn.pc))
+        && !plan
+            .iter()
+            .any(|insn| looks_at_clock(insn, &state.follow) || [state.stop, state.exit].contains(&Some(insn.pc)))
         && progress(state.blocks.count(), parts).is_some()
 }
 
@@ -326,7 +389,14 @@ fn looks_at_clock(insn: &Planned, follow: &Follow) -> bool {
             || (insn.may_store && tasks.may_switch_at(insn.pc))
             || (insn.sets_sp && tasks.waits_for_first())
     });
-    insn.calls_host || insn.changes_mask || insn.port || insn.wait || insn.event_wait || insn.event || by_task
+    insn.calls_host
+        || insn.changes_mask
+        || insn.port
+        || insn.paced
+        || insn.wait
+        || insn.event_wait
+        || insn.event
+        || by_task
 }
 
 /// Cell of a counter, valid for this translation.
@@ -380,22 +450,25 @@ fn register_at_block(
 ) {
     let pc = plan[0].pc;
     match what {
-        AtBlock::Interrupted => {
-            if state.avr.is_some() && state.guest.may_be_handler(pc, true) {
-                qemu_block.call::<OnInterrupted>(insn_id(block, 0));
-            }
+        AtBlock::Interrupted if state.avr.is_some() && state.guest.may_be_handler(pc, true) => {
+            qemu_block.call::<OnInterrupted>(insn_id(block, 0));
         }
+        AtBlock::Entered if state.cycles.is_some() && state.guest.may_be_handler(pc, true) => {
+            qemu_block.call::<OnEntered>(insn_id(block, 0));
+        }
+        // The block that runs before the first task's stack is used is also translated before that.
+        AtBlock::FirstTask if waits_for_first_task(state) => {
+            qemu_block.call_when_at_least::<OnFirstTask>(cell(state, FIRST_TASK), 1, insn_id(block, 0));
+        }
+        AtBlock::Exchange if state.code.exchange(pc).is_some() && !state.counting.is_debugged => {
+            qemu_block.call::<OnExchange>(insn_id(block, 0));
+        }
+        AtBlock::Interrupted | AtBlock::Entered | AtBlock::FirstTask | AtBlock::Exchange => {}
         // The profile, which exists already, has the exceptions.
         AtBlock::Exception if state.counting.is_debugged => {}
         AtBlock::Exception => {
             if state.guest.may_be_handler(pc, state.code.may_be_entry(pc)) {
                 qemu_block.call::<OnException>(insn_id(block, 0));
-            }
-        }
-        // The block that runs before the first task's stack is used is also translated before that.
-        AtBlock::FirstTask => {
-            if waits_for_first_task(state) {
-                qemu_block.call_when_at_least::<OnFirstTask>(cell(state, FIRST_TASK), 1, insn_id(block, 0));
             }
         }
         AtBlock::Polled => {
@@ -545,6 +618,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_when_at_least::<OnExceptionReturn>(cell(state, EXCEPTIONS), 1, id);
         }
         AtInsn::Forgetful if state.code.is_forgetful(pc) => insn.call::<OnForgetful>(id),
+        AtInsn::Forgetful if state.code.is_forgetting(pc) => insn.call::<OnForgetting>(id),
         AtInsn::Idle if state.follow.tasks.as_ref().is_some_and(|tasks| tasks.idles_at(pc)) => {
             insn.call::<OnIdle>(id);
         }
@@ -578,6 +652,22 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Port if planned.port => insn.call::<OnPort>(id),
+        AtInsn::Pace if planned.paced => insn.call::<OnPace>(id),
+        AtInsn::Sample if state.counting.is_oracle && state.counting.is_inline && count.is_some() => {
+            insn.call_when_at_least::<OracleSample>(cell(state, CLOCK), DUE, id);
+        }
+        AtInsn::Skippable if planned.skippable => insn.call::<OnSkippable>(id),
+        AtInsn::Status if at.next.is_none_or(|next| !next.splits) => {
+            if let Some(register) = planned.status {
+                insn.call::<OnStatus>(register.into());
+            }
+        }
+        AtInsn::Split if planned.splits && is_last => insn.call::<OnUnmasked>(id),
+        AtInsn::Split if planned.splits => insn.call_to_split::<OnUnmasked>(id),
+        AtInsn::FarLoad if planned.far_load => {
+            insn.hold::<OnFarLoad>(id);
+            insn.hold_after_load::<OnFarLoaded>(id);
+        }
         AtInsn::Mask if planned.changes_mask => insn.call::<OnMask>(planned.pc as usize),
         AtInsn::Branch => {
             if let (Some(branches), Some(branch)) = (&mut state.branches, planned.branch) {
@@ -597,6 +687,7 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_when_at_least::<OnFaultReturn>(cell(state, FAULTED), 1, id);
         }
         AtInsn::Stop if state.stop == Some(planned.pc) => insn.call::<OnStop>(id),
+        AtInsn::Stop if state.exit == Some(planned.pc) => insn.call::<OnExit>(id),
         AtInsn::Wait if planned.wait && state.avr.is_some() => insn.call::<OnSleep>(id),
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(wait_id(id, planned.event_wait)),
         AtInsn::EventWait if state.counting.is_debugged => {}
@@ -608,7 +699,8 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_after_store::<OnStore>(id);
             insn.call_after_load::<OnLoad>(id);
         }
-        AtInsn::Watch if state.debugger.as_ref().is_some_and(Debugger::watches) => {
+        // QEMU tells addresses of flash and of the data space alike.
+        AtInsn::Watch if state.debugger.as_ref().is_some_and(Debugger::watches) && !planned.reads_flash => {
             insn.call_after_store::<OnWatchedStore>(id);
             insn.call_after_load::<OnWatchedLoad>(id);
         }
@@ -621,8 +713,11 @@ fn waits_for_first_task(state: &State) -> bool {
     state.counting.is_inline && state.follow.tasks.as_ref().is_some_and(|tasks| tasks.waits_for_first())
 }
 
-fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_last, .. }: &At<'_>) {
+fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_last, cycles, .. }: &At<'_>) {
     let clock = cell(state, CLOCK);
+    if let Some(slot) = state.ledger.cycle_slot().filter(|_| cycles > 0) {
+        insn.add(cell(state, slot), cycles);
+    }
     match count {
         Count::Segment { .. } if state.counting.is_debugged && !state.counting.is_inline => insn.hold::<OnStep>(id),
         Count::Segment { .. } if !state.counting.is_inline => insn.call::<OnSegment>(id),
@@ -636,7 +731,6 @@ fn register_count(state: &State, count: Count, &At { ref insn, id, overwrites_la
         Count::Segment { slot, .. } if state.counting.is_oracle => {
             insn.add(clock, 1);
             insn.call::<OracleCount>(slot as usize);
-            insn.call_when_at_least::<OracleSample>(clock, DUE, id);
         }
         _ => {
             let steps = count.steps(from_insn_id(id).1 == 0, overwrites_last);
@@ -663,6 +757,10 @@ fn register_transfer(state: &mut State, site: &Site, insn: &Insn<'_>, returns: b
 struct SoFar {
     /// Number of further conditional instructions, in a Thumb IT block.
     conditional: u8,
+    /// Skips of AVR right before the next one.
+    skips: Skips,
+    /// The last one may have allowed interrupts, on AVR, or one before it with skips since.
+    may_have_unmasked: bool,
     /// The stack pointer has been moved.
     has_moved_sp: bool,
     /// The function of the last one; None: there is none before.
@@ -671,10 +769,40 @@ struct SoFar {
     upper: Option<(u8, u64)>,
 }
 
+impl SoFar {
+    /// Passes an instruction of AVR's. Returns the skips right before it, and whether interrupts that may have been allowed
+    /// come behind it. A skip and the instruction that it skips stay together, and a sleep never goes on by itself: interrupts
+    /// come behind the next instruction then.
+    fn pass_avr(&mut self, isa: Isa, bytes: &[u8]) -> (Skips, bool) {
+        let skips = std::mem::take(&mut self.skips);
+        if isa.is_avr() {
+            self.skips = skips.clone().after(bytes);
+        }
+        let is_alone = skips.are_none() && self.skips.are_none() && !decode::is_wfi(isa, bytes);
+        let splits = self.may_have_unmasked && is_alone;
+        self.may_have_unmasked = decode::avr_may_unmask(isa, bytes) || (self.may_have_unmasked && !is_alone);
+        (skips, splits)
+    }
+
+    /// Passes an instruction, which may be conditional or make the next ones so.
+    fn pass(&mut self, pc: u64, flow: Flow, counting: &mut Counting) {
+        if self.conditional > 0 {
+            counting.it_blocks.insert(pc, self.conditional);
+            self.conditional -= 1;
+        }
+        // A skip of AVR's may itself be skipped.
+        if let (Flow::It { count }, 0) = (flow, self.conditional) {
+            self.conditional = count;
+        }
+    }
+}
+
 fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
     let first = block.insns().next().map(|insn| insn.pc());
     let conditional = first.and_then(|pc| state.counting.it_blocks.get(&pc).copied()).unwrap_or(0);
-    let mut so_far = SoFar { conditional, ..SoFar::default() };
+    let State { avr, guest, .. } = &mut *state;
+    let is_skipped = conditional > 0 && avr.as_mut().is_some_and(|avr| avr.is_skipped_first(guest));
+    let mut so_far = SoFar { conditional, skips: Skips::at_block(is_skipped), ..SoFar::default() };
     let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
     plan.extend(block.insns().map(|insn| plan_insn(state, &insn, &mut so_far)));
     if let (Some(last), 1..) = (plan.last(), so_far.conditional) {
@@ -685,7 +813,7 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
 
 fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned {
     let calls_host = state.semihosting != Semihosting::Off && state.guest.is_semihosting(insn);
-    let State { guest, code, ledger, clock, counting, follow, heap, calls, transfers, avr, .. } = state;
+    let State { guest, code, ledger, clock, counting, follow, heap, calls, transfers, avr, cycles, .. } = state;
     let (isa, exact, pc) = (guest.isa, follow.tree.is_some(), insn.pc());
     let (bytes, len) = insn.bytes();
     let bytes = &bytes[..len];
@@ -699,30 +827,21 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
     let next = pc + u64::from(decoded.len_bytes);
     let (transfer, site) = transfer(pc, next, flow, so_far.conditional > 0, code);
     let branch = branch(pc, next, flow, so_far.conditional > 0);
-    let counted = || {
-        let Branch { target, next, .. } = branch.filter(|_| counting.by_blocks())?;
-        let kind = SiteKind::Branch { target: target?, call: false };
-        // Other code may have been loaded to the address since harness read the file.
-        transfers.counted_branch(pc, code).filter(|site| (site.next, site.kind) == (next, kind))
-    };
-    let site = site.or_else(counted);
-    if so_far.conditional > 0 {
-        counting.it_blocks.insert(pc, so_far.conditional);
-        so_far.conditional -= 1;
-    }
-    // A skip of AVR's may itself be skipped.
-    if let (Flow::It { count }, 0) = (flow, so_far.conditional) {
-        so_far.conditional = count;
-    }
-    let target = match flow {
-        Flow::Jump { target } | Flow::Branch { target } => Some(target),
-        _ => None,
-    };
+    let site = site.or_else(|| counted_site(pc, branch.filter(|_| counting.by_blocks())?, transfers, code));
+    let is_computed =
+        matches!(flow, Flow::Return | Flow::ComputedJump | Flow::IndirectJump { .. } | Flow::IndirectCall { .. });
+    let (skips, splits) = so_far.pass_avr(isa, bytes);
+    let skippable = is_computed && !skips.are_none();
+    let paced = cycles.as_mut().is_some_and(|cycles| cycles.plan(isa, pc, bytes, !skips.are_none()));
+    let usual_cycles = cycles.as_ref().map_or(0, |cycles| cycles.usual(pc));
+    so_far.pass(pc, flow, counting);
+    let target = jump_target(flow);
     if let (Some(calls), Some(target)) = (calls.as_mut(), target.filter(|&target| function == Some(target))) {
         calls.loops_to(target, ledger);
     }
     let between = follow.betweens.bounds(pc);
-    let zone = follow.zones.as_ref().is_some_and(|zones| zones.is_event(pc));
+    let zone = follow.zones.as_ref().is_some_and(|zones| zones.is_event(pc))
+        || follow.waiting.as_ref().is_some_and(|waiting| waiting.is_event(pc));
     let allocator = heap.as_ref().is_some_and(|heap| heap.begins_at(pc));
     let called = calls.as_ref().is_some_and(|calls| calls.begins_at(pc));
     let names = between != (false, false) || allocator || called || zone;
@@ -734,7 +853,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
     Planned {
         pc,
         size: decoded.len_bytes,
-        ends_segment: decoded.may_leave || may_go_elsewhere || may_begin_first_task,
+        ends_segment: decoded.may_leave || may_go_elsewhere || may_begin_first_task || paced || splits,
         bound: clock.is_bound(pc) || names || (exact && is_elsewhere) || decode::is_sev(isa, bytes),
         transfer,
         site,
@@ -746,17 +865,23 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         trap_return: decode::is_trap_return(isa, bytes),
         here: here(function),
         leaves_function: matches!(decoded.flow, Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump),
-        leaves_activation: match flow {
-            Flow::Return => true,
-            Flow::IndirectJump { .. } | Flow::ComputedJump => so_far.has_moved_sp || decode::is_exchange(isa, bytes),
-            _ => false,
-        },
+        leaves_activation: leaves_activation(flow, so_far.has_moved_sp || decode::is_exchange(isa, bytes)),
         sets_sp,
         link: flow.is_call().then(|| arrival::link(next, decode::links_to_t0(isa, bytes))),
         crossing: target.filter(crosses),
         moves_sp: exact && decode::moves_sp(isa, bytes),
         changes_mask: follow.masks().is_some() && decode::changes_mask(isa, bytes),
         port: avr.as_ref().is_some_and(|avr| decode::avr_io(isa, bytes).is_some_and(|io| avr.has_port(io))),
+        skips,
+        skippable,
+        status: decode::avr_out(isa, bytes)
+            .filter(|&(port, _)| port == decode::AVR_STATUS)
+            .map(|(_, register)| register),
+        splits,
+        cycles: usual_cycles,
+        paced,
+        far_load: decode::is_elpm(isa, bytes),
+        reads_flash: decode::reads_avr_flash(isa, bytes),
         between,
         allocator,
         called,
@@ -768,6 +893,31 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         in_exception: follow.has_contexts && guest.is_in_exception(),
         ends_block: may_go_elsewhere,
     }
+}
+
+/// Target of a jump or branch that names it.
+fn jump_target(flow: Flow) -> Option<u64> {
+    match flow {
+        Flow::Jump { target } | Flow::Branch { target } => Some(target),
+        _ => None,
+    }
+}
+
+/// Whether an instruction may end or start an activation of its own function. `may_have_frame`: a jump of its kind may come
+/// after the frame is gone.
+fn leaves_activation(flow: Flow, may_have_frame: bool) -> bool {
+    match flow {
+        Flow::Return => true,
+        Flow::IndirectJump { .. } | Flow::ComputedJump => may_have_frame,
+        _ => false,
+    }
+}
+
+/// The counted way of a branch, as harness has asked for it.
+fn counted_site(pc: u64, branch: Branch, transfers: &Transfers, code: &Code) -> Option<Site> {
+    let kind = SiteKind::Branch { target: branch.target?, call: false };
+    // Other code may have been loaded to the address since harness read the file.
+    transfers.counted_branch(pc, code).filter(|site| (site.next, site.kind) == (branch.next, kind))
 }
 
 /// The branch that an instruction is, if control may go more than one way. Returns are none unless they are conditional.

@@ -5,17 +5,12 @@
 #include <avr/sleep.h>
 #include <stdint.h>
 
+#include "usart.h"
+
 enum { INTERRUPTS = 200 };
 
 static volatile uint8_t interrupts;
 static volatile uint16_t mixed;
-
-static void put(char letter)
-{
-    while (!(UCSR0A & (1 << UDRE0)))
-        ;
-    UDR0 = letter;
-}
 
 static __attribute__((noinline)) uint16_t mix(uint16_t x) { return (x << 3 | x >> 13) + 1; }
 
@@ -52,8 +47,7 @@ int main(void)
         sum += UCSR0A & 1;
     }
     cli();
-    for (const char *text = "200 interrupts\n"; *text; text++)
-        put(*text);
+    print("200 interrupts\n");
     sleep_enable();
     for (;;)
         sleep_cpu();

@@ -6,27 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(char letter)
-{
-    while (!(UCSR0A & (1 << UDRE0)))
-        ;
-    UDR0 = letter;
-}
-
-static void print(const char *text)
-{
-    for (; *text; text++)
-        put(*text);
-}
-
-static void print_number(const char *name, uint32_t number)
-{
-    char digits[12];
-    print(name);
-    put(' ');
-    print(ultoa(number, digits, 10));
-    put('\n');
-}
+#include "usart.h"
 
 static __attribute__((noinline)) uint16_t fibonacci(uint16_t n)
 {

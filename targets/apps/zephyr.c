@@ -3,7 +3,8 @@
    thread, checks the word at the end of the last one's stack, and zephyr-riscv.S switches. The kernel starts as a dummy
    thread, on Cortex-M on the process stack. Two threads take turns with main; all wait for the tick, so that the idle
    thread runs. Each counts how often it was switched in. THREAD_NAME: names are in the threads, and the kernel has its
-   table for debuggers. OWN_THREADS: the file that includes this one has what the threads do. */
+   table for debuggers. OWN_THREADS: the file that includes this one has what the threads do. USER_MODE (Cortex-M): a
+   thread may lack privileges, and has a second stack for the kernel's code. */
 #include <stddef.h>
 
 #include "board.h"
@@ -11,6 +12,11 @@
 #include "work.h"
 
 enum { ROUNDS = 30, PAUSES = 10, STACK_BYTES = 1024, THREADS = 4 };
+#ifdef USER_MODE
+enum { SECOND_STACKS = 1 };
+#else
+enum { SECOND_STACKS = 0 };
+#endif
 
 #ifdef __riscv
 struct _callee_saved {
@@ -50,6 +56,11 @@ struct _thread_base {
 struct k_thread {
     struct _thread_base base;
     struct _callee_saved callee_saved;
+#ifdef USER_MODE
+    struct {
+        uint32_t mode, priv_stack_start;
+    } arch;
+#endif
     _wait_q_t join_queue;
     uint32_t switched_in;
 #ifdef THREAD_NAME
@@ -96,7 +107,7 @@ enum { DEAD = 8, PENDING = 2 };
 
 struct k_thread z_main_thread, z_idle_thread, philosophers[2];
 /* The first is the one that the kernel starts on. */
-static char stacks[1 + THREADS][STACK_BYTES] __attribute__((aligned(16)));
+static char stacks[1 + THREADS + SECOND_STACKS][STACK_BYTES] __attribute__((aligned(16)));
 static struct k_thread *const threads[THREADS] = { &z_main_thread, &philosophers[0], &philosophers[1], &z_idle_thread };
 static volatile uint32_t sums[2], ticks;
 
@@ -111,6 +122,14 @@ void _isr_wrapper(void);
 #define SHPR3 (*(volatile uint32_t *)0xe000ed20u)
 enum { PENDSVSET = 1 << 28 };
 
+/* Leaves a thread with the privileges that it had. */
+#ifdef USER_MODE
+_Static_assert(offsetof(struct k_thread, arch) == 56, "zephyr-user-arm.S");
+#define RESTORE_MODE "ldr r3, [r2, #56]\n\tmrs r0, control\n\tbfi r0, r3, #0, #1\n\tmsr control, r0\n\t"
+#else
+#define RESTORE_MODE
+#endif
+
 __attribute__((naked)) void z_arm_pendsv(void)
 {
     __asm__("ldr r1, =_kernel\n\t"
@@ -122,7 +141,7 @@ __attribute__((naked)) void z_arm_pendsv(void)
             "str r2, [r1, %0]\n\t"
             "ldr r3, [r2, %3]\n\t"
             "adds r3, #1\n\t"
-            "str r3, [r2, %3]\n\t"
+            "str r3, [r2, %3]\n\t" RESTORE_MODE
             "add r0, r2, %1\n\t"
             "ldmia r0, {r4-r11, r12}\n\t"
             "msr psp, r12\n\t"

@@ -5,9 +5,6 @@ import * as path from 'path';
 import * as vscode from 'vscode';
 import * as model from './model';
 
-/** Most bytes that harness may print about a profile. */
-const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
-
 /** Time between a change of the profile and reading it: a run writes several files. */
 const SETTLE_MS = 300;
 
@@ -81,7 +78,7 @@ class Harness implements vscode.CodeLensProvider, vscode.Disposable {
     private run(args: string[]): Promise<string> {
         if (!vscode.workspace.isTrusted) return Promise.reject(new Error('this workspace is not trusted, so harness is not run'));
         return new Promise((resolve, reject) => {
-            execFile(this.setting<string>('path'), args, { cwd: this.folder, maxBuffer: MAX_OUTPUT_BYTES }, (error, stdout, stderr) => {
+            execFile(this.setting<string>('path'), args, { cwd: this.folder, maxBuffer: model.MAX_OUTPUT_BYTES }, (error, stdout, stderr) => {
                 if (error) reject(new Error(stderr.trim() || error.message));
                 else resolve(stdout);
             });

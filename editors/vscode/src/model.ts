@@ -5,6 +5,9 @@ import * as path from 'path';
 /** Version of harness' JSON that is read here. */
 export const VERSION = 1;
 
+/** Most bytes that harness may print about a profile. */
+export const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
+
 /** Steps of the colour of lines. */
 export const LEVELS = 8;
 

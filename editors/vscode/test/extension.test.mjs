@@ -18,7 +18,7 @@ const folder = mkdtempSync(path.join(os.tmpdir(), 'harness-vscode-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const profile = path.join(folder, 'fw.profile');
 cpSync(IMAGE, path.join(folder, 'fw.elf'));
-const harness = (...args) => execFileSync(HARNESS, args, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+const harness = (...args) => execFileSync(HARNESS, args, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: model.MAX_OUTPUT_BYTES });
 harness('fw.elf', '-q', '--for', '3M', '-o', profile);
 
 /** A stand-in for the editor: what the extension registers and shows. */

@@ -110,12 +110,22 @@ pub struct Inclusive {
     pub insns: u64,
     /// Samples taken of them.
     pub samples: u64,
+    /// Their cycles; 0: they are not known.
+    pub cycles: u64,
 }
 
 impl Inclusive {
     fn add(&mut self, other: Inclusive) {
         self.insns += other.insns;
         self.samples += other.samples;
+        self.cycles += other.cycles;
+    }
+
+    /// Sum with another count.
+    #[must_use]
+    pub fn with(mut self, other: Inclusive) -> Inclusive {
+        self.add(other);
+        self
     }
 }
 
@@ -128,6 +138,8 @@ pub struct PartyTotals {
     pub calls: u64,
     /// Samples taken in it.
     pub samples: u64,
+    /// Cycles of its instructions, if known. Exact.
+    pub self_cycles: Option<u64>,
     /// Counts while it was on the stack.
     pub inclusive: Inclusive,
 }
@@ -153,6 +165,8 @@ pub struct CallGraph {
     pub edges: BTreeMap<(Party, Party), Edge>,
     /// Instructions of the window.
     pub total_insns: u64,
+    /// Cycles of the window, if known.
+    pub total_cycles: Option<u64>,
     /// Whether inclusive counts are known: there are stacks or the exact call tree.
     pub has_inclusive: bool,
     /// Whether inclusive counts are exact; otherwise they are divided over the callers by samples.
@@ -171,6 +185,7 @@ impl CallGraph {
         let table = functions::table(profile);
         let mut graph = CallGraph {
             total_insns: table.total_insns,
+            total_cycles: table.total_cycles,
             has_inclusive: profile.facts.max_depth.is_some() || !profile.tree.is_empty(),
             is_exact: !profile.tree.is_empty(),
             ..CallGraph::default()
@@ -180,6 +195,7 @@ impl CallGraph {
             node.self_insns += row.self_insns;
             node.calls += row.calls;
             node.samples += row.samples;
+            node.self_cycles = row.cycles.map(|cycles| node.self_cycles.unwrap_or(0) + cycles);
         }
         graph.count_calls(profile, &table, together);
         if graph.has_inclusive {
@@ -340,7 +356,8 @@ fn starts_anew(member: &Member) -> bool {
 
 /// Counts of each path with all paths that continue it, without interrupts. The index is the path's number minus 1.
 fn sums(tree: &CallTree) -> Vec<Inclusive> {
-    let own = tree.paths.iter().map(|path| Inclusive { insns: path.insns, samples: path.samples });
+    let own =
+        tree.paths.iter().map(|path| Inclusive { insns: path.insns, samples: path.samples, cycles: path.cycles });
     let mut sums: Vec<Inclusive> = own.collect();
     for (index, path) in tree.paths.iter().enumerate().rev() {
         if let Some(parent) = path.parent.checked_sub(1)

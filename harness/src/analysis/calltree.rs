@@ -42,6 +42,8 @@ pub struct Path {
     pub insns: u64,
     /// Samples in this frame.
     pub samples: u64,
+    /// Cycles in this frame, without called ones; 0: they are not known.
+    pub cycles: u64,
 }
 
 /// The call paths of a profile.
@@ -90,16 +92,28 @@ impl CallTree {
         }
         let place = |leaf: u32| &members[leaf as usize][..];
         for share in leaves.shares(profile) {
-            let path = builder.path(share.context, share.leaf.map(place));
+            let path = match share.context {
+                Context::Node(number) if share.is_entry() && builder.node(number) > 0 => builder.node(number),
+                context => builder.path(context, share.leaf.map(place)),
+            };
             if let Some(path) = builder.get_mut(path) {
                 path.insns += share.insns;
                 path.samples += share.samples;
+                path.cycles += share.cycles;
             }
         }
         let path_of = |&(leaf, context, _): &(u32, Context, u64)| builder.path(context, Some(place(leaf)));
         let paths: Vec<u32> = leaves.sampled.iter().map(path_of).collect();
         builder.samples.extend(leaves.of_samples.iter().map(|&index| paths[index as usize]));
         builder.finish()
+    }
+
+    /// The paths with their cycles in place of instructions.
+    pub fn in_cycles(mut self) -> CallTree {
+        for path in &mut self.paths {
+            path.insns = path.cycles;
+        }
+        self
     }
 
     /// Members of a path, outermost first.
@@ -129,7 +143,7 @@ impl CallTree {
             depths.push(depth);
             frames.truncate(depth as usize);
             frames.push(&self.members[path.member as usize]);
-            if path.insns > 0 || path.samples > 0 {
+            if path.insns > 0 || path.samples > 0 || path.cycles > 0 {
                 visit(&frames, path)?;
             }
         }
@@ -331,7 +345,7 @@ impl<'a> Builder<'a> {
         let next = self.paths.len() as u32 + 1;
         let number = *self.children.entry((parent, member)).or_insert(next);
         if number == next {
-            self.paths.push(Path { parent, member, insns: 0, samples: 0 });
+            self.paths.push(Path { parent, member, insns: 0, samples: 0, cycles: 0 });
             self.interrupted.push(self.is_interrupted(parent));
         }
         number
@@ -549,7 +563,7 @@ mod tests {
         let mut tree = CallTree::default();
         tree.members.push(Member { frame: Frame { name: "f".to_owned(), role: FrameRole::Function }, start: None });
         let levels = MAX_LEVELS as u32 + 5;
-        tree.paths.extend((0..levels).map(|parent| Path { parent, member: 0, insns: 1, samples: 0 }));
+        tree.paths.extend((0..levels).map(|parent| Path { parent, member: 0, insns: 1, samples: 0, cycles: 0 }));
         let kept = tree.kept(0);
         assert_eq!(kept[..MAX_LEVELS], (1..=MAX_LEVELS as u32).collect::<Vec<_>>());
         assert_eq!(kept[MAX_LEVELS..], [MAX_LEVELS as u32; 5]);

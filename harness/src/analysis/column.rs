@@ -74,8 +74,8 @@ mod tests {
     use wire::definition::NodeKind;
 
     use super::*;
+    use crate::profile::Span;
     use crate::profile::testing::empty;
-    use crate::profile::{Node, Span};
 
     #[test]
     fn what_a_profile_does_not_know_is_an_error_with_the_option_that_helps() {
@@ -84,8 +84,7 @@ mod tests {
         let error = |column: Column, profile: &Profile| column.values(profile).unwrap_err().to_string();
         assert!(error(Column::Inclusive, &profile).contains("--no-stacks"));
         assert!(error(Column::Min, &profile).contains("--exact"));
-        profile.tree =
-            vec![Node { parent: 0, kind: NodeKind::Function { entry: 0x40 }, via: None, insns: 10, calls: 1 }];
+        profile = profile.node(0, NodeKind::Function { entry: 0x40 }, 10);
         let call = SpanKind::Call { entry: 0x40 };
         profile.spans = vec![Span { count: 2, min_insns: 3, max_insns: 7, ..Span::none(call) }];
         assert_eq!(Column::Min.values(&profile).unwrap(), Values::from([(Some(0x40), 3)]));

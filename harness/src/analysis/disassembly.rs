@@ -44,7 +44,7 @@ impl Disassembler {
             Isa::Riscv64 => riscv(riscv::ArchMode::RiscV64).build(),
             Isa::ThumbV6m | Isa::ThumbV7m => thumb().extra_mode([arm::ArchExtraMode::MClass].into_iter()).build(),
             // Capstone has no AVR: see `avr_text`.
-            Isa::Avr => return Ok(Disassembler { isa, capstone: None }),
+            Isa::AvrPc16 | Isa::AvrPc22 => return Ok(Disassembler { isa, capstone: None }),
             Isa::ThumbV8m => {
                 let modes = [arm::ArchExtraMode::MClass, arm::ArchExtraMode::V8];
                 thumb().extra_mode(modes.into_iter()).build()
@@ -115,7 +115,7 @@ impl Disassembler {
     /// Mnemonic and operands of an AVR's instruction; None: it is not one, or the instruction set is another.
     fn avr(&self, bytes: &[u8]) -> Option<(String, String)> {
         let word = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        if self.isa == Isa::Avr { avr_text::text(word(0)?, word(2)) } else { None }
+        if self.isa.is_avr() { avr_text::text(word(0)?, word(2)) } else { None }
     }
 
     /// Size of the unit at an address, and whether that is a whole instruction.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::analysis::cycles;
 use crate::analysis::owner::Owner;
 use crate::profile::{Arc, Profile};
 
@@ -25,6 +26,8 @@ pub struct Table {
     pub total_samples: u64,
     /// Instructions outside of functions and of the boot ROM.
     pub unnamed_insns: u64,
+    /// Cycles of the window, if known.
+    pub total_cycles: Option<u64>,
 }
 
 /// Kind of code of a [`Row`].
@@ -55,6 +58,8 @@ pub struct Row {
     pub line: Option<u32>,
     /// Instructions executed in it, including inlined functions, without called ones.
     pub self_insns: u64,
+    /// Cycles of these instructions, if known.
+    pub cycles: Option<u64>,
     /// Entries: executions of its first instruction that a call led to, or any other way from outside of the
     /// function. 0 for other code.
     pub calls: u64,
@@ -82,6 +87,7 @@ impl Row {
             file: function.and_then(|function| function.file.clone()),
             line: function.and_then(|function| function.line),
             self_insns: 0,
+            cycles: None,
             calls: 0,
             samples: 0,
             expected_samples: 0.0,
@@ -145,7 +151,9 @@ pub fn table(profile: &Profile) -> Table {
 
     let total_insns = profile.total_insns();
     let total_samples = profile.samples.len() as u64;
-    let mut table = Table { rows: Vec::new(), total_insns, total_samples, unnamed_insns: 0 };
+    let cycles = cycles::by_function(profile);
+    let total_cycles = cycles::total(profile);
+    let mut table = Table { rows: Vec::new(), total_insns, total_samples, unnamed_insns: 0, total_cycles };
     for (place, Sums { self_insns, entry_insns, inside, samples }) in sums.into_values() {
         // If the host ended the run, a counted jump to the start may not have arrived. In a window that opens at
         // reset, a function whose first instruction executed has been called at least once.
@@ -157,6 +165,7 @@ pub fn table(profile: &Profile) -> Table {
         }
         table.rows.push(Row {
             self_insns,
+            cycles: cycles.as_ref().map(|cycles| cycles.get(&row.start).copied().unwrap_or(0)),
             calls: if kind == RowKind::Function { entry_insns.saturating_sub(inside).max(at_least) } else { 0 },
             samples,
             expected_samples: total_samples as f64 * self_insns as f64 / total_insns.max(1) as f64,

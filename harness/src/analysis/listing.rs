@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::Result;
 
 use crate::analysis::column::Values;
+use crate::analysis::cycles;
 use crate::analysis::disassembly::{Disassembler, Unit};
 use crate::analysis::flow::{Branch, Branches};
 use crate::analysis::functions::{self, Row, Table};
@@ -54,6 +55,8 @@ pub struct SourceLine {
     pub text: Option<String>,
     /// Instructions executed for it in this function.
     pub insns: u64,
+    /// Cycles of these instructions, if known.
+    pub cycles: Option<u64>,
     /// Samples taken of them.
     pub samples: u64,
 }
@@ -80,6 +83,8 @@ pub struct Instruction {
     pub text: String,
     /// Executions, exact.
     pub count: u64,
+    /// Cycles of these executions, if known.
+    pub cycles: Option<u64>,
     /// Samples taken of it.
     pub samples: u64,
     /// Ways that control went, if the instruction executed and has more than one.
@@ -112,6 +117,8 @@ pub struct Lister<'a> {
     /// Size and executions by address.
     insns: BTreeMap<u64, (u8, u64)>,
     samples: BTreeMap<u64, u64>,
+    /// Cycles by address; None: they are not known.
+    cycles: Option<BTreeMap<u64, u64>>,
     branches: Branches,
 }
 
@@ -131,8 +138,8 @@ impl<'a> Lister<'a> {
         let table = functions::table(profile);
         let row_of = table.rows.iter().map(|row| row.start).zip(0..).collect();
         let (own_insns, samples) = (metrics::own_lines(profile), profile.samples_by_pc());
-        let branches = Branches::of(profile);
-        Ok(Lister { profile, disassembler, table, row_of, own_insns, insns, samples, branches })
+        let (cycles, branches) = (cycles::by_pc(profile), Branches::of(profile));
+        Ok(Lister { profile, disassembler, table, row_of, own_insns, insns, samples, cycles, branches })
     }
 
     /// Rows of the executed functions, most instructions first.
@@ -160,7 +167,8 @@ impl<'a> Lister<'a> {
         let own = listing.instructions().filter(|insn| is_own(insn.address));
         let own_insns = own.map(|insn| insn.count).sum();
         let size_bytes = listing.instructions().map(|insn| u64::from(insn.size_bytes)).sum();
-        let row = Row { self_insns, samples, ..self.row(place) };
+        let cycles = listing.instructions().map(|insn| insn.cycles).sum();
+        let row = Row { self_insns, cycles, samples, ..self.row(place) };
         let inlined = Some(inlined.name.clone());
         Listing { row, own_insns, inlined, size_bytes: Some(size_bytes), ..listing }
     }
@@ -168,7 +176,7 @@ impl<'a> Lister<'a> {
     /// Listing of selected instructions of a place.
     fn list_those(&self, place: Owner<'_>, is_listed: impl Fn(u64) -> bool, sources: &mut Sources) -> Listing {
         let row = self.row(place);
-        let mut lines: BTreeMap<LineKey<'_>, (u64, u64)> = BTreeMap::new();
+        let mut lines: BTreeMap<LineKey<'_>, (u64, Option<u64>, u64)> = BTreeMap::new();
         let mut runs: Vec<OpenRun<'_>> = Vec::new();
         for instruction in self.instructions(place).into_iter().filter(|insn| is_listed(insn.address)) {
             let frames = self.profile.names.frames_at(instruction.address);
@@ -179,8 +187,9 @@ impl<'a> Lister<'a> {
                 (is_elsewhere, file, line)
             });
             if let Some(line) = line {
-                let (insns, samples) = lines.entry(line).or_default();
+                let (insns, cycles, samples) = lines.entry(line).or_insert((0, Some(0), 0));
                 *insns += instruction.count;
+                *cycles = cycles.zip(instruction.cycles).map(|(sum, cycles)| sum + cycles);
                 *samples += instruction.samples;
             }
             let inlined = (!frames.is_empty()).then(|| self.inlined(frames));
@@ -201,9 +210,9 @@ impl<'a> Lister<'a> {
             instructions,
         });
         let runs = runs.collect();
-        let lines = lines.into_iter().map(|((_, file, line), (insns, samples))| {
+        let lines = lines.into_iter().map(|((_, file, line), (insns, cycles, samples))| {
             let text = sources.line(file, line).map(str::to_owned);
-            SourceLine { file: file.to_owned(), line, text, insns, samples }
+            SourceLine { file: file.to_owned(), line, text, insns, cycles, samples }
         });
         Listing {
             size_bytes: match place {
@@ -256,6 +265,7 @@ impl<'a> Lister<'a> {
             size_bytes,
             text,
             count: self.insns.get(&address).map_or(0, |&(_, count)| count),
+            cycles: self.cycles.as_ref().map(|cycles| cycles.get(&address).copied().unwrap_or(0)),
             samples: self.samples.get(&address).copied().unwrap_or(0),
             branch: self.branches.at(address).cloned(),
         });

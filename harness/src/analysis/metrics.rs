@@ -12,7 +12,7 @@ use wire::definition::NodeKind;
 
 use crate::analysis::column::Values;
 use crate::analysis::owner::Owner;
-use crate::analysis::{functions, heap, stacks, zone};
+use crate::analysis::{cycles, functions, heap, stacks, time, zone};
 use crate::image::kernel::STACK_END_ADVICE;
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{Profile, Task};
@@ -177,7 +177,7 @@ metrics! {
         phrase: "instructions of zone",
         role: Role::Compared,
         needs_exact: false,
-        read: Read::Zones(|zone| zone.total_insns),
+        read: Read::Zones(|_, zone| Some(zone.total_insns)),
         where_uncounted: Some(0),
         unknown: UNKNOWN,
         whole: Some(of_total),
@@ -188,7 +188,7 @@ metrics! {
         phrase: "calls of zone",
         role: Role::Compared,
         needs_exact: false,
-        read: Read::Zones(|zone| zone.calls),
+        read: Read::Zones(|_, zone| Some(zone.calls)),
         where_uncounted: Some(0),
         unknown: UNKNOWN,
         whole: None,
@@ -199,7 +199,7 @@ metrics! {
         phrase: "least instructions of zone",
         role: Role::Asserted,
         needs_exact: false,
-        read: Read::Zones(|zone| zone.min_insns),
+        read: Read::Zones(|_, zone| Some(zone.min_insns)),
         where_uncounted: Some(0),
         unknown: UNKNOWN,
         whole: None,
@@ -210,7 +210,7 @@ metrics! {
         phrase: "mean instructions of zone",
         role: Role::Compared,
         needs_exact: false,
-        read: Read::Zones(ZoneCounts::mean_insns),
+        read: Read::Zones(|_, zone| Some(zone.mean_insns())),
         where_uncounted: Some(0),
         unknown: UNKNOWN,
         whole: None,
@@ -221,7 +221,7 @@ metrics! {
         phrase: "most instructions of zone",
         role: Role::Compared,
         needs_exact: false,
-        read: Read::Zones(|zone| zone.max_insns),
+        read: Read::Zones(|_, zone| Some(zone.max_insns)),
         where_uncounted: Some(0),
         unknown: UNKNOWN,
         whole: None,
@@ -232,7 +232,7 @@ metrics! {
         phrase: "instructions of all tasks during zone",
         role: Role::Compared,
         needs_exact: false,
-        read: Read::Zones(|zone| zone.elapsed_insns),
+        read: Read::Zones(|_, zone| Some(zone.elapsed_insns)),
         where_uncounted: Some(0),
         unknown: UNKNOWN,
         whole: Some(of_total),
@@ -337,6 +337,64 @@ metrics! {
         unknown: UNKNOWN,
         whole: Some(of_total),
     };
+    /// Instructions in which the processor has nothing to do: of idle tasks, asleep in a `wfe`, and of code that only waits.
+    Idle => Descriptor {
+        word: "idle",
+        phrase: "idle instructions",
+        role: Role::Asserted,
+        needs_exact: false,
+        read: Read::Run(|profile| Some(time::idle_insns(profile))),
+        where_uncounted: Some(0),
+        unknown: UNKNOWN,
+        whole: Some(of_total),
+    };
+    /// Cycles of the window.
+    Cycles => Descriptor {
+        word: "cycles",
+        phrase: "cycles",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Run(cycles::total),
+        where_uncounted: None,
+        unknown: NO_CYCLES,
+        whole: None,
+    };
+    /// Cycles of a function's own source lines, without called functions.
+    SelfCycles => Descriptor {
+        word: "self_cycles",
+        phrase: "own-line cycles of",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Functions(|profile, add| {
+            let cycles = cycles::by_pc(profile).unwrap_or_default();
+            cycles.into_iter().for_each(|(pc, cycles)| add(Key::written_at(profile, pc).0, cycles));
+        }),
+        where_uncounted: None,
+        unknown: NO_CYCLES,
+        whole: Some(|_, metrics, _| metrics.run[Metric::Cycles]),
+    };
+    /// Cycles of a zone, including zones within it.
+    ZoneCycles => Descriptor {
+        word: "zone_cycles",
+        phrase: "cycles of zone",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Zones(|profile, zone| cycles::are_known(profile).then_some(zone.cycles.total)),
+        where_uncounted: None,
+        unknown: NO_CYCLES,
+        whole: Some(|_, metrics, _| metrics.run[Metric::Cycles]),
+    };
+    /// Most cycles of a zone's occurrence.
+    ZoneMaxCycles => Descriptor {
+        word: "zone_max_cycles",
+        phrase: "most cycles of zone",
+        role: Role::Compared,
+        needs_exact: false,
+        read: Read::Zones(|profile, zone| cycles::are_known(profile).then_some(zone.cycles.times.max)),
+        where_uncounted: None,
+        unknown: NO_CYCLES,
+        whole: None,
+    };
 }
 
 /// Properties of a metric.
@@ -365,6 +423,10 @@ const NO_HEAP: &str = "the run did not follow the heap: ask for it with --heap, 
 
 /// Reason for stacks without a bound.
 const NO_BOUND: &str = "nothing bounds it: `harness stack` lists why, and [stack] states what the code does not show";
+
+/// Reason for unknown cycles.
+pub const NO_CYCLES: &str =
+    "the run did not count cycles: ask for them with --cycles, or with cycles = true in a suite (AVR)";
 
 /// Reason for unknown sizes.
 const NO_ELF: &str = "the image is not an ELF file, so its sections are not known";
@@ -398,7 +460,7 @@ pub enum Read {
     /// A number of each task.
     Tasks(fn(&Task) -> Option<u64>),
     /// A number of each zone, over all tasks and interrupts.
-    Zones(fn(&ZoneCounts) -> u64),
+    Zones(fn(&Profile, &ZoneCounts) -> Option<u64>),
 }
 
 /// Kind of subject that a metric belongs to.
@@ -537,7 +599,7 @@ impl Metrics {
                 }
                 Read::Zones(read) => {
                     for zone::Row { name, all, .. } in &zones {
-                        metrics.zones.entry(name.clone()).or_default()[metric] = Some(read(all));
+                        metrics.zones.entry(name.clone()).or_default()[metric] = read(profile, all);
                     }
                 }
             }
@@ -712,8 +774,9 @@ mod tests {
             Zone { name: 1, context: Context::Exception(15), counts: counts(1, 5, [5, 5]) },
         ];
         let metrics = Metrics::of(&profile);
-        let of = |metric: Metric| metrics.zones["decode"][metric].unwrap();
-        assert_eq!(Metric::of(Subject::Zone).map(of).collect::<Vec<_>>(), [35, 3, 5, 12, 20, 0]);
+        let of = |metric: Metric| metrics.zones["decode"][metric];
+        let counted = [35, 3, 5, 12, 20, 0].map(Some).into_iter().chain([None, None]);
+        assert!(Metric::of(Subject::Zone).map(of).eq(counted), "cycles were not asked for");
         assert_eq!(metrics.zones.len(), 1);
     }
 
@@ -739,7 +802,7 @@ mod tests {
     #[test]
     fn inclusive_counts_recursion_once_and_interrupts_not() {
         let mut profile = empty().function("f", 0x40, 4).function("g", 0x80, 4).insn(0x40, 10).insn(0x80, 5);
-        let node = |parent, kind, insns| Node { parent, kind, via: None, insns, calls: 1 };
+        let node = |parent, kind, insns| Node { parent, kind, via: None, insns, calls: 1, cycles: 0 };
         let function = |entry| NodeKind::Function { entry };
         profile.tree = vec![
             node(0, NodeKind::Root { task: 0 }, 0),
@@ -765,9 +828,9 @@ mod tests {
             .function("f::{closure#1}", 0x50, 4)
             .function("sort::<u8>", 0x60, 4)
             .function("sort::<u16>", 0x70, 4);
-        let node =
-            |parent, entry| Node { parent, kind: NodeKind::Function { entry }, via: None, insns: 10, calls: 1 };
-        profile.tree = vec![node(0, 0x40), node(1, 0x50), node(2, 0x60), node(3, 0x70), node(4, 0x60)];
+        for (parent, entry) in [(0, 0x40), (1, 0x50), (2, 0x60), (3, 0x70), (4, 0x60)] {
+            profile = profile.node(parent, NodeKind::Function { entry }, 10);
+        }
         profile = [0x40, 0x50, 0x60, 0x70].into_iter().fold(profile, |profile, pc| profile.insn(pc, 10));
         let metrics = Metrics::of(&profile);
         let of = |name: &str| {

@@ -12,6 +12,7 @@ pub mod column;
 pub mod compare;
 pub mod coverage;
 pub mod crosscheck;
+pub mod cycles;
 pub mod debug_hints;
 pub mod describe;
 pub mod disassembly;

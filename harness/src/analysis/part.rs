@@ -1,8 +1,9 @@
 //! A part of a run as a profile of its own: the counts and samples of a phase or a slice. Its call stacks are the
 //! samples'; the exact call tree and spans only exist for the whole run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use crate::analysis::cycles;
 use crate::analysis::owner::Owner;
 use crate::profile::part::Part;
 use crate::profile::zone::Exception;
@@ -59,9 +60,14 @@ pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
     let samples = profile.samples.iter().zip(profile.parts.of_samples());
     let samples = samples.filter(|&(_, part)| meant.get(part as usize) == Some(&true));
     let (mut of_tasks, mut of_exceptions) = (BTreeMap::<u32, u64>::new(), BTreeMap::<u64, u64>::new());
+    let mut cycles_of_exceptions = BTreeMap::<u64, u64>::new();
     for part in parts() {
         part.tasks.iter().for_each(|&(task, insns)| *of_tasks.entry(task).or_default() += insns);
         part.exceptions.iter().for_each(|&(number, insns)| *of_exceptions.entry(number).or_default() += insns);
+        for &(number, cycles) in &part.cycles.exceptions {
+            let sum = cycles_of_exceptions.entry(number).or_default();
+            *sum = sum.saturating_add(cycles);
+        }
     }
     let mut tasks = profile.tasks.clone();
     for (task, number) in tasks.iter_mut().zip(1..) {
@@ -70,10 +76,13 @@ pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
     let exceptions = profile.zones.exceptions.iter();
     let exceptions = exceptions.map(|exception| Exception {
         insns: of_exceptions.get(&exception.number).copied().unwrap_or(0),
+        cycles: cycles_of_exceptions.get(&exception.number).copied().unwrap_or(0),
         ..*exception
     });
+    let mut facts = profile.facts.clone();
+    facts.waiting.called_insns = parts().map(|part| part.called_insns).fold(0, u64::saturating_add);
     Profile {
-        facts: profile.facts.clone(),
+        facts,
         vcpus: profile.vcpus.iter().enumerate().map(vcpu).collect(),
         samples: samples.map(|(sample, _)| wire::sample::Sample { node: 0, ..*sample }).collect(),
         stacks: profile.stacks.clone(),
@@ -95,6 +104,7 @@ pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
         heap: None,
         timeline: None,
         edges: Vec::new(),
+        cycles: cycles::of_parts(profile, || Box::new(parts())),
     }
 }
 
@@ -117,6 +127,8 @@ pub struct ByFunction {
     pub functions: Vec<(String, Option<u64>)>,
     /// Instructions by index of the function, for each part of the profile's list.
     pub parts: Vec<BTreeMap<u32, u64>>,
+    /// Cycles likewise; None: they are not known.
+    pub cycles: Option<Vec<BTreeMap<u32, u64>>>,
 }
 
 impl ByFunction {
@@ -150,20 +162,66 @@ impl ByFunction {
             }
             by_function.parts.push(insns);
         }
+        by_function.cycles = cycles::are_known(profile).then(|| cycles_by_place(profile, &places));
         by_function
     }
 }
 
-/// Instructions of the kernel's idle tasks.
+/// Cycles of each part by function. `places`: the function of each entry in a vCPU's list of instructions.
+fn cycles_by_place(profile: &Profile, places: &[Vec<u32>]) -> Vec<BTreeMap<u32, u64>> {
+    let usual: HashMap<u64, u8> =
+        profile.cycles.iter().flat_map(|cycles| &cycles.insns).map(|insn| (insn.pc, insn.usual)).collect();
+    let usual: Vec<Vec<u8>> = profile
+        .vcpus
+        .iter()
+        .map(|vcpu| vcpu.insns.iter().map(|insn| usual.get(&insn.pc).copied().unwrap_or(0)).collect())
+        .collect();
+    let place_of: HashMap<u64, u32> = profile
+        .vcpus
+        .iter()
+        .zip(places)
+        .flat_map(|(vcpu, places)| vcpu.insns.iter().map(|insn| insn.pc).zip(places.iter().copied()))
+        .collect();
+    let of_part = |part: &Part| {
+        let mut sums: BTreeMap<u32, i64> = BTreeMap::new();
+        for ((counts, places), usual) in part.vcpus.iter().zip(places).zip(&usual) {
+            for (index, count) in counts.executions() {
+                if let (Some(&function), Some(&usual)) = (places.get(index), usual.get(index)) {
+                    let sum = sums.entry(function).or_default();
+                    *sum = sum.saturating_add_unsigned(count.saturating_mul(usual.into()));
+                }
+            }
+        }
+        for (pc, cycles) in &part.cycles.slower {
+            if let Some(&function) = place_of.get(pc) {
+                let sum = sums.entry(function).or_default();
+                *sum = sum.saturating_add(*cycles);
+            }
+        }
+        sums.into_iter().map(|(function, cycles)| (function, cycles.max(0) as u64)).collect()
+    };
+    profile.parts.list.iter().map(of_part).collect()
+}
+
+/// Instructions of the kernel's idle tasks, and of code that only waits.
 pub fn idle_insns(profile: &Profile, part: &Part) -> u64 {
     let is_idle = |task: u32| profile.task(task).is_some_and(|task| task.is_idle);
-    part.tasks.iter().filter(|&&(task, _)| is_idle(task)).map(|&(_, insns)| insns).sum()
+    let tasks: u64 = part.tasks.iter().filter(|&&(task, _)| is_idle(task)).map(|&(_, insns)| insns).sum();
+    let waiting = &profile.facts.waiting;
+    if waiting.code.is_empty() {
+        return tasks;
+    }
+    let executions = profile.vcpus.iter().zip(&part.vcpus).flat_map(|(whole, part)| {
+        part.executions().filter_map(|(index, count)| Some((whole.insns.get(index)?.pc, count)))
+    });
+    tasks.saturating_add(waiting.insns(executions, part.called_insns))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::part::PartCounts;
+    use crate::profile::WaitingCode;
+    use crate::profile::part::{PartCounts, PartCycles};
     use crate::profile::testing::empty;
 
     fn profile() -> Profile {
@@ -184,6 +242,8 @@ mod tests {
             vcpus: vec![PartCounts::new(clock, insns.iter().copied(), arcs.iter().copied())],
             tasks: vec![(0, clock - 1), (1, 1)],
             exceptions: Vec::new(),
+            cycles: PartCycles::default(),
+            called_insns: 0,
         };
         profile.parts.list = vec![
             part(0, 0, 10, &[(0, 10)], &[]),
@@ -216,6 +276,14 @@ mod tests {
         let first = of(&profile, |part| part.slice == 0);
         assert_eq!((first.total_insns(), first.samples.len()), (30, 1));
         assert_eq!(idle_insns(&profile, &profile.parts.list[1]), 1);
+        let mut waits = profile.clone();
+        waits.facts.waiting.functions = vec!["delay".to_owned()];
+        waits.facts.waiting.code = vec![WaitingCode { start: 0x40, end: 0x42, function: 0 }];
+        waits.parts.list[1].called_insns = 3;
+        assert_eq!(idle_insns(&waits, &waits.parts.list[1]), 1 + 20 + 3);
+        assert_eq!(idle_insns(&waits, &waits.parts.list[2]), 1);
+        let phase = of(&waits, |part| part.phase == 2);
+        assert_eq!(phase.facts.waiting.called_insns, 3);
         let by_function = ByFunction::new(&profile);
         assert_eq!(by_function.functions, [("main".to_owned(), Some(0x40))]);
         assert_eq!(by_function.parts, [[(0, 10)].into(), [(0, 20)].into(), [(0, 7)].into()]);

@@ -156,7 +156,8 @@ impl Scopes {
         let mut tree = tree.clone();
         for index in 0..tree.paths.len() {
             if !self.holds(&tree, scope, index) {
-                (tree.paths[index].insns, tree.paths[index].samples) = (0, 0);
+                let path = &mut tree.paths[index];
+                (path.insns, path.samples, path.cycles) = (0, 0, 0);
             }
         }
         Cow::Owned(tree)

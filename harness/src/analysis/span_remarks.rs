@@ -1,5 +1,6 @@
 //! Sentences about the durations of masked interrupts, PendSV and `--span`.
 
+use crate::analysis::cycles;
 use crate::analysis::owner::{Owner, between};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::number::{group, plural};
@@ -20,7 +21,11 @@ pub fn remarks(profile: &Profile) -> Vec<String> {
         }
         let [min, mean, max] = insns(span);
         let times = plural(span.count, "time");
-        let line = format!("{name}: {times}, {min} to {max} instructions, mean {mean}");
+        let mut line = format!("{name}: {times}, {min} to {max} instructions, mean {mean}");
+        if cycles::are_known(profile) {
+            let [min, mean, max] = cycles(span);
+            line = format!("{line}; {min} to {max} cycles, mean {mean}");
+        }
         lines.push(match span.kind {
             SpanKind::Between { .. } => line,
             _ => format!("{line}; the longest from {}", place(profile, span.longest_at)),
@@ -32,6 +37,11 @@ pub fn remarks(profile: &Profile) -> Vec<String> {
 /// Least, mean and most instructions of a span, as text.
 pub fn insns(span: &Span) -> [String; 3] {
     [span.min_insns, span.mean_insns(), span.max_insns].map(group)
+}
+
+/// Least, mean and most cycles of a span, as text.
+pub fn cycles(span: &Span) -> [String; 3] {
+    [span.cycles.min, span.mean_cycles(), span.cycles.max].map(group)
 }
 
 /// Function of an executed instruction, with file and line if they are known.

@@ -200,6 +200,10 @@ fn start_of(profile: &Profile, address: u64) -> Option<u64> {
 struct Evidence {
     /// Pairs of return address and called function.
     calls: FxHashSet<(u64, u64)>,
+    /// The firmware's first function.
+    entry: Option<u64>,
+    /// Functions that were called.
+    called: FxHashSet<u64>,
     /// Functions that were called or jumped to.
     entered: FxHashSet<u64>,
     /// Functions that started without a call.
@@ -261,6 +265,7 @@ impl Evidence {
     fn new(profile: &Profile) -> Evidence {
         let start_of = |address| start_of(profile, address);
         let (mut calls, mut entered, mut starts) = (FxHashSet::default(), FxHashSet::default(), FxHashSet::default());
+        let mut called = FxHashSet::default();
         let mut jumps: FxHashMap<u64, FxHashSet<u64>> = FxHashMap::default();
         let mut jump = |from: u64, to: u64| {
             if let (Some(from), Some(to)) = (start_of(from), start_of(to))
@@ -272,6 +277,7 @@ impl Evidence {
         for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.count > 0) {
             let Some(callee) = start_of(arc.target) else { continue };
             entered.insert(callee);
+            called.extend(arc.links.then_some(callee));
             calls.extend(arc.return_addr.map(|return_addr| (return_addr & !1, callee)));
             if !arc.links {
                 jump(arc.site, arc.target);
@@ -289,12 +295,14 @@ impl Evidence {
         let entries = functions::entries(profile, &functions::table(profile)).into_iter();
         let entries = entries.filter(|(start, entries)| entries.others > 0 && !run_into.contains(start));
         starts.extend(entries.map(|(start, _)| start));
-        starts.extend(start_of(profile.facts.entry));
+        let entry = start_of(profile.facts.entry);
+        starts.extend(entry);
         starts.extend(profile.facts.task_begins.iter().filter_map(|&begin| start_of(begin)));
         let functions = profile.names.functions.iter().map(|function| function.start);
         let origins: FxHashMap<_, _> = functions.map(|function| (function, origins(function, &jumps))).collect();
         let untold = (profile.facts.unresolved_transfers > 0).then(|| Untold::new(profile, &origins));
-        let mut evidence = Evidence { calls, entered, starts, origins, earlier: FxHashSet::default(), untold };
+        let mut evidence =
+            Evidence { calls, entry, called, entered, starts, origins, earlier: FxHashSet::default(), untold };
         if profile.facts.before_window_insns > 0 {
             let mut first: FxHashMap<(u32, u32), &Sample> = FxHashMap::default();
             for sample in &profile.samples {
@@ -326,6 +334,26 @@ impl Evidence {
             }
         };
         can_be || self.earlier.contains(&claim)
+    }
+
+    /// Whether a function is where start-up code has jumped to, so that it has no caller. Its return address register still has the
+    /// return address of a call that the start-up code made before, of a function that cannot have led to it.
+    fn is_outermost(&self, profile: &Profile, return_addr: u64, function: u64) -> bool {
+        let is_start_up = |from: &u64| {
+            let come_from = self.origins.get(from).zip(self.entry);
+            come_from.is_some_and(|(origins, entry)| origins.contains(&entry)) && !self.called.contains(from)
+        };
+        let is_in_start = start_of(profile, return_addr.wrapping_sub(1)).filter(is_start_up).is_some();
+        let is_uncalled = self.starts.contains(&function) && !self.called.contains(&function);
+        if !is_in_start || !is_uncalled || self.untold.is_some() || !self.earlier.is_empty() {
+            return false;
+        }
+        let called_there = || self.calls.iter().filter(|(after, _)| *after == return_addr).map(|&(_, callee)| callee);
+        let leads_on = |pc: u64, flow: Flow| {
+            matches!(flow, Flow::IndirectJump { .. } | Flow::ComputedJump)
+                && start_of(profile, pc).is_some_and(|from| called_there().any(|callee| callee == from))
+        };
+        !executed(profile).into_iter().any(|(pc, _, flow)| leads_on(pc, flow))
     }
 
     /// Whether a function can have been called with a return address.
@@ -466,8 +494,11 @@ impl Cutter {
         let wrong = claims.iter().rposition(|claim| claim.is_some_and(|claim| !evidence.is_proved(claim)));
         let Some(index) = wrong else { return sample.stack };
         let frames = profile.stack(sample.stack);
-        let disproved = self.number(0, FrameKind::Unknown(Unknown::Disproved));
-        frames[index..].iter().fold(disproved, |parent, frame| self.number(parent, frame.kind))
+        let outside = match claims[index] {
+            Some(Claim::Call { return_addr, callee }) if evidence.is_outermost(profile, return_addr, callee) => 0,
+            _ => self.number(0, FrameKind::Unknown(Unknown::Disproved)),
+        };
+        frames[index..].iter().fold(outside, |parent, frame| self.number(parent, frame.kind))
     }
 
     fn number(&mut self, parent: u32, kind: FrameKind) -> u32 {
@@ -562,8 +593,23 @@ mod tests {
     }
 
     #[test]
+    fn what_start_up_code_jumps_to_has_no_caller() {
+        // main, the firmware's first, called step at 0x44 before it jumped to other: the register still has 0x48.
+        let stale = |profile: Profile| left(&profile.caller(0, 0x48).taken(1, OTHER + 4, 1, 0));
+        let jumped = || profile().insn(MAIN, 1);
+        assert_eq!(stale(jumped()), []);
+        assert_eq!(stale(jumped().arc((0x64, OTHER), Some(0x68), true, 1)), [None], "somebody called it");
+        // step jumps through a register, and can have led to it.
+        let mut leading = jumped().insn(STEP + 8, 1);
+        leading.code.push(Code { start: STEP + 8, bytes: vec![0x18, 0x47] });
+        assert_eq!(stale(leading), [None]);
+    }
+
+    #[test]
     fn a_part_of_a_function_that_a_branch_leads_to_stands_for_it() {
         let mut profile = profile().insn(STEP + 8, 3).insn(OTHER + 8, 3).caller(0, 0x48).taken(1, OTHER + 8, 1, 0);
+        // Not the firmware's first: main could have jumped to other, too.
+        profile.facts.entry = 0;
         assert_eq!(left(&profile), [None]);
         // Code: b 0xa8
         profile.code.push(Code { start: STEP + 8, bytes: vec![0x1e, 0xe0] });
@@ -656,7 +702,14 @@ mod tests {
         let mut profile = tree(STEP, 20);
         profile.tree.insert(
             3,
-            crate::profile::Node { parent: 3, kind: NodeKind::Root { task: 1 }, via: None, insns: 0, calls: 0 },
+            crate::profile::Node {
+                parent: 3,
+                kind: NodeKind::Root { task: 1 },
+                via: None,
+                insns: 0,
+                calls: 0,
+                cycles: 0,
+            },
         );
         profile.tree[4].parent = 4;
         assert!(has_exact_tree(&profile));

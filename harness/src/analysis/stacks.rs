@@ -171,8 +171,9 @@ impl<'a> Exceptions<'a> {
                 names.insert(self.name(number, span.longest_at));
             }
         }
-        if profile.facts.isa() == Some(Isa::Avr) {
-            names.extend((1..ATMEGA328P.len() as u64).map(|number| self.bare_name(INTERRUPT | number, 0)));
+        if profile.facts.isa().is_some_and(Isa::is_avr) {
+            let vectors = avr_vectors(&profile.facts.machine).len() as u64;
+            names.extend((1..vectors).map(|number| self.bare_name(INTERRUPT | number, 0)));
         } else if profile.facts.is_arm() {
             names.extend((1..FIRST_EXTERNAL).map(|number| self.bare_name(number, 0)));
         } else {
@@ -188,7 +189,7 @@ impl<'a> Exceptions<'a> {
     }
 
     fn bare_name(&self, number: u64, handler: u64) -> String {
-        if self.profile.facts.isa() == Some(Isa::Avr) {
+        if self.profile.facts.isa().is_some_and(Isa::is_avr) {
             return avr_interrupt(&self.profile.facts.machine, number & !INTERRUPT);
         }
         if !self.profile.facts.is_arm() {
@@ -262,10 +263,79 @@ const ATMEGA328P: [&str; 26] = [
     "SPM_READY",
 ];
 
+/// Vectors of the ATmega640 to ATmega2560, by number (ATmega2560 data sheet, "Reset and Interrupt Vectors").
+const ATMEGA2560: [&str; 57] = [
+    "RESET",
+    "INT0",
+    "INT1",
+    "INT2",
+    "INT3",
+    "INT4",
+    "INT5",
+    "INT6",
+    "INT7",
+    "PCINT0",
+    "PCINT1",
+    "PCINT2",
+    "WDT",
+    "TIMER2_COMPA",
+    "TIMER2_COMPB",
+    "TIMER2_OVF",
+    "TIMER1_CAPT",
+    "TIMER1_COMPA",
+    "TIMER1_COMPB",
+    "TIMER1_COMPC",
+    "TIMER1_OVF",
+    "TIMER0_COMPA",
+    "TIMER0_COMPB",
+    "TIMER0_OVF",
+    "SPI_STC",
+    "USART0_RX",
+    "USART0_UDRE",
+    "USART0_TX",
+    "ANALOG_COMP",
+    "ADC",
+    "EE_READY",
+    "TIMER3_CAPT",
+    "TIMER3_COMPA",
+    "TIMER3_COMPB",
+    "TIMER3_COMPC",
+    "TIMER3_OVF",
+    "USART1_RX",
+    "USART1_UDRE",
+    "USART1_TX",
+    "TWI",
+    "SPM_READY",
+    "TIMER4_CAPT",
+    "TIMER4_COMPA",
+    "TIMER4_COMPB",
+    "TIMER4_COMPC",
+    "TIMER4_OVF",
+    "TIMER5_CAPT",
+    "TIMER5_COMPA",
+    "TIMER5_COMPB",
+    "TIMER5_COMPC",
+    "TIMER5_OVF",
+    "USART2_RX",
+    "USART2_UDRE",
+    "USART2_TX",
+    "USART3_RX",
+    "USART3_UDRE",
+    "USART3_TX",
+];
+
+/// Vectors of a machine's device; empty: unknown.
+fn avr_vectors(machine: &str) -> &'static [&'static str] {
+    match machine {
+        "uno" | "arduino-uno" | "2009" | "arduino-duemilanove" => &ATMEGA328P,
+        "mega" | "arduino-mega" | "mega2560" | "arduino-mega-2560-v3" => &ATMEGA2560,
+        _ => &[],
+    }
+}
+
 /// Name of an AVR's interrupt by its vector's number, as avr-libc names the vectors of the machine's device.
 fn avr_interrupt(machine: &str, number: u64) -> String {
-    let name = usize::try_from(number).ok().and_then(|number| ATMEGA328P.get(number));
-    match name.filter(|_| matches!(machine, "uno" | "arduino-uno" | "2009" | "arduino-duemilanove")) {
+    match usize::try_from(number).ok().and_then(|number| avr_vectors(machine).get(number)) {
         Some(name) => format!("[irq {name}]"),
         None => format!("[irq {number}]"),
     }

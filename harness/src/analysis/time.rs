@@ -1,14 +1,31 @@
 //! Time of a run by the firmware's own clock, and load of the processor. Only instructions are counted; the time of
 //! each is an assumption, which must be stated with every time.
 
+use std::collections::BTreeSet;
+
 use crate::profile::Profile;
 use crate::profile::Timeline;
 use crate::text::number::{group, plural, share};
 
-/// Idle instructions: those of the kernel's idle tasks, and those during which a processor would have slept in a `wfe`.
+/// Instructions of code that only waits, and of what it calls. Where that may be too many, all instructions are the most.
+pub fn waiting_insns(profile: &Profile) -> u64 {
+    let executions = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| (insn.pc, insn.count));
+    profile.facts.waiting.insns(executions, profile.facts.waiting.called_insns).min(profile.total_insns())
+}
+
+/// Functions of such code that executed, as `delay()`.
+pub fn waiting_functions(profile: &Profile) -> Vec<String> {
+    let executed = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns).filter(|insn| insn.count > 0);
+    let functions = executed.filter_map(|insn| profile.facts.waiting.function_at(insn.pc));
+    let functions: BTreeSet<&str> = functions.collect();
+    functions.into_iter().map(|function| format!("{function}()")).collect()
+}
+
+/// Idle instructions: those of the kernel's idle tasks, those during which a processor would have slept in a `wfe`, and
+/// those of code that only waits.
 pub fn idle_insns(profile: &Profile) -> u64 {
     let tasks: u64 = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.insns).sum();
-    tasks.saturating_add(profile.facts.slept_insns)
+    tasks.saturating_add(profile.facts.slept_insns).saturating_add(waiting_insns(profile))
 }
 
 /// Time of the window's instructions and the load, in a sentence; None: no instruction executed, or several CPUs took

@@ -197,7 +197,7 @@ mod tests {
     fn profile() -> Profile {
         let mut profile = empty().function("UART0_Handler", 0x60, 4);
         profile.zones.names = vec!["decode".to_owned(), "filter".to_owned()];
-        profile.zones.exceptions = vec![Exception { number: 20, handler: 0x60, insns: 9 }];
+        profile.zones.exceptions = vec![Exception { number: 20, handler: 0x60, insns: 9, cycles: 0 }];
         let zone = |name, context, counts| Zone { name, context, counts };
         profile.zones.zones = vec![
             zone(1, Context::Task(0), counts(2, 10, [4, 6])),

@@ -40,6 +40,9 @@ pub struct File {
     /// Changes from outside of the chip.
     #[serde(default)]
     pub(super) stimulus: Vec<Spanned<StimulusTable>>,
+    /// Control and status registers that only this RISC-V processor has.
+    #[serde(default)]
+    pub(super) csr: BTreeMap<String, Spanned<CsrTable>>,
     /// Facts about the firmware from which the file was learned.
     pub(super) learned: Option<LearnedTable>,
 }
@@ -108,6 +111,19 @@ pub(super) struct StimulusTable {
     pub(super) at: u64,
     /// Settings as `GPIOA.PIN[0]=1`.
     pub(super) set: Vec<Text>,
+}
+
+/// A control and status register: see [`wire::chip::Csr`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CsrTable {
+    /// Its number.
+    pub(super) number: u32,
+    #[serde(default)]
+    pub(super) reset: u32,
+    /// Whether it counts cycles.
+    #[serde(default)]
+    pub(super) cycles: bool,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -270,6 +286,7 @@ pub(super) struct KindTable {
     pub(super) sampler: Vec<SamplerTable>,
     pub(super) connection: Vec<ConnectionTable>,
     pub(super) bus: Vec<BusTable>,
+    pub(super) array: Vec<ArrayTable>,
 }
 
 /// Bits of a register: a number, or all.
@@ -630,6 +647,24 @@ pub(super) struct RequestTable {
     pub(super) read: Option<Text>,
     pub(super) write: Option<Text>,
     pub(super) when: Vec<Text>,
+}
+
+/// A memory that registers reach one byte at a time.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ArrayTable {
+    pub(super) bytes: Spanned<u32>,
+    /// Value of each byte at reset.
+    #[serde(default)]
+    pub(super) reset: u8,
+    /// Address that the first byte has in a firmware file, whose bytes for it are the contents at reset.
+    pub(super) in_file: Option<u64>,
+    pub(super) address: Text,
+    pub(super) value: Text,
+    pub(super) read: Option<Text>,
+    pub(super) write: Option<Text>,
+    pub(super) program: Option<Text>,
+    pub(super) erase: Option<Text>,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

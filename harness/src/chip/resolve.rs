@@ -3,20 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::chip::{
-    AVR_DATA, Answer, Block, Bus, BusDevice, ByteAt, Cause, Channel, ChannelEnd, Clock, Compare, Connection, Copied,
-    Count, Counter, Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, Memory, Pins, Port, Pulse, Random,
-    Register, Request, Sampler, Setting, Source, Stimulus, Transfer, Trigger, Watchdog, Word,
+    AVR_DATA, Answer, Array, Block, Bus, BusDevice, ByteAt, Cause, Channel, ChannelEnd, Clock, Compare, Connection,
+    Copied, Count, Counter, Csr, Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, MAX_ARRAY_BYTES,
+    Memory, Pins, Port, Pulse, Random, Register, Request, Riscv, Sampler, Setting, Source, Stimulus, Transfer,
+    Trigger, Watchdog, Word,
 };
 
 use super::file::{
-    AnswerTable, Bits, ChannelEndTable, ChannelTable, ClockSource, ClockTable, CountTable, CounterTable, Direction,
-    EdgeTable, FactorTable, File, KindTable, Mask, MemoryKind, MemoryTable, PeripheralTable, PulseTable,
-    RegisterTable, Text, UndescribedTable,
+    AnswerTable, ArrayTable, Bits, ChannelEndTable, ChannelTable, ClockSource, ClockTable, CountTable, CounterTable,
+    CsrTable, Direction, EdgeTable, FactorTable, File, KindTable, Mask, MemoryKind, MemoryTable, PeripheralTable,
+    PulseTable, RegisterTable, Text, UndescribedTable,
 };
 use super::spanned::Spanned;
 use super::svd::{Svd, Word as SvdWord};
 use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule};
-use crate::chip::base::{BASES, is_addition};
+use crate::chip::base::{BASES, is_addition, own_end, riscv};
 use crate::error::InputError;
 use crate::text::number::Hex;
 
@@ -165,6 +166,7 @@ impl<'a> Resolver<'a> {
             };
         let cpu_clock = of_clock(self.said(|chip| chip.cpu_clock.as_ref()))?;
         let systick_clock = of_clock(self.said(|chip| chip.systick_clock.as_ref()))?;
+        let riscv = self.riscv(&cpu, hz)?;
         let max_lines = if is_addition { wire::chip::MAX_ADDED_LINES } else { wire::chip::MAX_LINES };
         let lines = number(self.said(|chip| chip.interrupts.as_ref()), 1..=max_lines, "interrupts")?;
         let priority_bits = number(self.said(|chip| chip.priority_bits.as_ref()), 2..=8, "priority-bits")?;
@@ -185,6 +187,7 @@ impl<'a> Resolver<'a> {
             insn_shift: 0,
             seed: 1,
             is_addition,
+            riscv,
             ..wire::chip::Chip::default()
         };
         self.check_learned(&wire)?;
@@ -210,6 +213,39 @@ impl<'a> Resolver<'a> {
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             wire,
         })
+    }
+
+    /// The processor's own registers, if it is of RISC-V. Keys that are only for other processors are refused there.
+    fn riscv(&self, cpu: &str, hz: u64) -> Result<Option<Riscv>, InputError> {
+        let first_csr = || {
+            self.files
+                .iter()
+                .zip(self.sources)
+                .find_map(|(file, source)| file.csr.values().next().map(|csr| (csr, source)))
+        };
+        if riscv(cpu).is_none() {
+            if let Some((csr, source)) = first_csr() {
+                return Err(source.at(csr, format_args!("only RISC-V has control and status registers, not a {cpu}")));
+            }
+            return Ok(None);
+        }
+        if let Some((lines, source)) = self.said(|chip| chip.interrupts.as_ref()) {
+            return Err(source.at(lines, format_args!("the interrupts of a RISC-V chip go through its own processor, which QEMU's has not: a {cpu} has no lines")));
+        }
+        let mut csrs = Vec::new();
+        for (file, source) in self.files.iter().zip(self.sources) {
+            for table in file.csr.values() {
+                let CsrTable { number, reset, cycles } = *table.get_ref();
+                if number >= wire::chip::CSRS {
+                    return Err(source.at(table, format_args!("`number` must be below {:#x}", wire::chip::CSRS)));
+                }
+                csrs.push(Csr { number, reset, has_cycles: cycles });
+            }
+        }
+        csrs.sort_by_key(|csr| csr.number);
+        // The chip's own file comes first, before those that it is like.
+        csrs.dedup_by_key(|csr| csr.number);
+        Ok(Some(Riscv { hz, csrs }))
     }
 
     /// Blocks of registers with their rules, and the registers' names by address.
@@ -381,13 +417,13 @@ impl<'a> Resolver<'a> {
             }
             peripherals.extend(file.peripherals.iter().map(|(name, peripheral)| (name, (source, peripheral))));
         }
-        let mut drafts = Vec::new();
+        let (mut drafts, own_end) = (Vec::new(), own_end(&self.cpu()?));
         for (name, (source, peripheral)) in peripherals {
             let kind = self.kind(source, &peripheral.get_ref().kind)?;
             let start = peripheral.get_ref().at;
             let bytes = kind.table.bytes.unwrap_or(0x400);
-            if start % 4 != 0 || bytes == 0 || start.saturating_add(bytes) > 0xe000_0000 {
-                let reason = format!("{name} at {} leaves what a chip has below 0xe0000000", Hex(start));
+            if start % 4 != 0 || bytes == 0 || start.saturating_add(bytes) > own_end {
+                let reason = format!("{name} at {} leaves what a chip has below {}", Hex(start), Hex(own_end));
                 return Err(source.at(peripheral, reason));
             }
             if kind.table.atomic_aliases && !(bytes.is_power_of_two() && bytes >= 16) {
@@ -568,14 +604,15 @@ impl<'a> Resolver<'a> {
     /// further peripherals of the SVD.
     fn undescribed(&self) -> Result<Vec<(UndescribedTable, &'a Origin<'a>)>, InputError> {
         let of = self.files.iter().zip(self.sources).find(|(file, _)| !file.undescribed.is_empty());
-        let mut all = Vec::new();
+        let (mut all, own_end) = (Vec::new(), own_end(&self.cpu()?));
         for (table, source) in of.iter().flat_map(|(file, source)| file.undescribed.iter().map(|one| (one, *source)))
         {
             let UndescribedTable { name, start, bytes } = table.get_ref();
             let end = start.saturating_add(*bytes);
             let is_sound = (1..=wire::chip::MAX_BLOCK_BYTES).contains(bytes);
-            if !is_sound || start % 4 != 0 || end % 4 != 0 || (end > 0xe000_0000 && *start < VENDOR) {
-                let reason = format!("{name} is not a range of registers below 0xe0000000 or above 0xe0100000");
+            if !is_sound || start % 4 != 0 || end % 4 != 0 || end > 1 << 32 || (end > own_end && *start < VENDOR) {
+                let vendor = if own_end < VENDOR { " or above 0xe0100000" } else { "" };
+                let reason = format!("{name} is not a range of registers below {}{vendor}", Hex(own_end));
                 return Err(source.at(table, reason));
             }
             all.push((table.get_ref().clone(), source));
@@ -700,6 +737,7 @@ fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.sampler.extend(own.sampler);
     base.connection.extend(own.connection);
     base.bus.extend(own.bus);
+    base.array.extend(own.array);
     base
 }
 
@@ -1110,6 +1148,9 @@ impl Rules<'_, '_> {
                 absent: self.settings(&bus.absent, 0)?,
             });
         }
+        for array in &kind.array {
+            block.arrays.push(self.array(array)?);
+        }
         let Draft { name, source, peripheral, .. } = self.draft;
         if !peripheral.devices.is_empty() && kind.bus.is_empty() {
             return Err(source.at(&peripheral.kind, format_args!("{name}: its kind has no bus for `devices`")));
@@ -1119,6 +1160,27 @@ impl Rules<'_, '_> {
             block.devices.push(BusDevice { address: device.address, bytes });
         }
         Ok(())
+    }
+
+    /// Adds a memory that the block's registers reach.
+    fn array(&self, array: &ArrayTable) -> Result<Array, InputError> {
+        let bytes = *array.bytes.get_ref();
+        if !(1..=MAX_ARRAY_BYTES).contains(&bytes) {
+            let reason = format!("an array has 1 to {MAX_ARRAY_BYTES} bytes");
+            return Err(self.source().at(&array.bytes, reason));
+        }
+        Ok(Array {
+            bytes,
+            reset: array.reset.into(),
+            in_file: array.in_file,
+            contents: Vec::new(),
+            address: self.field(&array.address)?,
+            value: self.field(&array.value)?,
+            read: self.optional(&array.read, 0)?,
+            write: self.optional(&array.write, 0)?,
+            program: self.optional(&array.program, 0)?,
+            erase: self.optional(&array.erase, 0)?,
+        })
     }
 
     /// Index of a peripheral that another peripheral names.
@@ -1554,6 +1616,29 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
             let error = result.unwrap_err().to_string();
             assert!(error.starts_with("small.toml:") && error.contains(reason), "{error}");
         }
+    }
+
+    #[test]
+    fn registers_of_the_processors_own_are_for_risc_v_which_has_no_lines() {
+        let riscv = |rest: &str| resolved(&format!("[chip]\nlike = \"gd32vf103\"\n{rest}"));
+        let wire = riscv("[csr.mtvt]\nnumber = 0x307\nreset = 5").unwrap().wire;
+        let own = wire.riscv.unwrap();
+        let csr = |number| own.csrs.iter().find(|csr| csr.number == number).cloned();
+        assert_eq!(csr(0x307), Some(Csr { number: 0x307, reset: 5, has_cycles: false }), "the nearest file's");
+        assert_eq!((own.hz, csr(0x7d0).map(|csr| csr.reset), csr(0x308)), (108_000_000, Some(0), None));
+        let on_arm = format!("{SMALL}\n[csr.x]\nnumber = 1");
+        let cases = [
+            (riscv("[csr.x]\nnumber = 0x1000"), "`number` must be below 0x1000"),
+            (riscv("interrupts = 5"), "a rv32imac has no lines"),
+            (resolved(&on_arm), "only RISC-V has control and status registers, not a cortex-m3"),
+        ];
+        for (result, reason) in cases {
+            let error = result.unwrap_err().to_string();
+            assert!(error.starts_with("small.toml:") && error.contains(reason), "{error}");
+        }
+        // What lies above 0xe0000000 is the processor's own on a Cortex-M alone.
+        let high = "[peripherals]\nP = { at = 0xe0000000, kind = \"pfic\" }";
+        assert!(riscv(high).is_ok() && resolved(&format!("{SMALL}\n{high}")).is_err());
     }
 
     #[test]

@@ -558,6 +558,9 @@ pub struct ExportArgs {
     /// Separate the phases: as outermost frames in folded, labels in pprof, profiles of their own in speedscope
     #[arg(long, value_name = "WHAT")]
     pub by: Option<Split>,
+    /// Write cycles instead of instructions: folded
+    #[arg(long)]
+    pub cycles: bool,
     /// Only slice N, or slices N..M: folded, csv, speedscope, pprof
     #[arg(long, value_name = "N")]
     pub slice: Option<String>,
@@ -1147,6 +1150,9 @@ pub struct MeasureArgs {
     /// Count the ways of branches and table jumps that the counts of the instructions do not tell
     #[arg(long, help_heading = "Call stacks")]
     pub branches: bool,
+    /// Count the processor's cycles beside the instructions (AVR, where they are known exactly)
+    #[arg(long, help_heading = "Sampling")]
+    pub cycles: bool,
     /// Count the instructions from each start of FROM to the next start of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,

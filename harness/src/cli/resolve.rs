@@ -280,6 +280,7 @@ impl Options {
             max_depth: (!args.no_stacks).then_some(args.max_depth),
             exact: args.exact,
             branches: args.branches,
+            cycles: args.cycles,
             spans,
             zone_calls,
             heap,

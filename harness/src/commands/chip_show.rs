@@ -29,7 +29,7 @@ pub(super) fn run(args: &ChipShowArgs) -> Result<ExitCode> {
         return Err(InputError::new("no profile: name its directory or file").into());
     };
     let profile = Profile::load(path)?;
-    if profile.facts.isa() == Some(Isa::Avr) {
+    if profile.facts.isa().is_some_and(Isa::is_avr) {
         let why =
             "accesses of registers are not counted on AVR, where a chip file only adds devices to QEMU's machine";
         return Err(InputError::about(path, why).into());

@@ -76,10 +76,6 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
     let checkpoint_mib = args.checkpoint_mib;
     let (port, gdb) = (args.port, args.gdb);
     let Subject { options, profile, console } = subject(args)?;
-    if profile.facts.isa() == Some(decode::Isa::Avr) {
-        let what = "harness debug is not for AVR: avr-gdb takes no description of the registers from a server";
-        return Err(InputError::about(&options.firmware, what).into());
-    }
     let mut listener = match port {
         Some(port) => socket::Listener::port(port)?,
         None => socket::Listener::private()?,

@@ -125,6 +125,8 @@ struct Findings {
     commit: &'static str,
     /// The emulators.
     emulators: Vec<Found>,
+    /// Emulators that only some users need, and that are not installed.
+    absent: Vec<Found>,
     /// Missing parts of the sandbox, of the kernel's and of each emulator's; runs use the other parts.
     walls_missing: Option<String>,
     /// Reason why a run in the current directory cannot write its profile there; None: it can.
@@ -218,10 +220,11 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let directory = here
         .or_else(|_| Making::begin(&env::temp_dir(), PREFIX, |_| ()))
         .with_context(|| InputError::new("no temporary directory can be made"))?;
-    let present = ARCHITECTURES
+    let (absent, present): (Vec<&Architecture>, Vec<&Architecture>) = ARCHITECTURES
         .iter()
-        .filter(|architecture| !architecture.is_optional || emulator::locate(architecture.program).is_ok());
-    let emulators: Vec<Found> = present.map(|architecture| look(architecture, directory.path())).collect();
+        .partition(|architecture| architecture.is_optional && emulator::locate(architecture.program).is_err());
+    let [absent, emulators] =
+        [absent, present].map(|of| of.into_iter().map(|one| look(one, directory.path())).collect::<Vec<Found>>());
     let works = emulators.iter().all(|found| found.works);
     let walls_missing = sandbox::missing(emulators.iter().filter_map(|found| found.path.as_deref()));
     let findings = Findings {
@@ -230,6 +233,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         harness: env!("CARGO_PKG_VERSION"),
         commit: COMMIT,
         emulators,
+        absent,
         walls_missing,
         unwritable,
         works,
@@ -272,6 +276,11 @@ fn print(findings: &Findings, out: &mut impl Write) -> io::Result<()> {
         // A problem may have further lines, such as QEMU's own message: they follow below, indented.
         let gap = if problem.is_empty() { "" } else { " " };
         writeln!(out, "{gap}{}", problem.replace('\n', "\n         "))?;
+    }
+    for Found { program, architecture, problem, remedy, .. } in &findings.absent {
+        let [problem, remedy] = [problem, remedy].map(|text| text.as_deref().unwrap_or_default());
+        writeln!(out, "absent   {program} (needed for {architecture} alone): {}", printable(problem))?;
+        writeln!(out, "         {remedy}")?;
     }
     let mut remedies: Vec<&str> = findings.emulators.iter().filter_map(|found| found.remedy.as_deref()).collect();
     remedies.dedup();

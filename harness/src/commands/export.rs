@@ -13,7 +13,7 @@ use crate::cli::{ExportArgs, Split, resolve};
 use crate::commands::list::formats;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
-use crate::export::{FORMATS, Settings, Writer, json};
+use crate::export::{FORMATS, Format, Settings, Writer, json};
 use crate::profile::Profile;
 use crate::run::store::directory::{STDOUT, write_to};
 use crate::run::watch::progress::Busy;
@@ -43,10 +43,11 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
         (None, Some(_)) => return Err(InputError::new("no profile: name its directory or file").into()),
     };
     let settings = settings(args)?;
-    if settings.by_phase && !format.splits_by_phase() {
-        let can: Vec<&str> = FORMATS.iter().filter(|format| format.splits_by_phase()).map(|f| f.name()).collect();
-        let why = format!("--by phase: {} cannot separate phases; these can: {}", format.name(), can.join(", "));
-        return Err(InputError::new(why).into());
+    if settings.by_phase {
+        only("--by phase", "separate phases", Format::splits_by_phase, format)?;
+    }
+    if settings.in_cycles {
+        only("--cycles", "have cycles instead of instructions", Format::can_be_in_cycles, format)?;
     }
     let source_map = SourceMap::parse(&args.source_map)?;
     let path = args.output.as_deref().unwrap_or(Path::new(STDOUT));
@@ -75,10 +76,20 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
+/// Refuses an option for a format that cannot do what it asks for, and names those that can.
+fn only(option: &str, what: &str, can: fn(Format) -> bool, format: Format) -> Result<(), InputError> {
+    if can(format) {
+        return Ok(());
+    }
+    let able: Vec<&str> = FORMATS.iter().filter(|format| can(**format)).map(|format| format.name()).collect();
+    Err(InputError::new(format!("{option}: {} cannot {what}; these can: {}", format.name(), able.join(", "))))
+}
+
 fn settings(args: &ExportArgs) -> Result<Settings, InputError> {
     Ok(Settings {
         view: View { fold_irqs: args.fold_irqs },
         by_phase: args.by == Some(Split::Phase),
+        in_cycles: args.cycles,
         clock_hz: args.clock_hz.as_deref().map(parse_clock).transpose()?,
     })
 }

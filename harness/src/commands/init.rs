@@ -173,7 +173,7 @@ fn images(places: &[PathBuf]) -> Result<Vec<PathBuf>, InputError> {
     if images.is_empty() {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         return Err(InputError::new(format!(
-            "there is no ELF file for a Cortex-M or RISC-V processor in {}; build the firmware first, or name it: \
+            "there is no ELF file for a Cortex-M, RISC-V or AVR processor in {}; build the firmware first, or name it: \
              harness init build/firmware.elf",
             places.join(", ")
         )));

@@ -52,7 +52,12 @@ const MRET: [u8; 4] = 0x3020_0073_u32.to_le_bytes();
 /// faulted, too, finds the first fault. Moves the run.
 pub(super) fn at_end(profile: &Profile, travel: &mut dyn Travel, last: u64) -> Result<Option<Fault>> {
     go(travel, last)?;
-    if profile.facts.is_arm() { of_arm(profile, travel, last) } else { of_riscv(profile, travel, last) }
+    match profile.facts.isa() {
+        Some(isa) if isa.is_thumb() => of_arm(profile, travel, last),
+        // It has no faults: what no instruction means it executes in some way.
+        Some(isa) if isa.is_avr() => Ok(None),
+        _ => of_riscv(profile, travel, last),
+    }
 }
 
 fn word(travel: &mut dyn Travel, address: u64) -> Result<Option<u64>> {

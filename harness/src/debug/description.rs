@@ -31,7 +31,7 @@ fn word_bytes(isa: Isa) -> usize {
     match isa {
         Isa::Riscv64 => 8,
         Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => 4,
-        Isa::Avr => 1,
+        Isa::AvrPc16 | Isa::AvrPc22 => 1,
     }
 }
 
@@ -41,7 +41,7 @@ fn architecture(isa: Isa) -> &'static str {
         Isa::Riscv32 => "riscv:rv32",
         Isa::Riscv64 => "riscv:rv64",
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => "arm",
-        Isa::Avr => "avr",
+        Isa::AvrPc16 | Isa::AvrPc22 => "avr",
     }
 }
 
@@ -51,7 +51,7 @@ pub fn is_control(isa: Isa, name: &str) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => ["pc", "sp", "ra"].contains(&name),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => ["pc", "sp", "lr", "msp", "psp"].contains(&name),
-        Isa::Avr => ["pc", "sp"].contains(&name),
+        Isa::AvrPc16 | Isa::AvrPc22 => ["pc", "sp"].contains(&name),
     }
 }
 
@@ -113,6 +113,12 @@ fn types(feature: &str, registers: &[(&Register, usize)]) -> String {
     text
 }
 
+/// Number of a register in GDB's own list for AVR: r0 to r31, SREG, SP, pc; others come behind.
+fn avr_number(name: &str) -> usize {
+    let general = name.strip_prefix('r').and_then(|number| number.parse().ok()).filter(|&number| number < 32);
+    general.unwrap_or_else(|| 32 + ["sreg", "sp", "pc"].iter().position(|&own| own == name).unwrap_or(3))
+}
+
 /// Text within an XML attribute.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
@@ -129,18 +135,22 @@ impl Description {
             }
         }
         // A feature is one element: QEMU's registers of one feature may lie apart in its list.
-        let registers: Vec<(&Register, usize)> = features
+        let mut registers: Vec<(&Register, usize)> = features
             .iter()
             .flat_map(|feature| all.iter().filter(move |register| register.feature == *feature))
             .filter(|register| names.insert(&register.name))
             .map(|register| (register, width(isa, register, all)))
             .collect();
+        if isa.is_avr() {
+            registers.sort_by_key(|(register, _)| avr_number(&register.name));
+        }
         let mut xml =
             String::from("<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target>\n");
         // Without it GDB assumes its default, usually Linux. It would step Linux on RISC-V by a breakpoint at the
         // expected next instruction, so that an `mret` would go on to the end of the run.
         let _ = writeln!(xml, "<architecture>{}</architecture>\n<osabi>none</osabi>", architecture(isa));
-        for feature in features {
+        // For AVR, GDB has a list of its own and takes none.
+        for &feature in features.iter().filter(|_| !isa.is_avr()) {
             let _ = writeln!(xml, "<feature name=\"{}\">", escaped(feature));
             xml.push_str(&types(feature, &registers));
             for (register, bytes) in registers.iter().filter(|(register, _)| register.feature == feature) {
@@ -198,6 +208,20 @@ mod tests {
              <feature name=\"a&lt;b\">\n\
              </feature>\n\
              </target>\n"
+        );
+    }
+
+    #[test]
+    fn avr_has_gdbs_own_list_whatever_the_order_of_qemus() {
+        let feature = "org.gnu.gdb.avr.cpu";
+        let wide = [("pc", 4), ("sp", 2), ("sreg", 1)].map(|(name, bytes)| register(feature, name, bytes));
+        let general = (0..32).rev().map(|number| register(feature, &format!("r{number}"), 1));
+        let description = Description::of(Isa::AvrPc16, &wide.into_iter().chain(general).collect::<Vec<_>>());
+        let bytes: usize = description.registers.iter().map(|register| register.bytes).sum();
+        let names: Vec<&str> = description.registers.iter().map(|register| register.name.as_str()).collect();
+        assert_eq!((bytes, &names[..2], &names[31..]), (39, &["r0", "r1"][..], &["r31", "sreg", "sp", "pc"][..]));
+        assert!(
+            description.xml.contains("<architecture>avr</architecture>") && !description.xml.contains("<feature")
         );
     }
 

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use anyhow::Result;
+use decode::Isa;
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
+use wire::chip::AVR_DATA;
 use wire::request::Kernel;
 
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
@@ -16,7 +18,7 @@ use crate::debug::crash;
 use crate::debug::place::Place;
 use crate::debug::travel::uninterrupted;
 use crate::debug::travel::{Access, Hit, Refused, Stop, Travel, Vcpus, Watch, Why};
-use crate::debug::travel::{go, little_endian, register};
+use crate::debug::travel::{can_watch_on, go, little_endian, register};
 use crate::error::InputError;
 use crate::image::symbols;
 use crate::profile::{End, Profile, Span, SpanKind, Task};
@@ -485,6 +487,7 @@ impl<'a> Finder<'a> {
     /// deepest. The profile has no measurement of this stack, so the search follows writes from the first call on,
     /// each deeper than those before.
     fn main_stack(&self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let isa = self.profile.facts.isa();
         let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
         let called: BTreeSet<u64> = arcs.filter(|arc| arc.links).map(|arc| arc.target).collect();
         say("the firmware has no known kernel: looking for where its main stack was deepest: one more run");
@@ -492,7 +495,7 @@ impl<'a> Finder<'a> {
         travel.set_breakpoints(&called.into_iter().collect::<Vec<u64>>());
         let is_called = self.forward(travel)?.why == Why::Breakpoint;
         travel.set_breakpoints(&[]);
-        let Some(top) = main_stack_pointer(travel)?.filter(|_| is_called) else {
+        let Some(top) = main_stack_pointer(travel, isa)?.filter(|_| is_called) else {
             return Err(never(format!("{place}: no function was called in the window")));
         };
         let (mut deepest, mut insn) = (top, travel.at().insn);
@@ -500,7 +503,7 @@ impl<'a> Finder<'a> {
         while lowest < deepest {
             travel.set_watches(&[Watch { range: lowest..deepest, access: Access::Write }]);
             let Why::Watch { address, .. } = self.forward(travel)?.why else { break };
-            match main_stack_pointer(travel)? {
+            match main_stack_pointer(travel, isa)? {
                 Some(sp) if sp <= address.max(lowest) => {
                     (deepest, insn) = (sp.min(deepest - 1), travel.at().insn);
                 }
@@ -604,6 +607,7 @@ impl<'a> Finder<'a> {
         say: &mut dyn FnMut(&str),
     ) -> Result<Found> {
         let range = self.memory(what)?;
+        can_watch_on(self.profile.facts.isa(), &range)?;
         let from = match before {
             Some(before) => self.look(travel, before, say)?.insn,
             None => self.last(),
@@ -750,12 +754,15 @@ fn argument(travel: &mut dyn Travel, is_arm: bool) -> Result<Option<u64>> {
     register(travel, if is_arm { &["r0"] } else { &["a0", "x10"] })
 }
 
-/// Pointer to the stack that the firmware was started on.
-fn main_stack_pointer(travel: &mut dyn Travel) -> Result<Option<u64>> {
-    match register(travel, &["msp"])? {
-        None => register(travel, &["sp", "x2", "r13"]),
-        msp => Ok(msp),
+/// Address of the lowest byte of the stack that the firmware was started on.
+fn main_stack_pointer(travel: &mut dyn Travel, isa: Option<Isa>) -> Result<Option<u64>> {
+    for names in [&["msp"][..], &["sp"], &["x2", "r13"]] {
+        if let Some(pointer) = register(travel, names)? {
+            // An AVR's names the next free byte: the lowest in use lies behind it.
+            return Ok(Some(if isa.is_some_and(Isa::is_avr) { AVR_DATA.start + pointer + 1 } else { pointer }));
+        }
     }
+    Ok(None)
 }
 
 /// All stack pointers of the processor.

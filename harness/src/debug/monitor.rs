@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
+use decode::Isa;
 use wire::definition::FrameKind;
 
 use crate::analysis::stacks::{Exceptions, task_names};
@@ -279,6 +280,12 @@ impl Monitor<'_> {
 
     fn interrupt(&self, travel: &mut dyn Travel) -> Result<String> {
         let profile = self.finder.profile;
+        if profile.facts.isa().is_some_and(Isa::is_avr) {
+            let Some(sreg) = register(travel, &["sreg"])? else { return Ok("sreg cannot be read here".to_owned()) };
+            // No register says which interrupt's handler executes.
+            let text = if sreg & AVR_I == 0 { "held off: a handler, or code that masks them" } else { "allowed" };
+            return Ok(format!("interrupts are {text} (I of SREG); bt and monitor stack show the handler"));
+        }
         if !profile.facts.is_arm() {
             let [cause, pc] = [register(travel, &["mcause"])?, register(travel, &["mepc"])?];
             let (Some(cause), Some(pc)) = (cause, pc) else { return Ok("mcause cannot be read here".to_owned()) };
@@ -298,6 +305,9 @@ impl Monitor<'_> {
         })
     }
 }
+
+/// Global interrupt enable, in AVR's status register.
+const AVR_I: u64 = 1 << 7;
 
 fn is_command(word: &str) -> bool {
     COMMANDS.iter().any(|(form, _)| form.split(' ').next() == Some(word))

@@ -345,7 +345,7 @@ impl Listener {
     /// Command line that connects GDB, for a shell.
     pub fn line(&self, isa: Isa, firmware: &Path) -> String {
         let gdb = debugger(isa, env::var_os("PATH").as_deref());
-        let gdb = gdb.as_deref().and_then(Path::file_name).unwrap_or(OsStr::new("gdb-multiarch")).to_string_lossy();
+        let gdb = gdb.as_deref().and_then(Path::file_name).unwrap_or(OsStr::new(debuggers(isa)[0])).to_string_lossy();
         let hooks = word(&self.hooks());
         format!("{gdb} -ex \"target remote {}\" -x {hooks} {}", self.address(), word(firmware))
     }
@@ -486,7 +486,8 @@ fn debuggers(isa: Isa) -> Vec<&'static str> {
     let own: &[&str] = match isa {
         Isa::Riscv32 | Isa::Riscv64 => &["riscv64-unknown-elf-gdb", "riscv64-elf-gdb", "riscv32-unknown-elf-gdb"],
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => &["arm-none-eabi-gdb"],
-        Isa::Avr => &["avr-gdb"],
+        // Debian's gdb-multiarch does not know it.
+        Isa::AvrPc16 | Isa::AvrPc22 => return vec!["avr-gdb"],
     };
     [&["gdb-multiarch"], own, &["gdb"]].concat()
 }
@@ -558,6 +559,7 @@ mod tests {
         fs::write(scratch.path().join("gdb-multiarch"), "no program").unwrap();
         assert_eq!(debugger(Isa::ThumbV7m, path), Some(scratch.path().join("arm-none-eabi-gdb")));
         assert_eq!(debugger(Isa::Riscv64, path), Some(scratch.path().join("gdb")));
+        assert_eq!(debugger(Isa::AvrPc16, path), None);
         assert_eq!(word(Path::new("a/b-1.elf")), "a/b-1.elf");
         assert_eq!(word(Path::new("it's $x.elf")), "'it'\\''s $x.elf'");
     }

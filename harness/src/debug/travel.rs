@@ -11,8 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
+use decode::Isa;
+use wire::chip::AVR_DATA;
 use wire::control::End;
 pub use wire::debug::Register;
+
+use crate::text::number::Hex;
 
 /// Position of a held run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +214,21 @@ pub trait Travel {
 
     /// Last instruction of the run and its end, once known.
     fn end(&self) -> Option<(At, Ended)>;
+}
+
+/// Address of the first byte of an AVR's data space whose accesses QEMU tells. RAM begins there, or 256 bytes behind it.
+const AVR_TOLD: u64 = AVR_DATA.start + 0x100;
+
+/// Refuses to watch what QEMU accesses without telling it: an AVR's registers and its first devices. Flash is not written.
+pub(super) fn can_watch_on(isa: Option<Isa>, range: &Range<u64>) -> Result<(), Refused> {
+    if isa.is_some_and(Isa::is_avr) && (range.start < AVR_TOLD || range.end > AVR_DATA.end) {
+        return Err(Refused(format!(
+            "only {} to {} is watched on AVR, where RAM is: set a breakpoint at the instructions that access the rest",
+            Hex(AVR_TOLD),
+            Hex(AVR_DATA.end - 1)
+        )));
+    }
+    Ok(())
 }
 
 /// Goes to an instruction; an error if the run does not reach it.

@@ -4,7 +4,8 @@
 //!
 //! Self costs and calls are exact. Costs of calls come from [`crate::analysis::callgraph`]. If a function calls another
 //! at several sites, the cost is divided over the sites by the samples taken in those calls, or else by the calls. A
-//! call that was made before the window opened is left out: the format has no cost without a call.
+//! call that was made before the window opened is left out: the format has no cost without a call. Known cycles are one more
+//! cost, exact by instruction and divided over calls as the instructions are.
 //!
 //! Readers tell functions apart by name and file, and add up functions that agree in both. Here such functions have
 //! their addresses in their names.
@@ -18,6 +19,7 @@ use wire::definition::FrameKind;
 use crate::analysis::attribution::divide;
 use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;
+use crate::analysis::cycles;
 use crate::analysis::flow::{BranchKind, Branches, Way};
 use crate::analysis::owner::Owner;
 use crate::export::settings::Settings;
@@ -39,8 +41,9 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     let code = Code::new(profile);
     let mut sites = sites(profile, &graph, &code);
     let entries = graph.nodes.values().map(|node| node.calls).sum();
-    let totals = [graph.total_insns, profile.samples.len() as u64, entries];
-    header(profile, &graph, totals, out)?;
+    let mut totals = vec![graph.total_insns, profile.samples.len() as u64, entries];
+    totals.extend(cycles::total(profile));
+    header(profile, &graph, &totals, out)?;
     writeln!(out, "\nob=(1) {}", clean(&profile.facts.image_name))?;
     let names = names(profile, &graph, &code);
     let (files, functions, branches) = (HashMap::new(), HashMap::new(), Branches::of(profile));
@@ -55,12 +58,16 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
             writer.function(party, costs, entries, &calls)?;
         }
     }
-    let [insns, samples, entries] = totals;
-    writeln!(out, "\ntotals: {insns} {samples} {entries}")?;
+    writeln!(out, "\ntotals: {}", line(&totals))?;
     Ok(())
 }
 
-fn header(profile: &Profile, graph: &CallGraph, totals: [u64; 3], out: &mut dyn Write) -> io::Result<()> {
+/// Costs of a line of text.
+fn line(costs: &[u64]) -> String {
+    costs.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn header(profile: &Profile, graph: &CallGraph, totals: &[u64], out: &mut dyn Write) -> io::Result<()> {
     let facts = &profile.facts;
     let command: Vec<&str> =
         std::iter::once(&facts.image_name).chain(&facts.firmware_args).map(String::as_str).collect();
@@ -83,14 +90,20 @@ fn header(profile: &Profile, graph: &CallGraph, totals: [u64; 3], out: &mut dyn 
         (true, true) => "exact by function and caller",
     };
     writeln!(out, "desc: Inclusive cost: {inclusive}")?;
+    let has_cycles = cycles::are_known(profile);
+    if has_cycles {
+        writeln!(out, "desc: Cycles: exact by instruction; of calls as the inclusive cost")?;
+    }
     writeln!(out, "positions: instr line")?;
     writeln!(out, "event: Ir : Instructions")?;
     writeln!(out, "event: Samples : Samples")?;
     writeln!(out, "event: Calls : Calls, those by interrupts included")?;
+    if has_cycles {
+        writeln!(out, "event: Cycles : Cycles, those up to an interrupt's vector included")?;
+    }
     // callgrind_annotate expects this line last in the header.
-    writeln!(out, "events: Ir Samples Calls")?;
-    let [insns, samples, entries] = totals;
-    writeln!(out, "summary: {insns} {samples} {entries}")
+    writeln!(out, "events: Ir Samples Calls{}", if has_cycles { " Cycles" } else { "" })?;
+    writeln!(out, "summary: {}", line(totals))
 }
 
 fn trigger(end: &End) -> String {
@@ -128,6 +141,8 @@ struct Cost {
     pc: u64,
     insns: u64,
     samples: u64,
+    /// 0: they are not known.
+    cycles: u64,
 }
 
 /// Executed code: by function, then by address.
@@ -144,11 +159,13 @@ impl Code {
         for &pc in samples.keys() {
             insns.entry(pc).or_default();
         }
+        let cycles = cycles::by_pc(profile).unwrap_or_default();
         let mut costs: BTreeMap<Party, Vec<Cost>> = BTreeMap::new();
         for (&pc, &insns) in &insns {
             let samples = samples.get(&pc).copied().unwrap_or(0);
+            let cycles = cycles.get(&pc).copied().unwrap_or(0);
             if insns > 0 || samples > 0 {
-                costs.entry(Party::at(profile, pc)).or_default().push(Cost { pc, insns, samples });
+                costs.entry(Party::at(profile, pc)).or_default().push(Cost { pc, insns, samples, cycles });
             }
         }
         Code { costs, insns }
@@ -198,8 +215,9 @@ fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, V
         }
         let insns = divide(inclusive.insns, &weights);
         let samples = divide(inclusive.samples, &weights);
-        for (((pc, calls), insns), samples) in calls.into_iter().zip(insns).zip(samples) {
-            let inclusive = Inclusive { insns, samples };
+        let cycles = divide(inclusive.cycles, &weights);
+        for ((((pc, calls), insns), samples), cycles) in calls.into_iter().zip(insns).zip(samples).zip(cycles) {
+            let inclusive = Inclusive { insns, samples, cycles };
             sites.entry(caller.clone()).or_default().push(Site { pc, callee: callee.clone(), calls, inclusive });
         }
     }
@@ -352,7 +370,7 @@ impl Writer<'_> {
             }
             let line = self.go_to(cost.pc, own_number, &own)?;
             let entries = entries.take_if(|(start, _)| *start == cost.pc).map_or(0, |(_, entries)| entries);
-            self.costs(cost.pc, line, [cost.insns, cost.samples, entries])?;
+            self.costs(cost.pc, line, [cost.insns, cost.samples, entries, cost.cycles])?;
             while let Some(site) = sites.next_if(|site| site.pc == cost.pc) {
                 self.call(site, own_number, &own)?;
             }
@@ -423,7 +441,7 @@ impl Writer<'_> {
             _ => (0, 0),
         };
         writeln!(self.out, "calls={} {start:#x} {start_line}", site.calls)?;
-        self.costs(site.pc, line, [site.inclusive.insns, site.inclusive.samples, 0])
+        self.costs(site.pc, line, [site.inclusive.insns, site.inclusive.samples, 0, site.inclusive.cycles])
     }
 
     /// Line of a function's definition; 0 if it is not known.
@@ -432,7 +450,7 @@ impl Writer<'_> {
     }
 
     /// Writes a line of costs. Zeros at its end are left out, as the format allows.
-    fn costs(&mut self, pc: u64, line: u32, costs: [u64; 3]) -> io::Result<()> {
+    fn costs(&mut self, pc: u64, line: u32, costs: [u64; 4]) -> io::Result<()> {
         write!(self.out, "{pc:#x} {line} {}", costs[0])?;
         let last = costs.iter().rposition(|&cost| cost > 0).unwrap_or(0);
         for cost in &costs[1..=last] {
@@ -449,11 +467,26 @@ mod tests {
 
     use super::*;
     use crate::profile::testing::empty;
+    use crate::profile::{Cycles, InsnCycles};
 
     fn text(profile: &Profile) -> String {
         let mut out = Vec::new();
         write(profile, &Settings::default(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn known_cycles_are_a_cost_of_their_own() {
+        let mut profile = empty().function("main", 0x40, 8).insn(0x40, 3).insn(0x42, 2);
+        assert!(!text(&profile).contains("ycles"));
+        let insn = |pc, usual, cycles| InsnCycles { pc, usual, cycles };
+        let insns = vec![insn(0x40, 2, 6), insn(0x42, 1, 3)];
+        profile.cycles = Some(Cycles { clock: 9, insns, unknown: Vec::new() });
+        let text = text(&profile);
+        let costs = ["\nevents: Ir Samples Calls Cycles\n", "\nsummary: 5 0 ", "\n0x42 0 2 0 0 3\n"];
+        assert!(costs.iter().all(|cost| text.contains(cost)) && text.ends_with(" 9\n"), "{text}");
+        profile.cycles.as_mut().unwrap().unknown.push(0x44);
+        assert!(!self::text(&profile).contains("ycles"), "spm has none");
     }
 
     /// Self instructions by callgrind_annotate's names of functions.

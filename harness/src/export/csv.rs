@@ -10,17 +10,18 @@ use crate::profile::Profile;
 use crate::text::csv::cell;
 
 /// Writes one line per executed function, most instructions first, below a line of column names. Addresses are in
-/// hexadecimal; unknown values are empty.
+/// hexadecimal; unknown values are empty. The column of cycles is there if they are known.
 ///
 /// # Errors
 /// Errors of `out`.
 pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
     let table = functions::table(profile);
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(["function", "linkage_name", "address", "file", "line", "self_insns", "calls", "samples"])?;
+    let columns = ["function", "linkage_name", "address", "file", "line", "self_insns", "calls", "samples"];
+    csv.write_record(columns.into_iter().chain(table.total_cycles.map(|_| "cycles")))?;
     for row in table.rows {
         let number = |number: u64| number.to_string();
-        csv.write_record([
+        let cells = [
             cell(&row.name).into_owned(),
             cell(&row.linkage_name).into_owned(),
             row.start.map_or_else(String::new, |start| format!("{start:#x}")),
@@ -29,7 +30,8 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
             number(row.self_insns),
             number(row.calls),
             number(row.samples),
-        ])?;
+        ];
+        csv.write_record(cells.into_iter().chain(row.cycles.map(number)))?;
     }
     csv.flush()?;
     Ok(())

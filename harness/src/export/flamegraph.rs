@@ -1,5 +1,6 @@
 //! Draws flamegraph and flamechart: call stacks as wide as their instructions, sorted by name or in order of time. A
-//! function's widths add up to its exact number of instructions.
+//! function's widths add up to its exact number of instructions. The flamegraph of a run that knows its cycles is as wide
+//! as these.
 //!
 //! inferno draws them, and this file works around its peculiarities. A frame's name must not contain `;` nor end in a
 //! space and digits. Lines sorted as text would tear a frame apart (`f`, `f2`, `f;g`, since `2` is less than `;`), so
@@ -15,6 +16,7 @@ use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
 use crate::analysis::calltree::{CallTree, Path};
+use crate::analysis::cycles;
 use crate::analysis::functions;
 use crate::analysis::heap::{self, NOT_FOLLOWED, Quantity};
 use crate::analysis::stack_proof;
@@ -27,6 +29,10 @@ use crate::text::number::{group, plural};
 
 /// Largest flamechart in bytes. A chart does not merge repeated stacks, and a browser is slow to show more.
 const MAX_CHART_BYTES: usize = 4_500_000;
+
+/// Units of the widths.
+const INSTRUCTIONS: &str = "instructions";
+const CYCLES: &str = "cycles";
 
 const GREY: Color = Color { r: 200, g: 200, b: 200 };
 const BACKGROUND: Color = Color { r: 255, g: 255, b: 255 };
@@ -44,26 +50,29 @@ pub fn svg(profile: &Profile, view: View) -> Result<Vec<u8>> {
 /// # Errors
 /// See [`svg`].
 pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: View) -> Result<Vec<u8>> {
-    let least_insns = (profile.total_insns() as f64 * MIN_WIDTH / 100.0) as u64;
+    let cycles = cycles::total(profile);
+    let total = cycles.unwrap_or_else(|| profile.total_insns());
+    let least = (total as f64 * MIN_WIDTH / 100.0) as u64;
     // Sorted by shown names, so that paths that look alike become one path.
     let mut shown: BTreeMap<Stack, u64> = BTreeMap::new();
     let mut stacks: Vec<(Vec<Frame>, u64)> = Vec::new();
     let mut whole = None;
     for (name, part) in parts {
         let tree = CallTree::new(part, view);
+        let tree = if cycles.is_some() { tree.in_cycles() } else { tree };
         if let ([_], None) = (parts, name) {
             let names = names(&tree);
-            for (path, insns) in tree.paths_of_least(least_insns) {
-                *shown.entry(stack(&tree, path, &names)).or_default() += insns;
+            for (path, count) in tree.paths_of_least(least) {
+                *shown.entry(stack(&tree, path, &names)).or_default() += count;
             }
             whole = Some(Heats::of_tree(&tree, &names));
             continue;
         }
         let root = name.as_ref().map(|name| Frame { name: name.clone(), role: FrameRole::Other });
-        for (frames, insns) in tree.stacks_of_least(least_insns) {
+        for (frames, count) in tree.stacks_of_least(least) {
             let frames: Vec<Frame> = root.iter().cloned().chain(frames).collect();
-            *shown.entry(frames.iter().map(|frame| show(frame).into()).collect()).or_default() += insns;
-            stacks.push((frames, insns));
+            *shown.entry(frames.iter().map(|frame| show(frame).into()).collect()).or_default() += count;
+            stacks.push((frames, count));
         }
     }
     let heats = whole.unwrap_or_else(|| Heats::of_stacks(&stacks));
@@ -74,7 +83,7 @@ pub fn by_part(profile: &Profile, parts: &[(Option<String>, &Profile)], view: Vi
         &clean(&profile.facts.image_name),
         subtitle(profile),
         MIN_WIDTH,
-        "instructions",
+        if cycles.is_some() { CYCLES } else { INSTRUCTIONS },
     )
 }
 
@@ -163,7 +172,7 @@ pub fn chart(profile: &Profile, view: View) -> Result<Vec<u8>> {
             let _ = write!(subtitle, "; what lasts less than {} instructions is left out", group(left_out));
         }
         let subtitle = subtitle.replace(';', " \u{b7}");
-        let svg = draw(profile, &heats, shown, &title, subtitle, min_width, "instructions")?;
+        let svg = draw(profile, &heats, shown, &title, subtitle, min_width, INSTRUCTIONS)?;
         if svg.len() <= MAX_CHART_BYTES || min_width >= 1.0 {
             return Ok(svg);
         }
@@ -256,7 +265,7 @@ const FURNITURE: &str = "
 /// Draws the legend of the colours that occur: a box and a word each, from left to right.
 fn legend(heats: &Heats, unit: &str) -> String {
     let own = match unit {
-        "instructions" => "function: the warmer, the more self instructions".to_owned(),
+        INSTRUCTIONS | CYCLES => format!("function: the warmer, the more self {unit}"),
         _ => format!("function: the warmer, the more {unit}"),
     };
     let words = [
@@ -426,7 +435,8 @@ fn color(frame: &str, role: FrameRole, heat: f64) -> Color {
 
 fn subtitle(profile: &Profile) -> String {
     let facts = &profile.facts;
-    let mut subtitle = format!("{} instructions on {}", group(profile.total_insns()), facts.machine);
+    let cycles = cycles::total(profile).map_or_else(String::new, |cycles| format!("{} cycles, ", group(cycles)));
+    let mut subtitle = format!("{cycles}{} instructions on {}", group(profile.total_insns()), facts.machine);
     if let Some(cpu) = &facts.cpu {
         let _ = write!(subtitle, ", {cpu}");
     }

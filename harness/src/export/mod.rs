@@ -81,6 +81,8 @@ pub struct Format {
     is_binary: bool,
     /// Whether the format can separate phases.
     splits_by_phase: bool,
+    /// Whether the format has one number for each path, which may be the cycles.
+    can_be_in_cycles: bool,
     writer: Writer,
 }
 
@@ -111,9 +113,12 @@ pub const FORMATS: &[Format] = &[
         help: "The timeline as a Common Trace Format directory, for babeltrace2 and Trace Compass (needs --timeline)",
         is_binary: true,
         splits_by_phase: false,
+        can_be_in_cycles: false,
         writer: Writer::Directory(ctf::write),
     },
-    text("folded", "Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope", folded::write).by_phase(),
+    text("folded", "Folded stacks, `a;b;c N`: inferno, flamegraph.pl, speedscope", folded::write)
+        .by_phase()
+        .in_cycles(),
     binary("gmon", "gmon.out of GNU gprof: gprof firmware.elf gmon.out", gmon::write),
     text(
         "gmon-symbols",
@@ -138,18 +143,24 @@ pub const FORMATS: &[Format] = &[
 
 /// Makes a format whose files are text.
 const fn text(name: &'static str, help: &'static str, write: WriteFile) -> Format {
-    Format { name, help, is_binary: false, splits_by_phase: false, writer: Writer::File(write) }
+    let writer = Writer::File(write);
+    Format { name, help, is_binary: false, splits_by_phase: false, can_be_in_cycles: false, writer }
 }
 
 /// Makes a format whose files are binary.
 const fn binary(name: &'static str, help: &'static str, write: WriteFile) -> Format {
-    Format { name, help, is_binary: true, splits_by_phase: false, writer: Writer::File(write) }
+    Format { is_binary: true, ..text(name, help, write) }
 }
 
 impl Format {
     /// Marks the format as able to separate phases.
     const fn by_phase(self) -> Format {
         Format { splits_by_phase: true, ..self }
+    }
+
+    /// Marks the format as able to have cycles instead of instructions.
+    const fn in_cycles(self) -> Format {
+        Format { can_be_in_cycles: true, ..self }
     }
 
     /// Writer of a profile in this format. It writes piece by piece, so that the whole text is never in memory. It
@@ -171,6 +182,11 @@ impl Format {
     /// Whether the format can separate phases.
     pub fn splits_by_phase(self) -> bool {
         self.splits_by_phase
+    }
+
+    /// Whether the format can have cycles instead of instructions.
+    pub fn can_be_in_cycles(self) -> bool {
+        self.can_be_in_cycles
     }
 
     /// Whether the format is binary, and so never shown on a terminal.

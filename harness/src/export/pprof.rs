@@ -1,8 +1,9 @@
 //! pprof's format: `profile.proto` (<https://github.com/google/pprof/blob/main/proto/profile.proto>), compressed with
 //! gzip.
 //!
-//! Samples have three values: samples, instructions and calls. Instructions are exact by line of each function. They
-//! are divided among callers as the samples are (see [`crate::analysis::attribution`]), or exactly with the exact tree.
+//! Samples have three values: samples, instructions and calls; and a fourth, cycles, where they are known. Instructions
+//! and cycles are exact by line of each function. They are divided among callers as the samples are (see
+//! [`crate::analysis::attribution`]), or exactly with the exact tree.
 //! Calls are exact: each pair of a call site and a function is a sample of its own, which has calls alone. If phases
 //! are separated, each phase is a label, and a path that occurs in several phases is a sample in each.
 //!
@@ -22,6 +23,7 @@ use prost::Message;
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
+use crate::analysis::cycles;
 use crate::analysis::owner::Owner;
 use crate::analysis::part::by_phase;
 use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
@@ -46,15 +48,17 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     // Time and operating system stay unset, so that the bytes are the same everywhere. Fast compression, as in Go's own
     // profiles.
     let out = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::fast());
-    let mut out = Chunks { out, samples: Vec::new(), bytes: Vec::new() };
+    let has_cycles = cycles::are_known(profile);
+    let mut out = Chunks { out, has_cycles, samples: Vec::new(), bytes: Vec::new() };
     let mut tables = Tables::new(profile);
     let value = |tables: &mut Tables<'_>, kind, unit| proto::ValueType {
         kind: tables.string(kind),
         unit: tables.string(unit),
     };
-    let kinds = ["samples", "instructions", "calls"].map(|kind| value(&mut tables, kind, "count"));
+    let kinds = ["samples", "instructions", "calls"].into_iter().chain(has_cycles.then_some("cycles"));
+    let kinds: Vec<proto::ValueType> = kinds.map(|kind| value(&mut tables, kind, "count")).collect();
     let head = proto::Profile {
-        sample_type: kinds.to_vec(),
+        sample_type: kinds,
         period_type: Some(value(&mut tables, "instructions", "count")),
         period: profile.facts.period_insns as i64,
         default_sample_type: tables.string("instructions"),
@@ -151,8 +155,12 @@ fn executed(
         location_id.extend(leaf.map(|leaf| leaf_locations[leaf]));
         let place = leaf.map(|leaf| leaves.keys[leaf].0);
         let mut label = contexts.put(tables, share.context, place, &mut location_id);
+        if share.is_entry() && location_id.len() > 1 {
+            // The interrupt itself.
+            location_id.retain(|&location| location != contexts.no_function);
+        }
         label.extend(phase);
-        out.sample(location_id, [share.samples, share.insns, 0], label)?;
+        out.sample(location_id, [share.samples, share.insns, 0, share.cycles], label)?;
     }
     Ok(())
 }
@@ -186,7 +194,7 @@ fn called(
                 (Some(_), Some(return_addr)) => tables.code((return_addr & !1) - 1),
                 _ => tables.named(&name),
             };
-            out.sample(vec![callee, caller], [0, 0, calls], phase.into_iter().collect())?;
+            out.sample(vec![callee, caller], [0, 0, calls, 0], phase.into_iter().collect())?;
         }
     }
     Ok(())
@@ -523,6 +531,7 @@ impl<'p> Tables<'p> {
 /// (<https://protobuf.dev/programming-guides/encoding/#last-one-wins>).
 struct Chunks<'o> {
     out: flate2::write::GzEncoder<&'o mut dyn Write>,
+    has_cycles: bool,
     samples: Vec<proto::Sample>,
     bytes: Vec<u8>,
 }
@@ -535,8 +544,9 @@ impl Chunks<'_> {
         Ok(())
     }
 
-    fn sample(&mut self, location_id: Vec<u64>, values: [u64; 3], label: Vec<proto::Label>) -> Result<()> {
-        let value = values.map(|value| value as i64).to_vec();
+    fn sample(&mut self, location_id: Vec<u64>, values: [u64; 4], label: Vec<proto::Label>) -> Result<()> {
+        let kinds = if self.has_cycles { 4 } else { 3 };
+        let value = values[..kinds].iter().map(|&value| value as i64).collect();
         self.samples.push(proto::Sample { location_id, value, label });
         if self.samples.len() == CHUNK { self.flush() } else { Ok(()) }
     }

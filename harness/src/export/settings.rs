@@ -14,6 +14,8 @@ pub struct Settings {
     pub clock_hz: Option<NonZeroU32>,
     /// Whether to separate phases, in formats that can separate them.
     pub by_phase: bool,
+    /// Whether folded stacks have cycles instead of instructions.
+    pub in_cycles: bool,
 }
 
 impl Settings {

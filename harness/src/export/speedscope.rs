@@ -3,12 +3,12 @@
 //!
 //! The file has two kinds of profiles, since no single one is both exact and in order of time. One kind has the
 //! samples, each with the instructions since the sample before. The other kind has the instructions of each path (exact
-//! by function; divided among callers and tasks as the samples are, or exact with `--exact`). First come the profiles
-//! of everything, in order of time for each vCPU, because speedscope opens the first profile in its tab "Time Order".
-//! Both kinds follow for each task, or for each phase if phases are separated. In order of time, other tasks or phases
-//! are gaps, so that all profiles share the clock of the window. The format has no unit for instructions: the unit is
-//! "none", and each profile's name has the unit. A JavaScript reader has 53 bits for a number, enough for a month of
-//! instructions.
+//! by function; divided among callers and tasks as the samples are, or exact with `--exact`); one more of everything has
+//! the cycles, where they are known. First come the profiles of everything, in order of time for each vCPU, because
+//! speedscope opens the first profile in its tab "Time Order". Both kinds follow for each task, or for each phase if
+//! phases are separated. In order of time, other tasks or phases are gaps, so that all profiles share the clock of the
+//! window. The format has no unit for instructions: the unit is "none", and each profile's name has the unit. A JavaScript
+//! reader has 53 bits for a number, enough for a month of instructions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -17,6 +17,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use crate::analysis::calltree::{CallTree, Member};
+use crate::analysis::cycles;
 use crate::analysis::part::{by_phase, phase_frame, phases};
 use crate::analysis::sample_tracks::{Groups, Run, SampleTracks, outwards};
 use crate::analysis::stacks::FrameRole;
@@ -35,6 +36,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     let of_phases = if settings.by_phase { by_phase(profile).map_err(InputError::new)? } else { Vec::new() };
     let tree = CallTree::new(profile, settings.view);
     let trees: Vec<CallTree> = of_phases.iter().map(|(_, phase)| CallTree::new(phase, settings.view)).collect();
+    let in_cycles = cycles::are_known(profile).then(|| tree.clone().in_cycles());
     let groups = Groups::new(profile, &tree);
     let (names, timeline) = if settings.by_phase {
         let names = of_phases.iter().map(|(name, _)| Some(phase_frame(name))).collect();
@@ -55,6 +57,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     out.write_all(b"\"shared\": {\"frames\": [")?;
     let mut frames = Frames::default();
     let tree = frames.number(&tree);
+    let in_cycles = in_cycles.as_ref().map(|tree| frames.number(tree));
     let trees: Vec<Numbered<'_>> = trees.iter().map(|tree| frames.number(tree)).collect();
     for (index, member) in frames.members.iter().enumerate() {
         out.write_all(if index > 0 { b",\n" } else { b"\n" })?;
@@ -75,6 +78,10 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         out.write_all(b",\n")?;
     }
     write_exact(&tree, &format!("{image}{all}{all_vcpus}: exact instructions"), |_| true, out)?;
+    if let Some(tree) = in_cycles {
+        out.write_all(b",\n")?;
+        write_exact(&tree, &format!("{image}{all}{all_vcpus}: exact cycles"), |_| true, out)?;
+    }
     if !all.is_empty() {
         for (index, name) in names.iter().enumerate() {
             let name = format!("{image}{}: instructions by path", part(name.as_deref()));

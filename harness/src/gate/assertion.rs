@@ -10,6 +10,7 @@ use std::fmt;
 use wire::definition::NodeKind;
 
 use crate::analysis::coverage::{Coverage, File, Tally};
+use crate::analysis::cycles;
 use crate::analysis::lookup;
 use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject};
 use crate::analysis::owner::Owner;
@@ -51,6 +52,7 @@ enum Of {
     Min,
     Mean,
     Max,
+    MaxCycles,
 }
 
 /// A kind of spans, taken together.
@@ -87,7 +89,7 @@ enum Share {
 }
 
 /// Measures that are not metrics, so that baselines do not keep them.
-const MEASURES: [Word; 13] = [
+const MEASURES: [Word; 15] = [
     // Share of a file's lines that ran.
     Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
     // The same number, by the name that goes with `branches`. Older suites have `coverage`.
@@ -106,11 +108,23 @@ const MEASURES: [Word; 13] = [
     Word { word: "mean", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Mean, Spans::named(name))) },
     // Longest of these calls or spans.
     Word { word: "max", share: Share::Never, make: Make::Named(|name| Measure::Span(Of::Max, Spans::named(name))) },
+    // Cycles of the one of these calls or spans that took the most.
+    Word {
+        word: "max_cycles",
+        share: Share::Never,
+        make: Make::Named(|name| Measure::Span(Of::MaxCycles, Spans::named(name))),
+    },
     // Instructions of an interrupt's longest run, without those of interrupts during it.
     Word {
         word: "handler_max",
         share: Share::Never,
         make: Make::Named(|name| Measure::Span(Of::Max, Spans::Handler(name))),
+    },
+    // Cycles of the interrupt's run that took the most.
+    Word {
+        word: "handler_max_cycles",
+        share: Share::Never,
+        make: Make::Named(|name| Measure::Span(Of::MaxCycles, Spans::Handler(name))),
     },
     // Mean of the interrupt's runs.
     Word {
@@ -535,10 +549,14 @@ fn span(
         }
         _ => {}
     }
+    if of == Of::MaxCycles && !cycles::are_known(profile) {
+        return Err(metrics::NO_CYCLES.to_owned().into());
+    }
     let ran = || found.iter().filter(|span| span.count > 0);
     Ok(match of {
         Of::Min => ran().map(|span| span.min_insns).min().unwrap_or(0),
         Of::Max => ran().map(|span| span.max_insns).max().unwrap_or(0),
+        Of::MaxCycles => ran().map(|span| span.cycles.max).max().unwrap_or(0),
         Of::Mean => {
             let (count, sum) = ran().fold((0, 0), |(count, sum), span| (count + span.count, sum + span.sum_insns));
             mean(sum, count).unwrap_or(0)
@@ -620,8 +638,8 @@ pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Alias;
     use crate::profile::testing::empty;
-    use crate::profile::{Alias, Node};
 
     fn check(profile: &Profile, text: &str) -> Outcome {
         let missing = |name: &str| Err(format!("no function is called {name}"));
@@ -756,9 +774,8 @@ mod tests {
     fn instances_that_call_each_other_count_once() {
         let mut profile = empty().function("sort::<u8>", 0x40, 4).function("sort::<u16>", 0x50, 4);
         profile = profile.insn(0x40, 10).insn(0x50, 10);
-        let node =
-            |parent, entry| Node { parent, kind: NodeKind::Function { entry }, via: None, insns: 10, calls: 1 };
-        profile.tree = vec![node(0, 0x40), node(1, 0x50)];
+        profile =
+            profile.node(0, NodeKind::Function { entry: 0x40 }, 10).node(1, NodeKind::Function { entry: 0x50 }, 10);
         let holds = |text: &str| assert!(check(&profile, text).holds, "{:?}", check(&profile, text));
         holds("inclusive(\"sort\") == 20");
         holds("inclusive(\"sort\") == 100%");

@@ -21,6 +21,9 @@ const MOST_DEPTH: usize = 16;
 /// Folders of tools, which hold no results of a build.
 const NO_RESULTS: [&str; 3] = ["CMakeFiles", "node_modules", "harness-report"];
 
+/// Folder in which PlatformIO leaves its builds (`.pio/build/uno/firmware.elf`), although it is hidden.
+const PLATFORMIO: &str = ".pio";
+
 /// Firmware among these files and below these folders, by path. Files with equal contents count once.
 ///
 /// # Errors
@@ -74,7 +77,8 @@ impl Search {
             let Ok(metadata) = path.symlink_metadata() else { continue };
             if metadata.is_dir() {
                 let is_kept_by_cargo = is_cargos && matches!(&*name, "deps" | "build" | "incremental");
-                let is_left_out = name.starts_with('.') || NO_RESULTS.contains(&&*name) || is_kept_by_cargo;
+                let is_hidden = name.starts_with('.') && name != PLATFORMIO;
+                let is_left_out = is_hidden || NO_RESULTS.contains(&&*name) || is_kept_by_cargo;
                 if !is_left_out && depth < MOST_DEPTH {
                     let below = if folder == Path::new(".") { PathBuf::from(&*name) } else { path.clone() };
                     self.folder(top, &below, depth + 1)?;
@@ -96,7 +100,10 @@ fn is_firmware(path: &Path) -> bool {
     }
     let Ok(bytes) = bounded_read::read(path) else { return false };
     let Ok(elf) = object::File::parse(&*bytes) else { return false };
-    let is_known = matches!(elf.architecture(), Architecture::Arm | Architecture::Riscv32 | Architecture::Riscv64);
+    let is_known = matches!(
+        elf.architecture(),
+        Architecture::Arm | Architecture::Riscv32 | Architecture::Riscv64 | Architecture::Avr
+    );
     let is_program = match elf.kind() {
         ObjectKind::Executable => true,
         // A static PIE has an entry; a library has none.
@@ -139,15 +146,28 @@ mod tests {
         put("target/thumb/release/deps/app-0123", &[&*arm, b"old"].concat());
         put(".git/app", &[&*arm, b"git"].concat());
         put("deps/app", &[&*arm, b"mine"].concat());
+        // Arduino's IDE and arduino-cli, and PlatformIO.
+        put("build/arduino.avr.uno/blink.ino.elf", &header(2, 83));
+        put("build/arduino.avr.uno/blink.ino.hex", b":00000001FF");
+        put(".pio/build/uno/firmware.elf", &[&*header(2, 83), b"pio"].concat());
+        put(".pio/build/uno/src/main.cpp.o", &header(1, 83));
         let found = |places: &[&str]| {
             let places: Vec<PathBuf> = places.iter().map(|place| directory.path().join(place)).collect();
             let images = images(&places).unwrap();
             let name = |path: PathBuf| path.strip_prefix(directory.path()).unwrap().display().to_string();
             images.into_iter().map(name).collect::<Vec<_>>()
         };
-        assert_eq!(found(&[""]), ["build/app.elf", "deps/app", "target/thumb/release/app"]);
+        let all = [
+            ".pio/build/uno/firmware.elf",
+            "build/app.elf",
+            "build/arduino.avr.uno/blink.ino.elf",
+            "deps/app",
+            "target/thumb/release/app",
+        ];
+        assert_eq!(found(&[""]), all);
         // Named files are always taken.
-        assert_eq!(found(&["build/notes.elf", "build"]), ["build/app.elf", "build/notes.elf"]);
+        let named = ["build/app.elf", "build/arduino.avr.uno/blink.ino.elf", "build/notes.elf"];
+        assert_eq!(found(&["build/notes.elf", "build"]), named);
         let missing = images(&[directory.path().join("missing")]).unwrap_err().to_string();
         assert!(missing.contains("missing: cannot be read"), "{missing}");
     }

@@ -2,8 +2,7 @@
 //!
 //! The network is used only for a URL that the user typed, never for one in a file.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::InputError;
 use crate::gate::path_bytes;
 use crate::image::bounded_read;
-use crate::run::store::staging::Making;
+use crate::run::store::staging::keep;
 
 /// Largest object that is read from a store: as [`bounded_read::MAX_BYTES`].
 #[cfg(feature = "object-store")]
@@ -99,23 +98,17 @@ impl Storage {
     /// The reason in a sentence.
     pub fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), String> {
         match self {
-            Self::Folder(folder) => write_whole(folder, name, &bytes).map_err(|error| error.to_string()),
+            Self::Folder(folder) => keep(folder, name, &bytes).map_err(|error| error.to_string()),
             #[cfg(feature = "object-store")]
             Self::Objects(store) => store.put(name, bytes).map_err(|error| error.to_string()),
         }
     }
 }
 
-fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    let making = Making::begin(folder, ".partial-", |_| ())?;
-    let made = making.path().join("file");
-    fs::write(&made, bytes)?;
-    fs::rename(made, folder.join(name))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -120,7 +120,7 @@ impl<'t> Words<'t> {
     /// # Errors
     /// [`InputError`], with the column, if the processor lacks such a register.
     pub(super) fn register(&self, place: &Word, isa: Isa) -> Result<u8, InputError> {
-        if isa == Isa::Avr {
+        if isa.is_avr() {
             return Err(self.error(place.at, "registers are not read on AVR, where a value is in several"));
         }
         let is_riscv = isa.is_riscv();

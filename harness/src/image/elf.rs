@@ -347,6 +347,7 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
             device: section(b".note.gnu.avr.deviceinfo")
                 .and_then(attributes::avr_device)
                 .or_else(|| section(b".mmcu").and_then(attributes::simavr_device)),
+            vectors: None,
         }
     }
 

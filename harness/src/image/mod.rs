@@ -7,6 +7,7 @@
 mod argument;
 mod attributes;
 pub mod avr_libc;
+mod avr_vectors;
 pub mod bounded_read;
 pub mod defmt;
 mod dfu;
@@ -26,6 +27,7 @@ pub mod targets;
 pub mod trace_patterns;
 mod uf2;
 pub mod unwind;
+pub mod waiting;
 pub mod ways;
 pub mod zone;
 pub mod zone_call;
@@ -36,6 +38,7 @@ use std::{fmt, fs, io};
 
 use sha2::{Digest, Sha256};
 
+pub use avr_vectors::Vectors as AvrVectors;
 pub use hex::Board;
 pub use uf2::Family;
 
@@ -205,6 +208,8 @@ pub struct AvrNeeds {
     pub family: u32,
     /// Device that the firmware was built for, such as `atmega328p`, if the file names it.
     pub device: Option<String>,
+    /// Vectors from which the family is known, if the file does not state it.
+    pub vectors: Option<AvrVectors>,
 }
 
 /// Stretch of bytes that is loaded, or of memory that starts as zero.
@@ -324,6 +329,8 @@ pub struct Image {
     /// Cortex-M: vector table that the file seems to start from. The machine decides which table is really used, see
     /// [`Image::vector_table_at`].
     pub vector_table: Option<VectorTable>,
+    /// AVR's vectors at address 0 of a file that states no processor.
+    pub avr_vectors: Option<AvrVectors>,
     /// Whether addresses are only relative to each other (`ET_DYN`); they get a bias when loaded.
     pub position_independent: bool,
     /// `--load-bias`, kept for the choice of the machine.
@@ -435,6 +442,7 @@ impl Image {
             segments: Vec::new(),
             entry: None,
             vector_table: None,
+            avr_vectors: None,
             position_independent: false,
             load_bias: options.load_bias,
             vectors: options.vectors,
@@ -595,22 +603,16 @@ impl Image {
         })
     }
 
-    /// Makes a minimal ELF file that loads the same bytes, `bias` higher, and starts at `entry` (already biased). It
-    /// depends only on the image's contents, so every format, file name and position-independent image reaches the
+    /// Makes a minimal ELF file that loads the same bytes, `bias` higher, and starts at `entry` (already biased), with the
+    /// header's `flags`. It depends only on the image's contents, so every format, file name and position-independent image reaches the
     /// emulator in the same way. Memory beyond the bytes is left out: an emulator's memory starts as zero.
-    pub fn loadable_elf(&self, arch: Arch, bias: u64, entry: u64) -> Vec<u8> {
+    pub fn loadable_elf(&self, arch: Arch, flags: u32, bias: u64, entry: u64) -> Vec<u8> {
         let loads: Vec<elf::Load<'_>> = self
             .segments
             .iter()
             .filter(|segment| !segment.data.is_empty())
             .map(|segment| elf::Load { address: segment.load_addr.wrapping_add(bias), data: &segment.data })
             .collect();
-        // QEMU loads a file for the machine's own core only.
-        let flags = match arch {
-            Arch::CortexM => 0x0500_0000, // EABI 5
-            Arch::Riscv64 | Arch::Riscv32 => 0,
-            Arch::Avr => self.needs.avr.as_ref().map_or(AVR5, |needs| needs.family),
-        };
         elf::write(arch, flags, entry, &loads)
     }
 
@@ -796,7 +798,18 @@ impl Image {
     /// Determines the family from the contents, for HEX and raw files without symbols and for Arm ELF files without
     /// attributes.
     fn settle_arch(&mut self) -> Result<(), InputError> {
+        if self.arch.is_none() {
+            self.avr_vectors = AvrVectors::read(|address| self.code_at(address));
+        }
         match self.arch {
+            None if self.avr_vectors.is_some() => {
+                // A file with both tables says nothing.
+                let vectors = self.avr_vectors.as_ref().filter(|_| self.vector_table.is_none());
+                if let Some(needs) = vectors.and_then(AvrVectors::needs) {
+                    self.arch = Some(Arch::Avr);
+                    self.needs.avr = Some(needs);
+                }
+            }
             None if self.vector_table.is_some() => self.arch = Some(Arch::CortexM),
             Some(Arch::CortexM)
                 if self.needs.arm.is_none()

@@ -250,7 +250,7 @@ fn encode(isa: Isa, address: u64, value: Option<Value>, has_compressed: bool) ->
         Isa::Riscv32 | Isa::Riscv64 if has_compressed => C_RET.to_le_bytes().to_vec(),
         Isa::Riscv32 | Isa::Riscv64 => RET.to_le_bytes().to_vec(),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => BX_LR.to_le_bytes().to_vec(),
-        Isa::Avr => AVR_RET.to_le_bytes().to_vec(),
+        Isa::AvrPc16 | Isa::AvrPc22 => AVR_RET.to_le_bytes().to_vec(),
     };
     match (isa, value) {
         (_, None) => Code { bytes: ret, data: 0..0 },
@@ -262,10 +262,10 @@ fn encode(isa: Isa, address: u64, value: Option<Value>, has_compressed: bool) ->
         }
         (Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m, Some(Value::Double(value))) => thumb_pair(address, value),
         // An `int` has 16 bits, and a value that needs more is returned as a `long`.
-        (Isa::Avr, Some(Value::Word(value))) => {
+        (Isa::AvrPc16 | Isa::AvrPc22, Some(Value::Word(value))) => {
             avr(&value.to_le_bytes()[..if (-0x8000..=0xffff).contains(&value) { 2 } else { 4 }])
         }
-        (Isa::Avr, Some(Value::Double(value))) => avr(&value.to_le_bytes()),
+        (Isa::AvrPc16 | Isa::AvrPc22, Some(Value::Double(value))) => avr(&value.to_le_bytes()),
     }
 }
 

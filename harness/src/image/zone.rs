@@ -1,6 +1,9 @@
 //! Reads the records of zones, phases and marks that an image names itself (`targets/zone/zone.h`). They lie in a
 //! section that is not loaded.
 //!
+//! AVR's records are in a section whose name makes linkers keep it as they keep debug information: where they drop code,
+//! its records have address 0.
+//!
 //! A record is `Z`, a letter for its kind, the address of its instruction as wide as the ELF's, a detail, and the
 //! name. The last two are texts that end with a zero. Records may have zeroes between them.
 
@@ -10,13 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use decode::Isa;
 use object::Object as _;
 use wire::definition::MAX_TEXT_BYTES;
-use wire::zone::{Call, Event, EventKind};
+use wire::zone::{Call, Event, EventKind, MAX_VALUE_BYTES, REGISTERS};
 
 use crate::image::Image;
 use crate::image::section::uncompressed;
 
 /// Name of the section.
 const SECTION: &str = ".zones";
+
+/// Name of the section on AVR.
+const AVR_SECTION: &str = ".debug_zones";
 
 /// First byte of a record.
 const BEGINNING: u8 = b'Z';
@@ -48,16 +54,19 @@ struct Record<'a> {
 /// added to addresses.
 pub fn find(elf: Option<&[u8]>, image: &Image, isa: Isa, load_bias: u64) -> Zones {
     let Some(file) = elf.and_then(|bytes| object::File::parse(bytes).ok()) else { return Zones::default() };
-    let Some(section) = file.section_by_name(SECTION) else { return Zones::default() };
+    let name = if isa.is_avr() { AVR_SECTION } else { SECTION };
+    let Some(section) = file.section_by_name(name) else { return Zones::default() };
     let mut warnings = Vec::new();
     let data = uncompressed(&file, &section).unwrap_or_else(|error| {
-        warnings.push(format!("{SECTION} cannot be read ({error}): the run has no zones"));
+        warnings.push(format!("{name} cannot be read ({error}): the run has no zones"));
         Cow::default()
     });
-    let (records, is_whole) = records(&data, if file.is_64() { 8 } else { 4 });
+    let (mut records, is_whole) = records(&data, if file.is_64() { 8 } else { 4 });
     if !is_whole {
-        warnings.push(format!("{SECTION} has bytes that are no record of a zone: what follows them is left out"));
+        warnings.push(format!("{name} has bytes that are no record of a zone: what follows them is left out"));
     }
+    // The vector of the reset is at AVR's address 0.
+    records.retain(|record| !isa.is_avr() || record.address != 0);
     let mut kinds: BTreeMap<u64, (EventKind, &str)> = BTreeMap::new();
     let mut unusable = 0_u64;
     for record in &records {
@@ -137,12 +146,29 @@ fn event(record: &Record<'_>, isa: Isa) -> Option<EventKind> {
         b'B' if is_named => Some(EventKind::Begin),
         b'F' if is_named => Some(EventKind::End),
         b'P' if is_named => Some(EventKind::Phase),
+        b'M' if is_named && isa.is_avr() => value_of_bytes(record.detail),
         b'M' if is_named => {
             let constant = number(record.detail).map(|value| EventKind::Constant { value });
             constant.or_else(|| Some(EventKind::Register { register: register(record.detail, isa)? }))
         }
         _ => None,
     }
+}
+
+/// Value of a mark on AVR: a number or the first register, a slash and the bytes, negative where there is a sign.
+fn value_of_bytes(detail: &str) -> Option<EventKind> {
+    let (place, bytes) = detail.split_once('/')?;
+    let bytes = number(bytes).filter(|bytes| bytes.unsigned_abs() <= MAX_VALUE_BYTES.into())?;
+    let (is_signed, bytes) = (bytes < 0, bytes.unsigned_abs() as u8);
+    if let Some(value) = number(place) {
+        // gcc writes constants with a sign always.
+        let unused_bits = 64_u32.checked_sub(8 * u32::from(bytes)).filter(|&bits| bits < 64)?;
+        let value = value << unused_bits;
+        let value = if is_signed { value >> unused_bits } else { ((value as u64) >> unused_bits) as i64 };
+        return Some(EventKind::Constant { value });
+    }
+    let register = register(place, Isa::AvrPc16)?;
+    (bytes > 0 && register <= REGISTERS - bytes).then_some(EventKind::Bytes { register, bytes, is_signed })
 }
 
 /// Parses a number in assemblers' syntax: `#5`, `5`, `0x5`, `-5`.
@@ -164,7 +190,7 @@ fn register(name: &str, isa: Isa) -> Option<u8> {
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
         "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
     ];
-    if isa == Isa::Avr {
+    if isa.is_avr() {
         return name.strip_prefix('r').and_then(|number| number.parse().ok()).filter(|&number: &u8| number <= 31);
     }
     const ARM: [(&str, u8); 7] = [("sb", 9), ("sl", 10), ("fp", 11), ("ip", 12), ("sp", 13), ("lr", 14), ("pc", 15)];
@@ -235,6 +261,24 @@ mod tests {
             ("", riscv, None),
         ] {
             assert_eq!(kind(b'M', detail, "frame", isa), expected, "{detail}");
+        }
+        let bytes = |register, bytes, is_signed| Some(EventKind::Bytes { register, bytes, is_signed });
+        for (detail, expected) in [
+            ("r24/1", bytes(24, 1, false)),
+            ("r22/-4", bytes(22, 4, true)),
+            ("-56/1", value(200)),
+            ("200/-2", value(200)),
+            ("-25536/2", value(40_000)),
+            ("-5/-2", value(-5)),
+            ("-1294967296/4", value(3_000_000_000)),
+            ("r31/2", None),
+            ("r24/5", None),
+            ("r24/0", None),
+            ("7/0", None),
+            ("r24", None),
+            ("7", None),
+        ] {
+            assert_eq!(kind(b'M', detail, "frame", Isa::AvrPc16), expected, "{detail}");
         }
         for nameless in [b'E', b'B', b'F', b'P', b'M', b'?'] {
             assert_eq!(kind(nameless, "1", "", arm), None);

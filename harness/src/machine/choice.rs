@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use super::placement::{Placement, biases, home, place, shift, start};
 use super::processor::{Processor, processor};
-use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, Region};
-use crate::chip::base::BASES;
+use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, NONE, Region};
+use crate::chip::base::{self, BASES};
 use crate::chip::{self, Chip};
 use crate::error::InputError;
-use crate::image::{Arch, Format, Image, list_segments, show_range};
+use crate::image::{AVR5, Arch, Format, Image, list_segments, show_range};
 use crate::text::near::nearest;
 use crate::text::number::Hex;
 
@@ -66,7 +66,14 @@ impl Choice {
             // QEMU requires the first vector, which jumps to the start-up code.
             Arch::Avr => 0,
         };
-        image.loadable_elf(self.machine.arch, self.load_bias, entry)
+        // QEMU loads a file for the machine's own core only.
+        let flags = match (self.machine.arch, self.machine.core) {
+            (Arch::CortexM, _) => 0x0500_0000, // EABI 5
+            (Arch::Riscv64 | Arch::Riscv32, _) => 0,
+            (Arch::Avr, Core::Avr { family, .. }) => family,
+            (Arch::Avr, _) => avr_family(image),
+        };
+        image.loadable_elf(self.machine.arch, flags, self.load_bias, entry)
     }
 }
 
@@ -155,7 +162,7 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
 pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
     let base = BASES.iter().find(|(cpu, _)| *cpu == chip.cpu).map_or("", |(_, base)| base);
     let about = |reason: String| InputError::about(&image.path, format_args!("--chip {}: {reason}", chip.name));
-    let Some(base) = MACHINES.iter().find(|machine| machine.name == base) else {
+    let Some(base) = MACHINES.iter().chain([&NONE]).find(|machine| machine.name == base) else {
         return Err(about(format!("no machine has a {}", chip.cpu)));
     };
     if let Some(arch) = image.arch.filter(|&arch| arch != base.arch) {
@@ -172,12 +179,17 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
         is_late: false,
         boot_rom: None,
         finisher: None,
+        exit: None,
         memory: if chip.wire.is_addition { base.memory.clone() } else { memory.into() },
         chip: Some(chip.name.clone()),
         ..base.clone()
     };
     if let Core::Arm { vector_table, vector_table_alias, .. } = &mut machine.core {
         (*vector_table, *vector_table_alias) = (chip.vectors, None);
+    }
+    let riscv = base::riscv(&chip.cpu);
+    if let Some(riscv) = riscv {
+        machine.core = Core::RiscvChip { cpu: riscv.name, extensions: riscv.extensions, start: None };
     }
     let processor = processor(&machine, image, None).map_err(&about)?;
     let placement = place(&machine, image).map_err(|reason| {
@@ -191,7 +203,7 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
         // QEMU reads the vector table at 0 unless it gets another address.
         vectors: placement.vectors.or((chip.vectors != 0).then_some(chip.vectors)),
         machine,
-        cpu: processor.cpu,
+        cpu: riscv.map_or(processor.cpu, |core| Some(core.cpu.to_owned())),
         because: "--chip asks for it".to_owned(),
         runners_up: Vec::new(),
         rejected: Vec::new(),
@@ -260,16 +272,29 @@ fn elsewhere(image: &Image) -> String {
 
 fn known_arch(image: &Image) -> Result<Arch, InputError> {
     image.arch.ok_or_else(|| {
-        InputError::about(
-            &image.path,
-            format_args!(
-                "a {} file does not say which processor it is for, and this one has no \
-                 Cortex-M vector table (stack pointer, then an odd reset address){}; give the ELF \
-                 that it was made from (--symbols FILE.elf), where its table lies (--vectors ADDRESS), or the machine: \
-                 --machine riscv64:virt, riscv32:virt, arm:NAME or avr:NAME",
-                image.format,
+        let way_out = "give the ELF that it was made from (--symbols FILE.elf)";
+        let machine = "the machine: --machine riscv64:virt, riscv32:virt, arm:NAME or avr:NAME";
+        let reason = match &image.avr_vectors {
+            Some(vectors) if image.vector_table.is_some() => format!(
+                "and this one begins with {} jumps, as code for AVR does, and has a Cortex-M vector table, too; \
+                 {way_out}, or {machine}",
+                vectors.count
+            ),
+            Some(vectors) => format!(
+                "and this one begins with {} jumps, as code for AVR does, but its vectors and start-up code are of no \
+                 known AVR (ATmega168 and 328P have 26, ATmega1280 and 2560 have 57); {way_out}, or {machine}",
+                vectors.count
+            ),
+            None => format!(
+                "and this one has no Cortex-M vector table (stack pointer, then an odd reset address) and does not \
+                 begin with AVR's vectors (a jump for each){}; {way_out}, where its table lies (--vectors ADDRESS), or \
+                 {machine}",
                 elsewhere(image)
             ),
+        };
+        InputError::about(
+            &image.path,
+            format_args!("a {} file does not say which processor it is for, {reason}", image.format),
         )
     })
 }
@@ -344,7 +369,8 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
         Ok(processor) => processor.cpu,
         // QEMU refuses code of another family.
         Err(reason) if arch == Arch::Avr => {
-            return Err(InputError::about(&image.path, format_args!("--machine {name}: {reason}")));
+            let next = way_out(image);
+            return Err(InputError::about(&image.path, format_args!("--machine {name}: {reason}; {next}")));
         }
         Err(reason) => {
             warnings.push(format!("--machine {name}: {reason}"));
@@ -382,6 +408,16 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
         initial_sp: placement.initial_sp,
         vectors: placement.vectors,
     })
+}
+
+/// Next step after an AVR machine that cannot execute the image.
+fn way_out(image: &Image) -> String {
+    match choose(image, None, None) {
+        Ok(choice) => format!("leave --machine out: {} can run it", choice.machine.title()),
+        Err(_) => {
+            "no other machine can run it, either: build it for atmega328p, the chip of --machine uno".to_owned()
+        }
+    }
 }
 
 /// Message about a named machine of a family that cannot execute the image.
@@ -453,6 +489,11 @@ fn place_loosely(machine: &Machine, image: &Image) -> Result<u64, String> {
 /// QEMU's machines with an additional processor of another kind, which uses the same numbering as the others.
 const UNLIKE: [&str; 1] = ["microchip-icicle-kit"];
 
+/// Family of AVR cores that an image is for.
+fn avr_family(image: &Image) -> u32 {
+    image.needs.avr.as_ref().map_or(AVR5, |needs| needs.family)
+}
+
 /// Describes a machine that QEMU may know and the table does not; nothing is checked.
 fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> Choice {
     let (qemu, isa, load) = match arch {
@@ -460,7 +501,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         Arch::Riscv32 => ("qemu-system-riscv32", "riscv32", LoadOption::Bios),
         // The CPU is not known. The newest architecture, in which most instructions can trap, is always safe.
         Arch::CortexM => ("qemu-system-arm", "thumb-v8m", LoadOption::Kernel),
-        Arch::Avr => ("qemu-system-avr", "avr", LoadOption::Bios),
+        Arch::Avr => ("qemu-system-avr", table::avr_isa(avr_family(image)), LoadOption::Bios),
     };
     // A machine of the table may come with options: `virt,aia=aplic`.
     let like = table::find(name, isa);
@@ -477,6 +518,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
         is_late: false,
         boot_rom: like.and_then(|machine| machine.boot_rom.clone()),
         finisher: like.and_then(|machine| machine.finisher),
+        exit: None,
         memory: Cow::Borrowed(&[]),
         chip: None,
         added: None,

@@ -51,7 +51,7 @@ pub(super) fn fit(machine: &Machine, image: &Image, bias: u64) -> Result<Placeme
     }
     match machine.core {
         Core::Arm { .. } => fit_vector_table(machine, image, bias)?,
-        Core::RiscvChip { start, .. } if elf_entry(image, bias) != start => {
+        Core::RiscvChip { start: Some(start), .. } if elf_entry(image, bias) != start => {
             return Err(format!("it starts at {}, and the image at {}", Hex(start), Hex(elf_entry(image, bias))));
         }
         Core::Riscv | Core::RiscvChip { .. } | Core::Avr { .. } => {
@@ -91,7 +91,9 @@ pub(super) fn fit_segment(machine: &Machine, segment: &Segment, bias: u64) -> Re
         let what = if load == run { "segment" } else { "load address" };
         home(machine, &load, what)?;
     }
-    if load == run {
+    // A linker script keeps addresses free by a section without contents, which nobody writes: code is laid out behind the data
+    // of the same flash (ESP32-C3).
+    if load == run || (segment.data.is_empty() && !segment.writable) {
         return Ok(());
     }
     // armlink's one segment counts what start-up code clears elsewhere, in RAM, as memory behind the bytes.
@@ -179,13 +181,13 @@ pub(super) fn start(machine: &Machine, image: &Image, bias: u64) -> Placement {
             let vectors = seen.and_then(|(_, elsewhere)| elsewhere).filter(|_| starts_elsewhere);
             (table.map(|table| table.reset_vector), table.map(|table| table.initial_sp), vectors)
         }
-        (_, Core::RiscvChip { start, .. }) => (Some(start), None, None),
+        (_, Core::RiscvChip { start, .. }) => (start, None, None),
         // The words of a vector table are absolute, so its entry needs no bias; an ELF's entry does.
         (Arch::Riscv64 | Arch::Riscv32, _) => (None, None, None),
         // Reset is the first vector, a jump to the start-up code.
         (Arch::Avr, _) => {
             let code = image.code_at(0).unwrap_or_default();
-            let start = match decode::decode(decode::Isa::Avr, 0, code).flow {
+            let start = match decode::decode(decode::Isa::AvrPc16, 0, code).flow {
                 decode::Flow::Jump { target } => target,
                 _ => 0,
             };

@@ -1,7 +1,11 @@
 //! Processor: whether a machine's processor executes the image's code, and with which `-cpu`.
 
+use std::cmp::Ordering;
+
+use wire::chip::AVR_DATA;
+
 use super::table::{Core, Machine};
-use crate::image::{Arch, ArmLevel, Fpu, Image};
+use crate::image::{Arch, ArmLevel, AvrVectors, Fpu, Image};
 
 /// Fitness of a machine's processor for an image.
 pub(super) struct Processor {
@@ -42,7 +46,7 @@ pub(super) fn processor(machine: &Machine, image: &Image, forced_cpu: Option<&st
         Core::Avr { .. } if forced_cpu.is_some() => {
             Err("its processor cannot be replaced by that of --cpu".to_owned())
         }
-        Core::Avr { device, family } => avr_processor(device, family, image),
+        Core::Avr { device, family } => avr_processor(machine, device, family, image),
         Core::Unknown => Ok(Processor { distance: 0, because: String::new(), cpu: None }),
     }
 }
@@ -102,22 +106,52 @@ fn chip_processor(cpu: &str, extensions: &str, image: &Image) -> Result<Processo
 
 /// Checks an AVR device. QEMU refuses code of another family. Another device of the family has the same instructions,
 /// but its registers, vectors and memories may differ.
-fn avr_processor(device: &str, family: u32, image: &Image) -> Result<Processor, String> {
+fn avr_processor(machine: &Machine, device: &str, family: u32, image: &Image) -> Result<Processor, String> {
     let ready = |distance: u8, because: String| Ok(Processor { distance, because, cpu: None });
     let Some(needs) = &image.needs.avr else {
         return ready(1, format!("the image does not say which device it was built for; {device} is a usual one"));
     };
+    let vectors = needs.vectors.as_ref();
     if needs.family != family {
-        return Err(format!(
-            "its {device} is an {}, and the image was built for {}",
-            name(family),
-            name(needs.family)
-        ));
+        let (own, needed) = (name(family), name(needs.family));
+        return Err(match vectors {
+            Some(vectors) => {
+                format!(
+                    "its {device} is an {own}, and the image begins with the {} vectors of an {needed}",
+                    vectors.count
+                )
+            }
+            None => format!("its {device} is an {own}, and the image was built for {needed}"),
+        });
+    }
+    if let Some(vectors) = vectors {
+        return avr_by_vectors(machine, device, vectors).map(|(distance, because)| Processor {
+            distance,
+            because,
+            cpu: None,
+        });
     }
     match needs.device.as_deref() {
         Some(own) if own == device => ready(0, format!("{device} is the device that the image was built for")),
         Some(own) => ready(2, format!("{device} executes what was built for {own}, but its devices may differ")),
         None => ready(1, format!("the image was built for {}, without a device; {device} is one", name(family))),
+    }
+}
+
+/// Checks whether a device has the RAM that the start-up code of an image expects, which has the device's number of
+/// vectors. Returns the distance and the reason.
+fn avr_by_vectors(machine: &Machine, device: &str, vectors: &AvrVectors) -> Result<(u8, String), String> {
+    let of_device = format!("the image begins with {} jumps, the vectors of an {device}", vectors.count);
+    let own_end = machine.main_ram().map(|ram| ram.range().end - AVR_DATA.start - 1);
+    let (Some(end), Some(own_end)) = (vectors.ram_end, own_end) else {
+        return Ok((1, of_device));
+    };
+    match end.cmp(&own_end) {
+        Ordering::Equal => Ok((0, format!("{of_device}, and puts its stack at the end of that device's RAM"))),
+        Ordering::Less => Ok((2, format!("{of_device}, but puts its stack at {end:#06x}, within that device's RAM"))),
+        Ordering::Greater => {
+            Err(format!("the image puts its stack at {end:#06x}, and the RAM of its {device} ends at {own_end:#06x}"))
+        }
     }
 }
 

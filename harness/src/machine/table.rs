@@ -25,9 +25,12 @@ pub enum MemoryKind {
     /// processor starts in the Secure state and can neither run from it nor (until the firmware allows it) store to
     /// it.
     NonSecure,
-    /// Settings that a programmer writes beside the code. QEMU has a device there, which begins erased, so the
-    /// image's bytes for it are left out.
+    /// Settings that a programmer writes beside the code. QEMU has a device there, which begins erased, or nothing, so
+    /// the image's bytes for it are left out.
     Settings,
+    /// Contents of a device's memory, which no instruction reaches by an address. The machine's chip file has the device, and gives
+    /// it the image's bytes.
+    Contents,
 }
 
 /// Stretch of memory.
@@ -67,6 +70,8 @@ pub enum LoadOption {
     Bios,
     /// `-kernel FILE`: the image is loaded, and the processor starts from the vector table.
     Kernel,
+    /// `-device loader,file=FILE`: the image is loaded, and the first processor starts at the ELF's entry.
+    Loader,
 }
 
 /// The processor of a machine.
@@ -93,8 +98,8 @@ pub enum Core {
         cpu: &'static str,
         /// Extensions that it executes, as an ISA string.
         extensions: &'static str,
-        /// Address at which it starts, whatever the ELF says.
-        start: u64,
+        /// Address at which it starts, whatever the ELF says; None: where the ELF says.
+        start: Option<u64>,
     },
     /// AVR.
     Avr {
@@ -136,6 +141,8 @@ pub struct Machine {
     pub boot_rom: Option<RangeInclusive<u64>>,
     /// Address of a device by which firmware ends the run: a store of 0x5555 (pass) or 0x3333 (fail) in its low half.
     pub finisher: Option<u64>,
+    /// Address of AVR's `_exit`, where the firmware's status is an argument.
+    pub exit: Option<u64>,
     /// All memory of the machine, main RAM first; empty for a machine that is not in the table.
     pub memory: Cow<'static, [Region]>,
     /// Chip to which the machine is completed, by its name for messages.
@@ -211,6 +218,7 @@ const fn virt(arch: Arch, qemu: &'static str, isa: &'static str) -> Machine {
         // hw/riscv/virt.c, VIRT_MROM and VIRT_TEST.
         boot_rom: Some(0x1000..=0xffff),
         finisher: Some(0x10_0000),
+        exit: None,
         memory: Cow::Borrowed(VIRT_MEMORY),
         chip: None,
         added: None,
@@ -253,6 +261,7 @@ const fn arm(
         is_late,
         boot_rom: None,
         finisher: None,
+        exit: None,
         memory: Cow::Borrowed(memory),
         chip: None,
         added: None,
@@ -273,7 +282,7 @@ const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'stat
         name: Cow::Borrowed("sifive_e"),
         qemu,
         arch,
-        core: Core::RiscvChip { cpu, extensions: "imac_zicsr_zifencei_zicntr_zihpm", start: 0x2040_0000 },
+        core: Core::RiscvChip { cpu, extensions: "imac_zicsr_zifencei_zicntr_zihpm", start: Some(0x2040_0000) },
         isa,
         shift: 6,
         load: LoadOption::Kernel,
@@ -282,11 +291,32 @@ const fn sifive_e(arch: Arch, qemu: &'static str, isa: &'static str, cpu: &'stat
         is_late: false,
         boot_rom: Some(0x1000..=0x2fff),
         finisher: None,
+        exit: None,
         memory: Cow::Borrowed(E_MEMORY),
         chip: None,
         added: None,
     }
 }
+
+/// QEMU's machine with nothing but a processor, which a RISC-V chip is added to. It is chosen for chips alone.
+pub(super) const NONE: Machine = Machine {
+    name: Cow::Borrowed("none"),
+    qemu: "qemu-system-riscv32",
+    arch: Arch::Riscv32,
+    core: Core::Unknown,
+    isa: "riscv32",
+    shift: DEFAULT_SHIFT,
+    load: LoadOption::Loader,
+    max_cpus: 1,
+    unshared_cpus: 1,
+    is_late: false,
+    boot_rom: None,
+    finisher: None,
+    exit: None,
+    memory: Cow::Borrowed(&[]),
+    chip: None,
+    added: None,
+};
 
 const fn core(cpu: &'static str, level: ArmLevel, fpu: Fpu) -> Core {
     Core::Arm { cpu, level, fpu, vector_table: 0, vector_table_alias: None }
@@ -323,20 +353,39 @@ const AN521: Machine = Machine {
     is_late: true,
     boot_rom: None,
     finisher: None,
+    exit: None,
     memory: Cow::Borrowed(AN521_MEMORY),
     chip: None,
     added: None,
 };
 
-const UNO_MEMORY: &[Region] =
-    &[region(DATA + 0x100, 2 * K, MemoryKind::Ram, "SRAM"), region(0, 32 * K, MemoryKind::Rom, "flash")];
-const A2009_MEMORY: &[Region] =
-    &[region(DATA + 0x100, K, MemoryKind::Ram, "SRAM"), region(0, 16 * K, MemoryKind::Rom, "flash")];
-const MEGA_MEMORY: &[Region] =
-    &[region(DATA + 0x200, 8 * K, MemoryKind::Ram, "SRAM"), region(0, 128 * K, MemoryKind::Rom, "flash")];
+const UNO_MEMORY: &[Region] = &avr_memory(0x100, 2 * K, 32 * K, K);
+const A2009_MEMORY: &[Region] = &avr_memory(0x100, K, 16 * K, 512);
+const MEGA_MEMORY: &[Region] = &avr_memory(0x200, 8 * K, 128 * K, 4 * K);
+const MEGA2560_MEMORY: &[Region] = &avr_memory(0x200, 8 * K, 256 * K, 4 * K);
+
+/// Memory of an AVR, from the offset of its RAM in the data space and the sizes. EEPROM and fuses have addresses in ELF files
+/// alone (avr-libc's <avr/eeprom.h> and <avr/fuse.h>).
+const fn avr_memory(ram_start: u64, ram_bytes: u64, flash_bytes: u64, eeprom_bytes: u64) -> [Region; 5] {
+    [
+        region(DATA + ram_start, ram_bytes, MemoryKind::Ram, "SRAM"),
+        region(0, flash_bytes, MemoryKind::Rom, "flash"),
+        region(DATA + 0x1_0000, eeprom_bytes, MemoryKind::Contents, "EEPROM"),
+        region(DATA + 0x2_0000, 16, MemoryKind::Settings, "fuses"),
+        region(DATA + 0x3_0000, 16, MemoryKind::Settings, "lock bits"),
+    ]
+}
+
+/// Family of AVR cores with a program counter of 22 bits.
+const AVR6: u32 = 6;
 
 /// First address of AVR's data space.
 const DATA: u64 = wire::chip::AVR_DATA.start;
+
+/// Instruction set of a family of AVR cores.
+pub(super) const fn avr_isa(family: u32) -> &'static str {
+    if family == AVR6 { "avr-pc22" } else { "avr" }
+}
 
 /// Row of an Arduino board (hw/avr/arduino.c, hw/avr/atmega.c), at 16 MHz.
 const fn avr(
@@ -351,7 +400,7 @@ const fn avr(
         qemu: "qemu-system-avr",
         arch: Arch::Avr,
         core: Core::Avr { device, family },
-        isa: "avr",
+        isa: avr_isa(family),
         shift: 6,
         load: LoadOption::Bios,
         max_cpus: 1,
@@ -359,6 +408,7 @@ const fn avr(
         is_late: false,
         boot_rom: None,
         finisher: None,
+        exit: None,
         memory: Cow::Borrowed(memory),
         chip: None,
         added: Some(added),
@@ -489,6 +539,7 @@ pub const MACHINES: &[Machine] = &[
     avr("uno", "atmega328p", 5, UNO_MEMORY, "atmega328p"),
     avr("2009", "atmega168", 5, A2009_MEMORY, "atmega328p"),
     avr("mega", "atmega1280", 51, MEGA_MEMORY, "atmega1280"),
+    avr("mega2560", "atmega2560", AVR6, MEGA2560_MEMORY, "atmega2560"),
 ];
 
 /// Registers by which an image's machine is told from others with the same memory: it contains an address in each of
@@ -534,7 +585,7 @@ impl Machine {
 
     /// Name with the detail that tells it from others: `riscv64 virt`, `mps2-an385 (cortex-m3)`.
     pub fn title(&self) -> String {
-        if let (Some(chip), Core::Arm { cpu, .. }) = (&self.chip, self.core) {
+        if let (Some(chip), Core::Arm { cpu, .. } | Core::RiscvChip { cpu, .. }) = (&self.chip, self.core) {
             return format!("{chip} ({cpu} of QEMU's {})", self.name);
         }
         match self.core {
@@ -558,7 +609,7 @@ impl Machine {
             .map(|region| {
                 let alias = match region.kind {
                     MemoryKind::NonSecure => "Non-secure ",
-                    MemoryKind::Rom | MemoryKind::Ram | MemoryKind::Settings => "",
+                    MemoryKind::Rom | MemoryKind::Ram | MemoryKind::Settings | MemoryKind::Contents => "",
                 };
                 format!("{alias}{} {}", region.name, show_range(&region.range()))
             })

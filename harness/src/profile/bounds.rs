@@ -6,11 +6,14 @@ use wire::counters::MAX_INSNS;
 use wire::sample::MAX_VCPUS;
 
 use super::part::Parts;
-use super::zone::Zones;
-use super::{Edge, Facts, InTarget, Names, Node, Span, Task, VcpuCounts};
+use super::zone::{Zone, ZoneCounts, Zones};
+use super::{Cycles, Edge, Facts, InTarget, LengthCycles, Names, Node, Span, Task, VcpuCounts};
 
 /// Highest value of any count, over all vCPUs together.
 const MOST: u64 = MAX_INSNS * MAX_VCPUS as u64;
+
+/// More cycles than any instruction of an AVR takes, with an interrupt before it.
+const MOST_CYCLES: u64 = 32;
 
 /// Most functions in a list of places, inlined into each other. Exports call themselves once for each.
 pub(crate) const MAX_PLACES: usize = 256;
@@ -29,9 +32,11 @@ pub(crate) fn check(vcpus: &[VcpuCounts], tasks: &[Task], tree: &[Node], spans: 
         });
     let of_tasks =
         fits(tasks.iter().map(|task| task.insns), MOST) && fits(tasks.iter().map(|task| task.switches), MOST);
-    let of_tree = fits(tree.iter().map(|node| node.insns), MOST) && fits(tree.iter().map(|node| node.calls), MOST);
+    let of_tree = fits(tree.iter().map(|node| node.insns), MOST)
+        && fits(tree.iter().map(|node| node.calls), MOST)
+        && fits(tree.iter().map(|node| node.cycles), MAX_INSNS * MOST_CYCLES);
     let of_spans = fits(spans.iter().map(|span| span.count), MOST)
-        && spans.iter().all(|span| span.longest_since_insns <= MAX_INSNS);
+        && spans.iter().all(|span| span.longest_since_insns <= MAX_INSNS && is_length(&span.cycles));
     ensure!(of_vcpus && of_tasks && of_tree && of_spans, "the counts are damaged: they are larger than any run's");
     Ok(())
 }
@@ -46,6 +51,24 @@ pub(crate) fn check_edges(edges: &[Edge]) -> Result<()> {
         "the counts are damaged: they are larger than any run's"
     );
     Ok(())
+}
+
+/// Checks the counts of cycles.
+///
+/// # Errors
+/// When a count is larger.
+pub(crate) fn check_cycles(cycles: &Cycles) -> Result<()> {
+    let counts = cycles.insns.iter().map(|insn| insn.cycles);
+    let are_usual = cycles.insns.iter().all(|insn| u64::from(insn.usual) <= MOST_CYCLES);
+    let are_small = fits(counts, MAX_INSNS * MOST_CYCLES) && cycles.clock <= MAX_INSNS * MOST_CYCLES && are_usual;
+    ensure!(are_small, "the cycles are damaged: they are more than any run's");
+    Ok(())
+}
+
+/// Whether cycles of something that came several times are possible.
+fn is_length(cycles: &LengthCycles) -> bool {
+    let LengthCycles { min, max, sum } = *cycles;
+    min.max(max).max(sum) <= MAX_INSNS * MOST_CYCLES
 }
 
 /// Checks the lists of places.
@@ -63,7 +86,9 @@ pub(crate) fn check_names(names: &Names) -> Result<()> {
 /// # Errors
 /// When a count is larger.
 pub(crate) fn check_facts(facts: &Facts, in_target: Option<&InTarget>) -> Result<()> {
-    let counts = [facts.before_window_insns, facts.slept_insns, facts.unresolved_transfers, facts.period_insns];
+    let waiting_insns = facts.waiting.called_insns;
+    let counts =
+        [facts.before_window_insns, facts.slept_insns, waiting_insns, facts.unresolved_transfers, facts.period_insns];
     let table = in_target.and_then(InTarget::table);
     let of_table =
         table.is_none_or(|table| table.inside_at_open <= MOST && fits(table.arcs.iter().map(|arc| arc.count), MOST));
@@ -91,7 +116,7 @@ fn is_name(text: &str) -> bool {
 /// # Errors
 /// When a count is larger, or a path's parent comes after it.
 pub(crate) fn check_zones(zones: &Zones) -> Result<()> {
-    let counts = |of: fn(&super::zone::ZoneCounts) -> u64| zones.zones.iter().map(move |zone| of(&zone.counts));
+    let counts = |of: fn(&ZoneCounts) -> u64| zones.zones.iter().map(move |zone| of(&zone.counts));
     let are_small = [
         fits(counts(|counts| counts.calls), MOST),
         // A nested zone's instructions are also in the enclosing zone, so each count is checked alone.
@@ -102,6 +127,11 @@ pub(crate) fn check_zones(zones: &Zones) -> Result<()> {
         fits(counts(|counts| counts.open), MOST),
         fits(zones.marks.iter().map(|mark| mark.count), MOST),
         fits(zones.exceptions.iter().map(|exception| exception.insns), MOST),
+        fits(zones.exceptions.iter().map(|exception| exception.cycles), MAX_INSNS * MOST_CYCLES),
+        fits(counts(|counts| counts.cycles.own), MAX_INSNS * MOST_CYCLES),
+        zones.zones.iter().all(|Zone { counts: ZoneCounts { cycles, .. }, .. }| {
+            is_length(&cycles.times) && cycles.total.max(cycles.elapsed) <= MAX_INSNS * MOST_CYCLES
+        }),
         zones.zones.iter().all(|zone| zone.counts.longest_since_insns <= MAX_INSNS),
     ];
     ensure!(are_small.into_iter().all(|is| is), "the counts are damaged: they are larger than any run's");
@@ -110,32 +140,39 @@ pub(crate) fn check_zones(zones: &Zones) -> Result<()> {
     Ok(())
 }
 
-/// Checks the counts of parts: each refers to entries of the whole profile, in order.
+/// Checks the counts of parts: each refers to entries of the whole profile, in order, and all of them together are possible.
 ///
 /// # Errors
 /// When a count is larger, or refers to an entry that does not exist.
 pub(crate) fn check_parts(parts: &Parts, vcpus: &[VcpuCounts]) -> Result<()> {
-    let is_part = |list: &[(u32, u32, u64)], whole: &VcpuCounts| {
-        let places = list.iter().map(|&(gap, length, _)| u64::from(gap) + u64::from(length));
-        let insns = list.iter().map(|&(_, length, count)| u64::from(length).saturating_mul(count));
-        fits(places, whole.insns.len() as u64) && fits(insns, MAX_INSNS)
-    };
     let are_parts = parts.list.iter().all(|part| {
         part.vcpus.len() == vcpus.len()
             && part.vcpus.iter().zip(vcpus).all(|(counts, whole)| {
-                counts.clock_insns <= MAX_INSNS
-                    && is_part(&counts.insns, whole)
+                let places = counts.insns.iter().map(|&(gap, length, _)| u64::from(gap) + u64::from(length));
+                fits(places, whole.insns.len() as u64)
                     && fits(counts.arcs.iter().map(|&(gap, _)| u64::from(gap) + 1), whole.arcs.len() as u64)
-                    && fits(counts.arcs.iter().map(|&(_, count)| count), MAX_INSNS)
             })
-            && fits(part.tasks.iter().map(|&(_, insns)| insns), MOST)
-            && fits(part.exceptions.iter().map(|&(_, insns)| insns), MOST)
     });
+    let parts_of = |vcpu: usize| parts.list.iter().filter_map(move |part| part.vcpus.get(vcpu));
+    let are_of_vcpus = (0..vcpus.len()).all(|vcpu| {
+        let insns = parts_of(vcpu).flat_map(|counts| &counts.insns);
+        fits(parts_of(vcpu).map(|counts| counts.clock_insns), MAX_INSNS)
+            && fits(insns.map(|&(_, length, count)| u64::from(length).saturating_mul(count)), MAX_INSNS)
+            && fits(parts_of(vcpu).flat_map(|counts| &counts.arcs).map(|&(_, count)| count), MAX_INSNS)
+    });
+    let list = || parts.list.iter();
+    let slower = list().flat_map(|part| &part.cycles.slower).map(|(_, cycles)| cycles.unsigned_abs());
+    let are_one_run = are_of_vcpus
+        && fits(list().flat_map(|part| &part.tasks).map(|&(_, insns)| insns), MOST)
+        && fits(list().flat_map(|part| &part.exceptions).map(|&(_, insns)| insns), MOST)
+        && fits(list().map(|part| part.cycles.clock), MAX_INSNS * MOST_CYCLES)
+        && fits(list().flat_map(|part| &part.cycles.exceptions).map(|&(_, cycles)| cycles), MAX_INSNS * MOST_CYCLES)
+        && fits(slower, MAX_INSNS * MOST_CYCLES);
     let are_in_order = parts.list.is_sorted_by_key(|part| part.slice)
         && parts.list.last().is_none_or(|part| u64::from(part.slice) < MAX_INSNS >> 20);
     let are_samples = parts.samples.iter().all(|&(part, _)| (part as usize) < parts.list.len())
         && fits(parts.samples.iter().map(|&(_, count)| count), MAX_INSNS);
-    ensure!(are_parts && are_in_order && are_samples, "the parts of the run are damaged");
+    ensure!(are_parts && are_one_run && are_in_order && are_samples, "the parts of the run are damaged");
     Ok(())
 }
 
@@ -146,10 +183,10 @@ fn fits(mut counts: impl Iterator<Item = u64>, most: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::profile::part::{Part, PartCounts};
+    use crate::profile::part::{Part, PartCounts, PartCycles};
     use crate::profile::testing::{freertos, interrupted};
-    use crate::profile::zone::ZonePath;
-    use crate::profile::{Place, Profile, Span, SpanKind};
+    use crate::profile::zone::{Context, Exception, ZoneCycles, ZonePath};
+    use crate::profile::{InsnCycles, Place, Profile, Span, SpanKind};
 
     use super::*;
 
@@ -157,6 +194,71 @@ mod tests {
     fn assert_refused(profile: &Profile) {
         let error = Profile::from_bytes(&profile.to_bytes().unwrap()).unwrap_err().to_string();
         assert!(error.contains("larger than any run's"), "{error}");
+    }
+
+    /// Each part alone is possible.
+    #[test]
+    fn parts_that_cannot_be_added_up_are_damage() {
+        type Change = fn(&mut Part);
+        let changes: [Change; 5] = [
+            |part| part.vcpus[0].clock_insns = MAX_INSNS,
+            |part| part.tasks = vec![(0, MOST)],
+            |part| part.cycles.clock = MAX_INSNS * MOST_CYCLES,
+            |part| part.cycles.slower = vec![(0, (MAX_INSNS * MOST_CYCLES) as i64)],
+            |part| part.cycles.exceptions = vec![(1, MAX_INSNS * MOST_CYCLES)],
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            for parts in [1, 2] {
+                let mut profile = freertos();
+                let mut part = Part { vcpus: vec![PartCounts::default(); profile.vcpus.len()], ..Part::default() };
+                change(&mut part);
+                profile.parts.list = vec![part; parts];
+                let loaded = Profile::from_bytes(&profile.to_bytes().unwrap());
+                assert_eq!(loaded.is_ok(), parts == 1, "{index}");
+            }
+        }
+    }
+
+    #[test]
+    fn cycles_that_cannot_be_added_up_are_damage() {
+        const ROOM: u64 = MAX_INSNS * MOST_CYCLES;
+        let sound = |profile: &Profile| Profile::from_bytes(&profile.to_bytes().unwrap()).is_ok();
+        let zone =
+            |cycles| Zone { name: 1, context: Context::Task(0), counts: ZoneCounts { cycles, ..Default::default() } };
+        let length = |max| LengthCycles { min: 0, max, sum: 0 };
+        for (cycles, is_sound) in [(ROOM, true), (ROOM + 1, false), (u64::MAX, false)] {
+            let mut profiles = vec![interrupted(); 9];
+            let mut each = profiles.iter_mut();
+            let mut next = || each.next().unwrap();
+            next().cycles = Some(Cycles { clock: cycles, ..Cycles::default() });
+            next().zones.exceptions = vec![Exception { number: 1, handler: 0, insns: 1, cycles }];
+            next().zones.zones = vec![zone(ZoneCycles { total: cycles, ..ZoneCycles::default() })];
+            next().zones.zones = vec![zone(ZoneCycles { own: cycles, ..ZoneCycles::default() })];
+            next().zones.zones = vec![zone(ZoneCycles { elapsed: cycles, ..ZoneCycles::default() })];
+            next().zones.zones = vec![zone(ZoneCycles { times: length(cycles), ..ZoneCycles::default() })];
+            next().spans.push(Span { cycles: length(cycles), ..Span::none(SpanKind::Masked) });
+            let kind = wire::definition::NodeKind::Root { task: 0 };
+            next().tree.push(Node { parent: 0, kind, via: None, insns: 0, calls: 0, cycles });
+            let part = PartCycles { clock: cycles, ..PartCycles::default() };
+            let vcpus = vec![PartCounts::default(); interrupted().vcpus.len()];
+            next().parts.list = vec![Part { vcpus, cycles: part, ..Part::default() }];
+            for (index, profile) in profiles.iter().enumerate() {
+                assert_eq!(sound(profile), is_sound, "{index}: {cycles}");
+            }
+        }
+        let mut slower = interrupted();
+        let vcpus = vec![PartCounts::default(); slower.vcpus.len()];
+        slower.parts.list = vec![Part { vcpus, ..Part::default() }];
+        for (cycles, is_sound) in [(vec![(0, -1), (2, 1)], true), (vec![(0, i64::MIN), (2, i64::MIN)], false)] {
+            slower.parts.list[0].cycles.slower = cycles;
+            assert_eq!(sound(&slower), is_sound);
+        }
+        let insn = |usual| InsnCycles { pc: 0, usual, cycles: 1 };
+        for (usual, is_sound) in [(MOST_CYCLES as u8, true), (u8::MAX, false)] {
+            slower.parts.list.clear();
+            slower.cycles = Some(Cycles { insns: vec![insn(usual)], ..Cycles::default() });
+            assert_eq!(sound(&slower), is_sound);
+        }
     }
 
     #[test]

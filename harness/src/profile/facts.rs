@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::input::Input;
 use crate::profile::no_progress::Only;
+use crate::profile::waiting::Waiting;
 
 /// Inputs, settings and end of a run. The result depends on nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +81,8 @@ pub struct Facts {
     pub waits: u64,
     /// Instructions executed while a processor would have slept in a `wfe`, outside of the kernel's idle tasks.
     pub slept_insns: u64,
+    /// Code that only waits.
+    pub waiting: Waiting,
     /// Task switches that were noticed late: counts per task are then estimates.
     pub unseen_switches: u64,
     /// Times that execution was not where calls and returns had left it, so that the exact call tree continued from

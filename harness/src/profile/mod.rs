@@ -33,6 +33,7 @@ pub mod part;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod timeline_events;
+mod waiting;
 pub mod zone;
 
 pub use facts::{
@@ -44,9 +45,10 @@ pub use in_target::InTarget;
 pub use names::{Alias, Frame, Function, LineCode, Names, Place};
 pub use part::Parts;
 pub use timeline_events::Timeline;
+pub use waiting::{Waiting, WaitingCode};
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x18\n";
+const MAGIC: &[u8; 8] = b"fwprof\x19\n";
 
 /// Measurements of one run of one image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +91,50 @@ pub struct Profile {
     pub timeline: Option<Timeline>,
     /// Counted ways of branches, taken or not, sorted; empty unless asked for.
     pub edges: Vec<Edge>,
+    /// Cycles of the processor, if asked for.
+    pub cycles: Option<Cycles>,
+}
+
+/// Cycles of the processor, all vCPUs together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cycles {
+    /// Cycles by the plugin's clock, which is counted independently of `insns` and equals their sum.
+    pub clock: u64,
+    /// Cycles of each instruction, sorted by address.
+    pub insns: Vec<InsnCycles>,
+    /// Addresses of executed instructions whose cycles are not known, sorted. Their executions are in no sum.
+    pub unknown: Vec<u64>,
+}
+
+/// Cycles that all executions of one instruction took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct InsnCycles {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Cycles that one execution usually takes.
+    pub usual: u8,
+    /// Sum over its executions.
+    pub cycles: u64,
+}
+
+/// Cycles of something that happened several times; 0 unless cycles were asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LengthCycles {
+    /// Least cycles of a time, not necessarily that of the least instructions.
+    pub min: u64,
+    /// Most cycles of a time.
+    pub max: u64,
+    /// Cycles of all times together.
+    pub sum: u64,
+}
+
+impl LengthCycles {
+    /// Adds the cycles of other times; `is_first`: there were none so far.
+    pub(crate) fn add(&mut self, other: LengthCycles, is_first: bool) {
+        self.min = if is_first { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.sum = self.sum.saturating_add(other.sum);
+    }
 }
 
 /// Times that control went from a branch to an address, counted on the way. All vCPUs together.
@@ -165,6 +211,8 @@ pub struct Node {
     pub insns: u64,
     /// Entries.
     pub calls: u64,
+    /// Cycles of its instructions; 0 unless cycles were asked for.
+    pub cycles: u64,
 }
 
 /// Durations of one repeated activity. Exact. Spans that began before the window opened, or had not ended with the
@@ -187,18 +235,26 @@ pub struct Span {
     /// Instructions that the vCPU had started in the window before the longest span; the next one was its first. For
     /// masked interrupts and a pended PendSV, `longest_at` may be the last instruction before it.
     pub longest_since_insns: u64,
+    /// Cycles of the spans.
+    pub cycles: LengthCycles,
 }
 
 impl Span {
     /// Span of this kind with all counts 0.
     pub(crate) fn none(kind: SpanKind) -> Span {
         let (count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns) = (0, 0, 0, 0, 0, 0);
-        Span { kind, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns }
+        let cycles = LengthCycles::default();
+        Span { kind, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns, cycles }
     }
 
     /// Mean duration in instructions, rounded down; 0 without spans.
     pub fn mean_insns(&self) -> u64 {
         mean(self.sum_insns, self.count).unwrap_or(0)
+    }
+
+    /// Mean duration in cycles, rounded down; 0 without spans.
+    pub fn mean_cycles(&self) -> u64 {
+        mean(self.cycles.sum, self.count).unwrap_or(0)
     }
 
     /// Adds the counts of another vCPU.
@@ -211,6 +267,7 @@ impl Span {
             (self.longest_at, self.longest_since_insns) = (other.longest_at, other.longest_since_insns);
         }
         self.min_insns = if self.count == 0 { other.min_insns } else { self.min_insns.min(other.min_insns) };
+        self.cycles.add(other.cycles, self.count == 0);
         self.count = self.count.saturating_add(other.count);
         self.sum_insns = self.sum_insns.wrapping_add(other.sum_insns);
     }
@@ -362,11 +419,12 @@ impl Profile {
             encoder.put(&Definition::Span { slot: FIRST_DEFINED, kind }, &mut trees)?;
         }
         let span_counts = self.spans.iter().map(|span| {
-            let &Span { kind: _, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns } = span;
-            [count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns]
+            let &Span { kind: _, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns, cycles } =
+                span;
+            ([count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns], cycles)
         });
-        let span_counts: Vec<[u64; 6]> = span_counts.collect();
-        let counts: Vec<(u64, u64)> = self.tree.iter().map(|node| (node.insns, node.calls)).collect();
+        let span_counts: Vec<([u64; 6], LengthCycles)> = span_counts.collect();
+        let counts: Vec<[u64; 3]> = self.tree.iter().map(|node| [node.insns, node.calls, node.cycles]).collect();
         let body = Body {
             facts: Cow::Borrowed(&self.facts),
             vcpus: Cow::Borrowed(&self.vcpus),
@@ -385,6 +443,7 @@ impl Profile {
             heap: Cow::Borrowed(&self.heap),
             timeline: Cow::Borrowed(&self.timeline),
             edges: Cow::Borrowed(&self.edges),
+            cycles: Cow::Borrowed(&self.cycles),
         };
         let body = postcard::to_stdvec(&body)?;
         let mut bytes = MAGIC.to_vec();
@@ -414,14 +473,22 @@ impl Profile {
             match definition? {
                 Definition::Frame { parent, kind } => stacks.push(StackFrame { parent, kind }),
                 Definition::Node { parent, kind, via, .. } => {
-                    let &(insns, calls) = counts.next().context("the profile's call tree is cut short")?;
-                    tree.push(Node { parent, kind, via: Some(via).filter(|&via| via != 0), insns, calls });
+                    let &[insns, calls, cycles] = counts.next().context("the profile's call tree is cut short")?;
+                    tree.push(Node { parent, kind, via: Some(via).filter(|&via| via != 0), insns, calls, cycles });
                 }
                 Definition::Span { kind, .. } => {
-                    let &[count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns] =
-                        span_counts.next().context("the profile's spans are cut short")?;
-                    let span = Span { kind, count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns };
-                    spans.push(span);
+                    let &(insns, cycles) = span_counts.next().context("the profile's spans are cut short")?;
+                    let [count, min_insns, max_insns, sum_insns, longest_at, longest_since_insns] = insns;
+                    spans.push(Span {
+                        kind,
+                        count,
+                        min_insns,
+                        max_insns,
+                        sum_insns,
+                        longest_at,
+                        longest_since_insns,
+                        cycles,
+                    });
                 }
                 _ => bail!("the profile's stacks are damaged"),
             }
@@ -436,6 +503,9 @@ impl Profile {
         bounds::check_zones(&body.zones)?;
         bounds::check_parts(&body.parts, &body.vcpus)?;
         bounds::check_edges(&body.edges)?;
+        if let Some(cycles) = body.cycles.as_ref() {
+            bounds::check_cycles(cycles)?;
+        }
         bounds::check_names(&body.names)?;
         bounds::check_facts(&body.facts, body.in_target.as_ref().as_ref())?;
         Ok(Profile {
@@ -456,6 +526,7 @@ impl Profile {
             heap: body.heap.into_owned(),
             timeline: body.timeline.into_owned(),
             edges: body.edges.into_owned(),
+            cycles: body.cycles.into_owned(),
         })
     }
 
@@ -494,9 +565,10 @@ struct Body<'a> {
     vcpus: Cow<'a, [VcpuCounts]>,
     samples: Cow<'a, [u8]>,
     trees: Cow<'a, [u8]>,
-    counts: Cow<'a, [(u64, u64)]>,
-    /// Count, minimum, maximum and sum of each span, and address and time of the longest one's start.
-    span_counts: Cow<'a, [[u64; 6]]>,
+    /// Instructions, calls and cycles of each node.
+    counts: Cow<'a, [[u64; 3]]>,
+    /// Count, minimum, maximum and sum of each span, and address and time of the longest one's start; and its cycles.
+    span_counts: Cow<'a, [([u64; 6], LengthCycles)]>,
     tasks: Cow<'a, [Task]>,
     console_marks: Cow<'a, [(u64, u64)]>,
     zones: Cow<'a, Zones>,
@@ -508,4 +580,5 @@ struct Body<'a> {
     heap: Cow<'a, Option<Heap>>,
     timeline: Cow<'a, Option<Timeline>>,
     edges: Cow<'a, [Edge]>,
+    cycles: Cow<'a, Option<Cycles>>,
 }

@@ -27,6 +27,21 @@ pub struct Part {
     pub tasks: Vec<(u32, u64)>,
     /// Instructions of each exception by number, sorted.
     pub exceptions: Vec<(u64, u64)>,
+    /// Cycles of the part.
+    pub cycles: PartCycles,
+    /// Instructions as [`Waiting::called_insns`](super::Waiting::called_insns).
+    pub called_insns: u64,
+}
+
+/// Cycles of a part; nothing unless cycles were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartCycles {
+    /// Cycles by the plugin's clock.
+    pub clock: u64,
+    /// Cycles beyond the usual ones (fewer, if negative), by the instruction's address. Sorted.
+    pub slower: Vec<(u64, i64)>,
+    /// Cycles of each exception by number, sorted.
+    pub exceptions: Vec<(u64, u64)>,
 }
 
 /// Counts of one vCPU in a part.

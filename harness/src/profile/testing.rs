@@ -47,6 +47,7 @@ pub(crate) fn empty() -> Profile {
             max_depth: None,
             waits: 0,
             slept_insns: 0,
+            waiting: Default::default(),
             unseen_switches: 0,
             resynchronised: 0,
             unresolved_transfers: 0,
@@ -71,6 +72,7 @@ pub(crate) fn empty() -> Profile {
         heap: None,
         timeline: None,
         edges: Vec::new(),
+        cycles: None,
     }
 }
 
@@ -251,7 +253,7 @@ impl Profile {
 
     /// Adds the next node of the exact tree.
     pub(crate) fn node(mut self, parent: u32, kind: NodeKind, insns: u64) -> Profile {
-        self.tree.push(Node { parent, kind, via: None, insns, calls: 1 });
+        self.tree.push(Node { parent, kind, via: None, insns, calls: 1, cycles: 0 });
         self
     }
 

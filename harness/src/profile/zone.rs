@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::LengthCycles;
 use crate::text::number::mean;
 
 /// Zones, phases and marks that the firmware names, and their counts. A name n is `names[n - 1]`.
@@ -17,7 +18,7 @@ pub struct Zones {
     pub marks: Vec<Mark>,
     /// Stacks of zones, as samples find them; a sample's `zone` n is `paths[n - 1]`.
     pub paths: Vec<ZonePath>,
-    /// Instructions of exceptions, sorted by number; empty unless zones, slices or a timeline were asked for.
+    /// Instructions of exceptions, sorted by number; empty unless zones, slices, cycles or a timeline were asked for.
     pub exceptions: Vec<Exception>,
 }
 
@@ -73,12 +74,32 @@ pub struct ZoneCounts {
     pub open: u64,
     /// Instructions of all those times together, with those of other tasks and of interrupts in between.
     pub elapsed_insns: u64,
+    /// Cycles of the zone.
+    pub cycles: ZoneCycles,
+}
+
+/// Cycles of a zone; 0 unless cycles were asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneCycles {
+    /// Cycles of its times, nested ones counted repeatedly.
+    pub times: LengthCycles,
+    /// Cycles as [`ZoneCounts::total_insns`].
+    pub total: u64,
+    /// Cycles as [`ZoneCounts::own_insns`].
+    pub own: u64,
+    /// Cycles as [`ZoneCounts::elapsed_insns`].
+    pub elapsed: u64,
 }
 
 impl ZoneCounts {
     /// Mean duration in instructions, rounded down; 0 without any.
     pub fn mean_insns(&self) -> u64 {
         mean(self.sum_insns, self.calls).unwrap_or(0)
+    }
+
+    /// Mean duration in cycles, rounded down; 0 without any.
+    pub fn mean_cycles(&self) -> u64 {
+        mean(self.cycles.times.sum, self.calls).unwrap_or(0)
     }
 
     /// Adds the counts of another context or vCPU.
@@ -89,6 +110,7 @@ impl ZoneCounts {
                 (self.longest_at, self.longest_since_insns) = (other.longest_at, other.longest_since_insns);
             }
             self.min_insns = if self.calls == 0 { other.min_insns } else { self.min_insns.min(other.min_insns) };
+            self.cycles.times.add(other.cycles.times, self.calls == 0);
         }
         for (sum, count) in [
             (&mut self.calls, other.calls),
@@ -101,6 +123,9 @@ impl ZoneCounts {
             (&mut self.foreign, other.foreign),
             (&mut self.open, other.open),
             (&mut self.elapsed_insns, other.elapsed_insns),
+            (&mut self.cycles.total, other.cycles.total),
+            (&mut self.cycles.own, other.cycles.own),
+            (&mut self.cycles.elapsed, other.cycles.elapsed),
         ] {
             *sum = sum.saturating_add(count);
         }
@@ -152,6 +177,8 @@ pub struct Exception {
     pub handler: u64,
     /// Instructions of the handlers.
     pub insns: u64,
+    /// Cycles of them and of the interrupt's entries; 0 unless cycles were asked for.
+    pub cycles: u64,
 }
 
 impl Zones {

@@ -127,6 +127,9 @@ impl Page<'_> {
             group(*total_insns),
             own_lines(*own_insns, *self_insns)
         )?;
+        if let Some(cycles) = row.cycles {
+            writeln!(self.out, "cycles: {}", group(cycles))?;
+        }
         if *kind == RowKind::Function && inlined.is_none() {
             writeln!(self.out, "calls: {}", group(*calls))?;
         }
@@ -140,14 +143,17 @@ impl Page<'_> {
         }
         let self_insns = self.listing.row.self_insns;
         let width = hottest.iter().map(|line| group(line.insns).len()).max().unwrap_or(0).max("Instructions".len());
+        let cycles = CyclesColumn::of(hottest.iter().map(|line| line.cycles));
         self.put(&Style::new(), "")?;
-        self.put(&Tone::Heading.style(), &format!("  Share  {:>width$}  Samples  Source line", "Instructions"))?;
+        let heading = format!("  Share  {:>width$}{}  Samples  Source line", "Instructions", cycles.heading());
+        self.put(&Tone::Heading.style(), &heading)?;
         for line in hottest.iter().take(MOST_LINES) {
             let SourceLine { insns, samples, .. } = line;
             let text = format!(
-                "{:>7}  {:>width$}  {:>7}  {}",
+                "{:>7}  {:>width$}{}  {:>7}  {}",
                 share(*insns, self_insns),
                 group(*insns),
+                cycles.cell(line.cycles),
                 group(*samples),
                 line_text(line)
             );
@@ -155,10 +161,11 @@ impl Page<'_> {
         }
         if let Some(rest) = hottest.get(MOST_LINES..).filter(|rest| !rest.is_empty()) {
             let insns: u64 = rest.iter().map(|line| line.insns).sum();
+            let cycles = cycles.cell(rest.iter().map(|line| line.cycles).sum());
             let samples: u64 = rest.iter().map(|line| line.samples).sum();
             let noun = if rest.len() == 1 { "line" } else { "lines" };
             let (share, insns, samples) = (share(insns, self_insns), group(insns), group(samples));
-            let text = format!("{share:>7}  {insns:>width$}  {samples:>7}  {} more {noun}", rest.len());
+            let text = format!("{share:>7}  {insns:>width$}{cycles}  {samples:>7}  {} more {noun}", rest.len());
             self.put(&Style::new(), &text)?;
         }
         Ok(())
@@ -169,10 +176,15 @@ impl Page<'_> {
         let self_insns = listing.row.self_insns;
         let count_width =
             listing.instructions().map(|insn| group(insn.count).len()).max().unwrap_or(0).max("Count".len());
+        let cycles = CyclesColumn::of(listing.instructions().map(|insn| insn.cycles));
         let address_width = listing.instructions().map(|insn| address(insn).len()).max().unwrap_or(0);
         self.put(&Style::new(), "")?;
-        let heading =
-            format!("  Share  {:>count_width$}  Samples  {:<address_width$}  Instruction", "Count", "Address");
+        let heading = format!(
+            "  Share  {:>count_width$}{}  Samples  {:<address_width$}  Instruction",
+            "Count",
+            cycles.heading(),
+            "Address"
+        );
         self.put(&Tone::Heading.style(), &heading)?;
         for run in &listing.runs {
             if let Some(heading) = heading_of(run, listing) {
@@ -181,10 +193,10 @@ impl Page<'_> {
             for insn in &run.instructions {
                 let samples = if insn.samples == 0 { String::new() } else { group(insn.samples) };
                 let share = if insn.count == 0 { String::new() } else { share(insn.count, self_insns) };
-                let count = group(insn.count);
+                let (count, cycles) = (group(insn.count), cycles.cell(insn.cycles));
                 let text = if insn.text.is_empty() { "(not in the image)" } else { &insn.text };
                 let text = format!(
-                    "{share:>7}  {count:>count_width$}  {samples:>7}  {:<address_width$}  {}{}",
+                    "{share:>7}  {count:>count_width$}{cycles}  {samples:>7}  {:<address_width$}  {}{}",
                     address(insn),
                     printable(text),
                     insn.branch.as_ref().map(|branch| format!("  [{branch}]")).unwrap_or_default()
@@ -194,8 +206,27 @@ impl Page<'_> {
         }
         let count: u64 = listing.instructions().map(|insn| insn.count).sum();
         let samples: u64 = listing.instructions().map(|insn| insn.samples).sum();
+        let cycles = cycles.cell(listing.instructions().map(|insn| insn.cycles).sum());
         let (share, count, samples) = (share(count, self_insns), group(count), group(samples));
-        self.put(&Tone::Heading.style(), &format!("{share:>7}  {count:>count_width$}  {samples:>7}  Total"))
+        self.put(&Tone::Heading.style(), &format!("{share:>7}  {count:>count_width$}{cycles}  {samples:>7}  Total"))
+    }
+}
+
+/// Column of cycles with the gap before it, which is empty where they are not known.
+struct CyclesColumn(usize);
+
+impl CyclesColumn {
+    /// A column for these values and their sum.
+    fn of(values: impl Iterator<Item = Option<u64>>) -> CyclesColumn {
+        CyclesColumn(values.sum::<Option<u64>>().map_or(0, |sum| group(sum).len().max("Cycles".len()) + 2))
+    }
+
+    fn heading(&self) -> String {
+        if self.0 == 0 { String::new() } else { format!("{:>width$}", "Cycles", width = self.0) }
+    }
+
+    fn cell(&self, cycles: Option<u64>) -> String {
+        format!("{:>width$}", cycles.map(group).unwrap_or_default(), width = self.0)
     }
 }
 

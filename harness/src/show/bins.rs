@@ -63,34 +63,42 @@ pub fn write(profile: &Profile, table: BinsTable, out: &mut dyn Write) -> io::Re
     let share = |insns: u64| share(insns, total_insns);
     let rest_insns = total_insns - shown.iter().map(|bin| bin.insns).sum::<u64>();
     let rest_samples = total_samples - shown.iter().map(|bin| bin.samples).sum::<u64>();
+    let total_cycles: Option<u64> = bins.iter().map(|bin| bin.cycles).sum();
+    let shown_cycles: Option<u64> = shown.iter().map(|bin| bin.cycles).sum();
+    let rest_cycles = total_cycles.zip(shown_cycles).map(|(total, shown)| total - shown);
     let sums = [
-        (format!("{} more", group((bins.len() - shown.len()) as u64)), rest_insns, rest_samples),
-        ("Total".to_owned(), total_insns, total_samples),
+        (format!("{} more", group((bins.len() - shown.len()) as u64)), rest_insns, rest_cycles, rest_samples),
+        ("Total".to_owned(), total_insns, total_cycles, total_samples),
     ];
     let sums = if shown.len() < bins.len() { &sums[..] } else { &sums[1..] };
 
-    let mut rows: Vec<[String; 6]> =
-        vec![["Address", "Instructions", "Share", "Samples", "", "Function"].map(str::to_owned)];
+    // A column without values is left out, with its gap.
+    let cycles = |cycles: Option<u64>| cycles.map(|cycles| format!("  {}", group(cycles))).unwrap_or_default();
+    let title = if total_cycles.is_some() { "  Cycles" } else { "" };
+    let mut rows: Vec<[String; 7]> =
+        vec![["Address", "Instructions", "Share", title, "Samples", "", "Function"].map(str::to_owned)];
     rows.extend(shown.iter().map(|bin| {
         let bar = bar(bin.insns, most_insns);
-        let insns = group(bin.insns);
-        [Hex(bin.start).to_string(), insns, share(bin.insns), group(bin.samples), bar, String::new()]
+        let (insns, cycles) = (group(bin.insns), cycles(bin.cycles));
+        [Hex(bin.start).to_string(), insns, share(bin.insns), cycles, group(bin.samples), bar, String::new()]
     }));
-    rows.extend(sums.iter().map(|(name, insns, samples)| {
-        [name.clone(), group(*insns), share(*insns), group(*samples), String::new(), String::new()]
+    rows.extend(sums.iter().map(|&(ref name, insns, of_cycles, samples)| {
+        let none = String::new;
+        [name.clone(), group(insns), share(insns), cycles(of_cycles), group(samples), none(), none()]
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2), width(3)];
-    let before: usize = widths.iter().map(|width| width + 2).sum::<usize>() + BAR_COLUMNS + 2;
+    let widths = [width(0), width(1), width(2), width(3), width(4)];
+    // Gaps behind the first four columns and the bar; that of the cycles is in their cells.
+    let before: usize = widths.iter().map(|width| width + 2).sum::<usize>() + BAR_COLUMNS;
     let room = table.width_columns.map(|width| width.saturating_sub(before).max(MIN_NAME_COLUMNS));
     for (row, place) in rows[1..].iter_mut().zip(places(profile, &shown, table, room)) {
-        row[5] = place;
+        row[6] = place;
     }
     let tones = shown.iter().map(|bin| Tone::of(bin.insns, total_insns));
-    for ([address, insns, share, samples, bar, place], tone) in rows.iter().zip(tone::of_lines(tones)) {
-        let [a, b, c, d] = widths;
-        let line =
-            format!("{address:<a$}  {insns:>b$}  {share:>c$}  {samples:>d$}  {}  {place}", pad(bar, BAR_COLUMNS));
+    for ([address, insns, share, cycles, samples, bar, place], tone) in rows.iter().zip(tone::of_lines(tones)) {
+        let [a, b, c, d, e] = widths;
+        let numbers = format!("{insns:>b$}  {share:>c$}{cycles:>d$}  {samples:>e$}");
+        let line = format!("{address:<a$}  {numbers}  {}  {place}", pad(bar, BAR_COLUMNS));
         writeln!(out, "{}", tone.line(line.trim_end()))?;
     }
     Ok(())

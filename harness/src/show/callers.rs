@@ -1,6 +1,7 @@
 //! Table of a function between its callers and its callees, with their costs.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, Party, Surroundings, Together};
@@ -27,8 +28,9 @@ pub struct CallersLimits {
     pub width_columns: Option<usize>,
 }
 
-/// Cells of one row: calls, instructions, their share, and the subject; unknown values are `-`.
-type Cells = [String; 4];
+/// Cells of one row: calls, instructions, their share, cycles (a column without a heading is left out), and the subject;
+/// unknown values are `-`.
+type Cells = [String; 5];
 
 const INDENT: &str = "    ";
 
@@ -52,7 +54,7 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out
     } else {
         Surroundings::default()
     };
-    let whole = graph.has_inclusive.then_some(node.inclusive.insns);
+    let whole = graph.has_inclusive.then_some(node.inclusive);
     let one = function.name(profile);
     let name = if places.len() > 1 { symbols::generic(&one) } else { one };
     let mut block = Block { profile, graph: &graph, limits, whole, together: (&function, &name), lines: Vec::new() };
@@ -69,11 +71,13 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out
     let line = printable(&format!("{name}{location}{instances}")).into_owned();
     // The start of unnamed code is not known, and so neither is the number of its entries.
     let calls = (!matches!(place, Owner::Range { .. })).then_some(node.calls);
-    block.line(calls, whole, Some(graph.total_insns), line);
-    let total = whole.or(Some(graph.total_insns));
-    block.line(None, Some(node.self_insns), total, format!("{INDENT}(itself)"));
+    block.line(calls, whole, graph.total_insns, line);
+    let total = whole.map_or(graph.total_insns, |whole| whole.insns);
+    let itself = Inclusive { insns: node.self_insns, samples: node.samples, cycles: node.self_cycles.unwrap_or(0) };
+    block.line(None, Some(itself), total, format!("{INDENT}(itself)"));
     block.rows(Direction { chains: &around.callees, is_above: false }, &mut vec![], &function);
-    let mut lines = vec![["Calls", "Instructions", "Share", "Callers, function, callees"].map(str::to_owned)];
+    let cycles = if graph.total_cycles.is_some() { "Cycles" } else { "" };
+    let mut lines = vec![["Calls", "Instructions", "Share", cycles, "Callers, function, callees"].map(str::to_owned)];
     lines.append(&mut block.lines);
     table(&lines, limits.width_columns, out)?;
 
@@ -82,13 +86,14 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out
     if !contexts.is_empty() {
         // Stable: equal ones stay in order of name.
         contexts.sort_by_key(|(_, inclusive)| std::cmp::Reverse(inclusive.insns));
-        let mut lines = vec![["", "Instructions", "Share", "In"].map(str::to_owned)];
+        let mut lines = vec![["", "Instructions", "Share", cycles, "In"].map(str::to_owned)];
         for (name, inclusive) in contexts {
             let name = printable(name);
             lines.push([
                 String::new(),
                 group(inclusive.insns),
                 share(inclusive.insns, node.inclusive.insns),
+                group(inclusive.cycles),
                 name.into_owned(),
             ]);
         }
@@ -96,16 +101,17 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out
         table(&lines, limits.width_columns, out)?;
     }
     writeln!(out)?;
+    let costs = if graph.total_cycles.is_some() { "instructions and cycles" } else { "instructions" };
     let rule = match (graph.has_inclusive, graph.is_exact) {
-        (true, true) if stack_proof::has_exact_tree(profile) => "all exact",
-        (true, true) => {
-            "calls are exact; instructions are NOT: calls and call tree contradict each other, as the profile's summary says"
-        }
-        (true, false) => {
-            "calls are exact; instructions are exact by function, and divided over its callers by samples (`-`: \
-             no samples; exact with --exact)"
-        }
-        (false, _) => "calls are exact; the profile has no stacks, so instructions by caller are not known",
+        (true, true) if stack_proof::has_exact_tree(profile) => "all exact".to_owned(),
+        (true, true) => format!(
+            "calls are exact; {costs} are NOT: calls and call tree contradict each other, as the profile's summary says"
+        ),
+        (true, false) => format!(
+            "calls are exact; {costs} are exact by function, and divided over its callers by samples (`-`: no samples; exact \
+             with --exact)"
+        ),
+        (false, _) => format!("calls are exact; the profile has no stacks, so {costs} by caller are not known"),
     };
     writeln!(out, "{rule}")
 }
@@ -138,8 +144,10 @@ pub fn write_inlined(
     // Stable: equal ones stay in order of name.
     chains.sort_by_key(|(_, (insns, _))| std::cmp::Reverse(*insns));
     let rest = chains.split_off(if limits.top == 0 { chains.len() } else { limits.top.min(chains.len()) });
-    let line = |(insns, own): (u64, u64), name: String| [group(own), group(insns), share(insns, all_insns), name];
-    let mut lines = vec![["Own lines", "With inlined", "Share", "Inlined into"].map(str::to_owned)];
+    let line = |(insns, own): (u64, u64), name: String| {
+        [group(own), group(insns), share(insns, all_insns), String::new(), name]
+    };
+    let mut lines = vec![["Own lines", "With inlined", "Share", "", "Inlined into"].map(str::to_owned)];
     lines.extend(chains.into_iter().map(|(chain, sums)| line(sums, printable(&chain).into_owned())));
     if !rest.is_empty() {
         let sums = rest.iter().fold((0, 0), |sum, (_, (insns, own))| (sum.0 + insns, sum.1 + own));
@@ -163,8 +171,8 @@ struct Block<'a> {
     profile: &'a Profile,
     graph: &'a CallGraph,
     limits: CallersLimits,
-    /// Instructions of the function and all its callees, if known.
-    whole: Option<u64>,
+    /// Cost of the function and all its callees, if known.
+    whole: Option<Inclusive>,
     /// The function that is shown, and its name: the generic's name for several instances.
     together: (&'a Party, &'a str),
     lines: Vec<Cells>,
@@ -176,51 +184,55 @@ impl Block<'_> {
         printable(&if party == function { name.to_owned() } else { party.name(self.profile) }).into_owned()
     }
 
-    fn line(&mut self, calls: Option<u64>, insns: Option<u64>, of: Option<u64>, name: String) {
-        let part = insns.zip(of).map_or_else(|| "-".to_owned(), |(insns, of)| share(insns, of));
-        self.lines.push([calls.map_or_else(String::new, group), group_known(insns), part, name]);
+    fn line(&mut self, calls: Option<u64>, cost: Option<Inclusive>, of_insns: u64, name: String) {
+        let insns = cost.map(|cost| cost.insns);
+        let part = insns.map_or_else(|| "-".to_owned(), |insns| share(insns, of_insns));
+        let cycles = group_known(cost.map(|cost| cost.cycles));
+        self.lines.push([calls.map_or_else(String::new, group), group_known(insns), part, cycles, name]);
     }
 
     /// Adds the callers or callees of the last function in a chain, each with those beyond it.
     fn rows(&mut self, direction: Direction<'_>, chain: &mut Vec<Party>, last: &Party) {
         let graph = self.graph;
+        let of_insns = self.whole.map_or(0, |whole| whole.insns);
         let edges = if direction.is_above { graph.callers(last) } else { graph.callees(last) };
-        let mut rows: Vec<(Party, &Edge, Option<u64>)> = Vec::new();
+        let mut rows: Vec<(Party, &Edge, Option<Inclusive>)> = Vec::new();
         for (other, edge) in edges {
-            let insns = if chain.is_empty() {
+            let cost = if chain.is_empty() {
                 // The own instructions of a recursive function are known only by pair.
-                Some(edge.inclusive.insns)
+                Some(edge.inclusive)
             } else {
                 chain.push(other.clone());
                 let cost = direction.chains.get(chain);
                 chain.pop();
-                cost.map(|cost| cost.insns)
+                cost.copied()
             };
             if !graph.has_inclusive {
                 rows.push((other.clone(), edge, None));
-            } else if insns.is_some() {
-                rows.push((other.clone(), edge, insns));
+            } else if cost.is_some() {
+                rows.push((other.clone(), edge, cost));
             }
         }
-        rows.sort_by_key(|(_, edge, insns)| std::cmp::Reverse((*insns, edge.calls)));
+        rows.sort_by_key(|(_, edge, cost)| std::cmp::Reverse((cost.map(|cost| cost.insns), edge.calls)));
         let most = if self.limits.top == 0 { rows.len() } else { self.limits.top.min(rows.len()) };
         let others = rows.split_off(most);
         let indent = INDENT.repeat(chain.len() + 1);
         let rest = (!others.is_empty()).then(|| {
             let calls = others.iter().map(|(_, edge, _)| edge.calls).sum();
-            let insns = graph.has_inclusive.then(|| others.iter().filter_map(|(.., insns)| *insns).sum());
-            (calls, insns, format!("{indent}{} others", others.len()))
+            let costs = others.iter().filter_map(|(.., cost)| *cost);
+            let cost = graph.has_inclusive.then(|| costs.fold(Inclusive::default(), Inclusive::with));
+            (calls, cost, format!("{indent}{} others", others.len()))
         });
         // The most expensive row goes next to the function.
         if direction.is_above {
             rows.reverse();
         }
         if direction.is_above
-            && let Some((calls, insns, name)) = rest.clone()
+            && let Some((calls, cost, name)) = rest.clone()
         {
-            self.line(Some(calls), insns, self.whole, name);
+            self.line(Some(calls), cost, of_insns, name);
         }
-        for (other, edge, insns) in rows {
+        for (other, edge, cost) in rows {
             let goes_on = chain.len() + 1 < self.limits.depth
                 && !matches!(other, Party::Outside(_))
                 && !chain.contains(&other)
@@ -237,16 +249,16 @@ impl Block<'_> {
             }
             let name = format!("{indent}{}{}", self.name(&other), self.through(edge));
             // A call without samples is not free; its cost is unknown.
-            let known = insns.filter(|&insns| insns > 0 || graph.is_exact);
-            self.line(Some(edge.calls), known, self.whole, name);
+            let known = cost.filter(|cost| cost.insns > 0 || graph.is_exact);
+            self.line(Some(edge.calls), known, of_insns, name);
             if !direction.is_above {
                 beyond(self);
             }
         }
         if !direction.is_above
-            && let Some((calls, insns, name)) = rest
+            && let Some((calls, cost, name)) = rest
         {
-            self.line(Some(calls), insns, self.whole, name);
+            self.line(Some(calls), cost, of_insns, name);
         }
     }
 
@@ -264,17 +276,25 @@ impl Block<'_> {
 /// Writes the last column flush left and shortened to the width, the others flush right.
 fn table(lines: &[Cells], width_columns: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let width = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    let before: usize = widths.iter().map(|width| width + 2).sum();
+    let heading = |column: usize| lines.first().map_or("", |line| line[column].as_str());
+    // The first column has no heading in the table of contexts, and its place must stay.
+    let shown: Vec<(usize, usize)> = (0..4)
+        .filter(|&column| column != 3 || !heading(column).is_empty())
+        .map(|column| (column, width(column)))
+        .collect();
+    let before: usize = shown.iter().map(|(_, width)| width + 2).sum();
     let room = width_columns.map(|width| width.saturating_sub(before).max(MIN_NAME_COLUMNS));
-    for (index, [calls, insns, share, name]) in lines.iter().enumerate() {
-        let [first, second, third] = widths;
+    for (index, line) in lines.iter().enumerate() {
         let tone = if index == 0 { Tone::Heading } else { Tone::Plain };
+        let [.., name] = line;
         let bare = name.trim_start();
         let indent = name.len() - bare.len();
         let bare = room.map_or(bare.into(), |room| shorten(bare, room.saturating_sub(indent).max(MIN_NAME_COLUMNS)));
-        let line = format!("{calls:>first$}  {insns:>second$}  {share:>third$}  {:indent$}{bare}", "");
-        writeln!(out, "{}", tone.line(&line))?;
+        let mut text = String::new();
+        for &(column, width) in &shown {
+            let _ = write!(text, "{:>width$}  ", line[column]);
+        }
+        writeln!(out, "{}", tone.line(&format!("{text}{:indent$}{bare}", "")))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::analysis::metrics::Metric;
 use crate::show::names;
 use crate::show::table_size::TableSize;
 use crate::text::number::{group_known, signed_percent};
-use crate::text::table::{write_table, write_toned_table};
+use crate::text::table::{write_rows, write_table, write_toned_table};
 
 /// Columns of the table. A function's two numbers have headings of their own, and the second is shown only if it
 /// differs.
@@ -36,12 +36,7 @@ pub fn write(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> 
     let mut tones = Vec::new();
     let shown = size.top_rows.unwrap_or(changed.len()).min(changed.len());
     for change in &changed[..shown] {
-        let fate = match change.fate.describe() {
-            "" => String::new(),
-            fate => format!(" [{fate}]"),
-        };
-        let name = format!("{}{fate}", change.name);
-        lines.push(row(name, change.self_insns(), change.code_insns(), change.numbers[Metric::Calls]));
+        lines.push(row(named(change), change.self_insns(), change.code_insns(), change.numbers[Metric::Calls]));
         tones.push(change.self_insns().tone(whole));
     }
     if shown < changed.len() {
@@ -68,7 +63,16 @@ pub fn write(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> 
         write_toned_table(&lines, &tones, out)?;
         writeln!(out, "{LEGEND}\n")?;
     }
+    write_cycles(comparison, size, out)?;
     write_zones(comparison, size.width_columns, out)
+}
+
+/// A function's name, with its fate.
+fn named(change: &Change) -> String {
+    match change.fate.describe() {
+        "" => change.name.clone(),
+        fate => format!("{} [{fate}]", change.name),
+    }
 }
 
 /// Formats a number before and after, or once if the two are equal.
@@ -88,18 +92,74 @@ fn own_change(pair: Pair) -> String {
     }
 }
 
-/// Writes the table of the zones that changed.
-fn write_zones(comparison: &Comparison, width_columns: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+/// Whether both sides know their cycles: what was not counted is not 0.
+fn knows_cycles(comparison: &Comparison) -> bool {
+    let Pair { before, after } = comparison.run[Metric::Cycles];
+    before.is_some() && after.is_some()
+}
+
+/// Writes the table of the functions whose own cycles changed; nothing unless both sides know their cycles.
+fn write_cycles(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> io::Result<()> {
+    let total = comparison.run[Metric::Cycles];
+    let Some(whole) = total.before.filter(|_| knows_cycles(comparison)) else { return Ok(()) };
+    let own = |change: &&Change| change.numbers[Metric::SelfCycles];
+    let mut changed: Vec<&Change> =
+        comparison.functions.iter().filter(|change| own(change).difference() != 0).collect();
+    // A stable sort: equal ones stay in the order of the functions above.
+    changed.sort_by_key(|change| std::cmp::Reverse(own(change).difference().unsigned_abs()));
+    let row = |name: String, own: Pair| {
+        let share = signed_percent(own.difference(), whole);
+        [name, group_known(own.before), group_known(own.after), own_change(own), share]
+    };
     let mut lines =
-        vec![["Zone", "Instructions", "Of the total", "Elapsed", "Calls", "Mean", "Longest"].map(str::to_owned)];
-    let whole = comparison.total_insns().before.unwrap_or(0);
-    for zone in comparison.zones.iter().filter(|zone| zone.is_one()) {
-        let insns = zone.numbers[Metric::Zone];
-        let numbers = [Metric::ZoneElapsed, Metric::ZoneCalls, Metric::ZoneMean, Metric::ZoneMax];
-        let [elapsed, calls, mean, max] = numbers.map(|metric| both(zone.numbers[metric]));
-        let share = signed_percent(insns.difference(), whole);
-        lines.push([zone.name.clone(), both(insns), share, elapsed, calls, mean, max]);
+        vec![["Function (cycles)", "Own before", "Own after", "Change", "Of the total"].map(str::to_owned)];
+    let rest = changed.split_off(size.top_rows.unwrap_or(changed.len()).min(changed.len()));
+    lines.extend(changed.iter().map(|change| row(named(change), own(change))));
+    if !rest.is_empty() {
+        let sum: i128 = rest.iter().map(|change| own(change).difference()).sum();
+        let mut line = [const { String::new() }; 5];
+        line[0] = format!("{} others", rest.len());
+        line[4] = signed_percent(sum, whole);
+        lines.push(line);
     }
-    names::fit(&mut lines, 0, width_columns);
-    if lines.len() > 1 { write_table(&lines, out) } else { Ok(()) }
+    lines.push(row("total".to_owned(), total));
+    names::fit(&mut lines, 0, size.width_columns);
+    write_table(&lines, out)
+}
+
+/// Writes the tables of the zones that changed: in instructions, and in cycles if both sides know them.
+fn write_zones(comparison: &Comparison, width_columns: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    let table = |heading: &[&str], total: Metric, of_zone: Metric, others: &[Metric]| {
+        let mut lines = vec![heading.iter().map(|&cell| cell.to_owned()).collect::<Vec<String>>()];
+        let whole = comparison.run[total].before.unwrap_or(0);
+        let is_changed = |pair: Pair| pair.before != pair.after;
+        for zone in comparison.zones.iter().filter(|zone| zone.is_one()) {
+            let pair = zone.numbers[of_zone];
+            if !is_changed(pair) && !others.iter().any(|&metric| is_changed(zone.numbers[metric])) {
+                continue;
+            }
+            let share = signed_percent(pair.difference(), whole);
+            let numbers = others.iter().map(|&metric| both(zone.numbers[metric]));
+            lines.push([zone.name.clone(), both(pair), share].into_iter().chain(numbers).collect());
+        }
+        lines
+    };
+    let insns = table(
+        &["Zone", "Instructions", "Of the total", "Elapsed", "Calls", "Mean", "Longest"],
+        Metric::Total,
+        Metric::Zone,
+        &[Metric::ZoneElapsed, Metric::ZoneCalls, Metric::ZoneMean, Metric::ZoneMax],
+    );
+    let cycles = table(
+        &["Zone (cycles)", "Cycles", "Of the total", "Longest"],
+        Metric::Cycles,
+        Metric::ZoneCycles,
+        &[Metric::ZoneMaxCycles],
+    );
+    let cycles = Some(cycles).filter(|_| knows_cycles(comparison));
+    for mut lines in [insns].into_iter().chain(cycles).filter(|lines| lines.len() > 1) {
+        names::fit(&mut lines, 0, width_columns);
+        write_rows(&lines, 1, out)?;
+    }
+    Ok(())
 }

@@ -77,23 +77,24 @@ pub fn cells(rows: &[(&str, usize)]) -> Vec<String> {
 
 /// Shortens the names in one column of a table so that its lines fit into a width, but never below [`MIN_COLUMNS`]. None:
 /// the names are whole.
-pub fn fit<const COLUMNS: usize>(lines: &mut [[String; COLUMNS]], column: usize, width_columns: Option<usize>) {
+pub fn fit<L: AsRef<[String]> + AsMut<[String]>>(lines: &mut [L], column: usize, width_columns: Option<usize>) {
     let Some(width_columns) = width_columns else { return };
-    for line in &mut *lines {
+    for line in lines.iter_mut().map(AsMut::as_mut) {
         if let Cow::Owned(one_line) = printable(&line[column]) {
             line[column] = one_line;
         }
     }
-    let widest = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
+    let widest = |column: usize| lines.iter().map(|line| columns(&line.as_ref()[column])).max().unwrap_or(0);
+    let count = lines.first().map_or(0, |line| line.as_ref().len());
     // A table has two spaces between its columns.
-    let others: usize = (0..COLUMNS).filter(|&other| other != column).map(|other| widest(other) + 2).sum();
+    let others: usize = (0..count).filter(|&other| other != column).map(|other| widest(other) + 2).sum();
     let room = width_columns.saturating_sub(others).max(MIN_COLUMNS);
     if widest(column) <= room {
         return;
     }
-    let names: Vec<(&str, usize)> = lines.iter().map(|line| (line[column].as_str(), room)).collect();
+    let names: Vec<(&str, usize)> = lines.iter().map(|line| (line.as_ref()[column].as_str(), room)).collect();
     for (cell, line) in cells(&names).into_iter().zip(lines) {
-        line[column] = cell;
+        line.as_mut()[column] = cell;
     }
 }
 

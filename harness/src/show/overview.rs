@@ -7,7 +7,7 @@ use crate::analysis::crosscheck::CrossCheck;
 use crate::analysis::describe;
 use crate::analysis::event_tracks;
 use crate::analysis::functions::Table;
-use crate::analysis::{metrics, time};
+use crate::analysis::{cycles, metrics, time};
 use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
 use crate::show::summary::{Beside, More, SummarySize};
@@ -44,6 +44,9 @@ pub fn write(
     writeln!(out)?;
     writeln!(out, "{}", describe::describe_run(&profile.facts))?;
     if let Some(line) = describe::describe_tricks(&profile.facts).filter(|_| size.is_verbose) {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(line) = cycles::sentence(profile) {
         writeln!(out, "{line}")?;
     }
     if let Some(line) = time::sentence(profile) {

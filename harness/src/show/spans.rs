@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::span_remarks;
 use crate::analysis::stacks::Exceptions;
+use crate::analysis::{cycles, span_remarks};
 use crate::profile::{Profile, SpanKind};
 use crate::show::names;
 use crate::text::number::group;
@@ -26,6 +26,9 @@ pub fn write(profile: &Profile, width_columns: Option<usize>, out: &mut impl Wri
     if lines.len() > 1 {
         names::fit(&mut lines, 0, width_columns);
         write_table(&lines, out)?;
+        if cycles::are_known(profile) {
+            write_cycles(profile, &exceptions, width_columns, out)?;
+        }
     }
     for line in span_remarks::remarks(profile) {
         writeln!(out, "{line}")?;
@@ -33,11 +36,29 @@ pub fn write(profile: &Profile, width_columns: Option<usize>, out: &mut impl Wri
     Ok(())
 }
 
+/// Writes the table of handlers in cycles.
+fn write_cycles(
+    profile: &Profile,
+    exceptions: &Exceptions<'_>,
+    width_columns: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut lines = vec![["Handler (cycles)", "Times", "Shortest", "Mean", "Longest"].map(str::to_owned)];
+    for span in &profile.spans {
+        if let SpanKind::Exception { number } = span.kind {
+            let [min, mean, max] = span_remarks::cycles(span);
+            lines.push([exceptions.name(number, span.longest_at), group(span.count), min, mean, max]);
+        }
+    }
+    names::fit(&mut lines, 0, width_columns);
+    write_table(&lines, out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Span;
     use crate::profile::testing::empty;
+    use crate::profile::{LengthCycles, Span};
 
     #[test]
     fn handlers_are_a_table_and_the_rest_has_a_line_each() {
@@ -50,6 +71,7 @@ mod tests {
             sum_insns: insns[2],
             longest_at,
             longest_since_insns: 0,
+            cycles: LengthCycles::default(),
         };
         profile.spans = vec![
             span(SpanKind::Call { entry: 0x40 }, 1, [10, 10, 10], 0x40),

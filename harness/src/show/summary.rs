@@ -60,11 +60,11 @@ impl Default for SummarySize {
     }
 }
 
-/// Cells of one row: name, instructions, share, own lines, the additional column, calls, samples, location.
-type Cells = [String; 8];
+/// Cells of one row: name, instructions, share, cycles, own lines, the additional column, calls, samples, location.
+type Cells = [String; 9];
 
 /// Index of the location in the cells.
-const LOCATION: usize = 7;
+const LOCATION: usize = 8;
 
 /// Terminals narrower than this get no column of own lines.
 const OWN_LINES_FROM_COLUMNS: usize = 100;
@@ -109,6 +109,7 @@ pub fn write(
         "Function",
         "Instructions",
         "Share",
+        if table.total_cycles.is_some() { "Cycles" } else { "" },
         if has_own { "Own lines" } else { "" },
         beside.more.map_or("", |(title, _)| title),
         "Calls",
@@ -124,10 +125,12 @@ pub fn write(
             _ => "functions",
         };
         let insns = rest.iter().map(|row| row.self_insns).sum();
+        let cycles = rest.iter().map(|row| row.cycles).sum();
         let samples = rest.iter().map(|row| row.samples).sum();
-        lines.push(sum_line(format!("{} more {noun}", group(rest.len() as u64)), insns, samples, table));
+        lines.push(sum_line(format!("{} more {noun}", group(rest.len() as u64)), (insns, cycles, samples), table));
     }
-    lines.push(sum_line("Total".to_owned(), table.total_insns, table.total_samples, table));
+    let total = (table.total_insns, table.total_cycles, table.total_samples);
+    lines.push(sum_line("Total".to_owned(), total, table));
 
     let name_columns = match size.width_columns {
         Some(width) => fit(&mut lines, top, width),
@@ -213,6 +216,7 @@ fn line(row: &Row, table: &Table, own_lines: Option<u64>, more: More<'_>) -> Cel
         printable(&row.name).into_owned(),
         group(row.self_insns),
         share(row.self_insns, table.total_insns),
+        row.cycles.map(group).unwrap_or_default(),
         own_lines.map(group).unwrap_or_default(),
         more.map(|(_, values)| group_known(values.get(&row.start).copied())).unwrap_or_default(),
         if row.kind == RowKind::Function { group(row.calls) } else { "-".to_owned() },
@@ -221,9 +225,12 @@ fn line(row: &Row, table: &Table, own_lines: Option<u64>, more: More<'_>) -> Cel
     ]
 }
 
-fn sum_line(name: String, insns: u64, samples: u64, table: &Table) -> Cells {
+/// `sums`: instructions, cycles and samples.
+fn sum_line(name: String, sums: (u64, Option<u64>, u64), table: &Table) -> Cells {
     let none = String::new;
-    [name, group(insns), share(insns, table.total_insns), none(), none(), none(), group(samples), none()]
+    let (insns, cycles, samples) = sums;
+    let cycles = cycles.map(group).unwrap_or_default();
+    [name, group(insns), share(insns, table.total_insns), cycles, none(), none(), none(), group(samples), none()]
 }
 
 /// Place of a function's definition, `…/work/crc.c:13`, with as many directories as fit.

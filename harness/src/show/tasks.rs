@@ -1,14 +1,15 @@
 //! Tables below the functions' table: tasks, interrupts, and completeness of the stacks.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::analysis::stack_remarks::{paint_left, remarks, stack_left};
-use crate::analysis::{stacks, time};
+use crate::analysis::{cycles, stacks, time};
 use crate::profile::{Profile, Task};
 use crate::show::names;
 use crate::show::table_size::TableSize;
 use crate::text::number::{group, plural, share};
-use crate::text::table::{write_table, write_toned_table};
+use crate::text::table::{write_rows, write_toned_table};
 use crate::text::tone::Tone;
 
 /// Writes the tables of tasks and interrupts, if there are any, and the remarks on stacks. Each table has at most
@@ -23,25 +24,42 @@ pub fn write(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Re
     if let Some(line) = idle(profile) {
         writeln!(out, "{line}")?;
     }
-    let interrupts = stacks::interrupts(profile);
-    let total = profile.samples.len() as u64;
-    if !interrupts.is_empty() {
-        let mut rows: Vec<_> = interrupts.into_iter().collect();
-        rows.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
-        let mut lines = vec![["Interrupt".to_owned(), "Samples".to_owned(), "Share".to_owned()]];
-        let rest = split(&mut rows, size.top_rows);
-        lines.extend(rows.into_iter().map(|(name, samples)| [name, group(samples), share(samples, total)]));
-        if !rest.is_empty() {
-            let samples = rest.iter().map(|(_, samples)| samples).sum();
-            lines.push([more(rest.len(), "interrupt"), group(samples), share(samples, total)]);
-        }
-        names::fit(&mut lines, 0, size.width_columns);
-        write_table(&lines, out)?;
-    }
+    interrupts(profile, size, out)?;
     for line in remarks(profile) {
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// Writes the table of interrupts: their samples and, if known, their cycles, which are exact.
+fn interrupts(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Result<()> {
+    let (cycles, whole_cycles) = (cycles::by_interrupt(profile), cycles::total(profile).unwrap_or(0));
+    let has_cycles = cycles.is_some();
+    let mut interrupts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for (name, samples) in stacks::interrupts(profile) {
+        interrupts.entry(name).or_default().0 += samples;
+    }
+    for (name, cycles) in cycles.into_iter().flatten() {
+        interrupts.entry(name).or_default().1 += cycles;
+    }
+    if interrupts.is_empty() {
+        return Ok(());
+    }
+    let total = profile.samples.len() as u64;
+    let mut rows: Vec<_> = interrupts.into_iter().collect();
+    rows.sort_by_key(|(_, sums)| std::cmp::Reverse(*sums));
+    let rest = split(&mut rows, size.top_rows);
+    if !rest.is_empty() {
+        let sum = rest.iter().fold((0, 0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
+        rows.push((more(rest.len(), "interrupt"), sum));
+    }
+    let cells = |cells: [String; 5]| cells.into_iter().take(if has_cycles { 5 } else { 3 }).collect::<Vec<String>>();
+    let mut lines = vec![cells(["Interrupt", "Samples", "Share", "Cycles", "Share"].map(str::to_owned))];
+    lines.extend(rows.into_iter().map(|(name, (samples, cycles))| {
+        cells([name, group(samples), share(samples, total), group(cycles), share(cycles, whole_cycles)])
+    }));
+    names::fit(&mut lines, 0, size.width_columns);
+    write_rows(&lines, 1, out)
 }
 
 /// Splits off the rows that a table has no room for. A single remaining row is shown, since the line about it would
@@ -99,22 +117,31 @@ pub fn tasks(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Re
     Ok(())
 }
 
-/// Line about idle time: in the kernel's idle tasks, and where a processor would have slept in a `wfe`. None: there
-/// was no idle time.
+/// Line about idle time: in the kernel's idle tasks, where a processor would have slept in a `wfe`, and in code that
+/// only waits. None: there was no idle time.
 fn idle(profile: &Profile) -> Option<String> {
     let slept = profile.facts.slept_insns;
     let waits = format!("{} for an interrupt", plural(profile.facts.waits, "wait"));
-    if profile.tasks.is_empty() && slept == 0 {
+    let functions = time::waiting_functions(profile);
+    if profile.tasks.is_empty() && slept == 0 && functions.is_empty() {
         return (profile.facts.waits > 0).then_some(waits);
     }
     let idle = share(time::idle_insns(profile), profile.total_insns());
     let why = if slept > 0 { " (QEMU goes on at a wfe; a chip would sleep)" } else { "" };
-    Some(format!("idle: {idle} of the instructions{why}; {waits}"))
+    if functions.is_empty() {
+        return Some(format!("idle: {idle} of the instructions{why}; {waits}"));
+    }
+    // Calls within each other are counted twice, and the way out of one may not have been seen.
+    let kind = if profile.facts.waiting.unsure > 0 { "about " } else { "" };
+    let insns = group(time::waiting_insns(profile));
+    let functions = functions.join(", ");
+    Some(format!("idle: {kind}{idle} of the instructions{why}, {insns} of them in {functions}; {waits}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::WaitingCode;
     use crate::profile::testing::empty;
 
     fn task(name: &str, insns: u64) -> Task {
@@ -161,6 +188,23 @@ worker               100  10.00%            3  \u{2264} 768 of 1,024  736 of 1,0
 idle: 25.00% of the instructions; 2 waits for an interrupt
 "
         );
+    }
+
+    #[test]
+    fn code_that_only_waits_is_idle() {
+        let mut profile = empty().function("main", 0x40, 8).insn(0x40, 200).insn(0x42, 50).insn(0x44, 750);
+        let waiting = &mut profile.facts.waiting;
+        waiting.functions = vec!["delay".to_owned(), "delayMicroseconds".to_owned()];
+        waiting.code = vec![
+            WaitingCode { start: 0x40, end: 0x44, function: 0 },
+            WaitingCode { start: 0x46, end: 0x48, function: 1 },
+        ];
+        waiting.calls = vec![0x42];
+        waiting.called_insns = 150;
+        let line = "\nidle: 35.00% of the instructions, 350 of them in delay(); 0 waits for an interrupt\n";
+        assert_eq!(shown(&profile), line.trim_start());
+        profile.facts.waiting.unsure = 1;
+        assert!(shown(&profile).starts_with("idle: about 35.00%"), "{}", shown(&profile));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use crate::analysis::cycles;
 use crate::analysis::zone::{Row, remarks, table};
 use crate::profile::Profile;
-use crate::profile::zone::ZoneCounts;
+use crate::profile::zone::{ZoneCounts, ZoneCycles};
 use crate::show::names;
 use crate::text::number::{group, mean, share};
 use crate::text::printable::printable;
@@ -21,21 +22,19 @@ pub fn write(profile: &Profile, width_columns: Option<usize>, out: &mut impl Wri
     write_calls(&calls, total, width_columns, out)?;
     if rows.iter().any(|row| row.all.calls > 0) {
         let heading = ["Zone", "In", "Calls", "Instructions", "Share", "Own", "Shortest", "Mean", "Longest"];
-        let mut lines = vec![heading.map(str::to_owned)];
-        for Row { name, all, contexts, .. } in rows.iter().filter(|row| row.all.calls > 0) {
-            let name = printable(name).into_owned();
-            if let [(context, _)] = &contexts[..] {
-                lines.push(line(name, context.clone(), all, total));
-                continue;
-            }
-            lines.push(line(name, "all".to_owned(), all, total));
-            for (context, counts) in contexts.iter().filter(|(_, counts)| counts.calls > 0) {
-                lines.push(line(String::new(), context.clone(), counts, total));
-            }
-        }
-        names::fit(&mut lines, 0, width_columns);
-        names::fit(&mut lines, 1, width_columns);
-        write_table(&lines, out)?;
+        let in_insns = |counts: &ZoneCounts| {
+            let lengths = [counts.own_insns, counts.min_insns, counts.mean_insns(), counts.max_insns];
+            (counts.total_insns, total, lengths)
+        };
+        write_zones(heading, &rows, in_insns, width_columns, out)?;
+    }
+    if let Some(total) = cycles::total(profile).filter(|_| rows.iter().any(|row| row.all.calls > 0)) {
+        let heading = ["Zone (cycles)", "In", "Calls", "Cycles", "Share", "Own", "Shortest", "Mean", "Longest"];
+        let in_cycles = |counts: &ZoneCounts| {
+            let ZoneCycles { times, total: of_zone, own, .. } = counts.cycles;
+            (of_zone, total, [own, times.min, counts.mean_cycles(), times.max])
+        };
+        write_zones(heading, &rows, in_cycles, width_columns, out)?;
     }
     let remarks = remarks(&rows);
     if !remarks.is_empty() && rows.iter().all(|row| row.all.calls == 0) {
@@ -86,18 +85,36 @@ fn write_calls(rows: &[Row], total: u64, width_columns: Option<usize>, out: &mut
     Ok(())
 }
 
-fn line(name: String, context: String, counts: &ZoneCounts, total: u64) -> [String; 9] {
-    [
-        name,
-        printable(&context).into_owned(),
-        group(counts.calls),
-        group(counts.total_insns),
-        share(counts.total_insns, total),
-        group(counts.own_insns),
-        group(counts.min_insns),
-        group(counts.mean_insns()),
-        group(counts.max_insns),
-    ]
+/// Writes a table of the zones. `numbers`: a zone's number, the run's of which it is a share, and the zone's own, shortest, mean
+/// and longest.
+fn write_zones(
+    heading: [&str; 9],
+    rows: &[Row],
+    numbers: impl Fn(&ZoneCounts) -> (u64, u64, [u64; 4]),
+    width_columns: Option<usize>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let line = |name: String, context: &str, counts: &ZoneCounts| {
+        let (of_zone, whole, lengths) = numbers(counts);
+        let [own, min, mean, max] = lengths.map(group);
+        let context = printable(context).into_owned();
+        [name, context, group(counts.calls), group(of_zone), share(of_zone, whole), own, min, mean, max]
+    };
+    let mut lines = vec![heading.map(str::to_owned)];
+    for Row { name, all, contexts, .. } in rows.iter().filter(|row| row.all.calls > 0) {
+        let name = printable(name).into_owned();
+        if let [(context, _)] = &contexts[..] {
+            lines.push(line(name, context, all));
+            continue;
+        }
+        lines.push(line(name, "all", all));
+        for (context, counts) in contexts.iter().filter(|(_, counts)| counts.calls > 0) {
+            lines.push(line(String::new(), context, counts));
+        }
+    }
+    names::fit(&mut lines, 0, width_columns);
+    names::fit(&mut lines, 1, width_columns);
+    write_table(&lines, out)
 }
 
 fn signed(value: i64) -> String {

@@ -4,8 +4,8 @@ use ratatui::style::Color;
 
 use super::*;
 use crate::analysis::source::Sources;
-use crate::profile::Profile;
 use crate::profile::testing::{empty, freertos};
+use crate::profile::{Cycles, InsnCycles, Profile};
 use crate::text::printable::is_command;
 
 /// A view, and the screen that it is drawn on.
@@ -102,6 +102,24 @@ fn the_first_view_has_the_hottest_function_selected_and_the_run_in_its_head() {
     assert!(lines[3].starts_with("multiply_accumulate "), "{lines:#?}");
     assert!(lines[3].contains("250,000  43.16%") && lines[3].ends_with("src/blinky.c:7"), "{lines:#?}");
     assert!(lines[11].contains("q quit") && lines[11].ends_with("1 of 11"), "{lines:#?}");
+}
+
+#[test]
+fn callers_and_callees_have_cycles_where_these_are_known() {
+    let mut profile = called();
+    let insns = profile.insns().into_iter().map(|(pc, insns)| InsnCycles { pc, usual: 3, cycles: 3 * insns });
+    profile.cycles = Some(Cycles { insns: insns.collect(), ..Cycles::default() });
+    let mut seen = Seen::of(&profile, None, (90, 24));
+    seen.keys("/filter<Enter>c");
+    assert!(seen.lines()[2].contains("Cycles  Callers, function, callees"), "{}", seen.text());
+    let number = |cell: usize| {
+        let text = &seen.app.screen().grid.row().unwrap().cells[cell].text;
+        text.replace(',', "").parse::<u64>().unwrap()
+    };
+    assert!(number(1) > 0 && number(3) == 3 * number(1), "{}", seen.text());
+    let without = called();
+    let mut seen = Seen::of(&without, None, (90, 24));
+    assert!(!seen.keys("/filter<Enter>c").text().contains("Cycles"), "{}", seen.text());
 }
 
 #[test]

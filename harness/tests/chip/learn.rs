@@ -59,7 +59,12 @@ fn learn_code(behind: u32, code: &[u16]) -> Learned {
 
 /// Learns like [`learn_code`], with handlers: vectors and offsets in the code.
 fn learn_handlers(behind: u32, handlers: &[(usize, u32)], code: &[u16]) -> Learned {
-    let mut words = vec![0x2000_1000, FLASH + behind + 0x41, FLASH + behind + 0x41, FLASH + behind + 0x41];
+    learn_stack(0x2000_1000, behind, handlers, code)
+}
+
+/// Learns like [`learn_handlers`], with a first stack pointer.
+fn learn_stack(stack: u32, behind: u32, handlers: &[(usize, u32)], code: &[u16]) -> Learned {
+    let mut words = vec![stack, FLASH + behind + 0x41, FLASH + behind + 0x41, FLASH + behind + 0x41];
     words.resize(16, 0);
     for &(vector, offset) in handlers {
         words[vector] = FLASH + behind + 0x41 + offset;
@@ -70,6 +75,14 @@ fn learn_handlers(behind: u32, handlers: &[(usize, u32)], code: &[u16]) -> Learn
         .chain(table)
         .chain(code.iter().flat_map(|half| half.to_le_bytes()))
         .collect();
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("code.hex");
+    fs::write(&file, hex(FLASH, &bytes)).unwrap();
+    learn(&file)
+}
+
+/// A HEX file with these bytes from a multiple of 65,536 on.
+pub(crate) fn hex(start: u32, bytes: &[u8]) -> String {
     let record = |kind: u8, at: u16, data: &[u8]| {
         let [high, low] = at.to_be_bytes();
         let mut all = vec![data.len() as u8, high, low, kind];
@@ -78,11 +91,7 @@ fn learn_handlers(behind: u32, handlers: &[(usize, u32)], code: &[u16]) -> Learn
         format!(":{}\n", all.iter().map(|byte| format!("{byte:02X}")).collect::<String>())
     };
     let lines = bytes.chunks(16).enumerate().map(|(index, data)| record(0, index as u16 * 16, data));
-    let text = record(4, 0, &((FLASH >> 16) as u16).to_be_bytes()) + &lines.collect::<String>() + &record(1, 0, &[]);
-    let temp = tempfile::tempdir().unwrap();
-    let hex = temp.path().join("code.hex");
-    fs::write(&hex, text).unwrap();
-    learn(&hex)
+    record(4, 0, &((start >> 16) as u16).to_be_bytes()) + &lines.collect::<String>() + &record(1, 0, &[])
 }
 
 #[test]
@@ -177,6 +186,15 @@ fn a_vector_table_is_found_behind_a_boot_stage() {
     let learned = learn_code(0x100, &[0xe7fe]);
     let text = fs::read_to_string(&learned.file).unwrap();
     assert!(text.contains("vectors = 0x08000100\n"), "{}{text}", learned.said);
+}
+
+#[test]
+fn the_first_stack_may_lie_far_below_the_usual_ram() {
+    // Push, as an LPC1549 does.
+    let learned = learn_stack(0x0200_9000, 0, &[], &[0xb500, 0xe7fe]);
+    let text = fs::read_to_string(&learned.file).unwrap();
+    assert!(text.contains("start = 0x02000000\n"), "{}{text}", learned.said);
+    assert!(!learned.said.contains("left: "), "{}", learned.said);
 }
 
 #[test]

@@ -53,6 +53,29 @@ fn each_kind_of_peripheral_does_what_its_file_says() {
     assert_eq!(run.console(), wanted);
 }
 
+/// Words outside of flash, RAM and peripherals that the vendors' start-up code and cores read.
+#[test]
+fn start_up_code_finds_the_words_that_identify_the_chip() {
+    for (chip, address) in [
+        ("nrf51822", 0xf000_0fe0_u32),
+        ("nrf52832", 0xf000_0fe0),
+        ("nrf52840", 0xf000_0fe8),
+        ("samd21g18", 0x0080_a00c),
+        ("samd51j19", 0x0080_61fc),
+    ] {
+        // Load the word, then exit with success by semihosting.
+        let code =
+            [0x4802_u16, 0x6800, 0x2018, 0x4902, 0xbeab, 0xbf00, address as u16, (address >> 16) as u16, 0x0026, 0x2];
+        let words = [0x2000_1000_u32, 0x41, 0x41, 0x41].into_iter().chain([0; 12]);
+        let mut bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        bytes.extend(code.into_iter().flat_map(u16::to_le_bytes));
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("code.hex");
+        fs::write(&file, learn::hex(0, &bytes)).unwrap();
+        run_file(&file, &["--chip", chip]).expect_code(0);
+    }
+}
+
 #[test]
 fn a_chip_repeats_to_the_byte_and_counts_as_one_callback_per_instruction_does() {
     let (one, other) = (kinds(&[]).expect_code(0), kinds(&[]).expect_code(0));

@@ -101,6 +101,54 @@ fn channels_of_an_rp2040_copy_chain_and_serve_its_uart() {
 }
 
 #[test]
+fn a_risc_v_chip_has_registers_of_its_own_and_counts_cycles_at_its_frequency() {
+    let chip = r#"
+[chip]
+like = "gd32vf103"
+[csr.probe]
+number = 0x7f0
+reset = 0x1234
+[csr.count]
+number = 0x7f1
+cycles = true
+"#;
+    let wanted = [
+        "right a register begins with its value",
+        "right a register holds what is written",
+        "right bits are set and cleared",
+        "right the standard's counter has the chip's cycles",
+        "right a counter of its own has them, too",
+        "right its halves are written apart",
+        "right where there is nothing a load faults",
+        "",
+    ];
+    prints(|| run("chips/gd32vf103-csrs", chip, &["--period", "97"]), &wanted.join("\n"));
+}
+
+#[test]
+fn an_rp2040_has_the_boot_roms_functions_and_an_adc_and_an_spi_that_become_ready() {
+    let chip = "[chip]\nlike = \"rp2040\"\n[[stimulus]]\nat = 1\nset = [\"ADC.CH2=1234\"]\n";
+    let wanted = [
+        "right the ROM has its mark",
+        "right a function that is not there is null",
+        "right memory is copied",
+        "right words are copied",
+        "right memory is filled",
+        "right words are filled",
+        "right bits are counted",
+        "right bits are reversed",
+        "right zeros are counted",
+        "right the ROM stays as it is",
+        "right a conversion takes a while",
+        "right a conversion has the input's value",
+        "right SPI has room",
+        "right SPI answers",
+        "",
+    ];
+    prints(|| run("chips/rp2040-rom", chip, &[]), &wanted.join("\n"));
+}
+
+#[test]
 fn an_nrf52_samples_its_inputs_by_itself() {
     let chip = r#"
 [chip]

@@ -47,6 +47,10 @@ pub const DOZEN: [&str; 17] = [
     "cortex-m3-bare-stripped",
 ];
 
+/// Images of AVR that stand for all of them: without debug information and with shared prologues, with interrupts, and with
+/// Arduino's core.
+const AVR_FEW: [&str; 3] = ["avr/uno-prologues", "avr/uno-timer", "avr/uno-sketch"];
+
 /// Directory of the images, built by `ci/setup --tests`.
 pub fn images_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/build")
@@ -103,6 +107,16 @@ pub fn all_images() -> Vec<String> {
     FOUND.get_or_init(find).clone()
 }
 
+/// Images of AVR, which lie in a folder of their own: tests that ask tools of Arm or RISC-V take [`all_images`].
+pub fn avr_images() -> Vec<String> {
+    let entries = fs::read_dir(images_dir().join("avr")).expect("targets/build/avr is missing: run ci/setup --tests");
+    let files = entries.filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let found: BTreeSet<String> =
+        files.filter_map(|file| Some(format!("avr/{}", file.strip_suffix(".elf")?))).collect();
+    assert!(AVR_FEW.iter().all(|name| found.contains(*name)), "{found:?}: run ci/setup --tests, which builds all");
+    found.into_iter().collect()
+}
+
 /// Images that gcc alone made of sources here, with its usual output and without assembly that moves sp. For other
 /// images neither readelf's call frame information nor GNU's addr2line is a reliable arbiter.
 pub fn images_of_gcc() -> Vec<String> {
@@ -141,11 +155,18 @@ pub fn is_all() -> bool {
 /// Images for a test of every image: those named by `HARNESS_IMAGES`, which is `all` or a list of names and patterns
 /// like `riscv64-*,cortex-m3-bare`; by default the named dozen.
 pub fn selected() -> Vec<String> {
+    let mut images = selected_with_avr();
+    images.retain(|name| !is_avr(name));
+    images
+}
+
+/// Images of [`selected`], and of AVR those that `HARNESS_IMAGES` names (`avr/*`); by default a few.
+pub fn selected_with_avr() -> Vec<String> {
     let wanted = wanted();
-    let images = all_images();
+    let images = [all_images(), avr_images()].concat();
     let patterns: Vec<&str> = match wanted.as_str() {
         "all" => return images,
-        "" => DOZEN.to_vec(),
+        "" => [&DOZEN[..], &AVR_FEW].concat(),
         list => list.split(',').map(str::trim).collect(),
     };
     let mut selected = BTreeSet::new();
@@ -159,12 +180,17 @@ pub fn selected() -> Vec<String> {
     selected.into_iter().collect()
 }
 
-/// Selected images with a property. The dozen and all images must contain some.
+/// Selected images with a property, those of AVR included. The dozen and all images must contain some.
 pub fn selected_that(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut images = selected();
+    let mut images = selected_with_avr();
     images.retain(|name| is_meant(name));
     assert!(!images.is_empty() || !(is_dozen() || is_all()), "nothing is tested");
     images
+}
+
+/// Whether an image is one of AVR.
+pub fn is_avr(name: &str) -> bool {
+    name.starts_with("avr/")
 }
 
 /// Whether an image's machine has several CPUs, whether or not more than one of them is active.

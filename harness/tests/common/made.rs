@@ -42,6 +42,7 @@ pub fn empty(period_insns: u64) -> Profile {
             max_depth: Some(64),
             waits: 0,
             slept_insns: 0,
+            waiting: Default::default(),
             unseen_switches: 0,
             resynchronised: 0,
             unresolved_transfers: 0,
@@ -65,6 +66,7 @@ pub fn empty(period_insns: u64) -> Profile {
         heap: None,
         timeline: None,
         edges: Vec::new(),
+        cycles: None,
         code: Vec::new(),
     }
 }

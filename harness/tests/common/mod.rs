@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, Once, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,9 @@ pub fn harness() -> Command {
 
 /// Command for a program that ends with the calling thread. Arguments added to the command go to the program.
 pub fn ends_with_us(program: &str) -> Command {
+    // nohup and a shell's background ignore signals, and programs inherit that; what is handled here begins with the default.
+    static SIGNALS: Once = Once::new();
+    SIGNALS.call_once(|| ctrlc::set_handler(|| std::process::exit(130)).unwrap());
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
     command.args(["--launch-emulator", &std::process::id().to_string(), "--", program]);
     command

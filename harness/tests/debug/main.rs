@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod avr;
 mod client;
 mod command;
 mod fake;

@@ -51,7 +51,9 @@ fn see(session: &mut Session, stop: Stop) -> Seen {
         value[..sp.bytes.len()].copy_from_slice(&sp.bytes);
         u64::from_le_bytes(value)
     });
-    let stack = session.read(sp, 64).unwrap();
+    // AVR's registers hold addresses of the data space.
+    let data = if registers.iter().any(|register| register.name == "sreg") { wire::chip::AVR_DATA.start } else { 0 };
+    let stack = session.read(data + sp, 64).unwrap();
     Seen { stop, registers, stack }
 }
 

@@ -98,7 +98,8 @@ fn shown_calls(text: &str, image: &str) -> Calls {
             let callee = function(&format!("{callee}{object}"), image);
             let sums: &mut (u64, u64) = calls.entry((caller.clone(), callee)).or_default();
             sums.0 += number(count);
-            sums.1 += number(insns);
+            // A cost of 0 is a dot.
+            sums.1 += if insns.trim() == "." { 0 } else { number(insns) };
         }
     }
     calls
@@ -129,6 +130,31 @@ fn callgrind_annotate_shows_every_call_and_what_it_costs() {
         }
         assert!(expected.len() > 50, "{image}: {expected:?}");
         assert_eq!(shown_calls(&text, &profile.facts.image_name), expected, "{image} {args:?}");
+    }
+}
+
+#[test]
+fn callgrind_annotate_shows_the_cycles_of_functions_and_calls() {
+    for args in [&["--cycles"][..], &["--cycles", "--exact"]] {
+        let run = run("avr/uno-sketch", args).expect_code(0);
+        let (profile, file) = (run.profile(), export(&run.dir));
+        let elf = &profile.facts.image_name;
+        let total = functions::table(&profile).total_cycles.unwrap();
+        let shown = by_function(&annotate(&file, &["--show=Cycles"]), elf);
+        assert_eq!(shown, (by_row(&profile, |row| row.cycles.unwrap()), total), "{args:?}");
+        let graph = CallGraph::new(&profile, &CallTree::of_calls(&profile));
+        let text = annotate(&file, &["--show=Cycles", "--inclusive=yes", "--tree=both"]);
+        let calls = shown_calls(&text, elf);
+        let mut compared = 0;
+        for ((caller, callee), edge) in &graph.edges {
+            if matches!(caller, Party::Outside(_)) || edge.inclusive.cycles == 0 {
+                continue;
+            }
+            let (_, cycles) = calls[&(caller.name(&profile), callee.name(&profile))];
+            assert_eq!(cycles, edge.inclusive.cycles, "{args:?} {caller:?} {callee:?}");
+            compared += usize::from(edge.inclusive.cycles > edge.inclusive.insns);
+        }
+        assert!(compared > 5, "{args:?}: {compared}");
     }
 }
 

@@ -153,6 +153,24 @@ fn callers_and_tasks_have_in_them_what_the_flamegraph_shows_in_them() {
 }
 
 #[test]
+fn known_cycles_are_a_value_of_their_own() {
+    // One without interrupts: those have cycles of their own, which the table has in the vectors' row.
+    let run = run("avr/uno", &["--cycles", "--exact"]).expect_code(0);
+    let profile = run.profile();
+    let file = export(&run.dir, &[]);
+    let (values, total) = top(&file, &["-noinlines", "-sample_index", "cycles"]);
+    let cycles: fn(&functions::Row) -> u64 = |row| row.cycles.unwrap();
+    assert_eq!(flat(&values), table(&profile, cycles));
+    assert_eq!(Some(total), functions::table(&profile).total_cycles);
+    let (mut functions, _) = inclusive(&profile, false, |path| path.cycles);
+    functions.retain(|_, value| *value > 0);
+    let cum = values.into_iter().map(|(name, (_, cum))| (name, cum)).filter(|&(_, cum)| cum > 0);
+    assert_eq!(cum.collect::<BTreeMap<_, _>>(), functions);
+    let file = export(&crate::common::run("avr/uno", &["--exact"]).dir, &[]);
+    assert!(!pprof(&file, &["-raw"]).contains("cycles/count"));
+}
+
+#[test]
 fn inlined_functions_and_lines_have_their_exact_instructions() {
     for image in IMAGES {
         let run = run(image, &["--for", "5M"]).expect_code(0);

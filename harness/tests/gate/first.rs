@@ -78,6 +78,24 @@ fn what_is_written_passes_at_once_and_from_elsewhere_and_notices_a_change() {
     assert!(changed.stdout.contains("FAIL  uart "), "{}", changed.stdout);
 }
 
+/// Places in which Arduino's IDE and PlatformIO leave their builds.
+#[test]
+fn sketches_are_found_and_make_a_suite() {
+    let project = project(&[
+        ("build/arduino.avr.uno/sketch.ino.elf", "avr/uno-sketch"),
+        (".pio/build/uno/firmware.elf", "avr/uno-timer"),
+    ]);
+    let dir = project.path();
+    let made = harness(dir, &["init"]).expect_code(0);
+    assert!(made.stdout.contains("harness.toml: 2 images"), "{}", made.stdout);
+    let suite = text(dir);
+    for elf in ["build/arduino.avr.uno/sketch.ino.elf", ".pio/build/uno/firmware.elf"] {
+        assert!(suite.contains(&format!("elf = \"{elf}\"")), "{suite}");
+    }
+    let passed = harness(dir, &["test"]).expect_code(0);
+    assert!(passed.stdout.contains("2 of 2 passed; "), "{}", passed.stdout);
+}
+
 #[test]
 fn what_is_there_already_stays_as_it_is() {
     let project = project(&[("a.elf", "riscv64-exit0")]);
@@ -100,15 +118,18 @@ fn what_is_there_already_stays_as_it_is() {
 fn where_nothing_is_worth_a_suite_none_is_written() {
     let project = project(&[("three.elf", "riscv64-exit3"), ("sub/reset.elf", "cortex-m3-reset")]);
     let dir = project.path();
-    let names =
-        |dir: &Path| fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>().len();
+    // The cache is the user's, and only lies here for the tests.
+    let names = |dir: &Path| {
+        let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name != "cache").count()
+    };
     let failed = harness(dir, &["init"]).expect_code(1);
     assert!(failed.stderr.contains("nothing was written"), "{}", failed.stderr);
     assert!(failed.stdout.contains("status 3") && failed.stdout.contains("sub/reset.elf"), "{}", failed.stdout);
     assert_eq!(names(dir), 2, "something is left behind");
     let empty = scratch();
     let none = harness(empty.path(), &["init"]).expect_code(2);
-    assert!(none.stderr.contains("no ELF file for a Cortex-M or RISC-V processor in ."), "{}", none.stderr);
+    assert!(none.stderr.contains("no ELF file for a Cortex-M, RISC-V or AVR processor in ."), "{}", none.stderr);
     assert_eq!(names(empty.path()), 0);
     harness(empty.path(), &["init", "missing.elf"]).expect_code(2);
     harness(dir, &["init", "--for", "never"]).expect_code(2);

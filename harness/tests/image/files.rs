@@ -413,7 +413,7 @@ fn the_loadable_elf_has_the_same_bytes_and_nothing_else() {
     for path in &paths {
         let image = open(path);
         let arch = image.arch.unwrap();
-        let bytes = image.loadable_elf(arch, 0, image.entry.unwrap());
+        let bytes = image.loadable_elf(arch, 0, 0, image.entry.unwrap());
         let again = Image::from_bytes(Path::new("again.elf"), &bytes, &LoadOptions::default(), None).unwrap();
         let loaded = |image: &Image| -> Vec<(u64, Vec<u8>)> {
             image

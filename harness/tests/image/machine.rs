@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use harness::image::{Image, LoadOptions};
+use harness::image::{Arch, Image, LoadOptions};
 use harness::machine::{Choice, Core, LoadOption, MACHINES, Machine, MemoryKind, choose, riscv_extensions};
 use harness::run::qemu::memory;
 
@@ -91,6 +91,11 @@ fn memory_and_processors_are_what_qemu_says() {
         let seen = memory_seen(&tree);
         assert_eq!(memory::read(&tree).unwrap(), joined(&seen), "{}", machine.title());
         for region in machine.memory.iter() {
+            // Settings of an AVR, and the contents of its EEPROM, have addresses in ELF files alone.
+            if machine.arch == Arch::Avr && matches!(region.kind, MemoryKind::Settings | MemoryKind::Contents) {
+                assert!(!seen.iter().any(|range| range.start < region.range().end && region.start < range.end));
+                continue;
+            }
             if region.kind == MemoryKind::Settings {
                 let line = format!("{:016x}-{:016x} (prio 0, i/o)", region.start, region.range().end - 1);
                 assert!(tree.contains(&line), "{}: {region:x?}", machine.title());
@@ -436,6 +441,7 @@ fn run_on(choice: &Choice, image: &Image, dir: &Path) -> String {
         .arg(match machine.load {
             LoadOption::Bios => "-bios",
             LoadOption::Kernel => "-kernel",
+            LoadOption::Loader => unreachable!("the table's machines have an option of their own"),
         })
         .arg(&file);
     if let Some(cpu) = &choice.cpu {

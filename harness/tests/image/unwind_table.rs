@@ -39,7 +39,7 @@ impl Unwound {
         let isa = match image.arch.unwrap() {
             Arch::Riscv64 => Isa::Riscv64,
             Arch::Riscv32 => Isa::Riscv32,
-            Arch::Avr => Isa::Avr,
+            Arch::Avr => Isa::AvrPc16,
             Arch::CortexM => match image.needs.arm.as_ref().map(|needs| needs.level) {
                 Some(ArmLevel::V6M) => Isa::ThumbV6m,
                 Some(level) if level >= ArmLevel::V8MBase => Isa::ThumbV8m,
@@ -232,6 +232,8 @@ fn is_naked(it: &Unwound, piece: &Piece, instructions: &[u64]) -> bool {
         decode::moves_sp(it.isa, bytes)
             || (!it.isa.is_riscv() && bytes.get(..3) == Some(&[0x08, 0x84, 0x88]))
             || (!it.isa.is_riscv() && bytes.get(1) == Some(&0xf3) && bytes.get(2..4) == Some(&[0x08, 0x88]))
+            // msr control, which chooses the stack
+            || (!it.isa.is_riscv() && bytes.get(1) == Some(&0xf3) && bytes.get(2..4) == Some(&[0x14, 0x88]))
     };
     piece.says_nothing() && instructions.iter().any(moves)
 }
@@ -436,7 +438,7 @@ fn forgetful_are_the_functions_that_call_and_nowhere_save_their_return_address()
     for path in &paths {
         let it = Unwound::open(path);
         let table = it.table();
-        assert!(table.forgetful.is_sorted());
+        assert!(table.forgetful.is_sorted() && table.forgetting.is_sorted_by(|one, next| one.end <= next.start));
         let mcount = mcount_calls(&it);
         for piece in pieces(&it, path) {
             let code = instructions(&it, &piece.code);
@@ -451,13 +453,49 @@ fn forgetful_are_the_functions_that_call_and_nowhere_save_their_return_address()
                     && !mcount.contains(&pc)
                     && !dead.contains(&pc)
             });
-            let forgets = table.forgetful.binary_search(&piece.code.start).is_ok();
+            let is_forgetful = table.forgetful.binary_search(&piece.code.start).is_ok();
+            let is_forgetting = table.forgetting.iter().any(|call| piece.code.contains(&call.start));
+            assert!(!(is_forgetful && is_forgetting), "{} {:#x?}", path.display(), piece.code);
+            let forgets = is_forgetful || is_forgetting;
             assert_eq!(forgets, calls && !saves, "{} {:#x?}", path.display(), piece.code);
             total += usize::from(forgets);
         }
     }
     println!("{total} forgetful functions");
     assert!(total >= 3, "{total}");
+}
+
+/// The register has the return address until a call that never returns, so that the function's entry needs no callback.
+#[test]
+fn a_function_that_fails_and_otherwise_calls_nothing_forgets_at_that_call() {
+    let it = Unwound::open(&common::image("riscv64-forgets"));
+    let table = it.table();
+    let of = |name: &str| {
+        let start = it.symbol(name).unwrap();
+        it.functions.iter().find(|function| function.start == start).unwrap().clone()
+    };
+    let [checked, middle, inner] = [of("checked"), of("checked_middle"), of("checked_inner")];
+    let forgetting = |function: &Range<u64>| {
+        let calls: Vec<_> = table.forgetting.iter().filter(|call| function.contains(&call.start)).collect();
+        assert_eq!((calls.len(), table.forgetful.contains(&function.start)), (1, false), "{function:x?}");
+        calls[0].clone()
+    };
+    // `auipc` and `jalr`, at the end; `jal`, with eight bytes behind it.
+    let (far, near, last) = (forgetting(&checked), forgetting(&middle), forgetting(&inner));
+    assert_eq!((far.end - far.start, far.end), (8, checked.end));
+    assert_eq!(near.end - near.start, 4);
+    assert!(near.end < middle.end);
+    assert_eq!((last.end - last.start, last.end), (4, inner.end));
+}
+
+/// The register tells nothing in a function that nobody called, and only its entry shows how it was reached.
+#[test]
+fn the_first_function_of_a_coroutine_forgets_at_its_entry() {
+    for name in ["cortex-m0-jumps", "cortex-m3-jumps-O3"] {
+        let it = Unwound::open(&common::image(name));
+        let (table, entry) = (it.table(), it.symbol("coroutine_entry").unwrap() & !1);
+        assert!(table.forgetful.contains(&entry), "{name}: {:x?}", table.forgetful);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
+use std::process::Command;
 
 use harness::analysis::size::{self, Level, Memory, Regions};
 use harness::analysis::stack_bound::{self, Program, Rules};
@@ -16,13 +17,16 @@ use harness::show::size::{self as table, Tables};
 use harness::show::stack;
 use harness::show::table_size::TableSize;
 
+use crate::common::built::run;
 use crate::common::image;
 use crate::mutate;
 use crate::random::Random;
 use crate::session::Seed;
 
 /// Small images of every kind: processor, compiler, language, unwind information, kernel, executor, instrumentation.
-const ELVES: [&str; 22] = [
+const ELVES: [&str; 24] = [
+    "avr/uno-prologues",
+    "avr/uno-timer",
     "cortex-m0-bare-clang",
     "cortex-m0-storm-pg",
     "cortex-m3-bare",
@@ -47,8 +51,19 @@ const ELVES: [&str; 22] = [
     "riscv64-stacks",
 ];
 
-pub(crate) fn elves(_: &Path) -> Vec<Seed> {
-    ELVES.map(|name| Seed { name: name.to_owned(), bytes: fs::read(image(name)).unwrap() }).into()
+/// simavr's section of an AVR's device: name, frequency, and an unknown record.
+const MMCU: &[u8] = b"\x01\x0batmega328p\0\x02\x04\0\x24\xf4\0\x63\x02\x01\x02";
+
+pub(crate) fn elves(dir: &Path) -> Vec<Seed> {
+    let mut seeds: Vec<Seed> =
+        ELVES.iter().map(|name| Seed { name: (*name).to_owned(), bytes: fs::read(image(name)).unwrap() }).collect();
+    let (section, elf) = (dir.join("mmcu"), dir.join("mmcu.elf"));
+    fs::write(&section, MMCU).unwrap();
+    let mut objcopy = Command::new("avr-objcopy");
+    objcopy.arg("--add-section").arg(format!(".mmcu={}", section.display())).args(["-R", ".note.gnu.avr.deviceinfo"]);
+    run(objcopy.arg(image("avr/uno")).arg(&elf));
+    seeds.push(Seed { name: "mmcu".to_owned(), bytes: fs::read(&elf).unwrap() });
+    seeds
 }
 
 pub(crate) fn mutated_elf(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
@@ -57,14 +72,25 @@ pub(crate) fn mutated_elf(random: &mut Random, seeds: &[Seed], seed: usize) -> V
     bytes
 }
 
-pub(crate) fn hexes(_: &Path) -> Vec<Seed> {
+pub(crate) fn hexes(dir: &Path) -> Vec<Seed> {
+    let avr = dir.join("avr.hex");
+    run(Command::new("avr-objcopy").args(["-O", "ihex"]).arg(image("avr/uno")).arg(&avr));
+    let avr = fs::read_to_string(&avr).unwrap();
+    // The vectors, the start-up code and the end.
+    let vectors = avr.lines().take(14).chain([":00000001FF"]).collect::<Vec<_>>().join("\n");
     let text = fs::read_to_string(image("cortex-m3-bare.hex")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     // Seeds are the file's beginning, and all of it.
     let beginning = lines[..20].iter().chain(&lines[lines.len() - 2..]).copied().collect::<Vec<_>>().join("\n");
     let seed = |name: &str, bytes: String| Seed { name: name.to_owned(), bytes: bytes.into_bytes() };
     let segments = ":020000021000EC\n:10010000214601360121470136007EFE09D2190140\n:0400000300003800C1\n:00000001FF\n";
-    vec![seed("beginning", beginning), seed("segments", segments.to_owned()), seed("whole", text)]
+    vec![
+        seed("beginning", beginning),
+        seed("segments", segments.to_owned()),
+        seed("whole", text),
+        seed("vectors", vectors),
+        seed("avr", avr),
+    ]
 }
 
 pub(crate) fn mutated_hex(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
@@ -99,13 +125,14 @@ fn read_image(image: &Image, bytes: &[u8]) {
     let forced = match image.arch {
         Some(Arch::Riscv64) => "riscv64:virt",
         Some(Arch::Riscv32) => "riscv32:virt",
+        Some(Arch::Avr) => "avr:uno",
         _ => "mps2-an385",
     };
     let Ok(choice) = chosen.or_else(|_| machine::choose(image, Some(forced), None)) else { return };
     let (arch, bias) = (choice.machine.arch, choice.load_bias);
     let (arm, isa) = (arch == Arch::CortexM, choice.machine.isa.parse().expect("the table's names are decode's"));
     mcount::find(&image.segments, Some(arch), bias);
-    image.loadable_elf(arch, bias, choice.entry);
+    image.loadable_elf(arch, 0, bias, choice.entry);
     let symbols = Symbols::new(Some(bytes), bias, arm);
     for wanted in ["main", "m", "0x100", "core::fmt::write", "no such function"] {
         drop(symbols.find(wanted));

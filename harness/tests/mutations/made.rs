@@ -15,7 +15,8 @@ use crate::common::image;
 use crate::session::Seed;
 
 /// Short runs that together contain every kind of record.
-const RUNS: [(&str, &[&str]); 6] = [
+const RUNS: [(&str, &[&str]); 7] = [
+    ("avr/uno-timer", &["--for", "60k", "--period", "503", "--exact"]),
     ("cortex-m0-storm-pg", &["--for", "30k", "--period", "101"]),
     ("cortex-m3-cpp", &["--for", "60k", "--period", "503", "--exact"]),
     ("cortex-m3-rust-embassy-Oz", &["--for", "60k", "--period", "503", "--exact"]),
@@ -31,10 +32,11 @@ pub(crate) fn runs(dir: &Path) {
         let words = ["harness", elf.to_str().unwrap()].into_iter().chain(args.iter().copied());
         let cli = Cli::try_parse_from(words).unwrap();
         let options = Options::resolve(cli.profile.unwrap()).unwrap();
+        let name = name.replace('/', "-");
         let output = Output::prepare(dir.join(format!("{name}.profile"))).unwrap();
         let measured = measure(&options, &output, &mut Silent).unwrap();
         fs::write(dir.join(format!("{name}.fwp")), measured.profile.to_bytes().unwrap()).unwrap();
-        let records = dir.join("records").join(name);
+        let records = dir.join("records").join(&name);
         fs::create_dir_all(&records).unwrap();
         for entry in fs::read_dir(output.run_directory().join("records")).unwrap() {
             let path = entry.unwrap().path();

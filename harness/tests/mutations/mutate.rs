@@ -261,7 +261,7 @@ pub(crate) fn elf_parts(elf: &[u8]) -> Vec<(String, Range<usize>)> {
 }
 
 /// Names of the ELF parts that are read for more than code; repeated names are chosen more often.
-const READ: [&str; 17] = [
+const READ: [&str; 19] = [
     "headers",
     "headers",
     "mcount",
@@ -277,6 +277,8 @@ const READ: [&str; 17] = [
     ".ARM.exidx",
     ".ARM.extab",
     ".symtab",
+    ".note.gnu.avr.deviceinfo",
+    ".mmcu",
     ".ARM.attributes",
     ".riscv.attributes",
 ];

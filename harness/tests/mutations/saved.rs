@@ -83,6 +83,8 @@ fn change(random: &mut Random, profile: &mut Profile) -> Option<()> {
                 &mut facts.before_window_insns,
                 &mut facts.waits,
                 &mut facts.slept_insns,
+                &mut facts.waiting.called_insns,
+                &mut facts.waiting.unsure,
                 &mut facts.load_bias,
                 &mut facts.entry,
                 &mut facts.input_bytes,

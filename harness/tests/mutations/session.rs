@@ -72,7 +72,7 @@ impl Target {
         while next < end && findings.len() < MOST_FINDINGS {
             let Some((number, what)) = self.parent(next, end - next, dir.path()) else { break };
             findings.push(format!(
-                "{what}\n  again: HARNESS_MUTATIONS_FROM={number} HARNESS_MUTATIONS=1 cargo test -p harness --test mutations \
+                "{what}\n  again: HARNESS_MUTATIONS_FROM={number} HARNESS_MUTATIONS=1 cargo test --test mutations \
                  {} -- --exact",
                 self.name
             ));

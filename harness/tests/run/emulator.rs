@@ -105,7 +105,34 @@ fn a_missing_emulator_gets_the_command_that_installs_it() {
     Programs::none().refused(&[], &[&["qemu-system-arm is not installed", "PATH"], &REMEDY[..]].concat());
     let lines = Programs::none().doctor(5);
     assert_eq!(lines.matches("missing  qemu-system-").count(), 3, "{lines}");
+    let absent = "absent   qemu-system-avr (needed for AVR alone): qemu-system-avr is not installed (not found on the PATH)\n         \
+                  Debian has it in qemu-system-misc";
+    assert!(lines.contains(absent), "{lines}");
     assert!(REMEDY.iter().all(|part| lines.contains(part)), "{lines}");
+}
+
+#[test]
+fn the_emulator_of_few_is_no_failure_and_is_named_with_its_package() {
+    let programs = Programs::none();
+    for name in ["qemu-system-arm", "qemu-system-riscv64", "qemu-system-riscv32"] {
+        program(&programs.0.path().join(name), &format!("exec {} \"$@\"", emulator(name).display()));
+    }
+    let named = |output: std::process::Output| {
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code(), &found["works"]), (Some(0), &Value::Bool(true)), "{found}");
+        assert_eq!(found["emulators"].as_array().map(Vec::len), Some(3), "{found}");
+        found["absent"][0]["remedy"].as_str().unwrap().to_owned()
+    };
+    let doctor = || {
+        let mut command = harness();
+        command.args(["doctor", "--json"]);
+        command
+    };
+    let by_path = named(doctor().env("PATH", programs.0.path()).output().unwrap());
+    let by_folder = named(doctor().env("HARNESS_QEMU", programs.0.path()).output().unwrap());
+    for remedy in [by_path, by_folder] {
+        assert!(remedy.contains("qemu-system-misc"), "{remedy}");
+    }
 }
 
 /// Output of `harness doctor` without any emulator, of a program in a folder with these files.
@@ -157,7 +184,8 @@ fn doctor_prints_no_directory_raw_and_says_the_same_to_a_reader_that_has_gone() 
         program(&dir.join(name), &format!("exec /usr/bin/{name} \"$@\""));
     }
     let lines = doctor(&dir, 0);
-    assert_eq!(lines.lines().count(), 4, "{lines:?}");
+    // The three, the verdict, and two lines about the emulator of AVR, which is not there.
+    assert_eq!(lines.lines().count(), 6, "{lines:?}");
     assert!(!lines.contains(['\x1b', '\u{202e}']) && lines.contains("[2J"), "{lines:?}");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

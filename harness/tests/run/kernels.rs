@@ -6,13 +6,13 @@ use std::fs;
 use harness::analysis::calltree::CallTree;
 use harness::analysis::heap;
 use harness::analysis::metrics::{Metric, Metrics};
-use harness::analysis::stack_proof::has_exact_tree;
+use harness::analysis::stack_proof::{faults, has_exact_tree};
 use harness::analysis::stacks::{View, unknown};
 use harness::image::{Arch, pages};
 use harness::profile::zone::Context;
-use harness::profile::{Profile, StackFrame};
+use harness::profile::{Node, Profile, StackFrame};
 use object::{Object as _, ObjectSection as _};
-use wire::definition::{FrameKind, Unknown};
+use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 use wire::timeline::What;
 
@@ -120,6 +120,46 @@ fn zephyr_has_its_threads_by_name_or_by_the_variable_that_holds_them() {
             profile.tasks.iter().filter(|task| task.is_idle).map(|task| task.name.as_str()).collect();
         assert_eq!(idle, [threads[3]], "{image}");
     }
+}
+
+#[test]
+fn a_system_call_of_zephyrs_is_a_call_of_the_thread_that_made_it() {
+    let image = "cortex-m3-zephyr-user";
+    let profile = profile(image, &["z_main_thread", "philosophers", "philosophers+0x58", "z_idle_thread"]);
+    assert!(has_exact_tree(&profile), "{:?}", faults(&profile));
+    let name = |entry: u64| profile.names.function_at(entry).map_or("", |function| function.name.as_str());
+    let function = |node: &Node| match node.kind {
+        NodeKind::Function { entry } => name(entry),
+        NodeKind::Exception { .. } | NodeKind::Root { .. } => "",
+    };
+    let mut calls: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for node in &profile.tree {
+        let caller = profile.calling_node(node.parent).map_or("", function);
+        if caller == "z_arm_do_syscall" || function(node) == "z_arm_do_syscall" {
+            *calls.entry((caller, function(node))).or_default() += node.calls;
+        }
+    }
+    // As many as the firmware says.
+    let expected = [
+        (("eat", "z_arm_do_syscall"), 60),
+        (("eat_all", "z_arm_do_syscall"), 180),
+        (("user", "z_arm_do_syscall"), 62),
+        (("z_arm_do_syscall", "z_mrsh_count_calls"), 60),
+        (("z_arm_do_syscall", "z_mrsh_eat"), 60),
+        (("z_arm_do_syscall", "z_mrsh_leave"), 2),
+        (("z_arm_do_syscall", "z_mrsh_yield"), 180),
+    ];
+    assert_eq!(calls, BTreeMap::from(expected));
+
+    // A sampled stack goes on through the exchange to the thread's start.
+    let stacks = CallTree::new(&profile, View::default()).stacks();
+    let through = stacks.iter().filter(|(frames, _)| frames.iter().any(|frame| frame.name == "z_mrsh_eat"));
+    let mut outer: Vec<Vec<&str>> =
+        through.map(|(frames, _)| frames.iter().map(|frame| frame.name.as_str()).take(6).collect()).collect();
+    outer.sort_unstable();
+    outer.dedup();
+    let path = |task: &'static str| vec![task, "z_thread_entry", "user", "eat_all", "eat_all", "eat_all"];
+    assert_eq!(outer, [path("task philosophers"), path("task philosophers+0x58")]);
 }
 
 /// Images whose threads wait, take memory and have zones, with the names of the thread that waits and the one that ends
@@ -297,6 +337,11 @@ fn nuttx_has_its_tasks_by_name_and_its_start_is_the_idle_one() {
     }
 }
 
+/// Instructions of each task, by name.
+fn insns_by_task(profile: &Profile) -> BTreeMap<&str, u64> {
+    profile.tasks.iter().map(|task| (task.name.as_str(), task.insns)).collect()
+}
+
 #[test]
 fn threads_have_names_without_debug_information_by_the_kernels_tables_for_debuggers() {
     for (image, threads, warning) in [
@@ -305,13 +350,16 @@ fn threads_have_names_without_debug_information_by_the_kernels_tables_for_debugg
         ("cortex-m3-nuttx-nodwarf", &["Idle_Task", "init", "first", "second", "sleeper"], "NuttX's tasks"),
         ("riscv64-nuttx-nodwarf", &["Idle_Task", "init", "first", "second", "sleeper"], "NuttX's tasks"),
         ("cortex-m3-zephyr-named-nodwarf", &["main", "Philosopher 0", "Philosopher 1", "idle"], "Zephyr's threads"),
+        ("riscv64-zephyr-named-nodwarf", &["main", "Philosopher 0", "Philosopher 1", "idle"], "Zephyr's threads"),
     ] {
+        let whole = run(image.trim_end_matches("-nodwarf"), &["--exact"]).profile();
         let run = run(image, &["--exact"]);
         let profile = run.profile();
         let switches: BTreeMap<&str, u64> =
             profile.tasks.iter().map(|task| (task.name.as_str(), task.switches)).collect();
         let expected: BTreeMap<&str, u64> = threads.iter().copied().zip(numbers(&run.console())).collect();
         assert_eq!(switches, expected, "{image}");
+        assert_eq!(insns_by_task(&profile), insns_by_task(&whole), "{image}");
         assert!(profile.tasks.iter().all(|task| task.stack_start.is_none()), "{image}");
         let expected = format!("there is no debug information of {warning}: where their stacks are is not known");
         assert!(run.stderr.contains(&expected) || run.stdout.contains(&expected), "{image}: {}", run.stderr);

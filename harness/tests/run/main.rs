@@ -3,7 +3,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod asked;
 mod avr;
+mod avr_cycle_contexts;
+mod avr_cycles;
+mod avr_hex;
+mod avr_waiting;
+mod avr_zones;
 mod boot;
 mod bounds;
 #[cfg(target_os = "linux")]
@@ -18,6 +24,7 @@ mod formats;
 mod host;
 mod input;
 mod kernels;
+mod limit;
 mod mcount;
 mod mcount_table;
 mod memory;

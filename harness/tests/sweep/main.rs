@@ -1,5 +1,5 @@
-//! Promises that hold for every image. By default a named dozen is tested; `HARNESS_IMAGES=all cargo test -p harness
-//! --release --test sweep` is the whole sweep, which .ci/run does.
+//! Promises that hold for every image. By default a named dozen is tested; `HARNESS_IMAGES=all cargo test --test sweep` is
+//! the whole sweep, which .ci/run does.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -8,15 +8,21 @@
 
 use crate::{Flow, Insn, Isa, bits, half, sign_extend};
 
+pub(crate) mod condition;
+pub(crate) mod cycles;
+pub(crate) mod store;
+
 /// `reti`.
 pub(crate) const RETI: u16 = 0x9518;
+/// `sei`.
+const SEI: u16 = 0x9478;
 /// `sleep`.
 pub(crate) const SLEEP: u16 = 0x9588;
 
 /// I/O addresses of the stack pointer's halves and of the status register, as `in` and `out` name them.
 const SPL: u32 = 0x3d;
 const SPH: u32 = 0x3e;
-const SREG: u32 = 0x3f;
+pub(crate) const SREG: u32 = 0x3f;
 
 pub(crate) fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
     let Some(insn) = half(bytes).map(u32::from) else {
@@ -127,21 +133,41 @@ pub(crate) fn io(bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// Register of I/O space that `out` writes.
-fn out(insn: u32) -> Option<u32> {
-    (insn & 0xf800 == 0xb800).then(|| io(&(insn as u16).to_le_bytes())).flatten()
+/// Whether the instruction is `elpm`, in any of its three forms.
+pub(crate) fn is_elpm(bytes: &[u8]) -> bool {
+    half(bytes).is_some_and(|insn| insn == 0x95d8 || insn & 0xfe0e == 0x9006)
+}
+
+/// See [`crate::reads_avr_flash`]. `lpm` and `elpm`.
+pub(crate) fn reads_flash(bytes: &[u8]) -> bool {
+    half(bytes).is_some_and(|insn| matches!(insn, 0x95c8 | 0x95d8) || insn & 0xfe0c == 0x9004)
+}
+
+/// Register of I/O space that `out` writes, and the register that it writes there.
+pub(crate) fn out(bytes: &[u8]) -> Option<(u32, u8)> {
+    let insn = u32::from(half(bytes)?);
+    (insn & 0xf800 == 0xb800).then_some((io(bytes)?, bits(insn, 8, 4) as u8))
+}
+
+/// Whether the instruction is `out` to one of these registers.
+fn is_out_to(bytes: &[u8], ports: &[u32]) -> bool {
+    out(bytes).is_some_and(|(port, _)| ports.contains(&port))
 }
 
 /// See [`crate::changes_mask`]. `sei`, `cli`, `out SREG`, `reti`.
 pub(crate) fn changes_mask(bytes: &[u8]) -> bool {
-    half(bytes).is_some_and(|insn| matches!(insn, 0x9478 | 0x94f8 | RETI) || out(insn.into()) == Some(SREG))
+    half(bytes).is_some_and(|insn| matches!(insn, SEI | 0x94f8 | RETI)) || is_out_to(bytes, &[SREG])
+}
+
+/// See [`crate::avr_may_unmask`].
+pub(crate) fn may_unmask(bytes: &[u8]) -> bool {
+    half(bytes) == Some(SEI) || is_out_to(bytes, &[SREG])
 }
 
 /// See [`crate::moves_sp`]. `push`, `out` to the stack pointer, and `rcall` to the next instruction, by which compilers
 /// make room for two bytes.
 pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
-    half(bytes)
-        .is_some_and(|insn| insn & 0xfe0f == 0x920f || insn == 0xd000 || matches!(out(insn.into()), Some(SPL | SPH)))
+    half(bytes).is_some_and(|insn| insn & 0xfe0f == 0x920f || insn == 0xd000) || is_out_to(bytes, &[SPL, SPH])
 }
 
 /// Whether QEMU executes the instruction as a load or a store in the data space.

@@ -17,6 +17,10 @@ mod avr;
 mod riscv;
 mod thumb;
 
+pub use avr::condition::Condition as AvrCondition;
+pub use avr::cycles::cycles as avr_cycles;
+pub use avr::store::Store as AvrStore;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,14 +38,16 @@ pub enum Isa {
     ThumbV7m,
     /// Armv8-M, baseline and mainline, with Armv8.1-M's loop instructions (Cortex-M23, M33, M55).
     ThumbV8m,
-    /// AVR with the enhanced core (AVRe, AVRe+).
-    Avr,
+    /// AVR with the enhanced core (AVRe, AVRe+) and a program counter of 16 bits, for at most 128 KiB of flash.
+    AvrPc16,
+    /// AVR as [`Isa::AvrPc16`], with a program counter of 22 bits (ATmega2560).
+    AvrPc22,
 }
 
 impl Isa {
     /// Every instruction set, in the order of the enum.
-    pub const ALL: [Self; 6] =
-        [Self::Riscv32, Self::Riscv64, Self::ThumbV6m, Self::ThumbV7m, Self::ThumbV8m, Self::Avr];
+    pub const ALL: [Self; 7] =
+        [Self::Riscv32, Self::Riscv64, Self::ThumbV6m, Self::ThumbV7m, Self::ThumbV8m, Self::AvrPc16, Self::AvrPc22];
 
     /// Name that [`Display`](fmt::Display) prints and [`FromStr`] reads.
     #[must_use]
@@ -52,7 +58,8 @@ impl Isa {
             Self::ThumbV6m => "thumb-v6m",
             Self::ThumbV7m => "thumb-v7m",
             Self::ThumbV8m => "thumb-v8m",
-            Self::Avr => "avr",
+            Self::AvrPc16 => "avr",
+            Self::AvrPc22 => "avr-pc22",
         }
     }
 
@@ -66,6 +73,22 @@ impl Isa {
     #[must_use]
     pub const fn is_thumb(self) -> bool {
         matches!(self, Self::ThumbV6m | Self::ThumbV7m | Self::ThumbV8m)
+    }
+
+    /// Whether this is one of AVR's.
+    #[must_use]
+    pub const fn is_avr(self) -> bool {
+        matches!(self, Self::AvrPc16 | Self::AvrPc22)
+    }
+
+    /// Size of the return address that a call pushes on the stack; 0: calls leave it in a register.
+    #[must_use]
+    pub const fn call_bytes(self) -> u8 {
+        match self {
+            Self::Riscv32 | Self::Riscv64 | Self::ThumbV6m | Self::ThumbV7m | Self::ThumbV8m => 0,
+            Self::AvrPc16 => 2,
+            Self::AvrPc22 => 3,
+        }
     }
 
     #[must_use]
@@ -223,7 +246,7 @@ pub fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => riscv::decode(isa, pc, bytes),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::decode(isa, pc, bytes),
-        Isa::Avr => avr::decode(isa, pc, bytes),
+        Isa::AvrPc16 | Isa::AvrPc22 => avr::decode(isa, pc, bytes),
     }
 }
 
@@ -267,7 +290,7 @@ pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => word(bytes) == Some(riscv::WFI),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::is_wfi(bytes),
-        Isa::Avr => half(bytes) == Some(avr::SLEEP),
+        Isa::AvrPc16 | Isa::AvrPc22 => half(bytes) == Some(avr::SLEEP),
     }
 }
 
@@ -290,7 +313,7 @@ pub fn is_trap_return(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => matches!(word(bytes), Some(riscv::MRET | riscv::SRET)),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => false,
-        Isa::Avr => half(bytes) == Some(avr::RETI),
+        Isa::AvrPc16 | Isa::AvrPc22 => half(bytes) == Some(avr::RETI),
     }
 }
 
@@ -302,7 +325,7 @@ pub fn changes_mask(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => riscv::changes_mask(bytes),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::changes_mask(bytes),
-        Isa::Avr => avr::changes_mask(bytes),
+        Isa::AvrPc16 | Isa::AvrPc22 => avr::changes_mask(bytes),
     }
 }
 
@@ -319,7 +342,7 @@ pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => riscv::moves_sp(bytes),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::moves_sp(bytes),
-        Isa::Avr => avr::moves_sp(bytes),
+        Isa::AvrPc16 | Isa::AvrPc22 => avr::moves_sp(bytes),
     }
 }
 
@@ -332,7 +355,7 @@ pub fn is_nop(isa: Isa, code: &[u8]) -> bool {
     let nops: &[&[u8]] = match isa {
         Isa::Riscv32 | Isa::Riscv64 => &RISCV,
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => &THUMB,
-        Isa::Avr => &AVR,
+        Isa::AvrPc16 | Isa::AvrPc22 => &AVR,
     };
     nops.iter().any(|nop| code.starts_with(nop))
 }
@@ -345,7 +368,7 @@ pub fn sets_sp(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
         Isa::Riscv32 | Isa::Riscv64 => riscv::sets_sp(bytes),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::sets_sp(bytes),
-        Isa::Avr => false,
+        Isa::AvrPc16 | Isa::AvrPc22 => false,
     }
 }
 
@@ -397,15 +420,43 @@ pub fn links_to_t0(isa: Isa, bytes: &[u8]) -> bool {
 /// device, it starts the instruction again in a block of its own.
 #[must_use]
 pub fn accesses_avr_data(isa: Isa, bytes: &[u8]) -> bool {
-    isa == Isa::Avr && avr::accesses_data(bytes)
+    isa.is_avr() && avr::accesses_data(bytes)
+}
+
+/// Whether the instruction is AVR's `elpm`, which reads flash at an address of three bytes.
+#[must_use]
+pub fn is_elpm(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_avr() && avr::is_elpm(bytes)
+}
+
+/// Whether the instruction reads AVR's flash as data (`lpm`, `elpm`). Its address is one of flash, and no other access's is.
+#[must_use]
+pub fn reads_avr_flash(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_avr() && avr::reads_flash(bytes)
 }
 
 /// Register of AVR's I/O space that an instruction accesses by its number (`in`, `out`, `sbi`, `cbi`, `sbis`, `sbic`).
 /// QEMU executes such an access within a block.
 #[must_use]
 pub fn avr_io(isa: Isa, bytes: &[u8]) -> Option<u32> {
-    avr::io(bytes).filter(|_| isa == Isa::Avr)
+    avr::io(bytes).filter(|_| isa.is_avr())
 }
+
+/// Register of I/O space that AVR's `out` writes, and the number of the register that it writes there.
+#[must_use]
+pub fn avr_out(isa: Isa, bytes: &[u8]) -> Option<(u32, u8)> {
+    avr::out(bytes).filter(|_| isa.is_avr())
+}
+
+/// Whether an instruction of AVR's may allow interrupts and go on with the next one: `sei`, or `out` to the status register. The
+/// next one is then executed before an interrupt is taken.
+#[must_use]
+pub fn avr_may_unmask(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_avr() && avr::may_unmask(bytes)
+}
+
+/// AVR's status register in I/O space, which has the mask of interrupts.
+pub const AVR_STATUS: u32 = avr::SREG;
 
 /// First 16 bits, little-endian.
 fn half(bytes: &[u8]) -> Option<u16> {

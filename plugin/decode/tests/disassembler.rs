@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use decode::{Flow, Isa, decode};
+use decode::{AvrCondition as Condition, AvrStore, Flow, Isa, decode};
 
 /// Line of `objdump -d`.
 struct Line {
@@ -35,7 +35,7 @@ impl Line {
             || mnemonic.starts_with('.')
             || mnemonic == "c.unimp"
             || should_be_zero(isa, &bytes)
-            || (isa == Isa::Avr && is_of_other_cores(&mnemonic));
+            || (isa.is_avr() && is_of_other_cores(&mnemonic));
         let comment: &[char] = if isa.is_riscv() { &['#'] } else { &['@', ';'] };
         let operands = rest.split(comment).next().unwrap_or_default();
         Some(Self { pc, bytes, mnemonic, operands: operands.trim().to_owned(), undefined })
@@ -93,7 +93,7 @@ fn disassemble(isa: Isa, name: &str, source: &str) -> Vec<Line> {
         Isa::ThumbV6m => ("arm-none-eabi", "-march=armv6s-m", "-Ttext=0x8000", "-marmelf"),
         Isa::ThumbV7m => ("arm-none-eabi", "-march=armv7e-m+fp", "-Ttext=0x8000", "-marmelf"),
         Isa::ThumbV8m => ("arm-none-eabi", "-march=armv8.1-m.main+mve.fp+fp.dp", "-Ttext=0x8000", "-marmelf"),
-        Isa::Avr => ("avr", "-mmcu=avr6", "-Ttext=0x8000", "-mavr6"),
+        Isa::AvrPc16 | Isa::AvrPc22 => ("avr", "-mmcu=avr6", "-Ttext=0x8000", "-mavr6"),
     };
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let path = |extension| folder.join(format!("{isa}-{name}.{extension}"));
@@ -298,8 +298,91 @@ fn check_avr_predicates(isa: Isa, line: &Line) {
         _ => None,
     };
     assert_eq!(decode::avr_io(isa, &line.bytes), io, "{what}");
+    let value = operands.last().and_then(|text| text.trim_start_matches('r').parse().ok());
+    let out = io.filter(|_| mnemonic == "out").zip(value);
+    assert_eq!(decode::avr_out(isa, &line.bytes), out, "{what}");
+    let unmasks = mnemonic == "sei" || out.is_some_and(|(port, _)| port == decode::AVR_STATUS);
+    assert_eq!(decode::avr_may_unmask(isa, &line.bytes), unmasks, "{what}");
+    assert_eq!(decode::is_elpm(isa, &line.bytes), mnemonic == "elpm", "{what}");
     let accesses = listed("ld ldd lds st std sts push pop", mnemonic);
     assert_eq!(decode::accesses_avr_data(isa, &line.bytes), accesses, "{what}");
+    if line.bytes.len() == 2 || listed("lds sts jmp call", mnemonic) {
+        let cycles = |pc_bytes| decode::avr_cycles(&line.bytes, pc_bytes);
+        let [short, long] = avr_cycles_of(line);
+        assert_eq!([cycles(2), cycles(3)], [short, long], "{what}");
+    }
+    check_avr_conditions(line);
+    assert_eq!(AvrStore::of(&line.bytes), avr_store(&operands, mnemonic).filter(|_| !line.undefined), "{what}");
+}
+
+/// The store that a line is.
+fn avr_store(operands: &[&str], mnemonic: &str) -> Option<AvrStore> {
+    if !listed("st std sts", mnemonic) {
+        return None;
+    }
+    let [place, value] = operands else { panic!("{operands:?}") };
+    let register = value.trim_start_matches('r').parse().expect("a register");
+    let pair = [("X", 26), ("Y", 28), ("Z", 30)].iter().find(|(name, _)| place.contains(name)).map(|&(_, pair)| pair);
+    let offset = match place.trim_start_matches(['X', 'Y', 'Z']) {
+        _ if place.starts_with('-') => -1,
+        "" | "+" => 0,
+        text if pair.is_some() => text.trim_start_matches('+').parse().expect("a distance"),
+        text => i32::from_str_radix(text.trim_start_matches("0x"), 16).expect("an address"),
+    };
+    Some(AvrStore { register, pair, offset })
+}
+
+/// Cycles by mnemonic, with return addresses of two and of three bytes, as the datasheets of ATmega328P and ATmega2560
+/// have them.
+fn avr_cycles_of(line: &Line) -> [Option<u64>; 2] {
+    let cycles = match line.mnemonic.as_str() {
+        _ if line.undefined => return [None; 2],
+        "spm" | "break" => return [None; 2],
+        "rcall" | "icall" => [3, 4],
+        "call" | "ret" | "reti" => [4, 5],
+        "eicall" => [4, 4],
+        "jmp" | "lpm" | "elpm" => [3, 3],
+        "adiw" | "sbiw" | "mul" | "muls" | "mulsu" | "fmul" | "fmuls" | "fmulsu" | "rjmp" | "ijmp" | "eijmp"
+        | "sbi" | "cbi" | "push" | "pop" | "ld" | "ldd" | "lds" | "st" | "std" | "sts" => [2, 2],
+        _ => [1, 1],
+    };
+    cycles.map(Some)
+}
+
+fn check_avr_conditions(line: &Line) {
+    let what = line.describe(Isa::AvrPc16);
+    let mnemonic = line.mnemonic.as_str();
+    let operands: Vec<&str> = line.operands.split(',').map(str::trim).collect();
+    let number = |at: usize| {
+        let text = operands[at].split_whitespace().next().unwrap_or_default().trim_start_matches('r');
+        let hex = text.strip_prefix("0x").map(|text| u8::from_str_radix(text, 16));
+        hex.unwrap_or_else(|| text.parse()).unwrap_or_else(|_| panic!("{what}: no number"))
+    };
+    let is_set = mnemonic.ends_with('s');
+    let skip = match mnemonic {
+        "cpse" => Some(Condition::Equal(number(0), number(1))),
+        "sbrc" | "sbrs" => Some(Condition::Register { register: number(0), bit: number(1), is_set }),
+        "sbic" | "sbis" => Some(Condition::Port { port: number(0), bit: number(1), is_set }),
+        _ => None,
+    };
+    // By the flags C, Z, N, V, S, H, T, I.
+    let branches = [
+        ("brcs brlo", "brcc brsh"),
+        ("breq", "brne"),
+        ("brmi", "brpl"),
+        ("brvs", "brvc"),
+        ("brlt", "brge"),
+        ("brhs", "brhc"),
+        ("brts", "brtc"),
+        ("brie", "brid"),
+    ];
+    let branch = (0..).zip(branches).find_map(|(bit, (set, clear))| match mnemonic {
+        _ if listed(set, mnemonic) => Some(Condition::Flag { bit, is_set: true }),
+        _ if listed(clear, mnemonic) => Some(Condition::Flag { bit, is_set: false }),
+        _ => None,
+    });
+    assert_eq!(Condition::of_skip(&line.bytes), skip.filter(|_| !line.undefined), "{what}");
+    assert_eq!(Condition::of_branch(&line.bytes), branch, "{what}");
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -325,7 +408,7 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
         let mut base = line.mnemonic.split('.').next().unwrap_or_default();
         if isa.is_riscv() {
             check_riscv_predicates(isa, line);
-        } else if isa == Isa::Avr {
+        } else if isa.is_avr() {
             check_avr_predicates(isa, line);
         } else if in_it_block > 0 {
             in_it_block -= 1;
@@ -344,7 +427,7 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
         let promise = match isa {
             Isa::Riscv32 | Isa::Riscv64 => riscv_promise(isa, line),
             Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb_promise(isa, line, base),
-            Isa::Avr => avr_promise(isa, line),
+            Isa::AvrPc16 | Isa::AvrPc22 => avr_promise(isa, line),
         };
         assert_eq!(decoded.flow, promise.flow, "{what}");
         if decoded.flow == Flow::Next {
@@ -406,7 +489,7 @@ fn assembled_sources_decode_as_objdump_reads_them() {
         (Isa::ThumbV8m, &["thumb.s", "thumb2.s", "thumb_v8m.s"]),
         (Isa::Riscv32, &["riscv.s", "riscv32.s"]),
         (Isa::Riscv64, &["riscv.s", "riscv64.s"]),
-        (Isa::Avr, &["avr.s"]),
+        (Isa::AvrPc16, &["avr.s"]),
     ] {
         for name in names {
             let text = source(name);
@@ -446,7 +529,7 @@ fn every_16_bit_riscv_encoding() {
 
 #[test]
 fn every_first_word_of_avr() {
-    let isa = Isa::Avr;
+    let isa = Isa::AvrPc16;
     let mut text = String::new();
     for word in 0..=0xffff_u32 {
         // A second word for those that have one; for the others a nop, which is skipped or not.

@@ -348,7 +348,7 @@ fn auipc_gives_the_register_and_the_value() {
 fn too_few_bytes_never_prove_anything() {
     for isa in Isa::ALL {
         // On Thumb, 0xf013 begins a 32-bit instruction; on AVR, 0x940e.
-        let cut: &[u8] = if isa == Isa::Avr { &[0x0e, 0x94, 0x00] } else { &[0x13, 0xf0, 0x00] };
+        let cut: &[u8] = if isa.is_avr() { &[0x0e, 0x94, 0x00] } else { &[0x13, 0xf0, 0x00] };
         for bytes in [&[][..], &[0x13], cut] {
             let decoded = decode(isa, PC, bytes);
             assert!(decoded.may_leave && decoded.flow == Flow::Next, "{isa} {bytes:x?}");
@@ -415,6 +415,12 @@ fn wfi_is_known_in_every_encoding() {
         assert!(decode::is_wfi(isa, &0x1050_0073_u32.to_le_bytes()));
         assert!(!decode::is_wfi(isa, &thumb(0xbf30)));
     }
+}
+
+#[test]
+fn only_avr_pushes_return_addresses() {
+    let sizes = Isa::ALL.map(Isa::call_bytes);
+    assert_eq!(sizes, [0, 0, 0, 0, 0, 2, 3]);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wire::chip::{
-    Answer, Block, Bus, Channel, Chip, Compare, Connection, Copied, Counter, Field, Interrupt, Memory, Pins, Pulse,
-    Sampler, Setting, Stimulus,
+    Answer, Array, Block, Bus, Channel, Chip, Compare, Connection, Copied, Counter, Field, Interrupt, Memory, Pins,
+    Pulse, Sampler, Setting, Stimulus,
 };
 
-use crate::channel::{Channels, Copying, End};
-
 use crate::NS_PER_S;
+use crate::array::Contents;
+use crate::channel::{Channels, Copying, End};
 use crate::clock;
 use crate::counter::{Counting, Pace};
 
@@ -92,6 +92,8 @@ struct State {
     addressed: Vec<Addressed>,
     /// Bytes of the devices on the block's buses.
     device_bytes: Vec<Vec<u8>>,
+    /// Contents of the block's memories.
+    arrays: Vec<Contents>,
     /// Indices of the registers by offset.
     by_offset: BTreeMap<u64, u32>,
     /// Words written to offsets without a described register.
@@ -295,6 +297,8 @@ impl Device {
                 let value = &mut self.states[block].values[field.register as usize];
                 *value = field.put_in(*value, level);
             }
+            // Starts the watchdogs that run from reset on.
+            self.feed(block, u32::MAX, host);
             self.settle(block, host);
         }
         self.plan(host);
@@ -307,7 +311,7 @@ impl Device {
         let mask = lanes(bytes);
         let (word, _) = self.chip.blocks[block].reached(offset);
         let register = self.states[block].by_offset.get(&word).copied();
-        let mut value = self.load_word(block, word, host);
+        let mut value = self.load_word(block, word, mask << shift, host);
         if let Some(value) = self.counted(block, word, host) {
             let answer = self.counting.get(&(block, word)).map(|count| count.rule);
             return Access { value: (value >> shift) & mask, is_modelled: register.is_some(), answer };
@@ -329,11 +333,11 @@ impl Device {
         Access { value: (value >> shift) & mask, is_modelled, answer }
     }
 
-    /// Reads a word of a block. Reading a register has its effects; any other word has the value that was last
+    /// Reads bytes of a word of a block. Reading a register has its effects; any other word has the value that was last
     /// written.
-    fn load_word(&mut self, block: usize, word: u64, host: &mut impl Host) -> u32 {
+    fn load_word(&mut self, block: usize, word: u64, lanes: u32, host: &mut impl Host) -> u32 {
         match self.states[block].by_offset.get(&word) {
-            Some(&register) => self.load(block, register, host),
+            Some(&register) => self.load(block, register, lanes, host),
             None => self.states[block].others.get(&word).copied().unwrap_or(0),
         }
     }
@@ -563,9 +567,10 @@ impl Device {
         }
         let block = block_index(&self.chip, address)?;
         let offset = address - self.chip.blocks[block].start;
-        let value = self.load_word(block, offset & !3, host);
+        let (shift, mask) = (offset % 4 * 8, lanes(bytes));
+        let value = self.load_word(block, offset & !3, mask << shift, host);
         self.settle(block, host);
-        Some((value >> (offset % 4 * 8)) & lanes(bytes))
+        Some((value >> shift) & mask)
     }
 
     /// Writes memory or a register as a channel does. False: there is neither, or flash.
@@ -656,6 +661,32 @@ impl Device {
         }
     }
 
+    /// Handles bits that read and write the block's memories when 1 is written.
+    fn reach(&mut self, block: usize, register: u32, written: u32, host: &mut impl Host, depth: u32) {
+        for index in 0..self.chip.blocks[block].arrays.len() {
+            let Array { address, value, read, write, program, erase, .. } =
+                self.chip.blocks[block].arrays[index].clone();
+            let is_one = |field: Option<Field>| {
+                field.is_some_and(|field| field.register == register && field.mask & written != 0)
+            };
+            let (at, byte) = (self.field(block, &address), self.field(block, &value) as u8);
+            let contents = &mut self.states[block].arrays[index];
+            if is_one(write) {
+                contents.write(at, byte);
+            }
+            if is_one(program) {
+                contents.program(at, byte);
+            }
+            if is_one(erase) {
+                contents.erase(at);
+            }
+            let found = contents.read(at);
+            if is_one(read) {
+                self.put(block, &value, found.into(), host, depth + 1);
+            }
+        }
+    }
+
     // Buses.
 
     /// Handles a byte or an address that is sent on a bus.
@@ -717,10 +748,11 @@ impl Device {
     }
 
     /// Takes a device's byte that has been read.
-    fn take_byte(&mut self, block: usize, register: u32, host: &mut impl Host) {
+    fn take_byte(&mut self, block: usize, register: u32, lanes: u32, host: &mut impl Host) {
         for index in 0..self.chip.blocks[block].buses.len() {
             let Bus { receive, address, .. } = &self.chip.blocks[block].buses[index];
-            if address.is_some() && receive.register == register && self.states[block].addressed[index].is_read {
+            let is_it = receive.register == register && receive.mask & lanes != 0;
+            if address.is_some() && is_it && self.states[block].addressed[index].is_read {
                 self.states[block].addressed[index].next += 1;
                 self.offer_byte(block, index, host, 0);
             }
@@ -758,7 +790,9 @@ impl Device {
 
     // Reading.
 
-    fn load(&mut self, block: usize, register: u32, host: &mut impl Host) -> u32 {
+    /// Reads bytes of a register. Where small registers share a word, only those that are read have effects; bits that
+    /// reading clears are cleared in all of the word.
+    fn load(&mut self, block: usize, register: u32, lanes: u32, host: &mut impl Host) -> u32 {
         let value = self.peek(block, register, host, 0);
         let of = &self.chip.blocks[block];
         let read_clears = of.registers[register as usize].read_clears;
@@ -767,7 +801,8 @@ impl Device {
             self.change(block, register, old & !read_clears, host, 0);
         }
         let of = &self.chip.blocks[block];
-        if let Some(port) = of.ports.iter().position(|port| is_register(&port.receive, register))
+        let is_it = |field: &Field| field.register == register && field.mask & lanes != 0;
+        if let Some(port) = of.ports.iter().position(|port| port.receive.as_ref().is_some_and(is_it))
             && self.receiver() == Some(block)
             && self.input.pop_front().is_some()
             && self.input.is_empty()
@@ -782,10 +817,11 @@ impl Device {
             *random ^= *random >> 7;
             *random ^= *random << 17;
         }
-        self.take_byte(block, register, host);
+        self.take_byte(block, register, lanes, host);
         for index in 0..self.chip.blocks[block].triggers.len() {
             let trigger = &self.chip.blocks[block].triggers[index];
-            if trigger.is_read && trigger.field.register == register {
+            let Field { register: of, mask } = trigger.field;
+            if trigger.is_read && of == register && mask & lanes != 0 {
                 self.fire(block, index, host, 0);
             }
         }
@@ -895,6 +931,7 @@ impl Device {
             }
         }
         self.pulse(block, register, written, host, depth);
+        self.reach(block, register, written, host, depth);
         self.feed(block, register, host);
         self.pace_counters(block, host);
     }
@@ -1270,7 +1307,9 @@ impl Device {
                 && self.hold(block, &watchdog.feed);
             let runs = self.hold(block, &watchdog.running);
             let fed = &mut self.states[block].fed_ns[index];
-            if feeds && fed.is_some() || runs && fed.is_none() {
+            if !runs {
+                *fed = None;
+            } else if feeds || fed.is_none() {
                 *fed = Some(now);
             }
         }
@@ -1500,6 +1539,7 @@ impl State {
             values: block.registers.iter().map(|register| register.reset).collect(),
             addressed: vec![Addressed::default(); block.buses.len()],
             device_bytes: block.devices.iter().map(|of| of.bytes.iter().map(|&byte| byte as u8).collect()).collect(),
+            arrays: block.arrays.iter().map(Contents::new).collect(),
             by_offset: offsets.collect(),
             others: BTreeMap::new(),
             counters: Vec::new(),
@@ -1751,6 +1791,42 @@ mod tests {
         assert_eq!(device.read(0, 11, 1, &mut noted).value, 0xab);
     }
 
+    /// R0: address, R1: byte, R2: read, write, program and erase.
+    #[test]
+    fn a_memory_behind_registers_keeps_its_bytes() {
+        let bit = |number: u32| Some(field(2, 1 << number));
+        let (address, value) = (field(0, u32::MAX), field(1, 0xff));
+        let array = Array {
+            bytes: 4,
+            reset: 0xff,
+            contents: vec![0xff, 0xff, 0x77],
+            address,
+            value,
+            read: bit(0),
+            write: bit(1),
+            program: bit(2),
+            erase: bit(3),
+            ..Array::default()
+        };
+        let mut block = Block { registers: registers(3), arrays: vec![array], ..Block::default() };
+        block.registers[2].self_clearing = u32::MAX;
+        let (mut device, mut noted) = begun(block);
+        let mut act = |at: u32, byte: u32, command: u32| {
+            for (register, value) in [(0, at), (1, byte), (2, command), (1, 0), (2, 1)] {
+                write(&mut device, &mut noted, register, value);
+            }
+            read(&mut device, &mut noted, 1)
+        };
+        assert_eq!((act(2, 0, 0), act(1, 0, 0)), (0x77, 0xff), "its contents at reset");
+        assert_eq!(act(3, 0x12, 0), 0xff, "nothing was written");
+        assert_eq!(act(3, 0x3c, 2), 0x3c);
+        assert_eq!(act(3, 0xf0, 4), 0x30);
+        assert_eq!(act(0, 0, 0), 0xff, "another byte");
+        assert_eq!(act(3, 0, 8), 0xff);
+        assert_eq!(act(2, 0, 8), 0xff, "erased, and not as at reset");
+        assert_eq!(act(4, 0x55, 2), 0xff, "there is no such byte");
+    }
+
     /// R0: running, R1: reload, R2: status, R3: enable, R4: counter, R5: compare value.
     fn timer() -> Block {
         Block {
@@ -1873,6 +1949,33 @@ mod tests {
         assert_eq!((read(&mut device, &mut noted, 1) & 7, noted.lines[&3]), (2, false));
         noted.pass(&mut device, IDLE_INSNS);
         assert_eq!(read(&mut device, &mut noted, 1) & 4, 4, "the line is idle");
+    }
+
+    /// The UART of the Kinetis has its status and the received byte in one word.
+    #[test]
+    fn a_byte_is_received_only_by_reading_its_own_part_of_a_word() {
+        let port = Port { receive: Some(field(0, 0xff00_0000)), received: vec![set(0, 1, 1)], ..Port::default() };
+        let (mut device, mut noted) = begun(Block {
+            registers: registers(2),
+            ports: vec![port],
+            triggers: vec![Trigger {
+                field: field(0, 0xff00_0000),
+                is_read: true,
+                set: vec![set(1, 1, 1)],
+                ..Trigger::default()
+            }],
+            ..Block::default()
+        });
+        device.receive(b'a', &mut noted);
+        for _ in 0..2 {
+            assert_eq!(device.read(0, 0, 1, &mut noted).value, 1, "the status is read");
+        }
+        assert_eq!(read(&mut device, &mut noted, 1), 0, "nothing has happened");
+        assert_eq!(device.read(0, 3, 1, &mut noted).value, b'a'.into());
+        assert_eq!((read(&mut device, &mut noted, 0) & 1, read(&mut device, &mut noted, 1)), (0, 1));
+        device.receive(b'b', &mut noted);
+        assert_eq!(read(&mut device, &mut noted, 0), u32::from(b'b') << 24 | 1, "a word has all of its parts");
+        assert_eq!(device.read(0, 0, 1, &mut noted).value, 0);
     }
 
     #[test]
@@ -2356,5 +2459,26 @@ mod tests {
         assert_eq!(noted.bites, 1);
         noted.pass(&mut device, 1_000_000);
         assert_eq!(noted.bites, 1, "the chip would be another one now");
+    }
+
+    /// Firmware for the Kinetis switches the watchdog off as soon as it begins.
+    #[test]
+    fn a_watchdog_runs_from_reset_on_until_it_is_switched_off() {
+        let block = || {
+            let mut registers = registers(2);
+            (registers[0].reset, registers[1].reset) = (1, 99);
+            let (running, reload) = (vec![set(0, 1, 1)], field(1, u32::MAX));
+            let watchdog = Watchdog { running, reload, clock: 0, divide: vec![], feed: vec![set(1, 1, 0)] };
+            Block { registers, watchdogs: vec![watchdog], ..Block::default() }
+        };
+        let (mut device, mut noted) = begun(block());
+        noted.pass(&mut device, 99_999);
+        assert_eq!(noted.bites, 0);
+        noted.pass(&mut device, 1);
+        assert_eq!(noted.bites, 1);
+        let (mut device, mut noted) = begun(block());
+        write(&mut device, &mut noted, 0, 0);
+        noted.pass(&mut device, 1_000_000);
+        assert_eq!(noted.bites, 0);
     }
 }

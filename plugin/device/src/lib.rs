@@ -9,10 +9,12 @@
 //! | [`Device`] | accesses, rules, delayed effects, interrupt lines |
 //! | `counter` | a counter's value and crossings, computed from the time that has passed |
 //! | `channel` | channels of DMA controllers that are switched on |
+//! | `array` | memories behind an address register |
 //! | `clock` | frequencies, from the firmware's own settings |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod array;
 mod channel;
 mod clock;
 mod counter;

@@ -123,6 +123,14 @@ pub enum Count {
 }
 
 impl Count {
+    /// Number of the instructions that it counts.
+    pub fn insns(self) -> usize {
+        match self {
+            Count::Segment { insns, .. } | Count::Whole { insns, .. } => insns as usize,
+            Count::Further { .. } | Count::Closed => 0,
+        }
+    }
+
     /// Operations of generated code. `is_first`: they are at the block's first instruction. `overwrites_last`: the
     /// block always ends by storing a site's number in the LAST cell, and cannot be left earlier.
     pub fn steps(self, is_first: bool, overwrites_last: bool) -> impl Iterator<Item = Step> {

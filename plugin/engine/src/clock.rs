@@ -18,7 +18,7 @@ use wire::counters::{ALARM, CLOCK, DUE, LAST, MAX_INSNS, OPEN, ORIGIN};
 use wire::definition::FrameKind;
 use wire::request::Request;
 
-use crate::block::{Blocks, from_progress};
+use crate::block::{Block, Blocks, from_progress};
 use crate::ledger::{Counters, Ledger};
 
 /// Bit that makes the next block call back, without an open transfer. [`ALARM`] is the bit that marks an open
@@ -152,16 +152,18 @@ pub fn take_back(vcpu: u32, insns: u64, ledger: &Ledger<impl Counters>) {
     ledger.set(CLOCK, vcpu, ledger.get(CLOCK, vcpu) - insns);
 }
 
-/// If the previous block was counted as a whole and left early, takes back the part that did not start.
-pub fn amend(vcpu: u32, blocks: &Blocks, ledger: &mut Ledger<impl Counters>) {
+/// If the previous block was counted as a whole and left early, takes back the part that did not start. Returns the block, and
+/// the number of its instructions that did.
+pub fn amend<'a>(vcpu: u32, blocks: &'a Blocks, ledger: &mut Ledger<impl Counters>) -> Option<(&'a Block, u64)> {
     if !left_early(vcpu, ledger) {
-        return;
+        return None;
     }
     let (block, exit) = from_progress(ledger.get(LAST, vcpu));
     let block = blocks.get(block);
     let started = u64::from(block.exits[exit]);
     take_back(vcpu, block.insns() - started, ledger);
     ledger.shorten(vcpu, block, started);
+    Some((block, started))
 }
 
 /// Reasons of a callback at the start of a block, from the clock.

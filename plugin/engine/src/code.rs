@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use decode::Flow;
-use wire::request::Request;
+use wire::request::{Exchange, Request};
 use wire::unwind::{Row, Rule, rule_at};
 
 use crate::guest::{Guest, Vcpu};
@@ -23,7 +23,8 @@ pub struct CodePoint {
     pub function: Option<u64>,
     /// Rule that finds the function's caller from this address.
     pub rule: Option<Rule>,
-    /// Whether the function never returns and does not keep its return address.
+    /// Whether the return address is in no register and in no memory any more: the function never returns, or calls one
+    /// here that never does, and does not keep it.
     pub is_forgetful: bool,
     /// Whether a call ends at this byte.
     pub ends_call: bool,
@@ -41,11 +42,18 @@ pub struct Code {
     pointed: Vec<u64>,
     /// Sorted entries of functions that never return and so do not keep their return address.
     forgetful: Vec<u64>,
+    /// Sorted calls that never return, of functions that do not keep their return address, each from the last instruction
+    /// at which the register has it.
+    forgetting: Vec<Range<u64>>,
     rows: Vec<Row>,
     /// Entries of functions in which tasks begin.
     task_begins: Vec<u64>,
+    /// Entries of functions in which some tasks begin, and which others call.
+    called_begins: Vec<u64>,
     /// Entry of the function to which a task's first function returns.
     task_exit: Option<u64>,
+    /// Functions that exchange the task's stack under themselves.
+    exchanges: Vec<Exchange>,
     /// Entry of the firmware's first function.
     pub first_function: Option<u64>,
     /// Recent places, by their addresses.
@@ -63,9 +71,12 @@ impl Code {
             loops: measure.loops,
             pointed: measure.pointed,
             forgetful: if has_stacks { measure.forgetful } else { Vec::new() },
+            forgetting: if has_stacks { measure.forgetting } else { Vec::new() },
             // Needed without stacks, too: an arc's return address may have to be found by unwinding.
             rows: measure.unwind,
             task_exit: measure.kernel.as_ref().and_then(|kernel| kernel.exit),
+            called_begins: measure.kernel.as_ref().map(|kernel| kernel.called_begins.clone()).unwrap_or_default(),
+            exchanges: measure.kernel.as_ref().map(|kernel| kernel.exchanges.clone()).unwrap_or_default(),
             task_begins: measure.kernel.map(|kernel| kernel.begins).unwrap_or_default(),
             first_function: None,
             places: Recent::new(KEPT_PLACES),
@@ -85,6 +96,11 @@ impl Code {
         self.task_begins.contains(&entry)
     }
 
+    /// Whether some tasks begin in the function that starts at an address, and others call it.
+    pub fn may_begin_task(&self, entry: u64) -> bool {
+        self.called_begins.contains(&entry)
+    }
+
     /// Whether tasks end in the function that starts at an address. They return into it, so that nothing is its caller
     /// unless it has called it.
     pub fn ends_task(&self, entry: u64) -> bool {
@@ -94,6 +110,11 @@ impl Code {
     /// Whether the call before a return address is a direct one of the function that starts at `entry`.
     pub fn is_call_to(&self, return_addr: u64, entry: u64, guest: &mut Guest<impl Vcpu>) -> bool {
         target_before(return_addr, guest) == Some(entry)
+    }
+
+    /// The function that starts at an address, if it exchanges the task's stack under itself.
+    pub fn exchange(&self, entry: u64) -> Option<Exchange> {
+        self.exchanges.iter().find(|exchange| exchange.entry == entry).copied()
     }
 
     /// Whether the functions in which the kernel's tasks begin are known.
@@ -154,6 +175,17 @@ impl Code {
         self.forgetful.binary_search(&entry).is_ok()
     }
 
+    /// Whether the return address of the instruction's function is in its register for the last time.
+    pub fn is_forgetting(&self, pc: u64) -> bool {
+        self.forgetting.binary_search_by_key(&pc, |call| call.start).is_ok()
+    }
+
+    /// Whether an address lies behind such an instruction, up to the end of the call.
+    fn has_forgotten(&self, address: u64) -> bool {
+        let after = self.forgetting.partition_point(|call| call.start < address);
+        after.checked_sub(1).is_some_and(|last| address < self.forgetting[last].end)
+    }
+
     /// Facts about an address.
     pub fn place(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> CodePoint {
         if let Some(place) = self.places.get(address >> 1, address) {
@@ -161,7 +193,7 @@ impl Code {
         }
         let function = self.function_of(address);
         let rule = rule_at(&self.rows, address).copied();
-        let is_forgetful = function.is_some_and(|entry| self.is_forgetful(entry));
+        let is_forgetful = function.is_some_and(|entry| self.is_forgetful(entry)) || self.has_forgotten(address);
         let after = address.wrapping_add(1);
         let ends_call = after & 1 == 0 && (is_call(after, 4, guest) || is_call(after, 2, guest));
         let place = CodePoint { function, rule, is_forgetful, ends_call };

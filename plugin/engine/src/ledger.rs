@@ -19,6 +19,7 @@ use wire::stream::StreamFile;
 use wire::timeline::{self, Event, What};
 
 use crate::block::{Block, Segment};
+use crate::time::Time;
 
 /// Most notes of one run: firmware may make a million calls, with a new text each time.
 const MAX_NOTES: usize = 1000;
@@ -68,6 +69,8 @@ pub struct Ledger<C> {
     jumping: HashSet<u32>,
     /// Counters of calls, by the calls' target and return address. None: not needed.
     calls: Option<FxHashMap<(u64, u64), Vec<u32>>>,
+    /// Counter of all cycles so far; None: they are not counted.
+    cycles: Option<u32>,
     /// Counters that only grow, in the order of their slots.
     growing: Vec<u32>,
     /// Notes already written.
@@ -95,6 +98,7 @@ impl<C: Counters> Ledger<C> {
             segments: HashMap::new(),
             jumping: HashSet::new(),
             calls: None,
+            cycles: None,
             growing: Vec::new(),
             notes: HashSet::new(),
             levels: HashSet::new(),
@@ -173,6 +177,28 @@ impl<C: Counters> Ledger<C> {
     /// Instructions that a vCPU has started since the window opened (since reset until it has).
     pub fn insns(&self, vcpu: u32) -> u64 {
         counters::insns(self.get(CLOCK, vcpu), self.get(ORIGIN, vcpu))
+    }
+
+    /// Counts cycles from now on: generated code adds the usual ones of what starts to [`Ledger::cycle_slot`].
+    pub fn keep_cycles(&mut self) {
+        self.cycles = Some(self.define(|slot| Definition::CycleClock { slot }));
+    }
+
+    /// Counter of all cycles so far; None: they are not counted.
+    pub fn cycle_slot(&self) -> Option<u32> {
+        self.cycles
+    }
+
+    /// Adds cycles (fewer, if negative) of a vCPU's instructions, if they are counted.
+    pub fn add_cycles(&self, vcpu: u32, cycles: i64) {
+        if let Some(slot) = self.cycles {
+            self.add(slot, vcpu, cycles as u64);
+        }
+    }
+
+    /// Instructions as [`Ledger::insns`], with their cycles.
+    pub fn time(&self, vcpu: u32) -> Time {
+        Time { insns: self.insns(vcpu), cycles: self.cycles.map_or(0, |slot| self.get(slot, vcpu)) }
     }
 
     /// Instructions of all vCPUs together.
@@ -303,6 +329,11 @@ impl<C: Counters> Ledger<C> {
         let slot = self.new_slot();
         self.note(&Definition::Edge { slot, site, target });
         slot
+    }
+
+    /// Defines a new counter of an instruction's executions that take more or fewer cycles than usual.
+    pub fn slower(&mut self, pc: u64, cycles: i64) -> u32 {
+        self.define(|slot| Definition::Slower { slot, pc, cycles })
     }
 
     /// Keeps the data for [`Ledger::calls`] from now on.

@@ -7,12 +7,14 @@
 //! | | |
 //! |---|---|
 //! | [`recent`] | cache of answers that never change |
+//! | [`time`] | instructions and cycles |
 //! | [`block`] [`ledger`] | units of code with counters; definitions of the counters, each written once |
 //! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
 //! | [`code`] | functions, unwind rows, places |
+//! | [`skip`] | skips of AVR |
 //! | [`clock`] | events and their times; only reports them |
 //! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
-//! | [`branches`] [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`access`] [`calls`] [`console`] [`slice`] | one instrument each |
+//! | [`branches`] [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`access`] [`calls`] [`console`] [`cycles`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
@@ -23,6 +25,7 @@ pub mod calls;
 pub mod clock;
 pub mod code;
 pub mod console;
+pub mod cycles;
 pub mod follow;
 pub mod guest;
 pub mod heap;
@@ -30,7 +33,9 @@ pub mod ledger;
 pub mod marks;
 pub mod prediction;
 pub mod recent;
+pub mod skip;
 pub mod slice;
 pub mod stack;
 pub mod stack_cache;
+pub mod time;
 pub mod transfer;

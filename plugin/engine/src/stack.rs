@@ -14,7 +14,7 @@ use wire::request::Request;
 use wire::unwind::{Base, Rule, Saved};
 
 use crate::code::{Code, CodePoint};
-use crate::follow::context::{Active, Core};
+use crate::follow::context::{Active, Core, Exchanged};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
 use crate::stack_cache::{Recall, Recalled, Trail};
@@ -159,6 +159,17 @@ impl Stacks {
         }
     }
 
+    /// Keeps the return address before a call that never returns, in a function that does not keep it
+    /// ([`Code::is_forgetting`]).
+    pub fn keep_before_call(&mut self, pc: u64, guest: &mut Guest<impl Vcpu>, code: &mut Code) {
+        let Context { sp, return_addr, frame_pointer, .. } = guest.context(pc);
+        let CodePoint { function: Some(entry), rule: Some(rule), .. } = code.place(pc, guest) else { return };
+        let cfa = guest.isa.wrap(sp.wrapping_add_signed(rule.cfa_offset_bytes.into()));
+        if self.kept.len() < MAX_KEPT || self.kept.contains_key(&(cfa, entry)) {
+            self.kept.insert((cfa, entry), Kept { return_addr, frame_pointer });
+        }
+    }
+
     /// Takes the stack at an instruction of this vCPU that is about to execute; `by_transfer`: it may have been
     /// reached other than by direct calls.
     pub fn take(
@@ -289,9 +300,9 @@ impl Stacks {
         function.and_then(|entry| self.kept.get(&(cfa, entry)).copied())
     }
 
-    /// A word of the stack, read in pieces.
-    fn stack_word(&mut self, address: u64, guest: &mut Guest<impl Vcpu>) -> Option<u64> {
-        let word_bytes = guest.pointer_bytes();
+    /// A word of this size on the stack, read in pieces.
+    fn stack_word(&mut self, address: u64, bytes: u8, guest: &mut Guest<impl Vcpu>) -> Option<u64> {
+        let word_bytes = bytes.into();
         if !address.is_multiple_of(guest.stack_alignment()) {
             return None;
         }
@@ -307,7 +318,10 @@ impl Stacks {
             return None;
         }
         self.memory.start = address;
-        guest.read_into(address, length as usize, &mut self.memory.bytes).then_some(())?;
+        // The rest of the piece may be memory that the executing code has no right to read.
+        let has_read = guest.read_into(address, length as usize, &mut self.memory.bytes)
+            || guest.read_into(address, word_bytes as usize, &mut self.memory.bytes);
+        has_read.then_some(())?;
         self.memory.at(address, word_bytes).map(|bytes| guest.stack_word(bytes))
     }
 
@@ -349,6 +363,11 @@ impl<V: Vcpu> Cursor<'_, V> {
             self.stacks.root_sp = Some(self.at.sp);
             return Ok(Step::Outermost);
         }
+        if let (0, Some(entry)) = (self.level, function)
+            && self.code.exchange(entry).is_some()
+        {
+            return self.pass_exchange(entry);
+        }
         let Some(rule) = rule else { return self.pass_without_rule(function) };
         match self.pass_by_rule(&rule, function, is_forgetful) {
             // A handler that has exchanged the stack under itself, which its rule does not know.
@@ -357,9 +376,28 @@ impl<V: Vcpu> Cursor<'_, V> {
         }
     }
 
+    /// Passes a function that has exchanged the stack.
+    fn pass_exchange(&mut self, entry: u64) -> Result<Step, Unknown> {
+        self.stacks.trail.leave_open();
+        let Exchanged { outer, is_by_exception, .. } = self.core.exchange(entry).ok_or(Unknown::NoUnwindInfo)?;
+        if !is_by_exception && !self.code.is_return_address(outer.pc, self.guest) {
+            return Err(Unknown::NoUnwindInfo);
+        }
+        self.stack.push(FrameKind::Caller { return_addr: outer.pc });
+        (self.at, self.is_innermost, self.is_assumed) = (outer, is_by_exception, false);
+        self.frame_pointer_from = FramePointer::Kept;
+        Ok(Step::Further)
+    }
+
     /// Passes a frame by its function's rule.
     fn pass_by_rule(&mut self, rule: &Rule, function: Option<u64>, is_forgetful: bool) -> Result<Step, Unknown> {
         let cfa = self.cfa(rule, is_forgetful)?;
+        let may_begin = self.level == 0 && function.is_some_and(|entry| self.code.may_begin_task(entry));
+        if may_begin && self.core.first_sp.get(&self.core.task) == Some(&cfa) {
+            self.stacks.trail.leave_open();
+            self.stacks.root_sp = Some(cfa);
+            return Ok(Step::Outermost);
+        }
         let return_addr = self.return_addr(rule, function, is_forgetful, cfa)?;
         if self.is_exceptions(function, return_addr, cfa) {
             return self.leave_exception(return_addr, cfa);
@@ -431,7 +469,9 @@ impl<V: Vcpu> Cursor<'_, V> {
         } else {
             match self.frame_pointer_from {
                 FramePointer::Context => self.stacks.trail.use_frame_pointer(),
-                FramePointer::Word { address } => self.stacks.trail.read(address, at.frame_pointer),
+                FramePointer::Word { address } => {
+                    self.stacks.trail.read(address, self.guest.frame_pointer_bytes(), at.frame_pointer);
+                }
                 FramePointer::Kept => self.stacks.trail.leave_open(),
             }
             at.frame_pointer
@@ -452,8 +492,9 @@ impl<V: Vcpu> Cursor<'_, V> {
         Ok(match rule.return_addr {
             Saved::AtCfa(offset_bytes) => {
                 let address = cfa.wrapping_add_signed(offset_bytes.into());
-                let word = self.stacks.stack_word(address, self.guest).ok_or(self.broken())?;
-                self.stacks.trail.read(address, word);
+                let bytes = self.guest.return_addr_bytes();
+                let word = self.stacks.stack_word(address, bytes, self.guest).ok_or(self.broken())?;
+                self.stacks.trail.read(address, bytes, word);
                 word
             }
             Saved::Register if (self.is_innermost || self.has_link) && !is_forgetful => self.at.return_addr,
@@ -536,7 +577,8 @@ impl<V: Vcpu> Cursor<'_, V> {
             Saved::AtCfa(offset_bytes) => {
                 let address = cfa.wrapping_add_signed(offset_bytes.into());
                 self.frame_pointer_from = FramePointer::Word { address };
-                let word = self.stacks.stack_word(address, self.guest).ok_or(self.broken())?;
+                let bytes = self.guest.frame_pointer_bytes();
+                let word = self.stacks.stack_word(address, bytes, self.guest).ok_or(self.broken())?;
                 self.guest.pushed_frame_pointer(word)
             }
             Saved::Lost | Saved::SecondLink => {

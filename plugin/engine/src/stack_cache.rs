@@ -27,8 +27,8 @@ struct Kept {
     /// Address of the range with the words.
     start: u64,
     length: usize,
-    /// Words: offset in the range, and value.
-    words: Vec<(usize, u64)>,
+    /// Words: offset in the range, size, and value.
+    words: Vec<(usize, u8, u64)>,
     stack: Vec<FrameKind>,
     root_sp: Option<u64>,
     id: Option<u32>,
@@ -41,8 +41,8 @@ pub struct Recalled(usize);
 /// Inputs of a walk.
 #[derive(Default)]
 pub struct Trail {
-    /// Words of memory: address and value.
-    words: Vec<(u64, u64)>,
+    /// Words of memory: address, size, and value.
+    words: Vec<(u64, u8, u64)>,
     has_frame_pointer: bool,
     /// Whether the walk read state that is not in `words`; then it is never reused.
     is_open: bool,
@@ -55,9 +55,9 @@ impl Trail {
         (self.has_frame_pointer, self.is_open) = (false, false);
     }
 
-    /// Notes a word that was read.
-    pub fn read(&mut self, address: u64, value: u64) {
-        self.words.push((address, value));
+    /// Notes a word of this size that was read.
+    pub fn read(&mut self, address: u64, bytes: u8, value: u64) {
+        self.words.push((address, bytes, value));
     }
 
     /// Notes that a frame was found by the initial frame pointer.
@@ -89,13 +89,15 @@ impl Recall {
             let bytes = &self.bytes[..];
             let mut words = kept.words.iter();
             let is_as_was = match guest.pointer_bytes() {
-                8 => words.all(|&(offset, value)| word_at::<8>(bytes, offset).map(u64::from_le_bytes) == Some(value)),
-                4 => words.all(|&(offset, value)| {
+                8 => words
+                    .all(|&(offset, _, value)| word_at::<8>(bytes, offset).map(u64::from_le_bytes) == Some(value)),
+                4 => words.all(|&(offset, _, value)| {
                     word_at::<4>(bytes, offset).map(|word| u32::from_le_bytes(word).into()) == Some(value)
                 }),
                 // A frame pointer is kept as an address, and its word has the address's lower half.
-                _ => words.all(|&(offset, value)| {
-                    word_at::<2>(bytes, offset).map(|word| guest.stack_word(&word)) == Some(value & 0xffff)
+                _ => words.all(|&(offset, size, value)| {
+                    let word = bytes.get(offset..offset + usize::from(size)).map(|word| guest.stack_word(word));
+                    word == Some(value & !(u64::MAX << (8 * size)))
                 }),
             };
             if !is_as_was {
@@ -117,9 +119,8 @@ impl Recall {
         if trail.is_open {
             return None;
         }
-        let addresses = || trail.words.iter().map(|&(address, _)| address);
-        let start = addresses().min().unwrap_or(0);
-        let end = addresses().max().map_or(0, |last| last + guest.pointer_bytes());
+        let start = trail.words.iter().map(|&(address, ..)| address).min().unwrap_or(0);
+        let end = trail.words.iter().map(|&(address, bytes, _)| address + u64::from(bytes)).max().unwrap_or(0);
         let length = end - start;
         // The words must lie in one range of memory, without devices.
         if length > MAX_READ_BYTES as u64 || (length > 0 && guest.memory_from(start).is_none_or(|left| left < length))
@@ -138,7 +139,11 @@ impl Recall {
             frame_pointer: trail.has_frame_pointer.then_some(context.frame_pointer),
             start,
             length: length as usize,
-            words: trail.words.iter().map(|&(address, value)| ((address - start) as usize, value)).collect(),
+            words: trail
+                .words
+                .iter()
+                .map(|&(address, bytes, value)| ((address - start) as usize, bytes, value))
+                .collect(),
             stack: stack.to_vec(),
             root_sp,
             id: None,

@@ -389,12 +389,11 @@ impl Transfers {
         } else if function == Some(target) {
             (TransferKind::Jump, None)
         } else {
-            let return_addr = return_addr
-                .or_else(|| kept_return_address(target, guest, code))
-                .unwrap_or_else(|| guest.return_register());
             // Assembly may keep changing data in the return register, so the number of arcs is limited.
             let known = self.arcs.len() < MAX_ARCS;
-            (TransferKind::Jump, known.then(|| guest.code_address(return_addr)))
+            let return_addr = return_addr.map(|interrupted| guest.code_address(interrupted));
+            let return_addr = return_addr.or_else(|| return_address(site, target, guest, code));
+            (TransferKind::Jump, return_addr.filter(|_| known))
         };
         let arc = Arc { site, target, return_addr, kind };
         let place = recent(target, return_addr);
@@ -408,6 +407,20 @@ impl Transfers {
                 slot
             }
         };
+        ledger.add(slot, vcpu, 1);
+    }
+
+    /// Counts an exception as a call: the code that goes on at `return_addr` asked for it, and its handler has returned
+    /// into the function at `target` in place of that code. `site_bytes`: length of the instruction that asked.
+    pub fn asked(
+        &mut self,
+        vcpu: u32,
+        (target, return_addr, site_bytes): (u64, u64, u64),
+        ledger: &mut Ledger<impl Counters>,
+    ) {
+        let site = return_addr.wrapping_sub(site_bytes);
+        let arc = Arc { site, target, return_addr: Some(return_addr), kind: TransferKind::Call };
+        let slot = self.arc(arc, ledger);
         ledger.add(slot, vcpu, 1);
     }
 
@@ -449,11 +462,20 @@ fn jump_target(reg: u8, offset: i32, guest: &mut Guest<impl Vcpu>) -> u64 {
     guest.isa.wrap(value.wrapping_add_signed(offset.into())) & !1
 }
 
-/// Return address of code that starts now, if the code is the common end of functions and finds the address on their
-/// stack (`__riscv_restore`).
-fn kept_return_address(target: u64, guest: &mut Guest<impl Vcpu>, code: &mut Code) -> Option<u64> {
-    let rule = code.place(target, guest).rule?;
-    let Saved::AtCfa(_) = rule.return_addr else { return None };
-    let context = guest.context(target);
-    activation::at(context, false, guest, code).map(|(activation, _)| activation.return_addr)
+/// Return address of code that a jump at `site` starts, as an address of code: on the stack on AVR and in the common end of
+/// functions (`__riscv_restore`), or else in the register. None: on AVR, a handler, which a vector jumps to, and code that
+/// is not a function's beginning.
+fn return_address(site: u64, target: u64, guest: &mut Guest<impl Vcpu>, code: &mut Code) -> Option<u64> {
+    if guest.isa.is_avr() && guest.is_exception_entry(site) {
+        return None;
+    }
+    let rule = code.place(target, guest).rule;
+    if rule.is_some_and(|rule| matches!(rule.return_addr, Saved::AtCfa(_))) {
+        let context = guest.context(target);
+        if let Some((activation, _)) = activation::at(context, false, guest, code) {
+            return Some(activation.return_addr);
+        }
+    }
+    let register = (!guest.isa.is_avr()).then(|| guest.return_register())?;
+    Some(guest.code_address(register))
 }

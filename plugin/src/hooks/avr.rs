@@ -1,10 +1,14 @@
 //! Callbacks of AVR alone.
 
 use engine::clock::take_back;
+use engine::cycles::EECR;
 
-use super::arrive;
-use crate::qemu::{self, ExecCallback, Hook};
+use super::{Here, arrive, find};
+use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Guard, Hook, SplitHook};
 use crate::state::{self, State};
+
+/// Global interrupt enable, in the status register.
+const INTERRUPTS_ON: u64 = 1 << 7;
 
 /// At a load or store that starts again, since it found a device.
 pub(crate) struct OnDevice;
@@ -29,26 +33,164 @@ impl Hook for OnPort {
     };
 }
 
+/// Whether a skip before an instruction skips it, which starts in any case.
+fn is_skipped(state: Guard<'static, State>, here: Here) -> (Guard<'static, State>, bool) {
+    let Some(skips) = state.avr.as_ref().and_then(|avr| avr.skips(here.block, here.index)).cloned() else {
+        return (state, false);
+    };
+    let insns = state.clock.insns_of_run(here.vcpu, &state.ledger);
+    let (mut state, ports) =
+        ports(state, skips.ports().map(|(address, before)| (address, insns.saturating_sub(before))));
+    let is_skipped = skips.skip(ports.into_iter(), &mut state.guest);
+    (state, is_skipped)
+}
+
+/// Reads registers of devices, each as it is after so many instructions of the run. Their lock comes after QEMU's, so the state
+/// is not locked meanwhile.
+fn ports(state: Guard<'static, State>, wanted: impl Iterator<Item = (u64, u64)>) -> (Guard<'static, State>, Vec<u8>) {
+    let ns = |insns| state.avr.as_ref().and_then(|avr| avr.ns(insns));
+    let wanted: Vec<(u64, Option<u64>)> = wanted.map(|(address, insns)| (address, ns(insns))).collect();
+    if wanted.is_empty() {
+        return (state, Vec::new());
+    }
+    drop(state);
+    let values = wanted.into_iter().map(|(address, ns)| qemu::device_byte(address, ns).unwrap_or(0)).collect();
+    (state::lock(), values)
+}
+
+/// At an instruction whose cycles depend on what it finds.
+pub(crate) struct OnPace;
+
+impl Hook for OnPace {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        state.amend(here.vcpu);
+        let (state, is_skipped) = is_skipped(state, here);
+        let insns = state.clock.insns_of_run(here.vcpu, &state.ledger);
+        let paced = state.cycles.as_ref().and_then(|cycles| cycles.at(here.pc));
+        let eeprom = paced.filter(|paced| paced.needs_eeprom() && !is_skipped).map(|_| (EECR, insns));
+        let (mut state, eeprom) = ports(state, eeprom.into_iter());
+        let State { guest, ledger, cycles, .. } = &mut *state;
+        if let Some(cycles) = cycles {
+            cycles.start(here.vcpu, here.pc, is_skipped, eeprom.first().copied(), guest, ledger);
+        }
+        // Only now: what is due at this very instruction has its cycles. An event before it takes them back.
+        state.settle(here.vcpu);
+        state.wake(here.vcpu);
+    };
+}
+
+/// At a store that starts again, since it found a device. Its address is the identifier.
+pub(crate) struct OnDeviceStore;
+
+impl Hook for OnDeviceStore {
+    const CALL: ExecCallback = |vcpu, pc| {
+        let (mut state, pc) = (state::lock(), pc as u64);
+        let vcpu = state.running_vcpu(vcpu);
+        let State { guest, cycles, .. } = &mut *state;
+        if !cycles.as_ref().is_some_and(|cycles| cycles.is_to_eeprom(pc, guest)) {
+            return;
+        }
+        // The first start has left its block.
+        state.amend(vcpu);
+        let insns = state.clock.insns_of_run(vcpu, &state.ledger);
+        let (mut state, eeprom) = ports(state, [(EECR, insns)].into_iter());
+        let State { guest, ledger, cycles, .. } = &mut *state;
+        if let (Some(cycles), Some(&control)) = (cycles, eeprom.first()) {
+            cycles.store(vcpu, pc, control, guest, ledger);
+        }
+    };
+}
+
+/// At an `out` to the status register, before it is written, where [`OnUnmasked`] does not follow. The register that is
+/// written has the identifier's number.
+pub(crate) struct OnStatus;
+
+impl Hook for OnStatus {
+    const CALL: ExecCallback = |vcpu, register| {
+        let mut state = state::lock();
+        state.may_print(vcpu);
+        let State { guest, avr, .. } = &mut *state;
+        if let (Some(avr), true) = (avr, guest.general_register(register as u8) & INTERRUPTS_ON != 0) {
+            avr.unmask(guest);
+        }
+    };
+}
+
+/// At the instruction behind one that may have allowed interrupts. The processor executes it before it takes one; QEMU would go on
+/// to the block's end.
+pub(crate) struct OnUnmasked;
+
+impl SplitHook for OnUnmasked {
+    const CALL: fn(u32, usize) -> bool = |_, _| {
+        let State { guest, avr, .. } = &mut *state::lock();
+        let is_allowed = !guest.is_masked();
+        avr.as_mut().is_some_and(|avr| is_allowed && avr.unmask(guest))
+    };
+}
+
+/// The same where the instruction is its block's last.
+impl Hook for OnUnmasked {
+    const CALL: ExecCallback = |vcpu, id| {
+        <OnUnmasked as SplitHook>::CALL(vcpu, id);
+    };
+}
+
+/// At a return or a jump through a register that a skip comes before. QEMU leaves the block after it in either case, and
+/// has set no address to go on at where it was skipped: it would start the block again, for ever.
+pub(crate) struct OnSkippable;
+
+impl Hook for OnSkippable {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let State { guest, avr, blocks, .. } = &mut *state;
+        if let Some(avr) = avr {
+            avr.go_on_behind(blocks.get(here.block), here.index, guest);
+        }
+    };
+}
+
 /// At an interrupt's vector.
 pub(crate) struct OnInterrupted;
 
 impl Hook for OnInterrupted {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, avr, ledger, clock, .. } = &mut *state;
+        let State { guest, avr, cycles, ledger, clock, .. } = &mut *state;
         let starts_again = avr.as_mut().is_some_and(|avr| avr.interrupted(guest));
         let taken = guest.taken_exception(here.pc);
         // The instruction's first start has been counted.
         if starts_again && let Some(interrupted) = guest.interrupted_code() {
             ledger.unstart(here.vcpu, interrupted.pc);
             take_back(here.vcpu, 1, ledger);
+            if let Some(cycles) = cycles {
+                cycles.unstart(here.vcpu, interrupted.pc, ledger);
+            }
         }
-        let ns = avr.as_ref().and_then(|avr| avr.ns(clock.insns_of_run(here.vcpu, ledger)));
+        let insns = clock.insns_of_run(here.vcpu, ledger);
+        if let (Some(cycles), Some(_)) = (cycles, &taken) {
+            cycles.interrupt(here.pc, insns, guest.facts.call_bytes);
+        }
+        let ns = avr.as_ref().and_then(|avr| avr.ns(insns));
         // The device's lock comes after QEMU's, and the device may print.
         drop(state);
         if let (Some(taken), Some(ns)) = (taken, ns) {
             // The number's low half is the vector, of which the first is the reset's.
             qemu::take_interrupt(taken.number as u32 - 1, ns);
+        }
+    };
+}
+
+/// At an interrupt's vector, once the interrupt is known.
+pub(crate) struct OnEntered;
+
+impl Hook for OnEntered {
+    const CALL: ExecCallback = |vcpu, _| {
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        let State { cycles, ledger, .. } = &mut *state;
+        if let Some(cycles) = cycles {
+            cycles.enter(vcpu, ledger);
         }
     };
 }
@@ -59,14 +201,56 @@ pub(crate) struct OnSleep;
 
 impl Hook for OnSleep {
     const CALL: ExecCallback = |vcpu, id| {
-        let (mut state, here) = arrive(vcpu, id);
+        let (state, here) = arrive(vcpu, id);
+        let (mut state, is_skipped) = is_skipped(state, here);
+        if is_skipped {
+            return;
+        }
         if state.guest.is_masked() {
             state.exit(0, here.pc);
         }
-        let State { guest, avr, blocks, .. } = &mut *state;
-        if let Some(avr) = avr {
-            avr.wake(blocks.get(here.block), here.index, guest);
+        let State { guest, avr, blocks, cycles, clock, ledger, .. } = &mut *state;
+        if let Some(cycles) = cycles {
+            cycles.sleep(clock.insns_of_run(here.vcpu, ledger));
         }
+        if let Some(avr) = avr {
+            avr.go_on_behind(blocks.get(here.block), here.index, guest);
+        }
+    };
+}
+
+/// At an `elpm`, which QEMU would execute without RAMPZ.
+pub(crate) struct OnFarLoad;
+
+impl Hook for OnFarLoad {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (state, here) = find(vcpu, id);
+        let (mut state, is_skipped) = is_skipped(state, here);
+        let State { guest, avr, .. } = &mut *state;
+        if let (Some(avr), false) = (avr, is_skipped) {
+            avr.use_rampz(true, guest);
+        }
+    };
+}
+
+/// After the load of an `elpm`.
+pub(crate) struct OnFarLoaded;
+
+impl AccessHook for OnFarLoaded {
+    const CALL: AccessCallback = |_, _, _| {
+        let State { guest, avr, .. } = &mut *state::lock();
+        avr.iter_mut().for_each(|avr| avr.use_rampz(false, guest));
+    };
+}
+
+/// At the first instruction of avr-libc's `exit`. The destructors of static objects come between it and its loop.
+pub(crate) struct OnExit;
+
+impl Hook for OnExit {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, _) = arrive(vcpu, id);
+        let [status, _] = state.guest.arguments();
+        state.exit_status = Some(status);
     };
 }
 
@@ -76,7 +260,8 @@ pub(crate) struct OnStop;
 impl Hook for OnStop {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let [status, _] = state.guest.arguments();
+        let [here_status, _] = state.guest.arguments();
+        let status = state.exit_status.unwrap_or(here_status);
         state.exit(status & 0xff, here.pc);
     };
 }

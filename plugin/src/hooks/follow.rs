@@ -2,6 +2,7 @@
 
 use engine::clock;
 use engine::follow::arrival::Arrival;
+use engine::follow::context::Exchanged;
 use engine::follow::zone::Happened;
 use engine::follow::{event, exception};
 use wire::counters::FIRST_TASK;
@@ -32,6 +33,20 @@ impl Hook for OnException {
         }
         if guest.facts.has_events {
             follow.wake(here.vcpu, ledger);
+        }
+    };
+}
+
+/// At the start of a function that exchanges the task's stack.
+pub(crate) struct OnExchange;
+
+impl Hook for OnExchange {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, code, ledger, follow, transfers, .. } = &mut *state;
+        let exchanged = follow.begin_exchange(here.vcpu, here.pc, guest, code, ledger);
+        if let Some(Exchanged { outer, is_by_exception: true, .. }) = exchanged {
+            transfers.asked(here.vcpu, (here.pc, outer.pc, guest.facts.asking_bytes), ledger);
         }
     };
 }
@@ -228,7 +243,7 @@ impl Hook for OnFrom {
     };
 }
 
-/// At an instruction that begins or ends a zone of the firmware's.
+/// At an instruction that begins or ends a zone of the firmware's, or a call that belongs to waiting.
 pub(crate) struct OnZone;
 
 impl Hook for OnZone {
@@ -236,6 +251,9 @@ impl Hook for OnZone {
         let (mut state, here) = arrive(vcpu, id);
         let State { guest, code, ledger, follow, .. } = &mut *state;
         follow.leave_exceptions(here.vcpu, here.pc, guest, code, ledger);
+        if let Some(waiting) = follow.waiting.as_mut().filter(|waiting| waiting.is_event(here.pc)) {
+            waiting.at(&mut follow.cores[here.vcpu as usize], here.pc, guest, ledger);
+        }
         let zones = follow.zones.as_mut();
         let happened = zones.and_then(|zones| zones.at(&mut follow.cores, here.vcpu, here.pc, guest, code, ledger));
         let what = match happened {
@@ -261,6 +279,19 @@ impl Hook for OnForgetful {
         let State { guest, code, stacks, transfers, .. } = &mut *state;
         if let Some(stacks) = stacks {
             stacks.keep_return_address(here.pc, transfers.has_led_to(here.pc), guest, code);
+        }
+    };
+}
+
+/// At the last instruction at which the register has the return address, before a call that never returns.
+pub(crate) struct OnForgetting;
+
+impl Hook for OnForgetting {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let State { guest, code, stacks, .. } = &mut *state;
+        if let Some(stacks) = stacks {
+            stacks.keep_before_call(here.pc, guest, code);
         }
     };
 }

@@ -10,14 +10,17 @@ mod follow;
 mod heap;
 mod time;
 
-pub(crate) use avr::{OnDevice, OnInterrupted, OnPort, OnSleep, OnStop};
+pub(crate) use avr::{
+    OnDevice, OnDeviceStore, OnEntered, OnExit, OnFarLoad, OnFarLoaded, OnInterrupted, OnPace, OnPort, OnSkippable,
+    OnSleep, OnStatus, OnStop, OnUnmasked,
+};
 pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnLoad, OnStore, watch};
 pub(crate) use follow::{
-    OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnFaultReturn, OnFirstTask,
-    OnForgetful, OnFrom, OnFunction, OnIdle, OnLife, OnMask, OnMasked, OnPoll, OnPolled, OnStackMove, OnSwitch,
-    OnTrapReturn, OnUntil, OnZone,
+    OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnFaultReturn,
+    OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnIdle, OnLife, OnMask, OnMasked, OnPoll, OnPolled,
+    OnStackMove, OnSwitch, OnTrapReturn, OnUntil, OnZone,
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{

@@ -24,7 +24,8 @@ mod thread;
 pub(crate) use abort::{AbortHook, exit, on_abort};
 pub(crate) use api::block::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use api::hooks::{
-    Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
+    Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, SplitHook, VcpuCallback, VcpuHook, on_exit,
+    on_vcpu_init,
 };
 pub(crate) use api::install::{Installation, install_by, installation};
 pub(crate) use api::later::write_register;
@@ -47,7 +48,7 @@ pub(crate) use beyond::virtual_time::{answer as answer_clocks, answers as clock_
 pub(crate) use beyond::write::write_memory;
 pub(crate) use commands::{refuse as refuse_commands, refused as refused_commands};
 pub(crate) use owned::{Guard, Owned};
-pub(crate) use registers::{FaultBuffer, Registers};
+pub(crate) use registers::{FaultBuffer, Registers, device_byte};
 pub(crate) use socket::Socket;
 pub(crate) use streams::{give_to_firmware, say};
 pub(crate) use thread::{Thread, allow_interrupts, die_with_parent, interrupt_main_thread};

@@ -7,10 +7,12 @@ use engine::guest::{MAX_READ_BYTES, Vcpu};
 
 use super::address::physical;
 use super::api::raw::{
-    self, GByteArray, g_array_free, g_array_get_element_size, g_byte_array_set_size, g_byte_array_sized_new,
+    self, GByteArray, g_array_free, g_array_get_element_size, g_byte_array_free, g_byte_array_set_size,
+    g_byte_array_sized_new,
 };
 use super::api::register::Register;
 use super::api::versions::{self, Description};
+use super::beyond::device::at_time;
 use super::beyond::register_file::RegisterFile;
 use super::thread::Thread;
 
@@ -156,6 +158,20 @@ unsafe fn read_guest<'a>(buffer: *mut GByteArray, address: u64, len: usize) -> O
         raw::qemu_plugin_read_memory_vaddr(address, buffer, len)
             .then(|| std::slice::from_raw_parts((*buffer).data, (*buffer).len as usize))
     }
+}
+
+/// Reads a byte of a device's registers, which may lock QEMU and the device; the plugin's state is not locked. A device of ours
+/// has this time.
+pub(crate) fn device_byte(address: u64, ns: Option<u64>) -> Option<u8> {
+    at_time(ns, || {
+        // SAFETY: a new buffer, which lives until its byte has been copied, and is freed with its data.
+        unsafe {
+            let buffer = g_byte_array_sized_new(1);
+            let byte = read_guest(buffer, address, 1).and_then(|bytes| bytes.first().copied());
+            g_byte_array_free(buffer, 1);
+            byte
+        }
+    })
 }
 
 /// A separate buffer for the handler of QEMU's abort, which may find the plugin's state locked.

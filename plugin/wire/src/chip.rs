@@ -94,8 +94,15 @@ pub const MAX_BLOCK_BYTES: u64 = 1 << 28;
 /// Largest number of registers of a chip; the plugin keeps the value of each.
 pub const MAX_REGISTERS: usize = 1 << 16;
 
+/// Largest memory behind an address register, and all such memories of a chip together.
+pub const MAX_ARRAY_BYTES: u32 = 1 << 16;
+const MAX_ARRAYS_BYTES: u64 = 1 << 20;
+
 /// AVR's data space, in ELF files and in QEMU. Bytes of it may be registers ([`ByteAt`]).
 pub const AVR_DATA: Range<u64> = 0x80_0000..0x81_0000;
+
+/// Number of control and status registers that RISC-V's instructions can name.
+pub const CSRS: u32 = 1 << 12;
 
 /// Largest number of interrupt lines of an AVR; QEMU has no more inputs.
 pub const MAX_ADDED_LINES: u32 = 64;
@@ -254,6 +261,32 @@ record! {
         passed: Vec<u64>,
         /// Whether the registers are added to the machine's own devices, which stay; otherwise they replace them.
         is_addition: bool,
+        /// Registers of the RISC-V processor's own; None: the processor is another.
+        riscv: Option<Riscv>,
+    }
+}
+
+record! {
+    /// A chip's RISC-V processor, as far as the standard leaves it open.
+    #[derive(Default)]
+    pub struct Riscv {
+        /// Cycles per second, for the counters of cycles.
+        hz: u64,
+        /// Control and status registers of its own, ascending.
+        csrs: Vec<Csr>,
+    }
+}
+
+record! {
+    /// A control and status register of the chip's own.
+    #[derive(Default)]
+    pub struct Csr {
+        /// Its number.
+        number: u32,
+        /// Value at reset.
+        reset: u32,
+        /// Whether it counts cycles from the value that was last written, and otherwise holds that value.
+        has_cycles: bool,
     }
 }
 
@@ -450,6 +483,8 @@ record! {
         buses: Vec<Bus>,
         /// Devices on these buses.
         devices: Vec<BusDevice>,
+        /// Memories that only the block's registers reach.
+        arrays: Vec<Array>,
         /// Bytes of the processor's data space that are registers of the block, of a chip that is an addition: the
         /// processor does not see the block itself.
         bytes_at: Vec<ByteAt>,
@@ -636,6 +671,33 @@ record! {
         address: u32,
         /// Bytes that the device answers.
         bytes: Vec<u32>,
+    }
+}
+
+record! {
+    /// A memory that registers reach one byte at a time: one has the address, one the byte.
+    #[derive(Default)]
+    pub struct Array {
+        /// Number of bytes.
+        bytes: u32,
+        /// Value of each byte at reset, and after it is erased.
+        reset: u32,
+        /// Address that the first byte has in a firmware file, if one may have contents for it.
+        in_file: Option<u64>,
+        /// Contents at reset, from the first byte on; the bytes behind them are erased.
+        contents: Vec<u8>,
+        /// Field with the number of the byte. Where there is no such byte, reading gives the value at reset.
+        address: Field,
+        /// Field with the byte.
+        value: Field,
+        /// Bit that reads the byte when 1 is written.
+        read: Option<Field>,
+        /// Bit that writes the byte when 1 is written.
+        write: Option<Field>,
+        /// Bit that clears those bits of the byte that are 0 in `value` when 1 is written.
+        program: Option<Field>,
+        /// Bit that erases the byte when 1 is written.
+        erase: Option<Field>,
     }
 }
 
@@ -1050,6 +1112,8 @@ impl Chip {
             (self.blocks.iter().all(Block::has_whole_aliases), "chip's aliases"),
             (self.blocks.iter().all(|block| self.is_block(block)), "chip's block"),
             (self.has_bytes(), "chip's bytes"),
+            (self.has_csrs(), "chip's control and status registers"),
+            (self.has_arrays(), "chip's arrays"),
             (self.answers.len() + self.pulses.len() + self.counts.len() <= MAX_RULES, "chip's number of answers"),
             (self.counts.iter().all(|count| self.is_count(count)), "chip's count"),
             (self.stimuli.iter().all(|stimulus| self.is_stimulus(stimulus)), "chip's stimulus"),
@@ -1076,6 +1140,28 @@ impl Chip {
             } else {
                 bytes.is_empty()
             }
+    }
+
+    /// Whether a RISC-V chip has neither interrupt lines nor two control and status registers of one number.
+    fn has_csrs(&self) -> bool {
+        let Some(riscv) = &self.riscv else { return true };
+        let is_ascending = riscv.csrs.is_sorted_by(|one, next| one.number < next.number);
+        is_ascending && riscv.csrs.iter().all(|csr| csr.number < CSRS) && self.lines == 0 && !self.is_addition
+    }
+
+    /// Whether the memories behind registers have a size, and their blocks the fields.
+    fn has_arrays(&self) -> bool {
+        let arrays = self.blocks.iter().flat_map(|block| block.arrays.iter().map(move |array| (block, array)));
+        let all_bytes: u64 = arrays.clone().map(|(_, array)| u64::from(array.bytes)).sum();
+        all_bytes <= MAX_ARRAYS_BYTES
+            && arrays.into_iter().all(|(block, array)| {
+                let Array { bytes, reset, in_file: _, contents, address, value, read, write, program, erase } = array;
+                (1..=MAX_ARRAY_BYTES).contains(bytes)
+                    && *reset < 256
+                    && contents.len() <= *bytes as usize
+                    && [address, value].into_iter().all(|field| block.has(field))
+                    && [read, write, program, erase].into_iter().flatten().all(|field| block.has(field))
+            })
     }
 
     fn is_clock(&self, clock: &Clock) -> bool {
@@ -1392,8 +1478,37 @@ pub(crate) mod tests {
             requests: vec![Request { register: 1, is_read: true, when: vec![setting()] }],
             buses: vec![Bus { send: field(0), receive: field(0), address: Some(field(0)), ..Bus::default() }],
             devices: vec![BusDevice { address: 0x68, bytes: vec![0x71] }],
+            arrays: vec![array()],
             ..Block::default()
         }
+    }
+
+    fn array() -> Array {
+        let (address, value) = (field(0), field(1));
+        Array { bytes: 1024, reset: 0xff, address, value, read: Some(field(1)), ..Array::default() }
+    }
+
+    #[test]
+    fn a_memory_behind_registers_has_a_size_and_its_fields() {
+        let with = |array: Array| {
+            let blocks = vec![Block { arrays: vec![array], ..block() }];
+            Chip { blocks, ..full() }.check()
+        };
+        assert_eq!(with(array()), Ok(()));
+        let absent = || Field { register: 99, mask: 1 };
+        for broken in [
+            Array { bytes: 0, ..array() },
+            Array { bytes: MAX_ARRAY_BYTES + 1, ..array() },
+            Array { reset: 256, ..array() },
+            Array { contents: vec![0; 1025], ..array() },
+            Array { address: absent(), ..array() },
+            Array { erase: Some(absent()), ..array() },
+        ] {
+            assert_eq!(with(broken), Err("chip's arrays"));
+        }
+        let many = vec![Array { bytes: MAX_ARRAY_BYTES, ..array() }; 17];
+        let chip = Chip { blocks: vec![Block { arrays: many, ..block() }], ..full() };
+        assert_eq!(chip.check(), Err("chip's arrays"));
     }
 
     fn end() -> ChannelEnd {
@@ -1416,6 +1531,20 @@ pub(crate) mod tests {
         assert_eq!(many.check(), Err("chip's bytes"));
         assert_eq!(with(&[byte(0x80_0044, offset + 1)], true).check(), Err("chip's bytes"));
         assert_eq!(with(&[byte(AVR_DATA.end, offset)], true).check(), Err("chip's bytes"));
+    }
+
+    #[test]
+    fn registers_of_a_risc_v_processor_are_in_order_and_there_are_no_lines() {
+        let csr = |number| Csr { number, reset: u32::MAX, has_cycles: number == 1 };
+        let with = |csrs: Vec<Csr>| Chip { riscv: Some(Riscv { hz: 1 << 40, csrs }), ..Chip::default() };
+        let chip = with(vec![csr(1), csr(CSRS - 1)]);
+        assert_eq!(chip.check(), Ok(()));
+        assert_eq!(Chip::read(&mut Reader::new(&chip.to_bytes(), "chip")), Ok(chip.clone()));
+        let wrong = Err("chip's control and status registers");
+        assert_eq!(with(vec![csr(1), csr(1)]).check(), wrong);
+        assert_eq!(with(vec![csr(CSRS)]).check(), wrong);
+        assert_eq!(Chip { lines: 1, ..chip.clone() }.check(), wrong);
+        assert_eq!(Chip { is_addition: true, ..chip }.check(), wrong);
     }
 
     /// A chip that has one of each.
@@ -1465,6 +1594,7 @@ pub(crate) mod tests {
             poll_limit: 16,
             passed: vec![0x800_0100],
             is_addition: false,
+            riscv: None,
         }
     }
 

@@ -154,6 +154,20 @@ record! {
             /// Address that control went to.
             target: u64 = since(site),
         },
+        /// Executions of an instruction that took more or fewer cycles than it usually does, by so many.
+        19 = Slower {
+            /// Counter.
+            slot: u32,
+            /// Address of the instruction.
+            pc: u64,
+            /// Cycles more; fewer, if negative.
+            cycles: i64,
+        },
+        /// All cycles of a vCPU's instructions, counted as they start.
+        20 = CycleClock {
+            /// Counter.
+            slot: u32,
+        },
         /// Priority with which a Cortex-M's exception started, once for each that it had.
         18 = Priority {
             /// Exception number.
@@ -269,10 +283,12 @@ pub enum NodeCounter {
     Insns,
     /// Entries into the node.
     Calls,
+    /// Cycles of its instructions, where they are counted.
+    Cycles,
 }
 
 /// Counters of one node.
-pub const NODE_COUNTERS: u32 = 2;
+pub const NODE_COUNTERS: u32 = 3;
 
 record! {
     /// Kind of span, from one instruction to another.
@@ -318,10 +334,16 @@ pub enum SpanCounter {
     LongestAt,
     /// Instructions of the window before the longest span.
     LongestSince,
+    /// Cycles of all spans together, where they are counted.
+    SumCycles,
+    /// Most cycles of a span, which may be another one than that of the most instructions.
+    MaxCycles,
+    /// 2^64 - 1 minus the least cycles of a span.
+    MinCyclesComplement,
 }
 
 /// Counters of one kind of span.
-pub const SPAN_COUNTERS: u32 = 6;
+pub const SPAN_COUNTERS: u32 = 9;
 
 /// Direct call or jump that always goes to the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -460,6 +482,8 @@ impl Definition {
             | Definition::Node { slot, .. }
             | Definition::Span { slot, .. }
             | Definition::Edge { slot, .. }
+            | Definition::Slower { slot, .. }
+            | Definition::CycleClock { slot }
             | Definition::Row { slot, .. } => Some(slot),
             _ => None,
         }
@@ -505,6 +529,8 @@ impl Stream for Definitions {
                 | Definition::Mark { .. }
                 | Definition::Span { .. }
                 | Definition::Priority { .. }
+                | Definition::Slower { .. }
+                | Definition::CycleClock { .. }
                 | Definition::Edge { .. } => true,
             }
     }
@@ -590,6 +616,9 @@ mod tests {
             Definition::ZonePath { parent: 0, name: 1, pc: 0x100 },
             Definition::ZoneName { text: "queue.test_put".into() },
             Definition::Edge { slot: slot(92), site: 0x104, target: 0x100 },
+            Definition::Slower { slot: slot(93), pc: 0x104, cycles: -2 },
+            Definition::CycleClock { slot: slot(94) },
+            Definition::Row { slot: slot(95), row: Row::ExceptionCycles { number: 1 << 32 | 12 } },
             Definition::ZonePath { parent: 1, name: 2, pc: u64::MAX },
             Definition::Priority { number: 15, level: 0xe0 },
         ]
@@ -620,6 +649,7 @@ mod tests {
             Definition::Arc { slot: slot(0), site: 0, target: 0, kind: TransferKind::Branch, return_addr: None },
             Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked },
             Definition::Edge { slot: counters::CLOCK, site: 4, target: 8 },
+            Definition::CycleClock { slot: counters::CLOCK },
             Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
             task,
             Definition::ZoneName { text: long() },

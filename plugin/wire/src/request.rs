@@ -16,7 +16,7 @@ use crate::record::{self, Bytes, Codec, Record, record};
 use crate::timeline::Wanted;
 use crate::unwind::{self, Row};
 use crate::varint::Reader;
-use crate::zone::{Call, Event};
+use crate::zone::{Call, Event, WaitingCall};
 use crate::{Malformed, counters};
 
 /// Name of the file.
@@ -49,7 +49,9 @@ record! {
         /// Armv8-M.
         4 = ThumbV8m,
         /// AVR with a program counter of two bytes.
-        5 = Avr,
+        5 = AvrPc16,
+        /// AVR with a program counter of three bytes.
+        6 = AvrPc22,
     }
 }
 
@@ -83,6 +85,8 @@ record! {
         /// End of the run: the address of the test finisher, a device of RISC-V's `virt` machine, or on AVR the address
         /// of the loop in which avr-libc's `exit` ends.
         finisher: Option<u64>,
+        /// Address of avr-libc's `exit`, whose argument is the firmware's status.
+        exit: Option<u64>,
         /// Number of vCPUs up to which each executes only what QEMU has translated for it alone.
         unshared_vcpus: u32,
         /// Ranges that can be read without a device noticing; the file of [`crate::memory`], if there is one,
@@ -152,11 +156,16 @@ record! {
         ways: Vec<Way>,
         /// Places at which the jumps through registers and tables that arrive are counted, by the jump; sorted.
         landings: Vec<Range<u64>>,
+        /// Whether the cycles are counted by which instructions differ from their usual number (AVR).
+        has_cycles: bool,
         /// Entries of functions that no instruction names as its target, sorted. As far as the code shows, they are
         /// reached through pointers only.
         pointed: Vec<u64>,
         /// Entries of functions that never return and do not keep their return address, sorted.
         forgetful: Vec<u64>,
+        /// Calls that never return, of other functions that do not keep their return address; sorted. Each from the last
+        /// instruction at which the register has it to behind the call.
+        forgetting: Vec<Range<u64>>,
         /// Calls made by inlined code, sorted by their return addresses; for the exact call tree.
         inlined_calls: Vec<InlinedCall>,
         /// Rules for walking stacks, sorted by address.
@@ -183,6 +192,10 @@ record! {
         zone_calls: Vec<Call>,
         /// Number of the names that the harness has given; names that calls bring have higher numbers.
         zone_names: u32,
+        /// Calls that belong to waiting, sorted by their sites.
+        waiting_calls: Vec<WaitingCall>,
+        /// Beginnings of waiting code, sorted.
+        waiting_code: Vec<u64>,
         /// Instructions of a slice; None: no slices.
         slice_insns: Option<u64>,
         /// Timeline that is written event by event, see [`crate::timeline`]; None: no timeline.
@@ -249,6 +262,8 @@ record! {
         idle: Vec<u64>,
         /// Functions in which tasks begin, which nothing calls.
         begins: Vec<u64>,
+        /// Functions in which some tasks begin, and which other tasks call.
+        called_begins: Vec<u64>,
         /// Functions in which the idle tasks, and no others, begin.
         idle_entries: Vec<u64>,
         /// Pointers to the tasks that run next, one per core. While one is null and no task runs, the kernel idles outside
@@ -275,6 +290,19 @@ record! {
         /// Whether the kernel goes on with a task out of an exception by an ordinary jump, although the processor has an
         /// instruction that returns from exceptions.
         leaves_by_jumps: bool,
+        /// Functions in assembly that exchange the task's stack for another one under themselves.
+        exchanges: Vec<Exchange>,
+    }
+}
+
+record! {
+    /// Function in assembly that exchanges its task's stack, so that no rule leads to its caller.
+    #[derive(Copy)]
+    pub struct Exchange {
+        /// First address of the function.
+        entry: u64,
+        /// Whether the handler of an exception goes on here, in place of the code that asked for it; false: it is called.
+        is_by_exception: bool,
     }
 }
 
@@ -431,6 +459,8 @@ impl Measure {
             (self.landings.is_sorted_by(|one, next| one.end <= next.start), "request's landings"),
             (self.pointed.is_sorted(), "request's functions reached by pointers"),
             (self.forgetful.is_sorted(), "request's forgetful functions"),
+            (are_ranges(&self.forgetting), "request's forgetting calls"),
+            (self.forgetting.is_sorted_by(|one, next| one.end <= next.start), "request's forgetting calls"),
             (self.inlined_calls.is_sorted_by_key(|call| call.return_addr), "request's inlined calls"),
             (self.polls.is_sorted_by(|poll, next| poll.entry < next.entry), "request's tasks"),
             (self.polls.iter().all(|poll| poll.name.len() <= MAX_TEXT_BYTES), "request's tasks"),
@@ -443,6 +473,8 @@ impl Measure {
             (self.zone_calls.is_sorted_by(|one, next| one.entry < next.entry), "request's calls"),
             (self.zone_calls.iter().all(Call::is_sound), "request's calls"),
             (self.zone_calls.iter().all(|call| call.name <= self.zone_names), "request's calls"),
+            (self.waiting_calls.is_sorted_by(|one, next| one.site < next.site), "request's waiting calls"),
+            (self.waiting_code.is_sorted_by(|one, next| one < next), "request's waiting code"),
             (self.timeline.iter().all(Wanted::is_meant), "request's timeline"),
         ])?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
@@ -477,7 +509,7 @@ mod tests {
     use crate::input::When;
     use crate::timeline::{KnownObject, Lists, ObjectKind, ObjectMembers, Objects, State, StateValue, States, Waits};
     use crate::unwind::{Base, Rule, Saved};
-    use crate::zone::{CallText, EventKind};
+    use crate::zone::{CallText, EventKind, WaitingCall};
 
     fn measured(measure: Measure) -> Request {
         Request {
@@ -486,6 +518,7 @@ mod tests {
             max_output_bytes: None,
             entry: None,
             finisher: None,
+            exit: None,
             unshared_vcpus: 1,
             memory: vec![],
             semihosting: Semihosting::Scratch,
@@ -510,6 +543,7 @@ mod tests {
             running: Some(0x2000_0010..0x2000_0014),
             idle: vec![0x2000_0020],
             begins: vec![0x180],
+            called_begins: vec![0x1c0],
             idle_entries: vec![0x140],
             next: Some(0x2000_0030..0x2000_0034),
             name: Some(TaskName { at: 0x34..0x44, is_pointer: true }),
@@ -522,6 +556,7 @@ mod tests {
             exit: Some(0x380),
             is_first_running: true,
             leaves_by_jumps: true,
+            exchanges: vec![Exchange { entry: 0x400, is_by_exception: true }],
         }
     }
 
@@ -556,8 +591,10 @@ mod tests {
                 Way { site: 0x98, next: 0x9a, target: u64::MAX, is_taken: false },
             ],
             landings: vec![0x82..0x84, 0x84..u64::MAX],
+            has_cycles: true,
             pointed: vec![0x80, 0x100],
             forgetful: vec![0x100],
+            forgetting: vec![0x82..0x84, 0x84..u64::MAX],
             inlined_calls: vec![call(0x104), call(u64::MAX)],
             unwind: vec![Row { pc: 0x80, rule: Some(rule) }, Row { pc: 0x100, rule: None }],
             max_depth: Some(1024),
@@ -581,6 +618,8 @@ mod tests {
             events: events(),
             zone_calls: vec![zone_call(0x100), Call { texts: Vec::new(), ..zone_call(0x200) }],
             zone_names: 9,
+            waiting_calls: vec![WaitingCall { site: 2, next: 6 }, WaitingCall { site: 6, next: 8 }],
+            waiting_code: vec![0, 6],
             slice_insns: Some(1_000_000),
             timeline: Some(timeline()),
         };
@@ -590,6 +629,7 @@ mod tests {
             max_output_bytes: Some(u64::MAX),
             entry: Some(0x80),
             finisher: Some(0x10_0000),
+            exit: Some(0x400),
             unshared_vcpus: 2,
             memory: vec![0x8000_0000..0x8800_0000, 0..0x1000],
             input: vec![Step { when: When::After(b"> ".to_vec()), bytes: b"help\n".to_vec() }],
@@ -646,6 +686,7 @@ mod tests {
             EventKind::Phase,
             EventKind::Register { register: 31 },
             EventKind::Constant { value: -1 },
+            EventKind::Bytes { register: 28, bytes: 4, is_signed: true },
         ];
         kinds.into_iter().zip(1..).map(|(kind, name)| Event { address: 2 * u64::from(name), kind, name }).collect()
     }
@@ -677,7 +718,8 @@ mod tests {
         {
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
-        for isa in [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m, Isa::Avr] {
+        let avr = [Isa::AvrPc16, Isa::AvrPc22];
+        for isa in [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m].into_iter().chain(avr) {
             let request = Request { isa, ..plain() };
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
@@ -718,6 +760,10 @@ mod tests {
     fn what_cannot_be_meant_is_refused_when_written() {
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         let reversed = || 2..1;
+        let bad_bytes = |register, bytes| {
+            let kind = EventKind::Bytes { register, bytes, is_signed: false };
+            measured(Measure { events: vec![Event { address: 2, kind, name: 1 }], ..Measure::default() })
+        };
         let bad = [
             measured(Measure { period_insns: Some(0), ..Measure::default() }),
             measured(Measure { for_insns: Some(counters::MAX_INSNS), ..Measure::default() }),
@@ -728,6 +774,7 @@ mod tests {
             measured(Measure { loops: vec![2, 1], ..Measure::default() }),
             measured(Measure { pointed: vec![2, 1], ..Measure::default() }),
             measured(Measure { forgetful: vec![2, 1], ..Measure::default() }),
+            measured(Measure { forgetting: vec![2..6, 4..8], ..Measure::default() }),
             measured(Measure { inlined_calls: vec![call(2), call(1)], ..Measure::default() }),
             measured(Measure { unwind: vec![Row { pc: 1, rule: None }; 2], ..Measure::default() }),
             measured(Measure { polls: vec![Poll { entry: 1, name: String::new() }; 2], ..Measure::default() }),
@@ -758,6 +805,11 @@ mod tests {
                 events: vec![Event { address: 2, kind: EventKind::Register { register: 32 }, name: 1 }],
                 ..Measure::default()
             }),
+            measured(Measure { waiting_calls: vec![WaitingCall { site: 2, next: 6 }; 2], ..Measure::default() }),
+            measured(Measure { waiting_code: vec![6, 6], ..Measure::default() }),
+            bad_bytes(31, 2),
+            bad_bytes(0, 0),
+            bad_bytes(0, 5),
             measured(Measure {
                 timeline: Some(Wanted { functions: vec![2, 1], ..timeline() }),
                 ..Measure::default()

@@ -118,7 +118,7 @@ table! {
     /// AVR's state beyond its registers: whether an instruction that found a device starts again.
     AVR_STATE = Trick {
         name: "avr",
-        symbols: &["current_cpu"],
+        symbols: &["current_cpu", "cpu_exit", "cpu_io_recompile"],
         // The state's layout was looked at in this release only.
         looked_at: &[(10, 0)],
         without_it: "AVR firmware (Arduino Uno) is refused",
@@ -159,6 +159,14 @@ table! {
         ],
         looked_at: ALL,
         without_it: "--chip is refused",
+    };
+    /// Control and status registers of a RISC-V chip's own.
+    CSRS = Trick {
+        name: "csrs",
+        symbols: &["riscv_set_csr_ops", "qemu_clock_get_ns"],
+        // The structure that it takes was looked at in this release only.
+        looked_at: &[(10, 0)],
+        without_it: "registers that only a RISC-V chip's processor has are illegal, and its cycles count nanoseconds",
     };
     /// Guest memory that a debugger writes.
     WRITES = Trick {

@@ -47,11 +47,23 @@ record! {
             /// Value of the mark.
             value: i64,
         },
+        /// A mark whose value is in several registers of a byte each (AVR), the lowest byte in the first.
+        8 = Bytes {
+            /// Number of the first register.
+            register: u8,
+            /// Number of bytes, at most [`MAX_VALUE_BYTES`].
+            bytes: u8,
+            /// Whether the highest bit is a sign.
+            is_signed: bool,
+        },
     }
 }
 
 /// Number of registers that can hold a mark's value.
 pub const REGISTERS: u8 = 32;
+
+/// Most registers of a byte that hold a mark's value.
+pub const MAX_VALUE_BYTES: u8 = 4;
 
 /// Most places in memory that one text of a call's name is behind.
 pub const MAX_STEPS: usize = 8;
@@ -81,6 +93,17 @@ record! {
     }
 }
 
+record! {
+    /// Call that code makes which only waits: until it has returned, its context waits, too.
+    #[derive(Copy)]
+    pub struct WaitingCall {
+        /// Address of the call instruction.
+        site: u64,
+        /// Address that it returns to.
+        next: u64,
+    }
+}
+
 impl Call {
     /// Whether registers exist and names have numbers.
     pub(crate) fn is_sound(&self) -> bool {
@@ -95,6 +118,9 @@ impl Event {
         match self.kind {
             EventKind::Leave { .. } => true,
             EventKind::Register { register } => register < REGISTERS && self.name != 0,
+            EventKind::Bytes { register, bytes, .. } => {
+                (1..=MAX_VALUE_BYTES).contains(&bytes) && register <= REGISTERS - bytes && self.name != 0
+            }
             _ => self.name != 0,
         }
     }
@@ -139,6 +165,15 @@ record! {
             /// First address of the handler; with several handlers, of the first one.
             handler: u64,
         },
+        /// Cycles of those instructions, and of the exception's entries, where they are counted: one counter.
+        7 = ExceptionCycles {
+            /// Number, as in [`Row::Exception`].
+            number: u64,
+        },
+        /// Instructions within [`WaitingCall`]s, the calls' own included: one counter.
+        5 = Waiting,
+        /// Number of such calls that were left without their return, or came within another: one counter.
+        6 = WaitingUnsure,
     }
 }
 
@@ -174,10 +209,22 @@ pub enum ZoneCounter {
     Open,
     /// Instructions of the vCPU in all those times together, those of other contexts included.
     Elapsed,
+    /// Cycles as `Sum`, where they are counted.
+    SumCycles,
+    /// Cycles as `Total`.
+    TotalCycles,
+    /// Cycles as `Own`.
+    OwnCycles,
+    /// Most cycles of a time, which may be another one than that of the most instructions.
+    MaxCycles,
+    /// 2^64 - 1 minus the least cycles of a time.
+    MinCyclesComplement,
+    /// Cycles as `Elapsed`.
+    ElapsedCycles,
 }
 
 /// Counters of one zone in one context.
-pub const ZONE_COUNTERS: u32 = 14;
+pub const ZONE_COUNTERS: u32 = 20;
 
 /// Meaning of a mark's counters, by distance from the first. Values are signed; extremes are kept as distances from
 /// the lowest value, -2^63, since counters grow from 0.
@@ -204,7 +251,11 @@ impl Row {
     pub(crate) fn is_sound(&self) -> bool {
         match *self {
             Row::Zone { name, .. } | Row::Mark { name } => name != 0,
-            Row::Task { .. } | Row::Exception { .. } => true,
+            Row::Task { .. }
+            | Row::Exception { .. }
+            | Row::ExceptionCycles { .. }
+            | Row::Waiting
+            | Row::WaitingUnsure => true,
         }
     }
 }

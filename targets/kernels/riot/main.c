@@ -1,10 +1,14 @@
-/* Two threads that answer each other by messages; main waits for them, and prints how often the scheduler switched to
-   each thread that still lives. */
+/* Two threads that answer each other by messages, and a third that sleeps by the timer, if RIOT is built with one (the
+   module ztimer_usec); main waits for them, and prints how often the scheduler switched to each thread that still
+   lives. */
 #include "msg.h"
 #include "mutex.h"
 #include "sched.h"
 #include "schedstatistics.h"
 #include "thread.h"
+#ifdef MODULE_ZTIMER_USEC
+#include "ztimer.h"
+#endif
 
 #include "say.h"
 
@@ -41,8 +45,30 @@ static void *pong(void *argument)
     return argument;
 }
 
+#ifdef MODULE_ZTIMER_USEC
+static char sleeper_stack[THREAD_STACKSIZE_MAIN];
+static mutex_t slept = MUTEX_INIT_LOCKED;
+
+static void *sleeper(void *argument)
+{
+    for (int nap = 0; nap < 20; nap++) {
+        work(40);
+        ztimer_sleep(ZTIMER_USEC, 300);
+    }
+    mutex_unlock(&slept);
+    /* It lives on, so that main counts it. */
+    for (;;)
+        thread_sleep();
+    return argument;
+}
+#endif
+
 int main(void)
 {
+#ifdef MODULE_ZTIMER_USEC
+    thread_create(sleeper_stack, sizeof sleeper_stack, THREAD_PRIORITY_MAIN - 3, 0, sleeper, NULL, "sleeper");
+    mutex_lock(&slept);
+#endif
     pong_pid = thread_create(pong_stack, sizeof pong_stack, THREAD_PRIORITY_MAIN - 1, 0, pong, NULL, "pong");
     thread_create(ping_stack, sizeof ping_stack, THREAD_PRIORITY_MAIN - 2, THREAD_CREATE_WOUT_YIELD, ping, NULL, "ping");
     mutex_lock(&end);

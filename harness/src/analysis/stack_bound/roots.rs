@@ -1,6 +1,7 @@
 //! Stacks of the firmware: each task's, and the main stack with its exceptions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use wire::definition::{FrameKind, NodeKind};
 
@@ -9,12 +10,18 @@ use super::program::{Program, Ways};
 use super::{Bound, Certainty, Rules, Step};
 use crate::analysis::stacks;
 use crate::image::Image;
-use crate::profile::{Profile, Task};
+use crate::profile::{Node, Profile, Task};
 
-/// Bytes that a Cortex-M pushes at an exception: 8 words, or 26 with floating-point registers, and a word that aligns
-/// the stack to 8 bytes (Armv7-M Architecture Reference Manual, B1.5.6 and B1.5.7).
-const FRAME_BYTES: u64 = 8 * 4 + 4;
-const FPU_FRAME_BYTES: u64 = 26 * 4 + 4;
+/// Bytes that a Cortex-M pushes at an exception: 8 words, or 26 with floating-point registers (Armv7-M Architecture
+/// Reference Manual, B1.5.6 and B1.5.7).
+const FRAME_BYTES: u64 = 8 * 4;
+const FPU_FRAME_BYTES: u64 = 26 * 4;
+
+/// Alignment of that frame: the processor leaves a word empty above it where the stack pointer is not aligned.
+const FRAME_ALIGNMENT: u64 = 8;
+
+/// Bytes of that word.
+const PADDING_BYTES: u64 = 4;
 
 /// Bytes that a kernel's context switch saves on the task's stack on a Cortex-M, at most, if its code does not show it:
 /// r4 to r11, the exception's return value, CONTROL and PSPLIM, and s16 to s31.
@@ -24,6 +31,9 @@ const FPU_SAVED_BYTES: u64 = SAVED_BYTES + 16 * 4;
 /// Bytes above a task's first function, if no exact run has shown them: an alignment of 16 bytes, with a word that marks
 /// the end.
 const KERNEL_BYTES: u64 = 16;
+
+/// Name of the part of a bound that exceptions take.
+const EXCEPTIONS: &str = "[exceptions]";
 
 /// A stack with its bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +76,10 @@ pub fn rows(program: &Program, image: &Image, profiles: &[Profile], rules: &Rule
 impl Row {
     /// The row, with no number below what was seen where nothing bounds the stack.
     fn with_seen(self) -> Row {
-        let seen = self.seen_bytes;
-        Row { bound: self.bound.at_least(seen), returning: self.returning.at_least(seen), ..self }
+        let returning = self.returning.at_least(self.seen_bytes);
+        // All ways include those that return, although two known parts of what has no bound may say otherwise.
+        let bound = self.bound.at_least(self.seen_bytes).at_least(Some(returning.bytes));
+        Row { bound, returning, ..self }
     }
 
     /// Adds another run's knowledge of the same stack.
@@ -89,12 +101,17 @@ impl Bound {
         self.add_reasons(&other.reasons);
     }
 
-    /// Takes what a run has used for the known part, where nothing bounds the stack.
-    fn at_least(mut self, seen_bytes: Option<u64>) -> Bound {
+    /// Takes another number for the known part if it is larger, where nothing bounds the stack.
+    fn at_least(mut self, known_bytes: Option<u64>) -> Bound {
         if self.certainty == Certainty::Unbounded {
-            self.bytes = self.bytes.max(seen_bytes.unwrap_or(0));
+            self.bytes = self.bytes.max(known_bytes.unwrap_or(0));
         }
         self
+    }
+
+    /// Bytes of exceptions, which are the last part of a stack's bound.
+    fn exceptions_bytes(&self) -> u64 {
+        self.path.last().filter(|step| step.function == EXCEPTIONS).map_or(0, |step| step.bytes)
     }
 
     /// Adds a part that no function of the path takes.
@@ -126,13 +143,25 @@ enum Level {
     Own(u64),
 }
 
+/// Most bytes that handlers take which may all nest, by the most that each handler's own code takes: each frame is
+/// aligned, whether or not the handler below has left the stack pointer so. The word that the first frame may need is
+/// not included: see [`Exceptions::padding`].
+fn nested(frame_bytes: u64, handlers: &[u64]) -> u64 {
+    let aligned = |bytes: u64| bytes.checked_next_multiple_of(FRAME_ALIGNMENT).unwrap_or(u64::MAX);
+    let sum = handlers.iter().fold(0, |sum: u64, &own| sum.saturating_add(frame_bytes).saturating_add(aligned(own)));
+    // Nothing follows the last one, whichever it is.
+    sum.saturating_sub(handlers.iter().map(|&own| aligned(own) - own).min().unwrap_or(0))
+}
+
 /// Exceptions on top of a stack.
 struct Exceptions {
     ways: Ways,
-    /// Bytes on the main stack when all exceptions that may nest do.
+    /// Bytes on the main stack when all exceptions that may nest do, above an aligned stack pointer.
     nested_bytes: u64,
-    /// Bytes on a task's stack: the interrupted registers, and what a switch saves.
+    /// Bytes on a task's stack: the interrupted registers, and what a switch saves, above an aligned stack pointer.
     on_task_bytes: u64,
+    /// Whether a frame starts with an empty word where the stack pointer is not aligned.
+    is_padded: bool,
     certainty: Certainty,
     reasons: Vec<String>,
 }
@@ -165,7 +194,7 @@ impl Exceptions {
                 vectors_of.entry(handler).or_default().insert(number);
             }
         }
-        let (mut bound, mut all_bytes) = (Bound::nothing(), 0_u64);
+        let (mut bound, mut all) = (Bound::nothing(), Vec::new());
         // Handlers of one priority do not interrupt each other: the largest counts.
         let mut by_level: BTreeMap<Level, u64> = BTreeMap::new();
         for (handler, numbers) in vectors_of {
@@ -175,7 +204,6 @@ impl Exceptions {
                 continue;
             }
             let own = program.bound(handler, ways);
-            let bytes = frame_bytes.saturating_add(own.bytes);
             let stated = function.names().into_iter().find_map(|name| rules.priorities.get(name));
             let seen: BTreeSet<u64> =
                 numbers.iter().filter_map(|number| seen.get(number)).flatten().copied().collect();
@@ -185,18 +213,19 @@ impl Exceptions {
                 // A handler that never returns is entered once. Others may interrupt themselves by another vector.
                 None => numbers.iter().take(if is_last { 1 } else { usize::MAX }).copied().map(Level::Own).collect(),
             };
-            let alone = if stated.is_some() || is_last { 1 } else { numbers.len() as u64 };
-            all_bytes = all_bytes.saturating_add(bytes.saturating_mul(alone));
+            let alone = if stated.is_some() || is_last { 1 } else { numbers.len() };
+            all.extend(iter::repeat_n(own.bytes, alone));
             for level in levels {
                 let most = by_level.entry(level).or_default();
-                *most = (*most).max(bytes);
+                *most = (*most).max(own.bytes);
             }
             bound.certainty = bound.certainty.max(own.certainty);
             bound.add_reasons(&own.reasons);
         }
         let is_seen = by_level.keys().any(|level| matches!(level, Level::Seen(_)));
-        let nested_bytes = by_level.into_values().fold(0, u64::saturating_add);
-        if is_seen && nested_bytes < all_bytes {
+        let by_level: Vec<u64> = by_level.into_values().collect();
+        let nested_bytes = nested(frame_bytes, &by_level);
+        if is_seen && nested_bytes < nested(frame_bytes, &all) {
             bound.certainty = bound.certainty.max(Certainty::Estimated);
             let why = "exceptions have the priorities that runs had; state them: priorities = { \"HANDLER\" = N }";
             bound.add_reasons(&[why.to_owned()]);
@@ -205,6 +234,7 @@ impl Exceptions {
             ways,
             nested_bytes,
             on_task_bytes: frame_bytes + saved_bytes(program),
+            is_padded: true,
             certainty: bound.certainty,
             reasons: bound.reasons,
         }
@@ -219,12 +249,23 @@ impl Exceptions {
             here = program.bound_here(index, ways).bytes.max(here);
         }
         let Bound { bytes, certainty, reasons, .. } = all;
-        Exceptions { ways, nested_bytes: bytes, on_task_bytes: here, certainty, reasons }
+        Exceptions { ways, nested_bytes: bytes, on_task_bytes: here, is_padded: false, certainty, reasons }
+    }
+
+    /// Bytes of the word above the first frame, on a stack that has taken some. Where the stack's end is aligned, the
+    /// deepest place shows whether it needs one: a higher place ends at least that word higher.
+    fn padding(&self, taken_bytes: u64, is_end_aligned: bool) -> u64 {
+        if !self.is_padded || is_end_aligned && taken_bytes.is_multiple_of(FRAME_ALIGNMENT) {
+            0
+        } else {
+            PADDING_BYTES
+        }
     }
 
     /// Adds the exceptions to a bound: their bytes, and for the stack on which handlers run their certainty.
-    fn add(&self, mut bound: Bound, bytes: u64, runs_handlers: bool) -> Bound {
-        bound.add("[exceptions]", bytes);
+    fn add(&self, mut bound: Bound, bytes: u64, is_end_aligned: bool, runs_handlers: bool) -> Bound {
+        let padding = if bytes > 0 { self.padding(bound.bytes, is_end_aligned) } else { 0 };
+        bound.add(EXCEPTIONS, bytes.saturating_add(padding));
         if runs_handlers {
             bound.certainty = bound.certainty.max(self.certainty);
             bound.add_reasons(&self.reasons);
@@ -248,10 +289,12 @@ fn saved_bytes(program: &Program) -> u64 {
 /// The main stack: from the first instruction on, with all exceptions that may nest.
 fn main(program: &Program, image: &Image, profiles: &[Profile], both: &[Exceptions; 2]) -> Option<Row> {
     let start = program.at(image.reset_pc()?)?;
+    let is_aligned = has_known_ends(program) && ends(program, image).all(|end| end.is_multiple_of(FRAME_ALIGNMENT));
     let [bound, returning] =
-        both.each_ref().map(|own| own.add(program.bound(start, own.ways), own.nested_bytes, true));
-    let ends = profiles.iter().filter_map(|profile| main_end(program, image, profile));
-    let (seen, end): (Vec<u64>, Vec<u64>) = ends.unzip();
+        both.each_ref().map(|own| own.add(program.bound(start, own.ways), own.nested_bytes, is_aligned, true));
+    let used = profiles.iter().filter_map(|profile| main_end(program, image, profile));
+    let (seen, end): (Vec<u64>, Vec<u64>) = used.unzip();
+    let exceptions_bytes = bound.exceptions_bytes();
     // An array that ends there is the stack.
     let array = program.variables.iter().find(|variable| end.first() == Some(&variable.end));
     Some(Row {
@@ -259,10 +302,21 @@ fn main(program: &Program, image: &Image, profiles: &[Profile], both: &[Exceptio
         is_task: false,
         bound,
         returning,
-        exceptions_bytes: both[0].nested_bytes,
+        exceptions_bytes,
         has_bytes: array.map(|array| array.end - array.start),
         seen_bytes: seen.into_iter().max(),
     })
+}
+
+/// Ends of the main stack that the image shows: a Cortex-M's initial stack pointer, constants to which code sets it.
+fn ends(program: &Program, image: &Image) -> impl Iterator<Item = u64> {
+    let initial = image.initial_sp().map(|sp| sp & !3);
+    program.functions.iter().flat_map(|function| function.frame.tops.iter().copied()).chain(initial)
+}
+
+/// Whether these are all of its ends: no code sets the stack pointer to a place that only a run knows.
+fn has_known_ends(program: &Program) -> bool {
+    program.functions.iter().all(|function| !function.frame.switches_stack)
 }
 
 /// Most bytes of the main stack that a run has used, and its end. The end is the nearest one above the lowest stack
@@ -270,15 +324,12 @@ fn main(program: &Program, image: &Image, profiles: &[Profile], both: &[Exceptio
 /// pointer to places that only a run knows, or variables lie between.
 fn main_end(program: &Program, image: &Image, profile: &Profile) -> Option<(u64, u64)> {
     let lowest = profile.facts.main_stack_lowest?.wrapping_sub(profile.facts.load_bias);
-    let is_known = program.functions.iter().all(|function| !function.frame.switches_stack);
     // On a Cortex-M tasks have a stack pointer of their own. On RISC-V a kernel's handlers may use the main stack, and the run
     // does not tell them from the task.
-    if !is_known || program.isa.is_riscv() && !profile.tasks.is_empty() {
+    if !has_known_ends(program) || program.isa.is_riscv() && !profile.tasks.is_empty() {
         return None;
     }
-    let initial = image.initial_sp().map(|sp| sp & !3);
-    let tops = program.functions.iter().flat_map(|function| function.frame.tops.iter().copied()).chain(initial);
-    let end = tops.filter(|&top| top >= lowest).min()?;
+    let end = ends(program, image).filter(|&end| end >= lowest).min()?;
     let is_between = program.variables.iter().any(|variable| {
         let is_around = variable.start <= lowest && variable.end >= end;
         variable.start < end && variable.end > lowest && !is_around
@@ -300,6 +351,7 @@ fn of_task(
     };
     let kernel = task.stack_end.zip(task.highest_sp).filter(|_| !profile.tree.is_empty());
     let kernel_bytes = kernel.map_or(KERNEL_BYTES, |(end, highest)| end.saturating_sub(highest));
+    let is_aligned = task.stack_end.is_some_and(|end| end.is_multiple_of(FRAME_ALIGNMENT));
     let [bound, returning] = both.each_ref().map(|own| {
         let bounds = begins.iter().map(|(&entry, callees)| {
             // The kernel's own first function calls that of the task through a pointer.
@@ -324,20 +376,23 @@ fn of_task(
             ..Bound::nothing()
         });
         bound.add("[kernel]", kernel_bytes);
-        own.add(bound, own.on_task_bytes, program.isa.is_riscv())
+        own.add(bound, own.on_task_bytes, is_aligned, program.isa.is_riscv())
     });
+    let exceptions_bytes = bound.exceptions_bytes();
     Row {
         name: name.to_owned(),
         is_task: true,
         bound,
         returning,
-        exceptions_bytes: both[0].on_task_bytes,
+        exceptions_bytes,
         has_bytes: task.stack_bytes(),
         seen_bytes: task.used_stack_bytes(),
     }
 }
 
-/// Functions in which a task was seen to begin, with the functions that they called there.
+/// Functions in which a task was seen to begin, with the functions that they called there. A kernel that names the next task
+/// before it leaves the stack of the one before shows that one's functions for the next task, too: the exact tree tells them
+/// apart, since the next task has not called them.
 fn begins(program: &Program, profile: &Profile, number: u32) -> BTreeMap<usize, BTreeSet<usize>> {
     let bias = profile.facts.load_bias;
     let at = |address: u64| program.at(address.wrapping_sub(bias));
@@ -365,19 +420,87 @@ fn begins(program: &Program, profile: &Profile, number: u32) -> BTreeMap<usize, 
             begins.entry(first).or_default().extend(functions.get(1).copied().flatten());
         }
     }
+    let mut told: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for (index, node) in (1_u32..).zip(&profile.tree) {
         let parent = |number: u32| profile.tree.get(number.checked_sub(1)? as usize);
         let NodeKind::Function { entry } = node.kind else { continue };
         let Some(root) = parent(node.parent) else { continue };
         if root.kind == (NodeKind::Root { task: number }) {
             let Some(first) = at(entry) else { continue };
-            let called = profile.tree.iter().filter(|child| child.parent == index);
-            let called = called.filter_map(|child| match child.kind {
+            let children = || profile.tree.iter().filter(|child| child.parent == index);
+            let function = |child: &Node| match child.kind {
                 NodeKind::Function { entry } => at(entry),
                 _ => None,
-            });
-            begins.entry(first).or_default().extend(called);
+            };
+            let called: BTreeSet<usize> = children().filter(|child| child.calls > 0).filter_map(function).collect();
+            if called.is_empty() || profile.facts.before_window_insns > 0 {
+                // A task that was under way as the window opened had called functions before.
+                begins.entry(first).or_default().extend(children().filter_map(function));
+            } else {
+                told.entry(first).or_default().extend(called);
+            }
         }
     }
+    begins.extend(told);
     begins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lowest place that handlers reach in some order, by what the processor does at each exception.
+    fn depth(taken_bytes: u64, handlers: &[u64]) -> u64 {
+        handlers.iter().fold(taken_bytes, |depth, own| depth.next_multiple_of(FRAME_ALIGNMENT) + FRAME_BYTES + own)
+    }
+
+    #[test]
+    fn nested_frames_have_a_word_of_padding_only_where_the_stack_pointer_needs_it() {
+        let exceptions = Exceptions {
+            ways: Ways::All,
+            nested_bytes: 0,
+            on_task_bytes: 0,
+            is_padded: true,
+            certainty: Certainty::Bounded,
+            reasons: Vec::new(),
+        };
+        for taken in [0, 4, 8, 100, 104] {
+            for handlers in [&[0][..], &[4], &[8, 8], &[4, 12], &[4, 8, 20]] {
+                let all = nested(FRAME_BYTES, handlers) + exceptions.padding(taken, true) + taken;
+                let orders = (0..handlers.len()).map(|last| {
+                    let mut order = handlers.to_vec();
+                    order.rotate_left(last);
+                    order
+                });
+                let deepest = orders.map(|order| depth(taken, &order)).max();
+                assert_eq!(Some(all), deepest, "{taken} {handlers:?}");
+                // A place above the deepest one does not reach lower, nor does one that a stack's unknown end has.
+                let unknown = nested(FRAME_BYTES, handlers) + exceptions.padding(taken, false) + taken;
+                for end in [0, 4] {
+                    assert!(depth(end + taken, handlers) - end <= unknown, "{taken} {handlers:?}");
+                }
+                assert!(taken < 4 || depth(taken - 4, handlers) <= all, "{taken} {handlers:?}");
+            }
+        }
+        assert_eq!(nested(FRAME_BYTES, &[]), 0);
+        assert_eq!(nested(FRAME_BYTES, &[u64::MAX, 8]), u64::MAX);
+    }
+
+    #[test]
+    fn no_known_part_is_below_a_part_of_it() {
+        let part = |bytes, certainty| Bound { bytes, certainty, ..Bound::nothing() };
+        let row = |bound, returning| Row {
+            name: "main".to_owned(),
+            is_task: false,
+            bound,
+            returning,
+            exceptions_bytes: 0,
+            has_bytes: None,
+            seen_bytes: Some(90),
+        };
+        let joined = row(part(40, Certainty::Unbounded), part(100, Certainty::Unbounded)).with_seen();
+        assert_eq!((joined.bound.bytes, joined.returning.bytes), (100, 100));
+        let bounded = row(part(40, Certainty::Unbounded), part(80, Certainty::Bounded)).with_seen();
+        assert_eq!((bounded.bound.bytes, bounded.returning.bytes), (90, 80));
+    }
 }

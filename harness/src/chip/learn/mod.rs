@@ -58,8 +58,8 @@ const MAX_STRETCHES: usize = 48;
 /// Largest gap, in bytes, below the first segment that still belongs to the flash.
 const MAX_BELOW: u64 = 1 << 20;
 
-/// Addresses of a first stack.
-const STACKS: Range<u64> = 0x0800_0000..0x4000_0000;
+/// Addresses of a first stack. The lowest RAM is that of the LPC15xx and the LPC541xx.
+const STACKS: Range<u64> = 0x0200_0000..0x4000_0000;
 
 /// Bytes from the start of the image within which a vector table is searched for.
 const TABLE_BEHIND: u64 = 0x1000;

@@ -38,7 +38,7 @@ use crate::debug::description::{Described, Description, is_control};
 use crate::debug::monitor::{STAY, WHY};
 use crate::debug::socket::{FOLLOWS, Follow};
 use crate::debug::thread::{self, Thread, Threads};
-use crate::debug::travel::{Access, At, Ended, Refused, Register, Stop, Travel, Watch, Why};
+use crate::debug::travel::{Access, At, Ended, Refused, Register, Stop, Travel, Watch, Why, can_watch_on};
 use crate::text::number::group;
 
 /// Reason of a stop, for GDB.
@@ -435,9 +435,10 @@ impl<'a> Debuggee<'a> {
         let mut watch = None;
         if let Why::Watch { address, access, by } = stop.why {
             // GDB expects a stop before the access, in the direction of travel. It then steps over the access itself,
-            // to see the values before and after.
-            let before = if is_backward { by + 1 } else { by };
-            let gone = self.carry(|travel| travel.go(before))?;
+            // to see the values before and after. For AVR it expects the stop behind it.
+            let is_behind = self.isa.is_avr();
+            let insn = if is_backward != is_behind { by + 1 } else { by };
+            let gone = self.carry(|travel| travel.go(insn))?;
             stop.at = gone.at;
             match gone.why {
                 Why::Interrupted => stop.why = Why::Interrupted,
@@ -740,11 +741,11 @@ fn watch(address: u64, bytes: u64, kind: WatchKind) -> Watch {
 impl HwWatchpoint for Debuggee<'_> {
     fn add_hw_watchpoint(&mut self, address: u64, bytes: u64, kind: WatchKind) -> TargetResult<bool, Self> {
         // GDB itself reports that it could not insert the watch.
-        if let Err(Refused(why)) = self.travel.can_watch() {
+        let watch = watch(address, bytes, kind);
+        if let Err(Refused(why)) = self.travel.can_watch().and(can_watch_on(Some(self.isa), &watch.range)) {
             self.unwritten = Some(why);
             return Ok(false);
         }
-        let watch = watch(address, bytes, kind);
         if !self.watches.contains(&watch) {
             self.watches.push(watch);
         }

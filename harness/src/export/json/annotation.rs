@@ -49,6 +49,8 @@ struct Function<'a> {
     line: Option<u32>,
     /// Instructions executed in it, with inlined functions, without called ones. Exact.
     self_insns: u64,
+    /// Cycles of these, if known. Exact.
+    cycles: Option<u64>,
     /// Instructions of its own lines, wherever they are inlined. Exact.
     own_insns: u64,
     /// Entries. Exact.
@@ -71,6 +73,8 @@ struct Line<'a> {
     line: u32,
     /// Instructions executed for it. Exact.
     insns: u64,
+    /// Cycles of these, if known. Exact.
+    cycles: Option<u64>,
     /// Samples of these instructions.
     samples: u64,
 }
@@ -87,6 +91,8 @@ struct Instruction<'a> {
     text: &'a str,
     /// Executions. Exact.
     count: u64,
+    /// Cycles of these, if known. Exact.
+    cycles: Option<u64>,
     /// Samples.
     samples: u64,
     /// Index into `lines`; null: its line is not known.
@@ -124,6 +130,7 @@ fn function(listing: &Listing) -> Function<'_> {
         file: &line.file,
         line: line.line,
         insns: line.insns,
+        cycles: line.cycles,
         samples: line.samples,
     });
     Function {
@@ -134,6 +141,7 @@ fn function(listing: &Listing) -> Function<'_> {
         file: row.file.as_deref(),
         line: row.line,
         self_insns: row.self_insns,
+        cycles: row.cycles,
         own_insns: listing.own_insns,
         calls: row.calls,
         samples: row.samples,
@@ -148,6 +156,7 @@ fn instructions(run: &Run) -> impl Iterator<Item = Instruction<'_>> {
         size_bytes: insn.size_bytes,
         text: &insn.text,
         count: insn.count,
+        cycles: insn.cycles,
         samples: insn.samples,
         line: run.line,
     })

@@ -42,6 +42,10 @@ struct Document<'a> {
     self_insns: u64,
     /// Instructions in the function and all its callees; null: the profile has no stacks.
     inclusive_insns: Option<u64>,
+    /// Cycles of its instructions, null without --cycles. Exact.
+    self_cycles: Option<u64>,
+    /// Cycles as `inclusive_insns`, null without --cycles.
+    inclusive_cycles: Option<u64>,
     /// Callers, by instructions.
     callers: Vec<Call>,
     /// Callees, by instructions.
@@ -63,6 +67,8 @@ struct Call {
     tail_calls: Vec<TailCall>,
     /// Instructions of the function for this caller, or of this callee for the function; null: not known.
     insns: Option<u64>,
+    /// Cycles as `insns`, null without --cycles.
+    cycles: Option<u64>,
     /// Callers of a caller, or callees of a callee, as far as --depth asks for.
     beyond: Vec<Call>,
 }
@@ -83,6 +89,8 @@ struct Context {
     name: String,
     /// Instructions of the function there, called ones included.
     insns: u64,
+    /// Cycles as `insns`, null without --cycles.
+    cycles: Option<u64>,
 }
 
 /// Writes the surroundings of a function, up to `depth` calls away; `places` are the function, or the instances of it.
@@ -103,11 +111,16 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], depth: usize, out: &mut dy
     let one = function.name(profile);
     let name = if places.len() > 1 { symbols::generic(&one) } else { one };
     let calls = Calls { profile, graph: &graph, depth };
+    let has_cycles = graph.total_cycles.is_some();
     let mut contexts: Vec<Context> = around
         .contexts
         .iter()
         .filter(|(name, _)| !name.is_empty())
-        .map(|(name, inclusive)| Context { name: name.clone(), insns: inclusive.insns })
+        .map(|(name, inclusive)| Context {
+            name: name.clone(),
+            insns: inclusive.insns,
+            cycles: has_cycles.then_some(inclusive.cycles),
+        })
         .collect();
     // A stable sort: equal contexts stay in the order of their names.
     contexts.sort_by_key(|context| std::cmp::Reverse(context.insns));
@@ -123,6 +136,8 @@ pub fn write(profile: &Profile, places: &[Owner<'_>], depth: usize, out: &mut dy
         calls: node.calls,
         self_insns: node.self_insns,
         inclusive_insns: graph.has_inclusive.then_some(node.inclusive.insns),
+        self_cycles: node.self_cycles,
+        inclusive_cycles: (graph.has_inclusive && has_cycles).then_some(node.inclusive.cycles),
         callers: calls.around(&around.callers, true, &mut vec![], &function),
         callees: calls.around(&around.callees, false, &mut vec![], &function),
         contexts,
@@ -158,17 +173,17 @@ impl Calls<'_> {
         let mut calls: Vec<Call> = Vec::new();
         for (other, edge) in edges {
             chain.push(other.clone());
-            let insns = match chain.len() {
-                // Only the edge has the instructions of a function's calls of itself.
-                1 => Some(edge.inclusive.insns),
-                _ => chains.get(chain).map(|cost| cost.insns),
+            let cost = match chain.len() {
+                // Only the edge has the cost of a function's calls of itself.
+                1 => Some(edge.inclusive),
+                _ => chains.get(chain).copied(),
             };
             // A chain without counts was never observed, so it does not exist.
-            if insns.is_some() || !self.graph.has_inclusive {
+            if cost.is_some() || !self.graph.has_inclusive {
                 let is_new = !chain[..chain.len() - 1].contains(other) && other != last;
                 let goes_on = chain.len() < self.depth && !matches!(other, Party::Outside(_)) && is_new;
                 let beyond = if goes_on { self.around(chains, is_above, chain, other) } else { Vec::new() };
-                calls.push(self.call(other, edge, insns, beyond));
+                calls.push(self.call(other, edge, cost, beyond));
             }
             chain.pop();
         }
@@ -177,9 +192,9 @@ impl Calls<'_> {
         calls
     }
 
-    fn call(&self, other: &Party, edge: &Edge, insns: Option<u64>, beyond: Vec<Call>) -> Call {
+    fn call(&self, other: &Party, edge: &Edge, cost: Option<Inclusive>, beyond: Vec<Call>) -> Call {
         // A call without samples is not free: its cost is unknown.
-        let known = insns.filter(|&insns| self.graph.has_inclusive && (insns > 0 || self.graph.is_exact));
+        let known = cost.filter(|cost| self.graph.has_inclusive && (cost.insns > 0 || self.graph.is_exact));
         let tail_calls = edge.tail_calls.iter();
         Call {
             name: other.name(self.profile),
@@ -189,7 +204,8 @@ impl Calls<'_> {
             },
             calls: edge.calls,
             tail_calls: tail_calls.map(|(from, &calls)| TailCall { from: from.name(self.profile), calls }).collect(),
-            insns: known,
+            insns: known.map(|cost| cost.insns),
+            cycles: known.filter(|_| self.graph.total_cycles.is_some()).map(|cost| cost.cycles),
             beyond,
         }
     }

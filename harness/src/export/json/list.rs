@@ -141,7 +141,7 @@ impl List {
             let is_ram = match region.kind {
                 MemoryKind::Rom => false,
                 MemoryKind::Ram => true,
-                MemoryKind::NonSecure | MemoryKind::Settings => return None,
+                MemoryKind::NonSecure | MemoryKind::Settings | MemoryKind::Contents => return None,
             };
             Some(JsonRegion {
                 name: region.name.to_owned(),

@@ -30,12 +30,13 @@ use wire::definition::NodeKind;
 
 use crate::analysis::calltree::{self, CallTree};
 use crate::analysis::crosscheck;
+use crate::analysis::cycles;
 use crate::analysis::describe::describe_end;
 use crate::analysis::flow::Branches;
 use crate::analysis::functions::{self, Row};
 use crate::analysis::owner::{Owner, between};
 use crate::analysis::stacks::{Exceptions, FrameRole, task_names};
-use crate::analysis::{part, zone};
+use crate::analysis::{part, time, zone};
 use crate::export::json::branches::JsonBranch;
 use crate::export::json::event_list::EventList;
 use crate::export::json::heap::Heap;
@@ -128,6 +129,8 @@ struct Document<'a> {
     facts: Facts<'a>,
     /// Instructions of the window. Exact.
     total_insns: u64,
+    /// Cycles of these instructions, if known. Exact.
+    total_cycles: Option<u64>,
     /// Samples taken of them.
     total_samples: u64,
     /// Executed functions, most instructions first; the boot ROM and ranges of addresses without a name count as
@@ -157,6 +160,8 @@ struct Document<'a> {
     tasks: List<'a, JsonTask>,
     /// Durations of handlers, masked interrupts, calls (with --exact) and --span. Exact.
     spans: List<'a, Span>,
+    /// Interrupts without others during them, by number; empty unless zones, slices, cycles or a timeline were asked for. Exact.
+    interrupts: List<'a, JsonInterrupt>,
     /// Zones of the firmware (ZONE of zone.h), most instructions first. Exact.
     zones: List<'a, JsonZone>,
     /// Marks of the firmware (MARK), by name. Exact.
@@ -354,6 +359,8 @@ struct Facts<'a> {
     waits: u64,
     /// Instructions executed while a processor would have slept in a `wfe`, outside of the kernel's idle tasks.
     slept_insns: u64,
+    /// Code that only waits, such as `delay()` of Arduino's core; null: none executed.
+    waiting: Option<JsonWaiting>,
     /// Task switches that were noticed late: counts per task are then estimates.
     unseen_switches: u64,
     /// End of the run.
@@ -396,6 +403,8 @@ struct Function {
     line: Option<u32>,
     /// Instructions in it, inlined ones included, called ones not. Exact.
     self_insns: u64,
+    /// Cycles of these instructions, if known. Exact.
+    cycles: Option<u64>,
     /// Entries from outside. Exact.
     calls: u64,
     /// Samples taken in it.
@@ -471,6 +480,8 @@ struct Path {
     insns: u64,
     /// Samples taken there.
     samples: u64,
+    /// Cycles of these instructions, null without --cycles. Divided as the instructions are.
+    cycles: Option<u64>,
 }
 
 /// Node of the exact call tree.
@@ -491,6 +502,8 @@ struct JsonNode {
     insns: u64,
     /// Entries.
     calls: u64,
+    /// Cycles of its instructions, null without --cycles. Those up to an interrupt's vector are the exception's.
+    cycles: Option<u64>,
 }
 
 /// Calls counted by the firmware's own runtime.
@@ -578,8 +591,25 @@ struct Span {
     max_insns: u64,
     /// Instructions of all spans together.
     sum_insns: u64,
+    /// Least cycles of a span, null without --cycles.
+    min_cycles: Option<u64>,
+    /// Most cycles of a span, null without --cycles.
+    max_cycles: Option<u64>,
+    /// Cycles of all spans together, null without --cycles.
+    sum_cycles: Option<u64>,
     /// Address where the longest span began.
     longest_at: Option<Address>,
+}
+
+/// Interrupt, or another exception.
+#[derive(Serialize, JsonSchema)]
+struct JsonInterrupt {
+    /// Name of the interrupt.
+    name: String,
+    /// Instructions of its handlers.
+    insns: u64,
+    /// Cycles of them and of its entries, null without --cycles.
+    cycles: Option<u64>,
 }
 
 /// Zone of the firmware.
@@ -621,6 +651,18 @@ struct JsonZoneCounts {
     mean_insns: u64,
     /// Instructions of the longest time.
     max_insns: u64,
+    /// Cycles as `total_insns`, null without --cycles.
+    total_cycles: Option<u64>,
+    /// Cycles as `elapsed_insns`, null without --cycles.
+    elapsed_cycles: Option<u64>,
+    /// Cycles as `own_insns`, null without --cycles.
+    own_cycles: Option<u64>,
+    /// Least cycles of a time, null without --cycles.
+    min_cycles: Option<u64>,
+    /// Mean of the cycles, rounded, null without --cycles.
+    mean_cycles: Option<u64>,
+    /// Most cycles of a time, null without --cycles.
+    max_cycles: Option<u64>,
     /// Address where the longest time began.
     longest_at: Option<Address>,
     /// Number of times that were inside another time of the same zone.
@@ -636,7 +678,9 @@ struct JsonZoneCounts {
 }
 
 impl JsonZoneCounts {
-    fn new(counts: &ZoneCounts) -> JsonZoneCounts {
+    /// `has_cycles`: cycles are known.
+    fn new(counts: &ZoneCounts, has_cycles: bool) -> JsonZoneCounts {
+        let cycles = |cycles: u64| has_cycles.then_some(cycles);
         JsonZoneCounts {
             calls: counts.calls,
             total_insns: counts.total_insns,
@@ -645,6 +689,12 @@ impl JsonZoneCounts {
             min_insns: counts.min_insns,
             mean_insns: counts.mean_insns(),
             max_insns: counts.max_insns,
+            total_cycles: cycles(counts.cycles.total),
+            elapsed_cycles: cycles(counts.cycles.elapsed),
+            own_cycles: cycles(counts.cycles.own),
+            min_cycles: cycles(counts.cycles.times.min),
+            mean_cycles: cycles(counts.mean_cycles()),
+            max_cycles: cycles(counts.cycles.times.max),
             longest_at: (counts.calls > 0).then_some(Address(counts.longest_at)),
             recursive: counts.recursive,
             left: counts.left,
@@ -656,15 +706,15 @@ impl JsonZoneCounts {
 }
 
 impl JsonZone {
-    fn new(row: zone::Row) -> JsonZone {
+    fn new(row: zone::Row, has_cycles: bool) -> JsonZone {
         let context = |(context, counts): (String, ZoneCounts)| JsonZoneContext {
             context,
-            counts: JsonZoneCounts::new(&counts),
+            counts: JsonZoneCounts::new(&counts, has_cycles),
         };
         JsonZone {
             name: row.name,
             is_call: row.is_call,
-            all: JsonZoneCounts::new(&row.all),
+            all: JsonZoneCounts::new(&row.all, has_cycles),
             contexts: row.contexts.into_iter().map(context).collect(),
         }
     }
@@ -687,6 +737,25 @@ struct JsonMark<'a> {
     last: i64,
 }
 
+/// Code that only waits.
+#[derive(Serialize, JsonSchema)]
+struct JsonWaiting {
+    /// Functions that executed, as `delay()`.
+    functions: Vec<String>,
+    /// Instructions of them and of what they called, without interrupts in between.
+    insns: u64,
+    /// Whether that is exact: each call was seen to return, and none came within another.
+    is_exact: bool,
+}
+
+impl JsonWaiting {
+    fn new(profile: &Profile) -> Option<JsonWaiting> {
+        let functions = time::waiting_functions(profile);
+        let is_exact = profile.facts.waiting.unsure == 0;
+        (!functions.is_empty()).then(|| JsonWaiting { functions, insns: time::waiting_insns(profile), is_exact })
+    }
+}
+
 /// Phase or slice.
 #[derive(Serialize, JsonSchema)]
 struct JsonPart {
@@ -694,9 +763,11 @@ struct JsonPart {
     name: String,
     /// Instructions.
     insns: u64,
+    /// Cycles of these instructions, null without --cycles.
+    cycles: Option<u64>,
     /// Samples taken of them.
     samples: u64,
-    /// Instructions of the kernel's idle tasks.
+    /// Instructions of the kernel's idle tasks, and of code that only waits.
     idle_insns: u64,
     /// Instructions of tasks and interrupts by name; interrupts during a task do not count as the task's.
     contexts: Vec<PartContext>,
@@ -711,6 +782,8 @@ struct PartContext {
     name: String,
     /// Instructions of it in this part.
     insns: u64,
+    /// Cycles of an interrupt in this part, its entries included; null for tasks, and without --cycles.
+    cycles: Option<u64>,
 }
 
 /// Function in a part of a run.
@@ -722,6 +795,8 @@ struct PartFunction {
     address: Option<Address>,
     /// Instructions in it.
     self_insns: u64,
+    /// Cycles of these instructions, null without --cycles.
+    cycles: Option<u64>,
 }
 
 /// Data from which each phase and slice is summed up.
@@ -742,29 +817,47 @@ impl PartsOf<'_> {
 
     /// Sum of the selected parts, under a name.
     fn sum(&self, name: String, is_meant: impl Fn(&profile::part::Part) -> bool) -> JsonPart {
-        let mut contexts: BTreeMap<profile::zone::Context, u64> = BTreeMap::new();
-        let mut functions: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut sum = JsonPart { name, insns: 0, samples: 0, idle_insns: 0, contexts: vec![], functions: vec![] };
+        let has_cycles = self.by_function.cycles.is_some();
+        let mut contexts: BTreeMap<profile::zone::Context, (u64, u64)> = BTreeMap::new();
+        let mut functions: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        let mut cycles = 0_u64;
+        let mut sum =
+            JsonPart { name, insns: 0, cycles: None, samples: 0, idle_insns: 0, contexts: vec![], functions: vec![] };
         for (index, part) in self.profile.parts.list.iter().enumerate().filter(|(_, part)| is_meant(part)) {
             sum.insns += part.total_insns();
             sum.samples += self.samples[index];
             sum.idle_insns += part::idle_insns(self.profile, part);
             for &(task, insns) in &part.tasks {
-                *contexts.entry(profile::zone::Context::Task(task)).or_default() += insns;
+                contexts.entry(profile::zone::Context::Task(task)).or_default().0 += insns;
             }
             for &(number, insns) in &part.exceptions {
-                *contexts.entry(profile::zone::Context::Exception(number)).or_default() += insns;
+                contexts.entry(profile::zone::Context::Exception(number)).or_default().0 += insns;
+            }
+            for &(number, cycles) in &part.cycles.exceptions {
+                let (_, sum) = contexts.entry(profile::zone::Context::Exception(number)).or_default();
+                *sum = sum.saturating_add(cycles);
             }
             for (&function, &insns) in &self.by_function.parts[index] {
-                *functions.entry(function).or_default() += insns;
+                functions.entry(function).or_default().0 += insns;
             }
+            for (&function, &cycles) in self.by_function.cycles.iter().flat_map(|cycles| &cycles[index]) {
+                let (_, sum) = functions.entry(function).or_default();
+                *sum = sum.saturating_add(cycles);
+            }
+            cycles = cycles.saturating_add(part.cycles.clock);
         }
+        sum.cycles = has_cycles.then_some(cycles);
         let contexts = contexts.into_iter();
-        sum.contexts =
-            contexts.map(|(context, insns)| PartContext { name: self.names.name(context), insns }).collect();
-        let functions = functions.into_iter().map(|(function, self_insns)| {
+        let context = |(context, (insns, cycles)): (profile::zone::Context, (u64, u64))| {
+            let is_interrupt = matches!(context, profile::zone::Context::Exception(_));
+            let cycles = (has_cycles && is_interrupt).then_some(cycles);
+            PartContext { name: self.names.name(context), insns, cycles }
+        };
+        sum.contexts = contexts.map(context).collect();
+        let functions = functions.into_iter().map(|(function, (self_insns, cycles))| {
             let (name, start) = &self.by_function.functions[function as usize];
-            PartFunction { name: name.clone(), address: start.map(Address), self_insns }
+            let cycles = has_cycles.then_some(cycles);
+            PartFunction { name: name.clone(), address: start.map(Address), self_insns, cycles }
         });
         sum.functions = functions.collect();
         sum.functions.sort_by_key(|function| std::cmp::Reverse(function.self_insns));
@@ -807,11 +900,13 @@ impl<'a> Document<'a> {
         let names = &profile.names;
         let executed = profile.insns();
         let vcpus = || profile.vcpus.iter().enumerate();
+        let has_cycles = cycles::are_known(profile);
         Document {
             format: FORMAT,
             version: VERSION,
             facts: Facts::new(profile),
             total_insns: table.total_insns,
+            total_cycles: table.total_cycles,
             total_samples: table.total_samples,
             cross_check,
             functions: List::of(move || {
@@ -831,8 +926,8 @@ impl<'a> Document<'a> {
                     .flat_map(move |(vcpu, counts)| counts.arcs.iter().map(move |arc| Arc::new(profile, vcpu, arc)))
             }),
             frames: List::of(|| tree.members.iter().map(Frame::new)),
-            paths: List::of(|| tree.paths.iter().map(Path::new)),
-            tree: List::of(|| profile.tree.iter().map(JsonNode::new)),
+            paths: List::of(move || tree.paths.iter().map(move |path| Path::new(path, has_cycles))),
+            tree: List::of(move || profile.tree.iter().map(move |node| JsonNode::new(node, has_cycles))),
             in_target_arcs: List::of(|| {
                 let table = profile.in_target.as_ref().and_then(InTarget::table);
                 table.into_iter().flat_map(|table| &table.arcs).map(InTargetArc::new)
@@ -853,7 +948,15 @@ impl<'a> Document<'a> {
                 let exceptions = Exceptions::new(profile);
                 profile.spans.iter().map(move |span| Span::new(profile, &exceptions, span))
             }),
-            zones: List::of(|| zone::table(profile).into_iter().map(JsonZone::new)),
+            interrupts: List::of(move || {
+                let names = Exceptions::new(profile);
+                profile.zones.exceptions.iter().map(move |exception| JsonInterrupt {
+                    name: names.name(exception.number, exception.handler),
+                    insns: exception.insns,
+                    cycles: has_cycles.then_some(exception.cycles),
+                })
+            }),
+            zones: List::of(move || zone::table(profile).into_iter().map(move |row| JsonZone::new(row, has_cycles))),
             marks: List::of(|| profile.zones.marks.iter().map(|mark| JsonMark::new(profile, mark))),
             phases: List::of(|| {
                 let of = PartsOf::new(profile);
@@ -898,6 +1001,7 @@ impl Function {
             file: row.file,
             line: row.line,
             self_insns: row.self_insns,
+            cycles: row.cycles,
             calls: row.calls,
             samples: row.samples,
         }
@@ -955,6 +1059,7 @@ impl<'a> Facts<'a> {
             exact: !profile.tree.is_empty(),
             waits: facts.waits,
             slept_insns: facts.slept_insns,
+            waiting: JsonWaiting::new(profile),
             unseen_switches: facts.unseen_switches,
             end: match facts.end {
                 End::For => "for",
@@ -1032,20 +1137,22 @@ impl<'a> Frame<'a> {
 }
 
 impl Path {
-    fn new(path: &calltree::Path) -> Path {
-        Path { parent: path.parent.checked_sub(1), frame: path.member, insns: path.insns, samples: path.samples }
+    fn new(path: &calltree::Path, has_cycles: bool) -> Path {
+        let &calltree::Path { parent, member, insns, samples, cycles } = path;
+        Path { parent: parent.checked_sub(1), frame: member, insns, samples, cycles: has_cycles.then_some(cycles) }
     }
 }
 
 impl JsonNode {
-    fn new(node: &profile::Node) -> JsonNode {
+    fn new(node: &profile::Node, has_cycles: bool) -> JsonNode {
         let (kind, task, address) = match node.kind {
             NodeKind::Root { task } => ("root", task.checked_sub(1), None),
             NodeKind::Function { entry } => ("function", None, Some(Address(entry))),
             NodeKind::Exception { number } => ("exception", None, Some(Address(number))),
         };
-        let &profile::Node { parent, via, insns, calls, .. } = node;
-        JsonNode { parent: parent.checked_sub(1), kind, task, address, via: via.map(Address), insns, calls }
+        let &profile::Node { parent, via, insns, calls, cycles, .. } = node;
+        let cycles = has_cycles.then_some(cycles);
+        JsonNode { parent: parent.checked_sub(1), kind, task, address, via: via.map(Address), insns, calls, cycles }
     }
 }
 
@@ -1106,6 +1213,8 @@ impl Span {
             SpanKind::PendSv => ("pendsv", "PendSV pending".to_owned()),
             SpanKind::Between { from, until } => ("between", between(profile, from, until)),
         };
+        let has_cycles = cycles::are_known(profile);
+        let cycles = |cycles: u64| has_cycles.then_some(cycles);
         Span {
             kind,
             name,
@@ -1113,6 +1222,9 @@ impl Span {
             min_insns: span.min_insns,
             max_insns: span.max_insns,
             sum_insns: span.sum_insns,
+            min_cycles: cycles(span.cycles.min),
+            max_cycles: cycles(span.cycles.max),
+            sum_cycles: cycles(span.cycles.sum),
             longest_at: (span.count > 0).then_some(Address(span.longest_at)),
         }
     }

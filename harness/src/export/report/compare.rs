@@ -153,7 +153,7 @@ mod tests {
         let mut tree = CallTree::default();
         for (index, &(parent, name, role, insns)) in paths.iter().enumerate() {
             tree.members.push(Member { frame: Frame { name: name.to_owned(), role }, start: None });
-            tree.paths.push(Path { parent, member: index as u32, insns, samples: 0 });
+            tree.paths.push(Path { parent, member: index as u32, insns, samples: 0, cycles: 0 });
         }
         tree
     }

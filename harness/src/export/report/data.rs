@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::analysis::callgraph::{CallGraph, Party};
 use crate::analysis::calltree::{CallTree, Member, Path};
 use crate::analysis::crosscheck;
+use crate::analysis::cycles;
 use crate::analysis::functions::{self, Table};
 use crate::analysis::owner::{self, Owner};
 use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
@@ -47,6 +48,8 @@ const NONE: i64 = -1;
 pub(super) struct Data {
     image: String,
     total_insns: u64,
+    /// Cycles of the window, if known.
+    total_cycles: Option<u64>,
     total_samples: u64,
     unnamed_insns: u64,
     /// Whether the call tree is exact; otherwise instructions are divided over paths as the samples are.
@@ -102,6 +105,9 @@ pub(super) struct Functions {
     start: Vec<String>,
     #[serde(rename = "self")]
     self_insns: Vec<u64>,
+    /// Empty if they are not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cycles: Vec<u64>,
     inclusive: Vec<u64>,
     calls: Vec<u64>,
     samples: Vec<u64>,
@@ -144,6 +150,9 @@ struct Arcs {
     tail_calls: Vec<u64>,
     /// Instructions of the callee, with its own callees, during these calls.
     inclusive: Vec<u64>,
+    /// Cycles of them; empty if they are not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cycles: Vec<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -162,6 +171,8 @@ struct InterruptRow {
     /// Instructions in the interrupt, without interrupts during it.
     insns: u64,
     samples: u64,
+    /// Cycles, exact, if known.
+    cycles: Option<u64>,
     /// Number of times, and instructions of the shortest, mean and longest time, if the run measured them.
     spans: Option<[u64; 4]>,
 }
@@ -214,6 +225,7 @@ impl Data {
         Ok(Data {
             image: profile.facts.image_name.clone(),
             total_insns: table.total_insns,
+            total_cycles: table.total_cycles,
             total_samples: table.total_samples,
             unnamed_insns: table.unnamed_insns,
             exact: !profile.tree.is_empty(),
@@ -281,6 +293,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
         columns.line.push(row.line.map_or(NONE, i64::from));
         columns.start.push(row.start.map_or_else(String::new, |start| Hex(start).to_string()));
         columns.self_insns.push(row.self_insns);
+        columns.cycles.extend(table.total_cycles.map(|_| row.cycles.unwrap_or(0)));
         columns.calls.push(row.calls);
         columns.samples.push(row.samples);
         columns.z.push((10.0 * row.z).round() / 10.0);
@@ -343,6 +356,7 @@ fn calls(profile: &Profile, graph: &CallGraph, rows: &Rows, inclusive: &mut [u64
         columns.calls.push(edge.calls);
         columns.tail_calls.push(edge.tail_calls.values().sum());
         columns.inclusive.push(edge.inclusive.insns);
+        columns.cycles.extend(graph.total_cycles.map(|_| edge.inclusive.cycles));
     }
     columns
 }
@@ -364,7 +378,7 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     let mut numbers = vec![0_u32; tree.paths.len() + 1];
     let mut paths: Vec<Path> = Vec::new();
     // The narrow paths around which the nearest kept path is the same become one more child of that path.
-    let mut rests: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut rests: BTreeMap<u32, Path> = BTreeMap::new();
     let mut merged = 0;
     for (index, path) in tree.paths.iter().enumerate() {
         let number = index + 1;
@@ -374,9 +388,11 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
         } else {
             // The nearest kept ancestor. Paths between are narrow, too, so they already have its number.
             numbers[number] = numbers[path.parent as usize];
-            let rest = rests.entry(numbers[number]).or_default();
-            rest.0 += path.insns;
-            rest.1 += path.samples;
+            let none = Path { parent: 0, member: narrow, insns: 0, samples: 0, cycles: 0 };
+            let rest = rests.entry(numbers[number]).or_insert(none);
+            rest.insns += path.insns;
+            rest.samples += path.samples;
+            rest.cycles += path.cycles;
             merged += 1;
         }
     }
@@ -385,8 +401,8 @@ fn merge_narrow(tree: &mut CallTree, most: usize) -> u64 {
     // Number of the path for the narrow ones below each kept path.
     let mut rest_of = vec![0_u32; paths.len() + 1];
     let mut after_all = |number: u32, with_rests: &mut Vec<Path>, parent: u32| {
-        if let Some(&(insns, samples)) = rests.get(&number) {
-            with_rests.push(Path { parent, member: narrow, insns, samples });
+        if let Some(rest) = rests.get(&number) {
+            with_rests.push(Path { parent, ..*rest });
             rest_of[number as usize] = with_rests.len() as u32;
         }
     };
@@ -458,7 +474,7 @@ fn tasks_of(profile: &Profile) -> Vec<TaskRow> {
 fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<InterruptRow> {
     let mut interrupts: BTreeMap<String, InterruptRow> = BTreeMap::new();
     for (name, (insns, samples)) in sums {
-        interrupts.insert(name.clone(), InterruptRow { name, insns, samples, spans: None });
+        interrupts.insert(name.clone(), InterruptRow { name, insns, samples, ..InterruptRow::default() });
     }
     let exceptions = Exceptions::new(profile);
     let mut spans: BTreeMap<String, Span> = BTreeMap::new();
@@ -474,6 +490,10 @@ fn interrupts_of(profile: &Profile, sums: BTreeMap<String, (u64, u64)>) -> Vec<I
         if let Some(interrupt) = interrupts.get_mut(&name) {
             interrupt.spans = Some([span.count, span.min_insns, span.mean_insns(), span.max_insns]);
         }
+    }
+    for (name, cycles) in cycles::by_interrupt(profile).into_iter().flatten() {
+        let row = || InterruptRow { name: name.clone(), ..InterruptRow::default() };
+        interrupts.entry(name.clone()).or_insert_with(row).cycles = Some(cycles);
     }
     let mut interrupts: Vec<InterruptRow> = interrupts.into_values().collect();
     // A stable sort: equal interrupts stay in the order of their names.

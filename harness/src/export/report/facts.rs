@@ -5,6 +5,7 @@ use clap::ValueEnum as _;
 use crate::analysis::debug_hints;
 use crate::analysis::describe;
 use crate::analysis::stacks::View;
+use crate::analysis::time;
 use crate::image::heap::rule::Kind;
 use crate::profile::input::{Input, When};
 use crate::profile::{Facts, Profile, SpanKind, Window};
@@ -106,6 +107,12 @@ impl Terms {
         }
         if facts.slept_insns > 0 {
             self.say("Idle in wfe", format!("{} instructions", group(facts.slept_insns)));
+        }
+        let functions = time::waiting_functions(profile);
+        if !functions.is_empty() {
+            let kind = if facts.waiting.unsure > 0 { "about " } else { "" };
+            let insns = group(time::waiting_insns(profile));
+            self.say(&format!("Waiting in {}", functions.join(", ")), format!("{kind}{insns} instructions"));
         }
         self.say_any("Not attributed", describe::describe_unresolved(facts));
     }

@@ -15,6 +15,9 @@ function arcTable(host, label, arcs, end, inclusive) {
     if (rows.some((arc) => data.arcs.tail_calls[arc] > 0)) {
         columns.push({ name: 'by jump', width: '5rem', number: true, cell: (arc) => group(data.arcs.tail_calls[arc]), key: (arc) => data.arcs.tail_calls[arc], hint: 'Tail calls: the last thing that another function did was to jump there.' });
     }
+    if (data.stacked && data.arcs.cycles && !scope.part) {
+        columns.push({ name: data.exact ? 'Cycles' : 'Cycles ≈', width: '6rem', number: true, cell: (arc) => group(data.arcs.cycles[arc]), key: (arc) => data.arcs.cycles[arc], hint: 'As the inclusive instructions beside them.' });
+    }
     if (data.stacked) {
         columns.push({ name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '7rem', number: true, cell: (arc) => group(insnsOf(arc)), key: insnsOf, hint: `The callee's, while called so. ${aboutInclusive}` });
     }
@@ -53,6 +56,7 @@ function showFunction() {
     if (data.stacked) say(group(scope.inclusive[row]), `inclusive${data.exact ? '' : ', estimated from samples'}`);
     const samples = scope.samples[row];
     if (scope.part) say(group(functions.self[row]), 'self in the whole run');
+    if (functions.cycles) say(group(functions.cycles[row]), 'cycles');
     if (functions.is_function[row]) say(group(functions.calls[row]), functions.calls[row] === 1 ? 'call' : 'calls');
     if (functions.calls[row] > 0) say(group(Math.round(functions.self[row] / functions.calls[row])), 'self per call');
     const call = perCall(row);

@@ -36,12 +36,15 @@ function showTasks() {
         const rows = data.interrupts.filter((interrupt) => scope.interrupts.has(visible(interrupt.name)));
         // Durations are known only for the whole run.
         const withSpans = hasSpans && !scope.part;
+        // So are cycles.
+        const withCycles = data.total_cycles !== null && !scope.part;
         plainTable(host, ['Interrupt', data.exact ? 'Instructions' : 'Instructions ≈', 'Share', 'Samples',
-            ...(withSpans ? ['Times', 'Shortest', 'Mean', 'Longest'] : [])], rows.map((interrupt) => {
+            ...(withCycles ? ['Cycles'] : []), ...(withSpans ? ['Times', 'Shortest', 'Mean', 'Longest'] : [])], rows.map((interrupt) => {
             const [insns, samples] = scope.interrupts.get(visible(interrupt.name));
             return [
                 markLink(visible(interrupt.name), visible(interrupt.name)), group(insns),
                 percent(insns, scope.total), group(samples),
+                ...(withCycles ? [interrupt.cycles === null ? '–' : group(interrupt.cycles)] : []),
                 ...(withSpans ? (interrupt.spans ?? ['', '', '', '']).map((number) => (number === '' ? '–' : group(number))) : []),
             ];
         }));

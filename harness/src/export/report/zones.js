@@ -2,7 +2,7 @@
 // Zones, phases, slices ------------------------------------------------------------------------------------------------------
 
 {
-    const { zones, remarks, phases, slices } = data.zones;
+    const { zones, cycles, remarks, phases, slices } = data.zones;
     /** Adds a section before the addresses, and the link to it. */
     const section = (id, title) => {
         const host = make('div', { class: 'plain' });
@@ -19,11 +19,14 @@
         const host = section('zones', 'Zones');
         if (zones.length) plainTable(host, ['Zone', 'In', 'Calls', 'Instructions', 'Share', 'Own', 'Shortest', 'Mean', 'Longest'], zones.map(
             ([name, context, [calls, total, ...rest]]) => [visible(name), visible(context), group(calls), group(total), percent(total, data.total_insns), ...rest.map(group)]));
+        if (zones.length && cycles) plainTable(host, ['Zone (cycles)', 'In', 'Calls', 'Cycles', 'Share', 'Own', 'Shortest', 'Mean', 'Longest'], zones.map(
+            ([name, context, [calls]], row) => [visible(name), visible(context), group(calls), group(cycles[row][0]), percent(cycles[row][0], data.total_cycles), ...cycles[row].slice(1).map(group)]));
         for (const remark of remarks) host.append(make('p', {}, visible(remark)));
     }
     if (phases.length) {
-        plainTable(section('phases', 'Phases'), ['Phase', 'Instructions', 'Share', 'Idle', 'In interrupts'], phases.map(
-            ([name, insns, idle, interrupts]) => [visible(name), group(insns), percent(insns, data.total_insns), percent(idle, insns), percent(interrupts, insns)]));
+        const withCycles = data.total_cycles !== null;
+        plainTable(section('phases', 'Phases'), ['Phase', 'Instructions', 'Share', ...(withCycles ? ['Cycles'] : []), 'Idle', 'In interrupts'], phases.map(
+            ([name, insns, idle, interrupts, cycles]) => [visible(name), group(insns), percent(insns, data.total_insns), ...(withCycles ? [group(cycles)] : []), percent(idle, insns), percent(interrupts, insns)]));
     }
     if (slices) {
         const host = section('slices', 'Slices');
@@ -42,7 +45,7 @@
             const insns = sum(slices.insns, ...range);
             const rows = slices.functions.rows.map((name, row) => [name, sum(slices.functions.cells[row], ...range)])
                 .filter(([, count]) => count > 0).sort((one, other) => other[1] - one[1]).slice(0, 12);
-            chosen.replaceChildren(make('p', {}, `${sliceNames(...range)}: ${plural(insns, 'instruction')}, idle ${percent(sum(slices.idle, ...range), insns)}, in interrupts ${percent(sum(slices.interrupts, ...range), insns)}`));
+            chosen.replaceChildren(make('p', {}, `${sliceNames(...range)}: ${plural(insns, 'instruction')}${slices.cycles ? `, ${plural(sum(slices.cycles, ...range), 'cycle')}` : ''}, idle ${percent(sum(slices.idle, ...range), insns)}, in interrupts ${percent(sum(slices.interrupts, ...range), insns)}`));
             plainTable(chosen, ['Function', 'Instructions', 'Share'], rows.map(([name, count]) => [visible(name), group(count), percent(count, insns)]));
             if (slices.taken && (range[0] > 0 || range[1] < columns - 1)) {
                 chosen.append(make('button', { type: 'button', onclick: () => {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::analysis::calltree::CallTree;
+use crate::analysis::cycles;
 use crate::analysis::part::{ByFunction, idle_insns, phases};
 use crate::analysis::zone::{remarks, table};
 use crate::profile::Profile;
-use crate::profile::zone::ZoneCounts;
+use crate::profile::zone::{ZoneCounts, ZoneCycles};
 use crate::text::number::Hex;
 
 /// Maximum number of slices side by side; if there are more, neighbours are merged.
@@ -32,9 +33,11 @@ pub(super) struct Zones {
     /// Name, context (first "all", if there are several), number of calls, and instructions: total, own, min, mean,
     /// max.
     zones: Vec<(String, String, [u64; 6])>,
+    /// Cycles of each zone, as its instructions; None: they are not known.
+    cycles: Option<Vec<[u64; 5]>>,
     remarks: Vec<String>,
-    /// Name, and instructions: all, those of idle tasks, those of interrupts.
-    phases: Vec<(String, u64, u64, u64)>,
+    /// Name, and instructions: all, those of idle tasks, those of interrupts; and all cycles, if known.
+    phases: Vec<(String, u64, u64, u64, Option<u64>)>,
     slices: Option<Slices>,
 }
 
@@ -50,6 +53,8 @@ struct Slices {
     insns: Vec<u64>,
     idle: Vec<u64>,
     interrupts: Vec<u64>,
+    /// Cycles of each column, if known.
+    cycles: Option<Vec<u64>>,
     functions: Map,
     addresses: Map,
     /// Samples by call path; None: the page has no room for them.
@@ -103,23 +108,34 @@ impl Zones {
             let ZoneCounts { calls, total_insns, own_insns, min_insns, max_insns, .. } = *counts;
             [calls, total_insns, own_insns, min_insns, counts.mean_insns(), max_insns]
         };
-        let mut zones = Vec::new();
+        let in_cycles = |counts: &ZoneCounts| {
+            let ZoneCycles { times, total, own, .. } = counts.cycles;
+            [total, own, times.min, counts.mean_cycles(), times.max]
+        };
+        let (mut zones, mut cycles_of_zones) = (Vec::new(), Vec::new());
         for row in rows.iter().filter(|row| row.all.calls > 0) {
+            let mut add = |context: &str, counts: &ZoneCounts| {
+                zones.push((row.name.clone(), context.to_owned(), numbers(counts)));
+                cycles_of_zones.push(in_cycles(counts));
+            };
             if row.contexts.len() > 1 {
-                zones.push((row.name.clone(), "all".to_owned(), numbers(&row.all)));
+                add("all", &row.all);
             }
             let contexts = row.contexts.iter().filter(|(_, counts)| counts.calls > 0);
-            zones.extend(contexts.map(|(context, counts)| (row.name.clone(), context.clone(), numbers(counts))));
+            contexts.for_each(|(context, counts)| add(context, counts));
         }
+        let has_cycles = cycles::are_known(profile);
         let parts = &profile.parts.list;
         let phase = |(phase, name): (u32, String)| {
             let of = || parts.iter().filter(move |part| part.phase == phase);
             let interrupts = of().flat_map(|part| &part.exceptions).map(|&(_, insns)| insns).sum();
             let idle = of().map(|part| idle_insns(profile, part)).sum();
-            (name, of().map(|part| part.total_insns()).sum(), idle, interrupts)
+            let cycles = of().map(|part| part.cycles.clock).fold(0, u64::saturating_add);
+            (name, of().map(|part| part.total_insns()).sum(), idle, interrupts, has_cycles.then_some(cycles))
         };
         Zones {
             zones,
+            cycles: has_cycles.then_some(cycles_of_zones),
             remarks: remarks(&rows),
             phases: phases(profile).into_iter().map(phase).collect(),
             slices: Slices::new(profile, tree),
@@ -137,6 +153,7 @@ impl Slices {
         let columns = count.div_ceil(per_column) as usize;
         let column = |slice: u32| (slice / per_column) as usize;
         let (mut insns, mut idle, mut interrupts) = (vec![0; columns], vec![0; columns], vec![0; columns]);
+        let mut cycles = vec![0_u64; columns];
         let by_function = ByFunction::new(profile);
         let mut functions = vec![vec![0; columns]; by_function.functions.len()];
         let mut addresses: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -145,6 +162,7 @@ impl Slices {
             let at = column(part.slice);
             insns[at] += part.total_insns();
             idle[at] += idle_insns(profile, part);
+            cycles[at] = cycles[at].saturating_add(part.cycles.clock);
             interrupts[at] += part.exceptions.iter().map(|&(_, insns)| insns).sum::<u64>();
             for (&function, &insns) in of_part {
                 functions[function as usize][at] += insns;
@@ -168,6 +186,7 @@ impl Slices {
             insns,
             idle,
             interrupts,
+            cycles: cycles::are_known(profile).then_some(cycles),
             functions: hottest(named.collect(), columns),
             addresses: Map { rows, cells },
             taken: Taken::new(profile, tree, columns, column),

@@ -17,6 +17,7 @@ use crate::image::bounded_read;
 use crate::profile::files::CONSOLE;
 use crate::profile::{FILE_NAME, Profile};
 use crate::run::request::options::{Options, Sandbox};
+use crate::run::store::directory;
 
 /// A place of finished runs, by the hash of their inputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,7 +83,7 @@ impl Cache {
     /// # Errors
     /// When the place or the secret cannot be used.
     pub fn new(wanted: &Wanted) -> Result<Option<Cache>, InputError> {
-        let place = wanted.place.map(Place::of).or_else(|| Some(Place::Folder(own_directory()?)));
+        let place = wanted.place.map(Place::of).or_else(|| Some(Place::Folder(directory::of_caches()?)));
         let tool = std::env::current_exe().and_then(fs::read);
         let secret = wanted.key_file.map(Secret::read).transpose()?;
         let (Some(place), Ok(tool)) = (place, tool) else { return Ok(None) };
@@ -173,11 +174,4 @@ impl OpenCache {
         self.is_lost.store(true, Ordering::Relaxed);
         format!("the cache cannot be {what}, and is left alone from here on: {error}")
     }
-}
-
-/// Cache directory of the user; None: it is not known.
-fn own_directory() -> Option<PathBuf> {
-    let of = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let caches = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")))?;
-    Some(caches.join("harness"))
 }

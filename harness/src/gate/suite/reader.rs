@@ -151,8 +151,7 @@ impl Reader<'_> {
             true => Ok(chip),
             false => self.file(span, directory.join(chip), Purpose::Data).map(|path| path.display().to_string()),
         });
-        let chip = chip.transpose()?;
-        let svd = entry.svd.as_ref().map(|svd| self.file(span, directory.join(svd), Purpose::Data));
+        let svd = entry.svd.as_ref().map(|svd| self.file(span, directory.join(svd), Purpose::Data)).transpose()?;
         let unsaid = MeasureArgs::default();
         let measure = MeasureArgs {
             period: text(&entry.period).unwrap_or(unsaid.period),
@@ -160,6 +159,7 @@ impl Reader<'_> {
             max_depth: self.digits("max-depth", entry.max_depth.as_ref())?.unwrap_or(unsaid.max_depth),
             exact: needs_exact || entry.exact == Some(true),
             branches: entry.branches == Some(true),
+            cycles: entry.cycles == Some(true),
             heap: entry.heap == Some(true),
             timeline: entry.timeline == Some(true),
             // An image with timeline = false ignores the defaults' traces.
@@ -171,8 +171,8 @@ impl Reader<'_> {
             slice: text(&entry.slice),
             timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
             max_output: text(&entry.max_output).unwrap_or(unsaid.max_output),
-            chip,
-            svd: svd.transpose()?,
+            chip: chip.transpose()?,
+            svd,
             machine: name(&entry.machine),
             cpu: name(&entry.cpu),
             qemu_arg: entry.qemu_args.clone().unwrap_or_default(),

@@ -134,6 +134,8 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         exit: None,
         is_first_running: true,
         leaves_by_jumps: false,
+        exchanges: Vec::new(),
+        called_begins: Vec::new(),
     };
     (Some(kernel), warnings)
 }

@@ -115,6 +115,8 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         exit: table.entry("sched_task_exit"),
         is_first_running: false,
         leaves_by_jumps: false,
+        exchanges: Vec::new(),
+        called_begins: Vec::new(),
     };
     (Some(kernel), warnings)
 }

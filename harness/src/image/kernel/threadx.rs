@@ -101,6 +101,8 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         exit: None,
         is_first_running: false,
         leaves_by_jumps: !table.is_arm,
+        exchanges: Vec::new(),
+        called_begins: Vec::new(),
     };
     (Some(kernel), warnings)
 }

@@ -4,16 +4,16 @@
 
 use std::ops::Range;
 
-use wire::request::{Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
+use wire::request::{Exchange, Kernel, MAX_OFFSET_BYTES, Paint, StackEnd, TaskName};
 use wire::timeline::{KnownObject, ObjectKind, ObjectMembers, State, StateValue, States, Waits};
 
 use super::scan::{Member, Scan};
-use super::table::Elf;
+use super::table::{Elf, Table};
 use super::tasks::{Block, Blocks, Extended, Listing, Saved, Source, Tasks};
 
 /// Functions that assign the running thread: the ports' switches, and those of the kernel that choose a thread where
-/// the port switches by a call (CONFIG_USE_SWITCH). The others have them inlined.
-const SWITCHERS: [&str; 12] = [
+/// the port switches by a call (CONFIG_USE_SWITCH), or have those inlined. Debug information names any others.
+const SWITCHERS: [&str; 15] = [
     "z_arm_pendsv",
     "arch_switch_to_main_thread",
     "z_arm_switch_to_main_no_multithreading",
@@ -21,6 +21,9 @@ const SWITCHERS: [&str; 12] = [
     "switch_to_main_thread",
     "z_dummy_thread_init",
     "do_swap",
+    "z_swap",
+    "z_swap_irqlock",
+    "z_swap_unlocked",
     "z_swap_next_thread",
     "z_get_next_switch_handle",
     "z_current_thread_set",
@@ -184,8 +187,21 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         exit: None,
         is_first_running: false,
         leaves_by_jumps: !table.is_arm,
+        exchanges: exchanges(table),
+        // Threads that are created for user mode (K_USER).
+        called_begins: table.entry("arch_user_mode_enter").into_iter().collect(),
     };
     (Some(kernel), warnings)
+}
+
+/// Functions that exchange a thread's own stack for its privileged one: a system call, which the handler of SVC leaves the
+/// thread in, and the way to user mode.
+fn exchanges(table: &Table<'_>) -> Vec<Exchange> {
+    let functions = [("z_arm_do_syscall", true), ("z_arm_userspace_enter", false)];
+    let found = functions
+        .into_iter()
+        .filter_map(|(name, is_by_exception)| table.entry(name).map(|entry| Exchange { entry, is_by_exception }));
+    found.collect()
 }
 
 /// Reads what the kernel's table for debuggers has of the layout; None: there is none, or of another version.

@@ -502,7 +502,40 @@ impl<'a> Dwarf<'a> {
         Ok(())
     }
 
-    /// Name and source file of a variable: its own, or those of its declaration.
+    /// Ranges of inlined functions with certain names, and their names.
+    pub(super) fn inlined(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(Range<u64>, String)> {
+        let mut found = Vec::new();
+        for unit in &self.units {
+            // Damage ends the search in this unit.
+            let _ = self.unit_inlined(&unit.unit_ref(&self.sections), &is_meant, &mut found);
+        }
+        found
+    }
+
+    fn unit_inlined(
+        &self,
+        unit: &UnitRef<'_, Slice<'a>>,
+        is_meant: &impl Fn(&str) -> bool,
+        found: &mut Vec<(Range<u64>, String)>,
+    ) -> Result<(), gimli::Error> {
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            if entry.tag() != gimli::DW_TAG_inlined_subroutine {
+                continue;
+            }
+            let named = self.declaration(unit, entry.offset());
+            let Some((name, _)) = named.filter(|(name, _)| is_meant(name)) else { continue };
+            let mut ranges = unit.die_ranges(entry)?;
+            while let Some(range) = ranges.next()? {
+                if range.begin < range.end {
+                    found.push((range.begin..range.end, name.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Name and source file of a variable or function: its own, or those of its declaration.
     fn declaration(&self, unit: &UnitRef<'_, Slice<'a>>, offset: UnitOffset) -> Option<(String, String)> {
         let (mut name, mut file) = (None, None);
         let (mut other_unit, mut offset) = (None::<&Unit<'_>>, offset);

@@ -399,6 +399,19 @@ impl<'data> Symbols<'data> {
         inlined.collect()
     }
 
+    /// Code of inlined functions with certain names, load bias included: ranges and names. Empty if the debug information
+    /// cannot be read, which [`Symbols::names`] reports.
+    pub fn inlined(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(Range<u64>, String)> {
+        let Ok(Some(sections)) = self.sections() else { return Vec::new() };
+        let Ok(dwarf) = Dwarf::new(&sections) else { return Vec::new() };
+        let found = dwarf.inlined(is_meant).into_iter().filter_map(|(range, name)| {
+            let range = range.start.wrapping_add(self.load_bias)..range.end.wrapping_add(self.load_bias);
+            // Code that the linker dropped has address 0.
+            (self.function_at(range.start).is_some() && !self.is_patched(range.start)).then_some((range, name))
+        });
+        found.collect()
+    }
+
     /// Further names of functions, which tables do not show, by address.
     fn aliases(&self) -> Vec<Alias> {
         let aliases = self.labels.iter().filter_map(|label| {

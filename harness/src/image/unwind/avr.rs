@@ -2,7 +2,7 @@
 //! Arduino builds describe none. Where the instructions do not tell, DWARF's rules hold.
 //!
 //! A call leaves its return address on the stack, so that the canonical frame address, which is the caller's stack pointer,
-//! lies two bytes above the stack pointer at the entry. The frame pointer is Y (r28 and r29).
+//! lies two or three bytes above the stack pointer at the entry ([`Isa::call_bytes`]). The frame pointer is Y (r28 and r29).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,9 +12,6 @@ use wire::unwind::{Base, Rule, Saved};
 
 use super::{Code, Rules, Table, cfi, rows};
 use crate::image::Segment;
-
-/// Size of a return address.
-const RETURN_ADDRESS_BYTES: i32 = 2;
 
 /// Numbers of Y's halves.
 const Y: [u32; 2] = [28, 29];
@@ -31,6 +28,10 @@ const EPILOGUE_RESTORES: u16 = 0x882a;
 /// `in r28, SPL`, which follows the prologue's pushes.
 const IN_R28_SPL: u16 = 0xb7cd;
 
+/// `sub r28, r26`, by which `__prologue_saves__` makes the frame. A function that pushes all registers itself has a frame of
+/// its own size.
+const SUB_R28_R26: u16 = 0x1bca;
+
 /// `sbc r29, r1`: compilers keep zero in r1.
 const SBC_R29_ZERO: u32 = 0x09d1;
 
@@ -38,13 +39,13 @@ const SBC_R29_ZERO: u32 = 0x09d1;
 const ORDERS: [u32; 4] = [26, 27, 30, 31];
 
 /// Makes the table, see [`super::table`].
-pub(super) fn table(elf: Option<&[u8]>, segments: &[Segment], functions: &[Range<u64>]) -> Table {
+pub(super) fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], functions: &[Range<u64>]) -> Table {
     let mut table = Table::default();
     let file = elf.and_then(|bytes| object::File::parse(bytes).ok());
-    let code = Code { isa: Isa::Avr, segments, load_bias: 0, hints: Default::default() };
+    let code = Code { isa, segments, load_bias: 0, hints: Default::default() };
     let mut known: BTreeMap<u64, (u64, Rules)> = BTreeMap::new();
     if let Some(file) = &file {
-        let described = cfi::read(file, Isa::Avr, 0, functions, &mut table.warnings);
+        let described = cfi::read(file, isa, 0, functions, &mut table.warnings);
         known.extend(described.into_iter().map(|(start, end, rules)| (start, (end, rules))));
     }
     for function in functions {
@@ -72,6 +73,8 @@ enum Half {
 /// State before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
+    /// Size of a return address.
+    call_bytes: i32,
     /// Bytes on the stack since the entry; None: unknown, as while the halves of the stack pointer are set.
     depth: Option<i32>,
     y: [Half; 2],
@@ -82,7 +85,11 @@ struct State {
 }
 
 impl State {
-    const ENTRY: State = State { depth: Some(0), y: [Half::Callers; 2], saved: [None; 2], orders: [None; 4] };
+    /// State at a function's entry.
+    fn entry(isa: Isa) -> State {
+        let call_bytes = isa.call_bytes().into();
+        State { call_bytes, depth: Some(0), y: [Half::Callers; 2], saved: [None; 2], orders: [None; 4] }
+    }
 
     /// Depth of the stack that Y points to.
     fn frame(&self) -> Option<i32> {
@@ -103,8 +110,8 @@ impl State {
         };
         Some(Rule {
             base,
-            cfa_offset_bytes: depth + RETURN_ADDRESS_BYTES,
-            return_addr: Saved::AtCfa(1 - RETURN_ADDRESS_BYTES),
+            cfa_offset_bytes: depth + self.call_bytes,
+            return_addr: Saved::AtCfa(1 - self.call_bytes),
             frame_pointer,
         })
     }
@@ -121,7 +128,7 @@ impl State {
                 if let (Some(half), Some(depth)) = (half, self.depth)
                     && self.y[half] == Half::Callers
                 {
-                    self.saved[half] = Some(-RETURN_ADDRESS_BYTES - depth);
+                    self.saved[half] = Some(-self.call_bytes - depth);
                 }
                 self.depth = self.depth.map(|depth| depth + 1);
             }
@@ -129,7 +136,7 @@ impl State {
             _ if insn & 0xfe0f == 0x900f => {
                 self.depth = self.depth.map(|depth| depth - 1);
                 if let Some(half) = half {
-                    let place = self.depth.map(|depth| -RETURN_ADDRESS_BYTES - depth);
+                    let place = self.depth.map(|depth| -self.call_bytes - depth);
                     let is_callers = place.is_some() && self.saved[half] == place;
                     self.y[half] = if is_callers { Half::Callers } else { Half::Other };
                 }
@@ -231,7 +238,7 @@ fn read(code: &Code<'_>, function: &Range<u64>, functions: &[Range<u64>]) -> Opt
         return None;
     }
     let mut walk = Walk { code, function, functions, states: BTreeMap::new(), open: Vec::new(), left_in: None };
-    walk.open.push((function.start, State::ENTRY));
+    walk.open.push((function.start, State::entry(code.isa)));
     walk.go_on()?;
     // What no jump names is reached through a table.
     let mut pc = function.start;
@@ -242,7 +249,7 @@ fn read(code: &Code<'_>, function: &Range<u64>, functions: &[Range<u64>]) -> Opt
             walk.open.push((pc, state));
             walk.go_on()?;
         }
-        pc += u64::from(decode(Isa::Avr, pc, bytes).len_bytes);
+        pc += u64::from(decode(code.isa, pc, bytes).len_bytes);
     }
     Some(walk.states.into_iter().map(|(pc, state)| (pc, state.rule())).collect())
 }
@@ -253,7 +260,8 @@ fn is_entered_in_middle(code: &Code<'_>, function: &Range<u64>) -> bool {
     let registers = || (2..18).chain([28, 29]);
     let pushes = registers()
         .zip(0..)
-        .all(|(register, index)| code.half(function.start + 2 * index) == Some(0x920f | register << 4));
+        .all(|(register, index)| code.half(function.start + 2 * index) == Some(0x920f | register << 4))
+        && code.half(function.start + 2 * (18 + 2)) == Some(SUB_R28_R26);
     let is_load = |insn: u16| insn & 0xd208 == 0x8008;
     let loads = (0..18).all(|index| code.half(function.start + 2 * index).is_some_and(is_load));
     pushes || loads
@@ -280,19 +288,20 @@ impl Walk<'_> {
             }
             let Some(bytes) = self.code.bytes(pc).filter(|bytes| bytes.len() >= 2) else { continue };
             self.states.insert(pc, state);
-            let insn = decode(Isa::Avr, pc, bytes);
+            let insn = decode(self.code.isa, pc, bytes);
             let word = u16::from_le_bytes([bytes[0], bytes[1]]).into();
             let next = pc + u64::from(insn.len_bytes);
             let after = state.after(word);
             match insn.flow {
                 Flow::Next => self.open.push((next, after)),
                 Flow::It { .. } => {
-                    let skipped = self.code.bytes(next).map_or(2, |bytes| decode(Isa::Avr, next, bytes).len_bytes);
+                    let skipped =
+                        self.code.bytes(next).map_or(2, |bytes| decode(self.code.isa, next, bytes).len_bytes);
                     self.open.extend([(next + u64::from(skipped), after), (next, after)]);
                 }
-                // A call of the next instruction makes room for two bytes.
+                // A call of the next instruction makes room for as many bytes as a return address.
                 Flow::Call { target } if target == next => {
-                    let depth = state.depth.map(|depth| depth + RETURN_ADDRESS_BYTES);
+                    let depth = state.depth.map(|depth| depth + state.call_bytes);
                     self.open.push((next, State { depth, ..state }));
                 }
                 Flow::Call { .. } | Flow::IndirectCall { .. } => self.open.push((next, state)),
@@ -311,8 +320,9 @@ impl Walk<'_> {
             return Some(());
         }
         let after = self.functions.partition_point(|function| function.start <= target);
-        let start = after.checked_sub(1).map(|index| self.functions[index].start);
-        if start.and_then(|start| self.code.half(start)) == Some(PROLOGUE_SAVES) {
+        let leads_to = after.checked_sub(1).map(|index| &self.functions[index]);
+        let is_prologue = |function: &&Range<u64>| self.code.half(function.start) == Some(PROLOGUE_SAVES);
+        if leads_to.filter(is_prologue).is_some_and(|function| is_entered_in_middle(self.code, function)) {
             return self.save(target, state);
         }
         self.left_in = Some(state);
@@ -342,12 +352,16 @@ mod tests {
 
     /// Rules of a function with these instructions.
     fn rules(insns: &[u16]) -> Vec<(u64, Option<Rule>)> {
+        rules_of(Isa::AvrPc16, insns)
+    }
+
+    fn rules_of(isa: Isa, insns: &[u16]) -> Vec<(u64, Option<Rule>)> {
         let data: Vec<u8> = insns.iter().flat_map(|insn| insn.to_le_bytes()).collect();
         let bytes = data.len() as u64;
         let segment =
             Segment { load_addr: 0x100, run_addr: 0x100, data, mem_bytes: bytes, executable: true, writable: false };
         let segments = [segment];
-        let code = Code { isa: Isa::Avr, segments: &segments, load_bias: 0, hints: Default::default() };
+        let code = Code { isa, segments: &segments, load_bias: 0, hints: Default::default() };
         let function = 0x100..0x100 + bytes;
         read(&code, &function, std::slice::from_ref(&function)).unwrap().into_iter().collect()
     }
@@ -401,6 +415,21 @@ mod tests {
     }
 
     #[test]
+    fn a_return_address_of_three_bytes_lies_above_the_frame() {
+        // push r28; push r29; rcall .+0; in r28, SPL; in r29, SPH; pop r0; pop r0; pop r0; pop r29; pop r28; ret
+        let found = rules_of(
+            Isa::AvrPc22,
+            &[0x93cf, 0x93df, 0xd000, 0xb7cd, 0xb7de, 0x900f, 0x900f, 0x900f, 0x91df, 0x91cf, 0x9508],
+        );
+        let depths: Vec<i32> =
+            found.iter().filter_map(|(_, rule)| Some(rule.as_ref()?.cfa_offset_bytes - 3)).collect();
+        assert_eq!(depths, [0, 1, 2, 5, 5, 5, 4, 3, 2, 1, 0]);
+        let saved: Vec<Rule> = found.iter().filter_map(|(_, rule)| *rule).collect();
+        assert!(saved.iter().all(|rule| rule.return_addr == Saved::AtCfa(-2)));
+        assert_eq!(saved[4].frame_pointer, Saved::AtCfa(-4));
+    }
+
+    #[test]
     fn a_skipped_jump_and_a_call_of_the_next_instruction_are_followed() {
         // rcall .+0; sbrs r24, 0; rjmp .+2; push r16; ret
         let found = rules(&[0xd000, 0xff80, 0xc001, 0x930f, 0x9508]);
@@ -424,7 +453,8 @@ mod tests {
         let prologue: Vec<u16> = (2..18).chain([28, 29]).map(|register| 0x920f | register << 4).collect();
         // ldi r26, 80; ldi r27, 0; ldi r30, lo; ldi r31, hi; rjmp __prologue_saves__ + 2 * 16; nop; ret
         let function = [0xe5a0, 0xe0b0, 0xe8e5, 0xe0f0, 0xc012, 0x0000, 0x9508];
-        let code: Vec<u16> = function.into_iter().chain(prologue).chain([0xb7cd, 0xb7de, 0x9409]).collect();
+        let code: Vec<u16> =
+            function.into_iter().chain(prologue).chain([0xb7cd, 0xb7de, SUB_R28_R26, 0x0bdb, 0x9409]).collect();
         let data: Vec<u8> = code.iter().flat_map(|insn| insn.to_le_bytes()).collect();
         let bytes = data.len() as u64;
         let segments = [Segment {
@@ -435,12 +465,21 @@ mod tests {
             executable: true,
             writable: false,
         }];
-        let code = Code { isa: Isa::Avr, segments: &segments, load_bias: 0, hints: Default::default() };
+        let code = Code { isa: Isa::AvrPc16, segments: &segments, load_bias: 0, hints: Default::default() };
         let functions = [0x100..0x10e, 0x10e..0x100 + bytes];
         let rules = read(&code, &functions[0], &functions).unwrap();
         let expected = Rule { cfa_offset_bytes: 2 + 2 + 80, frame_pointer: Saved::AtCfa(-3), ..ENTRY };
         assert_eq!(rules[&0x10a], Some(expected));
         assert_eq!(read(&code, &functions[1], &functions), None);
+    }
+
+    #[test]
+    fn a_function_that_pushes_all_registers_is_not_libgccs() {
+        // push r2 to r17, r28, r29; in r28, SPL; in r29, SPH; sbiw r28, 10; ret
+        let pushes = (2..18).chain([28, 29]).map(|register| 0x920f | register << 4);
+        let insns: Vec<u16> = pushes.chain([0xb7cd, 0xb7de, 0x972a, 0x9508]).collect();
+        let found = rules(&insns);
+        assert_eq!(found[18].1.unwrap().cfa_offset_bytes, 2 + 18);
     }
 
     #[test]

@@ -48,7 +48,9 @@ pub(super) fn read(
             Numbers { sp: Register(13), fp: Register(7), base: Register(7), second_link: None }
         }
         // The upper half of Y: its bytes are saved below those of the lower half, most significant first.
-        Isa::Avr => Numbers { sp: Register(32), fp: Register(29), base: Register(28), second_link: None },
+        Isa::AvrPc16 | Isa::AvrPc22 => {
+            Numbers { sp: Register(32), fp: Register(29), base: Register(28), second_link: None }
+        }
     };
     let address_bytes = if isa == Isa::Riscv64 { 8 } else { 4 };
     let reader = Reader { numbers, load_bias, functions, executable: executable(file) };

@@ -6,7 +6,7 @@
 //! ([`exidx`]) supplement the second: they hold at a function's calls and have facts that the instructions do not
 //! show. Code that no source covers has no rule; a stack ends there with that reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 pub use code::frames::{Frame, Transfer};
@@ -31,6 +31,10 @@ pub struct Table {
     /// Entries (load bias included, sorted) of functions that never return and so do not keep their return address:
     /// they make calls, and none of their rules saves it.
     pub forgetful: Vec<u64>,
+    /// Calls (load bias included, sorted) that never return, of other functions that do not keep their return address. Each
+    /// begins with the last instruction at which the register has it. Compilers save nothing before such a call, if the other
+    /// ways through the function make none: a bounds check that fails.
+    pub forgetting: Vec<Range<u64>>,
     /// Warnings about unreadable parts, one sentence per cause.
     pub warnings: Vec<String>,
 }
@@ -49,8 +53,8 @@ type Rules = BTreeMap<u64, Option<Rule>>;
 /// Makes the table. `elf` is the file with the symbols, `segments` the image's code (without load bias),
 /// `functions` the addresses of its functions (sorted, with load bias).
 pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64, functions: &[Range<u64>]) -> Table {
-    if isa == Isa::Avr {
-        return avr::table(elf, segments, functions);
+    if isa.is_avr() {
+        return avr::table(elf, isa, segments, functions);
     }
     let mut table = Table::default();
     let mut known: BTreeMap<u64, (u64, Rules)> = BTreeMap::new();
@@ -93,8 +97,10 @@ pub fn table(elf: Option<&[u8]>, isa: Isa, segments: &[Segment], load_bias: u64,
         mend_mcount(&code, start..*end, rules);
         code::mend_epilogues(&code, start..*end, rules);
         mend_handed_over(&code, start..*end, rules);
-        if forgets(&code, start..*end, rules) {
-            table.forgetful.push(start);
+        match forgets(&code, start..*end, rules, || code::never_return(&code, functions, &never)) {
+            Forgets::Never => {}
+            Forgets::AtEntry => table.forgetful.push(start),
+            Forgets::At(calls) => table.forget_at(calls),
         }
     }
     table.rows = rows(&known);
@@ -133,6 +139,15 @@ pub fn frames(
 }
 
 impl Table {
+    /// Adds calls that lose the return address, but for those that overlap others: entries of damaged unwind information may.
+    fn forget_at(&mut self, calls: Vec<Range<u64>>) {
+        for call in calls {
+            if self.forgetting.last().is_none_or(|last| last.end <= call.start) {
+                self.forgetting.push(call);
+            }
+        }
+    }
+
     /// Notes that a function (load bias included) was replaced by code that returns and leaves the stack alone.
     pub fn stub(&mut self, function: &Range<u64>) {
         let before =
@@ -144,6 +159,7 @@ impl Table {
         self.rows.splice(at..at, [own, Row { pc: function.end, rule: after }]);
         self.rows.dedup_by_key(|row| row.rule);
         self.forgetful.retain(|start| !function.contains(start));
+        self.forgetting.retain(|call| !function.contains(&call.start));
     }
 }
 
@@ -283,8 +299,23 @@ fn mend_handed_over(code: &Code<'_>, function: Range<u64>, rules: &mut Rules) {
     }
 }
 
-/// Whether a function makes calls and never saves its own return address.
-fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
+/// Ways in which a function loses its own return address.
+enum Forgets {
+    /// It saves it, or makes no calls.
+    Never,
+    /// It never returns. Perhaps nobody called it, as the first function of a coroutine: only at its entry can that be told.
+    AtEntry,
+    /// By these calls, which never return; see [`Table::forgetting`].
+    At(Vec<Range<u64>>),
+}
+
+/// Whether a function makes calls and never saves its own return address. `never`: entries of functions that never return.
+fn forgets<'n>(
+    code: &Code<'_>,
+    function: Range<u64>,
+    rules: &Rules,
+    never: impl Fn() -> &'n BTreeSet<u64>,
+) -> Forgets {
     let keeps = |rule: &Option<Rule>| rule.is_some_and(|rule| matches!(rule.return_addr, Saved::AtCfa(_)));
     // The word that the runtime pops is not a saved return address, and the call of the runtime does not count as a
     // call of the function.
@@ -294,19 +325,51 @@ fn forgets(code: &Code<'_>, function: Range<u64>, rules: &Rules) -> bool {
     });
     let saves = |(&pc, rule): (&u64, &Option<Rule>)| keeps(rule) && Some(pc) != mcount;
     if rules.values().all(Option::is_none) || rules.iter().any(saves) {
-        return false;
+        return Forgets::Never;
     }
-    let mut pc = function.start;
+    let (mut calls, mut is_returning) = (Vec::new(), false);
+    let (mut pc, mut upper) = (function.start, None);
     while pc < function.end {
-        let Some(bytes) = code.bytes(pc) else { return false };
+        let Some(bytes) = code.bytes(pc) else { return Forgets::Never };
         let insn = decode(code.isa, pc, bytes);
-        if insn.flow.is_call() && Some(pc) != mcount {
-            return true;
+        let next = pc + u64::from(insn.len_bytes);
+        // RISC-V's far calls have two instructions, of which the first may change the register already.
+        let (from, flow) = match upper.take() {
+            Some((at, upper)) => match insn.flow.after_upper(code.isa, upper) {
+                flow if flow != insn.flow => (at, flow),
+                flow => {
+                    is_returning |= upper.0 == RETURN_ADDR;
+                    (pc, flow)
+                }
+            },
+            None => (pc, insn.flow),
+        };
+        if flow.is_call() && Some(pc) != mcount {
+            let is_last = match flow {
+                Flow::Call { target } => next >= function.end || never().contains(&target),
+                _ => false,
+            };
+            let is_in_register = rule_at(rules, from).is_some_and(|rule| {
+                rule.base == Base::StackPointer
+                    && (rule.return_addr, rule.frame_pointer) == (Saved::Register, Saved::Register)
+            });
+            is_returning |= !is_last || !is_in_register;
+            calls.push(from..next);
         }
-        pc += u64::from(insn.len_bytes);
+        upper = decode::auipc(code.isa, pc, bytes).map(|upper| (pc, upper));
+        pc = next;
     }
-    false
+    if calls.is_empty() {
+        Forgets::Never
+    } else if is_returning || never().contains(&function.start) {
+        Forgets::AtEntry
+    } else {
+        Forgets::At(calls)
+    }
 }
+
+/// Number of RISC-V's register with the return address.
+const RETURN_ADDR: u8 = 1;
 
 /// Bytes of a section, decompressed.
 fn section<'data>(file: &object::File<'data>, name: &str) -> Option<(u64, std::borrow::Cow<'data, [u8]>)> {
@@ -319,6 +382,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn calls_of_entries_that_overlap_stay_apart() {
+        let mut table = Table::default();
+        table.forget_at(vec![0x110..0x118, 0x130..0x134]);
+        table.forget_at(vec![0x114..0x118, 0x130..0x134, 0x134..0x138]);
+        assert_eq!(table.forgetting, [0x110..0x118, 0x130..0x134, 0x134..0x138]);
+    }
+
+    #[test]
     fn a_stub_has_the_entrys_rule_and_nothing_of_what_it_replaced() {
         let pushed = Rule { cfa_offset_bytes: 8, return_addr: Saved::AtCfa(-4), ..ENTRY };
         let row = |pc, rule| Row { pc, rule };
@@ -329,11 +400,16 @@ mod tests {
             row(0x124, Some(pushed)),
             row(0x140, None),
         ];
-        let mut table = Table { rows: rows.clone(), forgetful: vec![0x120], warnings: Vec::new() };
+        let mut table = Table {
+            rows: rows.clone(),
+            forgetful: vec![0x120],
+            forgetting: vec![0x110..0x114, 0x124..0x128],
+            warnings: Vec::new(),
+        };
         table.stub(&(0x120..0x130));
         let after = [row(0x120, Some(ENTRY)), row(0x130, Some(pushed)), row(0x140, None)];
         assert_eq!(table.rows, [&rows[..2], &after].concat());
-        assert_eq!(table.forgetful, [0; 0]);
+        assert_eq!((table.forgetful.len(), table.forgetting.len(), table.forgetting[0].start), (0, 1, 0x110));
         table.stub(&(0x130..0x140));
         let after = [row(0x120, Some(ENTRY)), row(0x140, None)];
         assert_eq!(table.rows, [&rows[..2], &after].concat());

@@ -14,11 +14,13 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::Value;
 use wire::control::{Control, Word};
+use wire::trick;
 
 use crate::error::EmulatorError;
 use crate::run::contain::grants::Walls;
 use crate::run::contain::host;
 use crate::run::contain::launcher;
+use crate::run::qemu::asked;
 use crate::run::qemu::bundle::Bundle;
 
 /// The oldest QEMU whose plugin API (4) has all functions that the plugin needs.
@@ -308,7 +310,10 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
         let path = std::path::absolute(Path::new(&folder).join(program)).unwrap_or_default();
         return match path.is_file() {
             true => Ok(path),
-            false => Err(unfit(format!("{} is not a file ({FOLDER_VARIABLE} says where QEMU is)", path.display()))),
+            false => {
+                let what = format!("{} is not a file ({FOLDER_VARIABLE} says where QEMU is)", path.display());
+                Err(missing(program, what))
+            }
         };
     }
     if let Some(path) = Bundle::own().and_then(|bundle| bundle.emulator(program)) {
@@ -316,15 +321,17 @@ pub fn locate(program: &str) -> Result<PathBuf, EmulatorError> {
     }
     env::var_os("PATH")
         .and_then(|path| env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file()))
-        .ok_or_else(|| {
-            let what = format!("{program} is not installed (not found on the PATH)");
-            if program != AVR {
-                return unfit(what);
-            }
-            // Most users need it as little as doctor does.
-            let remedy = "Debian has it in qemu-system-misc, other systems in qemu-system-avr (docs/arduino.md).";
-            EmulatorError::with_remedy(what, remedy)
-        })
+        .ok_or_else(|| missing(program, format!("{program} is not installed (not found on the PATH)")))
+}
+
+/// Error about an emulator that is not there, with its package.
+fn missing(program: &str, what: String) -> EmulatorError {
+    if program != AVR {
+        return unfit(what);
+    }
+    // Most users need it as little as doctor does.
+    let remedy = "Debian has it in qemu-system-misc, other systems in qemu-system-avr (docs/arduino.md).";
+    EmulatorError::with_remedy(what, remedy)
 }
 
 /// Version that an emulator prints: `10.0.2`.
@@ -336,13 +343,19 @@ pub fn version(path: &Path) -> Result<String, EmulatorError> {
     if let Some(version) = known().get(path) {
         return version.clone();
     }
-    let version = read_version(path);
+    let recalled = asked::recall(path).and_then(|version| Version::parse(&version));
+    // Any other version is an error or a warning, which must not depend on what is kept.
+    let version = match recalled.filter(|version| version.will_do() && trick::knows(version.numbers())) {
+        Some(version) => Ok(version.to_string()),
+        None => read_version(path),
+    };
     known().insert(path.to_owned(), version.clone());
     version
 }
 
 /// Replaces the known version of an emulator by that of its greeting.
 pub(crate) fn remember(path: &Path, greeted: Version) {
+    asked::forget(path);
     known().insert(path.to_owned(), greeted.new_enough(path));
 }
 
@@ -374,6 +387,7 @@ fn read_version(path: &Path) -> Result<String, EmulatorError> {
         let Answer { ended, .. } = &answer;
         unfit(format!("{} --version does not say a version ({ended}); it said: {said}", path.display()))
     })?;
+    asked::keep(path, &version.to_string());
     version.new_enough(path)
 }
 

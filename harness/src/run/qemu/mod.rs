@@ -1,6 +1,7 @@
 //! QEMU as a process: its version, the plugin adapted to it, the bundle that may contain it, start, memory and
 //! monitor.
 
+mod asked;
 pub(in crate::run) mod bundle;
 pub mod cores;
 pub mod emulator;

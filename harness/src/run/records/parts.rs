@@ -8,18 +8,26 @@ use wire::sample::Sample;
 use wire::slice::{Decoder, Growth, Slice};
 
 use crate::profile::VcpuCounts;
-use crate::profile::part::{Part, PartCounts, Parts};
+use crate::profile::part::{Part, PartCounts, PartCycles, Parts};
 
 /// Growth of counters by slot, for each vCPU.
 type Grown = Vec<BTreeMap<u32, i64>>;
 
 /// Counters of one part, interpreted by their definitions.
+#[derive(Default)]
 pub(in crate::run) struct Understood {
     /// Execution counts by vCPU.
     pub(in crate::run) vcpus: Vec<VcpuCounts>,
     /// Instructions by task.
     pub(in crate::run) tasks: BTreeMap<u32, u64>,
     pub(in crate::run) exceptions: BTreeMap<u64, u64>,
+    /// Instructions in calls of code that waits.
+    pub(in crate::run) called_insns: u64,
+    /// Cycles by the plugin's clock.
+    pub(in crate::run) cycles: u64,
+    /// Cycles beyond the usual ones, by address.
+    pub(in crate::run) slower: BTreeMap<u64, i64>,
+    pub(in crate::run) exception_cycles: BTreeMap<u64, u64>,
 }
 
 /// A stretch of the run between two cuts.
@@ -97,6 +105,12 @@ pub(in crate::run) fn read(
             vcpus: vcpus.iter().zip(&understood.vcpus).zip(clocks).map(of_vcpu).collect(),
             tasks: understood.tasks.into_iter().filter(|&(_, insns)| insns > 0).collect(),
             exceptions: understood.exceptions.into_iter().filter(|&(_, insns)| insns > 0).collect(),
+            cycles: PartCycles {
+                clock: understood.cycles,
+                slower: understood.slower.into_iter().filter(|&(_, cycles)| cycles != 0).collect(),
+                exceptions: understood.exception_cycles.into_iter().filter(|&(_, cycles)| cycles > 0).collect(),
+            },
+            called_insns: understood.called_insns,
         }
     });
     Ok(Parts { slice_insns: None, list: parts.collect(), samples: runs })

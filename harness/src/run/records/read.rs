@@ -24,7 +24,8 @@ use crate::profile::heap::{Heap, Site};
 use crate::profile::part::Parts;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
-    Arc, Code, Edge, Facts, InTarget, InsnCount, Names, Node, Note, Profile, Span, StackFrame, Task, VcpuCounts,
+    Arc, Code, Edge, Facts, InTarget, InsnCount, LengthCycles, Names, Node, Note, Profile, Span, StackFrame, Task,
+    VcpuCounts,
 };
 use crate::run::records::parts;
 use crate::run::records::zones;
@@ -50,6 +51,10 @@ pub struct Records {
     pub sleeps: u64,
     /// Instructions executed during such sleeps, except those of the kernel's idle tasks.
     pub slept_insns: u64,
+    /// Instructions in calls of code that waits.
+    pub waiting_insns: u64,
+    /// Number of such calls whose end is not sure.
+    pub waiting_unsure: u64,
     /// The exact call tree.
     pub tree: Vec<Node>,
     /// Pairs of an instruction and the number of bytes printed by then, if recorded.
@@ -72,6 +77,10 @@ pub struct Records {
     pub notes: Vec<Note>,
     /// Counted ways of branches, sorted.
     pub edges: Vec<Edge>,
+    /// Cycles beyond the usual ones (fewer, if negative), by the instruction's address.
+    pub slower: BTreeMap<u64, i64>,
+    /// All cycles by the plugin's clock; 0 unless they were asked for.
+    pub cycle_clock: u64,
     /// Lowest stack pointer on the stack on which the firmware starts.
     pub main_stack_lowest: Option<u64>,
     /// Exceptions with the group priorities with which they started, sorted.
@@ -94,7 +103,7 @@ pub struct Poll {
 }
 
 impl Records {
-    /// The saved model: these counts, with data of the image and of the run.
+    /// The saved model: these counts, with data of the image and of the run, without cycles.
     pub fn into_profile(self, facts: Facts, names: Names, code: Vec<Code>, in_target: Option<InTarget>) -> Profile {
         let Records {
             vcpus,
@@ -130,6 +139,7 @@ impl Records {
             heap,
             timeline,
             edges,
+            cycles: None,
         }
     }
 
@@ -176,6 +186,8 @@ impl Records {
             notes,
             levels,
             mut edges,
+            slower,
+            cycle_clock,
             ..
         } = defined;
         edges.sort();
@@ -186,6 +198,7 @@ impl Records {
         if let Some(heap) = &heap {
             heap.check(stacks.len(), tasks.len()).context("cannot use the plugin's records")?;
         }
+        let (waiting_insns, waiting_unsure) = (zones.waiting_insns, zones.waiting_unsure);
         let zones = zones.finish();
         bounds::check_zones(&zones).context("cannot use the plugin's records")?;
         Ok(Records {
@@ -207,8 +220,12 @@ impl Records {
             polls,
             notes,
             edges,
+            slower,
+            cycle_clock,
             sleeps,
             slept_insns,
+            waiting_insns,
+            waiting_unsure,
             main_stack_lowest: counters.highest(counters::MAIN_DEPTH)?.map(u64::wrapping_neg),
             exception_levels: levels.into_iter().collect(),
         })
@@ -327,6 +344,8 @@ struct Defined<'a> {
     notes: Vec<Note>,
     levels: BTreeSet<(u64, u64)>,
     edges: Vec<Edge>,
+    slower: BTreeMap<u64, i64>,
+    cycle_clock: u64,
     /// Subjects of the counters that slices and phases count, by slot.
     growing: BTreeMap<u32, Growing>,
 }
@@ -352,6 +371,8 @@ impl<'a> Defined<'a> {
             notes: Vec::new(),
             levels: BTreeSet::new(),
             edges: Vec::new(),
+            slower: BTreeMap::new(),
+            cycle_clock: 0,
             growing: BTreeMap::new(),
         }
     }
@@ -398,6 +419,7 @@ impl<'a> Defined<'a> {
                 via: Some(via).filter(|&via| via != 0),
                 insns: counters.sum(slot + NodeCounter::Insns as u32)?,
                 calls: counters.sum(slot + NodeCounter::Calls as u32)?,
+                cycles: counters.sum(slot + NodeCounter::Cycles as u32)?,
             }),
             Definition::Poll { pc, address, value, since_insns, times } => {
                 self.polls.push(Poll { pc, address, value, since_insns, times });
@@ -408,6 +430,13 @@ impl<'a> Defined<'a> {
                 self.edges.push(Edge { site, target, count: counters.sum(slot)? });
             }
             Definition::Edge { .. } => {}
+            Definition::Slower { slot, pc, cycles } if self.is_open => {
+                let times = i64::try_from(counters.sum(slot)?).unwrap_or(i64::MAX);
+                let sum = self.slower.entry(pc).or_default();
+                *sum = sum.saturating_add(times.saturating_mul(cycles));
+            }
+            Definition::CycleClock { slot } if self.is_open => add(&mut self.cycle_clock, counters.sum(slot)?),
+            Definition::Slower { .. } | Definition::CycleClock { .. } => {}
             Definition::Site { entry, stack, task } => self.sites.push(Site { entry, stack, task }),
             Definition::Row { slot, row } if self.is_open => {
                 self.zones.row((slot, row), counters.vcpus, |slot, vcpu| counters.end(slot, vcpu))?;
@@ -461,6 +490,12 @@ impl<'a> Defined<'a> {
                 sum_insns: counter(SpanCounter::Sum)?,
                 longest_at: counter(SpanCounter::LongestAt)?,
                 longest_since_insns: counter(SpanCounter::LongestSince)?,
+                cycles: LengthCycles {
+                    // Without cycles the complement is 0, too.
+                    min: Some(counter(SpanCounter::MinCyclesComplement)?).filter(|&is| is > 0).map_or(0, |is| !is),
+                    max: counter(SpanCounter::MaxCycles)?,
+                    sum: counter(SpanCounter::SumCycles)?,
+                },
             });
         }
         if span.count > 0 || matches!(kind, SpanKind::Between { .. }) {
@@ -499,12 +534,14 @@ impl<'a> Defined<'a> {
         Ok(())
     }
 
-    /// Adds the instructions of the call tree's last node. The tree is only kept for a single vCPU.
+    /// Adds the time of the call tree's last node. The tree is only kept for a single vCPU.
     fn finish_tree(&mut self, vcpus: &[VcpuCounts]) -> Result<()> {
         let attributed = self.tree.iter().map(|node| node.insns).fold(0, u64::saturating_add);
+        let attributed_cycles = self.tree.iter().map(|node| node.cycles).fold(0, u64::saturating_add);
         let last = self.counters.index(counters::NODE, 0)?;
         if let (Some(node), [counts]) = (last.and_then(|index| self.tree.get_mut(index)), vcpus) {
             add(&mut node.insns, counts.clock_insns.saturating_sub(attributed));
+            add(&mut node.cycles, self.cycle_clock.saturating_sub(attributed_cycles));
         }
         Ok(())
     }
@@ -547,6 +584,10 @@ enum Growing {
     Arc { site: u64, target: u64, return_addr: Option<u64>, kind: TransferKind },
     Task(u32),
     Exception(u64),
+    ExceptionCycles(u64),
+    Waiting,
+    Slower { pc: u64, cycles: i64 },
+    CycleClock,
 }
 
 impl Growing {
@@ -561,6 +602,12 @@ impl Growing {
             }
             Definition::Row { slot, row: Row::Task { task } } => (slot, Growing::Task(task)),
             Definition::Row { slot, row: Row::Exception { number, .. } } => (slot, Growing::Exception(number)),
+            Definition::Row { slot, row: Row::ExceptionCycles { number } } => {
+                (slot, Growing::ExceptionCycles(number))
+            }
+            Definition::Row { slot, row: Row::Waiting } => (slot, Growing::Waiting),
+            Definition::Slower { slot, pc, cycles } => (slot, Growing::Slower { pc, cycles }),
+            Definition::CycleClock { slot } => (slot, Growing::CycleClock),
             _ => return None,
         })
     }
@@ -569,10 +616,14 @@ impl Growing {
 /// Interprets the growth of counters, by vCPU. A counter that has shrunk takes back counts of another counter: a cut
 /// within a block counts the block's beginning, and these counts are taken back when the block is over.
 fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) -> parts::Understood {
-    let mut understood = parts::Understood { vcpus: Vec::new(), tasks: BTreeMap::new(), exceptions: BTreeMap::new() };
+    let mut understood = parts::Understood::default();
     for counts in grown {
         let (mut plus, mut minus) = (Builder::default(), Builder::default());
         for (slot, &count) in counts {
+            if let Some(&Growing::Slower { pc, cycles }) = growing.get(slot) {
+                let sum = understood.slower.entry(pc).or_default();
+                *sum = sum.saturating_add(count.saturating_mul(cycles));
+            }
             let builder = if count < 0 { &mut minus } else { &mut plus };
             let count = count.unsigned_abs();
             match growing.get(slot) {
@@ -582,7 +633,12 @@ fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) ->
                 }
                 Some(&Growing::Task(task)) => add(understood.tasks.entry(task).or_default(), count),
                 Some(&Growing::Exception(number)) => add(understood.exceptions.entry(number).or_default(), count),
-                None => {}
+                Some(&Growing::ExceptionCycles(number)) => {
+                    add(understood.exception_cycles.entry(number).or_default(), count);
+                }
+                Some(Growing::Waiting) => add(&mut understood.called_insns, count),
+                Some(Growing::CycleClock) => add(&mut understood.cycles, count),
+                Some(Growing::Slower { .. }) | None => {}
             }
         }
         plus.take_back(&minus);

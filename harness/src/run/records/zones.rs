@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use wire::zone::{ContextKind, MarkCounter, Row, ZoneCounter};
 
-use crate::profile::zone::{Context, Exception, Mark, Zone, ZoneCounts, ZonePath, Zones};
+use crate::profile::LengthCycles;
+use crate::profile::zone::{Context, Exception, Mark, Zone, ZoneCounts, ZoneCycles, ZonePath, Zones};
 
 /// Counters read so far.
 #[derive(Debug, Default)]
@@ -13,8 +14,14 @@ pub(in crate::run) struct Builder {
     zones: BTreeMap<(u32, Context), ZoneCounts>,
     marks: BTreeMap<u32, Mark>,
     exceptions: BTreeMap<u64, Exception>,
+    /// Cycles of exceptions, by number.
+    exception_cycles: BTreeMap<u64, u64>,
     paths: Vec<ZonePath>,
     names: Vec<String>,
+    /// Instructions in calls of code that waits.
+    pub(in crate::run) waiting_insns: u64,
+    /// Number of such calls whose end is not sure.
+    pub(in crate::run) waiting_unsure: u64,
 }
 
 impl Builder {
@@ -34,6 +41,8 @@ impl Builder {
                         ContextKind::Exception(number) => Context::Exception(number),
                     };
                     let calls = get(ZoneCounter::Count)?;
+                    // A complement is only there with what it is of: without cycles the counter is 0.
+                    let least = |complement: u64| if complement > 0 { !complement } else { 0 };
                     let counts = ZoneCounts {
                         calls,
                         sum_insns: get(ZoneCounter::Sum)?,
@@ -49,6 +58,16 @@ impl Builder {
                         foreign: get(ZoneCounter::Foreign)?,
                         open: get(ZoneCounter::Open)?,
                         elapsed_insns: get(ZoneCounter::Elapsed)?,
+                        cycles: ZoneCycles {
+                            times: LengthCycles {
+                                min: least(get(ZoneCounter::MinCyclesComplement)?),
+                                max: get(ZoneCounter::MaxCycles)?,
+                                sum: get(ZoneCounter::SumCycles)?,
+                            },
+                            total: get(ZoneCounter::TotalCycles)?,
+                            own: get(ZoneCounter::OwnCycles)?,
+                            elapsed: get(ZoneCounter::ElapsedCycles)?,
+                        },
                     };
                     self.zones.entry((name, context)).or_default().add(&counts);
                 }
@@ -66,12 +85,18 @@ impl Builder {
                     (mark.min, mark.max) = (mark.min.min(min), mark.max.max(max));
                     mark.sum = mark.sum.wrapping_add(sum);
                 }
+                Row::Waiting => self.waiting_insns = self.waiting_insns.saturating_add(counter(slot, vcpu)?),
+                Row::WaitingUnsure => self.waiting_unsure = self.waiting_unsure.saturating_add(counter(slot, vcpu)?),
                 // For the whole run, the tasks' own records have this count.
                 Row::Task { .. } => {}
                 Row::Exception { number, handler } => {
                     let exception = self.exceptions.entry(number);
-                    let exception = exception.or_insert(Exception { number, handler, insns: 0 });
+                    let exception = exception.or_insert(Exception { number, handler, insns: 0, cycles: 0 });
                     exception.insns = exception.insns.saturating_add(counter(slot, vcpu)?);
+                }
+                Row::ExceptionCycles { number } => {
+                    let sum = self.exception_cycles.entry(number).or_default();
+                    *sum = sum.saturating_add(counter(slot, vcpu)?);
                 }
             }
         }
@@ -98,7 +123,15 @@ impl Builder {
             zones: zones.filter(|zone| zone.counts != ZoneCounts::default()).collect(),
             marks: self.marks.into_values().collect(),
             paths: self.paths,
-            exceptions: self.exceptions.into_values().filter(|exception| exception.insns > 0).collect(),
+            exceptions: self
+                .exceptions
+                .into_values()
+                .filter(|exception| exception.insns > 0)
+                .map(|exception| Exception {
+                    cycles: self.exception_cycles.get(&exception.number).copied().unwrap_or(0),
+                    ..exception
+                })
+                .collect(),
         }
     }
 }

@@ -23,6 +23,7 @@ pub fn arguments(
     let machine = match choice.machine.load {
         LoadOption::Bios => vec!["-bios", "../firmware.elf"],
         LoadOption::Kernel => vec!["-kernel", "../firmware.elf"],
+        LoadOption::Loader => vec!["-m", "0", "-device", "loader,file=../firmware.elf,cpu-num=0"],
     };
     let vectors = choice.vectors.map(|address| format!("armv7m.init-nsvtor={address:#x}"));
     let icount = format!("shift={shift},align=off,sleep=off");

@@ -11,6 +11,7 @@ use std::{fs, io};
 use wire::refusal::Refusal;
 use wire::request::{self, Debug, Isa, Measure, Purpose, Request};
 
+use crate::image::Image;
 use crate::image::targets::{self, Targets};
 use crate::image::ways;
 use crate::run::qemu::tricks;
@@ -65,8 +66,10 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         loops: targets.loops,
         ways,
         landings,
+        has_cycles: options.cycles,
         pointed: targets.pointed,
         forgetful: unwind.forgetful.clone(),
+        forgetting: unwind.forgetting.clone(),
         inlined_calls: measurement.inlined_calls.to_vec(),
         unwind: unwind.rows.clone(),
         max_depth: options.max_depth,
@@ -80,6 +83,8 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         events: measurement.zones.events.clone(),
         zone_calls: measurement.zones.calls.clone(),
         zone_names: measurement.zones.names.len() as u32,
+        waiting_calls: measurement.waiting.calls.clone(),
+        waiting_code: measurement.waiting.ranges.iter().map(|code| code.start).collect(),
         slice_insns: options.slice.map(|length| length.insns(plan.icount_shift)),
         timeline: measurement.timeline.cloned(),
     };
@@ -98,6 +103,25 @@ fn isa(plan: &Plan<'_>) -> io::Result<decode::Isa> {
     plan.choice.machine.isa.parse().map_err(io::Error::other)
 }
 
+/// Gives a memory behind registers the bytes that the image has for it.
+fn fill(array: &mut wire::chip::Array, image: &Image) {
+    let Some(start) = array.in_file else { return };
+    let end = start.saturating_add(array.bytes.into());
+    for segment in &image.segments {
+        let range = segment.load_range();
+        let held = range.start.max(start)..range.end.min(end);
+        if held.is_empty() {
+            continue;
+        }
+        let (at, from) = ((held.start - start) as usize, (held.start - range.start) as usize);
+        let bytes = &segment.data[from..from + (held.end - held.start) as usize];
+        if array.contents.len() < at + bytes.len() {
+            array.contents.resize(at + bytes.len(), array.reset as u8);
+        }
+        array.contents[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
 fn of(plan: &Plan<'_>, purpose: Purpose) -> io::Result<Request> {
     let Plan { choice, options, .. } = plan;
     Ok(Request {
@@ -107,18 +131,24 @@ fn of(plan: &Plan<'_>, purpose: Purpose) -> io::Result<Request> {
             decode::Isa::ThumbV6m => Isa::ThumbV6m,
             decode::Isa::ThumbV7m => Isa::ThumbV7m,
             decode::Isa::ThumbV8m => Isa::ThumbV8m,
-            decode::Isa::Avr => Isa::Avr,
+            decode::Isa::AvrPc16 => Isa::AvrPc16,
+            decode::Isa::AvrPc22 => Isa::AvrPc22,
         },
         qemu: tricks::told(plan.emulator).qemu,
         max_output_bytes: Some(options.max_output_bytes),
         entry: Some(choice.entry),
         finisher: choice.machine.finisher,
+        exit: choice.machine.exit,
         unshared_vcpus: choice.machine.unshared_cpus,
         memory: plan.memory(),
         semihosting: options.semihosting.request(),
         console: CONSOLE.to_owned(),
         input: options.input.iter().map(|input| input.step()).collect(),
-        chip: plan.chip.map(|chip| wire::chip::Chip { insn_shift: plan.icount_shift.into(), ..chip.wire.clone() }),
+        chip: plan.chip.map(|chip| {
+            let mut chip = wire::chip::Chip { insn_shift: plan.icount_shift.into(), ..chip.wire.clone() };
+            chip.blocks.iter_mut().flat_map(|block| &mut block.arrays).for_each(|array| fill(array, plan.image));
+            chip
+        }),
         purpose,
     })
 }

@@ -56,6 +56,8 @@ pub struct Options {
     pub exact: bool,
     /// Whether to count the ways of branches that the other counts do not tell.
     pub branches: bool,
+    /// Whether to count cycles (AVR).
+    pub cycles: bool,
     /// `--span`: pairs of functions between whose first instructions spans are measured.
     pub spans: Vec<(String, String)>,
     /// `--zone-call`: functions whose calls are zones.

@@ -7,7 +7,7 @@ use std::path::Path;
 use wire::request::InlinedCall;
 
 use crate::chip::Chip;
-use crate::image::{Image, mcount, unwind, zone};
+use crate::image::{Image, mcount, unwind, waiting, zone};
 use crate::machine::{Choice, MemoryKind};
 use crate::profile::Stub;
 use crate::run::contain::sandbox;
@@ -62,6 +62,8 @@ pub struct Measurement<'a> {
     pub timeline: Option<&'a wire::timeline::Wanted>,
     /// Zones, phases and marks of the firmware.
     pub zones: &'a zone::Zones,
+    /// Code that only waits, and its calls.
+    pub waiting: &'a waiting::Code,
 }
 
 impl Plan<'_> {

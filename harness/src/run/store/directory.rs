@@ -2,6 +2,7 @@
 //! incomplete one.
 
 use std::cell::Cell;
+use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -253,6 +254,13 @@ fn replace(new: &Path, place: &Path, old: &Path) -> io::Result<()> {
         // Nothing can be done if this fails, too.
         let _ = fs::rename(old, place);
     })
+}
+
+/// Directory of the user for what can be made again; None: it is not known.
+pub fn of_caches() -> Option<PathBuf> {
+    let of = |variable| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let caches = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")))?;
+    Some(caches.join("harness"))
 }
 
 /// Whether the disk, the user's quota, or the size of the file is exhausted.

@@ -59,6 +59,19 @@ impl Making {
     }
 }
 
+/// Writes a file of a cache's folder, which is made with it: readers find it whole or not at all, and a link in its place is
+/// replaced.
+///
+/// # Errors
+/// When the folder or the file cannot be written.
+pub fn keep(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let making = Making::begin(folder, ".partial-", |_| ())?;
+    let made = making.path().join("file");
+    fs::write(&made, bytes)?;
+    fs::rename(made, folder.join(name))
+}
+
 fn hold(directory: &Path) -> Held {
     let Ok(opened) = File::open(directory) else { return Held::Anothers };
     match Flock::lock(opened, FlockArg::LockExclusiveNonblock) {

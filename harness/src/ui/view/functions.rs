@@ -9,21 +9,30 @@ use crate::text::tone::Tone;
 use crate::ui::book::{Book, Run};
 use crate::ui::grid::{Cell, Column, Fit, Grid, Place, Row, Target};
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column::name("Function"),
     Column::number("Instructions"),
     Column::number("Share"),
+    Column::number("Cycles"),
     Column::number("Own lines").from(110),
     Column::number("Calls"),
     Column::number("Samples"),
     Column::name("Defined at").from(70).fitted(Fit::Location).in_order(),
 ];
 
-/// Fills the table. In a scope, calls and own lines are not known by function.
+/// Index of the cycles, a column of runs that know them.
+const CYCLES_AT: usize = 3;
+
+/// Fills the table. In a scope, calls, cycles and own lines are not known by function.
 pub(in crate::ui) fn grid(book: &Book<'_>, scope: &Scope) -> Grid {
     let run = &book.run;
-    let rows = if *scope == Scope::Run { whole(run) } else { within(run, scope) };
-    Grid::new(COLUMNS.into(), rows, Some(1))
+    let mut rows = if *scope == Scope::Run { whole(run) } else { within(run, scope) };
+    let mut columns = Vec::from(COLUMNS);
+    if run.table.total_cycles.is_none() {
+        columns.remove(CYCLES_AT);
+        rows.iter_mut().for_each(|row| drop(row.cells.remove(CYCLES_AT)));
+    }
+    Grid::new(columns, rows, Some(1))
 }
 
 fn whole(run: &Run<'_>) -> Vec<Row> {
@@ -31,7 +40,8 @@ fn whole(run: &Run<'_>) -> Vec<Row> {
     let row = |function: &Function| {
         let own = run.own_lines.get(&function.start).copied().unwrap_or(function.self_insns);
         let calls = (function.kind == RowKind::Function).then_some(function.calls);
-        line(run, function, (function.self_insns, function.samples), (Some(own), calls), total)
+        let known = Known { cycles: function.cycles, own_lines: Some(own), calls };
+        line(run, function, (function.self_insns, function.samples), known, total)
     };
     run.table.rows.iter().map(row).collect()
 }
@@ -46,9 +56,9 @@ fn within(run: &Run<'_>, scope: &Scope) -> Vec<Row> {
         rows.push((
             sums.insns,
             match known.get(&(member.start, &*member.frame.name)) {
-                Some(function) => line(run, function, counts, (None, None), total),
+                Some(function) => line(run, function, counts, Known::default(), total),
                 // Instructions outside of all functions.
-                None => cells(&member.frame.name, counts, (None, None), ("", total)),
+                None => cells(&member.frame.name, counts, Known::default(), ("", total)),
             },
         ));
     }
@@ -57,13 +67,15 @@ fn within(run: &Run<'_>, scope: &Scope) -> Vec<Row> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn line(
-    run: &Run<'_>,
-    function: &Function,
-    counts: (u64, u64),
-    known: (Option<u64>, Option<u64>),
-    total: u64,
-) -> Row {
+/// Numbers of a function that are not known everywhere.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    cycles: Option<u64>,
+    own_lines: Option<u64>,
+    calls: Option<u64>,
+}
+
+fn line(run: &Run<'_>, function: &Function, counts: (u64, u64), known: Known, total: u64) -> Row {
     let line = function.line.map_or_else(String::new, |line| format!(":{line}"));
     let at = function.file.as_ref().map_or_else(String::new, |file| format!("{file}{line}"));
     let target = Target::Function(Place { is_before: false, start: function.start });
@@ -71,18 +83,14 @@ fn line(
     Row { target, copied: Some(function.name.clone()), ..cells(&shown, counts, known, (&at, total)) }
 }
 
-fn cells(
-    name: &str,
-    (insns, samples): (u64, u64),
-    (own, calls): (Option<u64>, Option<u64>),
-    (at, total): (&str, u64),
-) -> Row {
+fn cells(name: &str, (insns, samples): (u64, u64), known: Known, (at, total): (&str, u64)) -> Row {
     let cells = vec![
         Cell::text(name),
         Cell::count(insns),
         Cell::share(insns, total),
-        Cell::known(own),
-        Cell::known(calls),
+        Cell::known(known.cycles),
+        Cell::known(known.own_lines),
+        Cell::known(known.calls),
         Cell::count(samples),
         Cell::text(at),
     ];

@@ -28,18 +28,21 @@ pub fn at(
     let Rule { base, cfa_offset_bytes, return_addr, frame_pointer } = rule?;
     let from = if base == Base::StackPointer { context.sp } else { context.frame_pointer };
     let cfa = guest.isa.wrap(from.wrapping_add_signed(cfa_offset_bytes.into()));
-    let mut saved = |place, register| match place {
+    let (return_addr_bytes, frame_pointer_bytes) = (guest.return_addr_bytes(), guest.frame_pointer_bytes());
+    let mut saved = |place, bytes, register| match place {
         Saved::Register => Some(register),
-        Saved::AtCfa(offset_bytes) => guest.pushed(guest.isa.wrap(cfa.wrapping_add_signed(i64::from(offset_bytes)))),
+        Saved::AtCfa(offset_bytes) => {
+            guest.pushed(guest.isa.wrap(cfa.wrapping_add_signed(i64::from(offset_bytes))), bytes)
+        }
         Saved::Lost | Saved::SecondLink => None,
     };
     let is_kept = !is_caller && (!is_forgetful || function == Some(context.pc));
     if return_addr == Saved::Register && !is_kept {
         return None;
     }
-    let return_addr = saved(return_addr, context.return_addr)?;
+    let return_addr = saved(return_addr, return_addr_bytes, context.return_addr)?;
     let is_pushed = matches!(frame_pointer, Saved::AtCfa(_));
-    let frame_pointer = saved(frame_pointer, context.frame_pointer).unwrap_or(0);
+    let frame_pointer = saved(frame_pointer, frame_pointer_bytes, context.frame_pointer).unwrap_or(0);
     let frame_pointer = if is_pushed { guest.pushed_frame_pointer(frame_pointer) } else { frame_pointer };
     let return_addr = guest.code_address(return_addr);
     let caller = Context { pc: return_addr, sp: cfa, return_addr: 0, second_return_addr: 0, frame_pointer };

@@ -107,7 +107,9 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
             self.end_passing(&mut at);
         }
         let return_addr = link & !IS_HELPER;
-        if link != 0 && return_addr != at.pc {
+        if let Some(asked_at) = self.asked_at(at) {
+            self.call(at, asked_at, false);
+        } else if link != 0 && return_addr != at.pc {
             self.call(at, return_addr, link & IS_HELPER != 0);
         } else {
             self.go_on(&mut at, came);
@@ -127,6 +129,17 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
             let Context { pc, sp, .. } = interrupted;
             self.at(Arriving { pc, function, sp, registers: Some(interrupted) });
         }
+    }
+
+    /// Address at which code goes on that asked for an exception, whose handler has returned into a function in its
+    /// place: as if it had called the function.
+    fn asked_at(&self, at: Arriving) -> Option<u64> {
+        self.code.exchange(at.pc).filter(|exchange| exchange.is_by_exception)?;
+        self.core
+            .exchange(at.pc)
+            .map(|exchanged| exchanged.outer)
+            .filter(|outer| outer.sp == at.sp)
+            .map(|outer| outer.pc)
     }
 
     /// Handles a call.
@@ -181,8 +194,8 @@ impl<V: Vcpu, C: Counters> Arrival<'_, V, C> {
         if top.is_some_and(|top| is_in(top, self.core.frames().len() == 1)) && !came.has_crossed {
             return;
         }
-        if returned.is_some() && !starts && top.is_some_and(|top| top.entry == entry) && self.activation(at).is_none()
-        {
+        let is_back = returned.is_some() && !starts && top.is_some_and(|top| top.entry == entry);
+        if is_back && (self.code.exchange(entry).is_some() || self.activation(at).is_none()) {
             // Assembly had exchanged the stack under itself before it made that call, and leaves on the new one.
             self.ledger.set(STACK_SET, self.core.vcpu, 1);
             return;

@@ -1,7 +1,7 @@
 //! Contexts of each vCPU: a task's code, and the handlers of exceptions above it. Each is a context of its own, with
 //! the functions that are active in it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use wire::counters::MAIN_DEPTH;
@@ -13,6 +13,7 @@ use super::open_zones::{Contexts, Nest};
 use super::watermark::Watermark;
 use crate::guest::{Context, Guest, Taken, Vcpu};
 use crate::ledger::{Counters, Ledger};
+use crate::time::Time;
 
 /// Execution state of one vCPU.
 pub struct Core {
@@ -30,6 +31,10 @@ pub struct Core {
     pub handed: Option<Handed>,
     /// The running task; 0: none.
     pub task: u32,
+    /// Last exchange of each task's stack, see [`super::exchange`].
+    pub exchanged: HashMap<u32, Exchanged>,
+    /// Stack pointer of each task's first instruction, where the function there does not tell that it is.
+    pub first_sp: HashMap<u32, u64>,
     /// The last exception, as long as only its handler has executed since.
     pub fault: LastException,
     /// Stack use of the running task.
@@ -67,6 +72,17 @@ pub struct Handed {
     pub from: u32,
     /// Stack pointers of the task that goes on.
     pub stack: Range<u64>,
+}
+
+/// Exchange of a task's stack for another one, by a function in assembly.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanged {
+    /// First address of the function.
+    pub entry: u64,
+    /// Code on the stack before, at which the task goes on after the function.
+    pub outer: Context,
+    /// Whether that code asked for an exception, whose handler has left the task in the function; false: it has called it.
+    pub is_by_exception: bool,
 }
 
 /// Active functions of one context.
@@ -113,8 +129,8 @@ pub struct Shadow {
 /// One context's clock and open calls.
 #[derive(Default)]
 pub struct Calls {
-    /// Instructions of this context alone.
-    pub insns: u64,
+    /// Time of this context alone.
+    pub time: Time,
     /// Open calls, the outermost first.
     pub open: Vec<Call>,
     /// Whether it began before the window opened.
@@ -131,7 +147,7 @@ pub struct Call {
     /// length.
     pub depth: usize,
     /// The context's clock at its entry.
-    pub since: u64,
+    pub since: Time,
     /// The vCPU's clock at its entry.
     pub began_at: u64,
 }
@@ -196,6 +212,8 @@ impl Core {
             resumed: None,
             handed: None,
             task: 0,
+            exchanged: HashMap::new(),
+            first_sp: HashMap::new(),
             fault: LastException::default(),
             watermark: None,
             contexts: has_contexts.then(Contexts::default),
@@ -241,17 +259,21 @@ impl Core {
         self.exceptions.last().map_or(ContextKind::Task(self.task), |active| ContextKind::Exception(active.number))
     }
 
-    /// Counts the instructions since the last change of context for the context that executed them.
+    /// Counts the time since the last change of context for the context that executed them.
     pub fn advance(&mut self, ledger: &mut Ledger<impl Counters>) {
         let Some(contexts) = &mut self.contexts else { return };
-        let insns = ledger.insns(self.vcpu);
-        let amount = insns.saturating_sub(std::mem::replace(&mut contexts.counted_insns, insns));
-        match self.exceptions.last_mut() {
+        let time = ledger.time(self.vcpu);
+        let amount = time.since(std::mem::replace(&mut contexts.counted, time));
+        let waits = match self.exceptions.last_mut() {
             Some(active) => {
-                active.nest.insns += amount;
+                active.nest.time += amount;
                 contexts.count_exception((active.number, active.handler), self.vcpu, amount, ledger);
+                active.nest.waiting.is_some()
             }
             None => contexts.count_task(self.task, self.vcpu, amount, ledger),
+        };
+        if waits {
+            contexts.count_waiting(self.vcpu, amount.insns, ledger);
         }
     }
 
@@ -280,7 +302,7 @@ impl Core {
     pub fn restart(&mut self) {
         self.fault.restart();
         if let Some(contexts) = &mut self.contexts {
-            contexts.counted_insns = 0;
+            contexts.counted = Time::default();
             contexts.threads.values_mut().for_each(Nest::restart);
         }
         self.exceptions.iter_mut().for_each(|active| active.nest.restart());

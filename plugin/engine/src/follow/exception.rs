@@ -11,6 +11,7 @@ use wire::timeline::What;
 use super::activation;
 use super::arrival::Arrival;
 use super::context::{Active, Core, Parked, Path};
+use super::exchange;
 use super::open_zones::Nest;
 use super::tree::Tree;
 use crate::code::Code;
@@ -76,6 +77,9 @@ fn push(
         // (tail-chaining).
         let named = core.exceptions.iter().rposition(|active| active.number == below);
         end(core, tree.as_deref_mut(), named.map_or(0, |index| index + 1), ledger);
+    }
+    if let (true, Some(interrupted)) = (core.exceptions.is_empty(), interrupted) {
+        exchange::returned(core, interrupted, code);
     }
     if core.exceptions.len() >= MAX_NESTED {
         core.exceptions.remove(0);
@@ -251,7 +255,7 @@ fn end(core: &mut Core, mut tree: Option<&mut Tree>, keep: usize, ledger: &mut L
             && !path.calls.began_before_window
         {
             let kind = SpanKind::Exception { number };
-            tree.spans.count(kind, core.vcpu, path.calls.insns, (handler, began_at), ledger);
+            tree.spans.count(kind, core.vcpu, path.calls.time, (handler, began_at), ledger);
         }
     }
 }

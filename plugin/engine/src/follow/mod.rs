@@ -1,7 +1,8 @@
 //! Execution state: the task, the exceptions above it, and the functions in each of them.
 //!
 //! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`],
-//! [`open_zones`], [`context`], [`watched`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`], [`task`], [`poll`], [`zone`].
+//! [`open_zones`], [`context`], [`exchange`], [`watched`], [`span`], [`tree`], [`arrival`], [`exception`], [`reason`],
+//! [`task`], [`poll`], [`waiting`], [`zone`].
 
 pub mod activation;
 pub mod arrival;
@@ -9,6 +10,7 @@ pub mod context;
 pub mod device;
 pub mod event;
 pub mod exception;
+pub mod exchange;
 pub mod fault;
 pub mod open_zones;
 pub mod poll;
@@ -16,6 +18,7 @@ pub mod reason;
 pub mod span;
 pub mod task;
 pub mod tree;
+pub mod waiting;
 pub mod watched;
 pub mod watermark;
 pub mod zone;
@@ -26,12 +29,13 @@ use wire::timeline::{What, Why};
 use crate::code::Code;
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
-use context::Core;
+use context::{Core, Exchanged};
 use device::DevicePoll;
 use poll::Polls;
 use span::{Betweens, Spans};
 use task::Tasks;
 use tree::Tree;
+use waiting::Waiting;
 use zone::Zones;
 
 /// State of everything that is followed.
@@ -48,8 +52,12 @@ pub struct Follow {
     pub betweens: Betweens,
     /// Zones, phases and marks of the firmware, if it has any.
     pub zones: Option<Zones>,
+    /// Calls that belong to waiting, if the image has any.
+    pub waiting: Option<Waiting>,
     /// Whether each context's instructions are counted as they execute.
     pub has_contexts: bool,
+    /// Whether the kernel has functions that exceptions lead to in place of the code that asked for them.
+    has_exchanges: bool,
     /// Masked interrupts, if the timeline needs them and the tree does not follow them.
     masks: Option<Spans>,
     /// The device that is polled over and over.
@@ -63,9 +71,14 @@ impl Follow {
         let has_timeline = measure.is_some_and(|measure| measure.timeline.is_some());
         let has_contexts = has_timeline
             || measure.is_some_and(|measure| {
-                !measure.events.is_empty() || !measure.zone_calls.is_empty() || measure.slice_insns.is_some()
+                !measure.events.is_empty()
+                    || !measure.zone_calls.is_empty()
+                    || !measure.waiting_calls.is_empty()
+                    || measure.slice_insns.is_some()
+                    || measure.has_cycles
             });
         let tree = Tree::new(request, vcpus);
+        let kernel = measure.and_then(|measure| measure.kernel.as_ref());
         Follow {
             masks: (has_timeline && tree.is_none()).then(|| Spans::uncounted(vcpus)),
             cores: (0..vcpus).map(|vcpu| Core::new(vcpu, has_contexts)).collect(),
@@ -74,14 +87,18 @@ impl Follow {
             polls: Polls::new(request, vcpus),
             betweens: Betweens::new(measure.map_or(&[], |measure| &measure.spans), vcpus, ledger),
             zones: Zones::new(request),
+            waiting: Waiting::new(request),
             has_contexts,
+            has_exchanges: kernel
+                .is_some_and(|kernel| kernel.exchanges.iter().any(|function| function.is_by_exception)),
             device: DevicePoll::default(),
         }
     }
 
-    /// Whether anything asks which exceptions are active; `has_stacks`: stacks cross into what they interrupted.
+    /// Whether anything asks which exceptions are active; `has_stacks`: stacks cross into what they interrupted. Calls by
+    /// exception are counted whatever else is.
     pub fn has_exceptions(&self, has_stacks: bool) -> bool {
-        has_stacks || self.tree.is_some() || self.has_contexts || self.polls.is_some()
+        has_stacks || self.tree.is_some() || self.has_contexts || self.has_exchanges || self.polls.is_some()
     }
 
     /// Tracker of masked interrupts, if there is one.
@@ -123,6 +140,19 @@ impl Follow {
         ledger: &mut Ledger<impl Counters>,
     ) {
         exception::leave(&mut self.cores[vcpu as usize], self.tree.as_mut(), pc, guest, code, ledger);
+    }
+
+    /// Handles the start of a function that exchanges the task's stack.
+    pub fn begin_exchange(
+        &mut self,
+        vcpu: u32,
+        pc: u64,
+        guest: &mut Guest<impl Vcpu>,
+        code: &mut Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Option<Exchanged> {
+        self.leave_exceptions(vcpu, pc, guest, code, ledger);
+        exchange::begin(&mut self.cores[vcpu as usize], pc, guest, code)
     }
 
     /// Whether exceptions may be left by an ordinary jump: the processor has no other return, or the kernel goes on with

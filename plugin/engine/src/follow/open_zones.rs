@@ -12,18 +12,30 @@ use wire::timeline::What;
 use wire::zone::{Row, ZoneCounter};
 
 use crate::ledger::{Counters, Ledger};
+use crate::time::Time;
 
 /// Zones of one context.
 #[derive(Default)]
 pub struct Nest {
-    /// Instructions of this context alone.
-    pub insns: u64,
+    /// Time of this context alone.
+    pub time: Time,
     /// Zones under way, the outermost first.
     pub open: Vec<Open>,
     /// Counter of a task's instructions, once it has any.
     pub(super) slot: Option<u32>,
     /// Zone that was under way where the context began, as samples name it; 0: none.
     pub base: u32,
+    /// Call of code that waits, see [`super::waiting`]; None: the context does not wait in one.
+    pub waiting: Option<Waits>,
+}
+
+/// Call until whose return a context waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// Address that it returns to.
+    pub next: u64,
+    /// Stack pointer before the call, and after it.
+    pub sp: u64,
 }
 
 /// A zone that is under way.
@@ -43,11 +55,11 @@ pub struct Open {
     /// First of its counters.
     pub slot: u32,
     /// The context's clock as it began.
-    pub since: u64,
+    pub since: Time,
     /// The vCPU's clock as it began.
-    pub began_at: u64,
-    /// Instructions of inner zones that have ended.
-    pub within_insns: u64,
+    pub began_at: Time,
+    /// Time of inner zones that have ended.
+    pub within: Time,
     /// Path of the zone, as samples name it.
     pub path: u32,
     /// Whether it began before the window opened.
@@ -59,33 +71,49 @@ pub struct Open {
 pub struct Contexts {
     /// Nests by task.
     pub threads: FxHashMap<u32, Nest>,
-    /// The vCPU's instructions that have been counted for contexts.
-    pub counted_insns: u64,
-    /// Counters of exceptions, by number.
-    exceptions: FxHashMap<u64, u32>,
+    /// The vCPU's time that has been counted for contexts.
+    pub counted: Time,
+    /// Counters of exceptions' instructions and, where they are counted, of their cycles; by number.
+    exceptions: FxHashMap<u64, (u32, Option<u32>)>,
+    /// Counter of instructions in calls of code that waits, once there are any.
+    waiting: Option<u32>,
 }
 
 impl Contexts {
-    /// Counts instructions of an exception with this handler.
+    /// Counts the time of an exception with this handler.
     pub fn count_exception(
         &mut self,
         (number, handler): (u64, u64),
         vcpu: u32,
-        insns: u64,
+        time: Time,
         ledger: &mut Ledger<impl Counters>,
     ) {
-        let row = Row::Exception { number, handler };
-        let define = || ledger.define(|slot| Definition::Row { slot, row });
-        let slot = *self.exceptions.entry(number).or_insert_with(define);
-        ledger.add(slot, vcpu, insns);
+        let has_cycles = ledger.cycle_slot().is_some();
+        let (slot, cycles) = *self.exceptions.entry(number).or_insert_with(|| {
+            let mut define = |row| ledger.define(|slot| Definition::Row { slot, row });
+            let slot = define(Row::Exception { number, handler });
+            (slot, has_cycles.then(|| define(Row::ExceptionCycles { number })))
+        });
+        ledger.add(slot, vcpu, time.insns);
+        if let Some(slot) = cycles {
+            ledger.add(slot, vcpu, time.cycles);
+        }
     }
 
-    /// Counts instructions of a task, or of code outside all tasks.
-    pub fn count_task(&mut self, task: u32, vcpu: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
+    /// Counts the time of a task, or of code outside all tasks. Returns whether it waits in a call.
+    pub fn count_task(&mut self, task: u32, vcpu: u32, time: Time, ledger: &mut Ledger<impl Counters>) -> bool {
         let nest = self.threads.entry(task).or_default();
-        nest.insns += insns;
+        nest.time += time;
         let define = || ledger.define(|slot| Definition::Row { slot, row: Row::Task { task } });
         let slot = *nest.slot.get_or_insert_with(define);
+        ledger.add(slot, vcpu, time.insns);
+        nest.waiting.is_some()
+    }
+
+    /// Counts instructions in calls of code that waits.
+    pub fn count_waiting(&mut self, vcpu: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
+        let define = || ledger.define(|slot| Definition::Row { slot, row: Row::Waiting });
+        let slot = *self.waiting.get_or_insert_with(define);
         ledger.add(slot, vcpu, insns);
     }
 }
@@ -119,7 +147,7 @@ impl Nest {
             }
             // Instructions of inner zones are not the outer zone's own.
             if let Some(outer) = index.checked_sub(1).and_then(|outer| self.open.get_mut(outer)) {
-                outer.within_insns += open.within_insns;
+                outer.within += open.within;
             }
         }
     }
@@ -127,9 +155,9 @@ impl Nest {
     /// Ends the innermost zone here.
     pub fn close(&mut self, vcpu: u32, ledger: &Ledger<impl Counters>) {
         let Some(open) = self.open.pop() else { return };
-        let insns = self.insns - open.since;
+        let time = self.time - open.since;
         if let Some(outer) = self.open.last_mut() {
-            outer.within_insns += insns;
+            outer.within += time;
         }
         if open.began_before_window {
             return;
@@ -145,18 +173,26 @@ impl Nest {
         };
         let is_first = add(ZoneCounter::Count, 1) == 1;
         add(ZoneCounter::Open, u64::MAX);
-        add(ZoneCounter::Sum, insns);
-        add(ZoneCounter::Elapsed, ledger.insns(vcpu) - open.began_at);
-        add(ZoneCounter::Own, insns - open.within_insns);
-        if self.open.iter().any(|outer| outer.name == open.name) {
-            add(ZoneCounter::Recursive, 1);
-        } else {
-            add(ZoneCounter::Total, insns);
-        }
-        raise(ZoneCounter::MinComplement, !insns);
-        if raise(ZoneCounter::Max, insns) || is_first {
+        let (elapsed, own) = (ledger.time(vcpu) - open.began_at, time - open.within);
+        let is_recursive = self.open.iter().any(|outer| outer.name == open.name);
+        let total = if is_recursive { Time::default() } else { time };
+        add(ZoneCounter::Sum, time.insns);
+        add(ZoneCounter::Elapsed, elapsed.insns);
+        add(ZoneCounter::Own, own.insns);
+        add(ZoneCounter::Recursive, is_recursive.into());
+        add(ZoneCounter::Total, total.insns);
+        raise(ZoneCounter::MinComplement, !time.insns);
+        if raise(ZoneCounter::Max, time.insns) || is_first {
             ledger.set(open.slot + ZoneCounter::LongestAt as u32, vcpu, open.pc);
-            ledger.set(open.slot + ZoneCounter::LongestSince as u32, vcpu, open.began_at);
+            ledger.set(open.slot + ZoneCounter::LongestSince as u32, vcpu, open.began_at.insns);
+        }
+        if ledger.cycle_slot().is_some() {
+            add(ZoneCounter::SumCycles, time.cycles);
+            add(ZoneCounter::ElapsedCycles, elapsed.cycles);
+            add(ZoneCounter::OwnCycles, own.cycles);
+            add(ZoneCounter::TotalCycles, total.cycles);
+            raise(ZoneCounter::MinCyclesComplement, !time.cycles);
+            raise(ZoneCounter::MaxCycles, time.cycles);
         }
     }
 

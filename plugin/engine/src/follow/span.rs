@@ -1,4 +1,4 @@
-//! Exact spans: number of occurrences, and instructions taken: least, most and sum.
+//! Exact spans: number of occurrences, and instructions taken, with their cycles where those are counted: least, most and sum.
 //!
 //! Calls and exceptions are followed by the exact tree ([`crate::follow::tree`]); each context (a task, an exception)
 //! has a clock of its own for them, which stands still while others execute. Masked interrupts, a pending PendSV and
@@ -12,6 +12,7 @@ use wire::timeline::What;
 use super::context::{Call, Core};
 use crate::guest::{Guest, PENDSV, Vcpu};
 use crate::ledger::{Counters, Ledger};
+use crate::time::Time;
 
 /// Most kinds of spans, far more than a firmware has functions and exceptions.
 const MAX_SPANS: usize = 1 << 20;
@@ -38,11 +39,11 @@ struct Moment {
     /// Whether interrupts have been seen enabled. On RISC-V they are masked at reset, which is not a span.
     was_clear: bool,
     /// The vCPU's clock when they were masked, and the instruction that masked them.
-    masked: Option<(u64, u64)>,
+    masked: Option<(Time, u64)>,
     /// Instruction that may just have changed the mask.
     changing: Option<u64>,
     /// The vCPU's clock when PendSV became pending, and the store that caused it.
-    pended: Option<(u64, u64)>,
+    pended: Option<(Time, u64)>,
 }
 
 /// Spans that `--span` asked for.
@@ -63,18 +64,19 @@ struct Between {
 #[derive(Clone, Copy, Default)]
 struct Open {
     count: u64,
-    /// Sum of the vCPU's clock at each beginning.
-    sum: u128,
-    first: u64,
-    last: u64,
+    /// Sums of the vCPU's clock at each beginning: instructions, cycles.
+    sums: [u128; 2],
+    first: Time,
+    last: Time,
 }
 
-/// Counts spans of one kind: number, sum, shortest and longest, and the longest one's beginning: its address and the
-/// vCPU's clock there.
+/// Counts spans of one kind: number; sum, shortest and longest; the longest one's beginning: its address and the vCPU's clock
+/// there.
 fn count(
     slot: u32,
     vcpu: u32,
-    [count, sum, min, max]: [u64; 4],
+    count: u64,
+    [sum, min, max]: [Time; 3],
     (at, since): (u64, u64),
     ledger: &Ledger<impl Counters>,
 ) {
@@ -87,11 +89,16 @@ fn count(
         higher
     };
     let is_first = ledger.add(slot + SpanCounter::Count as u32, vcpu, count) == count;
-    ledger.add(slot + SpanCounter::Sum as u32, vcpu, sum);
-    raise(SpanCounter::MinComplement, !min);
-    if raise(SpanCounter::Max, max) || is_first {
+    ledger.add(slot + SpanCounter::Sum as u32, vcpu, sum.insns);
+    raise(SpanCounter::MinComplement, !min.insns);
+    if raise(SpanCounter::Max, max.insns) || is_first {
         ledger.set(slot + SpanCounter::LongestAt as u32, vcpu, at);
         ledger.set(slot + SpanCounter::LongestSince as u32, vcpu, since);
+    }
+    if ledger.cycle_slot().is_some() {
+        ledger.add(slot + SpanCounter::SumCycles as u32, vcpu, sum.cycles);
+        raise(SpanCounter::MinCyclesComplement, !min.cycles);
+        raise(SpanCounter::MaxCycles, max.cycles);
     }
 }
 
@@ -131,7 +138,7 @@ impl Spans {
         &mut self,
         kind: SpanKind,
         vcpu: u32,
-        insns: u64,
+        time: Time,
         began: (u64, u64),
         ledger: &mut Ledger<impl Counters>,
     ) {
@@ -139,7 +146,7 @@ impl Spans {
             return;
         }
         if let Some(slot) = self.slot(kind, ledger) {
-            count(slot, vcpu, [1, insns, insns, insns], began, ledger);
+            count(slot, vcpu, 1, [time; 3], began, ledger);
         }
     }
 
@@ -162,7 +169,7 @@ impl Spans {
             self.end_calls(core, depth - 1, ledger);
         }
         let calls = core.calls();
-        let since = calls.insns;
+        let since = calls.time;
         calls.open.push(Call { entry, slot, depth, since, began_at });
     }
 
@@ -171,8 +178,8 @@ impl Spans {
         let vcpu = core.vcpu;
         let calls = core.calls();
         while let Some(call) = calls.open.pop_if(|call| call.depth > depth) {
-            let insns = calls.insns - call.since;
-            count(call.slot, vcpu, [1, insns, insns, insns], (call.entry, call.began_at), ledger);
+            let time = calls.time - call.since;
+            count(call.slot, vcpu, 1, [time; 3], (call.entry, call.began_at), ledger);
         }
     }
 
@@ -180,7 +187,7 @@ impl Spans {
     pub fn pend(&mut self, vcpu: u32, is_pending: bool, pc: u64, ledger: &Ledger<impl Counters>) {
         let pended = &mut self.moments[vcpu as usize].pended;
         if is_pending {
-            pended.get_or_insert((ledger.insns(vcpu), pc));
+            pended.get_or_insert((ledger.time(vcpu), pc));
         } else {
             *pended = None;
         }
@@ -205,8 +212,8 @@ impl Spans {
         if number == PENDSV
             && let Some((since, at)) = self.moments[vcpu as usize].pended.take()
         {
-            let insns = ledger.insns(vcpu) - since;
-            self.count(SpanKind::PendSv, vcpu, insns, (at, since), ledger);
+            let time = ledger.time(vcpu) - since;
+            self.count(SpanKind::PendSv, vcpu, time, (at, since.insns), ledger);
         }
     }
 
@@ -235,17 +242,17 @@ impl Spans {
         guest: &Guest<impl Vcpu>,
         ledger: &mut Ledger<impl Counters>,
     ) {
-        let insns = ledger.insns(vcpu);
+        let time = ledger.time(vcpu);
         let moment = &mut self.moments[vcpu as usize];
         let was_masked = std::mem::replace(&mut moment.is_masked, is_masked);
         moment.was_clear |= !is_masked;
         if !is_masked {
             if let Some((since, at)) = moment.masked.take() {
                 ledger.happened(vcpu, What::Unmasked);
-                self.count(SpanKind::Masked, vcpu, insns - since, (at, since), ledger);
+                self.count(SpanKind::Masked, vcpu, time - since, (at, since.insns), ledger);
             }
         } else if !was_masked && (moment.was_clear || !guest.facts.is_masked_at_reset) {
-            moment.masked = Some((insns, at));
+            moment.masked = Some((time, at));
             ledger.happened(vcpu, What::Masked);
         }
     }
@@ -291,25 +298,28 @@ impl Betweens {
 
     /// Begins the spans of this address.
     pub fn begin(&mut self, vcpu: u32, pc: u64, ledger: &Ledger<impl Counters>) {
-        let insns = ledger.insns(vcpu);
+        let now = ledger.time(vcpu);
         for between in self.0.iter_mut().filter(|between| between.from.contains(&pc)) {
-            let Open { count, sum, first, last } = &mut between.open[vcpu as usize];
+            let Open { count, sums: [insns, cycles], first, last } = &mut between.open[vcpu as usize];
             if *count == 0 {
-                *first = insns;
+                *first = now;
             }
-            (*count, *sum, *last) = (*count + 1, *sum + u128::from(insns), insns);
+            (*count, *last) = (*count + 1, now);
+            (*insns, *cycles) = (*insns + u128::from(now.insns), *cycles + u128::from(now.cycles));
         }
     }
 
     /// Ends the spans of this address.
     pub fn end(&mut self, vcpu: u32, pc: u64, ledger: &Ledger<impl Counters>) {
-        let insns = ledger.insns(vcpu);
+        let now = ledger.time(vcpu);
         for between in self.0.iter_mut().filter(|between| between.until.contains(&pc)) {
-            let Open { count: spans, sum, first, last } = std::mem::take(&mut between.open[vcpu as usize]);
+            let Open { count: spans, sums: [insns, cycles], first, last } =
+                std::mem::take(&mut between.open[vcpu as usize]);
             if spans > 0 {
-                let sum = (u128::from(insns) * u128::from(spans) - sum) as u64;
-                let began = (between.from[0], first);
-                count(between.slot, vcpu, [spans, sum, insns - last, insns - first], began, ledger);
+                let sum = |now: u64, begun: u128| (u128::from(now) * u128::from(spans) - begun) as u64;
+                let sum = Time { insns: sum(now.insns, insns), cycles: sum(now.cycles, cycles) };
+                let began = (between.from[0], first.insns);
+                count(between.slot, vcpu, spans, [sum, now - last, now - first], began, ledger);
             }
         }
     }

@@ -248,6 +248,9 @@ impl Tasks {
         let is_known = self.live.contains_key(&tcb) && !self.deleted.contains(&tcb);
         let saved = self.saved_sp(tcb, guest).filter(|_| is_known);
         let task = if is_outside { self.outside(ledger) } else { self.task(tcb, guest, ledger) };
+        if !is_known {
+            self.note_first(task, tcb, core, guest);
+        }
         self.count(vcpu, task, TaskCounter::Switches, 1, ledger);
         self.running[vcpu as usize] = Running { tcb, since: insns, has_started: true };
         (core.task, core.watermark) = (task, self.watermark(task).filter(|_| !is_outside));
@@ -275,6 +278,13 @@ impl Tasks {
         if let Some(tree) = tree {
             ledger.set(counters::HERE, vcpu, 0);
             tree.rebase(core, ledger);
+        }
+    }
+
+    /// Notes the stack pointer with which a task will begin: above the frame from which the processor loads its registers.
+    fn note_first(&self, task: u32, tcb: u64, core: &mut Core, guest: &mut Guest<impl Vcpu>) {
+        if let (false, Some(sp)) = (self.kernel.called_begins.is_empty(), self.saved_sp(tcb, guest)) {
+            core.first_sp.insert(task, sp.wrapping_add(guest.facts.exception_frame_bytes));
         }
     }
 

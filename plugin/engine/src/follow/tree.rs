@@ -13,6 +13,7 @@ use super::context::{Core, Shadow};
 use super::span::Spans;
 use crate::ledger::{Counters, Ledger};
 use crate::recent::Recent;
+use crate::time::Time;
 
 /// Most nodes of the tree; calls beyond are counted in their callers.
 const MAX_NODES: usize = 1 << 22;
@@ -55,13 +56,13 @@ pub struct Tree {
     inlined_calls: FxHashMap<u64, InlinedCall>,
 }
 
-/// State of one vCPU: a jump under way, and the instructions counted so far.
+/// State of one vCPU: a jump under way, and the time counted so far.
 #[derive(Default)]
 struct Moves {
     /// Target of a jump that is about to enter the middle of another function.
     crossing: Option<u64>,
-    /// Instructions that have been attributed to nodes.
-    insns: u64,
+    /// Time that has been attributed to nodes.
+    time: Time,
 }
 
 impl Tree {
@@ -155,14 +156,16 @@ impl Tree {
         }
     }
 
-    /// Counts the instructions since the last change for the node that executed them.
+    /// Counts the time since the last change for the node that executed it.
     pub fn attribute(&mut self, core: &mut Core, ledger: &mut Ledger<impl Counters>) {
         let node = self.node(core, ledger);
-        let insns = ledger.insns(core.vcpu);
-        let before = std::mem::replace(&mut self.moves[core.vcpu as usize].insns, insns);
-        let amount = insns.saturating_sub(before);
-        self.count_node(core.vcpu, node, NodeCounter::Insns, amount, ledger);
-        core.calls().insns += amount;
+        let time = ledger.time(core.vcpu);
+        let amount = time.since(std::mem::replace(&mut self.moves[core.vcpu as usize].time, time));
+        self.count_node(core.vcpu, node, NodeCounter::Insns, amount.insns, ledger);
+        if ledger.cycle_slot().is_some() {
+            self.count_node(core.vcpu, node, NodeCounter::Cycles, amount.cycles, ledger);
+        }
+        core.calls().time += amount;
     }
 
     /// Updates the vCPU's current node in the records.
@@ -195,7 +198,7 @@ impl Tree {
         if is_call {
             let depth = core.frames().len();
             if let Some(slot) = self.call_slot(node, shadow.entry, ledger) {
-                let began_at = self.moves[core.vcpu as usize].insns;
+                let began_at = self.moves[core.vcpu as usize].time.insns;
                 self.spans.begin_call(core, (shadow.entry, slot), depth, began_at, ledger);
             }
             self.count_node(core.vcpu, node, NodeCounter::Calls, 1, ledger);
@@ -297,7 +300,7 @@ impl Tree {
     /// Opens the window: nothing is attributed yet, and calls under way began before it.
     pub fn restart(&mut self) {
         for moves in &mut self.moves {
-            moves.insns = 0;
+            moves.time = Time::default();
         }
         self.spans.restart();
         self.resynchronised = 0;

@@ -18,6 +18,7 @@ use super::open_zones::Open;
 use crate::code::Code;
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
+use crate::time::Time;
 
 /// Most zones under way in one context, so that a zone begun for ever and never ended does not fill memory.
 const MAX_OPEN: usize = 1024;
@@ -155,6 +156,7 @@ impl Zones {
             EventKind::End => return self.end(cores, vcpu, (pc, name, None), guest, code, ledger),
             EventKind::Phase => return Some(Happened::Phase { name }),
             EventKind::Register { register } => guest.signed_register(register),
+            EventKind::Bytes { register, bytes, is_signed } => guest.value_of_bytes(register, bytes, is_signed),
             EventKind::Constant { value } => value,
         };
         self.mark(vcpu, name, value, ledger);
@@ -232,7 +234,7 @@ impl Zones {
         let sp = self.has_stack(core).then(|| guest.stack_pointer());
         let slot = self.slot(name, core.zone_context(), ledger);
         core.advance(ledger);
-        let (vcpu, began_at) = (core.vcpu, ledger.insns(core.vcpu));
+        let (vcpu, began_at) = (core.vcpu, ledger.time(core.vcpu));
         let nest = core.nest()?;
         if let Some(sp) = sp {
             // The same code again with a stack that is not deeper: not a nested call.
@@ -268,9 +270,9 @@ impl Zones {
             pc,
             sp: sp.unwrap_or(0),
             slot,
-            since: nest.insns,
+            since: nest.time,
             began_at,
-            within_insns: 0,
+            within: Time::default(),
             path,
             began_before_window: false,
         });

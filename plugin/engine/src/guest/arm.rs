@@ -26,6 +26,7 @@ static FACTS: Facts = Facts {
     arguments: [0, 1],
     call_bytes: 0,
     exception_frame_bytes: 32,
+    asking_bytes: 2,
     returns_by_jump: true,
     has_events: true,
     is_masked_at_reset: false,

@@ -4,12 +4,21 @@
 //! Addresses are those of ELF files and of QEMU: flash begins at 0, and the data space at [`DATA_SPACE`]. A register
 //! holds an address of the data space without that offset.
 
+use decode::Isa;
 use wire::control::Word;
 
 use super::processor::{Arch, Context, Facts, Guest, Insn, Interrupted, Stored, Taken, Vcpu};
 
-/// AVRe and AVRe+ with a program counter of two bytes.
-pub(super) struct Avr;
+/// AVRe and AVRe+.
+pub(super) struct Avr(&'static Facts);
+
+/// AVR with return addresses of two bytes.
+pub(super) static PC16: Avr = Avr(&PC16_FACTS);
+static PC16_FACTS: Facts = facts(Isa::AvrPc16);
+
+/// AVR with return addresses of three bytes.
+pub(super) static PC22: Avr = Avr(&PC22_FACTS);
+static PC22_FACTS: Facts = facts(Isa::AvrPc22);
 
 /// Address of the data space's first byte.
 const DATA_SPACE: u64 = wire::chip::AVR_DATA.start;
@@ -17,33 +26,35 @@ const DATA_SPACE: u64 = wire::chip::AVR_DATA.start;
 /// Number of the stack pointer in the list of registers.
 const SP: u8 = 32;
 
-static FACTS: Facts = Facts {
-    registers: &[
-        "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "r16",
-        "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28", "r29", "r30", "r31",
-        "sp", "sreg",
-    ],
-    // Each is a byte to the API and a word to QEMU.
-    registers_in_a_row: 0,
-    sp: SP,
-    return_addr: SP,
-    second_return_addr: None,
-    // The lower half of Y.
-    frame_pointer: 28,
-    // The lower halves of the first two arguments of 16 bits.
-    arguments: [24, 22],
-    call_bytes: RETURN_ADDRESS_BYTES,
-    exception_frame_bytes: RETURN_ADDRESS_BYTES,
-    returns_by_jump: false,
-    has_events: false,
-    is_masked_at_reset: true,
-    return_unmasks: false,
-    names_vcpus: false,
-    fault_registers: None,
-};
+const fn facts(isa: Isa) -> Facts {
+    Facts {
+        registers: &[
+            "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+            "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28", "r29", "r30",
+            "r31", "sp", "sreg",
+        ],
+        // Each is a byte to the API and a word to QEMU.
+        registers_in_a_row: 0,
+        sp: SP,
+        return_addr: SP,
+        second_return_addr: None,
+        frame_pointer: Y,
+        // The lower halves of the first two arguments of 16 bits.
+        arguments: [24, 22],
+        call_bytes: isa.call_bytes() as u64,
+        exception_frame_bytes: isa.call_bytes() as u64,
+        asking_bytes: 0,
+        returns_by_jump: false,
+        has_events: false,
+        is_masked_at_reset: true,
+        return_unmasks: false,
+        names_vcpus: false,
+        fault_registers: None,
+    }
+}
 
-/// Size of a return address on the stack.
-const RETURN_ADDRESS_BYTES: u64 = 2;
+/// Number of the pair Y's lower half.
+const Y: u8 = 28;
 
 /// Global interrupt enable, in the status register.
 const I: u64 = 1 << 7;
@@ -59,7 +70,7 @@ const INTERRUPT: u64 = 1 << 63;
 
 impl<V: Vcpu> Arch<V> for Avr {
     fn facts(&self) -> &'static Facts {
-        &FACTS
+        self.0
     }
 
     fn stack_pointer(&self, guest: &mut Guest<V>) -> u64 {
@@ -67,17 +78,17 @@ impl<V: Vcpu> Arch<V> for Avr {
     }
 
     fn frame_pointer(&self, guest: &mut Guest<V>) -> u64 {
-        DATA_SPACE + pair(guest, FACTS.frame_pointer)
+        DATA_SPACE + pair(guest, Y)
     }
 
-    /// The word on top of the stack: the return address at a function's first instruction.
+    /// The bytes on top of the stack: the return address at a function's first instruction.
     fn return_register(&self, guest: &mut Guest<V>) -> u64 {
         let top = guest.stack_pointer() + 1;
-        guest.memory(top, RETURN_ADDRESS_BYTES as usize).map_or(0, |bytes| big_endian(&bytes))
+        guest.memory(top, self.0.call_bytes as usize).map_or(0, |bytes| big_endian(&bytes))
     }
 
     fn arguments(&self, guest: &mut Guest<V>) -> [u64; 2] {
-        FACTS.arguments.map(|lower| pair(guest, lower))
+        self.0.arguments.map(|lower| pair(guest, lower))
     }
 
     fn code_address(&self, address: u64) -> u64 {
@@ -111,7 +122,7 @@ impl<V: Vcpu> Arch<V> for Avr {
         }
         let here = guest.context(pc);
         // The frame ends where that of the interrupted code begins.
-        let entry_sp = here.sp + RETURN_ADDRESS_BYTES;
+        let entry_sp = here.sp + self.0.exception_frame_bytes;
         let interrupted = Context { pc: guest.code_address(here.return_addr), sp: entry_sp, ..here };
         Some(Taken {
             number: INTERRUPT | (pc / VECTOR_BYTES),
@@ -153,7 +164,7 @@ impl<V: Vcpu> Arch<V> for Avr {
 }
 
 /// Value of a pair of registers, by the number of its lower half.
-fn pair(guest: &mut Guest<impl Vcpu>, lower: u8) -> u64 {
+pub fn pair(guest: &mut Guest<impl Vcpu>, lower: u8) -> u64 {
     guest.general_register(lower) | guest.general_register(lower + 1) << 8
 }
 

@@ -9,6 +9,7 @@ use decode::Isa;
 use wire::request::{self, Request};
 
 pub use arm::PENDSV;
+pub use avr::pair as avr_pair;
 use processor::Arch;
 pub use processor::{Context, FaultReader, Guest, Insn, Interrupted, MAX_READ_BYTES, Stored, Taken, Vcpu};
 
@@ -20,7 +21,8 @@ pub fn open<V: Vcpu>(request: &Request, directory: &str) -> Guest<V> {
         request::Isa::ThumbV6m => (Isa::ThumbV6m, &arm::Arm),
         request::Isa::ThumbV7m => (Isa::ThumbV7m, &arm::Arm),
         request::Isa::ThumbV8m => (Isa::ThumbV8m, &arm::Arm),
-        request::Isa::Avr => (Isa::Avr, &avr::Avr),
+        request::Isa::AvrPc16 => (Isa::AvrPc16, &avr::PC16),
+        request::Isa::AvrPc22 => (Isa::AvrPc22, &avr::PC22),
     };
     Guest::with(isa, arch, request, directory)
 }

@@ -140,6 +140,8 @@ pub struct Facts {
     pub call_bytes: u64,
     /// Least number of bytes that the processor pushes on the interrupted stack.
     pub exception_frame_bytes: u64,
+    /// Length of the instruction that asks for an exception (`svc`, `ecall`); 0: there is none.
+    pub asking_bytes: u64,
     /// Whether exceptions return by an ordinary jump, which cannot be recognised by its instruction.
     pub returns_by_jump: bool,
     /// Whether a wait for events ends with an exception, and QEMU does not wait (`wfe`).
@@ -424,8 +426,16 @@ impl<V: Vcpu> Guest<V> {
         match self.isa {
             Isa::Riscv64 => value as i64,
             Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => i64::from(value as u32 as i32),
-            Isa::Avr => i64::from(value as u8 as i8),
+            Isa::AvrPc16 | Isa::AvrPc22 => i64::from(value as u8 as i8),
         }
+    }
+
+    /// Reads a number of at most 8 bytes from as many registers of a byte, the lowest byte from the first.
+    pub fn value_of_bytes(&mut self, first: u8, bytes: u8, is_signed: bool) -> i64 {
+        let read =
+            (first..first + bytes).rev().fold(0, |value, number| value << 8 | self.general_register(number) & 0xff);
+        let unused_bits = 64 - 8 * u32::from(bytes);
+        if is_signed { ((read << unused_bits) as i64) >> unused_bits } else { read as i64 }
     }
 
     /// The stack pointer.
@@ -474,13 +484,13 @@ impl<V: Vcpu> Guest<V> {
         match self.isa {
             Isa::Riscv64 => 8,
             Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => 4,
-            Isa::Avr => 2,
+            Isa::AvrPc16 | Isa::AvrPc22 => 2,
         }
     }
 
     /// Alignment of words on the stack.
     pub fn stack_alignment(&self) -> u64 {
-        if self.isa == Isa::Avr { 1 } else { self.pointer_bytes() }
+        if self.isa.is_avr() { 1 } else { self.pointer_bytes() }
     }
 
     /// Value of a word that was pushed on the stack, from its bytes in memory order.
@@ -498,9 +508,22 @@ impl<V: Vcpu> Guest<V> {
         self.memory_word(address, self.pointer_bytes())
     }
 
-    /// Value of a word that was pushed on the stack.
-    pub fn pushed(&mut self, address: u64) -> Option<u64> {
-        let bytes = self.memory(address, self.pointer_bytes() as usize)?;
+    /// Size of a return address on the stack.
+    pub fn return_addr_bytes(&self) -> u8 {
+        match self.isa.call_bytes() {
+            0 => self.pointer_bytes() as u8,
+            bytes => bytes,
+        }
+    }
+
+    /// Size of a frame pointer on the stack.
+    pub fn frame_pointer_bytes(&self) -> u8 {
+        self.pointer_bytes() as u8
+    }
+
+    /// Value of a word of this size that was pushed on the stack.
+    pub fn pushed(&mut self, address: u64, bytes: u8) -> Option<u64> {
+        let bytes = self.memory(address, bytes.into())?;
         Some(self.stack_word(&bytes))
     }
 

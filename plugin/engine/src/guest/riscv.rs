@@ -25,6 +25,7 @@ static FACTS: Facts = Facts {
     arguments: [10, 11],
     call_bytes: 0,
     exception_frame_bytes: 0,
+    asking_bytes: 4,
     returns_by_jump: false,
     has_events: false,
     is_masked_at_reset: true,

@@ -207,6 +207,7 @@ pub(crate) fn request(isa: Isa, entry: Option<u64>, measure: Measure) -> Request
         max_output_bytes: None,
         entry,
         finisher: None,
+        exit: None,
         unshared_vcpus: 1,
         memory: Vec::new(),
         semihosting: Semihosting::Off,
@@ -242,6 +243,8 @@ pub(crate) fn kernel(current: u64) -> Kernel {
         exit: None,
         is_first_running: false,
         leaves_by_jumps: false,
+        exchanges: Vec::new(),
+        called_begins: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::hooks::{AccessHook, Hook, access_trampoline, trampoline};
+use super::hooks::{AccessHook, Hook, SplitHook, access_trampoline, split_entry, trampoline};
 use super::raw::{self, READS_REGISTERS, WRITES_REGISTERS, access, condition, operation};
 use super::versions;
 
@@ -137,6 +137,16 @@ impl Insn<'_> {
         }
     }
 
+    /// Calls `H` with `id` whenever the instruction starts, and ends the block before it if `H` says so. Nothing else that is called
+    /// at the instruction comes again as it is executed, but what comes after its accesses.
+    pub(crate) fn call_to_split<H: SplitHook>(&self, id: usize) {
+        // SAFETY: the instruction is valid; `id` is only ever read as a number.
+        unsafe {
+            let id = id as *mut c_void;
+            raw::qemu_plugin_register_vcpu_insn_exec_cb(self.0, split_entry::<H>, READS_REGISTERS, id);
+        }
+    }
+
     /// Calls `H` with `id` when the instruction starts while the vCPU's cell is at least `least`.
     pub(crate) fn call_when_at_least<H: Hook>(&self, cell: Cell, least: u64, id: usize) {
         self.call_when::<H>(READS_REGISTERS, condition::AT_LEAST, cell, least, id);
@@ -178,24 +188,23 @@ impl Insn<'_> {
 
     /// Calls `H` with `id` after each of the instruction's stores.
     pub(crate) fn call_after_store<H: AccessHook>(&self, id: usize) {
-        self.call_after::<H>(access::STORE, id);
+        self.call_after::<H>(READS_REGISTERS, access::STORE, id);
     }
 
     /// Calls `H` with `id` after each of the instruction's loads.
     pub(crate) fn call_after_load<H: AccessHook>(&self, id: usize) {
-        self.call_after::<H>(access::LOAD, id);
+        self.call_after::<H>(READS_REGISTERS, access::LOAD, id);
     }
 
-    fn call_after<H: AccessHook>(&self, accesses: c_uint, id: usize) {
+    /// Calls `H` as [`Insn::call_after_load`] does; `H` may change registers.
+    pub(crate) fn hold_after_load<H: AccessHook>(&self, id: usize) {
+        self.call_after::<H>(WRITES_REGISTERS, access::LOAD, id);
+    }
+
+    fn call_after<H: AccessHook>(&self, flags: c_uint, accesses: c_uint, id: usize) {
         // SAFETY: the instruction is valid; `id` is only ever read as a number.
         unsafe {
-            raw::qemu_plugin_register_vcpu_mem_cb(
-                self.0,
-                access_trampoline::<H>,
-                READS_REGISTERS,
-                accesses,
-                id as *mut c_void,
-            );
+            raw::qemu_plugin_register_vcpu_mem_cb(self.0, access_trampoline::<H>, flags, accesses, id as *mut c_void);
         }
     }
 }

@@ -33,6 +33,37 @@ pub(in crate::qemu) extern "C" fn trampoline<H: Hook>(vcpu: c_uint, id: *mut c_v
     H::CALL(vcpu, id as usize);
 }
 
+/// Names a function at whose instruction a block may have to end ([`super::block::Insn::call_to_split`]).
+pub(crate) trait SplitHook {
+    /// The function; whether the block ends before the instruction, which then is a block of its own.
+    const CALL: fn(vcpu: u32, id: usize) -> bool;
+}
+
+/// Entry point that passes the address in generated code that called it, as a third argument.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[unsafe(naked)]
+pub(in crate::qemu) extern "C" fn split_entry<H: SplitHook>(_vcpu: c_uint, _id: *mut c_void) {
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!("mov rdx, [rsp]", "jmp {}", sym split_trampoline::<H>);
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!("mov x2, x30", "b {}", sym split_trampoline::<H>);
+}
+
+/// On other hosts the block goes on, and what would have come behind the instruction comes behind the block.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(in crate::qemu) extern "C" fn split_entry<H: SplitHook>(vcpu: c_uint, id: *mut c_void) {
+    H::CALL(vcpu, id as usize);
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+extern "C" fn split_trampoline<H: SplitHook>(vcpu: c_uint, id: *mut c_void, called_from: usize) {
+    if H::CALL(vcpu, id as usize) {
+        // SAFETY: QEMU's generated code calls the entry point, which passes the address that it returns to. The functions between
+        // it and this call have nothing to drop, and hold no lock: the hook's function has returned.
+        unsafe { super::super::beyond::avr::start_alone(called_from) }
+    }
+}
+
 /// Names a function called after loads or stores.
 pub(crate) trait AccessHook {
     /// The function.

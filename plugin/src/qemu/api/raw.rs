@@ -188,5 +188,6 @@ unsafe extern "C" {
     pub(in crate::qemu) fn g_array_get_element_size(array: *mut GArray) -> c_uint;
     pub(in crate::qemu) fn g_array_free(array: *mut GArray, free_segment: c_int) -> *mut c_char;
     pub(in crate::qemu) fn g_byte_array_sized_new(reserved: c_uint) -> *mut GByteArray;
+    pub(in crate::qemu) fn g_byte_array_free(array: *mut GByteArray, free_data: c_int) -> *mut u8;
     pub(in crate::qemu) fn g_byte_array_set_size(array: *mut GByteArray, length: c_uint) -> *mut GByteArray;
 }

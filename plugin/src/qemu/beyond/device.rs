@@ -1,7 +1,8 @@
 //! A chip's memory, registers, timers and interrupts, added to QEMU's machine once it is made.
 //!
 //! The machine only provides the processor: everything below the processor's own registers (0xe0000000) is covered by
-//! a region that faults, and the chip's memory and register blocks are laid over that. [`device`] defines the
+//! a region that faults, and the chip's memory and register blocks are laid over that. A RISC-V processor has none of its own
+//! registers there ([`csr`]), and no interrupts of the chip's. [`device`] defines the
 //! registers' behaviour; this file makes the calls of QEMU. A chip that is an addition (AVR) covers nothing: its registers
 //! are laid over single bytes of the machine's own. QEMU makes callbacks with its big lock held, in the
 //! vCPU's thread, or in the main thread for timers and the console. All time is `QEMU_CLOCK_VIRTUAL`, which counts
@@ -29,9 +30,9 @@ use wire::chip::{Block, ByteAt, Chip};
 use wire::trick::DEVICES;
 
 use super::lock::BigLock;
-use super::{is_on, symbol};
+use super::{csr, is_on, symbol};
 
-/// End of a chip's own memory and registers; addresses from here on are the processor's.
+/// End of the memory and registers of a chip with an Arm processor; addresses from here on are the processor's.
 const END: u64 = 0xe000_0000;
 
 /// Priority of the covering region, above all regions of a base machine.
@@ -317,6 +318,14 @@ pub(crate) fn set_time(ns: Option<u64>) {
     AT.set(ns);
 }
 
+/// Does something at a time in ns; then this thread has the time that it had before.
+pub(in crate::qemu) fn at_time<T>(ns: Option<u64>, what: impl FnOnce() -> T) -> T {
+    let before = AT.replace(ns);
+    let done = what();
+    AT.set(before);
+    done
+}
+
 /// Tells the chip's devices that the processor has taken the interrupt of a line, after this time.
 pub(crate) fn take_interrupt(line: u32, ns: u64) {
     let Some(lock) = LOCK.get() else { return };
@@ -431,7 +440,11 @@ fn objects(functions: &Functions, kind: &CStr) -> Vec<Object> {
 
 impl Machine {
     fn make(chip: &Chip, functions: Functions, tell: Tell) -> Result<Machine, Missing> {
-        let kind = if chip.is_addition { c"avr-cpu" } else { c"armv7m" };
+        let kind = match chip.riscv {
+            Some(_) => c"riscv-cpu",
+            None if chip.is_addition => c"avr-cpu",
+            None => c"armv7m",
+        };
         let processor = objects(&functions, kind).first().copied().ok_or("the chip's processor")?;
         // SAFETY: the processor's property of that name, a link to its memory.
         let container = unsafe { (functions.object_property_get_link)(processor, c"memory".as_ptr(), null_mut()) };
@@ -471,6 +484,11 @@ impl Machine {
             machine.console = console(&functions);
             return Ok(machine);
         }
+        if let Some(riscv) = &chip.riscv {
+            csr::add(riscv);
+            machine.console = console(&functions);
+            return Ok(machine);
+        }
         machine.lines = interrupts(chip, &functions, processor)?;
         let clocks = objects(&functions, c"clock");
         machine.cpu_clock = root_clock(&functions, &clocks, processor, c"cpuclk");
@@ -497,11 +515,11 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
         }
         return Ok(Vec::new());
     }
-    let nothing = room();
+    let (nothing, end) = (room(), if chip.riscv.is_some() { 1 << 32 } else { END });
     // SAFETY: memory for a region; name and functions live for ever.
     unsafe {
         let name = c"nothing of the chip".as_ptr();
-        (functions.memory_region_init_io)(nothing, null_mut(), &raw const NOTHING, null_mut(), name, END);
+        (functions.memory_region_init_io)(nothing, null_mut(), &raw const NOTHING, null_mut(), name, end);
     }
     add(nothing, 0, COVER_PRIORITY);
     let mut mapped: Vec<Mapped> = Vec::new();

@@ -11,6 +11,7 @@ pub(super) mod accounted;
 pub(super) mod avr;
 pub(super) mod busy;
 pub(super) mod clusters;
+mod csr;
 pub(super) mod device;
 pub(super) mod editions;
 pub(super) mod fork;

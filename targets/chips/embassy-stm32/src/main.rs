@@ -154,6 +154,22 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
     b"embassy on stm32l476\n"
 }
 
+/// The internal oscillator, and the PLL at 160 MHz.
+#[cfg(feature = "stm32u575")]
+fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
+    rcc.hsi = true;
+    rcc.pll1 = Some(rcc::Pll {
+        source: rcc::PllSource::HSI,
+        prediv: rcc::PllPreDiv::DIV1,
+        mul: rcc::PllMul::MUL20,
+        divp: None,
+        divq: None,
+        divr: Some(rcc::PllDiv::DIV2),
+    });
+    rcc.sys = rcc::Sysclk::PLL1_R;
+    b"embassy on stm32u575\n"
+}
+
 /// The crystal at 32 MHz, and the PLL at 64 MHz.
 #[cfg(feature = "stm32wb55")]
 fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {

@@ -8,7 +8,18 @@ use core::panic::PanicInfo;
 pub fn exit(status: u32) -> ! {
     let block = [0x2_0026, status];
     // SAFETY: semihosting's call to end the program; it reads the block and nothing else.
-    unsafe { asm!("bkpt 0xab", in("r0") 0x20, in("r1") block.as_ptr()) };
+    #[cfg(target_arch = "arm")]
+    unsafe {
+        asm!("bkpt 0xab", in("r0") 0x20, in("r1") block.as_ptr())
+    };
+    // SAFETY: as above; the three instructions must lie in one page.
+    #[cfg(target_arch = "riscv32")]
+    unsafe {
+        asm!(
+            ".balign 16", ".option push", ".option norvc", "slli x0, x0, 0x1f", "ebreak", "srai x0, x0, 7",
+            ".option pop", in("a0") 0x20, in("a1") block.as_ptr()
+        )
+    };
     loop {}
 }
 

@@ -75,6 +75,8 @@ impl Kernel {
             exit: None,
             is_first_running: false,
             leaves_by_jumps: false,
+            exchanges: Vec::new(),
+            called_begins: Vec::new(),
         }
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn read<'a>(
         unknown: &unknown,
         ends_of_others: ends::of_others(code, &unknown, &links),
         links,
-        ..Walk::empty(code, &unknown, never.get_or_init(|| returns::never(code, functions)))
+        ..Walk::empty(code, &unknown, never_return(code, functions, never))
     };
     walk.run();
     let rules_of = |function: &&Range<u64>| {
@@ -90,6 +90,11 @@ pub(super) fn read<'a>(
         (function.start, function.end, rules)
     };
     unknown.iter().map(rules_of).collect()
+}
+
+/// Entries of the functions that never return.
+pub(super) fn never_return<'n>(code: &Code<'_>, functions: &[Range<u64>], never: &'n Never) -> &'n BTreeSet<u64> {
+    never.get_or_init(|| returns::never(code, functions))
 }
 
 impl Code<'_> {

@@ -1,4 +1,4 @@
-//! RP2040, by embassy-rp: both PLLs, its time driver on the timer's alarm, a serial port by interrupt that echoes a line in
+//! RP2040 and RP2350, by embassy-rp: both PLLs, its time driver on the timer's alarm, a serial port by interrupt that echoes a line in
 //! capitals.
 #![no_std]
 #![no_main]
@@ -14,6 +14,8 @@ use support::{exit, work};
 bind_interrupts!(struct Irqs {
     UART0_IRQ => uart::BufferedInterruptHandler<peripherals::UART0>;
 });
+
+const NAME: &[u8] = if cfg!(feature = "rp2350") { b"embassy on rp2350\n" } else { b"embassy on rp2040\n" };
 
 #[embassy_executor::task]
 async fn blink(mut led: Output<'static>) {
@@ -35,7 +37,7 @@ async fn main(spawner: Spawner) {
     // SAFETY: the only references to them.
     let (tx, rx) = unsafe { (&mut *(&raw mut TX), &mut *(&raw mut RX)) };
     let mut uart = BufferedUart::new(p.UART0, p.PIN_0, p.PIN_1, Irqs, tx, rx, uart::Config::default());
-    uart.write_all(b"embassy on rp2040\n").await.unwrap();
+    uart.write_all(NAME).await.unwrap();
     let begin = Instant::now();
     for _ in 0..10 {
         Timer::after_millis(2).await;

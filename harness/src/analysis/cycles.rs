@@ -1,0 +1,170 @@
+//! Cycles of the processor, where the instructions tell them: on AVR.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use decode::Isa;
+
+use crate::analysis::owner::Owner;
+use crate::analysis::stacks::Exceptions;
+use crate::profile::part::Part;
+use crate::profile::{Cycles, InsnCycles, Profile};
+use crate::text::number::{Hex, group};
+
+/// Cycles of each instruction, from its executions and from what the run has counted beyond the usual (fewer, if negative).
+/// The clock is not among them.
+pub fn count<'a>(
+    isa: Isa,
+    insns: &BTreeMap<u64, u64>,
+    slower: &BTreeMap<u64, i64>,
+    code_at: impl Fn(u64) -> Option<&'a [u8]>,
+) -> Cycles {
+    let mut cycles = Cycles::default();
+    for (&pc, &executions) in insns.iter().filter(|(_, executions)| **executions > 0) {
+        let beyond = slower.get(&pc).copied().unwrap_or(0);
+        let code = code_at(pc);
+        let known = code.and_then(|code| decode::avr_cycles(code, isa.call_bytes().into()));
+        // An instruction without usual cycles may have been skipped each time, and has taken one for each of its words then.
+        let skipped = || {
+            let words = u64::from(decode::decode(isa, pc, code?).len_bytes) / 2;
+            (u64::try_from(beyond) == Ok(executions.saturating_mul(words))).then_some(0)
+        };
+        match known.or_else(skipped) {
+            Some(usual) => {
+                let sum = executions.saturating_mul(usual).saturating_add_signed(beyond);
+                cycles.insns.push(InsnCycles { pc, usual: u8::try_from(usual).unwrap_or(u8::MAX), cycles: sum });
+            }
+            None => cycles.unknown.push(pc),
+        }
+    }
+    cycles
+}
+
+/// Cycles of parts of a run; None: they were not asked for.
+pub fn of_parts<'a>(
+    profile: &Profile,
+    parts: impl Fn() -> Box<dyn Iterator<Item = &'a Part> + 'a>,
+) -> Option<Cycles> {
+    let whole = profile.cycles.as_ref()?;
+    let usual: BTreeMap<u64, u8> = whole.insns.iter().map(|insn| (insn.pc, insn.usual)).collect();
+    let unknown: BTreeSet<u64> = whole.unknown.iter().copied().collect();
+    let (mut insns, mut beyond): (BTreeMap<u64, u64>, BTreeMap<u64, i64>) = Default::default();
+    let mut cycles = Cycles::default();
+    for part in parts() {
+        cycles.clock = cycles.clock.saturating_add(part.cycles.clock);
+        for (counts, whole) in part.vcpus.iter().zip(&profile.vcpus) {
+            for (index, executions) in counts.executions() {
+                let Some(insn) = whole.insns.get(index) else { continue };
+                let sum = insns.entry(insn.pc).or_default();
+                *sum = sum.saturating_add(executions);
+            }
+        }
+        for &(pc, cycles) in &part.cycles.slower {
+            let sum = beyond.entry(pc).or_default();
+            *sum = sum.saturating_add(cycles);
+        }
+    }
+    cycles.unknown = unknown.into_iter().filter(|pc| insns.contains_key(pc)).collect();
+    cycles.insns = insns
+        .into_iter()
+        .filter_map(|(pc, executions)| {
+            let usual = *usual.get(&pc)?;
+            let sum = executions.saturating_mul(usual.into());
+            let cycles = sum.saturating_add_signed(beyond.get(&pc).copied().unwrap_or(0));
+            Some(InsnCycles { pc, usual, cycles })
+        })
+        .collect();
+    Some(cycles)
+}
+
+/// Cycles of a part of the run; None: as for [`total`].
+pub fn of_part(profile: &Profile, part: &Part) -> Option<u64> {
+    known(profile).map(|_| part.cycles.clock)
+}
+
+/// Whether the cycles of all that executed are known.
+pub fn are_known(profile: &Profile) -> bool {
+    known(profile).is_some()
+}
+
+/// Cycles of each interrupt by its name, its entries included and other interrupts during it not; None: as for [`total`].
+pub fn by_interrupt(profile: &Profile) -> Option<BTreeMap<String, u64>> {
+    known(profile)?;
+    let names = Exceptions::new(profile);
+    let mut sums = BTreeMap::new();
+    for exception in &profile.zones.exceptions {
+        let sum: &mut u64 = sums.entry(names.name(exception.number, exception.handler)).or_default();
+        *sum = sum.saturating_add(exception.cycles);
+    }
+    Some(sums)
+}
+
+/// Cycles of the whole run; None: they were not asked for, or those of an executed instruction are not known.
+pub fn total(profile: &Profile) -> Option<u64> {
+    Some(known(profile)?.insns.iter().map(|insn| insn.cycles).fold(0, u64::saturating_add))
+}
+
+/// Cycles of each instruction that executed, by address; None: as for [`total`].
+pub fn by_pc(profile: &Profile) -> Option<BTreeMap<u64, u64>> {
+    Some(known(profile)?.insns.iter().map(|insn| (insn.pc, insn.cycles)).collect())
+}
+
+/// Cycles of each function's code, by its first address (None: the boot ROM); None: as for [`total`].
+pub fn by_function(profile: &Profile) -> Option<BTreeMap<Option<u64>, u64>> {
+    let mut values = BTreeMap::new();
+    for insn in &known(profile)?.insns {
+        let sum: &mut u64 = values.entry(Owner::of(profile, insn.pc).start()).or_default();
+        *sum = sum.saturating_add(insn.cycles);
+    }
+    Some(values)
+}
+
+fn known(profile: &Profile) -> Option<&Cycles> {
+    profile.cycles.as_ref().filter(|cycles| cycles.unknown.is_empty())
+}
+
+/// The sum in a sentence, or the reason why there is none; None: cycles were not asked for.
+pub fn sentence(profile: &Profile) -> Option<String> {
+    let cycles = profile.cycles.as_ref()?;
+    if let Some(&pc) = cycles.unknown.first() {
+        return Some(format!(
+            "cycles: not known, since the instruction at {} has none in the manual (spm, or no instruction of this chip)",
+            Hex(pc)
+        ));
+    }
+    let (sum, insns) = (total(profile)?, profile.total_insns());
+    let mean = sum as f64 / insns.max(1) as f64;
+    Some(format!("cycles: {}, {mean:.2} for each instruction", group(sum)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::empty;
+
+    #[test]
+    fn what_the_run_counted_is_added_to_the_usual_cycles() {
+        // ldi r24, 3; dec r24; brne .-4; jmp 0; spm
+        let code: Vec<u8> =
+            [0xe083_u16, 0x958a, 0xf7f1, 0x940c, 0, 0x95e8].iter().flat_map(|insn| insn.to_le_bytes()).collect();
+        let code_at = |pc: u64| code.get(pc as usize..).filter(|code| !code.is_empty());
+        let mut insns = BTreeMap::from([(0, 1), (2, 3), (4, 3), (6, 1), (10, 0)]);
+        let slower = BTreeMap::from([(4, 2), (6, -1)]);
+        let cycles = count(Isa::AvrPc16, &insns, &slower, code_at);
+        let of = |pc, usual, cycles| InsnCycles { pc, usual, cycles };
+        let counted = vec![of(0, 1, 1), of(2, 1, 3), of(4, 1, 5), of(6, 3, 2)];
+        assert_eq!(cycles, Cycles { clock: 0, insns: counted, unknown: vec![] });
+        let mut profile = empty().function("f", 0, 6).insn(0, 1).insn(2, 3).insn(4, 3).insn(6, 1);
+        assert_eq!((total(&profile), sentence(&profile)), (None, None));
+        profile.cycles = Some(cycles);
+        assert_eq!(total(&profile), Some(11));
+        assert_eq!(by_function(&profile), Some(BTreeMap::from([(Some(0), 9), (Some(6), 2)])));
+        assert_eq!(sentence(&profile).unwrap(), "cycles: 11, 1.38 for each instruction");
+        insns.insert(10, 1);
+        profile.cycles = Some(count(Isa::AvrPc16, &insns, &slower, code_at));
+        assert_eq!(total(&profile), None);
+        let skipped = BTreeMap::from([(4, 2), (6, -1), (10, 1)]);
+        let all = count(Isa::AvrPc16, &insns, &skipped, code_at);
+        assert_eq!((all.insns.last(), all.unknown.len()), (Some(&of(10, 0, 1)), 0), "spm was skipped");
+        assert!(sentence(&profile).unwrap().starts_with("cycles: not known, since the instruction at 0x0000000a"));
+    }
+}

@@ -1,0 +1,5 @@
+//! The HAL's own script, for the linker.
+
+fn main() {
+    println!("cargo::rustc-link-arg=-Tlinkall.x");
+}
