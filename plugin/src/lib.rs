@@ -81,6 +81,7 @@ fn install(installation: qemu::Installation) {
         refuse(dir, refused);
         qemu::exit(1);
     }
+    qemu::descriptor::limit_firmware();
     qemu::on_vcpu_init::<hooks::VcpuInit>(id);
     qemu::on_translate::<translate::Translate>(id);
     hooks::watch(id);

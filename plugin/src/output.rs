@@ -6,8 +6,7 @@
 //! semihosting call that writes, since its length is known, and at an interval for devices, which print a byte at a
 //! time.
 //!
-//! The firmware may use up all file descriptors. One is reserved, so that a directory can still be read; a directory
-//! that cannot be read counts as over the limit.
+//! A directory that cannot be read counts as over the limit.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -16,6 +15,8 @@ use std::os::unix::fs::MetadataExt;
 
 use engine::marks::printed;
 use wire::request::Request;
+
+use crate::qemu::descriptor;
 
 /// Longest interval between checks of devices' output: long enough to cost nothing, short enough not to fill a disk.
 const LOOK_INSNS: u64 = 1 << 20;
@@ -31,8 +32,6 @@ pub(crate) struct Output {
     limit_bytes: u64,
     /// The console's output; QEMU writes to the same file.
     console: File,
-    /// Reserved descriptor for reading directories. None: the descriptor was lost, and directories cannot be read.
-    spare: Option<File>,
     /// Bytes of the files that were there before the firmware ran.
     given_bytes: u64,
     /// Bytes of the scratch directory at the last check.
@@ -53,7 +52,6 @@ impl Output {
         Ok(Some(Output {
             limit_bytes,
             console: File::open(printed(request))?,
-            spare: Some(spare()?),
             given_bytes: scratch_bytes(false)?,
             scratch_bytes: 0,
             since_bytes: 0,
@@ -126,22 +124,13 @@ impl Output {
 
     /// Bytes of the firmware's files; if they cannot be determined, a number above any limit.
     fn written_bytes(&mut self) -> u64 {
-        // Frees the reserved descriptor for reading the directory. The firmware cannot take it, since it executes on
-        // this same thread.
-        self.spare = None;
-        let bytes = scratch_bytes(self.has_removed);
-        self.spare = spare().ok();
+        let bytes = descriptor::with_own(|| scratch_bytes(self.has_removed));
         bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(self.given_bytes))
     }
 
     fn printed_bytes(&self) -> u64 {
         self.console.metadata().map_or(u64::MAX, |metadata| metadata.len())
     }
-}
-
-/// A reserved descriptor.
-fn spare() -> io::Result<File> {
-    File::open(".")
 }
 
 /// Bytes of the files in the working directory, and of open files that have no name any more.

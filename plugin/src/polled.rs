@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wire::chip::{Contents, ENABLED, ENABLED_WORDS, POLLED, Polled, REGISTERS, STORED, stored_bytes};
 use wire::request::Request;
 
-use crate::qemu::Guest;
+use crate::qemu::{Guest, descriptor};
 
 /// First address of the processor's own registers.
 const END: u64 = 0xe000_0000;
@@ -80,7 +80,7 @@ impl Polls {
         }
         *word |= value as u32;
         let bytes: Vec<u8> = self.enabled.iter().flat_map(|word| word.to_le_bytes()).collect();
-        fs::write(self.directory.join(ENABLED), bytes)
+        descriptor::with_own(|| fs::write(self.directory.join(ENABLED), bytes))
     }
 
     /// Notes a store, if it is to flash.
@@ -94,7 +94,7 @@ impl Polls {
     /// Writes the words of flash that have been stored to into a file, when the firmware resets itself.
     pub(crate) fn write_stored(&self) -> io::Result<()> {
         let words: Vec<(u32, u32)> = self.stored.iter().map(|(&address, &value)| (address, value)).collect();
-        fs::write(self.directory.join(STORED), stored_bytes(&words))
+        descriptor::with_own(|| fs::write(self.directory.join(STORED), stored_bytes(&words)))
     }
 
     /// Notes that an instruction has read a device. Returns whether the instruction polls.
@@ -122,7 +122,8 @@ impl Polls {
         let registers = (0..REGISTERS as u8).map(|number| guest.general_register(number) as u32).collect();
         let memory = self.memory.iter().map(|&(start, bytes)| Contents { start, words: words(start, bytes, guest) });
         let memory = memory.collect();
-        fs::write(self.directory.join(POLLED), Polled { pc, address, value, insns, registers, memory }.to_bytes())
+        let polled = Polled { pc, address, value, insns, registers, memory };
+        descriptor::with_own(|| fs::write(self.directory.join(POLLED), polled.to_bytes()))
     }
 }
 

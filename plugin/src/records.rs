@@ -12,7 +12,7 @@ use wire::control::{self, Word};
 use wire::counters::{self, CHUNK_BYTES, SLOTS_PER_CHUNK};
 use wire::stream::StreamFile;
 
-use crate::qemu;
+use crate::qemu::{self, descriptor};
 
 /// The run's ledger, kept in these files.
 pub(crate) type Ledger = engine::ledger::Ledger<Records>;
@@ -164,7 +164,7 @@ struct Growing {
 
 impl Growing {
     fn create(path: &Path) -> io::Result<Growing> {
-        let file = create(path)?;
+        let file = descriptor::own(|| create(path))?;
         let window = Map::extend(&file, 0, WINDOW_BYTES)?;
         Ok(Growing { file, window, window_start: 0, len_bytes: 0 })
     }
@@ -241,7 +241,8 @@ impl Records {
 
     /// Copies the current counters into a file of that name.
     pub(crate) fn keep_counters(&self, name: &str) -> io::Result<()> {
-        fs::copy(self.directory.join(COUNTERS), self.directory.join(name)).map(drop)
+        let [from, to] = [COUNTERS, name].map(|name| self.directory.join(name));
+        descriptor::with_own(|| fs::copy(from, to)).map(drop)
     }
 
     fn reserve(&mut self, slot: u32) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use engine::guest::MAX_READ_BYTES;
 use wire::request::Request;
 
-use crate::qemu::Guest;
+use crate::qemu::{Guest, descriptor};
 
 /// Memory is read in pieces, none of which crosses a multiple of this. So the range may span two neighbouring
 /// memories, and each piece lies in one page of a guest that has pages.
@@ -32,7 +32,7 @@ impl Snapshot {
     /// Copies the memory into a file of that name; writes no file if some of it cannot be read without side effects.
     pub(crate) fn take(&self, name: &str, guest: &mut Guest) -> io::Result<()> {
         let Some(bytes) = self.read(guest) else { return Ok(()) };
-        fs::write(self.directory.join(name), bytes)
+        descriptor::with_own(|| fs::write(self.directory.join(name), bytes))
     }
 
     fn read(&self, guest: &mut Guest) -> Option<Vec<u8>> {

@@ -8,7 +8,7 @@ use std::process::Command;
 use harness::profile::End;
 
 use crate::common::built::{cortex_m, riscv, scratch};
-use crate::common::{Run, command, image, run, run_file};
+use crate::common::{Run, command, finish, image, run, run_file};
 
 /// Semihosting calls and their results.
 const CALL: &str = r#"
@@ -123,6 +123,48 @@ fn files_without_a_name_and_without_contents_are_bounded() {
             for (int i = 0; ++name[i] > 'z'; i = (i + 1) % 6) name[i] = 'a';
         }";
     bounded(body, &[], 4, |_| ());
+}
+
+/// Runs an image below this limit of descriptors.
+fn run_below(descriptors: &str, name: &str, args: &[&str]) -> Run {
+    let temp = tempfile::tempdir().unwrap();
+    let harness = command(&image(name), args, temp.path());
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n $1 && shift && exec \"$@\"", "sh", descriptors]);
+    limited.arg(harness.get_program()).args(harness.get_args());
+    let output = limited.output().unwrap();
+    finish(temp, output)
+}
+
+#[test]
+fn what_the_firmware_can_open_depends_neither_on_the_host_nor_on_what_was_asked_of_the_run() {
+    for board in ["riscv64", "cortex-m3"] {
+        let name = format!("{board}-descriptors");
+        let whole = run(&name, &[]).expect_code(0);
+        let total = whole.profile().total_insns();
+        // The first samples come before the first file is opened, or after the last.
+        for args in [
+            &["--period", "13"][..],
+            &["--period", "70001"],
+            &["--no-stacks"],
+            &["--exact"],
+            &["--timeline"],
+            &["--branches"],
+            &["--slice", "100us"],
+            &["--oracle"],
+            &["--sandbox", "off"],
+        ] {
+            let other = run(&name, args).expect_code(0).profile().total_insns();
+            assert_eq!(other, total, "{name} {args:?}");
+        }
+        // What is kept of the counts when the window opens, after the last file.
+        let window = run(&name, &["--from", "board_exit"]).expect_code(0).profile();
+        assert!(window.total_insns() > 0 && window.total_insns() < 100, "{}", window.total_insns());
+        for limit in ["1024", "4096"] {
+            let other = run_below(limit, &name, &["--sandbox", "off"]).expect_code(0).profile().total_insns();
+            assert_eq!(other, total, "{name}: {limit} descriptors");
+        }
+    }
 }
 
 #[test]

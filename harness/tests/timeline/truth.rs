@@ -265,6 +265,14 @@ fn what_is_allocated_and_printed_is_on_it() {
 }
 
 #[test]
+fn what_is_printed_is_on_it_although_the_firmware_has_all_descriptors() {
+    for image in ["riscv64-descriptors", "cortex-m3-descriptors"] {
+        let measured = measured(image, &["--timeline"]);
+        assert_eq!(sums(measured.profile()).printed, measured.console().len() as u64, "{image}");
+    }
+}
+
+#[test]
 fn the_same_bytes_every_time_and_the_same_counts_as_without() {
     for image in ["riscv64-crew", "cortex-m3-crew", "cortex-m3-zones-tasks", "riscv64-idle", "cortex-m3-idle"] {
         let options = ["--timeline", "--trace", "*"];

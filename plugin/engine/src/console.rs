@@ -1,6 +1,7 @@
 //! The firmware's output, as the file of the console grows; for the timeline.
 
 use std::fs::File;
+use std::io;
 
 use wire::request::Request;
 use wire::timeline::What;
@@ -10,16 +11,20 @@ use crate::marks::printed;
 
 /// The firmware's output.
 pub struct Console {
-    path: String,
-    file: Option<File>,
+    file: File,
     bytes: u64,
 }
 
 impl Console {
-    /// None: there is no timeline.
-    pub fn new(request: &Request) -> Option<Console> {
-        request.measure()?.timeline.as_ref()?;
-        Some(Console { path: printed(request), file: None, bytes: 0 })
+    /// Opens the console's file, which has to exist, before the firmware can take the descriptors that there are. None:
+    /// there is no timeline.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn open(request: &Request) -> io::Result<Option<Console>> {
+        let has_timeline = request.measure().is_some_and(|measure| measure.timeline.is_some());
+        let open = || Ok(Console { file: File::open(printed(request))?, bytes: 0 });
+        has_timeline.then(open).transpose()
     }
 
     /// Opens the window: what was printed before is not on the timeline.
@@ -37,11 +42,7 @@ impl Console {
 
     /// Bytes printed since the last check. QEMU writes them on the thread that executes the guest.
     fn grown_bytes(&mut self) -> u64 {
-        // QEMU opens the file after the plugin is installed, and never if the machine has no console.
-        if self.file.is_none() {
-            self.file = File::open(&self.path).ok();
-        }
-        let bytes = self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
+        let bytes = self.file.metadata().map_or(0, |metadata| metadata.len());
         let more = bytes.saturating_sub(self.bytes);
         self.bytes += more;
         more

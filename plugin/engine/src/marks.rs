@@ -6,7 +6,7 @@
 //! [`LINGER_INSNS`]: a device may send what it holds by a timer of the emulated time.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 
 use wire::definition::Definition;
 use wire::request::Request;
@@ -19,8 +19,7 @@ const LINGER_INSNS: u64 = 1 << 25;
 
 /// The marks on the console.
 pub struct Marks {
-    path: String,
-    file: Option<File>,
+    file: File,
     bytes: u64,
     /// First instruction at which the output no longer grows by what the firmware has stored. None: every sample looks,
     /// since several vCPUs may print, or a chip's DMA.
@@ -28,11 +27,16 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The marks; None: the request asks for none.
-    pub fn new(request: &Request, vcpus: u32) -> Option<Marks> {
+    /// Opens the console's file, which has to exist, before the firmware can take the descriptors that there are. None: the
+    /// request asks for no marks.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn open(request: &Request, vcpus: u32) -> io::Result<Option<Marks>> {
+        let has_marks = request.measure().is_some_and(|measure| measure.has_marks);
         let quiet_at_insns = (vcpus == 1 && request.chip.is_none()).then_some(LINGER_INSNS);
-        let marks = || Marks { path: printed(request), file: None, bytes: 0, quiet_at_insns };
-        request.measure()?.has_marks.then(marks)
+        let open = || Ok(Marks { file: File::open(printed(request))?, bytes: 0, quiet_at_insns });
+        has_marks.then(open).transpose()
     }
 
     /// Notes that the firmware may print: it stores to a device, or calls the host.
@@ -47,13 +51,8 @@ impl Marks {
         if self.quiet_at_insns.is_some_and(|at_insns| ledger.insns(vcpu) >= at_insns) {
             return;
         }
-        // QEMU opens the file after the plugin is installed, and never if the machine has no console.
-        if self.file.is_none() {
-            self.file = File::open(&self.path).ok();
-        }
-        let Some(mut file) = self.file.as_ref() else { return };
         // A seek to the end costs half of a query of the file's metadata, and there are many samples.
-        let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
+        let bytes = self.file.seek(SeekFrom::End(0)).unwrap_or(0);
         if bytes > self.bytes {
             self.bytes = bytes;
             // The mark has the current clock, a few instructions after the sample.

@@ -1,6 +1,66 @@
-//! File descriptors that a copy of this process must not share.
+//! File descriptors: the firmware opens files by semihosting until there is none left, and neither what it can open nor what the
+//! plugin writes depends on the other.
+//!
+//! The process's soft limit is for the firmware. The plugin opens its own files above it, up to the hard limit. All that happens
+//! on the thread that executes the guest, so the firmware never sees the raised limit.
 
-use std::os::fd::AsRawFd;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+
+/// Descriptors for the firmware and for what QEMU opens after the plugin: harness's limit of 1,024, less what is open by then
+/// with all instruments and chips, and less [`OWN`].
+const FREE: u64 = 940;
+
+/// Fewest descriptors above the firmware's limit: one for each stream, and those of a file that is copied.
+const OWN: u64 = 16;
+
+/// The limits of descriptors. None: the host does not tell them.
+fn limits() -> Option<libc::rlimit> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure outlives the call.
+    (unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) } == 0).then_some(limits)
+}
+
+/// Sets the soft limit. If that fails, the limit stays.
+fn set(soft: u64, limits: &libc::rlimit) {
+    let limits = libc::rlimit { rlim_cur: soft, ..*limits };
+    // SAFETY: the structure outlives the call, which changes no memory.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) };
+}
+
+/// Leaves as many descriptors as ever, however many the plugin holds for what was asked of the run, and whatever the host's own
+/// limit is. A host with a low hard limit leaves fewer.
+pub(crate) fn limit_firmware() {
+    let (Some(limits), Ok(entries)) = (limits(), fs::read_dir("/proc/self/fd")) else { return };
+    // One is that of the directory itself.
+    let open = entries.count().saturating_sub(1) as u64;
+    set((open + FREE).min(limits.rlim_max.saturating_sub(OWN)), &limits);
+}
+
+/// Calls `work` with descriptors that the firmware cannot take.
+pub(crate) fn with_own<T>(work: impl FnOnce() -> T) -> T {
+    let Some(limits) = limits() else { return work() };
+    set(limits.rlim_max, &limits);
+    let result = work();
+    set(limits.rlim_cur, &limits);
+    result
+}
+
+/// Opens a file that stays open, at a descriptor above the firmware's limit.
+///
+/// # Errors
+/// Those of `open`.
+pub(crate) fn own(open: impl FnOnce() -> io::Result<File>) -> io::Result<File> {
+    let firmwares = limits().map_or(0, |limits| limits.rlim_cur);
+    with_own(|| {
+        let file = open()?;
+        // SAFETY: duplicates a descriptor; no memory is involved.
+        let above = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, firmwares as libc::c_int) };
+        // SAFETY: open, and owned by nothing else. Without room above, the file stays where it is.
+        Ok(if above < 0 { file } else { unsafe { File::from_raw_fd(above) } })
+    })
+}
 
 /// Puts the null device in a socket's place, so that this process no longer holds the socket open.
 pub(crate) fn close(socket: &impl AsRawFd) {

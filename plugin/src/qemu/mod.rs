@@ -10,7 +10,7 @@ mod address;
 mod api;
 mod beyond;
 mod commands;
-mod descriptor;
+pub(crate) mod descriptor;
 mod owned;
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod program;

@@ -38,7 +38,7 @@ fn marks(ledger: &Ledger<Books>) -> Vec<(u64, u64)> {
 #[test]
 fn output_is_marked_at_the_next_sample_and_also_where_a_device_sends_later() {
     let (request, file) = marked("marks-follow");
-    let (mut marks_of, mut ledger) = (Marks::new(&request, 1).unwrap(), ledger(1));
+    let (mut marks_of, mut ledger) = (Marks::open(&request, 1).unwrap().unwrap(), ledger(1));
     // Far behind the last store to a device.
     ledger.set(CLOCK, 0, LATE);
     marks_of.may_print(0, &ledger);
@@ -54,7 +54,7 @@ fn output_is_marked_at_the_next_sample_and_also_where_a_device_sends_later() {
 #[test]
 fn a_sample_long_after_the_last_access_of_a_device_does_not_look() {
     let (request, file) = marked("marks-rest");
-    let (mut one, mut several) = (Marks::new(&request, 1).unwrap(), Marks::new(&request, 2).unwrap());
+    let [mut one, mut several] = [1, 2].map(|vcpus| Marks::open(&request, vcpus).unwrap().unwrap());
     let mut ledgers = [ledger(1), ledger(2)];
     fs::write(&file, "unseen").unwrap();
     ledgers.iter().for_each(|ledger| ledger.set(CLOCK, 0, LATE));
