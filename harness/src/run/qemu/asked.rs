@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 use crate::image::{bounded_read, sha256_hex};
 use crate::run::store::{directory, staging};
 
-/// First bytes of a program that is no script.
+/// First bytes of a compiled program.
 const ELF: &[u8] = b"\x7fELF";
 
 /// Bytes that are read of a file: more than any version with an identity has.
@@ -30,7 +30,7 @@ fn name(emulator: &Path) -> String {
     sha256_hex(emulator.as_os_str().as_bytes())
 }
 
-/// What is the same only as long as the emulator's file is. No program can set the time of a file's last change.
+/// Text that is the same only as long as the emulator's file is. No program can set the time of a file's last change.
 fn identity(emulator: &Path) -> Option<String> {
     let of = fs::metadata(emulator).ok()?;
     Some(format!("{} {} {} {} {}", of.dev(), of.ino(), of.size(), of.ctime(), of.ctime_nsec()))
@@ -56,10 +56,10 @@ pub(super) fn keep(emulator: &Path, version: &str) {
         let program = bounded_read::read(emulator).ok()?;
         let said = format!("QEMU emulator version {version}");
         let is_qemu = program.starts_with(ELF) && memmem::find(&program, said.as_bytes()).is_some();
-        // Without it, the next run asks again.
-        is_qemu
-            .then(|| staging::keep(&folder, &name(emulator), format!("{identity}\n{version}\n").as_bytes()).ok())?
+        let text = format!("{identity}\n{version}\n");
+        is_qemu.then(|| staging::keep(&folder, &name(emulator), text.as_bytes()).ok())?
     };
+    // If nothing is kept, the next run asks again.
     let _ = keep();
 }
 
