@@ -50,7 +50,7 @@ pub(crate) fn with_own<T>(work: impl FnOnce() -> T) -> T {
 /// Opens a file that stays open, at a descriptor above the firmware's limit.
 ///
 /// # Errors
-/// Those of `open`.
+/// When `open` has failed.
 pub(crate) fn own(open: impl FnOnce() -> io::Result<File>) -> io::Result<File> {
     let firmwares = limits().map_or(0, |limits| limits.rlim_cur);
     with_own(|| {
