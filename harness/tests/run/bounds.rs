@@ -125,12 +125,12 @@ fn files_without_a_name_and_without_contents_are_bounded() {
     bounded(body, &[], 4, |_| ());
 }
 
-/// Runs an image below this limit of descriptors.
-fn run_below(descriptors: &str, name: &str, args: &[&str]) -> Run {
+/// Runs an image with these limits of descriptors, the soft and the hard one.
+fn run_below([soft, hard]: [&str; 2], name: &str, args: &[&str]) -> Run {
     let temp = tempfile::tempdir().unwrap();
     let harness = command(&image(name), args, temp.path());
     let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -n $1 && shift && exec \"$@\"", "sh", descriptors]);
+    limited.args(["-c", "ulimit -Sn $1 && ulimit -Hn $2 && shift 2 && exec \"$@\"", "sh", soft, hard]);
     limited.arg(harness.get_program()).args(harness.get_args());
     let output = limited.output().unwrap();
     finish(temp, output)
@@ -160,9 +160,11 @@ fn what_the_firmware_can_open_depends_neither_on_the_host_nor_on_what_was_asked_
         // What is kept of the counts when the window opens, after the last file.
         let window = run(&name, &["--from", "board_exit"]).expect_code(0).profile();
         assert!(window.total_insns() > 0 && window.total_insns() < 100, "{}", window.total_insns());
-        for limit in ["1024", "4096"] {
-            let other = run_below(limit, &name, &["--sandbox", "off"]).expect_code(0).profile().total_insns();
-            assert_eq!(other, total, "{name}: {limit} descriptors");
+        for limits in [["1024", "1024"], ["1024", "4096"], ["4096", "4096"]] {
+            for args in [&["--sandbox", "off"][..], &["--sandbox", "off", "--timeline"]] {
+                let other = run_below(limits, &name, args).expect_code(0).profile().total_insns();
+                assert_eq!(other, total, "{name}: {limits:?} {args:?}");
+            }
         }
     }
 }

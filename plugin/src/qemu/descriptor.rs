@@ -1,15 +1,16 @@
 //! File descriptors: the firmware opens files by semihosting until there is none left, and neither what it can open nor what the
 //! plugin writes depends on the other.
 //!
-//! The process's soft limit is for the firmware. The plugin opens its own files above it, up to the hard limit. All that happens
-//! on the thread that executes the guest, so the firmware never sees the raised limit.
+//! The process's soft limit is for the firmware. The plugin opens its own files above it, up to the hard limit. The guest does not
+//! execute meanwhile, so the firmware never sees the raised limit.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Descriptors for the firmware and for what QEMU opens after the plugin: harness's limit of 1,024, less what is open by then
-/// with all instruments and chips, and less [`OWN`].
+/// with all instruments and chips and some that were inherited, and less [`OWN`].
 const FREE: u64 = 940;
 
 /// Fewest descriptors above the firmware's limit: one for each stream, and those of a file that is copied.
@@ -29,13 +30,22 @@ fn set(soft: u64, limits: &libc::rlimit) {
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) };
 }
 
+/// The soft limit for the firmware; 0: not set yet.
+static FIRMWARES: AtomicU64 = AtomicU64::new(0);
+
 /// Leaves as many descriptors as ever, however many the plugin holds for what was asked of the run, and whatever the host's own
 /// limit is. A host with a low hard limit leaves fewer.
 pub(crate) fn limit_firmware() {
-    let (Some(limits), Ok(entries)) = (limits(), fs::read_dir("/proc/self/fd")) else { return };
-    // One is that of the directory itself.
-    let open = entries.count().saturating_sub(1) as u64;
-    set((open + FREE).min(limits.rlim_max.saturating_sub(OWN)), &limits);
+    let Some(limits) = limits() else { return };
+    let most = limits.rlim_max.saturating_sub(OWN);
+    let (mut soft, mut free) = (0, 0);
+    while free < FREE && soft < most {
+        // SAFETY: asks for a flag of a descriptor, which need not be open; no memory is involved.
+        free += u64::from(unsafe { libc::fcntl(soft as libc::c_int, libc::F_GETFD) } < 0);
+        soft += 1;
+    }
+    set(soft, &limits);
+    FIRMWARES.store(soft, Ordering::Relaxed);
 }
 
 /// Calls `work` with descriptors that the firmware cannot take.
@@ -47,12 +57,15 @@ pub(crate) fn with_own<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Opens a file that stays open, at a descriptor above the firmware's limit.
+/// Opens a file that stays open, at a descriptor above the firmware's limit once there is one.
 ///
 /// # Errors
 /// When `open` has failed.
 pub(crate) fn own(open: impl FnOnce() -> io::Result<File>) -> io::Result<File> {
-    let firmwares = limits().map_or(0, |limits| limits.rlim_cur);
+    let firmwares = FIRMWARES.load(Ordering::Relaxed);
+    if firmwares == 0 {
+        return open();
+    }
     with_own(|| {
         let file = open()?;
         // SAFETY: duplicates a descriptor; no memory is involved.

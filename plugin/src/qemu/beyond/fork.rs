@@ -25,8 +25,8 @@ use std::time::Duration;
 use wire::trick::COPIES;
 
 use super::symbol;
-use crate::qemu::exit;
 use crate::qemu::socket::Socket;
+use crate::qemu::{descriptor, exit};
 
 /// Longest wait of the timekeeper, in milliseconds; QEMU's main thread polls now and then, too.
 const GLANCE_MS: c_int = 5;
@@ -222,8 +222,12 @@ impl Copier {
         }
     }
 
-    /// Replaces resources that the copy must not share. Returns its event descriptors.
+    /// Replaces resources that the copy must not share. Returns its event descriptors. Some may be above the firmware's limit.
     fn replace(&self) -> io::Result<Vec<RawFd>> {
+        descriptor::with_own(|| self.replace_all())
+    }
+
+    fn replace_all(&self) -> io::Result<Vec<RawFd>> {
         let mut events = Vec::new();
         for (descriptor, replacement) in &self.replacements {
             // SAFETY: system calls on descriptors of this process, whose owners do not depend on the files behind
