@@ -1,7 +1,6 @@
 //! The chip's memory, for the linker.
 
-use std::path::PathBuf;
-use std::{env, fs};
+use std::env;
 
 const RP2040: &str = "MEMORY
 {
@@ -28,10 +27,8 @@ _stext = ADDR(.start_block) + SIZEOF(.start_block);
 ";
 
 fn main() {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let is_rp2350 = env::var_os("CARGO_FEATURE_RP2350").is_some();
-    fs::write(out.join("memory.x"), if is_rp2350 { RP2350 } else { RP2040 }).expect("OUT_DIR can be written");
-    println!("cargo::rustc-link-search={}", out.display());
+    memory::write("memory.x", if is_rp2350 { RP2350 } else { RP2040 });
     if !is_rp2350 {
         println!("cargo::rustc-link-arg-bins=-Tlink-rp.x");
     }

@@ -1,11 +1,7 @@
 //! The chip's memory, for the linker.
 
-use std::path::PathBuf;
-use std::{env, fs};
+use memory::{flash_and_ram, write};
 
 fn main() {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let memory = "MEMORY\n{\n  FLASH : ORIGIN = 0x08000000, LENGTH = 64K\n  RAM : ORIGIN = 0x20000000, LENGTH = 8K\n}\n";
-    fs::write(out.join("memory.x"), memory).expect("OUT_DIR can be written");
-    println!("cargo::rustc-link-search={}", out.display());
+    write("memory.x", &flash_and_ram((0x0800_0000, 64), (0x2000_0000, 8)));
 }

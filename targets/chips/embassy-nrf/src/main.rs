@@ -6,8 +6,7 @@
 use embassy_executor::Spawner;
 use embassy_nrf::gpio::{Level, Output, OutputDrive};
 use embassy_nrf::{bind_interrupts, config, peripherals, uarte};
-use embassy_time::{Duration, Instant, Ticker, Timer};
-use support::{exit, work};
+use support::exit;
 
 #[cfg(feature = "nrf52840")]
 bind_interrupts!(struct Irqs {
@@ -29,12 +28,7 @@ const NAME: &[u8] = if cfg!(feature = "nrf52840") {
 
 #[embassy_executor::task]
 async fn blink(mut led: Output<'static>) {
-    let mut ticker = Ticker::every(Duration::from_millis(5));
-    loop {
-        led.toggle();
-        work(50, 1);
-        ticker.next().await;
-    }
+    embassy::blink(|| led.toggle()).await;
 }
 
 #[embassy_executor::main]
@@ -54,13 +48,7 @@ async fn main(spawner: Spawner) {
     let mut buffer = [0; 20];
     buffer[..NAME.len()].copy_from_slice(NAME);
     uart.write(&buffer[..NAME.len()]).await.unwrap();
-    let begin = Instant::now();
-    for _ in 0..10 {
-        Timer::after_millis(2).await;
-        work(200, 7);
-    }
-    let passed = begin.elapsed();
-    let is_right = (20..30).contains(&passed.as_millis());
+    let is_right = embassy::ten_waits().await;
     let verdict: &[u8] = if is_right { b"10 ticks" } else { b"bad time" };
     uart.write(verdict).await.unwrap();
     buffer[..7].copy_from_slice(b"\nname? ");

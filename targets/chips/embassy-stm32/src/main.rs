@@ -3,13 +3,12 @@
 #![no_std]
 #![no_main]
 
+use embassy::session;
 use embassy_executor::Spawner;
 use embassy_stm32::gpio::{Level, Output, Speed};
 use embassy_stm32::usart::{self, BufferedUart};
 use embassy_stm32::{bind_interrupts, peripherals, rcc};
-use embassy_time::{Duration, Instant, Ticker, Timer};
-use embedded_io_async::{Read, Write};
-use support::{exit, work};
+use support::exit;
 
 #[cfg(not(feature = "stm32wb55"))]
 bind_interrupts!(struct Irqs {
@@ -192,12 +191,7 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
 
 #[embassy_executor::task]
 async fn blink(mut led: Output<'static>) {
-    let mut ticker = Ticker::every(Duration::from_millis(5));
-    loop {
-        led.toggle();
-        work(50, 1);
-        ticker.next().await;
-    }
+    embassy::blink(|| led.toggle()).await;
 }
 
 #[embassy_executor::main]
@@ -216,24 +210,5 @@ async fn main(spawner: Spawner) {
     #[cfg(feature = "stm32wb55")]
     let uart = BufferedUart::new(p.USART1, p.PB7, p.PB6, tx, rx, Irqs, usart::Config::default());
     let mut uart = uart.unwrap();
-    uart.write_all(name).await.unwrap();
-    let begin = Instant::now();
-    for _ in 0..10 {
-        Timer::after_millis(2).await;
-        work(200, 7);
-    }
-    let passed = begin.elapsed();
-    let is_right = (20..30).contains(&passed.as_millis());
-    uart.write_all(if is_right { b"10 ticks\n" } else { b"bad time\n" }).await.unwrap();
-    uart.write_all(b"name? ").await.unwrap();
-    let mut line = [0u8; 1];
-    loop {
-        uart.read(&mut line).await.unwrap();
-        uart.write_all(&line.map(|byte| byte.to_ascii_uppercase())).await.unwrap();
-        if line[0] == b'\n' {
-            break;
-        }
-    }
-    uart.flush().await.unwrap();
-    exit(u32::from(!is_right))
+    exit(session(&mut uart, name).await)
 }
