@@ -16,6 +16,9 @@ const FREE: u64 = 940;
 /// Fewest descriptors above the firmware's limit: one for each stream, and those of a file that is copied.
 const OWN: u64 = 16;
 
+/// The soft limit for the firmware; 0: not set yet.
+static FIRMWARES: AtomicU64 = AtomicU64::new(0);
+
 /// The limits of descriptors. None: the host does not tell them.
 fn limits() -> Option<libc::rlimit> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -29,9 +32,6 @@ fn set(soft: u64, limits: &libc::rlimit) {
     // SAFETY: the structure outlives the call, which changes no memory.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) };
 }
-
-/// The soft limit for the firmware; 0: not set yet.
-static FIRMWARES: AtomicU64 = AtomicU64::new(0);
 
 /// Leaves as many descriptors as ever, however many the plugin holds for what was asked of the run, and whatever the host's own
 /// limit is. A host with a low hard limit leaves fewer.
