@@ -26,7 +26,7 @@ fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     (temp, file)
 }
 
-/// The check that a contributed chip file has to pass: `CHIP_FILE=my.toml cargo test --test chip check::each`.
+/// The check that a contributed chip file has to pass: `CHIP_FILE=my.toml cargo test --test promises chip::check::each`.
 #[test]
 fn each_chip_file_has_no_mistake() {
     let own = std::env::var_os("CHIP_FILE").map(PathBuf::from);

@@ -13,7 +13,7 @@ use harness::profile::Profile;
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 
 use crate::common::image;
-use crate::freertos;
+use super::freertos;
 
 const IMAGE: &str = "chips/stm32f407-freertos";
 

@@ -5,9 +5,9 @@ use std::fs;
 
 use harness::analysis::event_rows;
 
-use crate::calls;
+use super::calls;
 use crate::common::{Run, harness, image, run_file};
-use crate::learn::text;
+use super::learn::text;
 
 /// Additions of these tests' chip files to the STM32F407: a DMA controller of F1 and L4, their ADCs, a button and
 /// voltages, two devices.
@@ -245,6 +245,6 @@ fn a_millisecond_of_a_chips_clocks_is_one_of_the_shift() {
         run("chips/nrf52840-kinds", BUTTON, &["--shift", shift]);
         let typed = ["--shift", shift, "--input-after", "name? :fidofido!\\n"];
         run("chips/stm32f407-dma", OUTSIDE, &typed);
-        crate::kinds(&["--shift", shift]).expect_code(0);
+        super::kinds(&["--shift", shift]).expect_code(0);
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use harness::gate::result::SuiteResult;
 
 use crate::common::{harness, image, run_file};
-use crate::learn::{learn, text};
+use super::learn::{learn, text};
 
 const IMAGE: &str = "chips/nrf52840-freertos";
 

@@ -1,6 +1,6 @@
 //! Runs harness like a user, on the images in targets/build. A missing image or emulator is a failure that names the
 //! command to run, never a skip.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![expect(unreachable_pub, reason = "declared in the test program, used in its folders")]
 
 pub mod built;
 pub mod images;

@@ -15,9 +15,9 @@ use object::{Object, ObjectSymbol};
 use wire::chip::AVR_DATA;
 use wire::definition::FrameKind;
 
-use crate::command::{end, serve};
+use super::command::{end, serve};
 use crate::common::{image, run};
-use crate::places::open;
+use super::places::open;
 
 /// Output of avr-gdb, connected by the server's line, for these commands.
 fn gdb(line: &str, commands: &[String]) -> String {

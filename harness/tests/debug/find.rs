@@ -260,7 +260,7 @@ fn the_deepest_stack_of_each_task_is_found() {
 fn crash(name: &str) -> Result<Found, String> {
     let profile = run(name, &[]).profile();
     let elf = std::fs::read(image(name)).unwrap();
-    let mut session = crate::places::open(name, DEFAULT_CHECKPOINT_MIB);
+    let mut session = super::places::open(name, DEFAULT_CHECKPOINT_MIB);
     let mut finder = Finder::new(&profile, Box::new(|_| panic!("{name}: it is not measured again")));
     finder.elf = Some(&elf);
     finder.find(&mut session, &Place::Crash, &mut |_| ()).map_err(|error| error.to_string())

@@ -11,9 +11,9 @@ use harness::debug::threads;
 use harness::debug::travel::Travel;
 use harness::image::kernel;
 
-use crate::command::{end, serve};
+use super::command::{end, serve};
 use crate::common::{image, image_args, run};
-use crate::places::open;
+use super::places::open;
 
 /// Number of places for each image.
 const PLACES: u64 = 200;

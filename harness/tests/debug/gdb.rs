@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::client::{Client, mi};
-use crate::fake::{Code, INSNS, Manners, Server};
+use super::client::{Client, mi};
+use super::fake::{Code, INSNS, Manners, Server};
 
 /// Output of GDB for these commands, connected by the server's line.
 fn gdb(server: &Server, arguments: &[&str], commands: &[&str]) -> String {
@@ -311,7 +311,7 @@ fn gdb_that_is_started_here_ends_the_server() {
     let mut listener = Listener::private().unwrap();
     let socket = listener.address();
     listener.start_gdb(code.isa, &code.elf, Stdio::null).unwrap();
-    let mut fake = crate::fake::Fake::new(code.clone(), Manners::default());
+    let mut fake = super::fake::Fake::new(code.clone(), Manners::default());
     let mut monitor = |_: &mut dyn Travel, _: &str, _: &mut dyn FnMut(&str)| String::new();
     serve(&mut fake, code.isa, &mut Processor, &mut monitor, &mut listener).unwrap();
     drop(listener);

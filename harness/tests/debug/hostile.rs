@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::client::{Client, bytes, hex};
-use crate::command::{end, first_line};
+use super::client::{Client, bytes, hex};
+use super::command::{end, first_line};
 use crate::common::{child_of, harness, image, signal};
 
 /// A server with directories of its own.

@@ -10,8 +10,8 @@ use harness::profile::input::{Input, When};
 use harness::profile::{Facts, Profile};
 use tempfile::TempDir;
 
-use crate::client::Client;
-use crate::command::first_line;
+use super::client::Client;
+use super::command::first_line;
 use crate::common::built::commanding;
 use crate::common::{harness, image, measured, run};
 

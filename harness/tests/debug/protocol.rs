@@ -2,8 +2,8 @@
 
 use harness::debug::socket::Listener;
 
-use crate::client::{Client, bytes, hex};
-use crate::fake::{Code, INSNS, Manners, Server};
+use super::client::{Client, bytes, hex};
+use super::fake::{Code, INSNS, Manners, Server};
 
 /// Starts a fake's server and connects a client.
 fn served(code: &Code, manners: Manners) -> (Server, Client) {

@@ -8,8 +8,8 @@ use harness::debug::socket::Listener;
 use harness::debug::thread::{Thread, Threads};
 use harness::debug::travel::Travel;
 
-use crate::client::{Client, hex};
-use crate::fake::{Code, Manners, Server};
+use super::client::{Client, hex};
+use super::fake::{Code, Manners, Server};
 
 /// Two tasks that take turns: an odd `ticks` selects the second. The kernel may have a cell that names the running
 /// task, or none.

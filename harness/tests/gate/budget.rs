@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{harness, image, run};
-use crate::suite::{Suite, target};
+use super::suite::{Suite, target};
 
 /// An image without a kernel, and an image whose kernel stores the ends of stacks.
 const BARE: &str = "cortex-m3-bare";

@@ -9,7 +9,7 @@ use harness::gate::result::SuiteResult;
 
 use crate::common::built::{scratch, slow_to_read};
 use crate::common::{child_of, cpu_ticks, is_alive, signal};
-use crate::suite::{Suite, entry, finish, target};
+use super::suite::{Suite, entry, finish, target};
 
 fn ends(report: &SuiteResult) -> Vec<(&str, u8, &str)> {
     report.cases.iter().map(|case| (case.name.as_str(), case.exit_code, case.end.as_str())).collect()

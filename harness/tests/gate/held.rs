@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::suite::{Suite, target};
+use super::suite::{Suite, target};
 
 /// An image with tasks, zones and functions.
 const ZONES: &str = "cortex-m3-zones-tasks";
@@ -188,7 +188,7 @@ fn a_limit_of_the_defaults_is_dead_only_where_no_image_of_the_suite_has_what_it_
     });
     let mut merge = crate::common::harness();
     let merged = merge.arg("merge").args([first, second]).arg("-o").arg(suite.path("merged")).output().unwrap();
-    let merged = crate::suite::finish(merged, suite.path("merged")).expect_code(2);
+    let merged = super::suite::finish(merged, suite.path("merged")).expect_code(2);
     assert_eq!(merged.files(), suite.run(&["-o", "merged"]).expect_code(2).files());
 }
 

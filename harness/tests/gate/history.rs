@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::common::{self, image, viewer};
-use crate::suite::{Suite, entry};
+use super::suite::{Suite, entry};
 
 /// Folder of reports.
 struct Results(TempDir);

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::common::viewer;
-use crate::suite::{Suite, target};
+use super::suite::{Suite, target};
 
 #[test]
 fn the_problem_matcher_finds_what_a_suite_says_where_it_is() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::common::image;
-use crate::suite::{Result, Suite};
+use super::suite::{Result, Suite};
 
 /// A suite with an image of its own folder.
 fn stranger(name: &str, keys: &str) -> Suite {

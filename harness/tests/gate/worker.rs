@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use crate::common::built::{deeply_inlined, scratch};
 use crate::common::{child_of, cpu_ticks, is_alive, parent_of};
-use crate::suite::{Suite, entry, finish, target};
+use super::suite::{Suite, entry, finish, target};
 
 fn wait_until(what: impl Fn() -> bool) {
     while !what() {

@@ -8,7 +8,7 @@ use harness::analysis::heap::{self, HeapUse};
 use wire::heap::What;
 
 use crate::common::measured;
-use crate::truth::{counted, followed};
+use super::truth::{counted, followed};
 
 /// Two harts that share translations, and two CPUs that do not.
 const IMAGES: [&str; 2] = ["riscv64-smp-heap", "cortex-m33-an521-amp-heap"];

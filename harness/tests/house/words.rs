@@ -3,7 +3,7 @@
 
 use regex::Regex;
 
-use crate::complete::all_sources;
+use super::complete::all_sources;
 
 /// First words that say nothing about the thing: questions, and pointers to another comment.
 const EMPTY_WORDS: [&str; 10] = ["What", "Who", "Whose", "Where", "Which", "How", "That", "Those", "Of", "As"];

@@ -14,9 +14,9 @@ use harness::show::diff;
 use harness::show::table_size::TableSize;
 
 use crate::common::images_dir;
-use crate::random::Random;
-use crate::session::Seed;
-use crate::{made, mutate};
+use super::random::Random;
+use super::session::Seed;
+use super::{made, mutate};
 
 /// Suite with every key.
 const KEYS: &str = r#"

@@ -19,9 +19,9 @@ use harness::show::table_size::TableSize;
 
 use crate::common::built::run;
 use crate::common::image;
-use crate::mutate;
-use crate::random::Random;
-use crate::session::Seed;
+use super::mutate;
+use super::random::Random;
+use super::session::Seed;
 
 /// Small images of every kind: processor, compiler, language, unwind information, kernel, executor, instrumentation.
 const ELVES: [&str; 24] = [

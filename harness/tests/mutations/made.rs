@@ -12,7 +12,7 @@ use harness::run::request::options::Options;
 use harness::run::store::directory::Output;
 
 use crate::common::image;
-use crate::session::Seed;
+use super::session::Seed;
 
 /// Short runs that together contain every kind of record.
 const RUNS: [(&str, &[&str]); 7] = [

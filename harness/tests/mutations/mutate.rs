@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use object::{Object as _, ObjectSection as _};
 
-use crate::random::Random;
+use super::random::Random;
 
 /// Values at which arithmetic overflows.
 const EDGES: [u64; 22] = [

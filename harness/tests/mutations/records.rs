@@ -11,10 +11,10 @@ use wire::request::Request;
 use wire::stream::{Decoder, Stream, StreamFile};
 use wire::{definition, heap, memory, refusal, sample, slice, timeline, unwind};
 
-use crate::mutate;
-use crate::random::Random;
-use crate::session::Seed;
-use crate::{made, saved};
+use super::mutate;
+use super::random::Random;
+use super::session::Seed;
+use super::{made, saved};
 
 /// Files of the runs, by path; reserved files are cut to their used part.
 pub(crate) fn seeds(dir: &Path) -> Vec<Seed> {

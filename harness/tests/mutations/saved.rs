@@ -27,10 +27,10 @@ use harness::show::table_size::TableSize;
 use harness::show::{annotation, coverage as table_of_coverage, diff, listing};
 use sha2::{Digest as _, Sha256};
 
-use crate::made;
-use crate::mutate::{self, edge};
-use crate::random::Random;
-use crate::session::Seed;
+use super::made;
+use super::mutate::{self, edge};
+use super::random::Random;
+use super::session::Seed;
 
 pub(crate) fn seeds(dir: &Path) -> Vec<Seed> {
     made::files(dir, ".fwp")

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, setrlimit};
 
-use crate::random::Random;
+use super::random::Random;
 
 /// Well-formed input, from which mutated ones are made.
 pub(crate) struct Seed {
@@ -72,7 +72,7 @@ impl Target {
         while next < end && findings.len() < MOST_FINDINGS {
             let Some((number, what)) = self.parent(next, end - next, dir.path()) else { break };
             findings.push(format!(
-                "{what}\n  again: HARNESS_MUTATIONS_FROM={number} HARNESS_MUTATIONS=1 cargo test --test mutations \
+                "{what}\n  again: HARNESS_MUTATIONS_FROM={number} HARNESS_MUTATIONS=1 cargo test --test promises mutations::\
                  {} -- --exact",
                 self.name
             ));
@@ -85,7 +85,7 @@ impl Target {
     /// Tries inputs in a child; returns the number of the input at which it ended, and how.
     fn parent(&self, first: u64, count: u64, dir: &Path) -> Option<(u64, String)> {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args([self.name, "--exact", "--nocapture", "--test-threads=1"]);
+        command.args([format!("mutations::{}", self.name).as_str(), "--exact", "--nocapture", "--test-threads=1"]);
         command.env(CHILD, format!("{first} {count} {}", dir.display()));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (send, receive) = mpsc::channel();

@@ -13,9 +13,9 @@ use harness::profile::zone::ZoneCounts;
 use harness::profile::{End, Profile, SpanKind};
 use wire::definition::NodeKind;
 
-use crate::avr_cycles::{PROGRAMS, simulated};
+use super::avr_cycles::{PROGRAMS, simulated};
 use crate::common::{harness, in_parallel, run};
-use crate::limit::suite;
+use super::limit::suite;
 
 /// Images of `uno-zones.c`, which interrupts.
 const ZONES: [&str; 3] = ["avr/uno-zones", "avr/uno-zones-O2", "avr/uno-zones-lto"];

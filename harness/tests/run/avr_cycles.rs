@@ -9,7 +9,7 @@ use harness::analysis::cycles;
 use harness::profile::End;
 
 use crate::common::{harness, image, in_parallel, refused, run};
-use crate::limit::suite;
+use super::limit::suite;
 
 /// Programs without interrupts, with their processors.
 pub(crate) const PROGRAMS: [(&str, &str); 10] = [

@@ -5,7 +5,7 @@ use harness::profile::{Node, Profile};
 use wire::definition::NodeKind;
 
 use crate::common::{Run, harness, run};
-use crate::limit::suite;
+use super::limit::suite;
 
 /// The sketch, in which `delay()` is inlined; compiled so that it is a function; that without debug information.
 const SKETCHES: [&str; 3] = ["avr/uno-sketch", "avr/uno-sketch-whole", "avr/uno-sketch-whole-nodwarf"];

@@ -9,7 +9,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::common::{Run, command, emulator, finish, image, program, run};
-use crate::walls::can_run;
+use super::walls::can_run;
 
 struct Bundle(TempDir);
 

@@ -1,8 +1,5 @@
 //! Tests of showing a saved profile, in the terminal and in the report.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod callers;
 mod differential;
 mod generics;

@@ -2,8 +2,6 @@
 //! `ci/chips` tests whole chip families.
 
 mod check;
-#[path = "../common/mod.rs"]
-mod common;
 mod dfu;
 mod instruments;
 mod learn;
@@ -17,7 +15,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-use common::{Run, command, emulator, harness, image, refused, run, run_file};
+use crate::common::{Run, command, emulator, harness, image, refused, run, run_file};
 use harness::profile::{End, Profile};
 
 /// Lines that the image with one peripheral of each kind prints after `right`, on a chip that has all kinds.

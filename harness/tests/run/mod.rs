@@ -1,8 +1,5 @@
 //! Runs of firmware: how they start and end, what they measure, what they allow.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod asked;
 mod avr;
 mod avr_cycle_contexts;

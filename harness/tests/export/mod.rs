@@ -1,8 +1,5 @@
 //! Tests of exports with the programs that they are made for.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod callgrind;
 mod chrome;
 mod coverage;

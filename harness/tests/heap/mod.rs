@@ -1,8 +1,5 @@
 //! Heap tests: compared with the firmware's own counts, and shown in other projects' programs.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod asked;
 mod copies;
 mod cpus;

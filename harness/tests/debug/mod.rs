@@ -2,9 +2,6 @@
 //! artificial run of 200 instructions, with packets as GDB sends them and with GDB itself; and failures around it
 //! ([`hostile`]).
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod avr;
 mod client;
 mod command;

@@ -1,9 +1,6 @@
 //! Tests of reading firmware files and their sources: formats, names, lines, machines, kernels, unwind tables. The
 //! arbiters are the compilers' own tools.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod disassembly;
 mod files;
 mod kernel;

@@ -1,8 +1,5 @@
 //! Verdicts of `harness test` on suites.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod budget;
 mod cache;
 mod deadline;

@@ -1,8 +1,5 @@
 //! Timeline tests: its sums equal the tables', no event is missing, and other programs read it.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod asked;
 mod counters;
 mod cpus;

@@ -3,9 +3,6 @@
 //! Each test makes inputs from well-formed ones, by reproducible chance, and reads and shows them as the commands do.
 //! `cargo test` tries as many as take some seconds; docs/security.md has the command for more.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod gate;
 mod image;
 mod made;
