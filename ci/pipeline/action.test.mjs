@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // What docs/ci.md promises of action.yml and the GitLab template, each held by running their steps here with a real
 // bundle. GitHub is a server of our own.
 //
