@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # harness and its QEMU, from the bundle that ci/bundle makes: ci/bundle && docker build -t harness .
 # Firmware and suite are mounted: docker run --rm -v "$PWD:/work" harness test
 FROM debian:trixie-slim AS unpacked

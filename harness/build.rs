@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds the QEMU plugin and hands its bytes to the crate.
 //!
 //! The plugin is GPL and a cdylib that only QEMU can link, so it is not a dependency: it travels as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`west harness`: runs what `west build` or twister built, without hardware, and shows where its instructions go.
 
 It finds the ELF file and the board in the build directory, tells harness the machine or chip where harness cannot know

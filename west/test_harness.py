@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Tests of `west harness`, with stand-ins for west's classes where west is not installed: `python3 west/test_harness.py`.
 
 HARNESS names the program, IMAGES the folder of firmware images; without them only what needs neither is tested.

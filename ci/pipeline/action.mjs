@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // A runner of action.yml: its steps in order, each shell as GitHub starts it, expressions as GitHub's own library reads
 // them. Steps that use another action are not run; what they would get is returned.
 import { spawn } from 'node:child_process';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // What docs/ci.md promises of action.yml and the GitLab template, each held by running their steps here with a real
 // bundle. GitHub is a server of our own.
 //
@@ -277,10 +278,12 @@ test('what is an output of the step is one line', async () => {
 });
 
 test("others' actions are named by their commit", async () => {
-    const text = await readFile(join(repository, 'action.yml'), 'utf8');
-    const uses = text.match(/^ *uses: .*$/gm);
-    assert.equal(uses.length, 2);
-    for (const line of uses) assert.match(line, /uses: actions\/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+    for (const [file, count] of [['action.yml', 2], ['.github/workflows/ci.yml', 1]]) {
+        const text = await readFile(join(repository, file), 'utf8');
+        const uses = text.match(/^[ -]*uses: .*$/gm);
+        assert.equal(uses.length, count, file);
+        for (const line of uses) assert.match(line, /uses: actions\/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/, file);
+    }
 });
 
 // A folder with every program of the PATH but these, and others in place of some.

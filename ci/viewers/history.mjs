@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Proves that the page of `harness history` shows its data: rows, steps, the chart and its marks, in both colour schemes,
 // without a request, and with every name as text.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Reads a problem matcher as those do that it is for, and prints what it finds in a program's output, as JSON.
 //
 //   matcher.mjs MATCHER OUTPUT

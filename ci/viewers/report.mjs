@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Proves that the report (`harness report`) answers to clicks and keys, shows the profile's own numbers, and asks
 // nobody for anything: opened from its file, without a network.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Proves that a JSON file is what its JSON Schema (draft 2020-12) says, and that the schema would notice.
 //
 // node schema.mjs SCHEMA FILE [COUNT], where COUNT is a number that the file must have, as functions.0.self_insns

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Proves that a browser shows what `harness serve` serves, and the next page by itself, at the same place.
 //
 // node serve.mjs URL NEXT PROFILE   NEXT, a profile file, takes the place of the served PROFILE once its page is shown

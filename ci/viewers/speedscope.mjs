@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Proves that a file is what speedscope reads: against the JSON schema of its package, and opened in its page, which
 // shows all profiles and their frames, and complains of nothing.
 //

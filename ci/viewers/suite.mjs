@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Proves that the page of a suite (`harness report REPORTS`) shows what failed first, filters by group and word, and opens an
 // image's details, in both colour schemes, without a request, and with every name as text.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cost of a profile: QEMU with the plugin compared with bare QEMU with the same flags, its memory, and the time of
 //! harness around it. `ci/bench` runs this. It measures the machine it runs on, so nothing here is a test.
 //!

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The boot ROM of rp2040.toml, of our own: the table of functions at 0x14, of data at 0x16, and the function at 0x18 that looks
    both up (RP2040 datasheet, 2.8.3). `words` has what this assembles to:
    arm-none-eabi-as rp2040-rom.S -o rom.o && arm-none-eabi-objcopy -O binary rom.o rom.bin */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares the bounds of stacks with what an exact run uses of them, on any firmware: `ci/check-bounds [OPTION…] ELF…`.
 //!
 //! Options are those of `harness`, each in one word (`--for=20M`), and hold for every ELF.

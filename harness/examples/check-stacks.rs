@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares the sampled stacks of any firmware with its call tree: `ci/check-stacks [OPTION…] ELF…`.
 //!
 //! Options are those of `harness`, each in one word (`--for=20M`), and hold for every ELF. `--pairs=N` is the number

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors that have an exit code of their own. Their messages are complete: what happened, where, and what to do
 //! next.
 

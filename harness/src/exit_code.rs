@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table of exit codes: only this file turns results into a status.
 
 use crate::error::EmulatorError;

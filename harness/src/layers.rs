@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the order of the folders of harness and plugin: each folder may import only folders before it in that order,
 //! and the files of a folder do not import each other in a circle. `docs/architecture.md` describes the folders. Every
 //! line of the sources is read; only circles through unit tests are allowed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Learns a chip from firmware by short runs, each of which ends at something that the chip lacks.
 //!
 //! A run executes the same instructions as the run before it, up to that run's end. Then it goes on, because the chip

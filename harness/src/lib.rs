@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exact, reproducible profiles of firmware, without hardware.
 //!
 //! The folders are a pipeline, and each uses only folders before it. An ELF file becomes an [`image`], and the image

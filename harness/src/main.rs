@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `harness` command: a thin shell around the library.
 #![warn(clippy::too_many_lines)]
 

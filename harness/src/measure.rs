@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures one image: the pipeline from options to a profile, for every command that runs firmware.
 
 use std::collections::{BTreeMap, BTreeSet};

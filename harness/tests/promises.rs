@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All promises that a run of the program can break, in one test program: its tests share runs ([`common::measured`]) and
 //! both cores to the end. A folder for each part of the product; `cargo test --test promises chip::` runs one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Accesses of a chip's registers, kept in a file that harness reads.
 
 use std::io;

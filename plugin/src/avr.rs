@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Differences of QEMU's AVR from its other processors: it starts accesses of devices twice, it executes others within a
 //! block, and it does not sleep.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! A debugger's view of the run: holds the vCPU in the callback of an instruction, and answers harness's commands
 //! meanwhile ([`wire::debug`]).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Ranges of the firmware's output that are standard error, for a terminal that shows them in another colour. A range
 //! is written before its bytes, so that a reader who finds the bytes finds the range.
 

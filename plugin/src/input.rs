@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The console's input: typed at exact instructions, independent of the host's load.
 //!
 //! QEMU's main thread reads the console's pipe (`chardev/char-fd.c`) and hands each byte to the device through the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU TCG plugin: samples and counts guest instructions exactly.
 //!
 //! # What a sample is

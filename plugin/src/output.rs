@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Amount of the firmware's output: console and files in the scratch directory together. Beyond a limit the run ends,
 //! before the disk is full.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Changes of a chip's pins, on their way to the timeline.
 //!
 //! A pin changes during an access of a register, or when a timer of QEMU's expires. The state may be locked then, so

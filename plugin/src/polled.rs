@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The end of a run at a register that is polled, from which harness learns the value that the firmware waits for.
 
 use std::collections::BTreeMap;

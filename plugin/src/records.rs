@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Files of the wire format as shared maps: data written survives QEMU's death. The only file with `unsafe` outside
 //! of [`crate::qemu`].
 

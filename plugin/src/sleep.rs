@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Time that the machine sleeps, for the timeline: the progress of its clock while no instruction executes.
 //!
 //! Virtual time advances by 2^shift ns for each instruction. When all CPUs wait for an interrupt, QEMU moves virtual

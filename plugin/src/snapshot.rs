@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Copies of guest memory at moments that only the plugin can catch: the in-target table when the window opens, and
 //! when the run ends.
 

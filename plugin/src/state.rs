@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The parts put together, and tasks that need several of them: handling due events, the window, the end.
 //!
 //! Parts know the layers below them, never this one. Only callbacks ([`crate::hooks`]) and translation

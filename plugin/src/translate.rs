@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Translation: places inline counters and callbacks. Runs once per translated block; only the generated code that it
 //! leaves runs per instruction.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Accesses of a chip's registers that its file does not model: address, pc, and number.
 
 use std::io;

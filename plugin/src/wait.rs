@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Avoids a race in QEMU that would make runs differ.
 //!
 //! Under `sleep=off` QEMU's main thread advances virtual time to the next timer when all CPUs wait for an interrupt.

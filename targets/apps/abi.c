@@ -87,3 +87,4 @@ int main(void)
     print("abi: sum %08x\n", (unsigned)sum);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

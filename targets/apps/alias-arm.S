@@ -32,3 +32,4 @@ alias_long:
         bne     1b
         bx      lr
         .size   alias_long, . - alias_long
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

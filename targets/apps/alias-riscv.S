@@ -36,3 +36,4 @@ alias_long:
         bnez    t0, 1b
         ret
         .size   alias_long, . - alias_long
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

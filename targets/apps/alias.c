@@ -12,3 +12,4 @@ int main(void)
     print("alias: done\n");
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

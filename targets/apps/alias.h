@@ -9,3 +9,4 @@
 #define ALIAS_SHORT 1499
 #define ALIAS_LONG 3500
 #define ALIAS_ROUNDS 3000
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

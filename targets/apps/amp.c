@@ -67,3 +67,4 @@ int main(void)
           ticks[0] && ticks[1] ? "both ticked" : "one did not tick");
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

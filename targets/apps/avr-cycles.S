@@ -123,3 +123,4 @@ returns_early:
     .section .bss
 cell:
     .space 8
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -94,3 +94,4 @@ int main(void)
     print("badframe: %08x\n", (unsigned)sum);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -81,3 +81,4 @@ int main(void)
     print("badsp: %s\n", found ? "ok" : "return address not found");
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

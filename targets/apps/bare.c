@@ -93,3 +93,4 @@ int main(void)
     print("result %08x\n", (unsigned)all);
     return ticks == 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

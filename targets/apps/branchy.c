@@ -248,3 +248,4 @@ int main(void)
     print("branchy: list %04x, matrix %04x, text %04x\n", sums[0], sums[1], sums[2]);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

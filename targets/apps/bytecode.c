@@ -177,3 +177,4 @@ int main(void)
     print("bytecode: %08x\n", (unsigned)(sum ^ switched));
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -60,3 +60,4 @@ int main(void)
 #endif
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -96,3 +96,4 @@ int main(void)
     check("a fixed connection starts a timer", since >= 900 && since <= 1100);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -97,3 +97,4 @@ int main(void)
     check("a channel is aborted", !(REG(CHANNEL(2) + CTRL) & BUSY));
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

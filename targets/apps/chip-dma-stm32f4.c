@@ -155,3 +155,4 @@ int main(void)
     check("a stream stores conversions", samples[0] == 77 && samples[2] == 77 && samples[3] == 0);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

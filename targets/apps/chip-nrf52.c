@@ -50,3 +50,4 @@ int main(void)
     check("a pin reads as it is set", REG(P1 + 0x010) == 1 << 10);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -137,3 +137,4 @@ int main(void)
     check("a stop ends it", !(REG(I2C + 0x14) & 1 << 6) && !(REG(I2C + 0x18) & 2));
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

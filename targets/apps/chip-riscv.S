@@ -169,3 +169,4 @@ exit:
         .option pop
 1:      j       1b
         .size exit, . - exit
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -57,3 +57,4 @@ int main(void)
     check("SPI answers", REG(SPI0 + 0xc) & 4 && REG(SPI0 + 8) == 0xff && !(REG(SPI0 + 0xc) & 4));
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

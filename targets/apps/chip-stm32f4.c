@@ -135,3 +135,4 @@ int main(void)
     check("where there is nothing there is a bus fault", faults == 1);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

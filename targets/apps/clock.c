@@ -16,3 +16,4 @@ int main(void)
         kept++;
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -13,3 +13,4 @@ int main(void)
     print("cmdline: %d bytes: [%s]\n", (int)block[1], line);
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -113,3 +113,4 @@ extern "C" int main()
     print("sum %08x, position %d %d, rust %d\n", sum, position.x, position.y, rust);
     return 0;
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -257,3 +257,4 @@ int main(void)
     vTaskStartScheduler();
     return 3;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

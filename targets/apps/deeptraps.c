@@ -13,3 +13,4 @@ int main(void)
     __asm__ volatile("csrw mtvec, %0\n\t.word 0" ::"r"(deeper_trap_handler));
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

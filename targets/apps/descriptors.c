@@ -17,3 +17,4 @@ int main(void)
     print("written\n");
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -156,3 +156,4 @@ int main(void)
     print(byte >= 0 ? "bye\n" : "nobody there\n");
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

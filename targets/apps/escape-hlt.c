@@ -31,3 +31,4 @@ int main(void)
     halt(0x20, good);
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

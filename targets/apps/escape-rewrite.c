@@ -22,3 +22,4 @@ int main(void)
     print(at_ebreak(SYS_OPEN, file) == -1 ? "refused\n" : "opened\n");
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

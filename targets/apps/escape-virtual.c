@@ -15,3 +15,4 @@ int main(void)
     go_virtual(supervisor);
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

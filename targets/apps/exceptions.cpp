@@ -209,3 +209,4 @@ int main()
     }
     return 0;
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -7,3 +7,4 @@ int main(void)
     print("exit0: leaving with status 0\n");
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

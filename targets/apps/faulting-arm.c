@@ -20,3 +20,4 @@ int main(void)
     print("faulting: a register that is not there\n");
     return (int)SystemClock_Config();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

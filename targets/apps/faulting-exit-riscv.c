@@ -30,3 +30,4 @@ int main(void)
     probe();
     return (int)SystemClock_Config();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -18,3 +18,4 @@ int main(void)
     print(host_open(path, OPEN_READ) == -1 ? "refused\n" : "opened\n");
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -15,3 +15,4 @@ int main(void)
     host_close(file);
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -9,3 +9,4 @@ static inline _Noreturn void finisher(uint32_t value)
     for (;;)
         ;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

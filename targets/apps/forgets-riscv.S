@@ -42,3 +42,4 @@ checked_inner:
     jal fail
     .cfi_endproc
     .size checked_inner, . - checked_inner
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

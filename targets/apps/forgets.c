@@ -38,3 +38,4 @@ int main(void)
     checked(9);
     board_exit(1);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

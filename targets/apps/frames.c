@@ -258,3 +258,4 @@ int main(void)
     }
     rest_of_the_run(sum);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

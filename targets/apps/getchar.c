@@ -13,3 +13,4 @@ int main(void)
     printf("getchar: %c, then %d: %d %s\n", first, found, number, word);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

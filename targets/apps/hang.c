@@ -13,3 +13,4 @@ int main(void)
     print("hang: for ever\n");
     hang();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -88,3 +88,4 @@ int main()
     truth_print();
     return 0;
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -162,3 +162,4 @@ int main(void)
     heap_line("leaked by 1", leaked[1]);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

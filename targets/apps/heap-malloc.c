@@ -110,3 +110,4 @@ __attribute__((noipa)) int posix_memalign(void **place, size_t align, size_t siz
     *place = block;
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

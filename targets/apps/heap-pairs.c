@@ -34,3 +34,4 @@ int main(void)
     print("pairs: %x\n", (unsigned)x);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

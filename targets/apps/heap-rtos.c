@@ -162,3 +162,4 @@ int main(void)
     vTaskStartScheduler();
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

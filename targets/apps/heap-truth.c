@@ -58,3 +58,4 @@ void truth_print(void)
     heap_line("held blocks", live_blocks);
     heap_line("strangers", strangers);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -36,3 +36,4 @@ static inline void truth_unlock(uintptr_t before)
 #ifdef __cplusplus
 }
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -67,3 +67,4 @@ void __wrap_free(void *block)
     __real_free(block);
     depth--;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

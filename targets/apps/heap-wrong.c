@@ -78,3 +78,4 @@ int main(void)
     print("wrong: 3 double frees, 1 of what never was, 5 pools left, 1 block moved that was gone\n");
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

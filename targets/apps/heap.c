@@ -93,3 +93,4 @@ int main(void)
     truth_print();
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

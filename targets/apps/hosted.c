@@ -53,3 +53,4 @@ int main(int argc, char **argv)
     fprintf(stderr, "hosted: done\n");
     return 7;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

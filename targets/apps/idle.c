@@ -37,3 +37,4 @@ int main(void)
     print("idle: %u ticks, sum %08x\n", (unsigned)ticks, (unsigned)x);
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

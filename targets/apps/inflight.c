@@ -52,3 +52,4 @@ int main(void)
     print("inflight: never, sum %08x\n", (unsigned)sum);
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -238,3 +238,4 @@ int main(void)
     print("code %u bytes\n", length);
     return ticks == 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

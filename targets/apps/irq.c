@@ -35,3 +35,4 @@ int main(void)
     print("irq: %u interrupts%s\n", (unsigned)INTERRUPTS, sum ? "" : "!");
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

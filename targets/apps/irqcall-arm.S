@@ -113,3 +113,4 @@ pointers:
         bl      recurse
 1:      pop     {r4, pc}
         end     recurse
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

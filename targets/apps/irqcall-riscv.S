@@ -120,3 +120,4 @@ pointers:
         addi    sp, sp, 16
         ret
         end     recurse
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -75,3 +75,4 @@ int main(void)
     print("irqcall: %s\n", wrong ? "wrong" : "done");
     return wrong;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -32,3 +32,4 @@
 #define LOOP_AT_ENTRY 14
 #define RECURSE 15
 #define COUNTERS 16
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

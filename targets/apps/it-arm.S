@@ -49,3 +49,4 @@ it_rounds:
         pop     {r4, r5, r6, pc}
         .ltorg
         .size   it_rounds, . - it_rounds
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

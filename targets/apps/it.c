@@ -20,3 +20,4 @@ int main(void)
     print("it: sum %08x%s\n", (unsigned)sum, wrong ? ", WRONG" : "");
     return wrong;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -5,3 +5,4 @@
        it_far    R    behind a literal pool in the middle of the function
        it_case0 to it_case3  R/4 each, by tbb and tbh in turns */
 #define IT_ROUNDS 20000
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

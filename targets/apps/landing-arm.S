@@ -46,3 +46,4 @@ before: ldr     r3, =again
         bx      r3
         .size   before, . - before
         .ltorg
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -45,3 +45,4 @@ before: la      a5, again
 other_entry:
         j       trap_entry
         .size   other_entry, . - other_entry
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

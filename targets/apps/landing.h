@@ -13,3 +13,4 @@
    The handlers change places every 64 rounds, and main calls those of Cortex-M through a pointer, too: then they are
    functions like others. They return through the register that `before` jumps by. */
 #define LANDING_ROUNDS 20000
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

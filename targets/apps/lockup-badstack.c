@@ -16,3 +16,4 @@ int main(void)
     __asm__ volatile("msr msp, %0\n\tisb\n\tudf #0" ::"r"(0xf0000100));
     board_exit(1);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

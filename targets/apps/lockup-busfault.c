@@ -15,3 +15,4 @@ int main(void)
     load_word(0xf0000000);
     board_exit(1);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

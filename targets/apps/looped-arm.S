@@ -11,3 +11,4 @@ turns:  subs    r0, r0, #1
         bx      lr
 1:      b       leave
         .size   turns, . - turns
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

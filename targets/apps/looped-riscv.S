@@ -9,3 +9,4 @@ turns:  addi    a0, a0, -1
         ret
 1:      tail    leave
         .size   turns, . - turns
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -47,3 +47,4 @@ int main(void)
     print("looped: %u returned, %u ticks\n", (unsigned)returned, (unsigned)ticks);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

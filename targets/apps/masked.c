@@ -98,3 +98,4 @@ int main(void)
     print("masked: %s\n", ticks && is_ok() ? "ok" : "bad");
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -103,3 +103,4 @@ int main(void)
     print_number("interrupted", interrupts > 20);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -109,3 +109,4 @@ int main(void)
     ok = work_on(ROUNDS);
     start_thread(process_stack + 512);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

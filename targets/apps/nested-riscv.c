@@ -62,3 +62,4 @@ int main(void)
     print("nested: %s\n", x && traps == ROUNDS && ticks ? "ok" : "bad");
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

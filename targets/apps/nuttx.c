@@ -440,3 +440,4 @@ int main(void)
     START_ON(stacks[0] + STACK_BYTES, nx_start);
     __builtin_unreachable();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

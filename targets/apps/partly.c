@@ -17,3 +17,4 @@ int main(void)
     print("partly: sum %08x\n", (unsigned)sum);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

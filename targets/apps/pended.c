@@ -305,3 +305,4 @@ int main(void)
 #endif
     finish();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

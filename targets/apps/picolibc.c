@@ -123,3 +123,4 @@ int main(void)
     }
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

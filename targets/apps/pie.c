@@ -21,3 +21,4 @@ int main(void)
     }
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -14,3 +14,4 @@ dual:
 1:      csrr    t0, mscratch
         j       trap_entry
         .size   dual, . - dual
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

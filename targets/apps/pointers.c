@@ -91,3 +91,4 @@ int main(void)
     print("calls_turns dual %u\ncalls_turns other %u\n", (unsigned)duals, (unsigned)others);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -16,3 +16,4 @@ int main(void)
     wait_for_clock();
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -13,3 +13,4 @@ static __attribute__((noinline)) uint16_t count_primes(uint16_t below)
     }
     return found;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

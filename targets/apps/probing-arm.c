@@ -14,3 +14,4 @@ int main(void)
     for (;;)
         __asm__ volatile("ldr r3, [%0]" ::"l"(0xf0000000) : "r3");
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

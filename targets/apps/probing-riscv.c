@@ -23,3 +23,4 @@ int main(void)
     for (uint32_t sum = 1;; sum = rotate_left(sum, 3) + 1)
         answers += sum;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

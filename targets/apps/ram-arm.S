@@ -20,3 +20,4 @@ ram_mix:
         adds    r0, r0, #9
         bx      lr
 ram_mix_end:
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -19,3 +19,4 @@ ram_mix:
         addiw   a0, a0, 9
         ret
 ram_mix_end:
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

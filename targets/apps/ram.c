@@ -38,3 +38,4 @@ int main(void)
     print("sum %08x\n", (unsigned)x);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

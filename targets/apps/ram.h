@@ -19,3 +19,4 @@ static inline void instruction_barrier(void)
 #else
 #define CODE_POINTER(p) ((uintptr_t)(p) | 1) /* Thumb */
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

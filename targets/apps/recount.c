@@ -23,3 +23,4 @@ int main(void)
     print("recount: sum %08x\n", (unsigned)sum);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

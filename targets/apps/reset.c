@@ -7,3 +7,4 @@ int main(void)
     print("reset: asking for a reset\n");
     board_reset();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

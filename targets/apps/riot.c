@@ -388,3 +388,4 @@ int main(void)
     for (;;)
         ;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -36,3 +36,4 @@ static inline long host_system(const char *command)
     const uintptr_t block[2] = { (uintptr_t)command, strlen(command) };
     return semihost(SYS_SYSTEM, block);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

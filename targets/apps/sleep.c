@@ -9,3 +9,4 @@ int main(void)
     for (;;)
         wait_for_interrupt();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -53,3 +53,4 @@ int main(void)
     print("hart 0 %08x, hart 1 %08x\n", (unsigned)mine, (unsigned)answer);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -20,3 +20,4 @@ int main(void)
     for (uint32_t round = 0;; round++)
         step(round);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

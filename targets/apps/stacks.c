@@ -149,3 +149,4 @@ int main(void)
     }
     finish(sum);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -57,3 +57,4 @@ int main(void)
         print("%s %u\n", names[kind], (unsigned)(own[0][kind] + own[1][kind]));
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -8,3 +8,4 @@ int main(void)
     __asm__ volatile("csrw mtvec, %0\n\tjr %0" ::"r"((uintptr_t)0x10000000));
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

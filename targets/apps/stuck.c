@@ -8,3 +8,4 @@ int main(void)
     __asm__ volatile("csrw mtvec, %0\n\t.word 0" ::"r"(0x1c000000));
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

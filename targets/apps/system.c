@@ -8,3 +8,4 @@ int main(void)
     print("SYS_SYSTEM returned %x\n", (unsigned)host_system("touch pwned"));
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

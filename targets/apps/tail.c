@@ -22,3 +22,4 @@ int main(void)
     print("tail: sum %08x\n", (unsigned)sum);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

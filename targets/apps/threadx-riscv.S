@@ -144,3 +144,4 @@ _tx_thread_system_return:
     la t2, _tx_thread_schedule
     STORE zero, 0(t0)
     jr t2
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

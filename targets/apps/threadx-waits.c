@@ -177,3 +177,4 @@ int main(void)
     timer_start(3000);
     start();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

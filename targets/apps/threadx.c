@@ -245,3 +245,4 @@ int main(void)
     start();
 }
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -10,3 +10,4 @@ int main(void)
     __asm__ volatile("csrw mtvec, %0\n\t.word 0" ::"r"(broken_trap_handler));
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -12,3 +12,4 @@ int main(void)
     for (;;)
         __asm__ volatile("");
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -31,3 +31,4 @@ int main(void)
     say(out, "tt: done\n");
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

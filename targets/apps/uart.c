@@ -36,3 +36,4 @@ int main(void)
     print("uart: %u polls, %u impossible answers\n", (unsigned)(ROUNDS * POLLS), (unsigned)never);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -12,3 +12,4 @@ int main(void)
     for (volatile uint32_t turns = 0;;)
         turns++;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

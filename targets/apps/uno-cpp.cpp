@@ -156,3 +156,4 @@ int main()
     serial.print("bits", counter.bits_);
     return 0;
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

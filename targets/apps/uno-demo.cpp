@@ -145,3 +145,4 @@ void loop()
     for (;;)
         sleep_cpu();
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

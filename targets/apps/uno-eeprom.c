@@ -131,3 +131,4 @@ int main(void)
     print_number("general", GPIOR0 + GPIOR1 + GPIOR2);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -63,3 +63,4 @@ int main(void)
     WAITING("sei not skipped", "sbrc r19, 7\n\tsei\n\t" LONG);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -90,3 +90,4 @@ int main(void)
     for (;;)
         sleep_cpu();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -124,3 +124,4 @@ int main(void)
     print_number("root", (uint32_t)(root * 10000));
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

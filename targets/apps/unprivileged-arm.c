@@ -15,3 +15,4 @@ int main(void)
     host_open("/etc/passwd", OPEN_READ);
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

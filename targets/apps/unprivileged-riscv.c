@@ -22,3 +22,4 @@ int main(void)
                      ::"r"(~(uintptr_t)0 >> 10), "r"(0x1f), "r"(3 << 11), "r"(user) : "memory");
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -28,3 +28,4 @@ PRINTS print_number(const char *name, uint32_t number)
     print(ultoa(number, digits, 10));
     put('\n');
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -18,3 +18,4 @@ static inline void go_virtual(void (*function)(void))
                      ::"r"(~(uintptr_t)0 >> 10), "r"(0x1f), "r"(mode), "r"(3 << 11), "r"(1 << 11), "r"(target)
                      : "memory");
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -90,3 +90,4 @@ z_riscv_thread_start:
     .align 4
     .space 2048
 irq_stack_top:
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

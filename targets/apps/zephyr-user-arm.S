@@ -93,3 +93,4 @@ known_call:
     ldr r12, =z_thread_entry
     bx r12
     .ltorg
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

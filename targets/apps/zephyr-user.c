@@ -119,3 +119,4 @@ static __attribute__((noipa)) void bg_thread_main(void *p1, void *p2, void *p3)
     print("calls: eat %u, yield %u, leave %u\n", (unsigned)calls[EAT], (unsigned)calls[YIELD], (unsigned)calls[LEAVE]);
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -161,3 +161,4 @@ static __attribute__((noipa)) void bg_thread_main(void *p1, void *p2, void *p3)
     print("digs %u\n", digs);
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

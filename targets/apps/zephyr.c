@@ -406,3 +406,4 @@ int main(void)
     __builtin_unreachable();
 #endif
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -137,3 +137,4 @@ int main(void)
           (unsigned)sums[1]);
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -22,3 +22,4 @@ int main(void)
     print("zones-long: %08x\n", (unsigned)x);
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

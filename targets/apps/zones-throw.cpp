@@ -69,3 +69,4 @@ int main()
     print("zones-throw: %u caught, %u returned\n", static_cast<unsigned>(caught), static_cast<unsigned>(returned));
     return 0;
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -171,3 +171,4 @@ int main(void)
     print("zones: %u ticks, sum %08x %08x\n", (unsigned)ticks, (unsigned)(x != 0), (unsigned)(in_ticks != 0));
     board_exit(0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -310,3 +310,4 @@ int main(void)
     use_process_stack();
     z_cstart();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

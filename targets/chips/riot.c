@@ -47,3 +47,4 @@ int main(void)
     finish();
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -42,3 +42,4 @@ build/obj/%-foreign/apps/foreign/quickjs.o: FLAGS = -I$F/quickjs -D__DJGPP
 build/obj/riscv64-virt-foreign/$F/quickjs/%.o build/obj/mps2-an385-foreign/$F/quickjs/%.o: FLAGS = -D__DJGPP
 build/obj/riscv64-virt-foreign/apps/foreign/quickjs.o build/obj/mps2-an385-foreign/apps/foreign/quickjs.o: \
     apps/foreign/quickjs-work.js
+# SPDX-License-Identifier: MIT OR Apache-2.0

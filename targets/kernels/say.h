@@ -36,3 +36,4 @@ static void finish(void)
     static const unsigned long reason_and_status[2] = { 0x20026, 0 };
     host(0x18, sizeof(long) == 8 ? (const void *)reason_and_status : (const void *)0x20026);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -10,3 +10,4 @@ ALIGNMENTS(__aeabi_memcpy, (void *to, const void *from, size_t size), memcpy(to,
 ALIGNMENTS(__aeabi_memmove, (void *to, const void *from, size_t size), memmove(to, from, size))
 ALIGNMENTS(__aeabi_memset, (void *to, size_t size, int byte), memset(to, byte, size))
 ALIGNMENTS(__aeabi_memclr, (void *to, size_t size), memset(to, 0, size))
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

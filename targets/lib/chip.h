@@ -24,3 +24,4 @@ static void check(const char *what, int is_right)
 {
     print("%s %s\n", is_right ? "right" : "wrong", what);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -43,3 +43,4 @@ int _kill(int process, int signal) { return (void)process, (void)signal, board_e
 
 /* What is to be destroyed at the end is nobody's: there is no end. */
 void *__dso_handle;
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

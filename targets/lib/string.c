@@ -43,3 +43,4 @@ size_t strlen(const char *s)
         n++;
     return n;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

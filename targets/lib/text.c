@@ -94,3 +94,4 @@ void print(const char *fmt, ...)
     for (const char *s = line; *s; s++)
         console_putc(*s);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

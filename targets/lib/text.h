@@ -13,3 +13,4 @@ void print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 #ifdef __cplusplus
 }
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

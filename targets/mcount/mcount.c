@@ -418,3 +418,4 @@ UNCOUNTED void mcount_print(void (*put)(char))
 #endif
     }
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

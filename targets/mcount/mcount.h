@@ -20,3 +20,4 @@ int mcount_ignore(const void *start, const void *end);
 #ifdef __cplusplus
 }
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -23,3 +23,4 @@ _Noreturn void board_reset(void);
 
 /* Puts the interrupt handlers of the RTOS in place, where the vector table does not name them. */
 void board_rtos_vectors(void);
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

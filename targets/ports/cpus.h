@@ -27,3 +27,4 @@ static inline uint32_t take_lock(volatile uint32_t *lock)
     return waits;
 }
 static inline void release_lock(volatile uint32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

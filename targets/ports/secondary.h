@@ -8,3 +8,4 @@ unsigned cpu_number(void);
 void secondary_start(void);
 /* Every other CPU's main function, which has a stack of its own. */
 void secondary_main(uintptr_t cpu);
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

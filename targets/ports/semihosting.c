@@ -9,3 +9,4 @@ void board_exit(int status)
     for (;;)
         semihost(SYS_EXIT_EXTENDED, block);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -110,3 +110,4 @@ static inline __attribute__((always_inline)) void zone_leave_(const unsigned *li
 #endif
 #endif
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -133,3 +133,4 @@ macro_rules! mark {
         zone_event!("M", "{0}", $name, $value)
     };
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // The editor's side: gutter heat, lenses, commands. Everything about the numbers is in model.ts.
 
 import { ChildProcess, execFile, spawn } from 'child_process';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // What the extension knows of a profile, without the editor: the output of `harness annotate --json`, by file and line.
 
 import * as path from 'path';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Drives the extension's functions with a stand-in for the editor and with the real harness on a real image.
 //
 // HARNESS=PROGRAM IMAGE=ELF node --test test/        (ci/vscode sets both)

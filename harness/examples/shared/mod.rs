@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs of the examples: the options of `harness`, for each ELF file.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiler-made copies of the heap's functions: clones, whose arguments may be in other registers, and inlined code.
 //! Calls are followed at a function's first instruction, so calls of copies are missed.
 //!

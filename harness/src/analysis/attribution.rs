@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Division of exact instructions over the call stacks in which they ran.
 //!
 //! Counts per instruction are exact, but have no callers; samples have callers, but are few. So the exact count of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of AVR's instructions, for which the disassembler's library has nothing. Names are those of the AVR Instruction Set
 //! Manual, DS40002198; the targets of jumps are left to the caller.
 

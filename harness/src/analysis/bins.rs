@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Address bins: instructions and samples of each. Bins need only the program counter, not a function.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The call paths of two profiles as one tree, with each frame's instructions on both sides, and the error of their
 //! difference.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The call graph of a profile: functions, the calls between them, and their cost.
 //!
 //! Calls are the exact arcs. A caller is the function that the callee returns to, as on its stack. After a tail call

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All call paths of a profile as one tree of frames, with the counts at each path's end. Flamegraphs and all formats
 //! with stacks are written from it.
 //!

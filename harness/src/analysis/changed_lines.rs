@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines that a change added or altered, from the output of `git diff --unified=0`.
 
 use std::collections::BTreeMap;

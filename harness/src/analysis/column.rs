@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns that the table of functions has only when it is sorted by them. They need the call paths, and not every
 //! profile has their values.
 

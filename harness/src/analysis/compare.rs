@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Comparison of two runs: the functions that account for the change, adding up to the whole.
 
 use std::cmp::Reverse;

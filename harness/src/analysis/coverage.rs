@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coverage of source files by one or more runs: lines, functions, and the branches of the object code.
 //!
 //! A line's count is its number of executions, not of instructions. It is the count of the line's most executed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cycles of the processor, where the instructions tell them: on AVR.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Instructions of a run that deserve a look with a debugger, as arguments of `harness debug --at`.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptions of a run's events, in a sentence each.
 
 use crate::analysis::stacks::Exceptions;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Instructions as text: capstone gives the text, [`decode`] the length and the target.
 //!
 //! The lengths are those that the profiler counts by, so that every count matches an instruction. Instructions that

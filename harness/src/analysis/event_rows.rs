@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timeline's events as rows of text, for formats with a line for each event; and the number of events of each
 //! kind, by which two timelines are compared.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timeline's events as moments on tracks: beginnings, ends, single events, and values of counters.
 //!
 //! Each task, interrupt and CPU has a track of its execution. Zones and traced calls of a task or interrupt have

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The per-function view of a profile: each function's instructions, calls and callers.
 
 use std::collections::{BTreeMap, BTreeSet};

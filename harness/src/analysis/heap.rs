@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replay of the heap: memory by call path at the peak and at the end, invalid frees, and fragmentation.
 //!
 //! Bytes are those requested, without an allocator's overhead. A successful resize counts as a free and an

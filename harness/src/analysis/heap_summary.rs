@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sentences about the heap: its sums, the calls that were not followed, and wrong frees.
 
 use crate::analysis::allocator_clones;

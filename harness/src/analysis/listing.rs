@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One function, instruction by instruction, with its source lines, for `harness annotate` and the HTML report.
 //!
 //! Instructions stay in the order of addresses, in runs of one source line each. A line that the compiler has spread

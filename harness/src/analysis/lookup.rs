@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lookup of functions in a saved profile by the name or address that the user typed; for all commands about one
 //! function.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of allocation functions that a run could not follow, by kind.
 
 use crate::image::heap::rule::Kind;

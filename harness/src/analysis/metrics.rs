@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A profile as numbers with stable names: baselines keep them, thresholds and assertions check them.
 //!
 //! Instructions belong to the function with their source line, even where the compiler has inlined it, so that a

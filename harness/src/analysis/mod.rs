@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Views of the saved profile. They read it, and never change it.
 
 pub mod allocator_clones;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Owners of addresses: a function, the boot ROM, or a range of code without a name.
 
 use std::fmt;

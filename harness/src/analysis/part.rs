@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A part of a run as a profile of its own: the counts and samples of a phase or a slice. Its call stacks are the
 //! samples'; the exact call tree and spans only exist for the whole run.
 

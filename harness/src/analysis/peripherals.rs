@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accesses of a chip's registers: by whom, when, and the instructions spent in polling.
 
 use std::cmp::Reverse;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RTIC's tasks: functions of the app that an interrupt's handler runs.
 //!
 //! `#[rtic::app]` generates each handler: it calls `rtic::export::run` with a function or closure of its own. This body

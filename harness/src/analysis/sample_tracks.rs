@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples in the order of time, by task, for exports that show time.
 //!
 //! The clock is the window's: instructions since it opened. A sample stands for the instructions since the previous

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One task or interrupt of a run: the call paths that belong to it, and the functions that they lead to.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Source files, found by their paths in DWARF, which are paths of the machine that compiled.
 
 use std::borrow::Cow;

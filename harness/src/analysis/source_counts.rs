@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts by place in the source, as optimising compilers read them: of each function, and in it of each function that
 //! was inlined there.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sentences about the durations of masked interrupts, PendSV and `--span`.
 
 use crate::analysis::cycles;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Proof of call stacks and of the exact call tree by the exact counts.
 //!
 //! A stack is *verified* if each of its calls was counted at that very place, and its outermost function started

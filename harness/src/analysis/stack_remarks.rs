@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sentences about stacks: completeness and depth of the sampled ones, and the room left on each task's stack.
 
 use wire::definition::NodeKind;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Comparison of sampled stacks with the call tree of the same run. At each sample, the unwound functions are compared
 //! with the active functions by the tree, which follows each call and return exactly.
 

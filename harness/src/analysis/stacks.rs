@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call stacks with names: turns a sample or a node of the exact tree into readable frames.
 //!
 //! A stack is, from the outside in: the task (if there are tasks), the callers with inlined functions, interrupts

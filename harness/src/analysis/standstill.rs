@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Detects firmware at a standstill: no instruction executed for the first time in the window's second half, and one
 //! loop took more than half of the window's instructions. The loop waits for a register of a device that reads the same
 //! each time; or it has no end, and lies in a function that should return. Interrupts may continue: a tick makes such

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time of a run by the firmware's own clock, and load of the processor. Only instructions are counted; the time of
 //! each is an assumption, which must be stated with every time.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table of zones: numbers and lengths of their occurrences, in all and by task and interrupt; and remarks on
 //! unbalanced ones.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Families of chips that no chip file can describe yet, by the names that people give, with the reason.
 
 /// Chips of one kind.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Base machines: machines of QEMU that have a chip's core, and to which the plugin adds the rest of the chip.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The format of a chip file. `docs/chips.md` describes it for authors.
 
 use std::collections::BTreeMap;

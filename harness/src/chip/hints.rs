@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The chip that an image is for, by hints in its file: a section for probe-rs, names of chips, its HAL's family, and the
 //! size of its vector table.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real chips: chip files, resolved into the plugin's format.
 //!
 //! A chip is a TOML file without code: processor, memory, clocks, and peripherals by address and kind. A kind is a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of the processor's own registers (Armv7-M ARM, B3), which belong to every Cortex-M.
 
 /// Registers by address.

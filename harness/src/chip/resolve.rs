@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Resolution of a chip file: names become indices, repetitions are expanded, kinds are filled in.
 
 use std::collections::{BTreeMap, BTreeSet};

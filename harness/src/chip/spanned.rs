@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A value of a chip file with its place, for messages and for the file's schema.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Registers of a chip from its vendor's description, a CMSIS-SVD file.
 //!
 //! An SVD comes from elsewhere, so everything in it has a bound: the file's size, its elements, the lengths of arrays

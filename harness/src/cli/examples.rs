@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Examples of each command, shown in its help: a line to copy, with its purpose. A test parses each example.
 
 /// Examples of the program itself.

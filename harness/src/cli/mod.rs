@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Command line as typed. `resolve.rs` turns it into options.
 
 mod examples;

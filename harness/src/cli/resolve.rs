@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options in effect: numbers are parsed, defaults filled in, contradictions refused. Later code never looks at the
 //! command line.
 

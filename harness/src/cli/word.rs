@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Detects misplaced words: a first word that is neither a command nor a file, and options of harness after the
 //! firmware. clap takes the first for a firmware file and the others for the firmware's arguments, so both need a
 //! message of their own.

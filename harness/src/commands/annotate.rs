@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness annotate`: a function's code with exact counts, under the source lines that it comes from.
 
 use std::io::{BufWriter, Write, stdout};

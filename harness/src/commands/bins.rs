@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness bins`: instructions and samples of a saved profile by address.
 
 use std::io::{BufWriter, Write};

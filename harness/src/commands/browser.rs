@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens a page in the user's browser, which goes on running when harness has ended.
 
 use std::env;

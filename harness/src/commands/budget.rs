@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness budget`: all that firmware may not outgrow, in one table with one verdict.
 
 use std::io::{BufWriter, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness callers`: a function's callers and callees, with the cost of these calls.
 
 use std::io::{BufWriter, Write};

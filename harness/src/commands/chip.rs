@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness chip`: the commands for chips, and `harness chip learn`: firmware in, a chip file out.
 
 use std::io::Write as _;

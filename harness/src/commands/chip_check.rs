@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness chip check`: a chip file's mistakes, with line and reason.
 
 use std::io::Write as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness chip show`: who read, wrote and polled the chip's registers in a run.
 
 use std::io::{BufWriter, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Completion in a shell. The shell's script asks harness itself, which knows what a script cannot: the functions,
 //! tasks and places of the profile or firmware that is on the command line.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness coverage`: lines, functions and branches that one or more runs covered.
 
 use std::env;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness debug`: connects GDB to any instruction of a run, forwards and backwards.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness diff`: the changes between two saved profiles, as tables and as a picture.
 
 use std::io::Write;

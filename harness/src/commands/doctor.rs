@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness doctor`: tests the installed emulators, and names missing parts with a remedy.
 
 use std::io::{self, ErrorKind, Write};

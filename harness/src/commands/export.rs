@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness export`: a saved profile in the format of another tool.
 
 use std::io::{IsTerminal, Write, stdout};

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Completion of harness's command line in bash: harness itself is asked. In ~/.bashrc: source <(harness completions bash)
 _harness() {
     local end=$'\013' words=() at=0 index word reply

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness heap`: the call paths that held a run's memory, its leaks, and its invalid frees.
 
 use std::io::{BufWriter, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness history`: numbers of suites over commits, from the reports that a pipeline keeps.
 
 use std::io::Write;

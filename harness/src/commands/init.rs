@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness init`: writes a first suite for the firmware files found, and the baseline of its numbers.
 
 use std::fs::{self, OpenOptions};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness list`: the values that options accept, by name.
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness man` and `harness completions`: files that a package installs beside the program.
 
 use std::fs;

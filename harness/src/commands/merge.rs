@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness merge`: joins the results of shards into one run's reports and exit code.
 
 use std::collections::BTreeMap;

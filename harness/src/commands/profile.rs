@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness firmware.elf`: profiles one image, writes a profile directory and prints a table.
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness report`: a saved profile, or the result of a suite, as one page for the browser.
 
 use std::io::Write;

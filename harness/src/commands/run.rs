@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness run firmware.elf`: runs the firmware as an ordinary program, for cargo, scripts and CI. The firmware's
 //! output goes to standard output, its status becomes the exit status, and the run leaves a profile.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness serve`: the report's page on this machine, made again when the profile or the firmware has changed.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness size`: flash and static RAM of an image, by region, section, library, file and symbol.
 
 use std::io::{BufWriter, Write};

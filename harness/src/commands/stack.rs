@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness stack`: the most stack that each task, and the main stack with its exceptions, can need.
 
 use std::fs;

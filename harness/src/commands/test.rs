@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness test`: runs a suite of images on all cores, and compares the runs with expectations and a baseline.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness top`: prints the table of functions of a saved profile, and the remarks that the run printed after its
 //! table.
 

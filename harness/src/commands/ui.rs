@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness ui`: a profile, or two to compare, to move around in on the terminal.
 
 use anyhow::Result;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Firmware where a command needs a profile: a run in a temporary directory.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Repeats the run of a saved profile.
 //!
 //! A profile may come from an untrusted source. It supplies facts about the firmware and settings of the machine. It

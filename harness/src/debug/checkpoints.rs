@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run in several processes. The *pioneer* executes the run for the first time. *Checkpoints* are copies of the
 //! pioneer, each held at the instruction at which it was made. The *explorer* is a copy of a checkpoint, at the
 //! debugger's position.

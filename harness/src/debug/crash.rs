@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds the faulting instruction of a run that ends in the fault's handler, which prints a message and exits, or
 //! resets.
 //!

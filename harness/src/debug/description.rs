@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The target description: the processor's registers for GDB, from QEMU's list. Features that GDB requires by name
 //! (`org.gnu.gdb.…`) keep their names; GDB shows other registers, too.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A synthetic run for tests of code that uses [`Travel`]: a list of instructions with their stores.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Search for places: turns a user's place into the number of an instruction of the run.
 //!
 //! The profile has most of them. Others need one more run, which is announced before it starts. That is the

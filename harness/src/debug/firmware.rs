@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds the files of a profile's firmware by their content: a profile has their hashes, and no paths.
 //!
 //! The profile's author chose hash and name, so they must not lead to any path. The search covers folders of the

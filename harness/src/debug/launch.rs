@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts QEMU so that its run can be held at any instruction.
 
 use std::io;

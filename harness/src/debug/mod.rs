@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time travel: a run repeats to the instruction, so a debugger can be put at any instruction of it.
 
 pub mod again;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands of GDB's `monitor`: report the position, and go to a place by its name.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets of GDB's protocol that `gdbstub` does not handle: the first packet, which distinguishes a debugger from
 //! other clients, and errors with a text, such as the error for a second debugger.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! PLACE: the user's notation for an instruction of a run, read by `--at` and `monitor goto`.
 //!
 //! Places refer to the profile: instructions are counted from the window's opening, samples and calls as in its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One process that executes the run, held at a position: the started QEMU, or a copy of it.
 
 use std::io::{self, IoSlice};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A debugging session: the run put at any of its instructions.
 
 use std::os::unix::net::UnixStream;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections of a debugger to the server: a socket in a private folder of the user, or a port of this machine; and
 //! GDB itself, which can be started here.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads, as a debugger lists them: a kernel's tasks, or the processor alone. The server only shows them; other
 //! modules know the kernel.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The firmware's tasks at the current instruction, which a debugger shows as threads.
 //!
 //! They are read from the kernel's own variables and from the stacks of waiting tasks. While the kernel changes its

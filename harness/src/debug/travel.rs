@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interface of a run that can be put at any of its instructions, forwards and backwards, for the debugger's server,
 //! the search for places and the monitor's commands.
 //!

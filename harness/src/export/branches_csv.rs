@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Branches as comma-separated values, for spreadsheets and scripts: one line per way of each executed branch.
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Callgrind format, read by KCachegrind, QCachegrind and callgrind_annotate
 //! (<https://valgrind.org/docs/manual/cl-format.html>): the executions of each instruction and line, and each call
 //! site's calls with their cost.

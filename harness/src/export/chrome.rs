@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chrome's trace events (the Chromium project's "Trace Event Format", as JSON): the samples on a time axis, for
 //! Perfetto (<https://ui.perfetto.dev>) and `chrome://tracing`.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coverage in Cobertura's XML, which GitLab, Jenkins and Azure show
 //! (<https://cobertura.sourceforge.net/xml/coverage-04.dtd>).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coverage as one page for the browser, without scripts: a table of the files, and each file's lines with their
 //! counts.
 

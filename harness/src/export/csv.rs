@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table of functions as comma-separated values (RFC 4180), for spreadsheets and scripts.
 
 use std::io::Write;

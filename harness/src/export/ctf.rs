@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline in the Common Trace Format 1.8 (<https://diamon.org/ctf/v1.8.3/>), for babeltrace2 and Trace Compass. It
 //! is a directory with `metadata`, which describes the bytes of the other files, and a stream for each CPU.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 "use strict";
 // Zoom and search for both panels at once. A frame has the same number (data-n) in both panels. Numbers run depth
 // first, so the frames below a frame have the numbers after its own, up to data-e.

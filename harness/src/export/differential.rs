@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Differential flamegraph: the stacks of the later profile above, those of the earlier one below, so that vanished
 //! frames are visible, too. Widths are each profile's own. Colours show the change.
 //!

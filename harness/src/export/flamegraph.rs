@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Draws flamegraph and flamechart: call stacks as wide as their instructions, sorted by name or in order of time. A
 //! function's widths add up to its exact number of instructions. The flamegraph of a run that knows its cycles is as wide
 //! as these.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Folded stacks: one line per call path, `outermost;…;innermost N`, for inferno, flamegraph.pl and speedscope. N is
 //! instructions, or cycles; frames have the same names as in the flamegraph.
 

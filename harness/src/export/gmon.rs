@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `gmon.out` for GNU gprof, as if the firmware had been built with `-pg` and sampled at every instruction. Also the
 //! list of symbols with which gprof sees every function.
 //!

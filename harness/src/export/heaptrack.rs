@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! heaptrack's file format, so that heaptrack_gui and heaptrack_print show the firmware's heap: every event, at the
 //! firmware's own time.
 //!

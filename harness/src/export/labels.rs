@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of frames for people, the same in pictures and lines of text, and the call paths in these names.
 
 use crate::analysis::calltree::CallTree;

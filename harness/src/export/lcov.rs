@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! lcov's tracefile: executions of lines, functions and branches, for firmware that was built without gcov and
 //! spends no memory on counting.
 //!

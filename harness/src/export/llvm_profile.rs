@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! LLVM's sample profile as text, which clang and rustc optimise by
 //! (<https://clang.llvm.org/docs/UsersManual.html#sample-profile-text-format>).
 //!

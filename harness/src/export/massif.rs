@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! valgrind massif's file format, for ms_print and massif-visualizer: the heap over time, and the call paths that held
 //! it at the peak.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exports of a profile, one file per format. Only this file knows the names of all formats: the command line and its
 //! help are made from the single list, [`FORMATS`].
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline in Perfetto's own format, for <https://ui.perfetto.dev> and its trace processor: a `Trace` of
 //! `protos/perfetto/trace/trace.proto` (<https://github.com/google/perfetto>). Only the fields that are written are
 //! declared here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Properties that all pictures share, so that a frame looks the same in each.
 
 use inferno::flamegraph::color::Color;

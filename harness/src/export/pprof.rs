@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! pprof's format: `profile.proto` (<https://github.com/google/pprof/blob/main/proto/profile.proto>), compressed with
 //! gzip.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The user's choices for an export, in one value that every format gets.
 
 use std::num::NonZeroU32;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Page with two treemaps, of flash and of static RAM: region, library, file, symbol. It is one self-contained HTML
 //! file without a script: each area has its numbers as a tooltip. Areas too small to see are drawn with their parent.
 

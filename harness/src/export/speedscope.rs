@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! speedscope's file format (<https://www.speedscope.app/file-format-schema.json>): flame graphs in the browser, to
 //! search, sort and zoom.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline as comma-separated values, for spreadsheets and scripts: one line per event, in order.
 //!
 //! `ns` is the firmware's virtual time since the window opened: 2^shift for each instruction, plus the machine's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Assertions on a profile: `calls("crc32") == 256`, `self("main") < 5%`, `coverage("crc.c") >= 90%`.
 //!
 //! An assertion is a measure, a comparison and a value. A value with `%` is a share: of all instructions, of all

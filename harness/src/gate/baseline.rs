@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Baselines: one run's numbers as sorted lines that review well in git, one file per image.
 //!
 //! A line is a word and its fields, separated by tabs. Nothing is aligned, so that a changed number changes only its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Budgets: ceilings on all that firmware may not outgrow, in one table with value, margin and trend. `[budget]` of a
 //! suite, or of a file of its own for `harness budget`.
 //!

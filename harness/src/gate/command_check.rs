@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Check of a command that a result carries: only commands of `harness test` are ever shown for pasting.
 
 use crate::text::shell;

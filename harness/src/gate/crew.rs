@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of a suite: its images over all cores, each in a worker whose failure does not affect the other images.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Places for a debugger that show why a case failed: the crash, the missed deadline, the first sample of a function
 //! that grew.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Firmware files found for a first suite: ELF files for a supported processor, below the folders in which builds
 //! leave them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text of a first suite, which `harness init` writes and people continue. Each line about an image's run has its
 //! reason beside it. An image that cannot run, or fails, is a comment with the reason.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tasks and debugger settings for VS Code: entries that are merged into the user's files, which are JSON with comments.
 //! Comments, order and all other entries stay. An entry of the same name stays, too: the user may have edited it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Expectations of a suite on a run itself: its end and its output.
 
 use globset::Glob;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters of the cases to run: `-f 'tag(rtos) and not name(slow)'`, or just a part of the name.
 
 use globset::Glob;

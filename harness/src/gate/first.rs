@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes a first suite from the firmware files found. Each image is run once to find its end. Then the suite's text is
 //! run as `harness test` will run it, so that the suite passes. The gate's own reader, session and baselines do the
 //! runs; `draft` makes the text.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares a case's limits with its run and the baseline. Makes a finding for each limit that is crossed, and one for
 //! each that limits nothing: a limit that a typo or a rename turned off would hold for ever.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Comparison of numbers with their thresholds: crossed limits, and limits without a number.
 //!
 //! A limit without a number would hold for ever, so each limit has a result. A number that only this run has counts

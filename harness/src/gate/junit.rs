@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! JUnit XML for GitLab, Jenkins and GitHub's reporters (testdata/junit.xsd): one test case per image. Its times are
 //! the firmware's own, so that equal results give equal bytes.
 

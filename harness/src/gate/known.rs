@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that a suite can use: names in the run, in its image and in the baseline. A message about a typo lists the
 //! nearest ones.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A limit on a number, relative to the baseline or absolute. A threshold's number is worse if it is larger, a number
 //! of work if it is smaller.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A suite's result on the terminal: a line per finished image, details of failures, and the verdict.
 //!
 //! A failure is a line `file:line: error: message`, as compilers write them, which editors and CI recognise (VS

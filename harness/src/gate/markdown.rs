@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A summary in Markdown for a pull request's comment: first the verdict, then failures, then the rest, folded away.
 
 use std::io::{self, Write};

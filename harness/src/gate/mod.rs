@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suites of images: runs them, and compares the results with expectations, thresholds and a baseline.
 
 pub mod assertion;

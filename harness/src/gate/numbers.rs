@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers of a run as reports keep them, and the limits that applied to them: `harness history` draws both.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 'use strict';
 // What the pages of a suite have in common. Names are written as text only, so that no name can be markup.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts that the pages of a suite have in common: their style, and the start of their scripts.
 
 /// Style of the pages.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Paths in the JSON of messages and caches: as bytes, since a path need not be text.
 
 use std::ffi::OsString;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reports of a suite: files for other programs, and the verdict on standard output.
 
 use std::fs::{self, OpenOptions};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Remedies for a failed image: the command that runs it again, and the command that makes its numbers the baseline's.
 //! Both can be pasted into a shell.
 

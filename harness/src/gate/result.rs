@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The result of a suite: a plain model that is independent of the machines that ran it. All reports are made from
 //! it, and shards exchange it. It contains no time of the host and no path of a machine.
 

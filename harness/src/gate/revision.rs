@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commit that a suite's firmware was built from: as stated, or as the engine of a pipeline gives it by its variables.
 
 use chrono::{DateTime, SecondsFormat, Utc};

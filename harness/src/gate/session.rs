@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One image of a suite: runs it, and compares it with expectations and a baseline.
 
 use std::cell::OnceCell;

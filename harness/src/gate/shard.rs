@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The part of a suite that one machine of several runs: K and N as stated, or as the engine that starts the parts gives
 //! them by its variables.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Source locations of failing functions, which editors and pull requests show. Functions that only exist inlined have
 //! one, too.
 

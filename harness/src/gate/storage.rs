@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Places of shared results: a folder, or an object store (`s3://…`, `https://…`) if harness was built with it.
 //!
 //! The network is used only for a URL that the user typed, never for one in a file.

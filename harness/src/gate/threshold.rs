@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Thresholds: limits on the growth of numbers, or on the numbers themselves.
 //!
 //! A limit is a share of the baseline's number (`5%`), an amount above that number (`+500`), or a ceiling that needs no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polls the files on which a suite's results depend, until one of them has changed.
 //!
 //! Files are polled by name, without the kernel's notifications: there are few files, linkers replace a file by another

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Detects a case whose window ends after a fixed number of instructions and whose limits cannot see a slowdown.
 
 use crate::analysis::metrics::Metric;

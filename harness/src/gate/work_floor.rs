@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `work`: limits on a loss of work in a window of a fixed length. The window's total is always the same, so slower
 //! firmware shows only by the work that it does not get done: calls, and printed lines.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A worker: another process of harness, which runs images of a suite one after the other. If an image ends the process
 //! that reads it (by a stack overflow, exhausted memory, a crash), the suite goes on in another worker.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words of rules that name a function and the places of its arguments: `--heap-alloc`, `--heap-free`, `--zone-call`.
 
 use decode::Isa;

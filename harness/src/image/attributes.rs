@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Build attributes: the compiler's notes about the processor that it compiled for.
 //!
 //! Arm: "Addenda to, and Errata in, the ABI for the Arm Architecture", section 3 (addenda32); RISC-V: the psABI's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The beginning and the end of a program in avr-libc. It begins with pieces that run into each other (`.init0` to `.init9`),
 //! the last of which calls `main` and jumps to `exit`. `exit` masks the interrupts and loops for ever: AVR has no other way
 //! to say that a program has ended.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recognises AVR code by its beginning, for files that name no processor, such as the `.hex` of Arduino's IDE: a table of
 //! jumps at 0, one for each interrupt of the device, and avr-libc's start-up code, which sets the stack pointer to the end
 //! of the RAM.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads files that a user names: images, symbols, files for semihosting. Each file is read whole, and reading must
 //! end. So a pipe or device is refused, a read never waits for more bytes (`/proc/kmsg` is a regular file and would),
 //! and the size is bounded.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes defmt's log frames (<https://defmt.ferrous-systems.com>). The firmware prints numbers; their strings are
 //! in the ELF. Each frame becomes a line with level and place, as in probe-rs.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads DFU: what bootloaders take by USB. ST's form (DfuSe, UM0391) has pieces with addresses, for each memory of the
 //! chip; the USB forum's own form (DFU 1.1, appendix B) is bytes without an address. A suffix with a checksum ends both.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads ELF files: the header, the program headers, and from the sections only the required processor and the
 //! presence of symbols. Damage in the sections costs names, never the run.
 //!

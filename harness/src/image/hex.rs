@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads Intel HEX: lines of `:` and hexadecimal digits, each with an address and bytes.
 //!
 //! A Universal Hex has the images of several boards in one file, each in blocks that begin with the board's number.

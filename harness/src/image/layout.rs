@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sections and symbols of an ELF file, for tables of sizes. Unlike [`crate::image::symbols`], it has data as well as
 //! code, and each symbol with the size that the file states.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory regions in a linker script (`MEMORY { FLASH (rx) : ORIGIN = 0x08000000, LENGTH = 256K }`) or in GNU ld's map
 //! file (`Memory Configuration`). Nothing is executed or opened: `INCLUDE` and symbols are refused by name.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Firmware files: their processor, the bytes that they load and at which addresses, their start, and their symbols.
 //! This module knows nothing of QEMU; [`crate::machine`] decides from these facts which machine can run the file.
 //!

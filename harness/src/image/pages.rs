@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds pages that hold both code and written data. QEMU takes its slow path at each store to such a page, since the
 //! store may change code that it has translated.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sections of an ELF file, decompressed. A compressed section states its decompressed size, and a file of a few
 //! megabytes can state gigabytes. So the sum of the sizes is bounded before any section is decompressed.
 

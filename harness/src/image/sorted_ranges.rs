@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Search in ranges of addresses that are sorted by their starts.
 
 use std::borrow::Borrow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stubs: code that returns at once, written over a function's first instructions in the loaded bytes.
 //!
 //! A real chip's firmware waits for hardware that QEMU's machine lacks: a clock that becomes ready, a radio. `--stub`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets of the code's own jumps and calls, found before the run to save callbacks.
 //!
 //! First, loops that start at their function's first instruction. `calls` counts entries from outside, so the turns

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for the timeline: traced functions by patterns, and variables that tasks wait for.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads UF2: blocks of 512 bytes, each with an address, up to 476 bytes and the family of chips that it is for. Format:
 //! <https://github.com/microsoft/uf2>.
 

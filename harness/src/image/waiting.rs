@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Code of an image that only waits: `delay()` and `delayMicroseconds()` of Arduino's core, and avr-libc's busy loops.
 //!
 //! Debug information says which code is such a function's where the compiler has inlined it, as it does with most calls if it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ways of branches that need a counter of their own, since the counts of the instructions do not tell them
 //! (`--branches`).
 //!

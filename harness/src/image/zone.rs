@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the records of zones, phases and marks that an image names itself (`targets/zone/zone.h`). They lie in a
 //! section that is not loaded.
 //!

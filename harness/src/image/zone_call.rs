@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions whose calls are zones: those of `--zone-call`, and the functions in which ztest runs a test case.
 //!
 //!     RULE = NAME [ "(" TEXT { "," TEXT } ")" ]

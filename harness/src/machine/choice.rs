@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Choice of a machine: the machines that fit, the best of them, and the reasons against the others.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machine for an image: the table of emulated machines, and the rule that picks one.
 //!
 //! All load segments, the initial stack pointer and the first instruction must lie in the machine's memory. Segments

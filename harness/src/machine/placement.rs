@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Placement: an image's position in a machine's memory, and its start.
 
 use std::ops::Range;

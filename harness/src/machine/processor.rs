@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processor: whether a machine's processor executes the image's code, and with which `-cpu`.
 
 use std::cmp::Ordering;

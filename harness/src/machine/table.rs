@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table of the machines that QEMU emulates, one row each.
 //!
 //! These facts were read from QEMU 10.0.2, and `tests/image/machine.rs` reads them again:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits that no run reaches. A profile or record above them is damaged or hostile. All later stages add counts up,
 //! and rely on sums that do not overflow.
 

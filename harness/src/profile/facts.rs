@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of a run: its inputs, settings and end.
 
 use std::fmt;

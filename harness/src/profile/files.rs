@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files in a profile directory: their names, and the console's bytes.
 
 use std::fs::OpenOptions;

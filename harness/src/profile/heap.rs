@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Saved heap records: allocation sites, and each event in order.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts that the firmware made itself, in the form of the saved profile: see `targets/mcount/`.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Texts that are typed on the firmware's console, and their times.
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Saved profile: the source of every report and export.
 //!
 //! A profile holds addresses and counts, the names of those addresses in the firmware (so that a profile can be read

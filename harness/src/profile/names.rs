@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that the image gives its code.
 
 use serde::{Deserialize, Serialize};

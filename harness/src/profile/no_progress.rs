@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Detects a window that ended without progress: in one handler, or polling one register.
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts of a run: the counts of each phase, and of each slice of a fixed number of instructions. All parts together
 //! are the whole run.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles made by hand, for the tests of code that reads profiles.
 
 use wire::definition::{FrameKind, NodeKind, Unknown};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Saved timeline: every event in order, as the plugin wrote it.
 
 use anyhow::{Result, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Code that only waits, such as `delay()` of Arduino's core: the instructions that it takes, with all that it calls.
 
 use serde::{Deserialize, Serialize};

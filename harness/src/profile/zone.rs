@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Zones, phases and marks of a profile: the firmware names them itself, and they are counted exactly.
 
 use serde::{Deserialize, Serialize};

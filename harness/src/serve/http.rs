@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The little of HTTP/1.1 that a browser on this machine needs: GET of three paths, each behind a secret token.
 //!
 //! Any program of this machine can connect to the port, and any page in the browser can have it requested. So a request

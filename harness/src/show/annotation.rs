@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Listing of a function's instructions under their source lines, as terminal text.
 
 use std::io::{self, Write};

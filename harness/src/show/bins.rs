@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Histogram of instructions and samples by address on the terminal.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table of a function between its callers and its callees, with their costs.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coverage on the terminal, and as annotations of a GitHub job.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table of the changes between two profiles.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heap report on the terminal: a few lines of sums, then memory held, leaked, requested and refused, by call path.
 
 use std::borrow::Cow;

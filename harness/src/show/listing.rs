@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! List of an image's functions, by the names that commands take: for choosing one, and for scripts.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! List of machines with their memory as a linker script, so that firmware can be linked for one.
 
 use std::collections::BTreeMap;

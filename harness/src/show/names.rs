@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Function names in table cells: shortened to the column's width, but never so that two functions look the same. The
 //! least telling parts are cut first: arguments, the modules of types, generic arguments, the middle.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suggestions after a run: commands that show more of the profile, ready to be copied.
 
 use crate::analysis::functions::{RowKind, Table};

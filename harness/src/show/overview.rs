@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overview of a run on the terminal: the tables, and the sentences below them.
 
 use std::borrow::Cow;

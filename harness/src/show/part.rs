@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of phases and slices: below the zones' table, and the functions of each phase.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Registers of a run's chip: sentences about polls, then a table of the accesses by function.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flash and static RAM on the terminal and in Markdown: one table for each level, whose rows add up to the totals.
 
 use std::cmp::Reverse;

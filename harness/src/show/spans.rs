@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Durations of handlers, masked interrupts, PendSV and `--span`, below the tables of tasks.
 
 use std::io::{self, Write};

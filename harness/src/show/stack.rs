@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bounds of the stacks on the terminal: a table, the deepest path of each stack, and why a number is not a bound.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table of functions on the terminal, hottest first.
 
 use std::io::{self, Write};

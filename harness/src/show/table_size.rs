@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of tables, shared by all of them.
 
 use crate::text::terminal;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes between the timelines of two runs: the number of each kind of event, and the reasons why tasks stopped.
 
 use std::collections::BTreeSet;

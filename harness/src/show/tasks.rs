@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables below the functions' table: tasks, interrupts, and completeness of the stacks.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of zones and marks, below the interrupts' table.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures and cuts text by the columns that it takes on a terminal.
 
 use std::borrow::Cow;

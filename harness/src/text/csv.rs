@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for a table cell. Spreadsheets that open the table take some texts for formulas.
 
 use std::borrow::Cow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Folds sentences to the width of a terminal, between words, so that no word is cut in two. Rows of tables stay as
 //! they are.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for the log of a GitHub job. GitHub reads commands from the log: `::error::…` at the start of a line, `##[…]`
 //! anywhere (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>). Names and console
 //! output come from the firmware and must not become commands.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names with explanations, laid out like a help text: a long explanation continues below itself.
 
 use crate::text::columns::{columns, pad};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Test table: hostile texts, and the destinations of text. No hostile text gets through to any of them.
 
 use crate::text::printable::{is_command, printable};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for Markdown as GitHub and GitLab show it. The firmware's text appears only as code: in code, `@name` notifies
 //! nobody, an address does not become a link, and `#12` refers to nothing.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for XML and HTML: escapes names so that they cannot become markup.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for people: numbers, tables, and the characters that each destination may get. Names, paths and console
 //! output come from the firmware; each destination has one function that turns them into plain data.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suggestion of a known word for a mistyped one.
 
 /// Known word that is most similar to another one; None if no word is similar enough.

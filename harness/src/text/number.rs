@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers as people read and write them: the only module that formats and parses them.
 
 use std::fmt;

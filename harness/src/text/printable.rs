@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes the firmware's text harmless: names and source lines must neither command a terminal nor break its columns.
 
 use std::borrow::Cow;

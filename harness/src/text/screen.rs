@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shows the firmware's console on a terminal. Colours, line ends and tabs are passed on. All other characters that a
 //! terminal would obey are shown escaped (`\x1b`, `\u{202e}`), so that firmware can neither move the cursor nor set a
 //! title nor hide text.

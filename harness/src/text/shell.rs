@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shell words, so that a printed command can be pasted into a shell.
 
 /// Whether a character has no special meaning in any shell.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of functions without the compilers' additions: endings of clones and pieces, hashes, numbers of closures.
 
 /// Endings by which gcc, clang and rustc name a function that they made of another one; a number follows most of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table printer: columns as wide as their widest cell.
 
 use std::io::{self, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for a terminal: names and source lines come from the firmware, and must neither command the terminal nor
 //! break its columns.
 

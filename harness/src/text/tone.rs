@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tones of lines: headings, and the heat of counted code. They are the same in every table and on every screen.
 //!
 //! A table marks a line by a first character that no text has: Unicode reserves these for a program's own use (Unicode

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contents of the views: one run, or two to compare, with everything that is computed once.
 
 use std::cell::{OnceCell, RefCell};

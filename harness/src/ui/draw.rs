@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Draws the state into a frame: two lines about the run, the table, and a line of keys or the answer to the last one.
 
 use ratatui::Frame;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A table to move in: its rows, the selected one, order and search. It knows neither a terminal nor a profile.
 
 use std::cmp::Reverse;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keys and their actions, as in `perf report`, `htop` and `less`.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The interactive view of a profile: a state machine. Keys go in, and frames are drawn from the state; only `session`
 //! knows a real terminal. So everything else is tested without one.
 

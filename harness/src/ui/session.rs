@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The view on the real terminal: raw mode and the alternate screen, and back again however it ends.
 
 use std::io::{self, IsTerminal, Write};

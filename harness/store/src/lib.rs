@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Object stores that machines share results through: S3, and any HTTP server that takes PUT and GET.
 //!
 //! A crate of its own, since a network client with its TLS has more code than harness, and few users need it: harness

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of [`store::Store`], held against a server of S3 that is not ours and checks each signature.
 
 use std::ffi::OsString;

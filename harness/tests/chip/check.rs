@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness chip check`: every chip file that comes with harness, and the mistakes of others.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! DFU files, made of an ELF's bytes as ST's tools do.
 
 use std::fs;

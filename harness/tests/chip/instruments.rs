@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Debugger, checkpoints, heap, timeline and stacks on a chip: each works as on QEMU's own machines.
 
 use clap::Parser;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A chip that nobody has described: the images of described ones, whose chip file is not looked at.
 
 use std::fs;

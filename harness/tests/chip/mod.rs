@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Firmware for real chips, on QEMU's machines completed by chip files. The images are in `targets/build/chips`;
 //! `ci/chips` tests whole chip families.
 

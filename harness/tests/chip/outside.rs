@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts that move by themselves, and the outside of a chip: DMA, pins, interrupts of edges, voltages, devices on buses. All of it
 //! on the clock of the instructions.
 

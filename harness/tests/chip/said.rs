@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A model is said to be one: summary, profile, page and gate carry chip, rules that answered, guesses and accesses that
 //! nothing models.
 

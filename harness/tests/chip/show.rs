@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness chip show`: accesses of a chip's registers by name, function and time, and polls.
 
 use serde_json::Value;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Registers of a chip from an SVD file. The files are small ones of the tests' own.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! UF2 files, made of an ELF's bytes as its tools do: they say which chip they are for.
 
 use std::fs;

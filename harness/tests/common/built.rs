@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small images, compiled at test time so that each test shows its firmware. Without the cross compilers (`ci/setup
 //! --tests`) the tests fail.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Firmware images in targets/build, and the selection of images for tests of every image.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles made without firmware, the basis of profiles in tests and benchmarks.
 
 use harness::profile::no_progress::Only;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs harness like a user, on the images in targets/build. A missing image or emulator is a failure that names the
 //! command to run, never a skip.
 #![expect(unreachable_pub, reason = "declared in the test program, used in its folders")]

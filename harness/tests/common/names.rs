@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profile of difficult names, for the tests of every format: names that compilers, linkers and people give
 //! functions, files and tasks, and texts with a special meaning in some format.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Synthetic profile of any size, always with the same contents: used to measure exports.
 //!
 //! It has 5,000 functions by default, each with four call sites whose callees are fixed, and eight instructions in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that people open exports with. A missing program is a failure that names the command to run.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! AVR: avr-gdb takes no description of registers from a server, so the server's list has to be its own, with flash at 0 and
 //! the data space at 0x800000. Places are found as on the other processors.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! GDB's side of the protocol, as far as these tests need it.
 
 use std::io::{Read, Write};

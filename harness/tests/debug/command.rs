@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness debug` as it is typed, and GDB as it is started by the line that it prints.
 
 use std::fs;

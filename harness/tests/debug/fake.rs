@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An artificial run: `main` of an image calls its leaf `timer_stop`, over and over, for 200 instructions. An array
 //! defines each instruction's effect; code and names are the image's, so that GDB can show them.
 

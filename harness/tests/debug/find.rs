@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Places found in real runs are those that a sample at each instruction saw, and tasks resume where they were found
 //! to.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! GDB follows `monitor goto`: it shows the registers, the task and the CPU of the new place.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! GDB itself connected to the server, on both architectures.
 
 use std::process::{Command, Stdio};

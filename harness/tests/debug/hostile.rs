@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Failures around a debugger: full disks, clients that vanish or send nonsense, killed processes. The server ends by
 //! itself or goes on, reports why, and leaves nothing behind.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time travel: the run put at any of its instructions ([`places`]); the debugger's server without a machine, by an
 //! artificial run of 200 instructions, with packets as GDB sends them and with GDB itself; and failures around it
 //! ([`hostile`]).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state at an instruction does not depend on the way there, and equals what a profile recorded there.
 
 use clap::Parser;

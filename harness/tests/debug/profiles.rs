@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A profile is data: its author gets no access to the computer that debugs it or makes a page of it.
 
 use std::collections::BTreeMap;

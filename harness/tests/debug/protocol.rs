@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of each packet, tested without GDB.
 
 use harness::debug::socket::Listener;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kernel's tasks as threads.
 
 use std::num::NonZeroUsize;

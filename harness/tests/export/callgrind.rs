@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: callgrind_annotate shows of an exported profile the numbers that harness itself shows.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a trace has the stack of each sample at its time, in events that nest and are in order, and another
 //! project's program reads the same tracks and times from it.
 //!

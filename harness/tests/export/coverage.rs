@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the branches of a target's object code are those that gcov counts of the same source on the host, and
 //! the tools that show coverage read harness's.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: inferno's own programs draw, compare and collapse the folded stacks, and no instruction is lost on
 //! the way.
 

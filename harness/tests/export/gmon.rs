@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: GNU gprof shows the exact profile of firmware that was built without `-pg`. All numbers here are read
 //! from gprof's own output.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the format json: valid by its published schema, sums add up, jq reads it; csv has the same numbers.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: lcov and genhtml show the executed lines and functions of firmware that was built without gcov. All
 //! numbers here are read from these tools' output.
 

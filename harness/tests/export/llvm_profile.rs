@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: LLVM's tools read the sample profile, its numbers are those of the instructions at the places that
 //! llvm-symbolizer names, and clang and rustc optimise by it.
 

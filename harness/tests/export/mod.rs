@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of exports with the programs that they are made for.
 
 mod callgrind;

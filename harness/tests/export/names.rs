@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the profiles that test and measure the formats have the contents that their descriptions promise.
 
 use std::collections::HashSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a format that cannot separate phases says so and names those that can, instead of leaving them out.
 
 use harness::export::FORMATS;

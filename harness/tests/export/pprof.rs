@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: `go tool pprof` opens the export and shows exactly the counted numbers.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise for Rust: executions of lines, and both ways of each condition, are those that rustc's own instrumentation
 //! (`-C instrument-coverage`) counts of the same source on the host.
 

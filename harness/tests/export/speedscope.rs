@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: speedscope's own page shows the exact instructions of each frame and the samples in order of time,
 //! for each task, whatever the functions' names.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a budget holds only if every number is known and within its limit, and its rows have value, limit,
 //! margin and trend wherever they are shown.
 

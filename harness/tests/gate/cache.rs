@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of `--cache`: a result that another machine has made is not made again, a wrong one never counts, and a
 //! cache that fails costs nothing but time.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: one image of a suite that takes too long fails alone, wherever it does, and Ctrl-C ends all of them.
 
 use std::fs;

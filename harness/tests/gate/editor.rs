@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of `harness init --vscode`: the editor's files get entries that harness accepts, and whatever else is in them
 //! stays, byte for byte.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of `harness init`: the written suite passes `harness test` at once, from any directory; a failing
 //! image is left out, with the reason; existing files stay unchanged.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: no gate is dead. A limit or assertion on a name that is neither in the run nor in the baseline is
 //! reported, for every kind of name and every place in the suite. A name that only one of them has gets a verdict of
 //! its own.

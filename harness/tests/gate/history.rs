@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of `harness history`: each number's trend over commits, each change as a step at its commit, limits as they
 //! were; and no report, however it was made, does more than end the command with exit code 2.
 

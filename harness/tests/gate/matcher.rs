@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the problem matcher finds each failure and each warning of a suite, where it is, and nothing else, by the
 //! rules of GitHub's runner and of VS Code (ci/viewers/matcher.mjs).
 

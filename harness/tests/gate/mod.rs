@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts of `harness test` on suites.
 
 mod budget;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of `harness test`: a suite is checked as written, every failure is named, and the same suite gives
 //! the same bytes, on any number of cores and machines.
 

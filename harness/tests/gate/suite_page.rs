@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of `harness report REPORTS`: a suite of a thousand images as a page that shows what failed first, in groups and
 //! with filters, and for which every name is text.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: an untrusted suite has the rights of the firmware that it names, and no others.
 
 use std::fs;

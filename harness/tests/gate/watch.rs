@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of `harness test --watch`: changed images are run again, and nothing else; Ctrl-C ends it with the
 //! last verdict.
 

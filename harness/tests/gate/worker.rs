@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: an image that ends the process that reads it fails alone. The results of the other images, and all
 //! reports, stay as they would be without it.
 

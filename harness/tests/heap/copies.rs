@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiler's copies of functions are not followed by the function's name; the user is told, and can name a clone.
 
 use std::path::PathBuf;

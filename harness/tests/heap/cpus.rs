@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise with several CPUs: a heap that both allocate from agrees with the firmware's own table. Either CPU may
 //! free blocks of the other, and turns end in the middle of calls.
 

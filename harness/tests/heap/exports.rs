@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: heaptrack_print and ms_print show the same numbers of an export as `harness heap` of the profile.
 
 use std::fs;

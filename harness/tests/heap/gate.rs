@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heap in suites: keys, assertions, thresholds.
 
 use std::fs;

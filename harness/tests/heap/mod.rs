@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heap tests: compared with the firmware's own counts, and shown in other projects' programs.
 
 mod asked;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: nested allocations belong to the outer call, and independent ones are counted. This covers blocks of
 //! others that are freed within a call, recursive functions, and overlapping calls of threads.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of `harness heap`, its pictures, and `harness diff`.
 
 use crate::common::{harness, run, viewer};

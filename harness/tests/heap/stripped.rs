@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Images without symbols: functions are named by address, and the findings are the same.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: allocations, bytes, frees, failures, the peak and the memory held at the end agree with the
 //! firmware's own table, which all its calls go through.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors in the use of a heap are found, as often as they were made, with both places.
 
 use harness::analysis::heap::{self, Wrong};

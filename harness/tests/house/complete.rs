@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: `cargo test` runs every test that is written. None is ignored, empty, or in a file that no program
 //! includes.
 
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: targets/expected says what every image prints, and says each thing once. A file is an app's, or the one of
 //! an image that prints something else.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: each command that prints a result prints it as JSON, too, by a published schema with a version; each other
 //! command is listed here with the reason.
 

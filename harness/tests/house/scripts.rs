@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: every script in ci/ prints its purpose and usage with --help and -h, and does nothing else then.
 
 use std::fs;
@@ -49,7 +50,7 @@ fn every_script_prints_its_usage_and_does_nothing() {
             assert!(output.status.success() && stderr.is_empty(), "{script} {word}: {}: {stderr}", output.status);
             let usage = stdout.lines().find(|line| line.starts_with("Usage: ")).unwrap_or_default();
             assert!(usage.contains(script), "{script} {word}: {stdout}");
-            assert!(!stdout.contains("set -e"), "{script} {word}: {stdout}");
+            assert!(!stdout.contains("set -e") && !stdout.contains("SPDX"), "{script} {word}: {stdout}");
         }
     }
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);

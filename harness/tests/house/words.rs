@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a doc comment begins with a noun for the thing or with a verb, and a negation is `is not a`, so that one
 //! reading is enough.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: code is disassembled like GNU objdump does, instruction by instruction, and every count falls on one.
 
 use std::collections::{BTreeMap, BTreeSet};

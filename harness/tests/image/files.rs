@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts that are read from firmware files, and the clear message that every unusable file gets.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! FreeRTOS as found in real images, compared with the compiler's offsets for the same sources, and with the
 //! instructions that store to its variables (disassembly). Embassy's tasks by their names.
 

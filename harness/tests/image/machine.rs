@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks the table of machines against QEMU, and the rule that picks one against its promises.
 
 use std::fs;

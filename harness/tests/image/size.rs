@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sizes of images: binutils' `size -A` and `nm -S --size-sort` are the arbiters, on every image.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness stack` with input that somebody else made: each mistake has a message and exit code 2, no profile makes it
 //! panic, and each number has its kind.
 

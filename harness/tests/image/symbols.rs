@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names and lines of real images, compared with GNU addr2line's, and names with damaged debug information.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the table that stacks are walked with agrees with the ELF's unwind information. The arbiter is
 //! `readelf`, which interprets call frame information independently.
 

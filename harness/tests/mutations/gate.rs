@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Texts for the gate that people and harness write: suites, baselines, reports.
 
 use std::fs;

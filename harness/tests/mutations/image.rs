@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Firmware as input: an ELF with its debug information, and Intel HEX, through all readers before and after a run.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inputs that harness writes and reads itself: the plugin's records, saved profiles, and the reports of a suite,
 //! made once by running firmware.
 

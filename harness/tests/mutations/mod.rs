@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: no input makes harness panic, hang or take memory without bound.
 //!
 //! Each test makes inputs from well-formed ones, by reproducible chance, and reads and shows them as the commands do.

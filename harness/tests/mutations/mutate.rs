@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mutations of an input: of any bytes, of text by its words, and of an ELF by its sections.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reproducible random numbers: splitmix64 (Steele, Lea and Flood 2014), whose state is a counter.
 
 pub(crate) struct Random(u64);

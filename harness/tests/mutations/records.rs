@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that the two sides of the wire write for each other.
 
 use std::fs;

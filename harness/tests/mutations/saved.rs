@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Saved profiles, and every command that shows one.
 
 use std::io::{self, Write};

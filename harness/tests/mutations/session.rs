@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tries inputs in a process of their own, so that aborts, stack overflows, unbounded memory and hangs are findings
 //! like a panic. Each input follows from the target's name and a number alone, and the number is printed before the
 //! input is tried.

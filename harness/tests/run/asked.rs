@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: an emulator is asked for its version once and not before each run, and what is kept of that is data: nothing
 //! in it, whoever wrote it, changes a run that ends well.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arduino's AVR: its ends, the instructions that QEMU starts twice, interrupts. `sweep` compares counts, samples and stacks.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cycles of zones, phases, slices, interrupts and call paths on AVR: those of simavr, those of arithmetic, those of the
 //! oracle, and sums that are the whole run's.
 

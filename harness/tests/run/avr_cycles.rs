@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--cycles` on AVR: the cycles of simavr, which emulates the processor cycle by cycle and is none of ours; those of the
 //! oracle; arithmetic, where an interrupt comes.
 

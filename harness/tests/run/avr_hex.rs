@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `.hex` files of Arduino's IDE: a HEX file names no processor, so its contents must.
 
 use std::fs;

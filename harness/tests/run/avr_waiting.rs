@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `delay()` of Arduino's core is waiting, exactly: inlined or not, with what it calls, without the interrupts in between.
 
 use harness::analysis::{part, time};

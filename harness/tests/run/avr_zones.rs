@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Zones, phases and marks on AVR: their lengths are those of arithmetic, and they cost a word of flash each and no RAM.
 
 use harness::analysis::part;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Start of a run: images that a bootloader starts on the chip, data that a linker or a programmer puts beside the
 //! code, and a machine with a start address of its own.
 

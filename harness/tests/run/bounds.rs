@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: firmware fills no disk. Its output and its files have a bound, at which the run ends at the same
 //! instruction each time and keeps its profile; the next run removes the remains of a killed one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A bundle's emulator runs by the bundle's own loader and libraries, wherever the bundle lies, and uses none of the
 //! host's. It measures the same as the same QEMU installed. `ci/bundle-test` tests a real bundle where nothing is
 //! installed; here the bundle is made of the host's files.

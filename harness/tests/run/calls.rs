@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls and arcs are exact, whatever interrupts come between a call and its target.
 
 use std::collections::BTreeMap;

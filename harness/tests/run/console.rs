@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: typed text arrives at the same instruction in every run, at any load of the host, and text that could
 //! not be typed is reported.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The firmware stays inside: its requests to the host are denied or reported, and leave nothing behind.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: `--timeout`, Ctrl-C and SIGTERM end a command also while no firmware runs, and leave nothing behind.
 
 use std::fs;

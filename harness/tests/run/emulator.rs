@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: without a usable QEMU there is exit code 5, a remedy, and the original message of the program that
 //! failed; and no process is left behind, however the emulator behaves.
 

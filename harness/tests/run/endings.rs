@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every end of a run: its exit code, its message, and the profile that it keeps.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the firmware's file format changes names, never counts.
 
 use std::collections::BTreeSet;

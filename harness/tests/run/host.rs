@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: where the host lacks something that a run needs, the message names the cause and a remedy, and
 //! nothing is left.
 

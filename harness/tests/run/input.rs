@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: bad input gets one clear message and exit code 2, and leaves no half-written file.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads of kernels other than FreeRTOS, in images that lay out the kernels' structures and count their switches.
 
 use std::collections::BTreeMap;

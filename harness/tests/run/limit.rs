@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suites that hold one run against limits.
 
 use crate::common::{Run, harness, image};

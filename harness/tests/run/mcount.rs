@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of the cross-check: the firmware's own `_mcount` counts equal the profiler's on every instrumented
 //! image, wherever the run ends; where they cannot, the cause is named.
 

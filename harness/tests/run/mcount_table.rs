@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: whatever ends a run, and wherever its window lies, the firmware's own table is read as it was at that
 //! moment; a table that cannot be read is reported and changes nothing else.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the memory map comes from the running machine. Aliases, RAM of another size and machines that no
 //! table lists work for stacks, for semihosting's texts, and for the firmware's own counts.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs of firmware: how they start and end, what they measure, what they allow.
 
 mod asked;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness run`: firmware as an ordinary program, with output, arguments and exit status.
 
 use std::ffi::OsStr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples against exact counts: aliasing is found and named, and the dither clears it; waits, and the time spent in
 //! them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Remains after a signal, for each command that runs firmware and each stage of the run: no emulator, no file beside
 //! the profile that the next run does not remove, and a whole profile, the old one or the new one.
 

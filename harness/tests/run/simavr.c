@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 // Judge of `--cycles`: runs an AVR program in simavr from reset up to an address, and prints the cycles, the instructions
 // and the skipped instructions. USART0 is always ready and prints nothing, as in QEMU no program waits for it.
 // With a function's address, a line before has the number of its calls, of which none is within another, and their cycles.

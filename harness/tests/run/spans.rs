@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of spans: each is as long as computed by hand, by the exact tree or by one callback per instruction.
 
 use std::collections::{BTreeMap, BTreeSet};

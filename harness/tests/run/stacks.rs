@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks in the hard cases: tasks, interrupts, no stack at all. `tests/sweep/stacks.rs` tests the stacks of every
 //! image.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: firmware that only waits or has given up is distinguished from firmware that works or idles, even
 //! with a periodic tick: in the first line, and by `--strict`.
 

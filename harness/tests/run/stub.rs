@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--stub`: functions that return at once, so that firmware for a real chip goes on where QEMU's machine lacks
 //! something.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the firmware's output and its names of files and functions are text. They control no terminal and no
 //! CI job, and bring no file of the host into the output.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: each use of QEMU beyond its plugin API is gated by QEMU's version. An unknown version is used by its
 //! plugin API alone, and that is reported.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: `:tt` is the console. The firmware's output there is kept in its order, and is never taken for a
 //! message of QEMU's.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: firmware that waits for input ends as asleep, on every machine, and the message says how to give
 //! input.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's sandbox holds where the plugin's check fails, ends QEMU with its parent, and is reported where it is
 //! missing.
 //!

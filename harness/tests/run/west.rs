@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `west harness`, the extension of Zephyr's west: its own tests, which run it with stand-ins for west's classes.
 
 use std::path::Path;

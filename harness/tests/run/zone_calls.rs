@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of calls that are zones: each of ztest's test cases has a row, without a change of the test's source, and
 //! any function's calls have, with the numbers that the exact tree and a callback per instruction give.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of zones: each has the length that arithmetic, a span over the same addresses and the exact tree give,
 //! in tasks that preempt each other, in interrupts, and however code is left. It costs the firmware one instruction.
 

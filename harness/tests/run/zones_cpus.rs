@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of zones on several CPUs, with and without shared translations: each CPU's zones are its own. They
 //! have the length that arithmetic and a span over the same addresses give, and that one callback per instruction
 //! sees.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: `harness callers` shows the callers of a function with its calls and instructions, and they add up.
 
 use std::path::Path;

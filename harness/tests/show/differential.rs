@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: changes between two profiles are visible, vanished frames included, in the same bytes each time.
 
 use std::collections::BTreeMap;

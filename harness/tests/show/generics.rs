@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: every command and option finds a function by its name in the source or by any of its symbols. A
 //! generic's name finds all instances together or a single one. Different functions are never taken for one.
 

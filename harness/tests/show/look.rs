@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the terminal shows a saved profile's contents to the last instruction. A missing part (sources,
 //! symbols, a reader) affects nothing else.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: manual pages and completions, which a package installs, match the program's options, and `--version`
 //! identifies the program.
 

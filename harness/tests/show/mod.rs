@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of showing a saved profile, in the terminal and in the report.
 
 mod callers;

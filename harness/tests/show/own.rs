@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a function's instructions have one number under one heading, either with or without its inlined
 //! functions, and each function named in a verdict or a comparison can be looked at by that name.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a reader that closes the pipe early (`| head`) causes no error, in any command and format.
 
 use std::io::pipe;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the report is a single page that shows the profile's own numbers, answers to clicks and keys, makes
 //! no network request, and accepts any function name. Chromium opens it, by ci/viewers/report.mjs.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: after a command, the terminal shows its result and no remains of its progress. No line of progress is
 //! wider than the terminal. A misplaced word is pointed out.
 

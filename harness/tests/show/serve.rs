@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: `harness serve` gives the page to who has the URL, and to nobody else; and the page is new when its
 //! profile or its firmware is.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: `harness ui` works in a real terminal. It shows the profile, takes keys, follows the terminal's size,
 //! and leaves the terminal as it was, whether it is quit or ended.
 

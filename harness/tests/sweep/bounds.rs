@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: no bound of a stack is below what a run has used of it, and no transfer of control that a run has made
 //! is missing from the graph that the bounds are computed from. On every image.
 

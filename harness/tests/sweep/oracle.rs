@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise behind every number: the fast way of counting and sampling gives the same results as one callback per
 //! instruction, on every image, at every period.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Same ELF, options and QEMU give the same bytes in every file, whatever the host's state.
 
 use std::fs;

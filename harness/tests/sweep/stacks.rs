@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise of call stacks: the stack unwound at a sample equals the one that results from following every call
 //! and return up to that instruction. On every image.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options that name missing things end with 2 and the reason.
 
 use wire::timeline::What;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the heap's counters equal the sums of its blocks at each event, and the stacks' counters equal the
 //! kernel's saved stack pointers.
 

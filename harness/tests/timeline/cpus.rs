@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Several CPUs: each has its events at its own instructions. They add up to the tables, and their order is the order
 //! of the CPUs' turns.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Comparison of two timelines: counts of each kind of event, and the reasons why tasks stopped.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline exports in other programs: Perfetto's format by protoc, Chrome's and CSV by independent parsers.
 
 use std::collections::BTreeMap;

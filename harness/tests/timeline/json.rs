@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline in JSON: valid by the published schema, with the same events as the CSV.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lives of async tasks, without a hook in the firmware: polls, wakes, spawns and ends are what the firmware counts
 //! itself, on Embassy's executors for threads (Arm, RISC-V) and interrupts, and on RTIC's.
 

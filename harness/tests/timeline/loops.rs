@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns of a function's loop to its own first instruction are told from calls of it, even if a longjmp left the last
 //! call and the next comes from the same place with the same stack. Returns are told from calls that were left.
 

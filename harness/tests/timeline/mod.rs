@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline tests: its sums equal the tables', no event is missing, and other programs read it.
 
 mod asked;

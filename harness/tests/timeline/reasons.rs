@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reasons why tasks stop: `waits.c` waits for every kind of kernel object a known number of times.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: while the machine sleeps its clock advances to the time of its timer, and every format with times
 //! shows it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: no event is lost, and each is at its instruction. The events add up to the tables' counts.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! AVR with the enhanced core (AVRe, AVRe+), as ATmega have it.
 //!
 //! Page titles are those of the AVR Instruction Set Manual, DS40002198. Addresses are those of flash bytes, as in ELF

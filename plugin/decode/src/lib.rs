@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes one guest instruction as far as the profiler needs it: whether it can leave its translation block before
 //! the block's end, and where control goes after it.
 //!

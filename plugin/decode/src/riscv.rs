@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RV32 and RV64. Separate from Thumb, because the two share nothing but the interface.
 //!
 //! Sections are those of The RISC-V Instruction Set Manual, Volume I: Unprivileged Architecture,

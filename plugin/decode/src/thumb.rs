@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Thumb of the M profile, Armv6-M to Armv8.1-M. Separate from RISC-V, because the two share nothing but the
 //! interface.
 //!

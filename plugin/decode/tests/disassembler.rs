@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares the decoder with binutils: objdump's mnemonic decides the flow and the purity that the decoder must
 //! report. First, assembled sources: the decoder must report an instruction as pure exactly if it only uses
 //! registers. Second, all 16-bit encodings and many 32-bit ones: the decoder may report purity only for mnemonics on

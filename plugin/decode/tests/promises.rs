@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hand-picked encodings, one promise per test: traps, returns, registers, helpers. Facts that an assembler and a
 //! disassembler can check in bulk are in `disassembler.rs`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memories that registers reach one byte at a time, as an EEPROM's.
 
 use wire::chip::Array;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Channels of DMA controllers that are switched on.
 
 use std::collections::BTreeMap;

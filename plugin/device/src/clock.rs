@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clock frequencies: each clock is a number of Hz or another clock, multiplied and divided by register fields.
 
 use wire::chip::{Chip, Factor};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A counter. Its value is computed from the time since it was last set, so a counter that is rarely read loses no
 //! tick.
 

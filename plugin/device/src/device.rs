@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accesses of register blocks, and their effects.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The register blocks of a chip: the effects of each access, by the rules of its chip file ([`wire::chip`]).
 //!
 //! The crate is independent of any chip and of QEMU: a [`Host`] provides time, interrupt lines, memory and the

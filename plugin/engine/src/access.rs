@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accesses of registers: who reads and writes each of them, and the instructions spent in polling it.
 
 use rustc_hash::FxHashMap;

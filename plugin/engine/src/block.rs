@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Straight-line code and translated blocks, the units of counting.
 
 use std::collections::HashMap;

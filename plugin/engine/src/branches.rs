@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ways of branches, counted one by one: each branch is remembered until the next instruction starts. Only the oracle
 //! does so; a profile's counts determine most of these numbers without it (`analysis/flow` in harness).
 

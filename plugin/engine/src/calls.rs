@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of chosen functions, each from its first instruction to its return: those that the timeline shows, and those
 //! that are zones.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A vCPU's clock, and the events for which it is set.
 //!
 //! Clock arithmetic. `clock` counts up by the length of every segment that starts. It is set so that it equals

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts from the image about a code address: its function, its unwind rule, and whether a call ends before it. Stack
 //! walks ask for the same few addresses again and again, so the answers are kept.
 

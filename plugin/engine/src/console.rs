@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The firmware's output, as the file of the console grows; for the timeline.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cycles of an AVR's instructions, as far as its code does not tell them: of a branch that is taken, of an instruction that
 //! is skipped, of an interrupt's entry, of a halt for the EEPROM. harness knows the usual cycles of each instruction and its
 //! executions; counted here are the executions that took more or fewer. The ledger's clock of cycles has both: generated code

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The heap: allocations and frees of the firmware, from the calls of its own functions.
 //!
 //! A call is noticed at the function's first instruction, where its arguments are still in their registers, and at

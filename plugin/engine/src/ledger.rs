@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ledger of a run: its counters, their definitions, each written once, and the samples.
 //!
 //! All parts write to it. A failed write ends the run: a profile with missing parts would look like that of firmware

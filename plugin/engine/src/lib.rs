@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plugin's logic, without QEMU: counts instructions, and follows calls, tasks and exceptions.
 //!
 //! It reads the emulated processor through [`guest::Vcpu`] and writes through [`ledger::Counters`]. The plugin

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Amount of the firmware's output at instructions, for deadlines on its output.
 //!
 //! QEMU writes the console's file on the thread that executes the guest, as the guest writes to its device, so that

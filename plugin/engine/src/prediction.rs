@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls through pointers that generated code counts by itself.
 //!
 //! A call through a register sets the alarm, and the next block's callback finds its target. A function that is

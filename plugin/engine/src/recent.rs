@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cache of answers that never change, for the latest questions.
 //!
 //! Each question has one slot, where the next question with the same slot replaces it. An answer is given only for

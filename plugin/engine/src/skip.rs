@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Skips of AVR: QEMU starts the instruction behind a skip in any case, and so do callbacks at it. Its start says whether it is
 //! skipped: a skip changes no register, and the processor takes no interrupt between the two.
 

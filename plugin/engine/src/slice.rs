@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Slices of a run: growth of the counters since the last cut, written at the end of a phase or a slice.
 //!
 //! The counters are not reset; their values at the last cut are kept here. So memory depends on the number of

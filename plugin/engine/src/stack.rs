@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call stacks: walked with harness's unwind table from registers and guest memory. Each distinct stack is written
 //! once.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks that were walked before. A function that is called again from the same place, with the same words at the
 //! places where its callers keep their return addresses, has the same callers. The words are compared instead of
 //! walking again.

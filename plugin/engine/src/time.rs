@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time of the code that executes: its instructions, and the cycles that they took, where those are counted.
 
 use std::ops::{Add, AddAssign, Sub};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arcs that are only known at run time: indirect calls and jumps, conditional calls, tail calls.
 //!
 //! Such an instruction leaves its number in the vCPU's LAST cell. The next block's callback takes its own address as

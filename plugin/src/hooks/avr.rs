@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks of AVR alone.
 
 use engine::clock::take_back;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks at calls of the chosen functions: those that the timeline shows, and those that are zones.
 
 use engine::calls::Over;

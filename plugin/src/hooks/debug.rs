@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks of a run that is debugged.
 
 use super::find;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks at the ends of a run, caused or observed by the plugin.
 
 use std::sync::OnceLock;

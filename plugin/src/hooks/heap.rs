@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks that follow the heap.
 
 use engine::heap::Walk;

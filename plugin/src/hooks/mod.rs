@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks that QEMU calls. Each locks the state, handles events that were due before, and calls the parts.
 //!
 //! Several callbacks at one instruction come in the order of [`crate::translate`]'s lists.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks that count, handle due events, or wait.
 
 use std::num::NonZeroU16;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The end of the process, by the plugin or by an abort.
 
 use std::ffi::c_void;

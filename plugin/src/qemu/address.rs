@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Translation of the guest's virtual addresses.
 
 use super::api::later;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Commands for the host. QEMU executes SYS_SYSTEM with the C library's `system` (`host_system`,
 //! semihosting/syscalls.c), and calls `system` nowhere else. The plugin replaces `system` by a function that refuses:
 //! no command runs, even if the kernel and QEMU's own sandbox would allow it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! File descriptors: the firmware opens files by semihosting until there is none left, and neither what it can open nor what the
 //! plugin writes depends on the other.
 //!

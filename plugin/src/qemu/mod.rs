@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU as safe calls: all `unsafe` but that of the records' maps.
 //!
 //! [`api`] is QEMU's plugin API (versions 4 to 7, QEMU 9.2 to 11.1): the few functions that are used here, declared

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! A lock for a value that one thread takes nearly always. It costs that thread two plain stores, and no atomic
 //! read-modify-write.
 //!

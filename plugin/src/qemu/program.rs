@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The running program's table of functions, in which the dynamic linker has written the addresses of library
 //! functions that the program calls. An entry can be replaced by a function of ours.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The guest's registers and memory.
 
 use std::collections::HashMap;

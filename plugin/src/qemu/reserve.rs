@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Memory for the handler of QEMU's abort, which must not use the heap: the abort may have come out of malloc, which
 //! then holds its own lock, or has just found its lists damaged.
 //!

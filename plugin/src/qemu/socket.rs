@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The debugger's socket: frames, and file descriptors sent with them.
 
 use std::io;

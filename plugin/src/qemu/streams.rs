@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! The process's standard streams. Semihosting's `:tt` is the file descriptors 0, 1 and 2, so they carry the
 //! firmware's output. QEMU's own messages go elsewhere.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Functions and variables of this process, by name.
 
 use std::ffi::{CStr, c_void};

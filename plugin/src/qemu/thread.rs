@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Threads of the process, and signals to them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

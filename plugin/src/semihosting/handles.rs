@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Meaning of semihosting handles, as far as it can be known. QEMU assigns the lowest free number from 1 on
 //! (`alloc_guestfd` in semihosting/guestfd.c); the result of a call is not visible here. So after an attempt to open
 //! a host file, which may have failed, a new number may stand for any file.

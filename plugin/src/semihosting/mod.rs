@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Semihosting: calls by which the firmware exits or uses the host.
 //!
 //! Specification: <https://github.com/ARM-software/abi-aa/blob/main/semihosting/semihosting.rst>; the

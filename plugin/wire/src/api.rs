@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Versions of QEMU's plugin API that the plugin supports. A word in the plugin's library asks QEMU for one of them;
 //! harness writes that word for the QEMU in use.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A real chip, to which the plugin completes a base machine: memory, register blocks, clocks and interrupts.
 //!
 //! The records hold the rules of a chip file, resolved: names are indices, arrays are expanded, every field is a

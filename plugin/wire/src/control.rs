@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Control page: the run's progress and end, as little-endian u64 words.
 
 use crate::record::Record;

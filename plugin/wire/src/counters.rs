@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Layout of the counters file: the position of the n-th counter of a vCPU.
 //!
 //! Counters are little-endian u64 in chunks of [`SLOTS_PER_CHUNK`]. A chunk holds that many for each vCPU in turn. So

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Protocol between harness and plugin while a run is debugged: frames over a socket.
 //!
 //! When the run is held, the plugin has sent [`Reply::Held`] and answers each [`Command`] with one [`Reply`].

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Definitions: the meaning of each counter, and actions of the firmware that the reader of a profile must know.
 //!
 //! A definition is appended once, when its code is first translated or its arc first taken. Its counter then lives in

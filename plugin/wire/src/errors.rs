@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ranges of the console that are the firmware's standard error, in the order of printing.
 
 /// Ending of the range file's name, in place of the console's own ending.

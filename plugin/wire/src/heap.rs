@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heap records: the functions that allocate and free memory, and each of their calls as an event.
 //!
 //! Events are in the order in which they happened, delta-coded: six to ten bytes each. Function, call path and task

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Console input and its times: a part of the [`crate::request`].
 
 use crate::record::{Bytes, record};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Record format that the QEMU plugin writes and harness reads.
 //!
 //! The two sides of a GPL boundary share only this crate. So it has no dependencies, knows nothing of QEMU or ELF,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory of the made machine: the ranges that can be read without a device noticing.
 //!
 //! QEMU makes the machine after it has loaded the plugin, which has read its [`crate::request`] by then. So harness

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records as tables: the fields of a record, or the variants of one, in the order in which they are written.
 //!
 //! [`record!`] makes three things from such a table: the type itself, its writer and its reader. A field is written

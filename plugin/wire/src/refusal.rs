@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Refusal: the reason why the plugin did not start, as one small record of fixed size.
 //!
 //! The harness creates the file, all zero. So a plugin whose records no longer fit on the disk only overwrites bytes

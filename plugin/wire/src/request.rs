@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Request of harness to the plugin: one record, written before QEMU starts.
 //!
 //! QEMU's command line names only the directory of the file ([`FILE_NAME`]). The record is checked as a whole when it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples in time order, delta-coded: two or three bytes each if nothing but the pc changes.
 
 use crate::Malformed;

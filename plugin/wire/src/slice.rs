@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Slices file: the growth of counters from one cut of the run to the next. The run is cut at the end of each phase
 //! and of each slice. Growth after the last cut is the rest of the counters' values.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Streams: files to which the plugin only appends items, and their writer and reader.
 //!
 //! All streams work in the same way. The plugin encodes one item ([`Encoder`]), appends its bytes to a mapped file,

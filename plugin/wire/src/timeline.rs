@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline: every event of the run in order, each at its instruction.
 //!
 //! Events are delta-coded by vCPU: three to six bytes each. Allocations and frees are in the heap's own stream

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plugin's use of QEMU beyond its plugin API: functions, variables and layouts of QEMU's own, which may change
 //! with any release. One row for each use, with the releases of which the source was examined and on which the tests
 //! were run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unwind rows: the rules for finding a caller's frame. harness makes them from the ELF's unwind information, and the
 //! plugin walks a stack with them at every sample.
 //!

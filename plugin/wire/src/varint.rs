@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! LEB128 integers and zigzag deltas: most fields of most records fit one byte.
 
 use crate::Malformed;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Zones, phases and marks that the firmware names itself (`targets/zone/zone.h`). Each of
 //! their events is an instruction that does nothing. The image lists these instructions, and the plugin looks at no
 //! others.

@@ -36,3 +36,4 @@ int main(void)
     printf("%s\n", answer);
     return failed || strcmp(answer, EXPECTED) != 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -83,3 +83,4 @@ int main(void)
     printf("%s\n", answer);
     return strcmp(answer, EXPECTED) != 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

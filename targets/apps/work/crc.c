@@ -35,3 +35,4 @@ uint32_t crc32_table(const void *data, size_t size)
         crc = crc >> 8 ^ table[(crc ^ *p) & 0xff];
     return ~crc;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -16,3 +16,4 @@ uint32_t format_unit(uint32_t seed, int lines)
     }
     return sum;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

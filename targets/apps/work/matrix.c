@@ -52,3 +52,4 @@ uint32_t matrix_float_unit(uint32_t seed)
         sum = mix(sum, (uint32_t)c[i]);
     return sum;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -42,3 +42,4 @@ uint32_t tree_unit(uint32_t seed, int n)
     }
     return sum(tree, 0);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -60,3 +60,4 @@ int is_sorted(const int32_t *values, int n)
             return 0;
     return 1;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -47,3 +47,4 @@ uint32_t tree_unit(uint32_t seed, int n);
 
 /* Formats `lines` lines of text and returns the CRC over them. */
 uint32_t format_unit(uint32_t seed, int lines);
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

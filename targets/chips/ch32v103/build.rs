@@ -8,3 +8,4 @@ fn main() {
     write("device.x", "");
     println!("cargo::rustc-link-arg=-Tlink.x");
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

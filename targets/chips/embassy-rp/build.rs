@@ -33,3 +33,4 @@ fn main() {
         println!("cargo::rustc-link-arg-bins=-Tlink-rp.x");
     }
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

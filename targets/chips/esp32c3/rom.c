@@ -117,3 +117,4 @@ int64_t __moddi3(int64_t numerator, int64_t denominator)
     divide(&top, denominator < 0 ? -(uint64_t)denominator : (uint64_t)denominator);
     return (int64_t)(numerator < 0 ? -top : top);
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -7,3 +7,4 @@ fn main() {
     println!("cargo::rustc-link-arg=-Tmemory.x");
     println!("cargo::rustc-link-arg=-Tlink.x");
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -18,3 +18,4 @@ fn main() {
         .build()
         .expect("the memory is enough");
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

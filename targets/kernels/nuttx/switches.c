@@ -49,3 +49,4 @@ int main(int count, char **words)
     finish();
     return 0;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

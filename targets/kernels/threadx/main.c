@@ -64,3 +64,4 @@ int main(void)
 {
     tx_kernel_enter();
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

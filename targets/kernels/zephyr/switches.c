@@ -60,3 +60,4 @@ static int start()
 }
 
 SYS_INIT(start, APPLICATION, 0);
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -6,3 +6,4 @@ void *malloc(size_t size);
 void *calloc(size_t count, size_t size);
 void *realloc(void *block, size_t size);
 void free(void *block);
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

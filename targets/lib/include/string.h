@@ -12,3 +12,4 @@ size_t strlen(const char *s);
 #ifdef __cplusplus
 }
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

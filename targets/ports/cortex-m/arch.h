@@ -7,3 +7,4 @@
 static inline void irq_enable(void)  { __asm__ volatile("cpsie i" ::: "memory"); }
 static inline void irq_disable(void) { __asm__ volatile("cpsid i" ::: "memory"); }
 static inline void wait_for_interrupt(void) { __asm__ volatile("wfi" ::: "memory"); }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

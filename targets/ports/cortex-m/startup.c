@@ -67,3 +67,4 @@ void Reset_Handler(void)
         (*f)();
     board_exit(main());
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

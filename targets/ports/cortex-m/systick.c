@@ -36,3 +36,4 @@ void board_reset(void)
     for (;;)
         ;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -18,3 +18,4 @@ void console_putc(char c)
         ;
     UART->data = (uint8_t)c;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -34,3 +34,4 @@
 void assert_failed(const char *file, int line);
 #define configASSERT(x) do { if (!(x)) assert_failed(__FILE__, __LINE__); } while (0)
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

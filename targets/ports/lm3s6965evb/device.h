@@ -2,3 +2,4 @@
 #pragma once
 #define UART0 0x4000c000
 #define SYSTICK_HZ 12500000
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

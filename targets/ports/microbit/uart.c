@@ -20,3 +20,4 @@ void console_putc(char c)
     while (!REG(TXDRDY))
         ;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

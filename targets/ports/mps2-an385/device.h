@@ -2,3 +2,4 @@
 #pragma once
 #define UART0 0x40004000
 #define SYSTICK_HZ 25000000
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

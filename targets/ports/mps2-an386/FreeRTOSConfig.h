@@ -7,3 +7,4 @@
 #define xPortPendSVHandler PendSV_Handler
 #define xPortSysTickHandler SysTick_Handler
 #include "FreeRTOSConfig-common.h"
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -5,3 +5,4 @@
 #define SYSTICK_HZ 20000000
 #define CPU_IDENTITY 0x5001f000
 #define SYSCTL 0x50021000
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -37,3 +37,4 @@ void secondary_start(void)
     REG32(SYSCTL + INITSVTOR1) = (uint32_t)secondary_vectors;
     REG32(SYSCTL + CPUWAIT) &= ~2u;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

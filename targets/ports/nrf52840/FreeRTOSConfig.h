@@ -9,3 +9,4 @@
 #define xPortSysTickHandler SysTick_Handler
 #define configTOTAL_HEAP_SIZE (96 * 1024)
 #include "FreeRTOSConfig-common.h"
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -2,3 +2,4 @@
 #pragma once
 #define UART0 0x40002000
 #define SYSTICK_HZ 64000000
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -2,3 +2,4 @@
 #include "board.h"
 
 void board_rtos_vectors(void) {}
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -33,3 +33,4 @@ void console_putc(char c)
     while (!REG(UART0 + ENDTX))
         ;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -5,3 +5,4 @@
 #define configMTIMECMP_BASE_ADDRESS 0x02004000
 #define configISR_STACK_SIZE_WORDS 512
 #include "FreeRTOSConfig-common.h"
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -12,3 +12,4 @@ static inline void wait_for_interrupt(void) { __asm__ volatile("wfi" ::: "memory
 uintptr_t Exception_Handler(uintptr_t cause, uintptr_t pc);
 /* Entered by every hart but the first, with a stack of its own. */
 void secondary_main(uintptr_t hart);
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

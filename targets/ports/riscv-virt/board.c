@@ -99,3 +99,4 @@ _Noreturn void port_main(void)
         (*f)();
     board_exit(main());
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

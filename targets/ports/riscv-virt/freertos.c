@@ -7,3 +7,4 @@ void board_rtos_vectors(void)
 {
     __asm__ volatile("csrw mtvec, %0" ::"r"(freertos_risc_v_trap_handler));
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

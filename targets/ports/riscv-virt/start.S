@@ -108,3 +108,4 @@ semihost:
         ret
         .option pop
         .size semihost, . - semihost
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

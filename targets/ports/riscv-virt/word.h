@@ -8,3 +8,4 @@
 #define STORE sw
 #define REG 4
 #endif
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

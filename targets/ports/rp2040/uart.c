@@ -13,3 +13,4 @@ void console_putc(char c)
 {
     REG(0x00) = (unsigned char)c;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -2,3 +2,4 @@
 #pragma once
 #define UART0 0x40004400 /* USART2 */
 #define SYSTICK_HZ 168000000
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

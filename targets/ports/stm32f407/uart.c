@@ -47,3 +47,4 @@ void console_putc(char c)
     while (!(REG(UART0 + SR) & SR_TC))
         ;
 }
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */

@@ -3,3 +3,4 @@
 fn main() {
     println!("cargo:rustc-link-arg-bins=-Tdefmt.x");
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -18,3 +18,4 @@ fn main() {
     println!("cargo:rustc-link-search={out}");
     println!("cargo:rerun-if-changed={script}");
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -9,3 +9,4 @@ fn main() {
     fs::write(Path::new(&out).join("work.wasm"), binary).expect("the folder is there");
     println!("cargo:rerun-if-changed=src/work.wat");
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Comparison of in-target counts, which the firmware's runtime made at each call of `_mcount`, with the exact ones:
 //! two independent measurements of one run, with an explanation for every difference. The saved profile has them as
 //! [`in_target::Table`]; `image/mcount/` reads them from the image and its memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cross-check of samples against exact counts, and of in-target counts (the firmware's own, of its calls of
 //! `_mcount`) against exact ones ([`in_target`]). These are independent measurements of one run.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decisions of the source in the object code: where coverage of all object branches implies MC/DC of the decision.
 //!
 //! MC/DC (modified condition/decision coverage) wants each condition of a decision to be shown to decide its outcome

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Branches from exact counts: how often each conditional branch was taken, and where each table jump went.
 //!
 //! A profile counts every instruction, not every branch. But control that reaches an instruction also leaves it, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All branches in the code that has source lines, executed or not, and the conditional instructions that are none.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Solves the equations of flow: each edge is one unknown, in one equation of the branch it leaves and one of the
 //! place it enters.
 //!

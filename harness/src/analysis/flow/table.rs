@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets of table jumps, which compilers make of `switch`.
 //!
 //! Thumb's `tbb` and `tbh` have their table behind them, which is read if the profile has it. Of other jumps only the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Difference of the sizes of two builds, with the functions and variables that account for it.
 
 use std::collections::BTreeMap;

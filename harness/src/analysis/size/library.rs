@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Library of a piece of firmware: the crate, or the directory of the source file.
 
 use crate::image::symbols;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flash and static RAM of an image: by region, section, library, source file and symbol. The levels divide the same
 //! pieces, so the rows of each level add up to the totals.
 

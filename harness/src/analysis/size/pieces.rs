@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Division of a section into pieces without overlap: each byte belongs to one symbol, or to a piece that says why not.
 
 use std::cmp::Reverse;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that a run used, beside what is reserved for it: stacks of tasks, and the heap.
 
 use crate::analysis::{heap, stack_proof, stacks};

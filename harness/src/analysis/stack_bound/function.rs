@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The image's functions, with what their code tells, and its vectors.
 
 use crate::image::Image;

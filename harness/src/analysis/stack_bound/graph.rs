@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call graph of the machine code, and the most stack that each function takes with all that it calls.
 
 use std::collections::{BTreeMap, BTreeSet};

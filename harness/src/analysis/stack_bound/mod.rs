@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Most stack that firmware can need, from its machine code: for each task, for the main stack with nested exceptions.
 //! Each number says whether it is a bound, an estimate, or has no bound, and why.
 

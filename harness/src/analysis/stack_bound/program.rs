@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The image's functions with their frames and the targets of their calls, as a graph.
 
 use std::collections::{BTreeMap, BTreeSet};

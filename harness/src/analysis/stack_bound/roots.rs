@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks of the firmware: each task's, and the main stack with its exceptions.
 
 use std::collections::{BTreeMap, BTreeSet};

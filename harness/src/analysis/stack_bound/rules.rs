@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statements of the user about stacks, which the code does not show: how often a function is active at once, where an
 //! indirect call goes, how large a dynamic frame is, which interrupts nest.
 

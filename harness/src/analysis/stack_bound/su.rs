@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `.su` files of `-fstack-usage` as a second witness: the compiler's own number for each function.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets of the calls and jumps through pointers, by what is known of them.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The value that a loop waits for, from the loop's own code.
 //!
 //! The loop's code is walked once with the value that the register has; that walk is one *turn*. Then it is walked

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A chip without a description, learned from firmware that runs on it.
 //!
 //! A [`Draft`] is the chip file in the making: memory from the image, then the parts that each run lacked.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Walks Thumb code, an instruction at a time, from the read of a polled register, to find the value that leads out
 //! of the loop.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The processor in `gdbstub`'s terms: 64-bit addresses on all architectures, and a list of registers that is known
 //! only once the run exists.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The connection to a debugger. A thread of its own reads the connection: data that arrives while the run executes
 //! is a request to hold the run, and a client that disconnects must not leave the run executing.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The GDB server: serves one debugger with a run that can be put at any of its instructions, until the debugger
 //! disconnects.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run in `gdbstub`'s terms: handles each of GDB's packets by going to instructions. Breakpoints are never
 //! written into memory, and reads never affect the run.
 

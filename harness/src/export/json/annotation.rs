@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions line by line and instruction by instruction, as JSON (`harness annotate --json`), for editors above all. Keys
 //! are named as in a profile's JSON (`json`).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Address bins as JSON (`harness bins --json`): instructions and samples by address. Keys are named as in a
 //! profile's JSON (`json`).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Branches in the JSON document.
 
 use schemars::JsonSchema;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Callers and callees of a function as JSON (`harness callers --json`), with the names of the profile's JSON format
 //! (`json`). Unlike the table on the terminal, it leaves nothing out.
 

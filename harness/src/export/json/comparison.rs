@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Comparison of two runs as JSON: a part of a suite's `report.json`, and all of `harness diff --json`. Unlike the tables
 //! on the terminal, it leaves nothing out that changed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coverage as JSON (`harness coverage --json`).
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writer and schema of the documents that commands print with `--json`.
 
 use std::io::{self, Write};

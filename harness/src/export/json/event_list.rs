@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline in the JSON format: every event in order, generated while it is written, since there may be ten million.
 
 use std::collections::HashMap;

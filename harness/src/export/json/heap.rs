@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heap in the JSON format: memory held, leaked and freed, by call path; a part of a profile's JSON, and all of
 //! `harness heap --json`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lists as JSON (`harness list --json`): the values that options accept. One key has the list; which one, `what` says.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Complete profile as JSON: the stable interface for other programs.
 //!
 //! Its JSON Schema, `harness export --schema`, is made from the types here, which belong to the format alone. Fields of

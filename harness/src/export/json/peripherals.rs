@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accesses of a chip's registers as JSON (`harness chip show --json`).
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flash and static RAM as JSON (`harness size --json`).
 
 use std::io::Write;

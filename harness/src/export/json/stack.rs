@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bounds of the stacks as JSON (`harness stack --json`).
 
 use std::io::Write;

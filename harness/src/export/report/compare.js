@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Comparison with another run -------------------------------------------------------------------------------------------------------
 
 /** Whether a path has as many instructions as before, within the error of the samples. */

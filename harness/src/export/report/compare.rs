@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Comparison with another run, as data for the page's script: changes by function, task and call path.
 
 use std::convert::Infallible;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // The firmware's output ------------------------------------------------------------------------------------------------------------
 
 if (data.console) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Console of the firmware, line by line, as data for the page's script.
 
 use serde::Serialize;

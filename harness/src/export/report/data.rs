@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profile as data for the page's script. Tables are columns, texts are stored once, and rows refer to each other by
 //! number.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Saved profile inside the page, for download: with it, every command of harness works.
 
 use std::io::Write;

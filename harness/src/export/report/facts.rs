@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of a run for the report, and the command that makes the same profile again.
 
 use clap::ValueEnum as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Colours: a frame's kind and its heat ----------------------------------------------------------------------------------
 
 const isDark = () => document.documentElement.dataset.theme === 'dark';

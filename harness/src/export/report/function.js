@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // One function -----------------------------------------------------------------------------------------------------------------
 
 /** The number of the marked source line; its instructions are marked, too. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heap as data for the page's script: sums in sentences, the history, and call paths with their numbers.
 
 use std::cmp::Reverse;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writer of JSON inside an HTML element; also measures the JSON's size.
 
 use std::io::{self, Write};

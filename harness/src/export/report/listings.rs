@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Listings of a report: of as many functions as fit, those with the most instructions first.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Report: one self-contained HTML page, which needs no network, no server and no harness.
 //!
 //! The page is its data, as JSON, and a script that draws them. The styles and the parts of the script, split by what

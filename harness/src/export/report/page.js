@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 'use strict';
 // Draws the page from its data, whose columns data.rs describes. Names come from the image and may contain anything, so
 // they are only ever written as text.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accesses of a chip's registers as data for the page's script.
 
 use serde::Serialize;

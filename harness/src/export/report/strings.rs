@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Texts of a page. Tables refer to them by number, so that a name which many rows use is in the page once.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Tables of any length ----------------------------------------------------------------------------------------------
 
 let tables = 0;

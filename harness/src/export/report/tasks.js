@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Tasks and interrupts ----------------------------------------------------------------------------------------------------------
 
 /** A button that shows only one task; pressed again, it shows the whole run. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timeline of the page: rows of stretches over instructions, for each task, interrupt, zone nest and traced call.
 //!
 //! A row has its stretches in order, without overlap, as differences in LEB128, in base64. If there are more stretches

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Call paths as trees ----------------------------------------------------------------------------------------------------
 //
 // All views are trees of one shape, in columns: `member`, `level` (rows from the top of the picture, or from the chosen

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Zones, phases and slices of the page: tables, and the functions and addresses that executed in each slice.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cached run as one file: the profile, the console, the messages, and a seal over them.
 //!
 //! One file, so that it appears as a whole in every store. Its bytes: [`MAGIC`], the kind of seal, the seal, the lengths

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cache of results: a run is a pure function of the image, the options, the emulator and harness, so an unchanged run
 //! is not repeated.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Causes of a step: the functions that account for it, and conditions of the run that changed at the same commit.
 
 use std::cmp::Reverse;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The history as JSON (`harness history --json`), which is also the data of the page.
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The history in Markdown, for a pull request or a job's summary.
 
 use std::io::{self, Write};

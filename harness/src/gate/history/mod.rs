@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The history of a suite's numbers over commits, from the reports that a pipeline keeps.
 //!
 //! Every number is exact: the same image gives the same number. So there is no noise, and any difference between two commits

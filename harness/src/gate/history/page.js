@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Draws the history.
 
 const SVG = 'http://www.w3.org/2000/svg';

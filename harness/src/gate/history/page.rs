@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The history as one self-contained page, which fetches nothing. Names stay data, as in the report page.
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds and reads the reports that a pipeline keeps. A report is somebody else's file: reading it is bounded, and what is
 //! wrong is said with its place.
 

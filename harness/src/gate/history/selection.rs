@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Choice of the numbers of a history that are shown.
 
 use std::cmp::Reverse;

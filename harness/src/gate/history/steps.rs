@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Steps of a number: places where it differs from the commit before. The numbers are exact, so each difference is one.
 
 use crate::gate::history::{Point, Step};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The history on the terminal: a row for each number, then the steps by commit.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `harness.toml` as typed: its keys and values. Also merges an image's keys with the defaults.
 
 use std::collections::BTreeMap;

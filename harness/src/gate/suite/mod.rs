@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A suite: images, the settings of their runs, and expectations. It is read from `harness.toml` into cases that are
 //! ready to run. Every mistake is found before anything runs, and reported with file and line.
 

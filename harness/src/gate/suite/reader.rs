@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes cases that can run from the typed file. Each key means the same as the command line's option of that name.
 
 use std::ops::Range;

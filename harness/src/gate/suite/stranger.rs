@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bounds of an untrusted suite, such as one from the pull request of a fork: the files and options that it may name,
 //! and its resources.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A suite's result as one self-contained page, which fetches nothing: what failed, in groups, and filters for a suite of
 //! thousands of images. Names stay data, as in the report page.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Draws a suite's result: groups of images, a table with the failed images first, and an image's details below its row.
 
 const plural = (count, noun) => `${group(count)} ${noun}${count === 1 ? '' : 's'}`;

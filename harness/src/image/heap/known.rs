@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Known allocation functions of C libraries, kernels and language runtimes.
 
 use super::rule::Kind;

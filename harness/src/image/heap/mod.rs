@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Allocation functions of an image: those known by their names, and those that the user names.
 
 mod known;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules of `--heap-alloc` and `--heap-free`: the places of a function's arguments and of its result.
 //!
 //!     RULE = NAME [ "(" [ ITEM { "," ITEM } ] ")" ] [ "->" [ "*" ] WHERE ]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds Embassy in an image: the functions that its executors call to resume a task.
 //!
 //! An async task has no stack of its own. `TaskStorage<F>::poll` resumes it, and the compiler makes one such function

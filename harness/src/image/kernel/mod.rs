@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel in an image, if it is a known one: its variable for the running task, and the code that changes it.
 //!
 //! Each kernel has a file here, and is turned into the record that the plugin gets ([`wire::request::Kernel`]; an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! NuttX in an image: the array that names each core's running task, which the ports store to as they switch, and the
 //! places of a task's name and stack in its control block, through DWARF. Without it the kernel's table for debuggers,
 //! `g_tcbinfo`, has the places of the name and of the saved registers.

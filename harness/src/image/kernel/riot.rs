@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RIOT in an image: the variable that names the running thread, which the scheduler stores to, and the places of a
 //! thread's name and stack in its control block, through DWARF. Without it the kernel's table for OpenOCD has the
 //! name's place.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds RTIC 2's software tasks in an image: the bodies of async functions, which the dispatchers' code polls.
 //!
 //! `#[rtic::app]` gives each software task an executor, whose variable has the task's name. The executor's own poll is

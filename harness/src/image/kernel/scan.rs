@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Search of a kernel's variables, structures and functions in DWARF.
 
 use std::ops::Range;

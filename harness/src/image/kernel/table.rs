@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Symbols of an image in which a kernel is searched for.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tasks of a kernel as a debugger reads them: the places where they are listed, and where the registers of those that
 //! do not run are saved. Each kernel says it as data.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ThreadX in an image: the variable that names the running thread, which the ports' assembly stores to, and the
 //! places of a thread's name and stack in its control block, through DWARF.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Zephyr in an image: the member of `_kernel` that names the running thread, the code that changes it, and the places
 //! of a thread's name and stack in its `k_thread`. All of it depends on the version and the configuration, so that the
 //! offsets are read from DWARF, or from the kernel's table for debuggers.

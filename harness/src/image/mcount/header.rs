@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Header of the in-target table: found in the image by its magic, and accepted only if all of it makes sense.
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! In-target table: the counts that firmware makes itself by linking `targets/mcount/`.
 //!
 //! A constant [`Header`] in the image gives the table's place in RAM, so no symbols are needed. The memory is copied

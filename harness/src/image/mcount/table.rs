@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes the table from a copy of the target's memory, and subtracts the counts from before the window.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! DWARF about an address: lines, inlined functions, the place of a function's definition. All of it is optional, so
 //! every failure is a value.
 

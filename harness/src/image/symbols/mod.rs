@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of addresses: the function from the ELF symbol table, line and inlined functions from DWARF.
 //!
 //! The symbol table is read here, because names need more than a search by address:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Places of code in the source, as an optimising compiler finds them again in its own code: function by linkage name,
 //! lines counted from the function's definition, discriminators, and the calls through which functions were inlined.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds a function by a name that a person types.
 
 use std::collections::BTreeSet;

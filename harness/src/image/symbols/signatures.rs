@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Types of functions and of pointers to functions, from DWARF: which functions an indirect call may reach by its type.
 //! A type is reduced to what calls through a pointer depend on: result and parameters, with size and class, or for
 //! pointers the type that they lead to. Typedefs and qualifiers are removed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hand-made symbol tables; `harness/tests/image/symbols.rs` reads those of real images.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! AVR's rules, from the instructions: compilers describe a frame as it is made and not as it is taken down, and many
 //! Arduino builds describe none. Where the instructions do not tell, DWARF's rules hold.
 //!

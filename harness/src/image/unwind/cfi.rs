@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads DWARF call frame information: `.debug_frame` and `.eh_frame` (DWARF 5, 6.4).
 
 use std::cmp::Reverse;

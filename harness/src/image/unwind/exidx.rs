@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads Arm's exception tables: `.ARM.exidx` and `.ARM.extab` ("Exception Handling ABI for the Arm Architecture",
 //! sections 6, 7 and 10.3). They describe how to leave a function's body. At the first instruction nothing is saved
 //! yet. That is enough: stacks are taken only at the starts of blocks, and a prologue contains no other block start.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules for walking the firmware's stacks, made from all unwind information of its ELF: a sorted table for the
 //! plugin.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Grants of the walls around a process, as data: files, network and limits, and the words that carry them on the
 //! launcher's command line.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requirements of a run on the host besides QEMU: enough open files, writable files, a directory to load code from,
 //! and /proc. If one is missing, the message names the cause, since the kernel's error hardly shows it.
 

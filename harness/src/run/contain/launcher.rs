@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The launcher: a second process of harness, which builds the walls around itself and then becomes QEMU. Properties
 //! that survive an exec (the signal at the parent's death, Landlock, a system call filter, limits) must be set by the
 //! process itself, before QEMU's first instruction; between fork and exec that would need unsafe code.

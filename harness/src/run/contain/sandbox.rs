@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! QEMU's own sandbox: a system call filter against operations that QEMU never needs, such as starting programs. A
 //! QEMU may be built without it, and a kernel may have no such filters. QEMU then refuses to start, and harness starts
 //! it without the sandbox.

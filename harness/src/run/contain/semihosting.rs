@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Semihosting calls that are served.
 
 use clap::ValueEnum;

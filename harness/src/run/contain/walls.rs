@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's walls around QEMU: bounds on the files that it can access, no network, and limits of resources. They
 //! are a second line behind the plugin's check of semihosting calls.
 //!

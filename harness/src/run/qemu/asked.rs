@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Versions of emulators that earlier runs asked for: asking is a quarter of the time of a small image's run.
 //!
 //! A version is kept with the identity of QEMU's file, and only recalled for that file. If it is false all the same, the

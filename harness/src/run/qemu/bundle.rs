@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The QEMU of a bundle: it comes with this program and has its own libraries and loader, so that it needs no library
 //! of the host. `ci/bundle` makes it:
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Assigns a core to each image that runs at the same time. QEMU's threads take turns: while the processor executes,
 //! the thread that advances its time sleeps, and vice versa. On one core a turn is passed quickly; between cores it
 //! costs a wake-up, thousands of times for firmware that waits for interrupts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulator as a program: finds it, asks for its version, and tells how to install one.
 
 use std::collections::{BTreeMap, BTreeSet};

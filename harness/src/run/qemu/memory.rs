@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running machine's memory, from QEMU's own memory tree. That tree also has aliases, RAM of unusual size, and
 //! machines that are not in harness's table.
 //!

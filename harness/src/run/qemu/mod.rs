@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! QEMU as a process: its version, the plugin adapted to it, the bundle that may contain it, start, memory and
 //! monitor.
 

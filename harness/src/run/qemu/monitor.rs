@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulator's monitor: a separate socket, which no guest can reach and to which only QEMU writes. harness does not
 //! trust this socket all the same: it skips lines that are not messages, and the constants below bound the memory that
 //! messages can take.

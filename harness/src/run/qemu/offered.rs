@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Machines and processors that a user names and harness does not know: asks QEMU, before anything runs, whether it
 //! has them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plugin's library, which harness contains and adapts to the QEMU that will load it. One library supports several
 //! versions of QEMU's plugin API; a word in the library asks for one of them. QEMU checks that word first, and reports
 //! the versions that it accepts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulator's process: its start, its monitor, and the guarantee that it ends when harness ends.
 
 use std::ffi::OsString;

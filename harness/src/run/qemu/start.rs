@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine's start: QEMU holds the machine until harness has asked for the machine's memory and written it for the
 //! plugin.
 

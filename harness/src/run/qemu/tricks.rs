@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Permission to use QEMU beyond its plugin API ([`wire::trick`]), by the version of the QEMU that is installed.
 //!
 //! The plugin cannot distinguish versions with the same plugin API, so harness passes the version. For an unknown

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Differences between QEMU's versions that QEMU's command line has to follow.
 
 /// First plugin API whose QEMU has an object for its monitor, and warns of the former option.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptions of faults, from the fault registers that the plugin read.
 
 /// Describes an Armv7-M fault status (ARM DDI 0403E B3.2.15 to B3.2.18).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the plugin's slices into the parts of a run.
 
 use std::collections::BTreeMap;

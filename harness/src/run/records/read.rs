@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the plugin's records: the files of the wire format, into counts, arcs and samples.
 
 use std::collections::{BTreeMap, BTreeSet};

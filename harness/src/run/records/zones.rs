@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the plugin's counters of zones, marks and exceptions into the profile's form.
 
 use std::collections::BTreeMap;

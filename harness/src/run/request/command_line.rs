@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! QEMU's command line.
 
 use std::ffi::OsString;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The request to the plugin, made from a run's plan, and the plugin's refusal.
 
 pub mod command_line;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options as resolved: everything that a run needs to know, from any caller.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plan of a run: everything that it is made from.
 
 use std::ffi::OsString;

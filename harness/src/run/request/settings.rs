@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Settings of QEMU that are accepted from a file of unknown origin: a saved profile, an untrusted suite.
 //!
 //! QEMU's command line can load programs, write files and open sockets. A [`Setting`] can do none of that: each kind

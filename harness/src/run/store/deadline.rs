@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The deadline of a measured image: `--timeout`, Ctrl-C and SIGTERM work while no firmware runs, too.
 //!
 //! While QEMU runs, they end the run, and the measurement is kept (`run/watch/execution.rs`). Before and after it,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The profile directory: written elsewhere and moved into place when it is complete, so that no reader ever finds an
 //! incomplete one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories in preparation: private, beside their final place, and locked while their maker lives. The next run
 //! removes the directories of killed runs.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The end of a run: from the plugin's report first, then from harness's, then from QEMU's.
 
 use std::io;

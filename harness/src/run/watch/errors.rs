@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The firmware's standard error on a terminal: those bytes of the console are shown in red. The plugin writes their
 //! ranges to a file before they are printed ([`wire::errors`]).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Execution of a plan: starts QEMU, watches it, ends it; then reads the plugin's records, and determines the end.
 
 use std::fs::{self, File};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts: Ctrl-C and SIGTERM end the run, and keep everything that was measured until then.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

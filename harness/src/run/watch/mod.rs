@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Supervision of a run: its progress, how it ends, and detection of runs that stand still.
 
 pub(in crate::run) mod ending;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The progress bar: share of the window, speed, and remaining time. It appears only on a terminal, is never wider
 //! than the terminal, and is never part of an output.
 

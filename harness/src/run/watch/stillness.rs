@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Detection of a CPU that sleeps for ever, or that is busy while no instruction completes.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Live copy of the firmware's output: copies the console's file while QEMU writes to it. QEMU never waits for the
 //! copy's reader, so the firmware runs the same with a slow reader, a fast one or none.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Address bins with their instructions, by address.
 
 use crate::analysis::bins;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A function between its callers and its callees, with their costs, as `harness callers` shows it.
 
 use crate::analysis::callgraph::{CallGraph, Edge, Inclusive, NO_CALLER, Party};

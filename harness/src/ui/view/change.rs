@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes between two runs by function, the largest first, as `harness diff` shows them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A function's source lines and machine code with counts, as `harness annotate` shows them; and where an
 //! instruction's call or jump leads.
 

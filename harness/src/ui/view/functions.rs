@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions with their instructions, own lines, calls and samples, hottest first; of the run or of one scope.
 
 use std::collections::BTreeMap;

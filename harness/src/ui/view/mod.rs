@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The views: each fills a table from the runs.
 
 pub(super) mod bins;

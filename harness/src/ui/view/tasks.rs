@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tasks and interrupts with their parts of the run; also the list from which one of them is chosen as the scope.
 
 use std::collections::BTreeMap;

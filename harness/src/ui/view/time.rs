@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Strips of time: when each task, interrupt and hot function ran. Where the run recorded its events, the strips of
 //! tasks and interrupts are exact; everything else is by samples, each of which stands for the instructions since the
 //! one before it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Conditions of AVR's branches and skips.
 
 use crate::{bits, half};

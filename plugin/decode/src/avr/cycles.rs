@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cycles of AVR's instructions.
 //!
 //! Source: AVR Instruction Set Manual, DS40002198, the tables of cycles on each instruction's page, column AVRe.

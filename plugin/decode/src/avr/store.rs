@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stores of AVR in the data space: where they go to, and what they write.
 
 use crate::{bits, half};

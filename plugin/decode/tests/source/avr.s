@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 ; Each instruction of AVRe+, and those of AVRxm that avr6's assembler takes.
 start:
 	nop

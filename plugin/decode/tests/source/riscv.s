@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 # Read by tests/disassembler.rs for RV32 and RV64. The assembler compresses what it can.
         .option norelax
         .globl  _start

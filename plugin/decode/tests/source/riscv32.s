@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 # RV32 only. Read by tests/disassembler.rs.
         .globl  _start
 _start: c.jal   _start

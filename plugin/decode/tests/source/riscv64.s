@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 # RV64 only. Read by tests/disassembler.rs.
         .globl  _start
 _start: c.addiw a0, 1

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 @ What every M-profile core has. Read by tests/disassembler.rs for each Thumb instruction set.
         .syntax unified
         .thumb

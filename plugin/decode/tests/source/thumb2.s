@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 @ What Armv7-M adds. Read by tests/disassembler.rs for v7-M and v8-M.
         .syntax unified
         .thumb

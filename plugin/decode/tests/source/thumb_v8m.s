@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 @ What Armv8-M and Armv8.1-M add. Read by tests/disassembler.rs for v8-M.
         .syntax unified
         .thumb

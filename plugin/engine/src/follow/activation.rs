@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Activations: calls of a function, identified by their frame and return address, which the unwind information gives
 //! for an instruction. This finds what no register and no jump shows: that a function goes on in a separate cold
 //! part, or where an exception lands.

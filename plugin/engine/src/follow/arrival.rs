@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arrivals: targets of control and the way there, which keep the shadow stack equal to the executing functions.
 //!
 //! Generated code notices when a block is in another function than the last one ([`HERE`]), and stores a call's

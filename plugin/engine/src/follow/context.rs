@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contexts of each vCPU: a task's code, and the handlers of exceptions above it. Each is a context of its own, with
 //! the functions that are active in it.
 

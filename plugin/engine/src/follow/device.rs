@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polled devices: firmware that waits for a bit which never comes would look busy otherwise.
 
 use rustc_hash::FxHashMap;

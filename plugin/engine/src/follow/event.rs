@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events that a `wfe` waits for (Armv7-M ARM B1.5.18).
 //!
 //! QEMU before 11.0 continues at once after a `wfe`. A processor whose event register is clear would sleep until an

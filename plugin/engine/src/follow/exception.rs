@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exceptions that are active, and the code that each interrupted.
 //!
 //! A callback at each handler's first instruction notes the interrupted code's registers: hardware saved them

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions in assembly that exchange their task's stack for another one, and back: system calls of threads without
 //! privileges, whose kernel has a stack of its own for each thread.
 //!

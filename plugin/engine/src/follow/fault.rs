@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The last exception, as long as only its handler has executed since: firmware that has faulted for good would look
 //! busy otherwise.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Execution state: the task, the exceptions above it, and the functions in each of them.
 //!
 //! Each file uses those above it only: [`event`], [`watermark`], [`activation`], [`device`], [`fault`],

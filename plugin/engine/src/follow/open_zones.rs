@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nests of zones: the zones under way in one context, each within the one before, and the context's own clock, which
 //! stands still while others execute.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tasks without stacks: futures that an executor polls. A task executes from the call of its function to that call's
 //! return.
 //!

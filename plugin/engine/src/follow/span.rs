@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exact spans: number of occurrences, and instructions taken, with their cycles where those are counted: least, most and sum.
 //!
 //! Calls and exceptions are followed by the exact tree ([`crate::follow::tree`]); each context (a task, an exception)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tasks of the firmware's kernel: the running one, the time of its switch, and its stack.
 //!
 //! A kernel names the running task in one variable, which few of its functions store to. A callback after their

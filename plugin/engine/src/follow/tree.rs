@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The exact call tree: instructions by call path, for `--exact`.
 //!
 //! Each context (a task, an exception) has a shadow stack of its functions, which [`super::arrival`] keeps up to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls that code makes which only waits (`delay()` of Arduino's core): until such a call has returned, the instructions of
 //! its context are waiting, too. Those of the code itself are known by their addresses, and not counted here.
 

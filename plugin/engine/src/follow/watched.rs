@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls under way whose returns are awaited, on any stack.
 //!
 //! A call is noticed at its function's first instruction. A return is awaited at its address alone: each block that a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Greatest depth of a task's stack: its lowest stack pointer, and the part that was never written to.
 
 use std::ops::Range;

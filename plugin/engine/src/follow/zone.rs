@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Zones, phases and marks, which the firmware names itself by instructions without effect (`targets/zone/zone.h`), and
 //! zones that are calls of chosen functions.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cortex-M: the processor saves registers and names the active exception; a handler returns by jumping to a marked
 //! address. Section numbers are those of the Armv7-M Architecture Reference Manual.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! AVR: calls and interrupts push their return address on the stack, the high byte at the lower address and counted in
 //! words; a handler ends by an instruction for that purpose (`reti`). An interrupt starts at its vector, which is code.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulated processor. Only this folder distinguishes Arm, RISC-V and AVR.
 
 mod arm;

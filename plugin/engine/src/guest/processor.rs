@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulated processor as callbacks see it: its registers, its memory, its exceptions.
 //!
 //! Differences between architectures are behind [`Arch`]. Only memory is read, never a device, and the memory's

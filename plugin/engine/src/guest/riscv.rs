@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RISC-V: a trap changes only pc and control registers, and its handler returns by an instruction for that purpose
 //! (`mret`, `sret`). Section names are those of the Privileged Architecture's machine-level chapter.
 

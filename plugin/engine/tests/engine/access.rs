@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polls are told from other reads, and rows are bounded.
 
 use engine::access::Accesses;

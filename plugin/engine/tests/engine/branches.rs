@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ways of branches: where the next instruction is, or where a trap's return goes, if that came first.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the timeline reports calls and their returns correctly. Random traces of calls, tail calls, returns,
 //! longjmps, task switches, exceptions and deleted tasks are compared with a shadow stack of each context.
 //!

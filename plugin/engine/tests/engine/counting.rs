@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: *clock - origin* is the number of started instructions, and each counter is the number of times that
 //! its instructions have started, even if a block is left early. A sample is the instruction at which the clock
 //! reaches a multiple of the period. A run that ends at an instruction has counted up to it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cycles of an AVR beyond the usual ones: taken branches, skipped instructions, halts for the EEPROM, interrupts, also out of
 //! sleep.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: each requested event is due exactly once, at its instruction of its vCPU, in the order that the
 //! clock's comments say, and no block calls back too late for it. The ledger counts everything on the way once.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A fake vCPU with plain memory, and fake counters.
 
 use std::cell::RefCell;

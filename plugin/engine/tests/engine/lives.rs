@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of an executor's tasks' lives and of calls that are zones, at their edges: a wake that one function
 //! passes on to another is one, names come from memory that may end, and a zone counts what others execute in it.
 

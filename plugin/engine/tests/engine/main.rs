@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the plugin's logic without QEMU: random programs are compared with models that are too simple to be
 //! wrong.
 

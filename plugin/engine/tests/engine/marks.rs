@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Marks on the console: which samples look at the output, and what they note.
 
 use std::fs;

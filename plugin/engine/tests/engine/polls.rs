@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: instructions count for the task whose poll is the innermost one that is under way. Random traces of
 //! polls, turns of their loops, tail calls, returns, longjmps and exceptions are compared with a shadow stack of each
 //! context.

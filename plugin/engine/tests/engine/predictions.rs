@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a wrong prediction costs time, but no count is wrong. Several call sites call a function through a
 //! register, and its block predicts its caller. Traps come in between, and the trap vector changes. Each arc's count
 //! is the number of its calls, and each instruction is counted once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a kept answer is given only to the question that it answered.
 
 use engine::code::Code;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the exact tree has a thread's functions when its kernel goes on with it. A kernel on RISC-V has left a
 //! trap's handler by a plain return into another thread, and later goes on in the rest of that handler, or without it.
 //! The interrupted leaf keeps nothing on its stack, so that the handler's frame has the same stack pointer and return

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shadow stacks of random traces: too simple to be wrong.
 
 use engine::follow::context::{Active, Path};

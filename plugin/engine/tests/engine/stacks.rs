@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: stacks of real runs are walked correctly. The dumps of registers and memory and the expected walks
 //! are described in `../stacks/README.md`.
 

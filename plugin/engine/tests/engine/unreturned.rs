@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: exceptions are active exactly while one of their handlers executes, although a kernel ends them in three
 //! ways: by their return, by a plain return into a thread that gave up the processor itself, and by a jump to the loop
 //! that they had interrupted. Random traces of traps, switches and returns are compared with a model of the kernel.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a context waits from a call of waiting code to that call's return, and other contexts in between do not.
 //! Calls within each other, and those that are left, are counted apart.
 

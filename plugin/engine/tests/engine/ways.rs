@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counted ways of branches and jumps: the block that the way leads to finds the branch's number, and so does the handler
 //! of a trap that comes in between.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a zone lasts from its beginning to its end in the context that began it, by that context's own clock,
 //! whatever functions are called and left meanwhile. Random traces of zones, calls, returns, switches of tasks and
 //! exceptions are compared with a list of open zones of each context.

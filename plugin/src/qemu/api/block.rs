@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Blocks and instructions as they are translated, and what generated code does at them.
 
 use std::ffi::{c_uint, c_void};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Functions of the plugin's that QEMU calls, and the C trampolines to them. Translation is in [`super::block`].
 
 use std::ffi::{c_uint, c_void};

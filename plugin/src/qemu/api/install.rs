@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Entry points of a plugin that QEMU looks up: its version word, and the function that installs it.
 
 use std::ffi::{CStr, c_char, c_int};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Functions that only later versions of the plugin API have (from API 5, QEMU 10.1, on), looked up by name.
 
 use std::ffi::c_void;

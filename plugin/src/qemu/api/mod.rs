@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU's public plugin header, and no other part of QEMU: its declarations ([`raw`]), the differences between its
 //! versions ([`versions`]), and functions that only later ones have ([`later`]).
 

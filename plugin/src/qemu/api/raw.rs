@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU's plugin API as its C header declares it: the functions that are used here. QEMU loads this library only if
 //! it has all of them. So functions that a supported version lacks are in [`super::later`] instead.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Differences between the versions of QEMU's plugin API, in one table. The column is chosen once, by the version
 //! that QEMU reports. QEMU checks this library's version word before that; the harness sets it ([`wire::api`]).
 //!

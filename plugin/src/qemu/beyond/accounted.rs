@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Virtual time, as far as QEMU has accounted for the executed instructions.
 //!
 //! On a vCPU's thread in the middle of a block, `qemu_clock_get_ns` tries to account for the block's instructions, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! State of QEMU's AVR that no register shows, in the vCPU's object (`CPUAVRState`, target/avr/cpu.h).
 //!
 //! QEMU tries a load or store as one of memory. Where it finds the registers of devices, it leaves the block, sets a flag

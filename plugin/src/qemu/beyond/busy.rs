@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Control of virtual time by the plugin.
 
 use std::ffi::c_void;

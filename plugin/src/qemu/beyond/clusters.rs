@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Translations of its own for each vCPU, on a machine whose vCPUs share them.
 //!
 //! QEMU keys translated blocks by flags of the vCPU (`tcg_cflags` of `CPUState`, include/hw/core/cpu.h). The top 8 bits

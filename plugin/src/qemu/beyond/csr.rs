@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Control and status registers that only a RISC-V chip's processor has, and cycles at the chip's frequency.
 //!
 //! QEMU has a table of these registers' functions (target/riscv/csr.c), which a processor's model may change

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! A chip's memory, registers, timers and interrupts, added to QEMU's machine once it is made.
 //!
 //! The machine only provides the processor: everything below the processor's own registers (0xe0000000) is covered by

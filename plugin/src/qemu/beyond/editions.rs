@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Two editions of the same translated code, between which a run can change: in one, blocks are chained; in the
 //! other, QEMU looks up each block. So one edition can have callbacks that the other lacks, and QEMU keeps both.
 //!

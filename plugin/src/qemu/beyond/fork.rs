@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! A copy of the whole process, made in the middle of an instruction's callback: a checkpoint, whose cost is the
 //! memory written since.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU's big lock, held for changes of its devices and timers.
 
 use std::ffi::{c_char, c_int, c_void};

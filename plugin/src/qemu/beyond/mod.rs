@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! QEMU's own functions, variables and layouts outside of the plugin API, which a release may change: one file for
 //! each row of the table ([`wire::trick`]). All are looked up by [`symbol`], which returns None if the row does not
 //! cover this QEMU. Each file says how the plugin behaves without its row.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Translation of the guest's addresses, by the function of QEMU's that serves debuggers and semihosting.
 
 use std::ffi::c_void;

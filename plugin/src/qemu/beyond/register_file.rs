@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! A vCPU's integer registers, read directly from QEMU's memory.
 //!
 //! The plugin API reads one register at a time, through the functions that serve GDB: a stack pointer takes as long

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Timers of virtual time that are set to never.
 //!
 //! QEMU's devices encode never as the last nanosecond of a clock: a RISC-V timer with the highest comparator, the

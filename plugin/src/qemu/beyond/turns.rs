@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Turns of several vCPUs, made independent of the host's timing.
 //!
 //! QEMU executes vCPUs in turns on one thread (`rr_cpu_thread_fn`, accel/tcg/tcg-accel-ops-rr.c). A turn is a number

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Index of the executing vCPU, from QEMU's own variable.
 //!
 //! A callback gets from QEMU the vCPU that the block was translated for, which is not always the one that executes

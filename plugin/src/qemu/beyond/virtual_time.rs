@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Semihosting's clocks. QEMU answers SYS_CLOCK, SYS_TIME and SYS_ELAPSED by the host's `clock`, `time` and
 //! `clock_gettime`, which it calls in `do_common_semihosting` (semihosting/arm-compat-semi.c). The plugin recognises
 //! these calls by their return address and answers them with the machine's own time, which repeats. The C library

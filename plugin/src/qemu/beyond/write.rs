@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
 //! Writes to guest memory by a debugger.
 
 use std::ffi::{c_int, c_void};

@@ -84,3 +84,4 @@ fn main() -> ! {
     Write::flush(&mut uart).unwrap();
     exit(0)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

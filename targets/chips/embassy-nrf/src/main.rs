@@ -58,3 +58,4 @@ async fn main(spawner: Spawner) {
     uart.write(&buffer[..4]).await.unwrap();
     exit(u32::from(!is_right))
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

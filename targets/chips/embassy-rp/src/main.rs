@@ -33,3 +33,4 @@ async fn main(spawner: Spawner) {
     let mut uart = BufferedUart::new(p.UART0, p.PIN_0, p.PIN_1, Irqs, tx, rx, uart::Config::default());
     exit(session(&mut uart, NAME).await)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -212,3 +212,4 @@ async fn main(spawner: Spawner) {
     let mut uart = uart.unwrap();
     exit(session(&mut uart, name).await)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -42,3 +42,4 @@ pub async fn session(uart: &mut (impl Read + Write), name: &[u8]) -> u32 {
     uart.flush().await.unwrap();
     u32::from(!is_right)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -30,3 +30,4 @@ fn main() -> ! {
     serial.flush().unwrap();
     exit(0)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -84,3 +84,4 @@ fn main() -> ! {
     while !uart.status().contains(Status::TRANSMIT_COMPLETE) {}
     exit(u32::from(!is_right))
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

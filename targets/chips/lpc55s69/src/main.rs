@@ -77,3 +77,4 @@ fn main() -> ! {
     block!(tx.flush()).unwrap();
     exit(u32::from(!is_right))
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

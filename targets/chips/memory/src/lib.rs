@@ -22,3 +22,4 @@ pub fn write(name: &str, script: &str) {
     fs::write(out.join(name), script).expect("OUT_DIR can be written");
     println!("cargo::rustc-link-search={}", out.display());
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

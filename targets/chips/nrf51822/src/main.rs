@@ -59,3 +59,4 @@ fn main() -> ! {
     uart.flush().unwrap();
     exit(0)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

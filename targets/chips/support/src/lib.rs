@@ -33,3 +33,4 @@ fn panic(_: &PanicInfo<'_>) -> ! {
 pub fn work(rounds: u32, seed: u32) -> u32 {
     (0..rounds).fold(seed, |sum, round| sum.rotate_left(5) ^ round.wrapping_mul(0x9e37_79b9))
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -30,3 +30,4 @@ fn main() -> ! {
     defmt::debug!("not compiled in");
     exit(4)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -61,3 +61,4 @@ async fn main(spawner: Spawner) {
     spawner.spawn(ticker_task(5).unwrap());
     Timer::after_secs(3600).await;
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

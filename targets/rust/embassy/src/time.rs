@@ -52,3 +52,4 @@ pub fn start() {
     systick.enable_counter();
     systick.enable_interrupt();
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

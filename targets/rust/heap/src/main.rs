@@ -189,3 +189,4 @@ fn main() -> ! {
     }
     exit(0)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -194,3 +194,4 @@ fn main() -> ! {
     println!("never: {}", descends(6, &values));
     exit(1)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -18,3 +18,4 @@ fn main() -> ! {
     hprintln!("hosted: {}", words[index]);
     loop {}
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

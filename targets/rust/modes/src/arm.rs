@@ -32,3 +32,4 @@ fn GPIOA() {
 fn SysTick() {
     super::tick();
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -100,3 +100,4 @@ async fn main(spawner: Spawner) {
         exit(0)
     });
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -31,3 +31,4 @@ fn on_timer() {
     set_timer();
     super::tick();
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -76,3 +76,4 @@ mod app {
         COUNTS[2].of(rounds(2)).await;
     }
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -78,3 +78,4 @@ mod app {
         }
     }
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -83,3 +83,4 @@ impl Counts {
         self.is_done.store(true, Ordering::Relaxed);
     }
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

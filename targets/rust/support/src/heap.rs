@@ -39,3 +39,4 @@ unsafe impl GlobalAlloc for Heap {
 
 #[global_allocator]
 static HEAP: Heap = Heap { memory: UnsafeCell::new([0; BYTES]), used: Cell::new(0), blocks: Cell::new(0) };
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -15,3 +15,4 @@ pub fn start_heap() {
     // SAFETY: called once, and nothing else names the memory.
     unsafe { HEAP.init(&raw mut MEMORY as usize, BYTES) }
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

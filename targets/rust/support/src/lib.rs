@@ -111,3 +111,4 @@ pub fn xorshift(state: &mut u32) -> u32 {
 pub fn mix(sum: u32, value: u32) -> u32 {
     (sum ^ value).rotate_left(5).wrapping_mul(0x9e37_79b1)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -97,3 +97,4 @@ fn main() -> ! {
     );
     exit(usize::from(TICKS.load(Ordering::Relaxed) < 10))
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

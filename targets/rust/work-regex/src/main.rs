@@ -76,3 +76,4 @@ fn main() -> ! {
     println!("{sum}");
     exit(usize::from(sum != EXPECTED))
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -41,3 +41,4 @@ fn main() -> ! {
         }
     }
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

@@ -46,3 +46,4 @@
       (local.set $i (i32.add (local.get $i) (i32.const 1)))
       (br_if $next (i32.lt_u (local.get $i) (local.get $rounds))))
     (local.get $sum)))
+;; SPDX-License-Identifier: MIT OR Apache-2.0

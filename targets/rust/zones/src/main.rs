@@ -70,3 +70,4 @@ fn main() -> ! {
     zone_end!("print");
     exit(0)
 }
+// SPDX-License-Identifier: MIT OR Apache-2.0

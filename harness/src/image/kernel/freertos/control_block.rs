@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! FreeRTOS's control block by its DWARF: the layout of the structure that `pxCurrentTCB` points to, and the places
 //! where a compiler has inlined the functions that change that variable.
 

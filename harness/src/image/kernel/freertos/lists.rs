@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! FreeRTOS's lists of tasks: their addresses in an image, and the state of the tasks in each.
 //!
 //! A list's layout depends on the width of a pointer and of the tick count, which the list's size shows. The offset

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! FreeRTOS in an image: the variable that names the running task, the code that changes it, and the places of a
 //! task's name and stack in its control block. All of this depends on the kernel's version and configuration and on
 //! the compiler, so nothing is built in. Variables and functions are found by their symbols, the layout through

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! FreeRTOS's data that tell why a task does not execute: the lists that its control block's two items are in, and
 //! the state of its notifications. Offsets are from DWARF; members that it lacks are not asked for.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts that single instructions show about stacks other than the function's own, and about pointers that were just
 //! loaded.
 

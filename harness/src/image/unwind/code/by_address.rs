@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values by address of code. Instructions lie close together, so a table of their places is smaller and faster than a
 //! tree of values as large as a [`State`](super::State).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds functions that are shared parts of epilogues: nothing calls them, and they take more off the stack than they
 //! have put on it. Other functions jump to them, or run into them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stack that each function takes by itself, and where it goes from each depth: calls, tail calls, jumps through
 //! registers. The depth is that of the stack pointer below its value at the function's entry, from the unwind rows and
 //! from following the code; where both know it, the larger one counts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups of functions between which the walk has gone. The states in a group depend on no other group, so when more
 //! is known about one function's calls, only its group is followed again.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hints from the symbol table about code: data among it, and runtime functions that treat the stack or their return
 //! address in a special way.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules for functions without unwind information, derived from their instructions: the stack's depth at each
 //! instruction, and the places of the return address and the frame pointer.
 //!

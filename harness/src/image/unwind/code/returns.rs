@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds functions that never return. A call of such a function does not reach the code after it.
 
 use std::collections::BTreeSet;

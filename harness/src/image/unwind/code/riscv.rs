@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Effects of RISC-V's instructions on the stack: "RV32I Base Integer Instruction Set" and "C Extension for
 //! Compressed Instructions".
 

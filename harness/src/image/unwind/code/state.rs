@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Known state of the stack at an instruction: registers that hold a place in the frame, a constant, or the caller's
 //! value, and the places in the frame of the return address and the caller's frame pointer.
 

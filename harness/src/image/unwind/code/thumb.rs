@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Effects of Thumb's instructions on the stack: Armv7-M Architecture Reference Manual, A5 and A7.7.
 
 use super::bits;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reasons by the lists that a control block is in.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reasons why tasks stop, from the kernel's own data at the switch.
 //!
 //! A task that is still ready has yielded, or an interrupt has made another one execute: the place of the request for

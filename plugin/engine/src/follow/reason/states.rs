@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reasons by the members of a control block that hold its state, and what the task waits for.
 
 use wire::timeline::{ObjectKind, State, States, Why};
