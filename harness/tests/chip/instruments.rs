@@ -13,8 +13,8 @@ use harness::measure::Silent;
 use harness::profile::Profile;
 use harness::run::request::options::{DEFAULT_CHECKPOINT_MIB, Options};
 
-use crate::common::image;
 use super::freertos;
+use crate::common::image;
 
 const IMAGE: &str = "chips/stm32f407-freertos";
 

@@ -7,8 +7,8 @@ use std::fs;
 use harness::analysis::event_rows;
 
 use super::calls;
-use crate::common::{Run, harness, image, run_file};
 use super::learn::text;
+use crate::common::{Run, harness, image, run_file};
 
 /// Additions of these tests' chip files to the STM32F407: a DMA controller of F1 and L4, their ADCs, a button and
 /// voltages, two devices.

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use harness::gate::result::SuiteResult;
 
-use crate::common::{harness, image, run_file};
 use super::learn::{learn, text};
+use crate::common::{harness, image, run_file};
 
 const IMAGE: &str = "chips/nrf52840-freertos";
 

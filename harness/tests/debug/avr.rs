@@ -17,8 +17,8 @@ use wire::chip::AVR_DATA;
 use wire::definition::FrameKind;
 
 use super::command::{end, serve};
-use crate::common::{image, run};
 use super::places::open;
+use crate::common::{image, run};
 
 /// Output of avr-gdb, connected by the server's line, for these commands.
 fn gdb(line: &str, commands: &[String]) -> String {

@@ -13,8 +13,8 @@ use harness::debug::travel::Travel;
 use harness::image::kernel;
 
 use super::command::{end, serve};
-use crate::common::{image, image_args, run};
 use super::places::open;
+use crate::common::{image, image_args, run};
 
 /// Number of places for each image.
 const PLACES: u64 = 200;

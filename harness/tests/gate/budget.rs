@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{harness, image, run};
 use super::suite::{Suite, target};
+use crate::common::{harness, image, run};
 
 /// An image without a kernel, and an image whose kernel stores the ends of stacks.
 const BARE: &str = "cortex-m3-bare";

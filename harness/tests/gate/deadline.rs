@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use harness::gate::result::SuiteResult;
 
+use super::suite::{Suite, entry, finish, target};
 use crate::common::built::{scratch, slow_to_read};
 use crate::common::{child_of, cpu_ticks, is_alive, signal};
-use super::suite::{Suite, entry, finish, target};
 
 fn ends(report: &SuiteResult) -> Vec<(&str, u8, &str)> {
     report.cases.iter().map(|case| (case.name.as_str(), case.exit_code, case.end.as_str())).collect()

@@ -9,8 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{self, image, viewer};
 use super::suite::{Suite, entry};
+use crate::common::{self, image, viewer};
 
 /// Folder of reports.
 struct Results(TempDir);

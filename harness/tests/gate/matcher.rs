@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use crate::common::viewer;
 use super::suite::{Suite, target};
+use crate::common::viewer;
 
 #[test]
 fn the_problem_matcher_finds_what_a_suite_says_where_it_is() {

@@ -4,8 +4,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::common::image;
 use super::suite::{Result, Suite};
+use crate::common::image;
 
 /// A suite with an image of its own folder.
 fn stranger(name: &str, keys: &str) -> Suite {

@@ -10,9 +10,9 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::suite::{Suite, entry, finish, target};
 use crate::common::built::{deeply_inlined, scratch};
 use crate::common::{child_of, cpu_ticks, is_alive, parent_of};
-use super::suite::{Suite, entry, finish, target};
 
 fn wait_until(what: impl Fn() -> bool) {
     while !what() {

@@ -8,8 +8,8 @@ use harness::analysis::event_tracks::{self, Recorded};
 use harness::analysis::heap::{self, HeapUse};
 use wire::heap::What;
 
-use crate::common::measured;
 use super::truth::{counted, followed};
+use crate::common::measured;
 
 /// Two harts that share translations, and two CPUs that do not.
 const IMAGES: [&str; 2] = ["riscv64-smp-heap", "cortex-m33-an521-amp-heap"];

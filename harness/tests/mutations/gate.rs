@@ -14,10 +14,10 @@ use harness::image::linker_memory;
 use harness::show::diff;
 use harness::show::table_size::TableSize;
 
-use crate::common::images_dir;
 use super::random::Random;
 use super::session::Seed;
 use super::{made, mutate};
+use crate::common::images_dir;
 
 /// Suite with every key.
 const KEYS: &str = r#"

@@ -18,11 +18,11 @@ use harness::show::size::{self as table, Tables};
 use harness::show::stack;
 use harness::show::table_size::TableSize;
 
-use crate::common::built::run;
-use crate::common::image;
 use super::mutate;
 use super::random::Random;
 use super::session::Seed;
+use crate::common::built::run;
+use crate::common::image;
 
 /// Small images of every kind: processor, compiler, language, unwind information, kernel, executor, instrumentation.
 const ELVES: [&str; 24] = [

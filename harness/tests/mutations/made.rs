@@ -12,8 +12,8 @@ use harness::measure::{Silent, measure};
 use harness::run::request::options::Options;
 use harness::run::store::directory::Output;
 
-use crate::common::image;
 use super::session::Seed;
+use crate::common::image;
 
 /// Short runs that together contain every kind of record.
 const RUNS: [(&str, &[&str]); 7] = [

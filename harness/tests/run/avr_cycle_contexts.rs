@@ -15,8 +15,8 @@ use harness::profile::{End, Profile, SpanKind};
 use wire::definition::NodeKind;
 
 use super::avr_cycles::{PROGRAMS, simulated};
-use crate::common::{harness, in_parallel, run};
 use super::limit::suite;
+use crate::common::{harness, in_parallel, run};
 
 /// Images of `uno-zones.c`, which interrupts.
 const ZONES: [&str; 3] = ["avr/uno-zones", "avr/uno-zones-O2", "avr/uno-zones-lto"];

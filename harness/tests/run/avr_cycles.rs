@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use harness::analysis::cycles;
 use harness::profile::End;
 
-use crate::common::{harness, image, in_parallel, refused, run};
 use super::limit::suite;
+use crate::common::{harness, image, in_parallel, refused, run};
 
 /// Programs without interrupts, with their processors.
 pub(crate) const PROGRAMS: [(&str, &str); 10] = [

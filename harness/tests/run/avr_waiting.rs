@@ -5,8 +5,8 @@ use harness::analysis::{part, time};
 use harness::profile::{Node, Profile};
 use wire::definition::NodeKind;
 
-use crate::common::{Run, harness, run};
 use super::limit::suite;
+use crate::common::{Run, harness, run};
 
 /// The sketch, in which `delay()` is inlined; compiled so that it is a function; that without debug information.
 const SKETCHES: [&str; 3] = ["avr/uno-sketch", "avr/uno-sketch-whole", "avr/uno-sketch-whole-nodwarf"];

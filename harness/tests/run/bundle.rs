@@ -9,8 +9,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::common::{Run, command, emulator, finish, image, program, run};
 use super::walls::can_run;
+use crate::common::{Run, command, emulator, finish, image, program, run};
 
 struct Bundle(TempDir);
 
