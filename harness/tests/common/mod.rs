@@ -253,10 +253,11 @@ pub fn program(path: &Path, script: &str) {
     assert!(Command::new("sh").args(write).status().unwrap().success());
 }
 
-/// Calls `work` for every item on all cores, in any order.
+/// Calls `work` for every item on all cores, in any order. One call more than there are cores is under way, since each
+/// waits for processes now and then.
 pub fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    let workers = std::thread::available_parallelism().map_or(3, |cores| cores.get() + 1);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {

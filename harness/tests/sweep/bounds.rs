@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::slice;
-use std::sync::Mutex;
 
 use harness::analysis::stack_bound::{self, Bound, Certainty, Program, Row, Rules};
 use harness::image::{Image, LoadOptions};
 use harness::profile::Profile;
 
-use crate::common::{has_several_cpus, image, image_args, in_parallel, run, say, selected};
+use super::{Promise, findings};
+use crate::common::{has_several_cpus, image, run, say, selected};
 
 /// Images whose kernel stores both ends of its tasks' stacks, so that their depth is known.
 const WITH_ENDS: [&str; 8] = [
@@ -26,9 +26,10 @@ const WITH_ENDS: [&str; 8] = [
 ];
 
 /// Bound and use of one stack.
-struct Compared {
+#[derive(Debug)]
+pub(super) struct Compared {
     /// Image and stack.
-    name: String,
+    pub(super) name: String,
     is_task: bool,
     /// Bound by use; None: nothing bounds it.
     ratio: Option<f64>,
@@ -98,38 +99,38 @@ fn median(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-// The unwinder of C++'s exceptions calls the routines that exception tables name by offsets: docs/budget.md says so. So
-// images that throw are only compared with their run told.
-#[test]
-fn no_bound_is_below_what_a_run_has_used_and_no_transfer_is_missing() {
-    let mut names: Vec<String> = WITH_ENDS.map(str::to_owned).into_iter().chain(selected()).collect();
-    names.sort();
-    names.dedup();
+/// Images whose bounds are compared: the selected ones, and those whose tasks' depth is known.
+pub(super) fn images() -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = WITH_ENDS.map(str::to_owned).into_iter().chain(selected()).collect();
     // The exact call tree follows one processor, and images without symbols have no graph. Zephyr's tasks with names are those
     // without, and would weigh twice in the median.
     let is_left_out = |name: &str| matches!(name, "cortex-m3-bare-stripped" | "riscv64-zephyr-named");
     names.retain(|name| !has_several_cpus(name) && !is_left_out(name));
-    let found = Mutex::new((Vec::new(), Vec::new()));
-    in_parallel(&names, |name| {
-        let length: &[&str] = if image_args(name).contains(&"--for") { &[] } else { &["--for", "3M"] };
-        let profile = run(name, &[&["--exact"], length].concat()).profile();
-        let (image, program) = read(name, slice::from_ref(&profile));
-        let mut errors = missing(name, &profile, &program, &BTreeSet::new());
-        // What types show must hold for a run that they were not told of.
-        if profile.names.functions.iter().all(|function| function.name != "_Unwind_RaiseException") {
-            let (_, alone) = read(name, &[]);
-            errors.extend(missing(&format!("{name} by types"), &profile, &alone, &alone.unresolved()));
-        }
-        let rows = stack_bound::rows(&program, &image, slice::from_ref(&profile), &Rules::default());
-        let compared = compare(name, &rows, &mut errors);
-        let mut found = found.lock().expect("no thread panicked");
-        found.0.extend(errors);
-        found.1.extend(compared);
-    });
-    let (mut errors, mut compared) = found.into_inner().expect("no thread panicked");
-    errors.sort();
-    assert!(errors.is_empty(), "{}", errors.join("\n"));
-    compared.sort_by(|one, other| one.name.cmp(&other.name));
+    names
+}
+
+/// Bounds of an image's stacks beside their use in an exact run, and the errors in them.
+///
+/// The unwinder of C++'s exceptions calls the routines that exception tables name by offsets: docs/budget.md says so. So
+/// images that throw are only compared with their run told.
+pub(super) fn judge(name: &str, profile: &Profile) -> (Vec<Compared>, Vec<String>) {
+    let (image, program) = read(name, slice::from_ref(profile));
+    let mut errors = missing(name, profile, &program, &BTreeSet::new());
+    // What types show must hold for a run that they were not told of.
+    if profile.names.functions.iter().all(|function| function.name != "_Unwind_RaiseException") {
+        let (_, alone) = read(name, &[]);
+        errors.extend(missing(&format!("{name} by types"), profile, &alone, &alone.unresolved()));
+    }
+    let rows = stack_bound::rows(&program, &image, slice::from_ref(profile), &Rules::default());
+    let compared = compare(name, &rows, &mut errors);
+    (compared, errors)
+}
+
+#[test]
+fn no_bound_is_below_what_a_run_has_used_and_no_transfer_is_missing() {
+    let found = findings();
+    found.expect(Promise::Bounds);
+    let compared = &found.compared;
     let mut medians: BTreeMap<&str, f64> = BTreeMap::new();
     for (what, is_task) in [("tasks", true), ("main stacks", false)] {
         let all: Vec<&Compared> = compared.iter().filter(|row| row.is_task == is_task).collect();

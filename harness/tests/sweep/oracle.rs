@@ -10,13 +10,17 @@ use harness::analysis::stack_proof::has_exact_tree;
 use harness::profile::{Profile, Tricks};
 use wire::sample::Sample;
 
-use crate::common::{
-    command, finish, has_several_cpus, image, image_args, in_parallel, is_avr, is_dozen, run, selected_that,
-    selected_with_avr,
-};
+use super::{Promise, Runs, findings, for_at_most};
+use crate::common::{DOZEN, command, finish, image, image_args, is_all, is_dozen, run};
 
-fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, oracle: &Profile) {
+fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) {
     let context = format!("{name} {options:?}");
+    assert_equal_counts(&context, fast, oracle);
+    assert_equal_samples(&context, fast, oracle);
+}
+
+/// Compares all that is counted.
+fn assert_equal_counts(context: &str, fast: &Profile, oracle: &Profile) {
     assert_eq!(fast.facts.end, oracle.facts.end, "{context}: end");
     assert_eq!(fast.total_insns(), oracle.total_insns(), "{context}: total");
     assert!(fast.total_insns() > 0, "{context}: nothing was measured");
@@ -33,9 +37,17 @@ fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, or
         }
         assert_eq!(fast.insns.len(), oracle.insns.len(), "{context}: vCPU {vcpu}, executed addresses");
     }
-    assert_branches(&context, fast, oracle);
+    assert_branches(context, fast, oracle);
+}
+
+/// Compares samples; those of the oracle, whose period divides the other's, are more.
+fn assert_equal_samples(context: &str, fast: &Profile, oracle: &Profile) {
+    let period_insns = fast.facts.period_insns;
+    assert!(period_insns.is_multiple_of(oracle.facts.period_insns), "{context}: the oracle lacks samples");
     let is_arm = fast.facts.is_arm();
-    for (index, (fast, oracle)) in fast.samples.iter().zip(&oracle.samples).enumerate() {
+    let expected: Vec<&Sample> =
+        oracle.samples.iter().filter(|sample| sample.at_insns.is_multiple_of(period_insns)).collect();
+    for (index, (fast, oracle)) in fast.samples.iter().zip(&expected).enumerate() {
         // Stacks are taken at the starts of blocks, the oracle's in their middle, where unwind information has gaps;
         // `stacks.rs` compares them with every call and return. On Arm the oracle knows less about zones, because it
         // does not see a handler's return until it looks for it. There `run/records/zones.rs` compares zones with spans and
@@ -48,7 +60,7 @@ fn assert_equal(name: &str, options: &[impl std::fmt::Debug], fast: &Profile, or
             "{context}: sample {index} is the first different one"
         );
     }
-    assert_eq!(fast.samples.len(), oracle.samples.len(), "{context}: number of samples");
+    assert_eq!(fast.samples.len(), expected.len(), "{context}: number of samples");
 }
 
 /// Compares the branches that the counts tell with those that the oracle saw, one by one. Every way of every branch
@@ -102,35 +114,43 @@ fn assert_branches(context: &str, fast: &Profile, oracle: &Profile) {
 /// Options of the oracle. Its stacks are not compared, and would take most of the time.
 const ORACLE: [&str; 2] = ["--oracle", "--no-stacks"];
 
-/// Compares runs, each with a period and options of its own, with the oracle. The oracle runs once, at the first period: the
-/// others are multiples of it, so its samples include theirs.
-fn compare(runs: &[(u64, &[&str])], options: &[&str]) {
-    let oracle_period = runs[0].0;
-    in_parallel(&selected_with_avr(), |name| {
-        // Images that never end have a --for of their own.
-        let own_end = image_args(name).contains(&"--for");
-        let options: &[&str] = if own_end { &[] } else { options };
-        let mut oracle = {
-            let period = oracle_period.to_string();
-            asked(name, &[&["--period", &period], options, &ORACLE].concat())
-        };
-        let mut last = oracle_period;
-        for &(period, own) in runs {
-            // The oracle has no more samples than the run before had.
-            assert!(period.is_multiple_of(last) && period >= oracle.facts.period_insns, "{runs:?}");
-            last = period;
-            oracle.samples.retain(|sample| sample.at_insns.is_multiple_of(period));
-            let period = period.to_string();
-            let options = [&["--period", &period], options, own].concat();
-            assert_equal(name, &options, &run(name, &options).profile(), &oracle);
-        }
-    });
+/// A sample per instruction of an image is compared up to here, to save time: the shorter the period, the more a comparison
+/// costs.
+const PERIOD_1_INSNS: &str = "4M";
+
+/// Images of which a sample per instruction is compared.
+pub(super) fn has_period_1(name: &str) -> bool {
+    is_dozen() || DOZEN.contains(&name)
+}
+
+/// Compares a run that samples each instruction with the oracle.
+pub(super) fn check_period_1(name: &str) -> Vec<String> {
+    let options = [&["--period", "1", "--no-stacks"][..], &for_at_most(name, PERIOD_1_INSNS)].concat();
+    let oracle = asked(name, &[&options[..], &["--oracle"]].concat());
+    assert_equal(name, &options, &run(name, &options).profile(), &oracle);
+    Vec::new()
+}
+
+/// Compares runs at several periods with the one oracle, whose samples include theirs. The last one counts ways of branches by
+/// itself. The default period is no multiple of the oracle's, so of that run all but the samples is compared.
+pub(super) fn check_periods(name: &str, runs: &Runs<'_>) -> Vec<String> {
+    let oracle = runs.oracle();
+    let own: [(u64, &[&str]); 3] = [(97, &[]), (970, &[]), (9_700, &["--branches"])];
+    for (period_insns, more) in own {
+        let period = period_insns.to_string();
+        let options = [&["--period", &period], more].concat();
+        assert_equal(name, &options, &run(name, &options).profile(), oracle);
+    }
+    let default = runs.default().profile();
+    assert!(!default.facts.period_insns.is_multiple_of(oracle.facts.period_insns), "{name}: samples can be compared");
+    assert_equal_counts(&format!("{name} without options"), &default, oracle);
+    Vec::new()
 }
 
 /// The oracle's profile. For the named dozen, QEMU is used by its plugin API alone. That API does not tell which CPU
 /// executes if each has a cluster of its own, and harness runs no AVR by it, so such images are run as usual.
-fn asked(name: &str, args: &[&str]) -> Profile {
-    if !is_dozen() || name.contains("-an521-amp") || is_avr(name) {
+pub(super) fn asked(name: &str, args: &[&str]) -> Profile {
+    if !DOZEN.contains(&name) || name.contains("-an521-amp") {
         return run(name, args).profile();
     }
     let temp = tempfile::tempdir().unwrap();
@@ -141,23 +161,31 @@ fn asked(name: &str, args: &[&str]) -> Profile {
     profile
 }
 
-// At the default period, whole runs are compared. At shorter periods only the first part is, to save time: the shorter the
-// period, the more a comparison costs. Of all images there is less of a sample per instruction than of the named dozen.
-
-/// The same oracle judges the ways of branches that a run counts by itself.
-#[test]
-fn period_1_and_counted_ways_of_branches_equal_the_oracle() {
-    compare(&[(1, &["--no-stacks"]), (10_007, &["--branches"])], &["--for", if is_dozen() { "4M" } else { "1M" }]);
+/// Compares the exact call tree with that of the oracle, which looks at each block where control came from.
+pub(super) fn check_tree(name: &str, runs: &Runs<'_>) -> Vec<String> {
+    let (fast, oracle) = (runs.exact(), runs.oracle());
+    assert_eq!(has_exact_tree(fast), has_exact_tree(oracle), "{name}");
+    for (node, (fast, oracle)) in (1..).zip(fast.tree.iter().zip(&oracle.tree)) {
+        assert_eq!(fast, oracle, "{name}: node {node}");
+    }
+    assert_eq!(fast.tree.len(), oracle.tree.len(), "{name}: nodes");
+    Vec::new()
 }
 
 #[test]
-fn periods_97_and_970_equal_the_oracle() {
-    compare(&[(97, &[]), (970, &[])], &["--for", "8M"]);
+fn a_sample_per_instruction_equals_the_oracles() {
+    findings().expect(Promise::Period1);
 }
 
 #[test]
-fn the_default_period_equals_the_oracle() {
-    compare(&[(10_007, &[])], &[]);
+fn counts_branches_and_samples_at_every_period_equal_the_oracles() {
+    let judged = findings().expect(Promise::Periods);
+    assert!(!is_all() || judged.len() >= 500, "{} images", judged.len());
+}
+
+#[test]
+fn the_exact_tree_is_the_oracles() {
+    findings().expect(Promise::Tree);
 }
 
 #[test]
@@ -191,22 +219,6 @@ fn counted_ways_leave_few_branches_open() {
         });
         assert!(before >= tables && after == 0, "{name}: {before} jumps through tables open, {after} with counters");
     }
-}
-
-#[test]
-fn the_exact_tree_is_the_oracles() {
-    in_parallel(&selected_that(|name| !has_several_cpus(name)), |name| {
-        let own_end = image_args(name).contains(&"--for");
-        let length: &[&str] = if own_end { &[] } else { &["--for", "1M"] };
-        let options = [&["--exact", "--no-stacks"], length].concat();
-        let fast = run(name, &options).profile();
-        let oracle = run(name, &[&options[..], &["--oracle"]].concat()).profile();
-        assert_eq!(has_exact_tree(&fast), has_exact_tree(&oracle), "{name}");
-        for (node, (fast, oracle)) in (1..).zip(fast.tree.iter().zip(&oracle.tree)) {
-            assert_eq!(fast, oracle, "{name}: node {node}");
-        }
-        assert_eq!(fast.tree.len(), oracle.tree.len(), "{name}: nodes");
-    });
 }
 
 #[test]

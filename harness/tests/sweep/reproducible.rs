@@ -4,10 +4,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use crate::common::{self, Run, finish, image, image_args, in_parallel, selected_with_avr};
+use super::{Promise, findings};
+use crate::common::{self, Run, finish, image, image_args};
 
 /// Runs an image in an environment that differs in every property a run must not depend on.
 fn run_elsewhere(name: &str) -> Run {
@@ -34,40 +33,28 @@ fn run_elsewhere(name: &str) -> Run {
     finish(temp, output)
 }
 
+/// Differences between an image's run and one elsewhere. Sweeping keeps more programs busy than there are processors, so
+/// QEMU's threads are delayed anywhere.
+pub(super) fn errors(name: &str, here: &Run) -> Vec<String> {
+    let there = run_elsewhere(name);
+    assert_eq!(here.code, there.code, "{name}: {}{}", there.stdout, there.stderr);
+    let (here_files, there_files) = (here.files(), there.files());
+    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&here_files), ["console.log", "flamegraph.svg", "profile.fwp"], "{name}");
+    assert_eq!(names(&here_files), names(&there_files), "{name}");
+    for ((file, one), (_, two)) in here_files.iter().zip(&there_files) {
+        assert!(one == two, "{name}: {file} differs between two runs");
+    }
+    // All lines but the one with the profile's path.
+    let table =
+        |run: &Run| run.stdout.lines().filter(|line| !line.starts_with("profile in")).collect::<Vec<_>>().join("\n");
+    assert_eq!(table(here), table(&there), "{name}");
+    Vec::new()
+}
+
 #[test]
 fn two_runs_of_every_image_give_identical_bytes() {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        // Simulates another process's load. It comes and goes, so that QEMU's threads are delayed anywhere, and
-        // leaves the sweep most of the machine.
-        scope.spawn(|| {
-            let mut work = 0u64;
-            while !done.load(Ordering::Relaxed) {
-                for _ in 0..1 << 22 {
-                    work = std::hint::black_box(work.wrapping_mul(31) + 1);
-                }
-                std::thread::sleep(Duration::from_millis(7));
-            }
-        });
-        in_parallel(&selected_with_avr(), |name| {
-            let here = common::run(name, &[]);
-            let there = run_elsewhere(name);
-            assert_eq!(here.code, there.code, "{name}: {}{}", there.stdout, there.stderr);
-            let (here_files, there_files) = (here.files(), there.files());
-            let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-            assert_eq!(names(&here_files), ["console.log", "flamegraph.svg", "profile.fwp"], "{name}");
-            assert_eq!(names(&here_files), names(&there_files), "{name}");
-            for ((file, one), (_, two)) in here_files.iter().zip(&there_files) {
-                assert!(one == two, "{name}: {file} differs between two runs");
-            }
-            // All lines but the one with the profile's path.
-            let table = |run: &Run| {
-                run.stdout.lines().filter(|line| !line.starts_with("profile in")).collect::<Vec<_>>().join("\n")
-            };
-            assert_eq!(table(&here), table(&there), "{name}");
-        });
-        done.store(true, Ordering::Relaxed);
-    });
+    findings().expect(Promise::Reproducible);
 }
 
 #[test]

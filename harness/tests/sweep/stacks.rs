@@ -3,14 +3,14 @@
 //! and return up to that instruction. On every image.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use harness::analysis::functions::{Row, RowKind};
 use harness::analysis::stack_vs_tree::{Differences, How};
 use harness::profile::Profile;
 use wire::definition::{NodeKind, Unknown};
 
-use crate::common::{all_images, avr_images, has_several_cpus, in_parallel, run, selected_that};
+use super::{Promise, findings};
+use crate::common::{all_images, avr_images};
 
 /// Images with differing stacks, and the number of their samples; all others have none. testdata/stacks.md gives the
 /// reasons. Runs are reproducible, so a change of one sample is a change for the worse or the better.
@@ -74,10 +74,9 @@ fn tree_errors(name: &str, profile: &Profile) -> Vec<String> {
 }
 
 /// All errors in an image's stacks.
-fn errors(name: &str) -> Vec<String> {
-    let profile = run(name, &["--exact", "--period", "997"]).profile();
+pub(super) fn errors(name: &str, profile: &Profile) -> Vec<String> {
     let mut errors = Vec::new();
-    let Differences { counts, pairs } = Differences::of(&profile);
+    let Differences { counts, pairs } = Differences::of(profile);
     let listed = EXPECTED.iter().find(|(image, _)| *image == name);
     let expected: BTreeMap<How, u64> = listed.map_or(&[][..], |(_, counts)| counts).iter().copied().collect();
     if counts != expected {
@@ -97,12 +96,12 @@ fn errors(name: &str) -> Vec<String> {
             *unknown.entry(why).or_default() += count;
         }
     }
-    let said = harness::analysis::stacks::unknown(&profile);
+    let said = harness::analysis::stacks::unknown(profile);
     if said != unknown {
         errors.push(format!("{name}: {said:?} are said to be unknown, and {unknown:?} are"));
     }
     if !NAMELESS.contains(&name) {
-        errors.extend(tree_errors(name, &profile));
+        errors.extend(tree_errors(name, profile));
     }
     if profile.tasks.iter().map(|task| task.insns).sum::<u64>() > profile.total_insns() {
         errors.push(format!("{name}: the tasks have more instructions than there are"));
@@ -110,10 +109,10 @@ fn errors(name: &str) -> Vec<String> {
     // The check of the tree against the exact calls agrees, without a false alarm. In riscv64-probing a jump leaves a
     // trap's handler, which the check reports.
     let is_said = name == "riscv64-probing";
-    if harness::analysis::stack_proof::has_exact_tree(&profile) == is_said {
+    if harness::analysis::stack_proof::has_exact_tree(profile) == is_said {
         errors.push(format!(
             "{name}: the tree is called not exact: {:?}",
-            harness::analysis::stack_proof::faults(&profile)
+            harness::analysis::stack_proof::faults(profile)
         ));
     }
     if profile.facts.unseen_switches > 0 {
@@ -124,17 +123,8 @@ fn errors(name: &str) -> Vec<String> {
 
 #[test]
 fn stacks_are_what_every_call_and_return_left_on_every_image() {
-    // The exact tree follows a single vCPU.
-    let images = selected_that(|name| !has_several_cpus(name));
     let all = [all_images(), avr_images()].concat();
     let gone: Vec<_> = EXPECTED.iter().filter(|(name, _)| !all.iter().any(|image| image == name)).collect();
     assert!(gone.is_empty(), "{gone:?}: there is no such image");
-    let found = Mutex::new(Vec::new());
-    in_parallel(&images, |name| {
-        let errors = errors(name);
-        found.lock().expect("no thread panicked").extend(errors);
-    });
-    let mut found = found.into_inner().expect("no thread panicked");
-    found.sort();
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    findings().expect(Promise::Stacks);
 }
