@@ -8,7 +8,6 @@ mod debug;
 mod export;
 mod gate;
 mod heap;
-mod house;
 mod image;
 mod mutations;
 mod run;

@@ -4,6 +4,7 @@
 mod callers;
 mod differential;
 mod generics;
+mod json;
 mod look;
 mod manual;
 mod own;

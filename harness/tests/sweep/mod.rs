@@ -43,7 +43,7 @@ enum Promise {
     Reproducible,
 }
 
-/// What the runs of the selected images have shown.
+/// Judgements of all selected images.
 #[derive(Debug, Default)]
 struct Findings {
     /// Images by the promise that they were judged by.

@@ -132,7 +132,8 @@ pub(super) fn check_period_1(name: &str) -> Vec<String> {
 }
 
 /// Compares runs at several periods with the one oracle, whose samples include theirs. The last one counts ways of branches by
-/// itself. The default period is no multiple of the oracle's, so of that run all but the samples is compared.
+/// itself. The default period is not a multiple of the oracle's, so all of that run but its
+/// samples is compared.
 pub(super) fn check_periods(name: &str, runs: &Runs<'_>) -> Vec<String> {
     let oracle = runs.oracle();
     let own: [(u64, &[&str]); 3] = [(97, &[]), (970, &[]), (9_700, &["--branches"])];

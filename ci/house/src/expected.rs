@@ -9,6 +9,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::root;
+
 /// Image with the files that may say what it prints, by paths from targets/.
 struct Expectation {
     image: String,
@@ -55,7 +57,7 @@ fn complaints(targets: &Path) -> BTreeSet<String> {
 
 #[test]
 fn every_image_has_an_expectation_and_every_expectation_is_needed() {
-    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets");
+    let targets = root().join("targets");
     let images = expectations(&targets);
     let shared = images.iter().filter(|image| !targets.join(&image.own).exists()).count();
     assert!(images.len() > 400 && shared > 300, "{shared} of {} images have no file of their own", images.len());
@@ -77,7 +79,7 @@ impl Targets {
         for folder in ["apps", "build", "expected", "path"] {
             fs::create_dir(targets.path(folder)).unwrap();
         }
-        let check = Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets/check");
+        let check = root().join("targets/check");
         let qemu = "#!/bin/sh\nwhile [ \"$1\" != -kernel ]; do shift; done\ncat \"$2\" >../con\n";
         fs::write(targets.path("qemu"), qemu).unwrap();
         // By another process: see `program` in tests/common.

@@ -6,9 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
+use super::root;
 
 /// Programs below a folder of the repository, each with its path from the root. Packages installed by npm are left
 /// out.

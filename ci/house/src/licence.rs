@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::complete::root;
+use super::root;
 
 const OWN: &str = "MIT OR Apache-2.0";
 /// Licence of what QEMU loads, as QEMU's own.
