@@ -1,6 +1,6 @@
 /* A program for NuttX's shell: how often the kernel has switched to each task, by the hook that it calls with
    CONFIG_SCHED_INSTRUMENTATION_SWITCH; then the run ends, before another switch. NuttX itself builds it, as any
-   application of its own. */
+   application of its own, without CONFIG_DRIVERS_NOTE, whose functions have the same names. */
 #include <nuttx/config.h>
 #include <nuttx/sched.h>
 #include <nuttx/sched_note.h>

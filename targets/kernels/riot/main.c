@@ -1,6 +1,6 @@
 /* Two threads that answer each other by messages, and a third that sleeps by the timer, if RIOT is built with one (the
    module ztimer_usec); main waits for them, and prints how often the scheduler switched to each thread that still
-   lives. */
+   lives. Needs the modules core_msg and schedstatistics, and DEVELHELP. */
 #include "msg.h"
 #include "mutex.h"
 #include "sched.h"

@@ -1,5 +1,6 @@
 /* Counts how often the kernel switches to each thread, by the function that calls its trace hooks. After five seconds
-   prints for each its address, its name, if it has one, and that number. */
+   prints for each its address, its name, if it has one, and that number. Needs CONFIG_TRACING_USER, or before that
+   option CONFIG_THREAD_RUNTIME_STATS, and the linker's --wrap=z_thread_mark_switched_in. */
 #if __has_include(<zephyr/kernel.h>)
 #include <zephyr/init.h>
 #include <zephyr/kernel.h>
