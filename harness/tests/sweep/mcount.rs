@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use harness::analysis::crosscheck::in_target::Cause;
 
 use super::{Promise, findings};
-use crate::common::{comparison, is_all, run};
+use crate::common::{comparison, is_all, run_again};
 
 /// Reason why an image's own counts differ from the exact ones; each image has only one.
 fn expected_cause(name: &str) -> Option<Cause> {
@@ -29,7 +29,7 @@ pub(super) fn check(name: &str) -> Vec<String> {
     let cause = expected_cause(name);
     let code = i32::from(cause.is_some_and(Cause::is_loss));
     // Stacks are another witness; --strict for them is tested elsewhere.
-    let run = run(name, &["--strict", "--top", "0", "--no-stacks"]).expect_code(code);
+    let run = run_again(name, &["--strict", "--top", "0", "--no-stacks"]).expect_code(code);
     let comparison = comparison(&run.profile());
     let mut causes: BTreeSet<Cause> = comparison.differences.iter().map(|difference| difference.cause).collect();
     if cause != Some(Cause::InFlight) {

@@ -20,7 +20,7 @@ use std::sync::{Mutex, OnceLock};
 use harness::profile::Profile;
 
 use crate::common::{
-    Run, has_several_cpus, image_args, in_parallel, is_all, is_dozen, run, selected_that, selected_with_avr,
+    Run, has_several_cpus, image_args, in_parallel, is_all, is_dozen, run_again, selected_that, selected_with_avr,
 };
 use bounds::Compared;
 
@@ -72,26 +72,33 @@ impl Findings {
 struct Runs<'a> {
     name: &'a str,
     oracle: OnceCell<Profile>,
+    tree: OnceCell<Profile>,
     exact: OnceCell<Profile>,
     default: OnceCell<Run>,
 }
 
 impl Runs<'_> {
-    /// The profile of one callback per instruction, which follows every call, too. Its samples at each 97th instruction include
-    /// those of all periods that are multiples of it.
+    /// The profile of one callback per instruction. Its samples at each 97th instruction include those of all periods that
+    /// are multiples of it.
     fn oracle(&self) -> &Profile {
-        self.oracle
-            .get_or_init(|| oracle::asked(self.name, &["--exact", "--period", "97", "--oracle", "--no-stacks"]))
+        let options = [oracle::WITHOUT_STACKS, oracle::tree(self.name), &["--period", "97", "--oracle"]].concat();
+        self.oracle.get_or_init(|| oracle::asked(self.name, &options))
+    }
+
+    /// The run whose tree is the oracle's.
+    fn tree(&self) -> &Profile {
+        let options = [oracle::WITHOUT_STACKS, oracle::tree(self.name), &["--period", "9700"]].concat();
+        self.tree.get_or_init(|| run_again(self.name, &options).profile())
     }
 
     /// Exact tree and stacks.
     fn exact(&self) -> &Profile {
-        self.exact.get_or_init(|| run(self.name, &["--exact", "--period", "997"]).profile())
+        self.exact.get_or_init(|| run_again(self.name, &["--exact", "--period", "997"]).profile())
     }
 
     /// The run without options.
     fn default(&self) -> &Run {
-        self.default.get_or_init(|| run(self.name, &[]))
+        self.default.get_or_init(|| run_again(self.name, &[]))
     }
 }
 
@@ -107,7 +114,13 @@ fn findings() -> &'static Findings {
         let found = Mutex::new(Findings::default());
         in_parallel(&names, |name| {
             let name = name.as_str();
-            let runs = Runs { name, oracle: OnceCell::new(), exact: OnceCell::new(), default: OnceCell::new() };
+            let runs = Runs {
+                name,
+                oracle: OnceCell::new(),
+                tree: OnceCell::new(),
+                exact: OnceCell::new(),
+                default: OnceCell::new(),
+            };
             let judge = |promise: Promise, judgement: &dyn Fn() -> Vec<String>| {
                 let errors = caught(name, judgement);
                 let mut found = found.lock().expect("no thread panicked");

@@ -11,7 +11,7 @@ use harness::profile::{Profile, Tricks};
 use wire::sample::Sample;
 
 use super::{Promise, Runs, findings, for_at_most};
-use crate::common::{DOZEN, command, finish, image, image_args, is_all, is_dozen, run};
+use crate::common::{DOZEN, command, finish, has_several_cpus, image, image_args, is_all, is_dozen, run_again};
 
 fn assert_equal(name: &str, options: &[&str], fast: &Profile, oracle: &Profile) {
     let context = format!("{name} {options:?}");
@@ -43,17 +43,22 @@ fn assert_equal_counts(context: &str, fast: &Profile, oracle: &Profile) {
 /// Compares samples; those of the oracle, whose period divides the other's, are more.
 fn assert_equal_samples(context: &str, fast: &Profile, oracle: &Profile) {
     let period_insns = fast.facts.period_insns;
-    assert!(period_insns.is_multiple_of(oracle.facts.period_insns), "{context}: the oracle lacks samples");
-    let is_arm = fast.facts.is_arm();
-    let expected: Vec<&Sample> =
-        oracle.samples.iter().filter(|sample| sample.at_insns.is_multiple_of(period_insns)).collect();
+    let oracle_period_insns = oracle.facts.period_insns;
+    assert!(period_insns.is_multiple_of(oracle_period_insns), "{context}: the oracle lacks samples");
+    let (is_arm, has_tree) = (fast.facts.is_arm(), !fast.tree.is_empty());
+    // With a period of its own, and jitter, the oracle has just these samples.
+    let is_common =
+        |sample: &&Sample| period_insns == oracle_period_insns || sample.at_insns.is_multiple_of(period_insns);
+    let expected: Vec<&Sample> = oracle.samples.iter().filter(is_common).collect();
     for (index, (fast, oracle)) in fast.samples.iter().zip(&expected).enumerate() {
         // Stacks are taken at the starts of blocks, the oracle's in their middle, where unwind information has gaps;
         // `stacks.rs` compares them with every call and return. On Arm the oracle knows less about zones, because it
         // does not see a handler's return until it looks for it. There `run/records/zones.rs` compares zones with spans and
         // the exact tree.
         let zone = |sample: &Sample| if is_arm { 0 } else { sample.zone };
-        let all_but_stack = |sample: &Sample| Sample { stack: 0, zone: zone(sample), ..*sample };
+        // Without a tree a sample has no node.
+        let node = |sample: &Sample| if has_tree { sample.node } else { 0 };
+        let all_but_stack = |sample: &Sample| Sample { stack: 0, node: node(sample), zone: zone(sample), ..*sample };
         assert_eq!(
             all_but_stack(fast),
             all_but_stack(oracle),
@@ -111,8 +116,16 @@ fn assert_branches(context: &str, fast: &Profile, oracle: &Profile) {
     assert!(2 * solved >= all || all < 10, "{context}: only {solved} of {all} conditional branches are exact");
 }
 
-/// Options of the oracle. Its stacks are not compared, and would take most of the time.
+/// Option beside the oracle's. Its stacks are not compared, and would take most of the time.
+pub(super) const WITHOUT_STACKS: &[&str] = &["--no-stacks"];
+
+/// Options of the oracle.
 const ORACLE: [&str; 2] = ["--oracle", "--no-stacks"];
+
+/// Option for the exact tree, which follows a single vCPU.
+pub(super) fn tree(name: &str) -> &'static [&'static str] {
+    if has_several_cpus(name) { &[] } else { &["--exact"] }
+}
 
 /// A sample per instruction of an image is compared up to here, to save time: the shorter the period, the more a comparison
 /// costs.
@@ -127,21 +140,19 @@ pub(super) fn has_period_1(name: &str) -> bool {
 pub(super) fn check_period_1(name: &str) -> Vec<String> {
     let options = [&["--period", "1", "--no-stacks"][..], &for_at_most(name, PERIOD_1_INSNS)].concat();
     let oracle = asked(name, &[&options[..], &["--oracle"]].concat());
-    assert_equal(name, &options, &run(name, &options).profile(), &oracle);
+    assert_equal(name, &options, &run_again(name, &options).profile(), &oracle);
     Vec::new()
 }
 
-/// Compares runs at several periods with the one oracle, whose samples include theirs. The last one counts ways of branches by
-/// itself. The default period is not a multiple of the oracle's, so all of that run but its
-/// samples is compared.
+/// Compares runs at several periods with the one oracle, whose samples include theirs. One of them counts ways of branches by
+/// itself, one follows all calls. The default period is not a multiple of the oracle's, so all of that run but its samples
+/// is compared.
 pub(super) fn check_periods(name: &str, runs: &Runs<'_>) -> Vec<String> {
     let oracle = runs.oracle();
-    let own: [(u64, &[&str]); 3] = [(97, &[]), (970, &[]), (9_700, &["--branches"])];
-    for (period_insns, more) in own {
-        let period = period_insns.to_string();
-        let options = [&["--period", &period], more].concat();
-        assert_equal(name, &options, &run(name, &options).profile(), oracle);
+    for options in [&["--period", "97"][..], &["--period", "970", "--branches"]] {
+        assert_equal(name, options, &run_again(name, options).profile(), oracle);
     }
+    assert_equal(name, &["--period", "9700", "--exact"], runs.tree(), oracle);
     let default = runs.default().profile();
     assert!(!default.facts.period_insns.is_multiple_of(oracle.facts.period_insns), "{name}: samples can be compared");
     assert_equal_counts(&format!("{name} without options"), &default, oracle);
@@ -152,7 +163,7 @@ pub(super) fn check_periods(name: &str, runs: &Runs<'_>) -> Vec<String> {
 /// executes if each has a cluster of its own, and harness runs no AVR by it, so such images are run as usual.
 pub(super) fn asked(name: &str, args: &[&str]) -> Profile {
     if !DOZEN.contains(&name) || name.contains("-an521-amp") {
-        return run(name, args).profile();
+        return run_again(name, args).profile();
     }
     let temp = tempfile::tempdir().unwrap();
     let args: Vec<&str> = image_args(name).iter().chain(args).copied().collect();
@@ -164,7 +175,7 @@ pub(super) fn asked(name: &str, args: &[&str]) -> Profile {
 
 /// Compares the exact call tree with that of the oracle, which looks at each block where control came from.
 pub(super) fn check_tree(name: &str, runs: &Runs<'_>) -> Vec<String> {
-    let (fast, oracle) = (runs.exact(), runs.oracle());
+    let (fast, oracle) = (runs.tree(), runs.oracle());
     assert_eq!(has_exact_tree(fast), has_exact_tree(oracle), "{name}");
     for (node, (fast, oracle)) in (1..).zip(fast.tree.iter().zip(&oracle.tree)) {
         assert_eq!(fast, oracle, "{name}: node {node}");
@@ -199,7 +210,7 @@ fn counted_ways_leave_few_branches_open() {
         ("riscv64-interpreter", 10),
         ("cortex-m3-interpreter", 10),
     ] {
-        let [without, with] = [&[][..], &["--branches"]].map(|options| run(name, options).profile());
+        let [without, with] = [&[][..], &["--branches"]].map(|options| run_again(name, options).profile());
         assert!(without.edges.is_empty(), "{name}: nobody asked for these counters");
         assert_eq!(without.vcpus, with.vcpus, "{name}: the counters change the run");
         let open = |profile: &Profile| {
@@ -226,9 +237,9 @@ fn counted_ways_leave_few_branches_open() {
 fn jitter_equals_the_oracle() {
     for name in ["riscv64-bare", "cortex-m3-freertos-Os"] {
         let options = ["--period", "997", "--seeded-jitter", "42"];
-        let fast = run(name, &options).profile();
-        assert_equal(name, &options, &fast, &run(name, &[&options[..], &ORACLE].concat()).profile());
-        let other = run(name, &["--period", "997", "--seeded-jitter", "43"]).profile();
+        let fast = run_again(name, &options).profile();
+        assert_equal(name, &options, &fast, &run_again(name, &[&options[..], &ORACLE].concat()).profile());
+        let other = run_again(name, &["--period", "997", "--seeded-jitter", "43"]).profile();
         assert_ne!(fast.samples, other.samples, "{name}: another seed, the same samples");
     }
 }
@@ -239,7 +250,7 @@ fn a_window_by_function_equals_the_oracle() {
         [("riscv64-bare", "crc32_table", "heap_sort"), ("cortex-m3-bare", "crc32_table", "heap_sort")]
     {
         let options = ["--from", from, "--until", until, "--period", "13"];
-        let fast = run(name, &options).expect_code(0).profile();
-        assert_equal(name, &options, &fast, &run(name, &[&options[..], &ORACLE].concat()).profile());
+        let fast = run_again(name, &options).expect_code(0).profile();
+        assert_equal(name, &options, &fast, &run_again(name, &[&options[..], &ORACLE].concat()).profile());
     }
 }
