@@ -41,7 +41,7 @@ export function promise(holds, what) {
  */
 export async function open(address, look, options = {}) {
     const executablePath = PLACES.find((place) => place && existsSync(place));
-    promise(executablePath, 'Chromium is missing: run ci/setup --tests, or set CHROMIUM to its path');
+    promise(executablePath, 'Chromium is missing: run ci/setup --viewers, or set CHROMIUM to its path');
     const profile = await mkdtemp(path.join(tmpdir(), 'viewer-'));
     let context;
     try {

@@ -498,7 +498,7 @@ mod tests {
         let mut tool = Command::new("callgrind_annotate");
         tool.args(["--threshold=100", "--show=Ir", "--show-percs=no", "--auto=no"]).arg(&file);
         let output =
-            tool.output().expect("callgrind_annotate is missing: run ci/setup --tests, which installs valgrind");
+            tool.output().expect("callgrind_annotate is missing: run ci/setup --viewers, which installs valgrind");
         assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
         let shown = String::from_utf8(output.stdout).unwrap();
         let rows = shown.lines().filter_map(|line| line.trim().strip_suffix(" [blinky.elf]"));

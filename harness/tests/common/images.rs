@@ -79,6 +79,13 @@ pub fn listed_images() -> Vec<String> {
     make("list")
 }
 
+/// Whether this system builds an image; those in Rust it builds after `ci/setup --viewers`, which .ci/run wants all of.
+pub fn is_listed(name: &str) -> bool {
+    static LISTED: OnceLock<BTreeSet<String>> = OnceLock::new();
+    let file = format!("{name}.elf");
+    !name.contains("-rust-") || LISTED.get_or_init(|| listed_images().into_iter().collect()).contains(&file)
+}
+
 /// Images that need a feature this system lacks, one per line with the feature. On Debian 12 there must be none.
 pub fn absent_images() -> Vec<String> {
     make("absent")

@@ -111,10 +111,46 @@ pub fn run_file(firmware: &Path, args: &[&str]) -> Run {
     finish(temp, output)
 }
 
-/// Profiles an image with its own options and `args`.
-pub fn run(name: &str, args: &[&str]) -> Run {
+/// Profiles an image with its own options and `args`, always anew.
+pub fn run_again(name: &str, args: &[&str]) -> Run {
     let args: Vec<&str> = image_args(name).iter().chain(args).copied().collect();
     run_file(&image(name), &args)
+}
+
+/// Result of a run as tests share it.
+struct Shared {
+    code: i32,
+    stdout: String,
+    stderr: String,
+    /// The profile directory that the texts name.
+    dir: PathBuf,
+    /// None: the run has left no directory.
+    files: Option<Vec<(String, Vec<u8>)>>,
+}
+
+/// Profiles an image as [`run_again`]. Equal arguments give equal bytes (`tests/sweep/reproducible.rs`), so the first test
+/// that asks makes the run, and each gets a copy of its files in a directory of its own.
+pub fn run(name: &str, args: &[&str]) -> Run {
+    type Cell = &'static OnceLock<Shared>;
+    static RUNS: Mutex<BTreeMap<Vec<String>, Cell>> = Mutex::new(BTreeMap::new());
+    let key = [name].iter().chain(args).map(|&word| word.to_owned()).collect();
+    let cell: Cell = RUNS.lock().expect("no thread panicked").entry(key).or_insert_with(|| Box::leak(Box::default()));
+    let shared = cell.get_or_init(|| {
+        let run = run_again(name, args);
+        let files = run.has_profile().then(|| run.files());
+        Shared { code: run.code, stdout: run.stdout, stderr: run.stderr, dir: run.dir, files }
+    });
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("out");
+    if let Some(files) = &shared.files {
+        fs::create_dir(&dir).unwrap();
+        for (name, bytes) in files {
+            fs::write(dir.join(name), bytes).unwrap();
+        }
+    }
+    let [stdout, stderr] = [&shared.stdout, &shared.stderr]
+        .map(|text| text.replace(shared.dir.to_str().expect("a temporary path"), dir.to_str().expect("likewise")));
+    Run { code: shared.code, stdout, stderr, dir, _temp: temp }
 }
 
 /// Result of a run, without its files.
@@ -227,10 +263,10 @@ pub fn cpu_ticks(pid: u32) -> u64 {
 #[track_caller]
 pub fn viewer(script: &str, args: &[&str]) -> serde_json::Value {
     let viewers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/viewers");
-    assert!(viewers.join("node_modules").is_dir(), "ci/viewers is not installed: run ci/setup --tests");
+    assert!(viewers.join("node_modules").is_dir(), "ci/viewers is not installed: run ci/setup --viewers");
     let output = Command::new("node").arg(viewers.join(script)).args(args).output();
     let output =
-        output.unwrap_or_else(|error| panic!("cannot run node ({error}): run ci/setup --tests, which installs it"));
+        output.unwrap_or_else(|error| panic!("cannot run node ({error}): run ci/setup --viewers, which installs it"));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "ci/viewers/{script}: {stderr}");
     let seen = serde_json::from_slice(&output.stdout);

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that people open exports with. A missing program is a failure that names the command to run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Command for a program of the system.
 pub fn system(name: &str) -> Command {
     let found = Command::new(name).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    assert!(found.is_ok(), "{name} does not start ({found:?}): run ci/setup --tests, which installs it");
+    assert!(found.is_ok(), "{name} does not start ({found:?}): run ci/setup --viewers, which installs it");
     Command::new(name)
 }
 
-/// Command for a program that `ci/setup --tests` installs with cargo, into the repository's target folder.
+/// Command for a program that `ci/setup --viewers` installs with cargo, into the user's cache.
 pub fn cargo(name: &str) -> Command {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin").join(name);
-    assert!(path.is_file(), "{} is missing: run ci/setup --tests, which installs it", path.display());
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let path = cache.expect("HOME is set").join("harness/tools/bin").join(name);
+    assert!(path.is_file(), "{} is missing: run ci/setup --viewers, which installs it", path.display());
     Command::new(path)
 }
 

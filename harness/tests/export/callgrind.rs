@@ -19,7 +19,8 @@ const IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
 fn annotate(file: &Path, args: &[&str]) -> String {
     let mut tool = Command::new("callgrind_annotate");
     tool.args(["--threshold=100", "--show-percs=no", "--auto=no"]).args(args).arg(file);
-    let output = tool.output().expect("callgrind_annotate is missing: run ci/setup --tests, which installs valgrind");
+    let output =
+        tool.output().expect("callgrind_annotate is missing: run ci/setup --viewers, which installs valgrind");
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -70,6 +71,7 @@ fn by_row(profile: &Profile, count: fn(&functions::Row) -> u64) -> BTreeMap<Stri
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn callgrind_annotate_shows_the_instructions_samples_and_calls_of_the_table() {
     for image in IMAGES {
         let run = run(image, &["--for", "8M"]).expect_code(0);
@@ -107,6 +109,7 @@ fn shown_calls(text: &str, image: &str) -> Calls {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn callgrind_annotate_shows_every_call_and_what_it_costs() {
     for (image, args) in IMAGES.into_iter().flat_map(|image| [(image, &[][..]), (image, &["--exact"])]) {
         let run = run(image, &[&["--for", "8M"], args].concat()).expect_code(0);
@@ -135,6 +138,7 @@ fn callgrind_annotate_shows_every_call_and_what_it_costs() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn callgrind_annotate_shows_the_cycles_of_functions_and_calls() {
     for args in [&["--cycles"][..], &["--cycles", "--exact"]] {
         let run = run("avr/uno-sketch", args).expect_code(0);
@@ -160,6 +164,7 @@ fn callgrind_annotate_shows_the_cycles_of_functions_and_calls() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn conditional_jumps_have_their_exact_numbers() {
     let run = run("cortex-m3-freertos", &["--for", "8M"]).expect_code(0);
     let text = std::fs::read_to_string(export(&run.dir)).unwrap();

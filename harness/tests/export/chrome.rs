@@ -205,6 +205,7 @@ fn export(profile: &Path, args: &[&str]) -> (Trace, tempfile::NamedTempFile) {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn each_task_has_a_track_with_the_stack_of_every_sample() {
     for image in IMAGES {
         for (run_args, args) in [(&["--for", "5M"][..], &[][..]), (&["--for", "5M", "--exact"], &["--fold-irqs"])] {
@@ -228,6 +229,7 @@ fn each_task_has_a_track_with_the_stack_of_every_sample() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn vcpus_are_processes_and_an_image_without_tasks_has_one_track() {
     let smp = run("riscv64-smp", &[]).expect_code(0);
     let (trace, file) = export(&smp.dir, &[]);
@@ -244,6 +246,7 @@ fn vcpus_are_processes_and_an_image_without_tasks_has_one_track() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn names_that_hurt_stay_as_they_are_and_namesakes_say_which_they_are() {
     let temp = tempfile::tempdir().unwrap();
     let saved = names::save(temp.path());

@@ -89,6 +89,7 @@ fn assert_drawn(text: &str, insns: u64) {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn inferno_draws_every_frame_as_wide_as_its_instructions() {
     for image in IMAGES {
         for args in [&["--for", "5M"][..], &["--for", "5M", "--exact"], &["--for", "5M", "--no-stacks"]] {
@@ -121,6 +122,7 @@ fn functions_have_their_exact_instructions_whatever_is_inlined_into_them() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn differences_of_two_profiles_keep_both_totals() {
     let temp = tempfile::tempdir().unwrap();
     let paths = ["3M", "5M"].map(|insns| {
@@ -140,6 +142,7 @@ fn differences_of_two_profiles_keep_both_totals() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn recursion_collapses_without_loss() {
     let temp = tempfile::tempdir().unwrap();
     let run = run("riscv64-freertos", &["--for", "20M", "--exact"]).expect_code(0);
@@ -153,6 +156,7 @@ fn recursion_collapses_without_loss() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn names_that_hurt_are_each_one_frame() {
     let temp = tempfile::tempdir().unwrap();
     let path = names::save(temp.path());

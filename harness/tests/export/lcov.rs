@@ -43,7 +43,7 @@ fn root() -> PathBuf {
 fn tool(name: &str, dir: &Path, args: &[&str]) -> String {
     let output = Command::new(name).args(args).arg("firmware.info").current_dir(dir).output();
     let Output { status, stdout, stderr } =
-        output.unwrap_or_else(|error| panic!("{name}: {error}: run ci/setup --tests"));
+        output.unwrap_or_else(|error| panic!("{name}: {error}: run ci/setup --viewers"));
     let said = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{name}: {said}");
     // Problems that the tools only warn of.
@@ -124,6 +124,7 @@ fn lines(profile: &Profile) -> BTreeMap<String, BTreeMap<u32, bool>> {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn genhtml_and_lcov_show_the_lines_that_ran_and_the_calls_of_every_function() {
     for name in ["riscv64-freertos", "cortex-m3-freertos"] {
         let profile = run(name, &[]).expect_code(0).profile();
@@ -181,6 +182,7 @@ fn genhtml_and_lcov_show_the_lines_that_ran_and_the_calls_of_every_function() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn a_line_counts_as_often_as_its_source_says() {
     let profile = run("cortex-m3-freertos", &[]).expect_code(0).profile();
     let dir = saved(&profile);
@@ -199,6 +201,7 @@ fn a_line_counts_as_often_as_its_source_says() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn cpp_names_are_demangled_by_genhtml() {
     let profile = run("cortex-m3-cpp", &[]).expect_code(0).profile();
     let dir = saved(&profile);
@@ -217,6 +220,7 @@ fn cpp_names_are_demangled_by_genhtml() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn names_and_paths_that_hurt_arrive() {
     let mut profile = run("cortex-m3-bare", &[]).expect_code(0).profile();
     let long = "x".repeat(1000);
@@ -263,6 +267,7 @@ fn names_and_paths_that_hurt_arrive() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn a_profile_of_nothing_covers_nothing() {
     let mut profile = run("cortex-m3-exit0", &[]).expect_code(0).profile();
     profile.vcpus.clear();

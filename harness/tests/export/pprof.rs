@@ -72,6 +72,7 @@ fn table(profile: &Profile, value: fn(&functions::Row) -> u64) -> BTreeMap<Strin
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn pprof_says_of_every_function_what_our_table_says() {
     for image in IMAGES {
         for args in [&["--for", "20M"][..], &["--for", "5M", "--exact"], &["--for", "5M", "--no-stacks"]] {
@@ -124,6 +125,7 @@ fn inclusive(profile: &Profile, fold_irqs: bool, value: Value) -> Sums {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn callers_and_tasks_have_in_them_what_the_flamegraph_shows_in_them() {
     // The exact tree has instructions of each path. Without it they are divided as the samples are, by function in
     // the flamegraph and by line here.
@@ -154,6 +156,7 @@ fn callers_and_tasks_have_in_them_what_the_flamegraph_shows_in_them() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn known_cycles_are_a_value_of_their_own() {
     // One without interrupts: those have cycles of their own, which the table has in the vectors' row.
     let run = run("avr/uno", &["--cycles", "--exact"]).expect_code(0);
@@ -172,6 +175,7 @@ fn known_cycles_are_a_value_of_their_own() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn inlined_functions_and_lines_have_their_exact_instructions() {
     for image in IMAGES {
         let run = run(image, &["--for", "5M"]).expect_code(0);
@@ -242,6 +246,7 @@ fn clean(path: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn the_page_of_sources_has_the_exact_instructions_of_each_line() {
     for (image, args) in [(IMAGES[0], &["--for", "5M", "--exact"][..]), (IMAGES[1], &["--for", "5M"])] {
         let run = run(image, args).expect_code(0);
@@ -275,6 +280,7 @@ fn the_page_of_sources_has_the_exact_instructions_of_each_line() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn pprof_knows_the_image_the_period_and_how_the_run_ended() {
     let run = run("cortex-m3-freertos", &["--for", "5M", "--period", "1009"]).expect_code(0);
     let file = export(&run.dir, &[]);
@@ -311,6 +317,7 @@ fn pprof_knows_the_image_the_period_and_how_the_run_ended() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn names_that_hurt_are_each_one_row() {
     let temp = tempfile::tempdir().unwrap();
     let path = names::save(temp.path());
@@ -347,6 +354,7 @@ fn names_that_hurt_are_each_one_row() {
 type Count = fn(&functions::Row) -> u64;
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn phases_are_labels_and_each_has_what_our_table_of_it_says() {
     let values: [(&str, Count); 3] =
         [("instructions", |row| row.self_insns), ("calls", |row| row.calls), ("samples", |row| row.samples)];

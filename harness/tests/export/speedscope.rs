@@ -213,6 +213,7 @@ fn shown(role: FrameRole, name: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn the_page_shows_every_task_with_exact_instructions_and_in_the_order_of_time() {
     for image in IMAGES {
         for (run_args, args) in [(&["--for", "5M"][..], &[][..]), (&["--for", "5M", "--exact"], &["--fold-irqs"])] {
@@ -239,6 +240,7 @@ fn the_page_shows_every_task_with_exact_instructions_and_in_the_order_of_time() 
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn vcpus_are_apart_in_time_and_an_image_without_tasks_is_not_divided() {
     let smp = run("riscv64-smp", &[]).expect_code(0);
     let (_temp, path) = export(&smp.dir, &[]);
@@ -262,6 +264,7 @@ fn vcpus_are_apart_in_time_and_an_image_without_tasks_is_not_divided() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn names_that_hurt_are_shown_as_they_are() {
     let temp = tempfile::tempdir().unwrap();
     let saved = names::save(temp.path());
@@ -278,6 +281,7 @@ fn names_that_hurt_are_shown_as_they_are() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn a_profile_of_nothing_and_one_of_a_single_sample_are_shown() {
     let temp = tempfile::tempdir().unwrap();
     let saved = temp.path().join(FILE_NAME);
@@ -309,6 +313,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn phases_are_profiles_of_their_own_with_exact_instructions_and_in_the_order_of_time() {
     for (image, args) in [("riscv64-zones", &[][..]), ("cortex-m3-zones", &[]), ("cortex-m3-zones", &["--exact"])] {
         let run = run(image, &[&["--period", "1009"], args].concat()).expect_code(0);

@@ -8,6 +8,7 @@ use super::suite::{Suite, target};
 use crate::common::viewer;
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn the_problem_matcher_finds_what_a_suite_says_where_it_is() {
     let suite = Suite::new(
         &[

@@ -41,6 +41,7 @@ fn page(dir: &Path, words: &[&str]) -> Output {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn a_thousand_images_are_a_page_with_what_failed_first_groups_and_filters() {
     let mut cases: Vec<Value> =
         (0..1000).map(|at| case(&format!("image-{at:04}"), 1000 + at, Some(1000 + at), &[])).collect();
@@ -100,6 +101,7 @@ fn a_thousand_images_are_a_page_with_what_failed_first_groups_and_filters() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn names_from_a_report_are_text() {
     let hostile = "</script><img src=x onerror=alert(1)>\u{202e}\u{1b}[31m";
     let mut bad = case(hostile, 20, Some(10), &[("Console", hostile)]);

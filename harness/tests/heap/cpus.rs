@@ -81,7 +81,7 @@ fn one_callback_per_instruction_sees_the_same_events_and_so_does_another_run() {
         let plain = events(&["--heap"]);
         assert_eq!(plain, events(&["--heap", "--oracle"]), "{image}");
         assert_eq!(plain, events(&["--heap", "--timeline"]), "{image}");
-        let bytes = || crate::common::run(image, &["--heap"]).profile().to_bytes().unwrap();
+        let bytes = || crate::common::run_again(image, &["--heap"]).profile().to_bytes().unwrap();
         assert_eq!(bytes(), bytes(), "{image}");
     }
 }

@@ -10,6 +10,7 @@ use crate::common::{run, tools};
 const IMAGES: [&str; 2] = ["riscv64-heap", "cortex-m3-heap-picolibc"];
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn heaptrack_print_counts_the_same() {
     for image in IMAGES {
         let run = run(image, &["--heap"]).expect_code(0);
@@ -41,6 +42,7 @@ fn heaptrack_print_counts_the_same() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn ms_print_shows_the_peak_and_who_held_it() {
     for image in IMAGES {
         let run = run(image, &["--heap"]).expect_code(0);

@@ -8,7 +8,7 @@ use harness::analysis::allocator_clones;
 use harness::analysis::heap::{self, HeapUse, Unfollowed, Use};
 use harness::analysis::lost::Lost;
 
-use crate::common::{measured, run};
+use crate::common::{is_listed, measured, run, run_again};
 
 /// Options for the pool that interrupts use in the FreeRTOS images.
 const POOL: [&str; 5] = ["--heap", "--heap-alloc", "pool_get(size=arg0)", "--heap-free", "pool_put"];
@@ -109,6 +109,7 @@ fn operators_that_throw_leave_what_was_allocated_within() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn a_global_allocator_of_rust() {
     for image in ["cortex-m3-rust-heap-O0", "riscv64-rust-heap-O0"] {
         let found = assert_equal(image);
@@ -118,6 +119,7 @@ fn a_global_allocator_of_rust() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn calls_around_a_function_that_the_compiler_has_inlined_are_told() {
     // The compiler calls the allocator's methods from the callers of __rust_alloc.
     let image = "cortex-m3-rust-heap-O3";
@@ -140,7 +142,7 @@ fn calls_around_a_function_that_the_compiler_has_inlined_are_told() {
 #[test]
 fn the_same_bytes_every_time_and_the_same_counts_as_without() {
     for image in ["riscv64-heap4", "cortex-m3-heap-newlib"] {
-        let once = || run(image, &options(image)).profile();
+        let once = || run_again(image, &options(image)).profile();
         let (one, other) = (once(), once());
         assert_eq!(one.to_bytes().unwrap(), other.to_bytes().unwrap(), "{image}");
         let without = run(image, &[]).profile();
@@ -159,7 +161,8 @@ fn the_same_bytes_every_time_and_the_same_counts_as_without() {
 fn one_callback_per_instruction_sees_the_same_events_on_the_same_paths() {
     let images =
         ["riscv64-heap3", "cortex-m3-heap3", "cortex-m3-heap4", "riscv64-heap-picolibc", "cortex-m3-heap-newlib"];
-    for image in images.into_iter().chain(["cortex-m3-heap-wrong", "cortex-m3-rust-heap-O3"]) {
+    let images = images.into_iter().chain(["cortex-m3-heap-wrong", "cortex-m3-rust-heap-O3"]);
+    for image in images.filter(|name| is_listed(name)) {
         let mut fast = options(image);
         fast.extend(["--period", "1000000000"]);
         let oracle = [&fast[..], &["--oracle"]].concat();

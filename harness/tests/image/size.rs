@@ -10,7 +10,7 @@ use harness::analysis::size::{self, Bytes, Level, Regions, Size};
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
 
-use crate::common::{all_images, image};
+use crate::common::{image, is_all, selected};
 
 /// Output of a tool that must succeed.
 fn output(tool: &str, arguments: &[&str], path: &Path) -> String {
@@ -81,9 +81,9 @@ fn symbols(path: &Path, arch: Arch, of: &Size) -> BTreeMap<(String, u64, u64), u
 }
 
 #[test]
-fn sections_are_those_of_size_and_symbols_those_of_nm_on_every_image() {
+fn sections_are_those_of_size_and_symbols_those_of_nm_on_each_selected_image() {
     let mut compared = 0;
-    for name in all_images() {
+    for name in selected() {
         let path = image(&name);
         let (image, size) = read(&path);
         let mut own: Vec<(String, u64, u64)> =
@@ -110,12 +110,12 @@ fn sections_are_those_of_size_and_symbols_those_of_nm_on_every_image() {
         let missing: Vec<_> = theirs.iter().filter(|row| own.get(row.0) != Some(row.1)).collect();
         assert!(differing.is_empty() && missing.is_empty(), "{name}: {differing:?} {missing:?}");
     }
-    assert!(compared > 10_000, "{compared}");
+    assert!(compared > if is_all() { 10_000 } else { 300 }, "{compared}");
 }
 
 #[test]
-fn every_level_adds_up_to_the_totals_and_every_section_to_its_size_on_every_image() {
-    for name in all_images() {
+fn every_level_adds_up_to_the_totals_and_every_section_to_its_size_on_each_selected_image() {
+    for name in selected() {
         let (image, size) = read(&image(&name));
         for level in Level::ALL {
             let mut sum = Bytes::default();
@@ -142,6 +142,7 @@ fn every_level_adds_up_to_the_totals_and_every_section_to_its_size_on_every_imag
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn libraries_are_crates_and_directories() {
     let (_, size) = read(&image("cortex-m3-freertos"));
     let libraries = size.rows(Level::Library);

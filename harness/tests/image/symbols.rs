@@ -13,7 +13,7 @@ use harness::profile::{Frame, Names};
 use object::{Object as _, ObjectSection as _};
 
 use crate::common::built::{self, deeply_inlined, scratch, swell};
-use crate::common::{all_images, image, images_of_gcc};
+use crate::common::{image, images_of_gcc, is_all, selected};
 
 fn is_arm(elf: &[u8]) -> bool {
     u16::from_le_bytes([elf[18], elf[19]]) == 40
@@ -98,7 +98,7 @@ fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
     let gccs = images_of_gcc();
     // Counts for gcc's own code, and for other compilers', which inline and outline more.
     let mut counts = [(0, 0); 2];
-    for name in all_images() {
+    for name in selected() {
         let (compared, arbitrated) = &mut counts[usize::from(!gccs.contains(&name))];
         let path = image(&name);
         let elf = fs::read(&path).unwrap();
@@ -126,11 +126,11 @@ fn lines_and_inlined_functions_are_those_of_gnu_addr2line() {
     }
     for ((compared, arbitrated), percent) in counts.into_iter().zip([1, 15]) {
         assert!(
-            arbitrated * 100 < compared * percent,
+            arbitrated * 100 < compared * percent || compared == 0 && !is_all(),
             "{arbitrated} of {compared} addresses are not where addr2line has them"
         );
     }
-    assert!(counts[0].0 > 10_000, "only {counts:?} addresses compared");
+    assert!(counts[0].0 > if is_all() { 10_000 } else { 1_000 }, "only {counts:?} addresses compared");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use super::mutate;
 use super::random::Random;
 use super::session::Seed;
 use crate::common::built::run;
-use crate::common::image;
+use crate::common::{image, is_listed};
 
 /// Small images of every kind: processor, compiler, language, unwind information, kernel, executor, instrumentation.
 const ELVES: [&str; 24] = [
@@ -56,8 +56,9 @@ const ELVES: [&str; 24] = [
 const MMCU: &[u8] = b"\x01\x0batmega328p\0\x02\x04\0\x24\xf4\0\x63\x02\x01\x02";
 
 pub(crate) fn elves(dir: &Path) -> Vec<Seed> {
+    let names = ELVES.iter().filter(|name| is_listed(name));
     let mut seeds: Vec<Seed> =
-        ELVES.iter().map(|name| Seed { name: (*name).to_owned(), bytes: fs::read(image(name)).unwrap() }).collect();
+        names.map(|name| Seed { name: (*name).to_owned(), bytes: fs::read(image(name)).unwrap() }).collect();
     let (section, elf) = (dir.join("mmcu"), dir.join("mmcu.elf"));
     fs::write(&section, MMCU).unwrap();
     let mut objcopy = Command::new("avr-objcopy");

@@ -13,7 +13,7 @@ use harness::run::request::options::Options;
 use harness::run::store::directory::Output;
 
 use super::session::Seed;
-use crate::common::image;
+use crate::common::{image, is_listed};
 
 /// Short runs that together contain every kind of record.
 const RUNS: [(&str, &[&str]); 7] = [
@@ -28,7 +28,7 @@ const RUNS: [(&str, &[&str]); 7] = [
 
 /// Makes profiles and records below a directory.
 pub(crate) fn runs(dir: &Path) {
-    for (name, args) in RUNS {
+    for (name, args) in RUNS.into_iter().filter(|(name, _)| is_listed(name)) {
         let elf = image(name);
         let words = ["harness", elf.to_str().unwrap()].into_iter().chain(args.iter().copied());
         let cli = Cli::try_parse_from(words).unwrap();

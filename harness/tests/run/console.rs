@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use harness::profile::End;
 
-use crate::common::{Run, image, run, run_file};
+use crate::common::{Run, image, run, run_again, run_file};
 
 const BOARDS: [&str; 2] = ["riscv64", "cortex-m3"];
 
@@ -69,7 +69,8 @@ fn a_dialogue_goes_the_same_way_however_the_firmware_reads() {
 fn a_dialogue_gives_the_same_bytes_on_a_busy_host() {
     for name in echoes() {
         let quiet = run(&name, &[&["--period", "101"], &DIALOGUE[..]].concat()).expect_code(0).files();
-        let busy = under_load(|| run(&name, &[&["--period", "101"], &DIALOGUE[..]].concat())).expect_code(0).files();
+        let busy =
+            under_load(|| run_again(&name, &[&["--period", "101"], &DIALOGUE[..]].concat())).expect_code(0).files();
         for ((file, one), (_, two)) in quiet.iter().zip(&busy) {
             assert!(one == two, "{name}: {file} differs on a busy host");
         }
@@ -232,7 +233,7 @@ fn what_is_typed_before_a_library_asks_for_it_is_there_when_it_does() {
             let run = run(&name, input).expect_code(0);
             assert_eq!(console(&run), "getchar: ready\ngetchar: a, then 2: 42 words\n", "{name} {input:?}");
             assert_all_given(&run);
-            let again = self::run(&name, input);
+            let again = run_again(&name, input);
             assert!(run.files() == again.files(), "{name} {input:?}: files differ");
         }
     }
@@ -250,7 +251,7 @@ fn a_run_that_the_host_ends_ends_while_input_is_offered() {
 fn several_harts_have_the_first_ones_time() {
     let options = ["--input", "10k:abc", "--for", "1M"];
     let one = run("riscv64-smp", &options);
-    let two = under_load(|| run("riscv64-smp", &options));
+    let two = under_load(|| run_again("riscv64-smp", &options));
     assert_eq!(one.profile(), two.profile());
     assert_eq!(one.profile().facts.input_bytes, 3);
 }

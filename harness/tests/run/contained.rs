@@ -8,7 +8,7 @@ use std::process::Command;
 use harness::profile::End;
 
 use crate::common::built::{cortex_m, riscv, scratch};
-use crate::common::{command, emulator, finish, image, run, run_file};
+use crate::common::{command, emulator, finish, image, run, run_again, run_file};
 
 /// Builds an image with this `reset` for each architecture.
 fn images(dir: &Path, source: &str) -> [PathBuf; 2] {
@@ -163,7 +163,7 @@ const CLOCKS: &str = "do_common_semihosting";
 #[test]
 fn semihostings_clocks_are_the_machines() {
     for name in ["riscv64-clock", "cortex-m3-clock"] {
-        let once = || run(name, &["--period", "101"]).expect_code(0);
+        let once = || run_again(name, &["--period", "101"]).expect_code(0);
         let (first, second) = (once(), once());
         assert!(!first.stdout.contains("depends on the host"), "{CLOCKS} was not found: {}", first.stdout);
         assert!(first.files() == second.files(), "{name}: files differ");

@@ -9,7 +9,7 @@ use harness::analysis::functions;
 use harness::profile::{End, Profile, SpanKind};
 
 use crate::common::built::{cortex_m, riscv, scratch};
-use crate::common::{Run, child_of, image, is_alive, run, run_and, run_file, signal};
+use crate::common::{Run, child_of, image, is_alive, run, run_again, run_and, run_file, signal};
 
 #[track_caller]
 fn assert_says(run: &Run, words: &[&str]) {
@@ -275,10 +275,10 @@ fn a_register_that_is_polled_for_ever_is_named() {
 #[test]
 fn a_cpu_that_completes_no_instruction_is_stuck_and_its_profile_the_same_each_time() {
     for (name, place) in [("riscv64-stuck", "0x1c000000"), ("riscv64-stuck-device", "0x10000000")] {
-        let first = run(name, &["--for", "1G"]).expect_code(1);
+        let first = run_again(name, &["--for", "1G"]).expect_code(1);
         assert!(matches!(first.profile().facts.end, End::Stuck { .. }), "{:?}", first.profile().facts.end);
         assert_says(&first, &[&format!("no instruction completes any more at {place}"), &format!("mtvec {place}")]);
-        let second = run(name, &["--for", "1G"]).expect_code(1);
+        let second = run_again(name, &["--for", "1G"]).expect_code(1);
         assert!(first.files() == second.files(), "{name}");
     }
 }

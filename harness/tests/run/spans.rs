@@ -10,7 +10,7 @@ use harness::image::{Image, LoadOptions};
 use harness::profile::{Node, Profile, Span, SpanKind};
 use wire::definition::NodeKind;
 
-use crate::common::{self, image, measured, run};
+use crate::common::{self, image, measured, run, run_again};
 
 fn span(profile: &Profile, wanted: SpanKind) -> Option<Span> {
     profile.spans.iter().find(|span| span.kind == wanted).copied()
@@ -374,7 +374,7 @@ fn spans_are_the_same_bytes_again() {
     for (name, between) in
         [("cortex-m3-crew", "vTaskSwitchContext..xTaskIncrementTick"), ("riscv64-masked", "main..longest")]
     {
-        let files = || run(name, &["--exact", "--span", between]).expect_code(0).files();
+        let files = || run_again(name, &["--exact", "--span", between]).expect_code(0).files();
         assert_eq!(files(), files(), "{name}");
     }
 }

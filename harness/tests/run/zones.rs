@@ -9,7 +9,7 @@ use harness::profile::{Profile, SpanKind, VcpuCounts};
 use wire::timeline::What;
 
 use crate::common::built::{cortex_m, riscv, scratch};
-use crate::common::{run, run_file};
+use crate::common::{run, run_again, run_file};
 
 /// Images of `zones.c`, by optimisation level, compiler and processor.
 const IMAGES: [&str; 16] = [
@@ -222,7 +222,7 @@ fn tasks_that_preempt_each_other_have_each_its_own_time() {
         assert_eq!((baton.calls, balance(&baton)), (0, [1, 1, 1, 0]), "{name}");
         assert_eq!(row(&rows, "wait").all.calls, 60, "{name}");
         let plain = run(name, &[]).expect_code(0).profile();
-        assert_eq!(plain.zones, run(name, &[]).profile().zones, "{name}");
+        assert_eq!(plain.zones, run_again(name, &[]).profile().zones, "{name}");
         assert_eq!(plain.zones.zones, exact.zones.zones, "{name}");
     }
 }
@@ -299,6 +299,7 @@ fn built_off_there_is_nothing() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn rust_has_the_same_at_every_level() {
     for name in [
         "cortex-m0-rust-zones-Oz",

@@ -56,6 +56,7 @@ fn sorts(profile: &Profile) -> Vec<Row> {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn a_generic_is_annotated_one_instance_after_another_or_one_of_them() {
     for name in rust(&HELLO) {
         let run = run(&name, &[]);
@@ -85,6 +86,7 @@ fn a_generic_is_annotated_one_instance_after_another_or_one_of_them() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn the_instances_of_a_generic_are_one_function_between_its_callers_and_callees() {
     for name in rust(&HELLO) {
         let run = run(&name, &["--exact"]);
@@ -108,6 +110,7 @@ fn the_instances_of_a_generic_are_one_function_between_its_callers_and_callees()
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn the_window_and_spans_begin_and_end_at_any_instance() {
     for name in rust(&HELLO) {
         let rows = sorts(&run(&name, &[]).profile());
@@ -150,6 +153,7 @@ fn number(number: u64) -> String {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn suites_count_the_instances_of_a_generic_together() {
     for name in rust(&HELLO) {
         let profile = run(&name, &[]).profile();
@@ -185,6 +189,7 @@ fn suites_count_the_instances_of_a_generic_together() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn tasks_of_embassy_are_told_by_their_bodies_and_are_whole_in_a_pipe() {
     for name in rust(&["cortex-m3-rust-embassy-O3", "cortex-m3-rust-embassy-Oz"]) {
         let run = run(&name, &["--for", "2M"]);

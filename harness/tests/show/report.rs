@@ -178,6 +178,7 @@ fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn clicks_and_keys_lead_to_the_numbers_of_the_profile() {
     for (image, args) in
         [("riscv64-freertos", &["--for", "6M", "--exact"][..]), ("cortex-m3-freertos", &["--for", "6M"])]
@@ -198,6 +199,7 @@ fn clicks_and_keys_lead_to_the_numbers_of_the_profile() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn each_thread_of_each_kernel_can_be_looked_at_alone() {
     for image in ["cortex-m3-threadx", "riscv32-zephyr", "cortex-m3-zephyr-named", "cortex-m3-riot", "riscv64-nuttx"]
     {
@@ -213,6 +215,7 @@ fn each_thread_of_each_kernel_can_be_looked_at_alone() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn heat_maps_name_their_rows_and_have_an_axis() {
     // More functions than a small map had room to name.
     let run = run("riscv64-freertos", &["--for", "20M", "--slice", "1M"]).expect_code(0);
@@ -223,6 +226,7 @@ fn heat_maps_name_their_rows_and_have_an_axis() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn two_runs_are_compared_by_function_and_where_they_can_be_by_path() {
     let new = run("riscv64-freertos", &["--for", "6M"]).expect_code(0);
     let profile = new.profile();
@@ -262,6 +266,7 @@ fn two_runs_are_compared_by_function_and_where_they_can_be_by_path() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn the_page_has_what_was_printed_and_when_where_that_is_known() {
     let temp = tempfile::tempdir().unwrap();
     let mut profile = made::empty(1000);
@@ -302,6 +307,7 @@ fn visible(name: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn names_that_hurt_are_text() {
     let temp = tempfile::tempdir().unwrap();
     let mut profile = names::profile();
@@ -323,6 +329,7 @@ fn names_that_hurt_are_text() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn twenty_thousand_functions_are_a_small_document_in_a_small_file() {
     let temp = tempfile::tempdir().unwrap();
     let profile = synthetic::of_functions(20_000, 100_000);
@@ -336,6 +343,7 @@ fn twenty_thousand_functions_are_a_small_document_in_a_small_file() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn a_page_of_nothing_says_so() {
     let temp = tempfile::tempdir().unwrap();
     let (page, _) = report(&saved(&made::empty(1000), temp.path()), temp.path(), &[]);
@@ -345,6 +353,7 @@ fn a_page_of_nothing_says_so() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn images_of_all_kinds_have_a_page() {
     for (image, args, parts) in [
         ("riscv64-smp", &["--for", "2M"][..], &["vCPUs"][..]),

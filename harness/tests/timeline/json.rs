@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::common::{harness, run, tools, viewer};
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn json_is_what_its_schema_says_and_has_the_events_of_the_csv() {
     for (image, args) in [
         ("riscv64-zones-tasks", &["--trace", "shuffle"][..]),

@@ -40,6 +40,7 @@ fn changes(profile: &Profile, wanted: Life) -> BTreeMap<String, u64> {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn polls_wakes_and_lives_of_embassys_tasks_are_what_the_firmware_counts() {
     for image in ["cortex-m3-lm3s-rust-modes-O3", "cortex-m3-lm3s-rust-modes-Oz", "riscv32-rust-modes-Oz"] {
         if !is_built(image) {
@@ -66,6 +67,7 @@ fn polls_wakes_and_lives_of_embassys_tasks_are_what_the_firmware_counts() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn polls_of_rtics_tasks_are_what_the_firmware_counts() {
     let image = "cortex-m3-lm3s-rust-polls-O0";
     if is_built(image) {

@@ -159,6 +159,7 @@ fn without_the_kernels_debug_information_no_reason_is_guessed() {
 }
 
 #[test]
+#[ignore = "needs ci/setup --viewers"]
 fn tasks_of_an_executor_are_polled() {
     let reasons = reasons("cortex-m3-rust-embassy-O3", &["--timeline"]);
     assert!(reasons.keys().all(|(_, why)| why == "polled") && reasons.len() > 2, "{reasons:?}");

@@ -9,7 +9,7 @@ use harness::profile::zone::Context;
 use harness::profile::{Profile, SpanKind};
 use wire::timeline::{Event, What};
 
-use crate::common::{measured, run};
+use crate::common::{measured, run, run_again};
 
 /// Images with tasks that preempt each other, nested interrupts, zones left in every way, and C++ exceptions, on both
 /// architectures.
@@ -277,7 +277,7 @@ fn what_is_printed_is_on_it_although_the_firmware_has_all_descriptors() {
 fn the_same_bytes_every_time_and_the_same_counts_as_without() {
     for image in ["riscv64-crew", "cortex-m3-crew", "cortex-m3-zones-tasks", "riscv64-idle", "cortex-m3-idle"] {
         let options = ["--timeline", "--trace", "*"];
-        let once = || run(image, &options).profile();
+        let once = || run_again(image, &options).profile();
         let (one, other) = (once(), once());
         assert_eq!(one.to_bytes().unwrap(), other.to_bytes().unwrap(), "{image}");
         let without = run(image, &[]).profile();
