@@ -564,3 +564,131 @@ fn what_may_mask_interrupts_changes_the_mask() {
         }
     }
 }
+
+#[test]
+fn auipc_and_the_jump_behind_it_name_one_target() {
+    let upper = |isa| decode::auipc(isa, PC, &riscv(0x0000_2317)).unwrap(); // auipc t1, 2
+    for isa in RISCV {
+        assert_eq!(upper(isa), (6, PC + 0x2000));
+        let call = r(isa, 0x0043_00e7).flow; // jalr ra, 4(t1)
+        assert_eq!(call.after_upper(isa, upper(isa)), Flow::Call { target: PC + 0x2004 });
+        let jump = r(isa, 0xffd3_0067).flow; // jr -3(t1)
+        assert_eq!(jump.after_upper(isa, upper(isa)), Flow::Jump { target: PC + 0x1ffc });
+        // Through another register, or no jump at all.
+        for insn in [0x0043_80e7, 0xffd3_8067, 0x0000_0013] {
+            assert_eq!(r(isa, insn).flow.after_upper(isa, upper(isa)), r(isa, insn).flow);
+        }
+    }
+    // RV32 has no addresses beyond 32 bits.
+    let wrapped = r(Isa::Riscv32, 0x0043_00e7).flow.after_upper(Isa::Riscv32, (6, 0xffff_fffe));
+    assert_eq!(wrapped, Flow::Call { target: 2 });
+}
+
+#[test]
+fn first_half_of_the_semihosting_suffix_may_be_it() {
+    let suffix = 0x4070_5013_u32.to_le_bytes();
+    for isa in RISCV {
+        assert!(decode::is_semihosting_suffix(isa, &suffix));
+        assert!(decode::may_be_semihosting_suffix(isa, [suffix[0], suffix[1]]));
+        assert!(!decode::may_be_semihosting_suffix(isa, [suffix[2], suffix[3]]));
+    }
+    assert!(THUMB.iter().all(|&isa| !decode::may_be_semihosting_suffix(isa, [suffix[0], suffix[1]])));
+}
+
+#[test]
+fn nops_are_what_assemblers_put_between_code_and_data() {
+    let nops: [(&[Isa], &[u32]); 2] = [(&THUMB, &[0xbf00, 0xf3af_8000, 0x46c0]), (&RISCV, &[0x0001, 0x0000_0013])];
+    let bytes = |isa: Isa, insn| if isa.is_thumb() { thumb(insn) } else { riscv(insn) };
+    for (isas, insns) in nops {
+        for &isa in isas {
+            assert!(insns.iter().all(|&insn| decode::is_nop(isa, &bytes(isa, insn))), "{isa:?}");
+            // What follows does not matter; half of one, and other code, are none.
+            assert!(decode::is_nop(isa, &[bytes(isa, insns[0]), vec![0xff]].concat()));
+            assert!(!decode::is_nop(isa, &bytes(isa, insns[0])[..1]) && !decode::is_nop(isa, &[0xff, 0xff]));
+        }
+    }
+    for isa in [Isa::AvrPc16, Isa::AvrPc22] {
+        assert!(decode::is_nop(isa, &[0, 0]) && !decode::is_nop(isa, &[0, 1]));
+    }
+    assert!(THUMB.iter().chain(&RISCV).all(|&isa| !decode::is_nop(isa, &[0, 0])));
+}
+
+#[test]
+fn table_of_a_switch_ends_where_its_first_target_begins() {
+    let tables =
+        [(0xe8df_f001, Some(1)), (0xe8df_f012, Some(2)), (0xe8d1_f001, None), (0xe8d1_f011, None), (0xbf00, None)];
+    for isa in THUMB {
+        for (insn, bytes) in tables {
+            assert_eq!(decode::table_entry_bytes(isa, &thumb(insn)), bytes, "{insn:x}");
+        }
+        assert_eq!(decode::table_entry_bytes(isa, &[0xdf]), None);
+        // Four entries of a byte, the last one of which is padding; the code behind it is not the table's.
+        let code = [2, 5, 2, 0, 9, 9];
+        assert_eq!(decode::table_targets(isa, PC, 1, &code, 8), [4, 10, 4].map(|offset| PC + offset));
+        assert_eq!(decode::table_targets(isa, PC, 1, &code, 2), [4, 10].map(|offset| PC + offset));
+        // Entries of two bytes, which need not be whole.
+        let code = [3, 0, 0, 1, 4, 0, 7];
+        assert_eq!(decode::table_targets(isa, PC, 2, &code, 8), [6, 0x200, 8].map(|offset| PC + offset));
+    }
+    assert!(RISCV.iter().all(|&isa| decode::table_entry_bytes(isa, &thumb(0xe8df_f001)).is_none()));
+}
+
+#[test]
+fn flash_of_an_avr_is_read_by_its_own_instructions() {
+    let reads = |isa, insn: u16| decode::reads_avr_flash(isa, &insn.to_le_bytes());
+    for isa in [Isa::AvrPc16, Isa::AvrPc22] {
+        // lpm, elpm, and both with a register, with and without Z+.
+        assert!([0x95c8, 0x95d8, 0x9004, 0x9005, 0x91f6, 0x91f7].into_iter().all(|insn| reads(isa, insn)));
+        // ld from Z+, X and the stack; spm.
+        assert!([0x9001, 0x900c, 0x900f, 0x95e8].into_iter().all(|insn| !reads(isa, insn)));
+        assert!(!decode::reads_avr_flash(isa, &[0xc8]));
+    }
+    assert!(THUMB.iter().chain(&RISCV).all(|&isa| !reads(isa, 0x95c8)));
+    let none = |isa| {
+        let bytes = 0x95d8_u16.to_le_bytes();
+        !decode::is_elpm(isa, &bytes)
+            && !decode::accesses_avr_data(isa, &bytes)
+            && !decode::avr_may_unmask(isa, &[0x78, 0x94])
+    };
+    assert!(THUMB.into_iter().chain(RISCV).all(none));
+}
+
+#[test]
+fn instruction_that_is_cut_off_is_nothing_of_what_it_might_be() {
+    for (isa, whole) in [
+        (Isa::ThumbV7m, thumb(0xb580)),      // push {r7, lr}
+        (Isa::ThumbV7m, thumb(0xe92d_4000)), // push.w {lr}
+        (Isa::ThumbV7m, thumb(0x4685)),      // mov sp, r0
+        (Isa::ThumbV7m, thumb(0xf380_8808)), // msr msp, r0
+        (Isa::ThumbV7m, thumb(0xb672)),      // cpsid i
+        (Isa::ThumbV7m, thumb(0xf380_8810)), // msr primask, r0
+        (Isa::Riscv32, riscv(0xff01_0113)),  // addi sp, sp, -16
+        (Isa::Riscv32, riscv(0x1141)),       // addi sp, sp, -16
+        (Isa::Riscv32, riscv(0x0005_0113)),  // mv sp, a0
+        (Isa::Riscv32, riscv(0x812a)),       // mv sp, a0
+    ] {
+        let facts = |bytes: &[u8]| {
+            [decode::moves_sp(isa, bytes), decode::sets_sp(isa, bytes), decode::changes_mask(isa, bytes)]
+        };
+        assert!(facts(&whole).contains(&true), "{whole:x?}");
+        for length in 0..whole.len() {
+            assert_eq!(facts(&whole[..length]), [false; 3], "{whole:x?} {length}");
+        }
+    }
+    assert!(!decode::sets_sp(Isa::AvrPc16, &[0xdf, 0xbf]));
+    assert!(THUMB.iter().all(|&isa| !decode::is_trap_return(isa, &thumb(0x4770))));
+}
+
+#[test]
+fn stack_pointer_of_risc_v_is_set_only_by_what_does_not_depend_on_it() {
+    for isa in RISCV {
+        let sets = |insn| decode::sets_sp(isa, &riscv(insn));
+        // mv sp, a0; mv sp, s0 (the frame pointer); jr sp, whose source is none; add sp, sp, a0 in both lengths.
+        assert_eq!([0x812a, 0x8122, 0x8102, 0x912a].map(sets), [true, false, false, false]);
+        assert_eq!([0x00a1_0133, 0x0025_0133, 0x00b5_0133].map(sets), [false, false, true]);
+        // lw sp, 0(a0); lui sp, 1; jal sp.
+        assert_eq!([0x0005_2103, 0x0000_1137, 0x0000_016f].map(sets), [true, true, false]);
+        // c.addi4spn does not even write it.
+        assert!(!sets(0x0808));
+    }
+}

@@ -1607,9 +1607,14 @@ fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize)
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use proptest::prelude::*;
-    use wire::chip::{Cause, Clock, Erase, Flash, Follow, Port, Register, Source, Transfer, Trigger, Watchdog};
+    use wire::chip::{
+        Cause, Clock, Divider, Erase, Factor, Flash, Follow, Port, Random, Register, Source, Transfer, Trigger,
+        Watchdog,
+    };
 
     /// A machine that records all calls.
     #[derive(Default)]
@@ -1621,6 +1626,7 @@ mod tests {
         memory: BTreeMap<u64, u8>,
         flash: Vec<u8>,
         cpu_hz: u64,
+        systick_hz: u64,
         bites: u32,
         pins: Vec<(u32, bool, bool)>,
     }
@@ -1663,7 +1669,9 @@ mod tests {
         fn set_cpu_clock(&mut self, hz: u64) {
             self.cpu_hz = hz;
         }
-        fn set_systick_clock(&mut self, _: u64) {}
+        fn set_systick_clock(&mut self, hz: u64) {
+            self.systick_hz = hz;
+        }
         fn pulsed(&mut self, _: usize) {}
         fn pin(&mut self, _: usize, pin: u32, is_high: bool, is_output: bool) {
             self.pins.push((pin, is_high, is_output));
@@ -2051,7 +2059,7 @@ mod tests {
 
     #[test]
     fn the_processors_clock_is_said_at_reset_and_when_it_changes() {
-        let factor = wire::chip::Factor { block: 0, field: field(0, 0xff), plus: 1, map: vec![], is_power: false };
+        let factor = Factor { block: 0, field: field(0, 0xff), plus: 1, map: vec![], is_power: false };
         let mut chip = chip(Block { registers: registers(1), ..Block::default() });
         chip.clocks[0].multiply.push(factor);
         chip.cpu_clock = Some(0);
@@ -2122,8 +2130,7 @@ mod tests {
 
     /// R0: on, reversed, free, circular; R1: count; R2, R3: addresses; R4: steps; R5: events; R6: sent; R7: asks.
     fn channel() -> Block {
-        let factor =
-            |mask| wire::chip::Factor { field: field(4, mask), map: vec![1, 2, 4], ..wire::chip::Factor::default() };
+        let factor = |mask| Factor { field: field(4, mask), map: vec![1, 2, 4], ..Factor::default() };
         let end = |address, item, steps| wire::chip::ChannelEnd {
             address: field(address, u32::MAX),
             item: factor(item),
@@ -2481,5 +2488,458 @@ mod tests {
         write(&mut device, &mut noted, 0, 0);
         noted.pass(&mut device, 1_000_000);
         assert_eq!(noted.bites, 0);
+    }
+
+    fn as_i64(value: u32, is_signed: bool) -> i64 {
+        if is_signed { value.cast_signed().into() } else { value.into() }
+    }
+
+    proptest! {
+        /// R0: dividend, R1: divisor, R2: quotient, R3: remainder.
+        #[test]
+        fn a_divider_divides_as_numbers_do(
+            dividend in prop_oneof![any::<u32>(), Just(i32::MIN.cast_unsigned())],
+            divisor in prop_oneof![any::<u32>(), 0u32..3, Just(u32::MAX)],
+            is_signed in any::<bool>(),
+            is_divisor_first in any::<bool>(),
+        ) {
+            let divider = Divider { dividend: 0, divisor: 1, quotient: 2, remainder: 3, is_signed };
+            let (mut device, mut noted) =
+                begun(Block { registers: registers(5), dividers: vec![divider], ..Block::default() });
+            let mut writes = [(0, dividend), (1, divisor)];
+            if is_divisor_first {
+                writes.reverse();
+            }
+            // Another register divides nothing.
+            for (register, value) in writes.into_iter().chain([(4, 1)]) {
+                write(&mut device, &mut noted, register, value);
+            }
+            let (over, by) = (as_i64(dividend, is_signed), as_i64(divisor, is_signed));
+            let (quotient, remainder) = match by {
+                0 if is_signed && over < 0 => (1, over),
+                0 => (-1, over),
+                _ => (over / by, over % by),
+            };
+            prop_assert_eq!(read(&mut device, &mut noted, 2), quotient as u32);
+            prop_assert_eq!(read(&mut device, &mut noted, 3), remainder as u32);
+        }
+
+        /// The lower half sets bits, the upper half clears some, and a bit in both halves is set.
+        #[test]
+        fn a_register_of_two_halves_sets_and_clears(old in any::<u16>(), written in any::<u32>()) {
+            let mut block = Block { registers: registers(2), ..Block::default() };
+            (block.registers[1].sets, block.registers[1].upper_clears) = (Some(0), Some(0));
+            let (mut device, mut noted) = begun(block);
+            write(&mut device, &mut noted, 0, old.into());
+            write(&mut device, &mut noted, 1, written);
+            let (sets, clears) = (written & 0xffff, written >> 16);
+            prop_assert_eq!(read(&mut device, &mut noted, 0), u32::from(old) & !clears | sets);
+        }
+    }
+
+    #[test]
+    fn random_numbers_differ_and_are_the_same_in_each_run() {
+        let block = || {
+            let randoms = vec![Random { value: field(0, 0xffff) }];
+            Block { registers: registers(2), randoms, ..Block::default() }
+        };
+        let numbers = || {
+            let (mut device, mut noted) = begun(block());
+            (0..64)
+                .map(|_| {
+                    // Reads of another register do not change the next number.
+                    assert_eq!(read(&mut device, &mut noted, 1), 0);
+                    read(&mut device, &mut noted, 0)
+                })
+                .collect::<Vec<u32>>()
+        };
+        let first = numbers();
+        assert_eq!(first, numbers());
+        let different: BTreeSet<u32> = first.iter().copied().collect();
+        assert!(different.len() > 60 && different.iter().all(|&number| number <= 0xffff), "{first:?}");
+    }
+
+    /// R0: running, R1: value, R2: upper half, R3: clear, R4: compare value, R5: capture, R6: status, R7: once, R8: stop and
+    /// clear at the compare value.
+    fn counter(counts_down: bool, bits: u32) -> Block {
+        let compare = Compare {
+            value: field(4, u32::MAX),
+            set: vec![set(6, 2, 1)],
+            capture: Some(field(5, 1)),
+            clears: Some(field(8, 1)),
+            stops: Some(field(8, 2)),
+            ..Compare::default()
+        };
+        Block {
+            registers: registers(9),
+            counters: vec![Counter {
+                value: Some(field(1, u32::MAX)),
+                upper: Some(field(2, u32::MAX)),
+                running: vec![field(0, 1)],
+                clear: Some(field(3, 1)),
+                once: Some(field(7, 1)),
+                overflow: vec![set(6, 1, 1)],
+                compares: vec![compare],
+                counts_down,
+                bits,
+                ..Counter::default()
+            }],
+            ..Block::default()
+        }
+    }
+
+    #[test]
+    fn a_counter_counts_up_and_down_and_shows_both_halves() {
+        let (mut device, mut noted) = begun(counter(false, 40));
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, ((1 << 32) + 5) * 1000);
+        assert_eq!([1, 2].map(|register| read(&mut device, &mut noted, register)), [5, 1]);
+        let (mut device, mut noted) = begun(counter(true, 8));
+        write(&mut device, &mut noted, 0, 1);
+        assert_eq!(read(&mut device, &mut noted, 1), 0xff);
+        noted.pass(&mut device, 3000);
+        assert_eq!(read(&mut device, &mut noted, 1), 0xfc);
+        write(&mut device, &mut noted, 1, 0x10);
+        assert_eq!(read(&mut device, &mut noted, 1), 0x10);
+        noted.pass(&mut device, 0x11 * 1000);
+        assert_eq!(read(&mut device, &mut noted, 1), 0xff);
+        assert_eq!(read(&mut device, &mut noted, 6) & 1, 1, "it has passed 0");
+    }
+
+    #[test]
+    fn a_counter_is_captured_cleared_and_stopped_by_bits() {
+        let (mut device, mut noted) = begun(counter(false, 16));
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 7000);
+        write(&mut device, &mut noted, 5, 1);
+        assert_eq!(read(&mut device, &mut noted, 4), 7);
+        noted.pass(&mut device, 1000);
+        write(&mut device, &mut noted, 5, 2);
+        assert_eq!(read(&mut device, &mut noted, 4), 7, "another bit");
+        write(&mut device, &mut noted, 3, 1);
+        assert_eq!(read(&mut device, &mut noted, 1), 0);
+        // It stops at the compare value.
+        write(&mut device, &mut noted, 4, 20);
+        write(&mut device, &mut noted, 8, 2);
+        noted.pass(&mut device, 20_000);
+        assert_eq!([0, 1, 6].map(|register| read(&mut device, &mut noted, register)), [0, 20, 2]);
+        noted.pass(&mut device, 20_000);
+        assert_eq!(read(&mut device, &mut noted, 1), 20);
+        // It wraps there instead, and goes on.
+        write(&mut device, &mut noted, 8, 1);
+        write(&mut device, &mut noted, 1, 0);
+        write(&mut device, &mut noted, 6, 0);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 23_000);
+        assert_eq!([0, 1].map(|register| read(&mut device, &mut noted, register)), [1, 3]);
+        assert_eq!(read(&mut device, &mut noted, 6) & 2, 2);
+    }
+
+    #[test]
+    fn a_counter_that_counts_once_stops_as_it_wraps() {
+        let (mut device, mut noted) = begun(counter(false, 8));
+        write(&mut device, &mut noted, 7, 1);
+        write(&mut device, &mut noted, 4, 0xffff);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 255_000);
+        assert_eq!([0, 1, 6].map(|register| read(&mut device, &mut noted, register)), [1, 255, 0]);
+        noted.pass(&mut device, 5000);
+        assert_eq!([0, 1, 6].map(|register| read(&mut device, &mut noted, register)), [0, 0, 1]);
+    }
+
+    #[test]
+    fn an_interrupt_that_is_taken_loses_its_cause_and_comes_again_for_another() {
+        let (mut device, mut noted) = begun(timer());
+        for (register, value) in [(1, 999), (5, 400), (3, 3), (0, 1)] {
+            write(&mut device, &mut noted, register, value);
+        }
+        noted.pass(&mut device, 1_000_000);
+        assert_eq!(read(&mut device, &mut noted, 2), 3);
+        // Of the two causes one is gone as the interrupt is taken.
+        noted.lines.clear();
+        device.take(7, &mut noted);
+        assert_eq!((read(&mut device, &mut noted, 2), noted.lines.get(&7)), (2, Some(&true)));
+        write(&mut device, &mut noted, 2, 0);
+        noted.lines.clear();
+        device.take(8, &mut noted);
+        device.take(7, &mut noted);
+        assert_eq!(noted.lines.get(&7), None);
+    }
+
+    #[test]
+    fn a_pulse_sets_registers_and_raises_its_line_for_a_moment() {
+        let answer = |offset: u64, mask, value| Answer { address: 0x4000_0000 + offset, mask, value };
+        let sets = vec![answer(0, 0xf0, 0x50), answer(0x80, 0xff, 0x12)];
+        let pulse = Pulse { line: 3, every_insns: 1000, sets };
+        let mut registers = registers(1);
+        registers[0].read_only = 0xf0;
+        let chip = Chip { pulses: vec![pulse], lines: 8, ..chip(Block { registers, ..Block::default() }) };
+        assert_eq!(chip.check(), Ok(()));
+        let mut noted = Noted { flash: vec![0; 0x800], ..Noted::default() };
+        let mut device = Device::new(chip);
+        device.begin(&mut noted);
+        assert_eq!(device.chip().pulses.len(), 1);
+        write(&mut device, &mut noted, 0, 0x0f);
+        noted.pass(&mut device, 999);
+        assert_eq!((read(&mut device, &mut noted, 0), noted.lines.get(&3)), (0x0f, None));
+        noted.pass(&mut device, 1);
+        assert_eq!((read(&mut device, &mut noted, 0), noted.lines.get(&3)), (0x5f, Some(&false)));
+        // A place without a register has the value, too.
+        assert_eq!(device.read(0, 0x80, 4, &mut noted).value, 0x12);
+    }
+
+    /// R0: start and stop, R1: pointer, R2: count, R3: amount, R4: status.
+    fn receiving() -> Block {
+        let transfer = Transfer {
+            is_receive: true,
+            start: field(0, 1),
+            stop: Some(field(0, 2)),
+            pointer: field(1, u32::MAX),
+            count: field(2, u32::MAX),
+            amount: Some(field(3, u32::MAX)),
+            set: vec![set(4, 1, 1)],
+            stopped: vec![set(4, 2, 1)],
+            byte: vec![],
+        };
+        Block { registers: registers(5), transfers: vec![transfer], ..Block::default() }
+    }
+
+    #[test]
+    fn a_transfer_that_is_stopped_says_how_much_it_has_received() {
+        let (mut device, mut noted) = begun(receiving());
+        for (register, value) in [(1, 0x2000_0000), (2, 4)] {
+            write(&mut device, &mut noted, register, value);
+        }
+        write(&mut device, &mut noted, 0, 1);
+        for byte in *b"hey" {
+            device.receive(byte, &mut noted);
+            noted.pass(&mut device, 1_000_000);
+        }
+        assert_eq!(read(&mut device, &mut noted, 4), 0);
+        write(&mut device, &mut noted, 0, 2);
+        assert_eq!([3, 4].map(|register| read(&mut device, &mut noted, register)), [3, 2]);
+        let received: Vec<u8> = (0x2000_0000..0x2000_0003).map(|address| noted.memory[&address]).collect();
+        assert_eq!(received, b"hey");
+        // One that was not begun has received nothing.
+        write(&mut device, &mut noted, 3, 0);
+        write(&mut device, &mut noted, 4, 0);
+        write(&mut device, &mut noted, 0, 2);
+        assert_eq!([3, 4].map(|register| read(&mut device, &mut noted, register)), [0, 2]);
+    }
+
+    #[test]
+    fn a_trigger_for_a_value_fires_only_for_that_value() {
+        let trigger =
+            Trigger { field: field(0, 0xf0), value: Some(5), set: vec![set(1, 1, 1)], ..Trigger::default() };
+        for (bytes, value, fires) in [(4, 0x50, true), (4, 0x5f, true), (4, 0x70, false), (1, 0x50, true)] {
+            let block = Block { registers: registers(2), triggers: vec![trigger.clone()], ..Block::default() };
+            let (mut device, mut noted) = begun(block);
+            assert!(device.write(0, 0, bytes, value, &mut noted));
+            assert_eq!(read(&mut device, &mut noted, 1), u32::from(fires), "{value:x}");
+        }
+        // A field of which only a part is written has no value.
+        let wide = Trigger { field: field(0, 0xff0), value: Some(0), ..trigger.clone() };
+        let block = Block { registers: registers(2), triggers: vec![wide], ..Block::default() };
+        let (mut device, mut noted) = begun(block);
+        assert!(device.write(0, 0, 1, 0, &mut noted));
+        assert_eq!(read(&mut device, &mut noted, 1), 0);
+        // One for any write fires for 0, too.
+        let any = Trigger { value: None, by_any: true, ..trigger };
+        let block = Block { registers: registers(2), triggers: vec![any], ..Block::default() };
+        let (mut device, mut noted) = begun(block);
+        write(&mut device, &mut noted, 0, 0);
+        assert_eq!(read(&mut device, &mut noted, 1), 1);
+    }
+
+    /// R0: multiplier of the processor's clock, R1: shift of SysTick's, R2: which source.
+    fn clocked() -> Chip {
+        let factor =
+            |register, is_power| Factor { block: 0, field: field(register, 0xff), is_power, ..Factor::default() };
+        let cpu = Clock {
+            sources: vec![Source { hz: 1_000_000, clock: None }, Source { hz: 8_000_000, clock: None }],
+            select: Some(factor(2, false)),
+            multiply: vec![factor(0, false)],
+            ..Clock::default()
+        };
+        let systick = Clock {
+            sources: vec![Source { hz: 0, clock: Some(0) }],
+            divide: vec![factor(1, true)],
+            ..Clock::default()
+        };
+        let mut registers = registers(4);
+        registers[0].reset = 1;
+        let timer = Counter { value: Some(field(3, u32::MAX)), bits: 32, ..Counter::default() };
+        let block = Block { registers, counters: vec![timer], ..Block::default() };
+        Chip { clocks: vec![cpu, systick], cpu_clock: Some(0), systick_clock: Some(1), ..chip(block) }
+    }
+
+    #[test]
+    fn clocks_follow_the_registers_that_make_them() {
+        let chip = clocked();
+        assert_eq!(chip.check(), Ok(()));
+        let (mut device, mut noted) = (Device::new(chip.clone()), Noted::default());
+        device.begin(&mut noted);
+        assert_eq!((noted.cpu_hz, noted.systick_hz), (1_000_000, 1_000_000));
+        // Register, value, and both clocks: a number beyond the sources selects the last one.
+        for (register, value, clocks) in [
+            (0, 4, (4_000_000, 4_000_000)),
+            (1, 3, (4_000_000, 500_000)),
+            (2, 1, (32_000_000, 4_000_000)),
+            (2, 9, (32_000_000, 4_000_000)),
+            (0, 0, (0, 0)),
+        ] {
+            write(&mut device, &mut noted, register, value);
+            assert_eq!((noted.cpu_hz, noted.systick_hz), clocks, "R{register} = {value}");
+        }
+        // A counter of a stopped clock stands.
+        let stands = read(&mut device, &mut noted, 3);
+        noted.pass(&mut device, 1_000_000);
+        assert_eq!(read(&mut device, &mut noted, 3), stands);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 1_000_000);
+        assert_eq!(read(&mut device, &mut noted, 3), stands + 8000);
+        // Firmware's clocks are nobody's without a processor that wants to know.
+        let chip = Chip { cpu_clock: None, systick_clock: None, ..chip };
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        write(&mut device, &mut noted, 0, 4);
+        assert_eq!((noted.cpu_hz, noted.systick_hz), (0, 0));
+    }
+
+    /// R0: start, R1: page, R2: allows, R3: status.
+    fn erasing(erase: Erase) -> (Device, Noted) {
+        let flash = Flash { memory: 0, erases: vec![erase], ..Flash::default() };
+        begun(Block { registers: registers(4), flashes: vec![flash], ..Block::default() })
+    }
+
+    #[test]
+    fn pages_are_erased_by_their_number_and_by_their_address() {
+        // Pages of 256, 512 and 128 bytes, and as many more of 128 as there are.
+        let pages = [(0, 0x100), (0x100, 0x200), (0x300, 0x80), (0x380, 0x80), (0x400, 0x80)];
+        for is_address in [false, true] {
+            for (number, (begin, bytes)) in (0..).zip(pages) {
+                let erase = Erase {
+                    start: field(0, 1),
+                    page: Some(field(1, u32::MAX)),
+                    is_address,
+                    page_bytes: vec![0x100, 0x200, 0x80],
+                    when: vec![set(2, 1, 1)],
+                    set: vec![set(3, 1, 1)],
+                    ..Erase::default()
+                };
+                let (mut device, mut noted) = erasing(erase);
+                let page = if is_address { 0x800_0000 + begin as u32 + 5 } else { number };
+                write(&mut device, &mut noted, 1, page);
+                // It is locked; then the bit is not written.
+                write(&mut device, &mut noted, 0, 1);
+                write(&mut device, &mut noted, 2, 1);
+                write(&mut device, &mut noted, 0, 2);
+                assert!(noted.flash.iter().all(|&byte| byte == 0));
+                write(&mut device, &mut noted, 0, 1);
+                let erased = |at: usize| (begin..begin + bytes).contains(&at);
+                let is_right = noted.flash.iter().enumerate().all(|(at, &byte)| (byte == 0xff) == erased(at));
+                assert!(is_right, "{number} {is_address}");
+                assert_eq!(read(&mut device, &mut noted, 3), 1);
+            }
+        }
+        // Behind the flash there is no page, and without one all is erased; any write may begin it.
+        let erase =
+            Erase { start: field(0, 1), page: Some(field(1, u32::MAX)), page_bytes: vec![0x100], ..Erase::default() };
+        let (mut device, mut noted) = erasing(erase.clone());
+        write(&mut device, &mut noted, 1, 8);
+        write(&mut device, &mut noted, 0, 1);
+        assert!(noted.flash.iter().all(|&byte| byte == 0));
+        let (mut device, mut noted) = erasing(Erase { page: None, by_any: true, ..erase });
+        write(&mut device, &mut noted, 0, 0);
+        assert!(noted.flash.iter().all(|&byte| byte == 0xff));
+    }
+
+    #[test]
+    fn a_counter_wakes_at_the_value_that_clears_it() {
+        let mut block = counter(false, 16);
+        block.counters[0].compares[0].enabled = Some(field(8, 4));
+        block.interrupts = vec![Interrupt {
+            line: 7,
+            causes: vec![Cause { status: field(6, 2), enable: None, is_inverted: false }],
+            taken: vec![],
+        }];
+        let (mut device, mut noted) = begun(block);
+        write(&mut device, &mut noted, 4, 10);
+        write(&mut device, &mut noted, 0, 1);
+        // The compare value is not in use.
+        noted.pass(&mut device, 15_000);
+        assert_eq!((read(&mut device, &mut noted, 6), noted.lines.get(&7).copied()), (0, None));
+        write(&mut device, &mut noted, 1, 0);
+        write(&mut device, &mut noted, 8, 5);
+        noted.pass(&mut device, 9_999);
+        assert_eq!(noted.lines.get(&7), None);
+        noted.pass(&mut device, 1);
+        assert_eq!((noted.lines.get(&7).copied(), read(&mut device, &mut noted, 1)), (Some(true), 0));
+    }
+
+    #[test]
+    fn a_transfer_of_memory_that_cannot_be_read_prints_nothing_and_ends() {
+        let transfer = Transfer {
+            is_receive: false,
+            start: field(0, 1),
+            stop: None,
+            pointer: field(1, u32::MAX),
+            count: field(2, u32::MAX),
+            amount: None,
+            set: vec![set(4, 1, 1)],
+            stopped: vec![],
+            byte: vec![],
+        };
+        for (pointer, printed) in [(0x4000_0000, ""), (0x2000_0000, "ok")] {
+            let block = Block { registers: registers(5), transfers: vec![transfer.clone()], ..Block::default() };
+            let (mut device, mut noted) = begun(block);
+            noted.memory.extend((0x2000_0000..).zip(*b"ok"));
+            write(&mut device, &mut noted, 1, pointer);
+            write(&mut device, &mut noted, 2, 2);
+            write(&mut device, &mut noted, 0, 1);
+            noted.pass(&mut device, 1_000_000);
+            assert_eq!(noted.printed, printed.as_bytes());
+            assert_eq!(read(&mut device, &mut noted, 4), 1);
+        }
+    }
+
+    #[test]
+    fn a_transfer_takes_no_more_than_it_asked_for() {
+        let mut block = receiving();
+        block.transfers[0].amount = None;
+        let (mut device, mut noted) = begun(block);
+        write(&mut device, &mut noted, 1, 0x2000_0000);
+        write(&mut device, &mut noted, 2, 2);
+        // Typed before it is begun, and one byte more than it takes.
+        b"abc".iter().for_each(|&byte| device.receive(byte, &mut noted));
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 10_000_000);
+        assert_eq!(noted.memory.values().copied().collect::<Vec<u8>>(), b"ab");
+        assert_eq!(read(&mut device, &mut noted, 4), 1);
+        write(&mut device, &mut noted, 1, 0x2000_0002);
+        write(&mut device, &mut noted, 2, 1);
+        write(&mut device, &mut noted, 0, 1);
+        noted.pass(&mut device, 10_000_000);
+        assert_eq!(noted.memory.values().copied().collect::<Vec<u8>>(), b"abc");
+    }
+
+    #[test]
+    fn a_pulse_leaves_a_line_that_is_raised_and_input_waits_for_a_port() {
+        let pulse = Pulse { line: 7, every_insns: 1000, sets: vec![] };
+        let chip = Chip { pulses: vec![pulse], lines: 8, ..chip(timer()) };
+        assert_eq!(chip.check(), Ok(()));
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        for (register, value) in [(1, 9), (3, 1), (0, 1)] {
+            write(&mut device, &mut noted, register, value);
+        }
+        noted.pass(&mut device, 10_000);
+        assert_eq!(noted.lines.get(&7), Some(&true), "the timer has raised it");
+        noted.pass(&mut device, 5000);
+        assert_eq!(noted.lines.get(&7), Some(&true));
+        // Nothing here receives.
+        let before = [0, 1, 2, 3, 5].map(|register| read(&mut device, &mut noted, register));
+        device.receive(b'x', &mut noted);
+        assert_eq!([0, 1, 2, 3, 5].map(|register| read(&mut device, &mut noted, register)), before);
     }
 }

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::block::Step;
@@ -33,17 +34,29 @@ pub(crate) struct Books {
     vcpus: u32,
     counters: Vec<Vec<AtomicU64>>,
     streams: [Vec<u8>; StreamFile::COUNT],
+    /// Words of the control page, in the order in which they were written.
+    words: RefCell<Vec<(Word, u64)>>,
 }
 
 impl Books {
     fn new(vcpus: u32) -> Books {
         let row = || (0..FIRST_DEFINED).map(|_| AtomicU64::new(0)).collect();
         let counters = (0..vcpus).map(|_| row()).collect();
-        Books { vcpus, counters, streams: Default::default() }
+        Books { vcpus, counters, streams: Default::default(), words: RefCell::default() }
     }
 
     pub(crate) fn stream(&self, stream: StreamFile) -> &[u8] {
         &self.streams[stream as usize]
+    }
+
+    /// Last value of a word of the control page; None: it was not written.
+    pub(crate) fn word(&self, word: Word) -> Option<u64> {
+        self.words.borrow().iter().rev().find(|&&(written, _)| written == word).map(|&(_, value)| value)
+    }
+
+    /// Forgets the words of the control page.
+    pub(crate) fn forget_words(&self) {
+        self.words.borrow_mut().clear();
     }
 
     pub(crate) fn definitions(&self) -> Vec<Definition> {
@@ -75,7 +88,9 @@ impl Counters for Books {
         Ok(())
     }
 
-    fn say(&self, _: Word, _: u64) {}
+    fn say(&self, word: Word, value: u64) {
+        self.words.borrow_mut().push((word, value));
+    }
 
     fn exit(&self) -> ! {
         panic!("the run ended")
@@ -268,4 +283,16 @@ pub(crate) const BLOCK_BYTES: u64 = 32;
 pub(crate) fn thread_block(stack: u64, stack_bytes: u64) -> impl Iterator<Item = u8> {
     let words = [stack + stack_bytes, stack, stack_bytes, 0, 0, 0, 0, 0];
     words.into_iter().flat_map(|word| (word as u32).to_le_bytes())
+}
+
+/// Code of `jal ra, target`.
+pub(crate) fn jal(pc: u64, target: u64) -> u64 {
+    let offset = target.wrapping_sub(pc) as u32;
+    let bits = |from: u32, count: u32| offset >> from & ((1 << count) - 1);
+    u64::from(bits(20, 1) << 31 | bits(1, 10) << 21 | bits(11, 1) << 20 | bits(12, 8) << 12 | 1 << 7 | 0x6f)
+}
+
+/// Memory of one range.
+pub(crate) fn only(range: Range<u64>) -> Vec<Range<u64>> {
+    std::iter::once(range).collect()
 }
