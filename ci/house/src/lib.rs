@@ -5,6 +5,7 @@
 mod complete;
 mod expected;
 mod licence;
+mod promises;
 mod scripts;
 mod words;
 
