@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the exact tree's functions are those that execute, however code is reached: by calls, returns, jumps at
 //! the end of a function, jumps out of several, and code that nothing is known of.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of the firmware's own events at their edges: marks and phases, ends of scopes, and zones that are left;
 //! of calls of functions with loops, and of what is printed.
 

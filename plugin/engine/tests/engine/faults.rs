@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the report of the last exception says which one it was, since when, and how often it came, and is made
 //! only if nothing but its handler has executed since.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the parts that follow the execution agree on where it is: the task, the exceptions, the zone and the
 //! node of the exact tree, before the window and in it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: what the processors' manuals say of exceptions, masks, priorities and memory is what the guest reports,
 //! for Arm, RISC-V and AVR.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: on a processor that names the active exception and what it interrupts, the exceptions are those that it
 //! names: nested ones, ones that follow each other without a return, and ones that were preempted at their start.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the heap's events are those of the outermost calls of allocation functions, at the stacks that made
 //! them, whatever these functions call among themselves, and whether or not they return.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: the timeline says why each task stops, by the kernel's own data, for both ways in which kernels keep
 //! them: lists that a control block is in, and a state in the control block.
 

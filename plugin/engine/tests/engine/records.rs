@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of the small instruments: slices add up to the counters, polls of a device are found, a wait for an
 //! event lasts until the event, and numbers that callbacks carry come back as they were.
 

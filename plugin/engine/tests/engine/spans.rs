@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a span has the length between its two ends, in instructions and in cycles, whichever instruments notice
 //! the ends: instructions that mask interrupts, PendSV, and addresses of `--span`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a transfer through a register is counted with the target and the return address that it had, although an
 //! exception may come before its target, and although the instruction may have fallen through.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promise: a stack is walked by the rules of its code, and ends where they end; what cannot be known is said, with
 //! the reason. One case for each kind of code.
 
