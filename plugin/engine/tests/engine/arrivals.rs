@@ -290,7 +290,7 @@ fn code_without_a_function_counts_for_its_caller() {
     let main = run.begin();
     run.arrive(outside(main.sp));
     assert_eq!(run.functions(), [MAIN]);
-    // An exception's handler that is no function is one itself.
+    // An exception's handler that is not a function is one itself.
     let interrupted = Context { pc: main.pc, sp: main.sp, return_addr: 0, second_return_addr: 0, frame_pointer: 0 };
     let taken = Taken { number: 7, handler: OUTSIDE, entry_sp: main.sp, interrupted: Some(interrupted), below: None };
     let Run { guest, code, ledger, core, tree } = &mut run;

@@ -151,7 +151,7 @@ fn scope_ends_at_its_own_end() {
     // One with a number alone ends that scope.
     run.at(OTHERS_ENTER, 0x100);
     assert_eq!(run.at(OTHERS_LEAVE, 0x100), Some(Happened::Ended { name: 3 }));
-    // Neither ends a zone that is no scope, nor does its end end a scope.
+    // Neither ends a zone that is not a scope, nor does its end end a scope.
     run.at(BEGIN, 0x200);
     assert_eq!((run.at(LEAVE_ANY, 0x200), run.at(LEAVE, 0x200)), (None, None));
     assert_eq!(run.at(END, 0x200), Some(Happened::Ended { name: 2 }));

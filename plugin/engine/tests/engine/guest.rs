@@ -117,7 +117,7 @@ fn exception_preempted_before_its_first_instruction_is_reported() {
     let preempted = guest.preempted_exception(&taken).unwrap();
     assert_eq!((preempted.number, preempted.handler, preempted.entry_sp), (17, OTHER, RAM + 32));
     assert_eq!(preempted.interrupted.map(|context| (context.pc, context.sp)), Some((0x88, outer - 0x100 + 64)));
-    // One that has executed has called something, or is past its first instruction; a thread is no exception.
+    // One that has executed has called something, or is past its first instruction; a thread is not an exception.
     for (offset, word) in [(20, 0x101), (24, OTHER + 2), (28, 0)] {
         let mut fake = fake.clone();
         fake.store(RAM + offset, word);

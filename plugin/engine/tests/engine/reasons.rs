@@ -247,7 +247,7 @@ fn queue_is_recognised_by_its_other_list() {
         kernel.store(&[(QUEUE + list, 1), (TASK, DELAYED), (TASK + 4, QUEUE + list)]);
         assert_eq!(kernel.object(), (QUEUE + list, kind, QUEUE, "inbox?".to_owned()));
     }
-    // Other memory is no queue: a list with tasks on both sides, one without an end, one without a length.
+    // Other memory is not a queue: a list with tasks on both sides, one without an end, one without a length.
     for (address, word) in [(QUEUE + ROOM, 1), (QUEUE + ROOM + 4, 0), (QUEUE + ROOM + 8, 1), (QUEUE + 0x40, 0)] {
         let mut kernel = by_lists();
         kernel.store(&queue(QUEUE, 8));

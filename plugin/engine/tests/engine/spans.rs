@@ -106,7 +106,7 @@ impl Run {
 
 #[test]
 fn masked_stretch_lasts_until_interrupts_are_unmasked() {
-    // At reset, those of Arm are unmasked; those of RISC-V are masked, which is no span.
+    // At reset, those of Arm are unmasked; those of RISC-V are masked, which is not a span.
     for (isa, first) in [(Isa::ThumbV7m, 1), (Isa::Riscv32, 0)] {
         let mut run = Run::exact(isa);
         run.mask(0x10, true);

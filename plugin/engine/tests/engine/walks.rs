@@ -218,7 +218,7 @@ fn code_without_a_rule_is_passed_only_where_it_was_called() {
     let mut run = Run::new();
     let unknown = [FrameKind::Unknown(Unknown::NoUnwindInfo)];
     assert_eq!(run.walk(NO_RULE + 4, &[("sp", SP), ("ra", after(MAIN))]), unknown);
-    // Code that is no function, as if it were a leaf.
+    // Code that is not a function, as if it were a leaf.
     run.store(SP + 12, after(MAIN));
     assert_eq!(run.walk(OUTSIDE, &[("ra", after(PLAIN))]), [caller(PLAIN), caller(MAIN)]);
     assert_eq!(run.walk(OUTSIDE, &[("ra", PLAIN + 4)]), unknown);
@@ -250,7 +250,7 @@ fn handler_leads_to_the_code_that_it_interrupted() {
     // It has exchanged its stack, or its frame is broken: it is the handler all the same.
     assert_eq!(run.walk(HANDLER + 8, &[("sp", STACK + 0x1000)]), expected);
     assert_eq!(run.walk(HANDLER + 8, &[("sp", STACK + 0x800)]), expected);
-    // Code that is no function executes for it.
+    // Code that is not a function executes for it.
     assert_eq!(run.walk(OUTSIDE, &[("ra", 0x99)]), expected);
     let unknown = FrameKind::Unknown(Unknown::NoUnwindInfo);
     assert_eq!(run.walk(NO_RULE + 4, &[]), [unknown]);
