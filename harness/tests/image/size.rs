@@ -81,7 +81,7 @@ fn symbols(path: &Path, arch: Arch, of: &Size) -> BTreeMap<(String, u64, u64), u
 }
 
 #[test]
-fn sections_are_those_of_size_and_symbols_those_of_nm_on_each_selected_image() {
+fn sections_are_those_of_size_and_symbols_those_of_nm_on_every_image() {
     let mut compared = 0;
     for name in selected() {
         let path = image(&name);
@@ -114,7 +114,7 @@ fn sections_are_those_of_size_and_symbols_those_of_nm_on_each_selected_image() {
 }
 
 #[test]
-fn every_level_adds_up_to_the_totals_and_every_section_to_its_size_on_each_selected_image() {
+fn every_level_adds_up_to_the_totals_and_every_section_to_its_size_on_every_image() {
     for name in selected() {
         let (image, size) = read(&image(&name));
         for level in Level::ALL {
