@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::root;

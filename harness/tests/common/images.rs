@@ -168,13 +168,18 @@ pub fn selected() -> Vec<String> {
     images
 }
 
+/// The named dozen, and the few of AVR.
+pub fn dozen_with_avr() -> Vec<&'static str> {
+    [&DOZEN[..], &AVR_FEW].concat()
+}
+
 /// Images of [`selected`], and of AVR those that `HARNESS_IMAGES` names (`avr/*`); by default a few.
 pub fn selected_with_avr() -> Vec<String> {
     let wanted = wanted();
     let images = [all_images(), avr_images()].concat();
     let patterns: Vec<&str> = match wanted.as_str() {
         "all" => return images,
-        "" => [&DOZEN[..], &AVR_FEW].concat(),
+        "" => dozen_with_avr(),
         list => list.split(',').map(str::trim).collect(),
     };
     let mut selected = BTreeSet::new();
