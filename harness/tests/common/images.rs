@@ -221,7 +221,12 @@ pub fn image_args(name: &str) -> &'static [&'static str] {
             &["--machine", "microbit", "--qemu-arg=-global", "--qemu-arg=nrf51-soc.sram-size=65536"]
         }
         name if name.starts_with("cortex-m3-lm3s-") => &["--machine", "lm3s6965evb"],
-        "riscv64-spin" | "cortex-m3-spin" | "riscv64-hang" | "cortex-m3-hang" => &["--for", "20M"],
+        "riscv64-spin"
+        | "cortex-m3-spin"
+        | "riscv64-hang"
+        | "cortex-m3-hang"
+        | "riscv64-tt-endless"
+        | "cortex-m3-tt-endless" => &["--for", "20M"],
         // Faults take long; all that these images do, they have done by then a thousand times.
         name if ["faulting", "-again", "unhandled", "traploop"].iter().any(|end| name.ends_with(end)) => {
             &["--for", "400k"]

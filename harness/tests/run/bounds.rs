@@ -78,7 +78,8 @@ fn bounded_by(bound: &str, bytes: u64, body: &str, args: &[&str], code: i32, che
 #[test]
 fn what_is_printed_by_semihosting_never_exceeds_the_bound() {
     for board in ["riscv64", "cortex-m3"] {
-        let run = run(&format!("{board}-tt-endless"), &["--for", "50M", "--max-output", "1M"]).expect_code(4);
+        let run =
+            run_file(&image(&format!("{board}-tt-endless")), &["--for", "50M", "--max-output", "1M"]).expect_code(4);
         assert!(run.stdout.contains("end: the firmware has printed and written to files as much as --max-output"));
         let printed = run.files().iter().find(|(name, _)| name.ends_with("console.log")).unwrap().1.len();
         assert!((900_000..=1_000_000).contains(&printed), "{printed}");
