@@ -17,6 +17,7 @@ use crate::analysis::crosscheck::in_target;
 use crate::analysis::cycles;
 use crate::analysis::describe;
 use crate::analysis::heap_summary;
+use crate::analysis::missing_device;
 use crate::analysis::size;
 use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill;
@@ -53,6 +54,8 @@ use crate::run::request::plan::{Measurement, Plan};
 use crate::run::store::directory::Output;
 use crate::run::store::workspace::Workspace;
 use crate::run::watch::execution::Outcome;
+use crate::text::number::Hex;
+use crate::text::shell::quoted;
 
 /// Receiver of messages about a run while it is measured.
 pub trait Listener {
@@ -463,14 +466,18 @@ fn complete(
     Ok(())
 }
 
-/// Suggests chips whose description may help the firmware, if it ends in a fault or polls a device that QEMU's machine
-/// lacks.
+/// Most chips that a hint names.
+const MOST_CHIPS: usize = 6;
+
+/// Suggests chips that have what the firmware misses, if it ends in a fault or polls a register.
 fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<String> {
-    let firmware = options.firmware.display();
+    let firmware = quoted(&options.firmware.display().to_string());
     let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
     if let Some(chip) = &profile.facts.chip {
         let register = profile.facts.only.standstill.as_ref().and_then(|still| still.register.as_ref());
-        let what = match (register, chip.absent.filter(|_| is_lost)) {
+        // A wild pointer leads to where no chip has anything.
+        let absent = chip.absent.filter(|&absent| is_lost && missing_device::may_have_register(profile, absent));
+        let what = match (register, absent) {
             (Some(poll), _) => {
                 let at = describe::place(&profile.names, poll.pc);
                 format!("{at} waits for {:#010x}, for which chip {} has no answer", poll.address, chip.name)
@@ -482,26 +489,39 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
             "note: {what}: `harness chip learn {firmware}` writes a chip file that has (docs/chips.md)"
         ));
     }
-    let only = &profile.facts.only;
-    if options.chip.is_some() || options.machine.is_some() || !is_lost && only.poll.is_none() {
+    let missing = missing_device::address(profile);
+    if options.chip.is_some() || options.machine.is_some() || !is_lost && missing.is_none() {
         return None;
     }
     let chips = machine::chips_for(image);
-    if chips.is_empty() && image.arch == Some(Arch::CortexM) {
-        return Some(format!(
-            "note: if it was built for a real chip, `harness chip learn {firmware}` writes a chip file for it (docs/chips.md)"
-        ));
-    }
     let file = options.symbols.as_deref().unwrap_or(&options.firmware);
     if let Some(hint) = bounded_read::read_named(file).ok().and_then(|bytes| hints::find(&bytes, &chips)) {
         let Hint { name, why } = hint;
         return Some(format!("note: it looks built for the chip {name}, {why}: `--chip {name}` runs it there"));
     }
-    let which = if chips.len() > 1 { format!("one of {}", chips.join(", ")) } else { chips.first()?.to_string() };
-    Some(format!(
-        "note: if it was built for a real chip, --chip has memory and registers for it: {which}; for another chip, \
-         `harness chip learn {firmware}` writes a chip file (docs/chips.md)"
-    ))
+    // Nothing points to a chip but the address.
+    let address = missing?;
+    let learn = format!("`harness chip learn {firmware}` writes a chip file");
+    let with: Vec<&str> =
+        chips.into_iter().filter(|name| chip::find(name).is_ok_and(|chip| chip.holds(address))).collect();
+    let at = Hex(address);
+    match with[..] {
+        [] if image.arch != Some(Arch::CortexM) => None,
+        [] => Some(format!("note: if it was built for a real chip, {learn} for it (docs/chips.md)")),
+        ref few if few.len() <= MOST_CHIPS => {
+            let one = if few.len() > 1 { "one of " } else { "" };
+            let names = few.join(", ");
+            Some(format!(
+                "note: if it was built for a real chip, --chip has what is at {at}: {one}{names}; for another chip, \
+                 {learn} (docs/chips.md)"
+            ))
+        }
+        ref many => Some(format!(
+            "note: if it was built for a real chip, --chip has what is at {at}: {} chips of `harness list chips` do; for \
+             another chip, {learn} (docs/chips.md)",
+            many.len()
+        )),
+    }
 }
 
 /// Collects the profile's facts about the chip.

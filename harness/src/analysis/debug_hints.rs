@@ -110,7 +110,7 @@ fn longest(profile: &Profile) -> Option<Visit> {
 }
 
 /// Text that names a function: its name, if that is unambiguous, or its address.
-fn named(profile: &Profile, entry: u64) -> String {
+pub(crate) fn named(profile: &Profile, entry: u64) -> String {
     let name = Owner::of(profile, entry).to_string();
     let found = lookup::places(profile, &name).unwrap_or_default();
     let is_it = matches!(found[..], [place] if place.start() == Some(entry));

@@ -179,6 +179,13 @@ impl Chip {
         Some(format!("{}+{:#x}", block.name, address - block.start))
     }
 
+    /// Whether the chip has memory or registers at an address.
+    pub fn holds(&self, address: u64) -> bool {
+        let is_in = |start: u64, bytes: u64| address.checked_sub(start).is_some_and(|offset| offset < bytes);
+        self.wire.block_at(address).is_some()
+            || self.wire.memory.iter().any(|memory| is_in(memory.start, memory.bytes))
+    }
+
     /// Name of a register of the chip or of its processor.
     pub fn register_name(&self, address: u64) -> Option<String> {
         self.name_of(address).or_else(|| processor::name_of(address))

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::analysis::crosscheck::{self, CrossCheck};
+use crate::analysis::missing_device;
 use crate::analysis::stack_proof;
 use crate::analysis::{describe, functions};
 use crate::cli::ProfileArgs;
@@ -103,8 +104,9 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     } else {
         show(&profile, &options, &directory, is_verbose, &mut code)
     };
-    if code == ExitCode::Firmware && !terminal.runners_up.is_empty() && !is_quiet {
-        // Firmware that failed may have been built for another machine.
+    let may_be_elsewhere = code == ExitCode::Firmware && missing_device::address(&profile).is_some();
+    if may_be_elsewhere && !terminal.runners_up.is_empty() && !is_quiet {
+        // The firmware may have been built for another machine, one that has the device.
         let what = "note: other machines have memory for this image; `--machine NAME` takes one of them";
         for line in [what].into_iter().chain(terminal.runners_up.iter().map(String::as_str)) {
             let _ = writeln!(terminal::stderr(), "{line}");
@@ -175,6 +177,17 @@ fn show(profile: &Profile, options: &Options, directory: &Path, is_verbose: bool
     let files: Vec<&str> = FILES.into_iter().filter(is_there).collect();
     writeln!(out, "profile in {}: {}", directory.display(), files.join(", "))?;
     out.flush()?;
-    terminal::notes(next::sentence(&table, &directory.display().to_string()).as_slice());
+    let path = directory.display().to_string();
+    let elf = elsewhere(&options.firmware, directory);
+    terminal::notes(next::sentence(profile, &table, &path, elf.as_deref()).as_slice());
     Ok(())
+}
+
+/// Path of the firmware, if `harness debug` would not find the file by itself: it is neither below the working directory
+/// nor beside the profile.
+fn elsewhere(firmware: &Path, directory: &Path) -> Option<String> {
+    let canonical = |path: &Path| path.canonicalize().ok();
+    let (file, here) = (canonical(firmware)?, canonical(Path::new("."))?);
+    let is_beside = file.parent() == canonical(directory)?.parent();
+    (!file.starts_with(here) && !is_beside).then(|| firmware.display().to_string())
 }

@@ -250,6 +250,13 @@ fn what_seldom_matters_is_shown_by_verbose() {
     // Details are shown when they matter: for failing firmware the other machines, for unnamed code the addresses.
     let failed = run("cortex-m3-lockup-busfault", &[]);
     assert!(failed.contains("note: other machines have memory") && failed.contains("\n  not "), "{failed}");
+    // An exit with a status, and a fault at an address at which no chip has anything, do not come from the machine. The
+    // next step is the place of the failure and the code that is to blame, not the hottest function.
+    for (name, code) in [("cortex-m3-exit3", ""), ("cortex-m3-faulting", "annotate fw.profile SystemClock_Config`")] {
+        let failed = run(name, &[]);
+        assert!(!["  not ", "--chip", "chip learn", "hottest"].iter().any(|word| failed.contains(word)), "{failed}");
+        assert!(failed.contains("`harness debug fw.profile --at crash --elf ") && failed.contains(code), "{failed}");
+    }
     let stripped = run("cortex-m3-bare-stripped", &[]);
     assert!(stripped.contains("hottest of "), "{stripped}");
     let top = |args: &[&str]| harness(dir, &[&["top", "fw.profile"], args].concat()).1;
