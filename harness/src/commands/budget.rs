@@ -2,7 +2,7 @@
 //! `harness budget`: all that firmware may not outgrow, in one table with one verdict.
 
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -11,8 +11,8 @@ use crate::cli::BudgetArgs;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::gate::baseline::Baseline;
-use crate::gate::budget::{self, Bounds, File};
-use crate::gate::suite;
+use crate::gate::budget::{self, Bounds, Budget, File};
+use crate::gate::suite::{self, Case, Suite};
 use crate::gate::{junit, markdown};
 use crate::image::bounded_read;
 use crate::image::sha256_hex;
@@ -32,12 +32,10 @@ pub fn run(args: &BudgetArgs) -> Result<ExitCode> {
     let (Some(firmware), Some(path)) = (&args.firmware, &args.profile) else {
         return Err(InputError::new("name the firmware's ELF file, and a profile of its run").into());
     };
-    let file = match &args.budget {
-        Some(file) => file.clone(),
-        None => suite::find(None)?,
+    let budget = match &args.budget {
+        Some(file) => budget_of(file, firmware)?,
+        None => budget_of(&nearest()?, firmware)?,
     };
-    let text = bounded_read::read_named(&file)?;
-    let budget = File::parse(&file, &String::from_utf8_lossy(&text))?;
     let bytes = bounded_read::read_named(firmware)?;
     let profile = Profile::load(path)?;
     if !profile.facts.is_of(&sha256_hex(&bytes)) {
@@ -71,6 +69,39 @@ pub fn run(args: &BudgetArgs) -> Result<ExitCode> {
         out.flush()?;
     }
     Ok(if rows.iter().all(|row| row.holds) { ExitCode::Good } else { ExitCode::Regression })
+}
+
+/// The nearest suite.
+fn nearest() -> Result<PathBuf, InputError> {
+    suite::find(None).map_err(|_| {
+        InputError::new(format!(
+            "there is no {} here or above, and no budget is named: `harness init` writes one for the firmware found here, \
+             or --budget FILE names a file such as: [budget] and flash = \"256k\" below it (docs/budget.md)",
+            suite::FILE_NAME
+        ))
+    })
+}
+
+/// Budget of a firmware: in a suite that has the firmware, the image's own; else the file's `[budget]`.
+fn budget_of(file: &Path, firmware: &Path) -> Result<Budget, InputError> {
+    let text = bounded_read::read_named(file)?;
+    let whole = File::parse(file, &String::from_utf8_lossy(&text));
+    let Ok(suite) = Suite::load(file) else { return whole };
+    let same =
+        |path: &Path| path.canonicalize().ok().is_some_and(|path| firmware.canonicalize().is_ok_and(|it| it == path));
+    let is_of = |case: &&Case| same(&case.options.firmware) || case.options.symbols.as_deref().is_some_and(same);
+    let of_image = suite.cases.into_iter().filter(|case| is_of(&case)).map(|case| case.budget);
+    match of_image.into_iter().find(|budget| !budget.is_empty()) {
+        Some(budget) => Ok(budget),
+        None => whole.map_err(|_| {
+            let why = format_args!(
+                "has no budget for {}: neither `budget = {{ flash = \"256k\" }}` at its [[image]], nor [budget] for all images; \
+                 write one of them (docs/budget.md)",
+                firmware.display()
+            );
+            InputError::about(file, why)
+        }),
+    }
 }
 
 /// Reads a baseline, which must exist.

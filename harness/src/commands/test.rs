@@ -78,7 +78,9 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
     deadline::insist(1, ExitCode::Limit.status(), "interrupted while the reports were written");
     let result = round.result(cases);
     let directory = |_: &str| reports.directory();
-    if args.json { reports.finish_with_json(&result, &directory) } else { reports.finish(&result) }
+    let code = if args.json { reports.finish_with_json(&result, &directory) } else { reports.finish(&result) };
+    terminal::notes(args.save_baseline.as_deref().map(|name| result.describe_saved(name)).as_slice());
+    code
 }
 
 /// Part of the suite that runs here.

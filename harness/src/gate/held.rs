@@ -157,9 +157,11 @@ fn idle(threshold: &Threshold, why: Why, against: &Against<'_>) -> Option<String
         Why::UnknownNow => descriptor.unknown.to_owned(),
         Why::UnknownBefore => {
             let name = against.baseline.unwrap_or_default();
-            format!(
-                "{threshold}: the baseline {name} was made without this number; --save-baseline {name} makes it anew"
-            )
+            let remedy = match against.is_saved {
+                true => "this run saves it".to_owned(),
+                false => format!("--save-baseline {name} makes it anew"),
+            };
+            format!("{threshold}: the baseline {name} was made without this number; {remedy}")
         }
     })
 }

@@ -20,6 +20,7 @@ use crate::gate::expect::{Finding, FindingKind};
 use crate::gate::numbers::{LimitResult, NumbersByMetric};
 use crate::gate::revision::Revision;
 use crate::gate::storage::Place;
+use crate::text::number::plural;
 
 /// Name of a suite's result in the directory of its reports; `harness merge` joins these files.
 pub const REPORT: &str = "report.json";
@@ -298,6 +299,25 @@ impl SuiteResult {
         self.cases.iter().map(CaseResult::code).chain([own]).min().unwrap_or(own)
     }
 
+    /// Describes which images `--save-baseline` has saved, and which not, with the reason.
+    pub fn describe_saved(&self, baseline: &str) -> String {
+        let names =
+            |cases: &[&CaseResult]| cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(", ");
+        let all: Vec<&CaseResult> = self.cases.iter().collect();
+        let (saved, failed): (Vec<_>, Vec<_>) = all.into_iter().partition(|case| case.code() >= ExitCode::Regression);
+        let crossed: Vec<_> = saved.iter().copied().filter(|case| !case.passed()).collect();
+        let mut text = format!("baseline {baseline}: {} saved", plural(saved.len() as u64, "image"));
+        if !crossed.is_empty() {
+            text += &format!(", also what only crossed a limit (exit code 3): {}", names(&crossed));
+        }
+        if !failed.is_empty() {
+            let why = |case: &&CaseResult| format!("{} ({})", case.name, case.code().describe());
+            let failed: Vec<String> = failed.iter().map(why).collect();
+            text += &format!("; not saved: {}", failed.join(", "));
+        }
+        text
+    }
+
     /// Kinds of failures with the number of cases that failed so, the most frequent first.
     pub fn failed_by(&self) -> Vec<(FindingKind, usize)> {
         let mut counts: BTreeMap<FindingKind, usize> = BTreeMap::new();
@@ -466,6 +486,17 @@ mod tests {
         assert_eq!(merged, whole);
         assert_eq!(merged.code(), ExitCode::Limit);
         assert_eq!(SuiteResult::from_json(&whole.to_json().unwrap()).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_only_crossed_a_limit_is_saved_and_what_failed_is_not() {
+        let all = [("a", ExitCode::Good), ("b", ExitCode::Regression), ("c", ExitCode::Firmware)];
+        assert_eq!(
+            result(&all).describe_saved("main"),
+            "baseline main: 2 images saved, also what only crossed a limit (exit code 3): b; not saved: c (the firmware \
+             failed)"
+        );
+        assert_eq!(result(&all[..1]).describe_saved("main"), "baseline main: 1 image saved");
     }
 
     #[test]

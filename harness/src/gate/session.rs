@@ -231,7 +231,10 @@ impl Session {
             // Nobody waits for a case that was given up.
             let _ = send.send(session.try_run(&session.suite.cases[index], &until, &progress));
         });
-        let failed = |code, why: &str| CaseResult::without_run(&case.name, &case.tags, code, why);
+        let failed = |code, why: &str| {
+            let messages = self.settings.save_baseline.iter().map(|name| not_saved(name, code)).collect();
+            CaseResult { messages, ..CaseResult::without_run(&case.name, &case.tags, code, why) }
+        };
         if let Err(error) = started {
             let why = format!("it was not run: there is no thread for it ({error})");
             return Ended::Done(failed(ExitCode::Usage, &why), CacheUse::default());
@@ -432,12 +435,14 @@ impl Session {
             result.raise(ExitCode::Regression);
         }
         result.findings.extend(findings);
-        let accept = || self.command.accept(&case.name);
+        // A run that saves these numbers has accepted them already.
+        let is_saved = |name: &String| self.settings.save_baseline.as_ref() == Some(name);
+        let accept = |name| (!is_saved(name)).then(|| self.command.accept(&case.name)).flatten();
         match (&self.settings.baseline, old) {
             (Some(name), Some(old)) => {
                 // A run that failed for another reason has no numbers to accept.
                 if is_by_baseline && result.code() == ExitCode::Regression {
-                    result.accept = accept();
+                    result.accept = accept(name);
                 }
                 if result.passed() && is_better(&compared) {
                     if self.settings.ratchet {
@@ -451,8 +456,8 @@ impl Session {
                     result.comparison = Some(ComparisonResult::new(compared, old.mismatches(new)));
                 }
             }
-            (Some(name), None) if ended_well && self.settings.save_baseline.as_ref() != Some(name) => {
-                result.accept = accept().filter(|_| result.code() >= ExitCode::Regression);
+            (Some(name), None) if ended_well && !is_saved(name) => {
+                result.accept = accept(name).filter(|_| result.code() >= ExitCode::Regression);
                 let message = format!("there is no baseline {name:?}; make it with --save-baseline {name}");
                 let expected = format!("a baseline {name:?}");
                 result.findings.push(Finding::failed(FindingKind::Threshold, expected, "there is none", message));
@@ -461,14 +466,24 @@ impl Session {
             _ => {}
         }
         if let Some(name) = &self.settings.save_baseline {
-            if result.code() >= ExitCode::Regression {
-                save(name)?;
-            } else {
-                result.messages.push(format!("baseline {name} not saved: the run failed"));
+            match result.code() {
+                ExitCode::Good => save(name)?,
+                ExitCode::Regression => {
+                    save(name)?;
+                    result
+                        .messages
+                        .push(format!("baseline {name} saved: the run only crossed a limit (exit code 3)"));
+                }
+                code => result.messages.push(not_saved(name, code)),
             }
         }
         Ok(())
     }
+}
+
+/// Message on an image whose numbers are not kept: a failure's numbers are no measure for later runs.
+fn not_saved(name: &str, code: ExitCode) -> String {
+    format!("baseline {name} not saved: {} (exit code {})", code.describe(), code.status())
 }
 
 /// Static bounds of an image's stacks, if the case asks for them.

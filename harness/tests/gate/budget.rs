@@ -105,6 +105,11 @@ fn the_command_judges_a_profile_and_shows_the_trend() {
     let row = out.lines().find(|line| line.starts_with("flash")).unwrap();
     assert!(row.contains("+24") && row.contains("\u{2212}1") && row.ends_with("NO"), "{row}");
     assert!(fs::read_to_string(&junit).unwrap().contains("failure"), "the row fails");
+    // Without a budget the message says how to get one.
+    let mut nowhere = harness();
+    nowhere.current_dir(temp.path()).arg("budget").arg(image(BARE)).arg(&run.dir);
+    let error = String::from_utf8(nowhere.output().unwrap().stderr).unwrap();
+    assert!(error.contains("`harness init` writes one") && error.contains("--budget FILE"), "{error}");
     for (text, why) in
         [("[budget]\nflsh = 1\n", "did you mean flash?"), ("", "has no [budget]"), ("[budget", "budget.toml:1: ")]
     {

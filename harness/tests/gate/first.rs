@@ -66,6 +66,11 @@ fn what_is_written_passes_at_once_and_from_elsewhere_and_notices_a_change() {
     let baselines = fs::read_dir(dir.join("baselines/main")).unwrap().count();
     assert_eq!(baselines, 4);
 
+    // The written budgets are judged for one profile, too.
+    harness(dir, &["spin.elf", "--for", "1M", "-q", "-o", "spin.profile"]).expect_code(0);
+    let judged = harness(dir, &["budget", "spin.elf", "spin.profile"]).expect_code(0);
+    assert!(judged.stdout.lines().filter(|line| line.ends_with("yes")).count() == 2, "{}", judged.stdout);
+
     let here = harness(dir, &["test"]).expect_code(0);
     assert!(here.stdout.contains("4 of 4 passed; "), "{}", here.stdout);
     assert!(!here.stdout.contains("note:") && !here.stdout.contains("warning"), "{}", here.stdout);

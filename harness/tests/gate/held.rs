@@ -204,8 +204,27 @@ fn firmware_that_is_another_one_crosses_a_limit_for_all() {
     assert!(other.stdout.contains(": new (0 \u{2192} ") && other.stdout.contains(": vanished ("), "{}", other.stdout);
     let accept = "harness test -f 'name(firmware)' --save-baseline main";
     assert_eq!(other.report().cases[0].accept.as_deref(), Some(accept));
-    suite.run(&["--save-baseline", "main"]).expect_code(3);
+    let saved = suite.run(&["--save-baseline", "main"]).expect_code(3);
+    // What is being done is not asked for.
+    assert!(!saved.stdout.contains("--save-baseline"), "{}", saved.stdout);
+    assert!(saved.stdout.contains("baseline main saved: the run only crossed a limit"), "{}", saved.stdout);
+    assert!(saved.stderr.contains("note: baseline main: 1 image saved, also what only crossed"), "{}", saved.stderr);
     suite.run(&[]).expect_code(0);
+}
+
+#[test]
+fn a_run_that_failed_leaves_the_baseline_as_it_is() {
+    let entry = |name: &str| target(name, "name = \"firmware\"\nexit = 0\nmax-insns = \"1M\"");
+    let suite = Suite::new(&entry("cortex-m3-exit0"));
+    suite.run(&["--save-baseline", "main"]).expect_code(0);
+    let file = suite.path("baselines/main/firmware.baseline");
+    let before = fs::read_to_string(&file).unwrap();
+    suite.write(&entry("cortex-m3-exit3"));
+    let failed = suite.run(&["--save-baseline", "main"]).expect_code(1);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    assert_eq!(failed.stdout.matches("baseline main not saved: the firmware failed (exit code 1)").count(), 1);
+    let said = "note: baseline main: 0 images saved; not saved: firmware (the firmware failed)";
+    assert!(failed.stderr.contains(said), "{}", failed.stderr);
 }
 
 #[test]
