@@ -68,7 +68,16 @@ pub fn run(args: &BudgetArgs) -> Result<ExitCode> {
         }
         out.flush()?;
     }
-    Ok(if rows.iter().all(|row| row.holds) { ExitCode::Good } else { ExitCode::Regression })
+    let errors = bounds.map(|bounds| bounds.errors).unwrap_or_default();
+    for error in &errors {
+        // A closed standard error changes nothing, since the exit code has the result.
+        let _ = writeln!(terminal::stderr(), "error: {error}");
+    }
+    Ok(match rows.iter().all(|row| row.holds) {
+        _ if !errors.is_empty() => ExitCode::Firmware,
+        true => ExitCode::Good,
+        false => ExitCode::Regression,
+    })
 }
 
 /// The nearest suite.

@@ -58,15 +58,29 @@ pub fn run(args: &StackArgs) -> Result<ExitCode> {
     };
     let rows = stack_bound::rows(&program, &image, &profiles, &rules);
     let witness = args.su.as_deref().map(read_su).transpose()?.map(|lines| Witness::compare(&lines, &program));
+    let errors: Vec<String> = rows.iter().filter_map(|row| row.contradiction(&rules)).collect();
+    // A number that a run has disproved must not look like a bound.
+    let code = if errors.is_empty() { ExitCode::Good } else { ExitCode::Firmware };
     if args.json {
-        write_to(Path::new(STDOUT), |out| json::stack::write(&image, &program, &rows, witness.as_ref(), out))?;
-        return Ok(ExitCode::Good);
+        let write =
+            |out: &mut dyn Write| json::stack::write(&image, &program, (&rows, &rules), witness.as_ref(), out);
+        write_to(Path::new(STDOUT), write)?;
+        say(&errors);
+        return Ok(code);
     }
     let size = TableSize::on_terminal((args.top > 0).then_some(args.top), false);
     let mut out = Folded::new(BufWriter::new(terminal::stdout()), size.width_columns);
     stack::write(&program, &rows, witness.as_ref(), size, &mut out)?;
     out.flush()?;
-    Ok(ExitCode::Good)
+    say(&errors);
+    Ok(code)
+}
+
+/// Prints bounds that a run has disproved. A closed standard error changes nothing, since the exit code has the result.
+fn say(errors: &[String]) {
+    for error in errors {
+        let _ = writeln!(terminal::stderr(), "error: {error}");
+    }
 }
 
 /// Reads a profile, which must be of this image: another build has other addresses.

@@ -90,6 +90,8 @@ pub struct BudgetRow {
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
     rows: BTreeMap<Option<String>, (Option<u64>, Certainty, Vec<String>)>,
+    /// Errors of harness: bounds that the runs exceeded, a sentence each.
+    pub errors: Vec<String>,
 }
 
 impl Budget {
@@ -405,12 +407,25 @@ impl Bounds {
     pub fn find(path: &Path, bytes: &[u8], profiles: &[Profile], rules: &Rules) -> Result<Bounds, InputError> {
         let image = Image::from_bytes(path, bytes, &LoadOptions::default(), None)?;
         let Some(program) = Program::read(bytes, &image, profiles, rules) else { return Ok(Bounds::default()) };
-        let rows = stack_bound::rows(&program, &image, profiles, rules).into_iter().map(|row| {
+        let mut bounds = Bounds::default();
+        for row in stack_bound::rows(&program, &image, profiles, rules) {
+            let error = row.contradiction(rules);
             let bound = row.bound;
-            let bytes = (bound.certainty != Certainty::Unbounded).then_some(bound.bytes);
-            (row.is_task.then_some(row.name), (bytes, bound.certainty, bound.reasons))
-        });
-        Ok(Bounds { rows: rows.collect() })
+            let is_bound = bound.certainty != Certainty::Unbounded && error.is_none();
+            let reasons = error.clone().map_or(bound.reasons, |error| vec![error]);
+            let bytes = is_bound.then_some(bound.bytes);
+            bounds.rows.insert(row.is_task.then_some(row.name), (bytes, bound.certainty, reasons));
+            bounds.errors.extend(error);
+        }
+        Ok(bounds)
+    }
+
+    /// Findings on bounds that the run exceeded: each is a failure, whatever the limits are.
+    pub fn findings(&self) -> impl Iterator<Item = Finding> {
+        self.errors.iter().map(|error| {
+            let expected = "no run needs more stack than its bound";
+            Finding::failed(FindingKind::CrossCheck, expected, error, error.clone())
+        })
     }
 
     /// Adds the bounds to the numbers of a run.

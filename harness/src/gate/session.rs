@@ -379,6 +379,7 @@ impl Session {
         if case.assertions.iter().any(|assertion| assertion.unclear(profile, &new.metrics).is_some()) {
             result.raise(ExitCode::Usage);
         }
+        result.findings.extend(bounds.iter().flat_map(Bounds::findings));
         if result.failures().next().is_some() {
             result.raise(ExitCode::Firmware);
         }

@@ -62,14 +62,17 @@ fn title(row: &Row) -> String {
 }
 
 fn cells(row: &Row) -> [String; 8] {
-    let left = row.has_bytes.map(|has| i128::from(has) - i128::from(row.bound.bytes));
+    // A bound that a run has exceeded says nothing about what is left.
+    let left = row.has_bytes.filter(|_| !row.is_contradicted());
+    let left = left.map(|has| i128::from(has) - i128::from(row.bound.bytes));
+    let word = if row.is_contradicted() { "WRONG" } else { row.bound.certainty.word() };
     let seen = row
         .seen_bytes
         .map_or_else(|| "-".to_owned(), |seen| format!("{} ({})", group(seen), share(seen, row.bound.bytes)));
     [
         title(row),
         most(&row.bound),
-        row.bound.certainty.word().to_owned(),
+        word.to_owned(),
         group(row.exceptions_bytes),
         most(&row.returning),
         group_known(row.has_bytes),
@@ -127,6 +130,9 @@ mod tests {
             seen_bytes: Some(900),
         };
         assert_eq!(cells(&row), ["task net", "1,800", "bounded", "80", "1,200", "4,096", "2,296", "900 (50.00%)"]);
+        row.seen_bytes = Some(2_700);
+        assert_eq!(cells(&row)[1..3], ["1,800", "WRONG"]);
+        assert_eq!(cells(&row)[6..], ["-", "2,700 (150.00%)"]);
         row.bound = bound(6_000, Certainty::Unbounded);
         assert_eq!(cells(&row)[1..3], ["\u{2265} 6,000", "unbounded"]);
         assert_eq!(cells(&row)[6], "\u{2212}1,904");

@@ -72,6 +72,24 @@ fn a_suites_budget_is_one_table_and_one_junit_suite_with_a_verdict() {
 }
 
 #[test]
+fn a_bound_that_the_run_exceeded_fails_whatever_the_ceiling_is() {
+    // A wrong statement makes the bound wrong, as a defect of harness would.
+    let limits = "[stack]\nends = [\"*\"]\n[budget]\nmain_stack = \"1M\"\n";
+    let suite = Suite::new(&[limits, &target(BARE, "name = \"app\"\nexact = true\nfor = \"300k\"\n")].concat());
+    let result = suite.run(&[]).expect_code(1);
+    let said = "app: the main stack was seen at ";
+    assert!(result.stdout.contains(said) && result.stdout.contains("its bound is 8 bytes"), "{}", result.stdout);
+    let row = &result.report().cases[0].budget[0];
+    assert!(!row.holds && row.value.is_none() && row.why.as_ref().unwrap().contains("8 bytes"), "{row:?}");
+    let profile = result.reports.join("app.profile");
+    let mut judged = harness();
+    judged.arg("budget").arg(image(BARE)).arg(&profile).arg("--budget").arg(suite.path("harness.toml"));
+    let judged = judged.output().unwrap();
+    let error = String::from_utf8_lossy(&judged.stderr);
+    assert!(judged.status.code() == Some(1) && error.contains("error: the main stack was seen at "), "{error}");
+}
+
+#[test]
 fn the_command_judges_a_profile_and_shows_the_trend() {
     let run = run(BARE, &[]);
     let temp = tempfile::tempdir().unwrap();

@@ -83,3 +83,28 @@ fn each_number_has_its_kind() {
         assert_eq!(reasons.is_empty(), stack["certainty"] == "bounded", "{stack}");
     }
 }
+
+#[test]
+fn a_run_that_was_deeper_than_its_bound_is_an_error_of_harness() {
+    let run = run(BARE, &["--exact", "--for", "300k"]);
+    let stack = |args: &[&str]| {
+        let output = harness().arg("stack").arg(image(BARE)).arg(&run.dir).args(args).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, error) = stack(&[]);
+    assert!(code == Some(0) && !out.contains("WRONG"), "{out}{error}");
+    // A wrong statement makes the bound wrong, as a defect of harness would: the run came back from these functions.
+    let stated = run.dir.join("stack.toml");
+    fs::write(&stated, "[stack]\nends = [\"*\"]\n").unwrap();
+    let stated = ["--bounds", stated.to_str().unwrap()];
+    let (code, out, error) = stack(&stated);
+    let row = out.lines().find(|line| line.starts_with("main stack")).unwrap();
+    assert!(code == Some(1) && row.contains("WRONG") && !row.contains("bounded"), "{out}");
+    let parts =
+        ["error: the main stack was seen at ", "its bound is 8 bytes, with Reset_Handler as", "[stack] is wrong"];
+    assert!(parts.iter().all(|part| error.contains(part)) && error.contains("please report it"), "{error}");
+    let (code, out, _) = stack(&[&stated[..], &["--json"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(code == Some(1) && document["stacks"][0]["error"].as_str().unwrap().contains("8 bytes"), "{out}");
+}

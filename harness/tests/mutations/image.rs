@@ -175,7 +175,7 @@ fn read_stack(image: &Image, bytes: &[u8]) {
     let rows = stack_bound::rows(&program, image, &[], &rules);
     let mut out = Vec::new();
     stack::write(&program, &rows, None, TableSize { top_rows: Some(3), ..TableSize::default() }, &mut out).unwrap();
-    json::stack::write(image, &program, &rows, None, &mut out).unwrap();
+    json::stack::write(image, &program, (&rows, &rules), None, &mut out).unwrap();
 }
 
 /// Addresses in functions, a limited number.

@@ -12,6 +12,7 @@ use super::{Bound, Certainty, Rules, Step};
 use crate::analysis::stacks;
 use crate::image::Image;
 use crate::profile::{Node, Profile, Task};
+use crate::text::number::group;
 
 /// Bytes that a Cortex-M pushes at an exception: 8 words, or 26 with floating-point registers (Armv7-M Architecture
 /// Reference Manual, B1.5.6 and B1.5.7).
@@ -75,6 +76,41 @@ pub fn rows(program: &Program, image: &Image, profiles: &[Profile], rules: &Rule
 }
 
 impl Row {
+    /// Name of the stack in a sentence: `the main stack`, `the stack of task net`.
+    pub fn title(&self) -> String {
+        if self.is_task { format!("the stack of task {}", self.name) } else { "the main stack".to_owned() }
+    }
+
+    /// Error of harness, if a run went deeper than the bound: the stack, both numbers, and what to do. None: no run did.
+    pub fn contradiction(&self, rules: &Rules) -> Option<String> {
+        let seen = self.seen_bytes.filter(|_| self.is_contradicted())?;
+        let deepest = self
+            .bound
+            .path
+            .iter()
+            .rfind(|step| step.function != EXCEPTIONS)
+            .map(|step| format!(", with {} as the deepest", step.function));
+        let stated = if *rules == Rules::default() {
+            String::new()
+        } else {
+            "unless a statement in [stack] is wrong, ".to_owned()
+        };
+        Some(format!(
+            "{} was seen at {} bytes, and its bound is {} bytes{}: {stated}this is an error of harness, so do not rely on \
+             the bound; please report it, with the ELF file",
+            self.title(),
+            group(seen),
+            group(self.bound.bytes),
+            deepest.unwrap_or_default()
+        ))
+    }
+
+    /// Whether a run went deeper than the bound, which is then wrong.
+    pub fn is_contradicted(&self) -> bool {
+        let is_bound = self.bound.certainty != Certainty::Unbounded;
+        is_bound && self.seen_bytes.is_some_and(|seen| seen > self.bound.bytes)
+    }
+
     /// The row, with no number below what was seen where nothing bounds the stack.
     fn with_seen(self) -> Row {
         let returning = self.returning.at_least(self.seen_bytes);
@@ -503,5 +539,38 @@ mod tests {
         assert_eq!((joined.bound.bytes, joined.returning.bytes), (100, 100));
         let bounded = row(part(40, Certainty::Unbounded), part(80, Certainty::Bounded)).with_seen();
         assert_eq!((bounded.bound.bytes, bounded.returning.bytes), (90, 80));
+    }
+
+    #[test]
+    fn a_run_that_was_deeper_than_the_bound_is_an_error_of_harness() {
+        let step = Step { function: "parse".to_owned(), bytes: 40 };
+        let row = |bytes, certainty, seen_bytes| {
+            let bound = Bound { bytes, certainty, path: vec![step.clone()], reasons: Vec::new() };
+            let returning = bound.clone();
+            let row = Row {
+                name: "net".to_owned(),
+                is_task: true,
+                bound,
+                returning,
+                exceptions_bytes: 0,
+                has_bytes: None,
+                seen_bytes,
+            };
+            row.with_seen()
+        };
+        let none = Rules::default();
+        for certainty in [Certainty::Bounded, Certainty::Estimated] {
+            let said = row(1_040, certainty, Some(2_041)).contradiction(&none).unwrap();
+            let parts =
+                ["the stack of task net", "2,041 bytes", "1,040 bytes", "parse", "error of harness", "report it"];
+            assert!(parts.iter().all(|part| said.contains(part)) && !said.contains("[stack]"), "{said}");
+        }
+        let stated = Rules { ends: vec!["abort".to_owned()], ..Rules::default() };
+        let said = row(1_040, Certainty::Bounded, Some(2_041)).contradiction(&stated).unwrap();
+        assert!(said.contains("unless a statement in [stack] is wrong"), "{said}");
+        // As deep as the bound, deeper than a known part of a stack without a bound, and never seen.
+        let known = [Some(1_040), None].map(|seen| row(1_040, Certainty::Bounded, seen));
+        let rows = known.into_iter().chain([row(1_040, Certainty::Unbounded, Some(2_041))]);
+        assert!(rows.into_iter().all(|row| row.contradiction(&none).is_none()));
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::stack_bound::{Program, Row, Witness};
+use crate::analysis::stack_bound::{Program, Row, Rules, Witness};
 use crate::export::json::{VERSION, document};
 use crate::image::Image;
 
@@ -53,6 +53,8 @@ struct JsonRow<'a> {
     has_bytes: Option<u64>,
     /// Bytes that the runs used at most.
     seen_bytes: Option<u64>,
+    /// Error of harness, if a run used more than the bound: the bound is wrong.
+    error: Option<String>,
     /// Deepest path, outermost function first.
     path: Vec<Step<'a>>,
     /// Reasons why the number is not a bound.
@@ -94,8 +96,8 @@ struct StackUsage {
     absent: u64,
 }
 
-impl<'a> From<&'a Row> for JsonRow<'a> {
-    fn from(row: &'a Row) -> JsonRow<'a> {
+impl<'a> JsonRow<'a> {
+    fn new(row: &'a Row, rules: &Rules) -> JsonRow<'a> {
         JsonRow {
             name: &row.name,
             is_task: row.is_task,
@@ -106,20 +108,21 @@ impl<'a> From<&'a Row> for JsonRow<'a> {
             without_failures_certainty: row.returning.certainty.word(),
             has_bytes: row.has_bytes,
             seen_bytes: row.seen_bytes,
+            error: row.contradiction(rules),
             path: row.bound.path.iter().map(|step| Step { function: &step.function, bytes: step.bytes }).collect(),
             reasons: &row.bound.reasons,
         }
     }
 }
 
-/// Writes the stacks.
+/// Writes the stacks, with the statements by which they were computed.
 ///
 /// # Errors
 /// Errors of `out`.
 pub fn write(
     image: &Image,
     program: &Program,
-    rows: &[Row],
+    (rows, rules): (&[Row], &Rules),
     witness: Option<&Witness>,
     out: &mut dyn Write,
 ) -> Result<()> {
@@ -128,7 +131,7 @@ pub fn write(
         version: VERSION,
         image: image.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         image_sha256: &image.sha256,
-        stacks: rows.iter().map(JsonRow::from).collect(),
+        stacks: rows.iter().map(|row| JsonRow::new(row, rules)).collect(),
         functions: program.frames().map(|(name, file, bytes)| Function { name, file, bytes }).collect(),
         stack_usage: witness.map(|witness| StackUsage {
             equal: witness.equal,
