@@ -12,6 +12,10 @@ use crate::text::table::write_table;
 /// Most functions of a path that are shown.
 const MAX_STEPS: usize = 24;
 
+/// Remedy for tasks of which no size is known.
+const HAS_OF_TASKS: &str = "has: a task's size is known if its kernel keeps both ends: FreeRTOS with \
+     configRECORD_STACK_HIGH_ADDRESS 1, Zephyr with CONFIG_THREAD_STACK_INFO, RIOT with DEVELHELP";
+
 /// Writes the stacks. At most `size.top_rows` reasons are shown for each number (None: all).
 ///
 /// # Errors
@@ -33,6 +37,16 @@ pub fn write(
     if rows.iter().any(|row| row.returning.bytes != row.bound.bytes) {
         let what = "without failures: no call of a function that never returns (a failed assertion, a panic), unless a run made it";
         writeln!(out, "{what}")?;
+    }
+    for reserved in rows.iter().filter_map(|row| row.reserved_bytes) {
+        writeln!(
+            out,
+            "reserved by the linker script: {} (_Min_Stack_Size); the main stack may use more",
+            group(reserved)
+        )?;
+    }
+    if rows.iter().any(|row| row.is_task && row.has_bytes.is_none()) {
+        writeln!(out, "{HAS_OF_TASKS}")?;
     }
     for row in rows {
         writeln!(out, "\n{}: {}", title(row), group(row.bound.bytes))?;
@@ -127,6 +141,7 @@ mod tests {
             returning: bound(1_200, Certainty::Bounded),
             exceptions_bytes: 80,
             has_bytes: Some(4_096),
+            reserved_bytes: None,
             seen_bytes: Some(900),
         };
         assert_eq!(cells(&row), ["task net", "1,800", "bounded", "80", "1,200", "4,096", "2,296", "900 (50.00%)"]);

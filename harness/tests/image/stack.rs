@@ -85,6 +85,17 @@ fn each_number_has_its_kind() {
 }
 
 #[test]
+fn the_main_stack_has_what_the_linker_script_leaves_it() {
+    let run = run(BARE, &["--exact", "--for", "300k"]);
+    for profiles in [vec![], vec![&run.dir]] {
+        let output = harness().arg("stack").arg(image(BARE)).args(profiles).arg("--json").output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        // targets/ports/cortex-m/sections.ld: 4 KiB behind __bss_end.
+        assert_eq!(document["stacks"][0]["has_bytes"], 4096, "{document}");
+    }
+}
+
+#[test]
 fn a_run_that_was_deeper_than_its_bound_is_an_error_of_harness() {
     let run = run(BARE, &["--exact", "--for", "300k"]);
     let stack = |args: &[&str]| {

@@ -4,6 +4,7 @@
 
 mod function;
 mod graph;
+mod linker;
 mod program;
 mod roots;
 mod rules;

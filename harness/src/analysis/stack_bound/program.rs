@@ -8,6 +8,7 @@ use decode::Isa;
 
 use super::function::{self, Function};
 use super::graph::{self, Edge, Node, Solution};
+use super::linker::Linker;
 use super::targets::{Known, Source};
 use super::{Bound, Certainty, Rules, Step};
 use crate::image::symbols::{Symbols, demangle};
@@ -52,6 +53,8 @@ pub struct Program {
     pub(super) ends: BTreeSet<usize>,
     /// Variables of the image: addresses, a shorter one first.
     pub(super) variables: Vec<Range<u64>>,
+    /// Symbols of the linker script about the main stack.
+    pub(super) linker: Linker,
     /// Whether code may leave floating-point registers on the stack of what an exception interrupts.
     pub(super) has_fpu: bool,
     /// Number of transfers through pointers by the source of their targets.
@@ -98,6 +101,7 @@ impl Program {
             ran: BTreeSet::new(),
             ends: BTreeSet::new(),
             variables: variables.iter().map(|(range, _)| range.clone()).collect(),
+            linker: Linker::read(bytes),
             has_fpu: image.needs.arm.as_ref().is_some_and(|arm| arm.fpu != Fpu::None),
             transfers_by_source: BTreeMap::new(),
         };

@@ -52,6 +52,8 @@ pub struct Row {
     pub exceptions_bytes: u64,
     /// Size of the stack; None: unknown.
     pub has_bytes: Option<u64>,
+    /// Bytes that the linker script reserves for it, of which it may use more; None: it does not say so.
+    pub reserved_bytes: Option<u64>,
     /// Bytes that the runs used at most; None: unknown.
     pub seen_bytes: Option<u64>,
 }
@@ -332,15 +334,22 @@ fn main(program: &Program, image: &Image, profiles: &[Profile], both: &[Exceptio
     let used = profiles.iter().filter_map(|profile| main_end(program, image, profile));
     let (seen, end): (Vec<u64>, Vec<u64>) = used.unzip();
     let exceptions_bytes = bound.exceptions_bytes();
+    // Without a run, the only place to which code sets the stack pointer.
+    let all: BTreeSet<u64> = ends(program, image).collect();
+    let only = all.first().copied().filter(|_| all.len() == 1 && has_known_ends(program));
+    let end = end.first().copied().or(only);
     // An array that ends there is the stack.
-    let array = program.variables.iter().find(|variable| end.first() == Some(&variable.end));
+    let array = program.variables.iter().find(|variable| end == Some(variable.end));
+    let array_bytes = array.map(|array| array.end - array.start);
+    let variables = || program.variables.iter().map(|variable| variable.end);
     Some(Row {
         name: "main".to_owned(),
         is_task: false,
         bound,
         returning,
         exceptions_bytes,
-        has_bytes: array.map(|array| array.end - array.start),
+        has_bytes: array_bytes.or_else(|| program.linker.room(end?, variables())),
+        reserved_bytes: program.linker.reserved(),
         seen_bytes: seen.into_iter().max(),
     })
 }
@@ -423,6 +432,7 @@ fn of_task(
         returning,
         exceptions_bytes,
         has_bytes: task.stack_bytes(),
+        reserved_bytes: None,
         seen_bytes: task.used_stack_bytes(),
     }
 }
@@ -533,6 +543,7 @@ mod tests {
             returning,
             exceptions_bytes: 0,
             has_bytes: None,
+            reserved_bytes: None,
             seen_bytes: Some(90),
         };
         let joined = row(part(40, Certainty::Unbounded), part(100, Certainty::Unbounded)).with_seen();
@@ -554,6 +565,7 @@ mod tests {
                 returning,
                 exceptions_bytes: 0,
                 has_bytes: None,
+                reserved_bytes: None,
                 seen_bytes,
             };
             row.with_seen()

@@ -51,6 +51,8 @@ struct JsonRow<'a> {
     without_failures_certainty: &'static str,
     /// Size of the stack.
     has_bytes: Option<u64>,
+    /// Bytes that the linker script reserves (_Min_Stack_Size); the stack may use more.
+    reserved_bytes: Option<u64>,
     /// Bytes that the runs used at most.
     seen_bytes: Option<u64>,
     /// Error of harness, if a run used more than the bound: the bound is wrong.
@@ -107,6 +109,7 @@ impl<'a> JsonRow<'a> {
             without_failures_bytes: row.returning.bytes,
             without_failures_certainty: row.returning.certainty.word(),
             has_bytes: row.has_bytes,
+            reserved_bytes: row.reserved_bytes,
             seen_bytes: row.seen_bytes,
             error: row.contradiction(rules),
             path: row.bound.path.iter().map(|step| Step { function: &step.function, bytes: step.bytes }).collect(),
