@@ -93,6 +93,12 @@ fn the_main_stack_has_what_the_linker_script_leaves_it() {
         // targets/ports/cortex-m/sections.ld: 4 KiB behind __bss_end.
         assert_eq!(document["stacks"][0]["has_bytes"], 4096, "{document}");
     }
+    // A kernel that sets the stack pointer anew changes nothing. cortex-m-rt leaves all that is behind __ebss.
+    for (name, bytes) in [("cortex-m3-freertos", 0x1000), ("cortex-m0-rust-hello-Oz", 0x4000 - 0x1820)] {
+        let output = harness().arg("stack").arg(image(name)).arg("--json").output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["stacks"][0]["has_bytes"], bytes, "{name}: {document}");
+    }
 }
 
 #[test]

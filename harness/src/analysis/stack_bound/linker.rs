@@ -9,7 +9,19 @@ use object::{Object as _, ObjectSymbol as _};
 const LIMIT: &str = "__StackLimit";
 
 /// Symbols behind the last variable. A heap begins there, and the stack grows towards it.
-const ENDS: [&str; 7] = ["_end", "end", "__end__", "__bss_end", "__bss_end__", "_ebss", "__HeapLimit"];
+/// The last three are those of Rust's cortex-m-rt.
+const ENDS: [&str; 10] = [
+    "_end",
+    "end",
+    "__end__",
+    "__bss_end",
+    "__bss_end__",
+    "_ebss",
+    "__HeapLimit",
+    "__ebss",
+    "__euninit",
+    "_stack_end",
+];
 
 /// Symbol whose value is the size of the reservation that STM32's linker scripts check when the firmware is linked.
 const RESERVED: &str = "_Min_Stack_Size";
@@ -34,8 +46,8 @@ impl Linker {
         Linker { values: values.collect() }
     }
 
-    /// Bytes below a stack's end that the stack may use: down to its limit, or else to the end of the variables. Variables
-    /// are address ranges' ends. None: no symbol tells.
+    /// Bytes below a stack's end that the stack may use: down to its limit, or else to the end of the variables.
+    /// `variables` are the addresses behind variables. None: no symbol says so.
     pub(super) fn room(&self, end: u64, variables: impl Iterator<Item = u64>) -> Option<u64> {
         let below = |low: &u64| *low < end && end - *low <= MAX_ROOM_BYTES;
         let limit = self.values.get(LIMIT).copied().filter(below);

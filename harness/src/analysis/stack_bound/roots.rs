@@ -334,10 +334,12 @@ fn main(program: &Program, image: &Image, profiles: &[Profile], both: &[Exceptio
     let used = profiles.iter().filter_map(|profile| main_end(program, image, profile));
     let (seen, end): (Vec<u64>, Vec<u64>) = used.unzip();
     let exceptions_bytes = bound.exceptions_bytes();
-    // Without a run, the only place to which code sets the stack pointer.
+    // Without a run, the only place to which code sets the stack pointer. A kernel's code that sets it anew does not matter
+    // on a Cortex-M, whose main stack begins where the vector table says.
     let all: BTreeSet<u64> = ends(program, image).collect();
     let only = all.first().copied().filter(|_| all.len() == 1 && has_known_ends(program));
-    let end = end.first().copied().or(only);
+    let initial = image.initial_sp().map(|sp| sp & !3);
+    let end = end.first().copied().or(initial).or(only);
     // An array that ends there is the stack.
     let array = program.variables.iter().find(|variable| end == Some(variable.end));
     let array_bytes = array.map(|array| array.end - array.start);
