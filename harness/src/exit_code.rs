@@ -77,6 +77,8 @@ impl ExitCode {
             | End::Asleep { .. }
             | End::Stuck { .. }
             | End::Faulting { .. }
+            | End::EndlessLoop { .. }
+            | End::StackOverflow { .. }
             | End::Denied { .. }
             | End::UnknownCall { .. } => ExitCode::Firmware,
             End::MaxInsns | End::Output { .. } | End::Timeout | End::Interrupted | End::DiskFull => ExitCode::Limit,

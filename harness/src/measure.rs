@@ -15,12 +15,13 @@ use wire::trick::{AVR_STATE, DEVICES};
 
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::cycles;
+use crate::analysis::dead_loop;
 use crate::analysis::describe;
 use crate::analysis::heap_summary;
 use crate::analysis::missing_device;
 use crate::analysis::size;
 use crate::analysis::stack_proof::{self, Cut};
-use crate::analysis::standstill;
+use crate::analysis::standstill::{self, Accesses, Found};
 use crate::chip::hints::{self, Hint};
 use crate::chip::{self, Chip};
 use crate::error::InputError;
@@ -212,6 +213,9 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         let in_code = || avr_libc::exit_loop_in_code(choice.entry, |address| image.code_at(address));
         choice.machine.finisher = avr_libc::exit_loop(symbol_file.as_deref()).or_else(in_code);
         choice.machine.exit = avr_libc::exit(symbol_file.as_deref());
+    } else {
+        let found = plain_symbols(symbol_file.as_deref(), &choice).find(avr_libc::EXIT);
+        choice.machine.exit = found.ok().and_then(|exits| exits.first().map(|exit| exit.address));
     }
     let isa = choice.machine.isa.parse().map_err(anyhow::Error::new)?;
     let target = stub::Target { isa, has_compressed: has_compressed(&image), load_bias: choice.load_bias };
@@ -474,7 +478,7 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
     let firmware = quoted(&options.firmware.display().to_string());
     let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
     if let Some(chip) = &profile.facts.chip {
-        let register = profile.facts.only.standstill.as_ref().and_then(|still| still.register.as_ref());
+        let register = profile.facts.only.standstill.as_ref().map(|still| &still.register);
         // A wild pointer leads to where no chip has anything.
         let absent = chip.absent.filter(|&absent| is_lost && missing_device::may_have_register(profile, absent));
         let what = match (register, absent) {
@@ -749,18 +753,8 @@ fn profile(
 ) -> (Profile, Vec<String>) {
     let Outcome { qemu_version, mut records, end, only, polls, in_target, unread_memory: _, read_bytes } = outcome;
     let half = std::mem::take(&mut records.half);
-    let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
     let waits = waits(plan, &records);
-    for frame in &records.stacks {
-        match frame.kind {
-            FrameKind::Caller { return_addr } => named.insert(return_addr.wrapping_sub(1)),
-            FrameKind::Exception { pc, .. } => named.insert(pc),
-            FrameKind::Unknown(_) => false,
-        };
-    }
-    named.extend(records.tree.iter().filter_map(|node| node.via));
-    let named: Vec<u64> = named.into_iter().collect();
-    let (names, warnings) = symbols.names(&named);
+    let (names, warnings) = symbols.names(&named_addresses(&records));
     let code = code(plan, symbols, &records);
     let Plan { image, choice, options, .. } = plan;
     let facts = Facts {
@@ -817,16 +811,44 @@ fn profile(
         followed.arena = heap::arena(symbols);
     }
     let before_window = std::mem::take(&mut records.before_window);
+    let (end_pc, stores) = (records.control.get(Word::EndPc), std::mem::take(&mut records.stores));
     let (slower, cycle_clock) = (std::mem::take(&mut records.slower), records.cycle_clock);
     let mut profile = records.into_profile(facts, names, code, in_target);
     profile.cycles = cycles_of(&profile, plan, &slower, cycle_clock);
-    profile.facts.only.standstill = standstill::find(&profile, &half, &polls);
+    judge(&mut profile, &half, &Accesses { polls: &polls, stores: &stores }, end_pc);
     if let Some(Cut { stacks, samples }) = stack_proof::cut(&profile) {
         profile.stacks = stacks;
         profile.samples.iter_mut().zip(samples).for_each(|(sample, stack)| sample.stack = stack);
     }
     close_calls(&mut profile, plan, &before_window);
     (profile, warnings)
+}
+
+/// Addresses whose places the profile needs: of executed instructions, of stacks, and of inlined calls; sorted.
+fn named_addresses(records: &Records) -> Vec<u64> {
+    let mut named: BTreeSet<u64> = records.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.pc).collect();
+    for frame in &records.stacks {
+        match frame.kind {
+            FrameKind::Caller { return_addr } => named.insert(return_addr.wrapping_sub(1)),
+            FrameKind::Exception { pc, .. } => named.insert(pc),
+            FrameKind::Unknown(_) => false,
+        };
+    }
+    named.extend(records.tree.iter().filter_map(|node| node.via));
+    named.into_iter().collect()
+}
+
+/// Judges a window that its length ended: by the loop at its end, and by the counts of its second half.
+fn judge(profile: &mut Profile, half: &[profile::VcpuCounts], accesses: &Accesses<'_>, end_pc: u64) {
+    if let Some(end) = dead_loop::find(profile, end_pc) {
+        profile.facts.end = end;
+        return;
+    }
+    match standstill::find(profile, half, accesses) {
+        Some(Found::Polls(standstill)) => profile.facts.only.standstill = Some(standstill),
+        Some(Found::Endless { pc, call }) => profile.facts.end = profile::End::EndlessLoop { pc, call },
+        None => {}
+    }
 }
 
 /// Cycles of each instruction, if asked for; `slower`: those beyond the usual ones; `clock`: all of them.

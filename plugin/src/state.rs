@@ -18,6 +18,7 @@ use engine::code::Code;
 use engine::console::Console;
 use engine::cycles::{Cycles, TakenBack};
 use engine::follow::Follow;
+use engine::follow::descent::{Descent, Left};
 use engine::guest;
 use engine::heap::Heap;
 use engine::marks::{Marks, printed};
@@ -93,6 +94,8 @@ pub(crate) struct State {
     snapshot: Option<Snapshot>,
     /// Phases and slices; None: the run is not cut.
     slices: Option<Slices>,
+    /// Memory of the stack.
+    descent: Descent,
     /// Input to be typed; None: no input.
     pub(crate) input: Option<Input>,
     pub(crate) guard: Guard,
@@ -118,7 +121,7 @@ pub(crate) struct State {
     pub(crate) cycles: Option<Cycles>,
     /// Address of the loop in which the firmware ends (AVR); None: it is not known.
     pub(crate) stop: Option<u64>,
-    /// Address of its `exit`.
+    /// Address of its `_exit`.
     pub(crate) exit: Option<u64>,
     /// Argument of `exit`, once that has been entered.
     pub(crate) exit_status: Option<u64>,
@@ -247,6 +250,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         errors: Errors::open(&request),
         snapshot: Snapshot::new(&request, directory),
         slices: Slices::new(&request, vcpus),
+        descent: Descent::default(),
         input,
         guard: Guard::find(vcpus, main_thread),
         semihosting: request.semihosting,
@@ -425,6 +429,10 @@ impl State {
                     let stack = self.clock.suspected_stack(vcpu);
                     let stack = self.stacks.as_mut().map_or(0, |stacks| stacks.id(stack, &mut self.ledger));
                     self.sample(vcpu, due.at_insns, pc, stack);
+                    if let Some(left) = self.left_stack() {
+                        let _ = self.turn_back(vcpu, due);
+                        self.end(End::StackOverflow, left.sp, pc);
+                    }
                 }
                 Event::Input => self.ledger.set(INPUT, vcpu, 1),
                 Event::Output if self.has_written_enough() => self.end_at(vcpu, End::Output, pc, due),
@@ -447,6 +455,9 @@ impl State {
                 Event::Sample => {
                     let stack = self.stacks.as_mut().map_or(0, |stacks| stacks.id(stack, &mut self.ledger));
                     self.sample(vcpu, at_insns, pc, stack);
+                    if let Some(left) = self.left_stack() {
+                        self.end(End::StackOverflow, left.sp, pc);
+                    }
                     continue;
                 }
                 Event::Input => {
@@ -641,6 +652,13 @@ impl State {
         }
     }
 
+    /// Stack that has left its memory, at a sample.
+    fn left_stack(&mut self) -> Option<Left> {
+        // The stacks of several vCPUs are in turns.
+        let left = if self.clock.vcpus() == 1 { self.descent.look(&mut self.guest) } else { None };
+        left.inspect(|left| self.ledger.say(Word::StackStart, left.memory_start))
+    }
+
     /// Ends a slice at an instruction that may have been passed meanwhile; later instructions count for the next one.
     fn cut_at(&mut self, vcpu: u32, due: Due) {
         let Some(mut slices) = self.slices.take() else { return };
@@ -714,8 +732,11 @@ impl State {
         if let Some(tasks) = &self.follow.tasks {
             tasks.note_paints(&mut self.guest, &self.ledger);
         }
-        if matches!(end, End::For | End::MaxInsns) {
-            self.note_only(pc);
+        match end {
+            End::For | End::MaxInsns | End::Faulting => self.note_only(pc),
+            // Handlers of faults end the run in these ways.
+            End::Exit | End::Reset if self.counting.is_inline => self.note_handler(TIMEKEEPER, pc),
+            _ => {}
         }
         self.asked.check(&mut self.ledger);
         if let Some(heap) = &mut self.heap {
@@ -737,6 +758,27 @@ impl State {
         self.end(End::For, 0, read.0)
     }
 
+    /// Whether an address is in the firmware's `_exit`.
+    fn is_in_exit(&mut self, pc: u64) -> bool {
+        let exit = self.exit.and_then(|exit| self.code.function_of(exit));
+        exit.is_some() && self.code.function_of(pc) == exit
+    }
+
+    /// Ends the run at a loop that only an interrupt can leave, if `_exit` or the handler of a fault has come there and no
+    /// interrupt can. The vCPU's events have been settled.
+    pub(crate) fn spin(&mut self, vcpu: u32, pc: u64) {
+        if self.clock.vcpus() > 1 || !self.counting.is_inline {
+            return;
+        }
+        if let Some(status) = self.exit_status.filter(|_| self.is_in_exit(pc) && !self.guest.may_be_interrupted()) {
+            self.exit(status, pc);
+        }
+        let has_left = self.has_left_handler(vcpu, pc);
+        if self.follow.cores[vcpu as usize].fault.is_final(has_left, &mut self.guest) {
+            self.end(End::Faulting, 0, pc);
+        }
+    }
+
     /// Notes a run without progress up to here: in one exception's handler, or polling one device.
     fn note_only(&mut self, pc: u64) {
         // With several vCPUs, another vCPU may make progress.
@@ -748,6 +790,20 @@ impl State {
         self.follow.device.note(&self.ledger);
         let insns = self.ledger.insns(vcpu);
         self.follow.device.note_all(insns, &mut self.ledger);
+        self.follow.device.note_stores(&mut self.ledger);
+        self.note_handler(vcpu, pc);
+        // As QEMU exits, its functions for reading would fail an assertion.
+        if !self.guest.is_readable() {
+            return;
+        }
+        self.ledger.say(Word::Final, u64::from(!self.guest.may_be_interrupted()));
+        // Where interrupts are masked from the start, the firmware has not done it.
+        let is_masked = !self.guest.facts.is_masked_at_reset && self.guest.is_masked();
+        self.ledger.say(Word::Masked, u64::from(is_masked));
+    }
+
+    /// Notes the exception in whose handler the run ends.
+    fn note_handler(&mut self, vcpu: u32, pc: u64) {
         let has_left = self.has_left_handler(vcpu, pc);
         self.follow.cores[vcpu as usize].fault.note(vcpu, has_left, &mut self.guest, &self.ledger);
     }

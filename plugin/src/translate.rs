@@ -26,10 +26,10 @@ use crate::hooks::{
     OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnExit, OnFarLoad,
     OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnHold, OnIdle, OnInput,
     OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace, OnPoll, OnPolled, OnPort,
-    OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSkippable, OnSleep, OnStackMove,
-    OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector,
-    OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample,
-    OracleWay,
+    OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSkippable, OnSleep, OnSpin,
+    OnStackMove, OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure,
+    OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount,
+    OracleRecheck, OracleSample, OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, Counting, State};
@@ -120,6 +120,7 @@ enum AtInsn {
     Semihosting,
     TrapReturn,
     Stop,
+    Spin,
     Wait,
     EventWait,
     Watch,
@@ -128,7 +129,7 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 38] = [
+const AT_INSN: [AtInsn; 39] = [
     // Effects of the instruction before it in the block.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -181,6 +182,7 @@ const AT_INSN: [AtInsn; 38] = [
     AtInsn::Semihosting,
     AtInsn::TrapReturn,
     AtInsn::Stop,
+    AtInsn::Spin,
     AtInsn::Wait,
     AtInsn::EventWait,
     // After the instruction's accesses; an access that ends the run is handled before.
@@ -259,6 +261,10 @@ struct Planned {
     in_exception: bool,
     /// Whether a block ends here for any start of the block and any cause that cuts others short.
     ends_block: bool,
+    /// Whether it certainly reads and writes registers only, and goes on with the next instruction.
+    is_plain: bool,
+    /// Target, if it always jumps to one address.
+    jumps_to: Option<u64>,
 }
 
 /// Hook for each block that QEMU translates.
@@ -282,6 +288,8 @@ struct At<'a> {
     /// See [`insn_id`].
     id: usize,
     is_last: bool,
+    /// Whether it closes a loop that only an interrupt can leave.
+    spins: bool,
     /// Whether the block always leaves a site's number in the LAST cell: it is written as the block ends, and the
     /// block cannot be left before.
     overwrites_last: bool,
@@ -347,6 +355,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
             cycles: counted.iter().map(|insn| insn.cycles).sum(),
             id: insn_id(block, index),
             is_last: index + 1 == plan.len(),
+            spins: spins(&plan[..=index]),
             overwrites_last: parts.len() == 1 && plan[plan.len() - 1].site.is_some(),
         };
         for what in AT_INSN {
@@ -357,6 +366,15 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
             avr.set_skips(block, index as u64, planned.skips.clone());
         }
     }
+}
+
+/// Whether the last of a block's instructions jumps back to one of them, and those between only change registers: then
+/// only an interrupt leaves the loop.
+fn spins(insns: &[Planned]) -> bool {
+    let Some(target) = insns.last().and_then(|last| last.jumps_to) else { return false };
+    let turn = insns.iter().skip_while(|insn| insn.pc != target);
+    let count = turn.clone().count();
+    count > 0 && turn.take(count - 1).all(|insn| insn.is_plain)
 }
 
 /// Registers the cycles of a store that starts again, which no other callback sees.
@@ -689,6 +707,10 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
         }
         AtInsn::Stop if state.stop == Some(planned.pc) => insn.call::<OnStop>(id),
         AtInsn::Stop if state.exit == Some(planned.pc) => insn.call::<OnExit>(id),
+        // Only in `_exit` and in the handler of a fault can it be the end.
+        AtInsn::Spin if at.spins && !state.counting.is_debugged => {
+            insn.call_when_at_least::<OnSpin>(cell(state, FAULTED), 1, id);
+        }
         AtInsn::Wait if planned.wait && state.avr.is_some() => insn.call::<OnSleep>(id),
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(wait_id(id, planned.event_wait)),
         AtInsn::EventWait if state.counting.is_debugged => {}
@@ -893,6 +915,8 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         may_return_from_exception: decode::is_exchange(isa, bytes) && guest.is_in_exception(),
         in_exception: follow.has_contexts && guest.is_in_exception(),
         ends_block: may_go_elsewhere,
+        is_plain: !decoded.may_leave && !may_go_elsewhere,
+        jumps_to: target.filter(|_| matches!(flow, Flow::Jump { .. }) && so_far.conditional == 0),
     }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptions of a run's events, in a sentence each.
 
+use crate::analysis::dead_loop;
 use crate::analysis::stacks::Exceptions;
 use crate::profile::input::When;
-use crate::profile::no_progress::{Device, Only, OnlyPoll, Standstill, is_long};
+use crate::profile::no_progress::{Device, Only, OnlyHandler, OnlyPoll, Standstill, is_long};
 use crate::profile::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks, Unmodelled};
 use crate::text::columns::shorten;
 use crate::text::number::{Hex, group, plural, share_at_least};
@@ -122,6 +123,31 @@ pub fn place(names: &Names, pc: u64) -> String {
 
 /// Describes the end of the run, in a sentence or two.
 pub fn describe_end(profile: &Profile) -> String {
+    let end = describe_end_alone(profile);
+    match describe_origin(profile) {
+        Some(origin) => format!("{end}; it came from {origin}"),
+        None => end,
+    }
+}
+
+/// Describes the fault in whose handler the firmware ended the run. None: it ended elsewhere, or the end itself is the
+/// handler.
+fn describe_origin(profile: &Profile) -> Option<String> {
+    let Facts { end, only, .. } = &profile.facts;
+    let is_end_of_handler = match end {
+        End::Exit { status, .. } => *status != 0,
+        End::Reset { .. } | End::LockUp { .. } | End::Asleep { .. } => true,
+        _ => false,
+    };
+    let handler = only.handler.as_ref().filter(|handler| is_end_of_handler && handler.is_fault)?;
+    let name = Exceptions::new(profile).name(handler.number, handler.handler);
+    // A lock-up has changed the registers that have the cause.
+    let is_known = !matches!(end, End::LockUp { .. });
+    Some(format!("{name}: {}", describe_fault_place(profile, handler, is_known)))
+}
+
+/// Describes the end of the run, without the fault that led to it.
+pub fn describe_end_alone(profile: &Profile) -> String {
     let Profile { facts, names, .. } = profile;
     let at = |pc: u64| place(names, pc);
     match &facts.end {
@@ -145,6 +171,15 @@ pub fn describe_end(profile: &Profile) -> String {
         }
         End::Stuck { pc, why } => format!("no instruction completes any more at {}: {why}", at(*pc)),
         End::Faulting { .. } => describe_handler(profile).unwrap_or_default(),
+        End::EndlessLoop { pc, call } => {
+            let call = call.map(|call| format!(", called at {}", at(call))).unwrap_or_default();
+            format!("the firmware gave up in an endless loop at {}{call}", at(*pc))
+        }
+        End::StackOverflow { pc, sp, memory_start } => {
+            let (sp, memory_start, by) = (*sp, *memory_start, group(memory_start.saturating_sub(*sp)));
+            let (below, start) = (Hex(sp), Hex(memory_start));
+            format!("the stack left the memory at {}: sp was {below}, {by} bytes below the RAM at {start}", at(*pc))
+        }
         End::Denied { pc } => format!("the run was ended at {}, before a forbidden operation", at(*pc)),
         End::UnknownCall { operation, pc } => {
             format!("the firmware made a semihosting call that QEMU does not have, {operation:#04x}, at {}", at(*pc))
@@ -171,7 +206,10 @@ pub fn describe_end(profile: &Profile) -> String {
 /// Describes the most important trouble, to be printed first: the firmware did no useful work.
 pub fn describe_trouble(profile: &Profile) -> Option<String> {
     let Facts { end, only, .. } = &profile.facts;
-    if matches!(end, End::Faulting { .. } | End::Stuck { .. }) {
+    if matches!(end, End::Faulting { .. } | End::EndlessLoop { .. } | End::StackOverflow { .. } | End::Stuck { .. }) {
+        return Some(describe_end(profile));
+    }
+    if describe_origin(profile).is_some() {
         return Some(describe_end(profile));
     }
     let is_long = only.handler.as_ref().is_some_and(|handler| is_long(handler.since_insns, profile.total_insns()));
@@ -184,34 +222,25 @@ pub fn describe_trouble(profile: &Profile) -> Option<String> {
 
 /// Describes the loop at which the firmware stood still, and a remedy. None: it made progress.
 pub fn describe_standstill(profile: &Profile) -> Option<String> {
-    let Standstill { pc, insns, register, call } = profile.facts.only.standstill.as_ref()?;
-    let names = &profile.names;
+    let Standstill { insns, register, .. } = profile.facts.only.standstill.as_ref()?;
     let share = share_at_least(*insns, profile.total_insns());
-    let new = "no instruction executed for the first time in the second half of the window";
-    match (register, call) {
-        (Some(register), _) => Some(format!(
-            "{share} of all instructions polled {}; {new}{}",
-            describe_register(profile, register),
-            describe_help(profile, register)
-        )),
-        (None, Some(call)) => {
-            let caller = names.function_at(*call).filter(|caller| caller.name != MAIN);
-            let help = caller.map(|caller| format!("; {}", describe_stubbing(&caller.name))).unwrap_or_default();
-            let (at, call) = (place(names, *pc), place(names, *call));
-            Some(format!(
-                "{share} of all instructions were spent in an endless loop at {at}, which was called at {call}; {new}{help}"
-            ))
-        }
-        (None, None) => None,
-    }
+    Some(format!(
+        "{share} of all instructions polled {}; no instruction executed for the first time in the second half of the \
+         window{}",
+        describe_register(profile, register),
+        describe_help(profile, register)
+    ))
 }
 
 /// Functions that a suite may name in `polls` to allow the standstill: the one with the loop, the one that reads the
 /// register, and functions inlined there.
 pub fn standing_functions(profile: &Profile) -> Vec<&str> {
-    let Some(Standstill { pc, register, .. }) = &profile.facts.only.standstill else { return Vec::new() };
+    let places = match (&profile.facts.only.standstill, &profile.facts.end) {
+        (Some(Standstill { pc, register, .. }), _) => [Some(*pc), Some(register.pc)],
+        (None, End::EndlessLoop { pc, .. }) => [Some(*pc), None],
+        (None, _) => return Vec::new(),
+    };
     let names = &profile.names;
-    let places = [Some(*pc), register.as_ref().map(|register| register.pc)];
     let at = |pc: u64| {
         let inlined = names.frames_at(pc).iter().filter_map(|frame| names.strings.get(frame.function as usize));
         names.function_at(pc).map(|function| function.name.as_str()).into_iter().chain(inlined.map(String::as_str))
@@ -225,15 +254,9 @@ pub fn standing_functions(profile: &Profile) -> Vec<&str> {
 /// The function that cannot be replaced by a stub, since it is the firmware's purpose.
 const MAIN: &str = "main";
 
-/// Words in the names of devices that firmware reads its console from.
-const SERIAL: [&str; 4] = ["uart", "usart", "serial", "pl011"];
-
 /// Describes the option that helps firmware which waits for a register.
 fn describe_help(profile: &Profile, register: &OnlyPoll) -> String {
-    let is_serial = |name: &str| SERIAL.iter().any(|word| name.to_ascii_lowercase().contains(word));
-    if let Some(Device::Named(name)) = &register.device
-        && is_serial(name)
-    {
+    if register.device.as_ref().is_some_and(Device::is_serial) {
         return format!("; {TYPING}");
     }
     let function = profile.names.function_at(register.pc).filter(|function| function.name != MAIN);
@@ -248,7 +271,12 @@ fn describe_stubbing(name: &str) -> String {
 
 /// Describes a fault that came too late to judge its consequences.
 pub fn describe_late_fault(profile: &Profile) -> Option<String> {
-    let handler = profile.facts.only.handler.as_ref()?;
+    let handler = profile
+        .facts
+        .only
+        .handler
+        .as_ref()
+        .filter(|_| !matches!(profile.facts.end, End::Faulting { .. }) && describe_origin(profile).is_none())?;
     let is_late = handler.is_fault && !is_long(handler.since_insns, profile.total_insns());
     let line = is_late.then(|| describe_handler(profile)).flatten()?;
     Some(format!("the run ended in a fault's handler: {line}"))
@@ -266,13 +294,30 @@ fn describe_handler(profile: &Profile) -> Option<String> {
         return Some(format!("{since}, whose handler is an endless loop at {at}{yields}"));
     }
     let times = if only.times > 1 { format!(", {} times", group(only.times)) } else { String::new() };
-    let fault = only.fault.as_deref().map(|fault| format!("{fault}, ")).unwrap_or_default();
-    let device = only.device.as_ref().map(|device| match device {
+    Some(format!("{since}{times}: {}", describe_fault_place(profile, only, true)))
+}
+
+/// Describes a fault, if its cause `is_known`, and where it came from.
+fn describe_fault_place(profile: &Profile, only: &OnlyHandler, is_known: bool) -> String {
+    let fault = only.fault.as_deref().filter(|_| is_known).map(|fault| format!("{fault}, ")).unwrap_or_default();
+    let device = only.device.as_ref().filter(|_| is_known).map(|device| match device {
         Device::None => "; this machine has no device there".to_owned(),
         Device::Stub(name) => format!("; QEMU has only a stand-in there ({name:?})"),
         Device::Named(name) => format!("; {name:?} is there"),
     });
-    Some(format!("{since}{times}: {fault}pc {}{}", place(&profile.names, only.pc), device.unwrap_or_default()))
+    let caller = describe_caller(profile, only).unwrap_or_default();
+    let stack =
+        only.left_sp.map(|sp| format!("; its stack had left the memory: sp was {}", Hex(sp))).unwrap_or_default();
+    format!("{fault}pc {}{caller}{}{stack}", place(&profile.names, only.pc), device.unwrap_or_default())
+}
+
+/// Describes the call that led to an address without code, such as that of a null pointer. None: the address is code, or
+/// no call is known.
+fn describe_caller(profile: &Profile, only: &OnlyHandler) -> Option<String> {
+    let names = &profile.names;
+    let call = dead_loop::call_before(profile, only.return_addr);
+    let is_told = names.function_at(only.pc).is_none() && names.function_at(call).is_some();
+    is_told.then(|| format!(", called at {}", place(names, call)))
 }
 
 /// Describes the only register that was read.

@@ -15,6 +15,7 @@ pub mod coverage;
 pub mod crosscheck;
 pub mod culprit;
 pub mod cycles;
+pub mod dead_loop;
 pub mod debug_hints;
 pub mod describe;
 pub mod disassembly;

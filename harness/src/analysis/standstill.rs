@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Detects firmware at a standstill: no instruction executed for the first time in the window's second half, and one
 //! loop took more than half of the window's instructions. The loop waits for a register of a device that reads the same
-//! each time; or it has no end, and lies in a function that should return. Interrupts may continue: a tick makes such
+//! each time; or it has no end, and lies in a function that should return, or whose name says that something went wrong. Interrupts may continue: a tick makes such
 //! firmware look busy.
 //!
 //! Firmware that idles or works is not at a standstill. In the second half, one of these tells it from one:
@@ -17,10 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use decode::{Flow, Insn, Isa, decode};
-use wire::definition::FrameKind;
 
-use crate::analysis::owner::Owner;
-use crate::profile::no_progress::{OnlyPoll, Standstill};
+use crate::analysis::dead_loop;
+use crate::profile::no_progress::{Device, DeviceStore, OnlyPoll, Standstill};
 use crate::profile::{Arc, End, Function, Names, Profile, VcpuCounts};
 
 /// Permitted difference between the counts of instructions in one loop: each end of the second half may cut a turn.
@@ -29,25 +28,63 @@ const CUT: u64 = 2;
 /// Maximum number of instructions between two reads of a register by unnamed code that only waits for it.
 const POLL_INSNS: u64 = 64;
 
-/// Maximum number of instructions examined after a call.
-const MAX_FOLLOWING: usize = 4096;
+/// Loop of a standstill.
+pub enum Found {
+    /// It waits for a register.
+    Polls(Standstill),
+    /// It has no end.
+    Endless {
+        /// First instruction of the loop.
+        pc: u64,
+        /// Address of the call that led there, if it is known.
+        call: Option<u64>,
+    },
+}
 
-/// Function whose call ends start-up code.
-const MAIN: &str = "main";
+/// Accesses of devices in the window.
+pub struct Accesses<'a> {
+    /// Registers that were read over and over up to the end.
+    pub polls: &'a [OnlyPoll],
+    /// Instructions that stored to devices.
+    pub stores: &'a [DeviceStore],
+}
 
-/// Finds the loop of a standstill. `half` has each vCPU's counts in the middle of the window; `polls` has the registers
-/// that were read over and over up to the end.
-pub fn find(profile: &Profile, half: &[VcpuCounts], polls: &[OnlyPoll]) -> Option<Standstill> {
+/// Registers of a Cortex-M that only the firmware changes, so that it never waits for them: interrupts' enable bits and
+/// priorities, CPUID, VTOR, AIRCR, SCR, CCR, SHPR (Armv7-M ARM, B3.2.2 and B3.4.3). ICSR and what is pending change.
+const FIXED: [Range<u64>; 4] =
+    [0xe000_e100..0xe000_e200, 0xe000_e400..0xe000_e800, 0xe000_ed00..0xe000_ed04, 0xe000_ed08..0xe000_ed24];
+
+/// Size of the range of addresses that a peripheral has to itself, as far as it matters here.
+const PERIPHERAL_BYTES: u64 = 0x1000;
+
+impl Accesses<'_> {
+    /// Whether a loop of these instructions made a device do something after instruction `after_insns`, though it polls a
+    /// register: what it stores changes, or it prints.
+    fn show_work(&self, executed: &BTreeMap<u64, u64>, poll: &OnlyPoll, after_insns: u64) -> bool {
+        let is_printed = |store: &DeviceStore| {
+            store.last_insns > after_insns
+                && store.address / PERIPHERAL_BYTES == poll.address / PERIPHERAL_BYTES
+                && poll.device.as_ref().is_some_and(Device::is_serial)
+        };
+        let mut own = self.stores.iter().filter(|store| executed.contains_key(&store.pc));
+        own.any(|store| store.changed_insns > after_insns || is_printed(store))
+    }
+}
+
+/// Finds the loop of a standstill. `half` has each vCPU's counts in the middle of the window.
+pub fn find(profile: &Profile, half: &[VcpuCounts], accesses: &Accesses<'_>) -> Option<Found> {
     if !matches!(profile.facts.end, End::For | End::MaxInsns) || half.len() != profile.vcpus.len() {
         return None;
     }
     let mut busy = profile.vcpus.iter().zip(half).filter(|(whole, _)| whole.clock_insns > 0);
     let (Some((whole, half)), None) = (busy.next(), busy.next()) else { return None };
     let search = Search::new(profile, whole, half)?;
-    let polls = polls.iter().filter(|poll| poll.since_insns <= half.clock_insns);
+    let is_fixed =
+        |poll: &OnlyPoll| profile.facts.is_arm() && FIXED.iter().any(|range| range.contains(&poll.address));
+    let polls = accesses.polls.iter().filter(|poll| poll.since_insns <= half.clock_insns && !is_fixed(poll));
     let lasting: Vec<&OnlyPoll> = polls.collect();
     if search.is_unnamed {
-        return search.unnamed(&lasting);
+        return search.unnamed(&lasting).map(Found::Polls);
     }
     let place = search.place()?;
     let executed = search.cycle(place)?;
@@ -56,12 +93,12 @@ pub fn find(profile: &Profile, half: &[VcpuCounts], polls: &[OnlyPoll]) -> Optio
         return None;
     }
     let read = lasting.into_iter().filter(|poll| executed.contains_key(&poll.pc)).max_by_key(|poll| poll.times);
-    let call = match read {
-        Some(_) => None,
-        None => Some(search.call_of_endless(place, &executed)?),
-    };
     let pc = *executed.range(function_range(place)).next()?.0;
-    Some(Standstill { pc, insns, register: read.cloned(), call })
+    match read {
+        Some(register) if accesses.show_work(&executed, register, half.clock_insns) => None,
+        Some(register) => Some(Found::Polls(Standstill { pc, insns, register: register.clone() })),
+        None => search.endless(place, &executed).map(|call| Found::Endless { pc, call }),
+    }
 }
 
 fn function_range(function: &Function) -> Range<u64> {
@@ -157,7 +194,7 @@ impl<'p> Search<'p> {
         let insns = self.profile.total_insns().saturating_sub(alone.since_insns);
         let is_all = alone.since_insns <= self.half.clock_insns && insns / alone.times.max(1) <= POLL_INSNS;
         let is_most = insns.saturating_mul(2) > self.profile.total_insns();
-        (is_all && is_most).then(|| Standstill { pc: poll.pc, insns, register: Some((*poll).clone()), call: None })
+        (is_all && is_most).then(|| Standstill { pc: poll.pc, insns, register: (*poll).clone() })
     }
 
     /// The only function that continued in the second half without being entered: only it, its callees and handlers
@@ -204,9 +241,9 @@ impl<'p> Search<'p> {
         executed.keys().any(|&pc| self.profile.code_at(pc).is_some_and(is_wait))
     }
 
-    /// Return address of the call that led to an endless loop and never returned, in a function that should have
-    /// continued after it.
-    fn call_of_endless(&self, function: &Function, executed: &BTreeMap<u64, u64>) -> Option<u64> {
+    /// Call that led to an endless loop and never returned, in a function that should have continued after it, or to a
+    /// function whose name says that something went wrong; Some(None): the call is not known.
+    fn endless(&self, function: &Function, executed: &BTreeMap<u64, u64>) -> Option<Option<u64>> {
         let stays = |(&pc, _): (&u64, &u64)| {
             let Some(insn) = self.insn(pc) else { return false };
             let next = pc.wrapping_add(insn.len_bytes.into());
@@ -220,53 +257,8 @@ impl<'p> Search<'p> {
         if !executed.iter().all(stays) {
             return None;
         }
-        let callers = self.callers(function);
-        let calls = callers.iter().map(|&return_addr| return_addr.wrapping_sub(1));
-        let is_expected = |&return_addr: &u64| self.was_to_go_on(return_addr);
-        callers.iter().any(is_expected).then(|| calls.clone().next()).flatten()
-    }
-
-    /// Return addresses of the calls under way, the innermost first, up to those in `main`. The outermost function
-    /// has none.
-    fn callers(&self, function: &Function) -> Vec<u64> {
-        // Start-up code after `main` is not the firmware's purpose.
-        if function.name == MAIN {
-            return Vec::new();
-        }
-        let (names, half) = (&self.profile.names, self.half.clock_insns);
-        let is_there = |pc: u64| function_range(function).contains(&pc);
-        let mut samples = self.profile.samples.iter().rev().take_while(|sample| sample.at_insns > half);
-        let Some(sample) = samples.find(|sample| is_there(sample.pc)) else { return Vec::new() };
-        let mut callers = Vec::new();
-        for frame in self.profile.stack(sample.stack).into_iter().rev() {
-            let FrameKind::Caller { return_addr } = frame.kind else { break };
-            callers.push(return_addr);
-            if names.function_at(return_addr.wrapping_sub(1)).is_some_and(|caller| caller.name == MAIN) {
-                return callers;
-            }
-        }
-        callers.pop();
-        callers
-    }
-
-    /// Whether the code after a call makes another call, which it never reached.
-    fn was_to_go_on(&self, return_addr: u64) -> bool {
-        let Owner::Function(function) = Owner::of(self.profile, return_addr.wrapping_sub(1)) else { return false };
-        let (mut seen, mut open) = (BTreeSet::new(), vec![return_addr]);
-        while let Some(pc) = open.pop() {
-            if !function_range(function).contains(&pc) || seen.len() >= MAX_FOLLOWING || !seen.insert(pc) {
-                continue;
-            }
-            let Some(insn) = self.insn(pc) else { continue };
-            let next = pc.wrapping_add(insn.len_bytes.into());
-            match insn.flow {
-                Flow::Call { .. } | Flow::IndirectCall { .. } if self.whole(pc) == 0 => return true,
-                Flow::Next | Flow::It { .. } | Flow::Call { .. } | Flow::IndirectCall { .. } => open.push(next),
-                Flow::Jump { target } => open.push(target),
-                Flow::Branch { target } => open.extend([target, next]),
-                Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump => {}
-            }
-        }
-        false
+        let pc = *executed.range(function_range(function)).next()?.0;
+        let search = dead_loop::Search::new(self.profile)?;
+        search.has_failed(function, pc).then(|| search.call(function))
     }
 }

@@ -222,11 +222,13 @@ impl<'a> Finder<'a> {
     fn crash(&self, travel: &mut dyn Travel, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Found> {
         let facts = &self.profile.facts;
         let fault = facts.only.handler.as_ref().filter(|handler| handler.is_fault);
-        if let Some(fault) = fault.filter(|_| !matches!(facts.end, End::Exit { .. } | End::LockUp { .. })) {
+        if let Some(fault) =
+            fault.filter(|_| !matches!(facts.end, End::Exit { .. } | End::Reset { .. } | End::LockUp { .. }))
+        {
             let note = fault.fault.clone();
             return Ok(Found { insn: facts.before_window_insns + fault.since_insns, note });
         }
-        let end = describe::describe_end(self.profile);
+        let end = describe::describe_end_alone(self.profile);
         let is_cut = matches!(facts.end, End::For | End::Until | End::MaxInsns) || facts.end.is_by_host();
         let is_lock_up = matches!(facts.end, End::LockUp { .. });
         if !is_cut && !is_lock_up && self.profile.vcpus.len() == 1 {
@@ -1043,6 +1045,8 @@ mod tests {
             number: 3,
             handler: 0x52,
             pc: 0x54,
+            return_addr: 0,
+            left_sp: None,
             since_insns: 7,
             times: 1,
             fault: None,

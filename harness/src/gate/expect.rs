@@ -44,6 +44,10 @@ pub enum Ending {
     Stuck,
     /// The handler of a fault, which is never left.
     Faulting,
+    /// A loop that has no end, where the firmware gave up.
+    EndlessLoop,
+    /// A stack that left its memory.
+    StackOverflow,
     /// A semihosting call that QEMU does not have.
     UnknownCall,
     /// The limit on instructions.
@@ -54,13 +58,15 @@ pub enum Ending {
 
 impl Ending {
     /// Words of suites for all endings except an exit status.
-    pub const WORDS: [(&'static str, Ending); 9] = [
+    pub const WORDS: [(&'static str, Ending); 11] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
         ("reset", Ending::Reset),
         ("asleep", Ending::Asleep),
         ("stuck", Ending::Stuck),
         ("faulting", Ending::Faulting),
+        ("endless-loop", Ending::EndlessLoop),
+        ("stack-overflow", Ending::StackOverflow),
         ("unknown-call", Ending::UnknownCall),
         ("limit", Ending::Limit),
         ("output", Ending::Output),
@@ -85,6 +91,8 @@ impl Ending {
             | (Ending::Asleep, End::Asleep { .. })
             | (Ending::Stuck, End::Stuck { .. })
             | (Ending::Faulting, End::Faulting { .. })
+            | (Ending::EndlessLoop, End::EndlessLoop { .. })
+            | (Ending::StackOverflow, End::StackOverflow { .. })
             | (Ending::UnknownCall, End::UnknownCall { .. })
             | (Ending::Limit, End::MaxInsns)
             | (Ending::Output, End::Output { .. }) => true,
@@ -101,6 +109,8 @@ impl Ending {
             Ending::Asleep => "sleep for ever".to_owned(),
             Ending::Stuck => "no instruction completing any more".to_owned(),
             Ending::Faulting => "a fault's handler that is never left".to_owned(),
+            Ending::EndlessLoop => "an endless loop".to_owned(),
+            Ending::StackOverflow => "a stack that left its memory".to_owned(),
             Ending::UnknownCall => "an unknown semihosting call".to_owned(),
             Ending::Limit => "the end by max-insns".to_owned(),
             Ending::Output => "the end by max-output".to_owned(),

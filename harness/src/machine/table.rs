@@ -142,7 +142,7 @@ pub struct Machine {
     pub boot_rom: Option<RangeInclusive<u64>>,
     /// Address of a device by which firmware ends the run: a store of 0x5555 (pass) or 0x3333 (fail) in its low half.
     pub finisher: Option<u64>,
-    /// Address of AVR's `_exit`, where the firmware's status is an argument.
+    /// Address of the image's `_exit`, where the firmware's status is an argument.
     pub exit: Option<u64>,
     /// All memory of the machine, main RAM first; empty for a machine that is not in the table.
     pub memory: Cow<'static, [Region]>,

@@ -352,6 +352,22 @@ pub enum End {
         /// Address of the last instruction.
         pc: u64,
     },
+    /// The window's length was reached in a loop that has no end, where the firmware gave up.
+    EndlessLoop {
+        /// Address of an instruction of the loop.
+        pc: u64,
+        /// Address of the call that led to the loop, if it is known.
+        call: Option<u64>,
+    },
+    /// The stack left the memory that it was in.
+    StackOverflow {
+        /// Address of the instruction at which this was noticed.
+        pc: u64,
+        /// Stack pointer there.
+        sp: u64,
+        /// First address of the memory.
+        memory_start: u64,
+    },
     /// The firmware asked for something outside its sandbox, which only ending the run could prevent.
     Denied {
         /// Address of the instruction that asked.
@@ -405,6 +421,8 @@ impl End {
             | End::Asleep { pc }
             | End::Stuck { pc, .. }
             | End::Faulting { pc }
+            | End::EndlessLoop { pc, .. }
+            | End::StackOverflow { pc, .. }
             | End::Denied { pc }
             | End::UnknownCall { pc, .. }
             | End::Output { pc, .. } => Some(pc),

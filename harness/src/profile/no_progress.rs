@@ -13,8 +13,12 @@ pub struct Only {
     pub handler: Option<OnlyHandler>,
     /// Device register that was read over and over.
     pub poll: Option<OnlyPoll>,
-    /// One loop took most of the window, and nothing new executed in its second half, whatever interrupts did.
+    /// One loop that waits took most of the window, and nothing new executed in its second half, whatever interrupts did.
     pub standstill: Option<Standstill>,
+    /// Whether no enabled interrupt could interrupt the code at which the window ended.
+    pub is_final: bool,
+    /// Whether the firmware had masked interrupts there; false where they are masked from the start.
+    pub is_masked: bool,
 }
 
 /// A loop that waits without end.
@@ -24,10 +28,8 @@ pub struct Standstill {
     pub pc: u64,
     /// Instructions of the window in the loop and in the functions that it calls.
     pub insns: u64,
-    /// Device register that the loop reads; None: the loop is an endless one.
-    pub register: Option<OnlyPoll>,
-    /// Address of the call that led to the endless loop.
-    pub call: Option<u64>,
+    /// Device register that the loop reads.
+    pub register: OnlyPoll,
 }
 
 /// Exception handler that was entered and not left.
@@ -39,6 +41,10 @@ pub struct OnlyHandler {
     pub handler: u64,
     /// Address of the instruction that the exception came at.
     pub pc: u64,
+    /// Return address register at that instruction: if it is not code, the address after the call that led there.
+    pub return_addr: u64,
+    /// Stack pointer of the interrupted code, if it had left the memory.
+    pub left_sp: Option<u64>,
     /// Instructions of the window before the exception.
     pub since_insns: u64,
     /// Times that the exception came: the code it returns to faults again, or the handler itself does.
@@ -70,6 +76,19 @@ pub struct OnlyPoll {
     pub device: Option<Device>,
 }
 
+/// The stores of one instruction to devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceStore {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Address of the register, at the last store.
+    pub address: u64,
+    /// Instructions of the window up to the last store.
+    pub last_insns: u64,
+    /// Instructions of the window up to the last store that differed from the one before.
+    pub changed_insns: u64,
+}
+
 /// Device that the machine has at an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Device {
@@ -79,6 +98,18 @@ pub enum Device {
     Stub(String),
     /// Emulated device of that name.
     Named(String),
+}
+
+/// Words in the names of devices that firmware reads its console from.
+const SERIAL: [&str; 4] = ["uart", "usart", "serial", "pl011"];
+
+impl Device {
+    /// Whether its name says that it is a serial interface.
+    pub fn is_serial(&self) -> bool {
+        let Device::Named(name) = self else { return false };
+        let name = name.to_ascii_lowercase();
+        SERIAL.iter().any(|word| name.contains(word))
+    }
 }
 
 /// Whether an activity that began after `since_insns` lasted long enough, up to the end of a window of

@@ -115,9 +115,14 @@ impl Target {
 
     /// Builds firmware with another `reset`; its data are not initialised before.
     pub(crate) fn build_source(&self, dir: &Path, name: &str, source_text: &str) -> PathBuf {
+        self.build_whole(dir, name, &[PROLOGUE, source_text].concat())
+    }
+
+    /// Builds firmware with start-up code of its own.
+    pub(crate) fn build_whole(&self, dir: &Path, name: &str, source_text: &str) -> PathBuf {
         let (source, script, elf) =
             (dir.join(format!("{name}.c")), dir.join(format!("{name}.ld")), dir.join(format!("{name}.elf")));
-        fs::write(&source, [PROLOGUE, source_text].concat()).unwrap();
+        fs::write(&source, source_text).unwrap();
         let mut text = format!(
             "SECTIONS {{\n\
              .text {:#x} : {{ KEEP(*(.vec)) *(.text*) *(.rodata*) . = ALIGN(16); }}\n",

@@ -15,6 +15,7 @@ mod bundle;
 mod calls;
 mod console;
 mod contained;
+mod crashes;
 mod deadline;
 mod emulator;
 mod endings;

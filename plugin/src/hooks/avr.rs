@@ -244,17 +244,6 @@ impl AccessHook for OnFarLoaded {
     };
 }
 
-/// At the first instruction of avr-libc's `exit`. The destructors of static objects come between it and its loop.
-pub(crate) struct OnExit;
-
-impl Hook for OnExit {
-    const CALL: ExecCallback = |vcpu, id| {
-        let (mut state, _) = arrive(vcpu, id);
-        let [status, _] = state.guest.arguments();
-        state.exit_status = Some(status);
-    };
-}
-
 /// At the loop in which avr-libc's `exit` ends.
 pub(crate) struct OnStop;
 

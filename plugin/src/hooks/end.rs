@@ -5,9 +5,12 @@ use std::sync::OnceLock;
 
 use engine::guest::{FaultReader, Stored};
 use wire::control::{End, Word};
+use wire::counters::FAULTED;
 
-use super::find;
-use crate::qemu::{self, AbortHook, Access, AccessCallback, AccessHook, ExitHook, FaultBuffer, Registers};
+use super::{arrive, find};
+use crate::qemu::{
+    self, AbortHook, Access, AccessCallback, AccessHook, ExecCallback, ExitHook, FaultBuffer, Hook, Registers,
+};
 use crate::records::Control;
 use crate::state::{self, State};
 
@@ -22,13 +25,14 @@ impl AccessHook for OnStore {
             state.may_print(here.vcpu);
             state.unmodelled.iter_mut().for_each(|unmodelled| unmodelled.note(here.pc));
             state.note_write(here.vcpu, here.pc, address);
-            state.follow.device.forget();
+            state.settle(here.vcpu);
+            let insns = state.ledger.insns(here.vcpu);
+            state.follow.device.stored(here.pc, address, value, insns);
             if let Some(polled) = &mut state.polled {
                 let written = polled.written(address, value);
                 state.ledger.written(written);
             }
             if state.console.is_some() {
-                state.settle(here.vcpu);
                 state.look_at_console(here.vcpu);
             }
         }
@@ -78,10 +82,34 @@ impl AccessHook for OnLoad {
     };
 }
 
-/// Called when QEMU exits, because harness ended the run or for QEMU's own reasons.
-struct OnExit;
+/// At the first instruction of `_exit`. Destructors of static objects and the like come between it and its loop.
+pub(crate) struct OnExit;
 
-impl ExitHook for OnExit {
+impl Hook for OnExit {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let [status, _] = state.guest.arguments();
+        state.exit_status = Some(status);
+        // Its loop is watched from now on.
+        state.ledger.set(FAULTED, here.vcpu, 1);
+    };
+}
+
+/// At a jump of a loop that only an interrupt can leave, after `_exit` or the handler of a fault has started.
+pub(crate) struct OnSpin;
+
+impl Hook for OnSpin {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        state.settle(here.vcpu);
+        state.spin(here.vcpu, here.pc);
+    };
+}
+
+/// Called when QEMU exits, because harness ended the run or for QEMU's own reasons.
+struct OnQemuExit;
+
+impl ExitHook for OnQemuExit {
     const CALL: fn() = || {
         // If QEMU exits out of one of our callbacks, the state is locked.
         if let Some(mut state) = state::try_lock() {
@@ -100,7 +128,7 @@ static WITNESS: OnceLock<(FaultReader<Registers>, FaultBuffer, &'static Control)
 
 /// Registers the callbacks that complete the records when QEMU exits or aborts.
 pub(crate) fn watch(id: u64) {
-    qemu::on_exit::<OnExit>(id);
+    qemu::on_exit::<OnQemuExit>(id);
     qemu::on_abort::<OnAbort>();
     let state = state::lock();
     WITNESS.get_or_init(|| (state.guest.fault_reader(), FaultBuffer::new(), state.ledger.records().control));
@@ -116,6 +144,7 @@ impl AbortHook for OnAbort {
         if let Some(state) = &mut state {
             state.guest.read_here();
             state.settle_all();
+            state.note_fault();
             state.aborts();
         }
         record_fault();

@@ -12,12 +12,12 @@ mod heap;
 mod time;
 
 pub(crate) use avr::{
-    OnDevice, OnDeviceStore, OnEntered, OnExit, OnFarLoad, OnFarLoaded, OnInterrupted, OnPace, OnPort, OnSkippable,
-    OnSleep, OnStatus, OnStop, OnUnmasked,
+    OnDevice, OnDeviceStore, OnEntered, OnFarLoad, OnFarLoaded, OnInterrupted, OnPace, OnPort, OnSkippable, OnSleep,
+    OnStatus, OnStop, OnUnmasked,
 };
 pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
-pub(crate) use end::{OnLoad, OnStore, watch};
+pub(crate) use end::{OnExit, OnLoad, OnSpin, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnFaultReturn,
     OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnIdle, OnLife, OnMask, OnMasked, OnPoll, OnPolled,

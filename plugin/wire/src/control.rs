@@ -71,8 +71,18 @@ pub enum Word {
     ExceptionSince,
     /// Address of the instruction at which the exception came.
     ExceptionPc,
+    /// Return address register of the interrupted code: the call that led there, where the address itself is not code.
+    ExceptionLink,
+    /// Stack pointer of the interrupted code, if it points to no memory; 0: it does.
+    ExceptionSp,
     /// 1 when an enabled interrupt could still interrupt the handler.
     ExceptionYields,
+    /// 1 when no enabled interrupt could interrupt the code at which the window ended.
+    Final,
+    /// 1 when the firmware had masked interrupts there.
+    Masked,
+    /// First address of the memory that the stack pointer left, when the run ends for that.
+    StackStart,
     /// Number of times that the same instruction has read the same value from the same device, with no access to
     /// another device since; 0: there is no such poll.
     PollTimes,
@@ -127,10 +137,14 @@ pub enum End {
     Output = 8,
     /// The firmware made a semihosting call that QEMU lacks, at which QEMU would abort; the value is the operation.
     UnknownCall = 9,
+    /// A fault's handler has come to a loop that it cannot leave, and no interrupt can come.
+    Faulting = 10,
+    /// At a sample, the stack pointer pointed below the memory that it had pointed to before; the value is the pointer.
+    StackOverflow = 11,
 }
 
 impl End {
-    const ALL: [End; 9] = [
+    const ALL: [End; 11] = [
         End::For,
         End::Until,
         End::MaxInsns,
@@ -140,6 +154,8 @@ impl End {
         End::WriteFailed,
         End::Output,
         End::UnknownCall,
+        End::Faulting,
+        End::StackOverflow,
     ];
 
     /// Decodes the code of an end.

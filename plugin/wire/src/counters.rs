@@ -70,7 +70,7 @@ pub const SLEPT: u32 = 15;
 /// Slot that is 1 when the next `wfe` does not sleep: the processor's event register.
 pub const EVENT: u32 = 16;
 
-/// Slot that is 1 from the start of a fault's handler until another exception comes.
+/// Slot that is 1 from the start of a fault's handler, or of `_exit`, until another exception comes.
 pub const FAULTED: u32 = 17;
 
 /// Slot that counts the changes of the trap vector.

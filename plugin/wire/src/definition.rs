@@ -102,6 +102,17 @@ record! {
             /// Number of these reads.
             times: u64,
         },
+        /// An instruction has stored to a device.
+        21 = Written {
+            /// Address of the instruction.
+            pc: u64,
+            /// Address of the register, at the last store.
+            address: u64,
+            /// Instructions of the window up to the last store.
+            last_insns: u64,
+            /// Instructions of the window up to the last store that differed from the one before by the same instruction.
+            changed_insns: u64,
+        },
         /// Amount of console output, at a sample that found more than the one before.
         9 = Mark {
             /// Instructions of the window up to the sample.
@@ -527,6 +538,7 @@ impl Stream for Definitions {
                 Definition::ZonePath { parent, .. } => *parent <= self.zone_paths,
                 Definition::Note { text, .. } | Definition::ZoneName { text } => text.len() <= MAX_TEXT_BYTES,
                 Definition::Poll { .. }
+                | Definition::Written { .. }
                 | Definition::Mark { .. }
                 | Definition::Span { .. }
                 | Definition::Priority { .. }
@@ -599,6 +611,7 @@ mod tests {
             },
             Definition::Idle { task: 1 },
             Definition::Poll { pc: 0x100, address: 0x4002_1000, value: 0, since_insns: 77, times: u64::MAX },
+            Definition::Written { pc: 0x104, address: 0x4002_1004, last_insns: u64::MAX, changed_insns: 78 },
             Definition::Site { entry: 0x8000_0040, stack: 1, task: 1 },
             Definition::Site { entry: u64::MAX, stack: 0, task: 0 },
             Definition::Node { slot: slot(6), parent: 0, kind: NodeKind::Root { task: 1 }, via: 0 },

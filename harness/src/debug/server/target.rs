@@ -494,6 +494,8 @@ fn over(ended: &Ended, insn: u64) -> String {
                 End::WriteFailed => "the plugin could not write its records",
                 End::Output => "the firmware has written more than it may",
                 End::UnknownCall => "the firmware made a semihosting call that QEMU does not have",
+                End::Faulting => "a fault's handler never returns",
+                End::StackOverflow => "the stack has left its memory",
             };
             format!("the run ends here, at instruction {insn}: {what}")
         }

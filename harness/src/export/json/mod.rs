@@ -1071,6 +1071,8 @@ impl<'a> Facts<'a> {
                 End::Asleep { .. } => "asleep",
                 End::Stuck { .. } => "stuck",
                 End::Faulting { .. } => "faulting",
+                End::EndlessLoop { .. } => "endless-loop",
+                End::StackOverflow { .. } => "stack-overflow",
                 End::Denied { .. } => "denied",
                 End::UnknownCall { .. } => "unknown-call",
                 End::MaxInsns => "max-insns",

@@ -22,6 +22,7 @@ use wire::zone::Row;
 use crate::profile::Timeline;
 use crate::profile::bounds;
 use crate::profile::heap::{Heap, Site};
+use crate::profile::no_progress::DeviceStore;
 use crate::profile::part::Parts;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
@@ -74,6 +75,8 @@ pub struct Records {
     pub half: Vec<VcpuCounts>,
     /// Registers of devices that were read over and over, up to the end.
     pub polls: Vec<Poll>,
+    /// Instructions that stored to devices.
+    pub stores: Vec<DeviceStore>,
     /// The firmware's requests to the host.
     pub notes: Vec<Note>,
     /// Counted ways of branches, sorted.
@@ -168,8 +171,7 @@ impl Records {
             // If the window has not opened, all instructions so far were before it: the counters are cleared when it
             // opens.
             before_window_insns = vcpus.iter().map(|vcpu| vcpu.clock_insns).fold(0, u64::saturating_add);
-            vcpus.fill(VcpuCounts::default());
-            (sleeps, slept_insns) = (0, 0);
+            (vcpus, sleeps, slept_insns) = (vec![VcpuCounts::default(); vcpus.len()], 0, 0);
         }
         let samples = sample::Decoder::new(&samples).collect::<Result<Vec<_>, _>>()?;
         let parts = defined.parts(&files, &vcpus, &samples)?;
@@ -184,6 +186,7 @@ impl Records {
             before_window,
             console_marks,
             polls,
+            stores,
             notes,
             levels,
             mut edges,
@@ -196,9 +199,8 @@ impl Records {
         spans.sort_by_key(|span| span.kind);
         bounds::check(&vcpus, &tasks, &tree, &spans).context("cannot use the plugin's records")?;
         let heap = heap.map(|events| Heap { sites, events, ..Heap::default() });
-        if let Some(heap) = &heap {
-            heap.check(stacks.len(), tasks.len()).context("cannot use the plugin's records")?;
-        }
+        let checked = heap.as_ref().map_or(Ok(()), |heap| heap.check(stacks.len(), tasks.len()));
+        checked.context("cannot use the plugin's records")?;
         let (waiting_insns, waiting_unsure) = (zones.waiting_insns, zones.waiting_unsure);
         let zones = zones.finish();
         bounds::check_zones(&zones).context("cannot use the plugin's records")?;
@@ -219,6 +221,7 @@ impl Records {
             parts,
             half,
             polls,
+            stores,
             notes,
             edges,
             slower,
@@ -342,6 +345,7 @@ struct Defined<'a> {
     zones: zones::Builder,
     console_marks: Vec<(u64, u64)>,
     polls: Vec<Poll>,
+    stores: Vec<DeviceStore>,
     notes: Vec<Note>,
     levels: BTreeSet<(u64, u64)>,
     edges: Vec<Edge>,
@@ -369,6 +373,7 @@ impl<'a> Defined<'a> {
             zones: zones::Builder::default(),
             console_marks: Vec::new(),
             polls: Vec::new(),
+            stores: Vec::new(),
             notes: Vec::new(),
             levels: BTreeSet::new(),
             edges: Vec::new(),
@@ -424,6 +429,9 @@ impl<'a> Defined<'a> {
             }),
             Definition::Poll { pc, address, value, since_insns, times } => {
                 self.polls.push(Poll { pc, address, value, since_insns, times });
+            }
+            Definition::Written { pc, address, last_insns, changed_insns } => {
+                self.stores.push(DeviceStore { pc, address, last_insns, changed_insns });
             }
             Definition::Mark { at_insns, bytes } => self.console_marks.push((at_insns, bytes)),
             Definition::Span { slot, kind } => self.span(slot, kind)?,

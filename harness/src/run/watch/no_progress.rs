@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use decode::{Flow, decode};
-use wire::control::Word;
+use wire::control::{self, Word};
 
 use crate::profile::VcpuCounts;
 use crate::profile::no_progress::{Only, OnlyHandler, OnlyPoll, is_long};
@@ -24,14 +24,22 @@ impl Plan<'_> {
     /// Evidence that a run ended without progress; `pc` is the address at which it ended, `tree` the machine's memory
     /// tree.
     pub(in crate::run) fn only(&self, records: &Records, pc: Option<u64>, tree: &str) -> Only {
-        if records.control.get(Word::WindowOpen) == 0 {
+        let has_window = records.control.get(Word::WindowOpen) != 0;
+        if !has_window && records.control.end != Some(control::End::Faulting) {
             return Only::default();
         }
         let handler = self.only_handler(records, tree).filter(|handler| {
             // A window may end in any handler, and many faults are recovered from by their handler.
             handler.is_fault || pc.is_some_and(|pc| self.only_loops(handler.since_insns, pc, records))
         });
-        Only { handler, poll: only_poll(records, tree), standstill: None }
+        let is = |word| records.control.get(word) == 1;
+        Only {
+            handler,
+            poll: only_poll(records, tree),
+            standstill: None,
+            is_final: is(Word::Final),
+            is_masked: is(Word::Masked),
+        }
     }
 
     /// Registers of devices that were read over and over, up to the end; `tree` is the machine's memory tree.
@@ -66,6 +74,8 @@ impl Plan<'_> {
             number,
             handler: word(Word::ExceptionHandler),
             pc: word(Word::ExceptionPc),
+            return_addr: word(Word::ExceptionLink),
+            left_sp: Some(word(Word::ExceptionSp)).filter(|&sp| sp != 0),
             since_insns: word(Word::ExceptionSince),
             times,
             fault,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Polled devices: firmware that waits for a bit which never comes would look busy otherwise.
+//! Polled devices: firmware that waits for a bit which never comes would look busy otherwise. Firmware that prints polls,
+//! too, but what it stores to devices changes.
 
 use rustc_hash::FxHashMap;
 use wire::control::Word;
@@ -20,6 +21,16 @@ pub struct DevicePoll {
     alone: Option<Poll>,
     /// Reads by instruction, for each that has read one value from one register only.
     by_pc: FxHashMap<u64, Poll>,
+    /// Last store of each instruction.
+    stores: FxHashMap<u64, Store>,
+}
+
+#[derive(Clone, Copy)]
+struct Store {
+    address: u64,
+    value: u64,
+    last_insns: u64,
+    changed_insns: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -49,9 +60,20 @@ impl DevicePoll {
         }
     }
 
-    /// Notes a write to a device.
+    /// Notes an access of a device that is not told any nearer.
     pub fn forget(&mut self) {
         self.alone = None;
+    }
+
+    /// Notes a store to a device, at instruction `insns`.
+    pub fn stored(&mut self, pc: u64, address: u64, value: u64, insns: u64) {
+        self.forget();
+        let first = Store { address, value: !value, last_insns: insns, changed_insns: insns };
+        let store = self.stores.entry(pc).or_insert(first);
+        if (store.address, store.value) != (address, value) {
+            (store.address, store.value, store.changed_insns) = (address, value, insns);
+        }
+        store.last_insns = insns;
     }
 
     /// Opens the window.
@@ -67,6 +89,15 @@ impl DevicePoll {
         ledger.say(Word::PollPc, pc);
         ledger.say(Word::PollSince, since_insns);
         ledger.say(Word::PollTimes, times);
+    }
+
+    /// Reports the last stores of instructions, the latest ones.
+    pub fn note_stores(&self, ledger: &mut Ledger<impl Counters>) {
+        let mut stores: Vec<(&u64, &Store)> = self.stores.iter().collect();
+        stores.sort_unstable_by_key(|&(pc, store)| (std::cmp::Reverse(store.last_insns), pc));
+        for (&pc, &Store { address, last_insns, changed_insns, .. }) in stores.into_iter().take(MAX_TOLD) {
+            ledger.note(&Definition::Written { pc, address, last_insns, changed_insns });
+        }
     }
 
     /// Reports all registers that were read often, up to instruction `insns`.

@@ -30,6 +30,9 @@ struct Entry {
     first_number: u64,
     first_handler: u64,
     first_pc: u64,
+    first_return_addr: u64,
+    /// The first one's stack pointer, if it points to no memory.
+    left_sp: Option<u64>,
     since_insns: u64,
     times: u64,
     /// Clock at the last known start of the handler.
@@ -66,11 +69,22 @@ impl Entry {
         ledger.say(Word::ExceptionHandler, self.first_handler);
         ledger.say(Word::ExceptionSince, self.since_insns);
         ledger.say(Word::ExceptionPc, self.first_pc);
+        ledger.say(Word::ExceptionLink, self.first_return_addr);
+        ledger.say(Word::ExceptionSp, self.left_sp.unwrap_or(0));
         if let Some(fault) = &self.fault {
             fault.iter().for_each(|&(word, value)| ledger.say(word, value));
             ledger.say(Word::Fault, 1);
         }
         ledger.say(Word::ExceptionTimes, self.times);
+    }
+
+    /// Whether its handler has started and not returned, as far as the processor shows.
+    fn is_active(&self, guest: &mut Guest<impl Vcpu>) -> bool {
+        match guest.active_exception() {
+            Some(number) => number == self.number,
+            // Code that probes for a device gives traps another handler for a moment.
+            None => self.returned_insns.is_none() && guest.epoch_without_exception(self.handler).is_none(),
+        }
     }
 
     /// Whether the handler has only jumped to its own start, as many vendors' handlers do for ever. A handler whose
@@ -131,7 +145,9 @@ impl LastException {
             last.stays = stays;
             return true;
         }
-        let first_pc = interrupted.map_or(0, |context| context.pc);
+        let (first_pc, first_return_addr) = interrupted.map_or((0, 0), |context| (context.pc, context.return_addr));
+        // Where the processor could not save registers, its own attempt is the nearest.
+        let sp = interrupted.map_or(entry_sp, |context| context.sp);
         self.0 = Some(Entry {
             number,
             handler,
@@ -141,6 +157,8 @@ impl LastException {
             first_number: number,
             first_handler: handler,
             first_pc,
+            first_return_addr,
+            left_sp: Some(sp).filter(|&sp| guest.is_off_memory(sp)),
             since_insns: insns,
             times: 1,
             seen_insns: insns,
@@ -170,16 +188,18 @@ impl LastException {
         self.0.as_ref().map(|last| (last.handler, last.entry_sp))
     }
 
+    /// Whether the handler of a fault is active, and no interrupt can come: a loop that it cannot leave is the end.
+    /// `has_left`: by the stack, the handler was left by a jump.
+    pub fn is_final(&self, has_left: bool, guest: &mut Guest<impl Vcpu>) -> bool {
+        let Some(last) = self.0.as_ref().filter(|last| last.fault.is_some() && !has_left) else { return false };
+        last.is_active(guest) && !guest.may_be_interrupted()
+    }
+
     /// Reports the exception if nothing else has executed up to the end. `has_left`: by the stack, the handler was
     /// left by a jump, if it was active.
     pub fn note(&self, vcpu: u32, has_left: bool, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
         let Some(last) = &self.0 else { return };
-        let is_active = match guest.active_exception() {
-            Some(number) => number == last.number,
-            // Code that probes for a device gives traps another handler for a moment.
-            None => last.returned_insns.is_none() && guest.epoch_without_exception(last.handler).is_none(),
-        };
-        if is_active && !has_left || last.has_just_returned(ledger.insns(vcpu)) {
+        if last.is_active(guest) && !has_left || last.has_just_returned(ledger.insns(vcpu)) {
             let yields = last.fault.is_none() && guest.may_be_interrupted();
             ledger.say(Word::ExceptionYields, u64::from(yields));
             last.note(ledger);

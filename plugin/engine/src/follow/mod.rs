@@ -8,6 +8,7 @@
 pub mod activation;
 pub mod arrival;
 pub mod context;
+pub mod descent;
 pub mod device;
 pub mod event;
 pub mod exception;

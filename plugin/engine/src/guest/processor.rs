@@ -587,6 +587,16 @@ impl<V: Vcpu> Guest<V> {
         self.memory.iter().any(|region| region.contains(&address))
     }
 
+    /// Whether a stack pointer points neither to memory nor to its end.
+    pub fn is_off_memory(&self, sp: u64) -> bool {
+        !self.is_memory(sp) && !sp.checked_sub(1).is_some_and(|below| self.is_memory(below))
+    }
+
+    /// First address of the memory that an address is in.
+    pub fn memory_start(&self, address: u64) -> Option<u64> {
+        self.memory.iter().find(|region| region.contains(&address)).map(|region| region.start)
+    }
+
     /// Bytes from an address to the end of its memory.
     pub fn memory_from(&self, address: u64) -> Option<u64> {
         self.memory.iter().find(|region| region.contains(&address)).map(|region| region.end - address)
