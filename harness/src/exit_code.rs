@@ -78,6 +78,7 @@ impl ExitCode {
             | End::Stuck { .. }
             | End::Faulting { .. }
             | End::EndlessLoop { .. }
+            | End::Restarts { .. }
             | End::StackOverflow { .. }
             | End::Denied { .. }
             | End::UnknownCall { .. } => ExitCode::Firmware,

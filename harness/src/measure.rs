@@ -19,6 +19,7 @@ use crate::analysis::dead_loop;
 use crate::analysis::describe;
 use crate::analysis::heap_summary;
 use crate::analysis::missing_device;
+use crate::analysis::restarts;
 use crate::analysis::size;
 use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill::{self, Accesses, Found};
@@ -815,7 +816,7 @@ fn profile(
     let (slower, cycle_clock) = (std::mem::take(&mut records.slower), records.cycle_clock);
     let mut profile = records.into_profile(facts, names, code, in_target);
     profile.cycles = cycles_of(&profile, plan, &slower, cycle_clock);
-    judge(&mut profile, &half, &Accesses { polls: &polls, stores: &stores }, end_pc);
+    judge(&mut profile, &half, &Accesses { polls: &polls, stores: &stores }, (plan.choice.entry, end_pc));
     if let Some(Cut { stacks, samples }) = stack_proof::cut(&profile) {
         profile.stacks = stacks;
         profile.samples.iter_mut().zip(samples).for_each(|(sample, stack)| sample.stack = stack);
@@ -838,9 +839,10 @@ fn named_addresses(records: &Records) -> Vec<u64> {
     named.into_iter().collect()
 }
 
-/// Judges a window that its length ended: by the loop at its end, and by the counts of its second half.
-fn judge(profile: &mut Profile, half: &[profile::VcpuCounts], accesses: &Accesses<'_>, end_pc: u64) {
-    if let Some(end) = dead_loop::find(profile, end_pc) {
+/// Judges a run that ended well so far: by the executions of its entry, the loop at its end, and the counts of the window's
+/// second half.
+fn judge(profile: &mut Profile, half: &[profile::VcpuCounts], accesses: &Accesses<'_>, (entry, end_pc): (u64, u64)) {
+    if let Some(end) = restarts::find(profile, entry).or_else(|| dead_loop::find(profile, end_pc)) {
         profile.facts.end = end;
         return;
     }

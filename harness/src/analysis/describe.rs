@@ -175,6 +175,14 @@ pub fn describe_end_alone(profile: &Profile) -> String {
             let call = call.map(|call| format!(", called at {}", at(call))).unwrap_or_default();
             format!("the firmware gave up in an endless loop at {}{call}", at(*pc))
         }
+        End::Restarts { times, entry, from } => {
+            let from = from.map(|from| format!(", reached from {}", at(from))).unwrap_or_default();
+            format!(
+                "the firmware restarted {} without a reset, at its entry {}{from}",
+                plural(*times, "time"),
+                at(*entry)
+            )
+        }
         End::StackOverflow { pc, sp, memory_start } => {
             let (sp, memory_start, by) = (*sp, *memory_start, group(memory_start.saturating_sub(*sp)));
             let (below, start) = (Hex(sp), Hex(memory_start));
@@ -206,7 +214,15 @@ pub fn describe_end_alone(profile: &Profile) -> String {
 /// Describes the most important trouble, to be printed first: the firmware did no useful work.
 pub fn describe_trouble(profile: &Profile) -> Option<String> {
     let Facts { end, only, .. } = &profile.facts;
-    if matches!(end, End::Faulting { .. } | End::EndlessLoop { .. } | End::StackOverflow { .. } | End::Stuck { .. }) {
+    let is_told = matches!(
+        end,
+        End::Faulting { .. }
+            | End::EndlessLoop { .. }
+            | End::Restarts { .. }
+            | End::StackOverflow { .. }
+            | End::Stuck { .. }
+    );
+    if is_told {
         return Some(describe_end(profile));
     }
     if describe_origin(profile).is_some() {

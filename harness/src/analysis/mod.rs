@@ -33,6 +33,7 @@ pub mod missing_device;
 pub mod owner;
 pub mod part;
 pub mod peripherals;
+pub mod restarts;
 mod rtic;
 pub mod sample_tracks;
 pub mod scope;

@@ -46,6 +46,8 @@ pub enum Ending {
     Faulting,
     /// A loop that has no end, where the firmware gave up.
     EndlessLoop,
+    /// An entry that was executed again.
+    Restarts,
     /// A stack that left its memory.
     StackOverflow,
     /// A semihosting call that QEMU does not have.
@@ -58,7 +60,7 @@ pub enum Ending {
 
 impl Ending {
     /// Words of suites for all endings except an exit status.
-    pub const WORDS: [(&'static str, Ending); 11] = [
+    pub const WORDS: [(&'static str, Ending); 12] = [
         ("any", Ending::Any),
         ("lock-up", Ending::LockUp),
         ("reset", Ending::Reset),
@@ -66,6 +68,7 @@ impl Ending {
         ("stuck", Ending::Stuck),
         ("faulting", Ending::Faulting),
         ("endless-loop", Ending::EndlessLoop),
+        ("restarts", Ending::Restarts),
         ("stack-overflow", Ending::StackOverflow),
         ("unknown-call", Ending::UnknownCall),
         ("limit", Ending::Limit),
@@ -92,6 +95,7 @@ impl Ending {
             | (Ending::Stuck, End::Stuck { .. })
             | (Ending::Faulting, End::Faulting { .. })
             | (Ending::EndlessLoop, End::EndlessLoop { .. })
+            | (Ending::Restarts, End::Restarts { .. })
             | (Ending::StackOverflow, End::StackOverflow { .. })
             | (Ending::UnknownCall, End::UnknownCall { .. })
             | (Ending::Limit, End::MaxInsns)
@@ -110,6 +114,7 @@ impl Ending {
             Ending::Stuck => "no instruction completing any more".to_owned(),
             Ending::Faulting => "a fault's handler that is never left".to_owned(),
             Ending::EndlessLoop => "an endless loop".to_owned(),
+            Ending::Restarts => "a restart without a reset".to_owned(),
             Ending::StackOverflow => "a stack that left its memory".to_owned(),
             Ending::UnknownCall => "an unknown semihosting call".to_owned(),
             Ending::Limit => "the end by max-insns".to_owned(),

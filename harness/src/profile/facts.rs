@@ -359,6 +359,15 @@ pub enum End {
         /// Address of the call that led to the loop, if it is known.
         call: Option<u64>,
     },
+    /// The run ended well, but the firmware had come through its entry again, without a reset of the machine.
+    Restarts {
+        /// Number of times.
+        times: u64,
+        /// Address of the entry.
+        entry: u64,
+        /// Address of the jump or call that most often led there, if one did.
+        from: Option<u64>,
+    },
     /// The stack left the memory that it was in.
     StackOverflow {
         /// Address of the instruction at which this was noticed.
@@ -427,6 +436,7 @@ impl End {
             | End::UnknownCall { pc, .. }
             | End::Output { pc, .. } => Some(pc),
             End::Reset { pc } => pc,
+            End::Restarts { from, .. } => from,
             End::For
             | End::Until
             | End::MaxInsns

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use harness::profile::End;
 
-use crate::common::built::{Target, cortex_m, riscv, scratch};
+use crate::common::built::{self, Target, cortex_m, riscv, scratch};
 use crate::common::{Run, run_file};
 
 /// Start-up code, and a vector table that leads to `handler` alone.
@@ -323,4 +323,47 @@ fn a_stack_that_leaves_the_memory_ends_the_run_and_names_the_function() {
             assert!(run.profile().total_insns() < 2_500_000, "{core} {options:?}: {first}");
         }
     }
+}
+
+/// Firmware that starts anew twice, by a jump, and then stays in `main`; with BOOTS it starts an application instead.
+const RESTARTS: &str = "static volatile int starts;\n\
+     NOINLINE static void application(void) { sink = 5; for (;;) {} }\n\
+     static void (*volatile entry)(void);\n\
+     NOINLINE static void again(void) { entry(); sink++; }\n\
+     #ifdef __riscv\nvoid _start(void);\n#else\n#define _start reset\n#endif\n\
+     int main(void) { entry = BOOTS ? application : _start; if (starts++ < 2) again(); for (;;) {} }";
+
+#[test]
+fn firmware_that_comes_through_its_entry_again_restarted_and_a_boot_loader_did_not() {
+    let dir = scratch();
+    for (core, target) in cores() {
+        let build = |boots: u32| {
+            let target = target.clone().with(&format!("-O2 -DBOOTS={boots}"));
+            target.build_whole(dir.path(), &format!("{core}-{boots}"), &[START, TICK, RESTARTS].concat())
+        };
+        let run = run_file(&build(0), &["--for", "100k"]);
+        assert_eq!(run.code, 1, "{core}: {}{}", run.stdout, run.stderr);
+        let first = run.stdout.lines().next().unwrap();
+        for word in ["the firmware restarted 2 times without a reset", ", reached from 0x", "in again ("] {
+            assert!(first.contains(word), "{core}: {word:?} is not in: {first}");
+        }
+        let boots = run_file(&build(1), &["--for", "100k"]);
+        assert_eq!(boots.code, 0, "{core}: {}{}", boots.stdout, boots.stderr);
+    }
+}
+
+/// AVR firmware whose timer has no handler: avr-libc's default one jumps to address 0.
+const NO_HANDLER: &str = "#include <avr/interrupt.h>\n#include <avr/io.h>\nvolatile unsigned n;\n\
+     int main(void) { TCCR0B = 1; TIMSK0 = 1; sei(); for (;;) n++; }";
+
+#[test]
+fn an_interrupt_without_a_handler_restarts_an_avr_and_is_no_success() {
+    let dir = scratch();
+    let (source, elf) = (dir.path().join("tick.c"), dir.path().join("tick.elf"));
+    std::fs::write(&source, NO_HANDLER).unwrap();
+    let mut compiler = std::process::Command::new("avr-gcc");
+    built::run(compiler.args(["-mmcu=atmega328p", "-Os", "-g", "-o"]).arg(&elf).arg(&source));
+    let run = run_file(&elf, &["--for", "300k"]).expect_code(1);
+    let first = run.stdout.lines().next().unwrap();
+    assert!(first.starts_with("the firmware restarted ") && first.contains("in __bad_interrupt"), "{first}");
 }

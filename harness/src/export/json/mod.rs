@@ -1072,6 +1072,7 @@ impl<'a> Facts<'a> {
                 End::Stuck { .. } => "stuck",
                 End::Faulting { .. } => "faulting",
                 End::EndlessLoop { .. } => "endless-loop",
+                End::Restarts { .. } => "restarts",
                 End::StackOverflow { .. } => "stack-overflow",
                 End::Denied { .. } => "denied",
                 End::UnknownCall { .. } => "unknown-call",
