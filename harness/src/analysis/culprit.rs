@@ -26,11 +26,15 @@ pub fn of_end(profile: &Profile) -> Option<Culprit<'_>> {
     let (pc, what) = match (&profile.facts.end, handler) {
         (_, Some(handler)) => (handler.pc, FAULTED),
         (End::LockUp { pc, .. }, None) => (*pc, FAULTED),
+        (End::EndlessLoop { pc, call }, None) => (call.unwrap_or(*pc), "the function that came to the loop"),
+        (End::StackOverflow { pc, .. }, None) => (*pc, "the function whose stack it was"),
+        (End::Restarts { from: Some(from), .. }, None) => (*from, "the function that jumped to the entry"),
         (End::Stuck { pc, .. } | End::Asleep { pc }, None) => (*pc, "the function in which it stopped"),
         _ => return None,
     };
     let found = profile.names.function_at(pc);
-    if handler.is_none() && found.is_some_and(|function| is_handler(profile, function)) {
+    let is_unsure = matches!(profile.facts.end, End::LockUp { .. } | End::Stuck { .. } | End::Asleep { .. });
+    if handler.is_none() && is_unsure && found.is_some_and(|function| is_handler(profile, function)) {
         // The processor locks up in a handler that faults, too.
         return None;
     }
@@ -68,6 +72,8 @@ mod tests {
             number: 3,
             handler: 0x50,
             pc,
+            return_addr: 0,
+            left_sp: None,
             since_insns: 10,
             times: 1,
             fault: None,
@@ -99,6 +105,17 @@ mod tests {
         assert_eq!(name(&jumped(0x44)), Some(("main", JUMPED)));
         assert_eq!(name(&jumped(0x44).arc((0x52, 0xdead_bee0), None, false, 1)), None, "two functions jumped there");
         assert_eq!(name(&faulting(0xdead_bee0)), None, "nothing says who jumped there");
+    }
+
+    #[test]
+    fn a_loop_a_stack_and_a_restart_are_about_who_led_there() {
+        let mut profile = empty().function("main", 0x40, 0x10).function("my_assert", 0x50, 0x10);
+        profile.facts.end = End::EndlessLoop { pc: 0x52, call: Some(0x44) };
+        assert_eq!(name(&profile), Some(("main", "the function that came to the loop")));
+        profile.facts.end = End::StackOverflow { pc: 0x52, sp: 0, memory_start: 0x100 };
+        assert_eq!(name(&profile).map(|(name, _)| name), Some("my_assert"));
+        profile.facts.end = End::Restarts { times: 1, entry: 0x20, from: Some(0x44) };
+        assert_eq!(name(&profile).map(|(name, _)| name), Some("main"));
     }
 
     #[test]
