@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -464,11 +465,31 @@ fn complete(
     }
     profile.facts.generic_spans = named.generic_spans;
     profile.parts.slice_insns = options.slice.map(|length| length.insns(plan.icount_shift));
+    if matches!(profile.facts.end, profile::End::EndlessLoop { .. }) {
+        profile.facts.last_line = last_line(&workspace.console());
+    }
     if options.console_marks {
         let bytes = fs::metadata(workspace.console()).map_or(0, |metadata| metadata.len());
         profile.console_marks.push((profile.total_insns(), bytes));
     }
     Ok(())
+}
+
+/// Most bytes at the end of the output in which its last line is looked for.
+const LAST_LINE_BYTES: u64 = 200;
+
+/// Last line of a file, as far as it is short text that is not blank.
+fn last_line(file: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let (mut file, mut bytes) = (fs::File::open(file)?, Vec::new());
+        let start = file.metadata()?.len().saturating_sub(LAST_LINE_BYTES);
+        file.seek(SeekFrom::Start(start))?;
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let lines = bytes.split(|&byte| byte == b'\n').rev().filter_map(|line| str::from_utf8(line).ok());
+    lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 /// Most chips that a hint names.
@@ -789,6 +810,7 @@ fn profile(
         input_bytes: records.control.get(Word::InputBytes).max(read_bytes),
         input_begun: records.control.get(Word::InputBegun).max(begun(&options.input, read_bytes)),
         end,
+        last_line: String::new(),
         only,
         max_depth: options.max_depth,
         waits,

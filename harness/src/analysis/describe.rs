@@ -173,7 +173,10 @@ pub fn describe_end_alone(profile: &Profile) -> String {
         End::Faulting { .. } => describe_handler(profile).unwrap_or_default(),
         End::EndlessLoop { pc, call } => {
             let call = call.map(|call| format!(", called at {}", at(call))).unwrap_or_default();
-            format!("the firmware gave up in an endless loop at {}{call}", at(*pc))
+            let line = printable(&facts.last_line);
+            let printed =
+                if line.is_empty() { String::new() } else { format!("; the last line printed is {line:?}") };
+            format!("the firmware gave up in an endless loop at {}{call}{printed}", at(*pc))
         }
         End::Restarts { times, entry, from } => {
             let from = from.map(|from| format!(", reached from {}", at(from))).unwrap_or_default();

@@ -73,6 +73,8 @@ pub struct Facts {
     pub input_begun: u64,
     /// End of the run.
     pub end: End,
+    /// Last line that the firmware printed, if it gave up; empty: it printed none that is text.
+    pub last_line: String,
     /// Lack of progress at the end: one handler, or one polled register.
     pub only: Only,
     /// Most frames of a call stack; None: no call stacks were taken.

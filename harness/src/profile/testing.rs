@@ -44,6 +44,7 @@ pub(crate) fn empty() -> Profile {
             input_bytes: 0,
             input_begun: 0,
             end: End::For,
+            last_line: String::new(),
             only: Only::default(),
             max_depth: None,
             waits: 0,

@@ -39,6 +39,7 @@ pub fn empty(period_insns: u64) -> Profile {
             input_bytes: 0,
             input_begun: 0,
             end: End::For,
+            last_line: String::new(),
             only: Only::default(),
             max_depth: Some(64),
             waits: 0,
