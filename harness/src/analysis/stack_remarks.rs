@@ -7,6 +7,7 @@ use crate::analysis::owner::Owner;
 use crate::analysis::{stack_proof, stacks};
 use crate::profile::{Profile, Task};
 use crate::text::number::{group, share, share_at_least};
+use crate::text::printable::printable;
 
 /// Lines about the completeness and the depth of stacks.
 pub fn remarks(profile: &Profile) -> Vec<String> {
@@ -33,7 +34,22 @@ pub fn remarks(profile: &Profile) -> Vec<String> {
         });
     }
     lines.extend(stack_proof::faults(profile).into_iter().map(|fault| format!("warning: {fault}")));
+    lines.extend(eaten(profile));
     lines
+}
+
+/// Warnings about tasks that have no paint left at the low end of their stacks, where the kernel paints the others'.
+fn eaten(profile: &Profile) -> impl Iterator<Item = String> {
+    // Without any paint, this kernel, or its configuration, does not paint.
+    let paints = profile.tasks.iter().any(|task| task.painted_bytes.is_some_and(|bytes| bytes > 0));
+    let is_eaten = move |task: &&Task| paints && task.stack_start.is_some() && task.painted_bytes == Some(0);
+    profile.tasks.iter().filter(is_eaten).map(|task| {
+        let size = task.stack_bytes().map(|size| format!(" of {} bytes", group(size))).unwrap_or_default();
+        let name = printable(&task.name);
+        format!(
+            "warning: the stack{size} of task {name} has no paint left: it was used to its last byte, or overflowed"
+        )
+    })
 }
 
 /// Bytes between the low end of a task's stack and the lowest stack pointer seen. Registers that an interrupt or a
@@ -86,4 +102,23 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
         }
     }
     deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::testing::empty;
+
+    #[test]
+    fn a_stack_without_paint_is_said_where_the_kernel_paints() {
+        let mut profile = empty().task_called("net").task_called("log");
+        for (task, painted) in profile.tasks.iter_mut().zip([0, 40]) {
+            task.painted_bytes = Some(painted);
+        }
+        let said: Vec<String> = eaten(&profile).collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("of 1,024 bytes of task net has no paint left"), "{said:?}");
+        profile.tasks[1].painted_bytes = Some(0);
+        assert_eq!(eaten(&profile).count(), 0, "this kernel does not paint");
+    }
 }

@@ -207,7 +207,10 @@ impl<'a> Finder<'a> {
                 at(before + number)
             }
             Place::End => at(self.last()),
-            Place::Crash => self.crash(travel, place, say),
+            Place::Crash => match profile.facts.end {
+                End::EndlessLoop { pc, call: Some(_) } => self.gave_up(travel, place, pc, say),
+                _ => self.crash(travel, place, say),
+            },
             Place::Call { function, nth } => self.call(travel, place, function, *nth, say),
             Place::Max { function } => self.longest_call(place, function, say),
             Place::MaxIrq { name } => self.longest_interrupt(place, name, say),
@@ -241,6 +244,24 @@ impl<'a> Finder<'a> {
             return Err(never(format!("{place}: the run did not crash: {end}; its last instruction is `end`")));
         }
         Ok(Found { insn: self.last(), note: Some(end) })
+    }
+
+    /// Last call of the function in whose endless loop the run ended: its caller has the reason.
+    fn gave_up(
+        &mut self,
+        travel: &mut dyn Travel,
+        place: &Place,
+        pc: u64,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found> {
+        let start = self.profile.names.function_at(pc).map(|function| function.start);
+        let rows = functions::table(self.profile).rows;
+        let row = rows.iter().find(|row| row.start.is_some() && row.start == start && row.calls > 0);
+        let Some((start, calls)) = row.and_then(|row| Some((row.start?, row.calls))) else {
+            return self.crash(travel, place, say);
+        };
+        let found = self.call(travel, place, &format!("{start:#x}"), calls, say)?;
+        Ok(Found { note: Some(describe::describe_end(self.profile)), ..found })
     }
 
     /// First addresses of the functions that a name refers to.
@@ -1040,6 +1061,9 @@ mod tests {
         assert!(error.starts_with("crash: the run did not crash: the window of 0 instructions"), "{error}");
         profile.facts.end = End::Exit { status: 3, pc: 0x52 };
         assert_eq!(find(&profile, &travel, "crash"), Ok(11));
+        // The last call of the function with the loop.
+        profile.facts.end = End::EndlessLoop { pc: 0x52, call: Some(0x42) };
+        assert_eq!(find(&profile, &travel, "crash"), Ok(10));
         profile.facts.end = End::Faulting { pc: 0x52 };
         profile.facts.only.handler = Some(crate::profile::no_progress::OnlyHandler {
             number: 3,
