@@ -723,6 +723,13 @@ impl State {
 
     /// Ends the run here. The vCPU's events have been settled.
     pub(crate) fn end(&mut self, end: End, value: u64, pc: u64) -> ! {
+        // `_exit` never returns: interrupts may have gone on, but the firmware has failed.
+        let (end, value, pc) = match (end, self.exit_status, self.exit) {
+            (End::For, Some(status), Some(exit)) if status as u32 != 0 && self.avr.is_none() => {
+                (End::Exit, status, exit)
+            }
+            _ => (end, value, pc),
+        };
         if let Some(mut debugger) = self.debugger.take() {
             debugger.ended(end, value, self.ledger.insns_of_all(), pc, &mut self.guest, &self.ledger)
         }
@@ -797,9 +804,7 @@ impl State {
             return;
         }
         self.ledger.say(Word::Final, u64::from(!self.guest.may_be_interrupted()));
-        // Where interrupts are masked from the start, the firmware has not done it.
-        let is_masked = !self.guest.facts.is_masked_at_reset && self.guest.is_masked();
-        self.ledger.say(Word::Masked, u64::from(is_masked));
+        self.ledger.say(Word::Masked, u64::from(self.guest.holds_back()));
     }
 
     /// Notes the exception in whose handler the run ends.

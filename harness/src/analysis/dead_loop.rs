@@ -9,8 +9,8 @@
 //! function that it began with. So the firmware gave up in a loop
 //!
 //! - of a function whose name says so, inlined or not, or that such a function has called;
-//! - of a task: interrupts are masked, and no other task will ever run;
-//! - in or below `main`, while a function under way has more to do, see [`Search::has_more_to_do`].
+//! - in which it holds back interrupts that it has enabled, or of a task: no other task will ever run;
+//! - below `main`, if a function under way was to go on with another call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,38 +28,46 @@ const MAX_INSNS: usize = 4096;
 /// Function whose return ends the firmware.
 const MAIN: &str = "main";
 
-/// Words in the names of functions that firmware calls when something went wrong, in small letters. Each is in the name
-/// of a function of a vendor's library, a kernel or a language's runtime that ends in an endless loop.
-const FAILURES: [&str; 12] = [
-    // `assert_failed`, `__assert_func`, `vAssertCalled`
-    "assert",
-    // `abort`
-    "abort",
-    // `panic_fmt`, `k_panic`
-    "panic",
-    // Rust's `#[panic_handler]`
-    "rust_begin_unwind",
-    // `Error_Handler`, `app_error_fault_handler`
-    "error",
-    // `fatal_error_handler`
-    "fatal",
-    // `HardFault_Handler`, called by hand
-    "fault",
-    // `test_failed`, `vApplicationMallocFailedHook`
-    "fail",
-    // `vApplicationStackOverflowHook`
-    "stackoverflow",
-    "stack_overflow",
-    // `__stack_chk_fail` of any spelling
-    "stack_chk",
-    // `__cxa_pure_virtual`
-    "pure_virtual",
-];
+/// Words in the names of functions that firmware calls when something went wrong: `assert_failed`, `vAssertCalled`, `abort`,
+/// `panic_fmt`, `fatal`, `HardFault_Handler`, `vApplicationMallocFailedHook`, `__stack_chk_fail`.
+const FAILURES: [&str; 10] =
+    ["assert", "assertion", "abort", "panic", "panicked", "fatal", "fault", "fail", "failed", "failure"];
 
-/// Whether a function's name says that firmware calls it when something went wrong.
+/// Pairs of such words: `vApplicationStackOverflowHook`, `__cxa_pure_virtual`, and Rust's `rust_begin_unwind`.
+const PAIRS: [[&str; 2]; 3] = [["stack", "overflow"], ["pure", "virtual"], ["begin", "unwind"]];
+
+/// Last words of names that begin with an error: `Error_Handler`, `on_error`, and not `print_error_count`.
+const AFTER_ERROR: [&str; 7] = ["error", "handler", "hook", "trap", "halt", "stop", "loop"];
+
+/// Whether a function's name says that firmware calls it when something went wrong. Its namespaces and template arguments
+/// do not count, and words count as a whole: `DefaultTask` has no fault in it.
 pub fn is_failure(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    FAILURES.iter().any(|word| name.contains(word))
+    let words = words(name);
+    let has = |word: &str| words.iter().any(|other| other == word);
+    FAILURES.iter().any(|word| has(word))
+        || PAIRS.iter().any(|pair| pair.iter().all(|word| has(word)))
+        || has("error") && words.last().is_some_and(|last| AFTER_ERROR.contains(&&**last))
+}
+
+/// Words of the last part of a name, in small letters: split at signs, and before a capital after a small letter.
+fn words(name: &str) -> Vec<String> {
+    let plain = name.split(['<', '(']).next().unwrap_or_default();
+    let last = plain.rsplit("::").next().unwrap_or_default();
+    // The compiler's own suffix: `_exit.constprop.0`.
+    let last = last.split('.').next().unwrap_or_default();
+    let (mut words, mut was_small) = (vec![String::new()], false);
+    for character in last.chars() {
+        let starts = !character.is_ascii_alphanumeric() || was_small && character.is_ascii_uppercase();
+        if starts {
+            words.push(String::new());
+        }
+        if character.is_ascii_alphanumeric() {
+            words.last_mut().into_iter().for_each(|word| word.push(character.to_ascii_lowercase()));
+        }
+        was_small = character.is_ascii_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Names of the functions at an address, the innermost inlined one first.
@@ -78,7 +86,10 @@ pub fn find(profile: &Profile, pc: u64) -> Option<End> {
     let isa = profile.facts.isa()?;
     let function = profile.names.function_at(pc).filter(|_| is_endless(profile, isa, pc))?;
     let search = Search::new(profile)?;
-    let has_failed = is_in_task(profile, function) || search.has_failed(function, pc);
+    let has_failed = is_in_task(profile, function)
+        || profile.facts.only.is_masked
+        || search.has_failed(function, pc)
+        || search.was_to_go_on(function);
     has_failed.then(|| End::EndlessLoop { pc, call: search.call(function) })
 }
 
@@ -95,22 +106,19 @@ impl<'p> Search<'p> {
         Some(Search { profile, isa: profile.facts.isa()?, insns: profile.insns() })
     }
 
-    /// Whether an endless loop at `pc` is where firmware gives up: by a function's name, or because a function under way has
-    /// more to do.
+    /// Whether an endless loop at `pc` is where firmware gives up, by the names of its function and of the callers.
     pub fn has_failed(&self, function: &'p Function, pc: u64) -> bool {
-        if functions_at(self.profile, pc).next().is_some_and(is_failure) {
-            return true;
-        }
-        if function.name == MAIN {
-            return self.has_more_to_do(function, pc);
-        }
+        functions_at(self.profile, pc).next().is_some_and(is_failure)
+            || self.callers(function).iter().any(|(caller, _)| is_failure(&caller.name))
+    }
+
+    /// Whether a function under way, below or in `main`, would make a call that was never executed after the one that led
+    /// to `function`.
+    pub fn was_to_go_on(&self, function: &'p Function) -> bool {
         let callers = self.callers(function);
-        if callers.iter().any(|(caller, _)| is_failure(&caller.name)) {
-            return true;
-        }
         let has_main = self.profile.names.functions.iter().any(|function| function.name == MAIN);
         let is_below_main = !has_main || callers.iter().any(|(caller, _)| caller.name == MAIN);
-        is_below_main && callers.iter().any(|&(caller, site)| self.has_more_to_do(caller, site))
+        is_below_main && callers.iter().any(|&(caller, site)| self.goes_on(caller, site))
     }
 
     /// Address of the call under way that led to a function; None: nothing called it.
@@ -151,32 +159,21 @@ impl<'p> Search<'p> {
         self.insns.get(&pc).copied().unwrap_or(0)
     }
 
-    /// Whether a function has a call that was never executed and that it would come to if it went on: after the call at
-    /// `place`, or, where `place` is the loop itself, on a way past it that does not lead there. Calls of functions for failures
-    /// do not count; nor do ways on earlier lines of the same file, such as that to a check's own endless loop.
-    fn has_more_to_do(&self, function: &Function, place: u64) -> bool {
+    /// Whether a function would make a call that was never executed after the call at `site`, other than of a function for
+    /// failures.
+    fn goes_on(&self, function: &Function, site: u64) -> bool {
         let flow = self.flow(function);
-        let next = flow.get(&place).map(|insn| place.wrapping_add(insn.len_bytes.into()));
+        let next = flow.get(&site).map(|insn| site.wrapping_add(insn.len_bytes.into()));
         // Where a call never returns, a block that is reached otherwise may follow it.
         let is_joined = |next: &u64| flow.values().any(|insn| jump_target(insn.flow) == Some(*next));
         let after = next.filter(|next| !is_joined(next)).map(|next| reached(&flow, next)).unwrap_or_default();
-        let line = |pc: u64| self.profile.names.code_line_at(pc).or_else(|| self.profile.names.line_at(pc));
-        let is_earlier = |pc: u64| {
-            line(pc)
-                .zip(line(place))
-                .is_some_and(|((file, line), (other, of_place))| file == other && line < of_place)
-        };
-        flow.iter().any(|(&pc, insn)| {
-            let is_work = match insn.flow {
-                Flow::Call { target } => {
-                    let callee = self.profile.names.function_at(target);
-                    !callee.is_some_and(|callee| is_failure(&callee.name))
-                }
-                Flow::IndirectCall { .. } => true,
-                _ => false,
-            };
-            let is_new = is_work && self.count(pc) == 0;
-            is_new && (after.contains(&pc) || !is_earlier(pc) && !reached(&flow, pc).contains(&place))
+        after.into_iter().filter(|pc| self.count(*pc) == 0).any(|pc| match flow[&pc].flow {
+            Flow::Call { target } => {
+                let callee = self.profile.names.function_at(target);
+                !callee.is_some_and(|callee| is_failure(&callee.name))
+            }
+            Flow::IndirectCall { .. } => true,
+            _ => false,
         })
     }
 
@@ -276,16 +273,38 @@ mod tests {
             "__assert_func",
             "vAssertCalled",
             "abort",
+            "abort_now",
             "core::panicking::panic_fmt",
             "rust_begin_unwind",
             "Error_Handler",
+            "app_error",
             "vApplicationStackOverflowHook",
             "vApplicationMallocFailedHook",
             "__cxa_pure_virtual",
             "HardFault_Handler",
             "__stack_chk_fail",
+            "fatal.constprop.0",
         ];
-        assert!(failures.iter().all(|name| is_failure(name)));
-        assert!(["main", "idle", "run_for_ever", "prvIdleTask", "loop", "stop"].iter().all(|name| !is_failure(name)));
+        for name in failures {
+            assert!(is_failure(name), "{name}");
+        }
+        let others = [
+            "main",
+            "idle",
+            "run_for_ever",
+            "prvIdleTask",
+            "StartDefaultTask",
+            "run_default_app",
+            "Loop<DefaultPolicy>::run",
+            "Loop<Fault>::run(Error)",
+            "errors::idle",
+            "test_failover",
+            "print_error_count",
+            "error_free_idle",
+            "all_tests_done_no_failures",
+        ];
+        for name in others {
+            assert!(!is_failure(name), "{name}");
+        }
     }
 }

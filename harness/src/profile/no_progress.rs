@@ -17,7 +17,7 @@ pub struct Only {
     pub standstill: Option<Standstill>,
     /// Whether no enabled interrupt could interrupt the code at which the window ended.
     pub is_final: bool,
-    /// Whether the firmware had masked interrupts there; false where they are masked from the start.
+    /// Whether the firmware held back interrupts there that it had enabled.
     pub is_masked: bool,
 }
 

@@ -79,7 +79,7 @@ pub enum Word {
     ExceptionYields,
     /// 1 when no enabled interrupt could interrupt the code at which the window ended.
     Final,
-    /// 1 when the firmware had masked interrupts there.
+    /// 1 when the firmware held back interrupts there that it had enabled.
     Masked,
     /// First address of the memory that the stack pointer left, when the run ends for that.
     StackStart,

@@ -31,7 +31,10 @@ impl Descent {
             self.memory_start = guest.memory_start(sp).or_else(|| guest.memory_start(sp.wrapping_sub(1)));
             return None;
         }
-        let memory_start = self.memory_start.filter(|&start| sp < start && start - sp <= MAX_BELOW_BYTES)?;
+        // The stack may have left before the first sample.
+        let reset = || guest.reset().and_then(|(_, sp)| guest.memory_start(sp.wrapping_sub(1)));
+        let memory_start =
+            self.memory_start.or_else(reset).filter(|&start| sp < start && start - sp <= MAX_BELOW_BYTES)?;
         Some(Left { sp, memory_start })
     }
 }

@@ -227,6 +227,14 @@ impl<V: Vcpu> Arch<V> for Arm {
             })
     }
 
+    fn holds_back(&self, guest: &mut Guest<V>) -> bool {
+        let groups = 1 + core_register(guest, ICTR).min(15);
+        exception_number(guest) == 0
+            && Arch::<V>::is_masked(self, guest)
+            && (core_register(guest, SYST_CSR) & 3 == 3
+                || (0..groups).any(|index| core_register(guest, NVIC_ISER + 4 * index) != 0))
+    }
+
     fn stored(&self, address: u64, value: u64) -> Option<Stored> {
         match address {
             AIRCR if value >> 16 & 0xffff == 0x05fa && value & 4 != 0 => Some(Stored::Reset),

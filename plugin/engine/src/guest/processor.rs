@@ -273,6 +273,11 @@ pub(super) trait Arch<V: Vcpu>: Sync {
     /// Whether an enabled interrupt could interrupt the executing code. It may never come.
     fn may_be_interrupted(&self, guest: &mut Guest<V>) -> bool;
 
+    /// Whether the firmware has enabled an interrupt that only the masks hold back.
+    fn holds_back(&self, _: &mut Guest<V>) -> bool {
+        false
+    }
+
     /// Whether interrupts were masked before the exception that starts now. None: taking an exception does not mask
     /// them.
     fn masked_before_trap(&self, _: &mut Guest<V>) -> Option<bool> {
@@ -701,6 +706,11 @@ impl<V: Vcpu> Guest<V> {
     /// See [`Arch::may_be_interrupted`].
     pub fn may_be_interrupted(&mut self) -> bool {
         self.arch.may_be_interrupted(self)
+    }
+
+    /// See [`Arch::holds_back`].
+    pub fn holds_back(&mut self) -> bool {
+        self.arch.holds_back(self)
     }
 
     /// See [`Arch::masked_before_trap`].
