@@ -18,7 +18,7 @@ use engine::code::Code;
 use engine::console::Console;
 use engine::cycles::{Cycles, TakenBack};
 use engine::follow::Follow;
-use engine::follow::descent::{Descent, Left};
+use engine::follow::descent;
 use engine::guest;
 use engine::heap::Heap;
 use engine::marks::{Marks, printed};
@@ -94,8 +94,6 @@ pub(crate) struct State {
     snapshot: Option<Snapshot>,
     /// Phases and slices; None: the run is not cut.
     slices: Option<Slices>,
-    /// Memory of the stack.
-    descent: Descent,
     /// Input to be typed; None: no input.
     pub(crate) input: Option<Input>,
     pub(crate) guard: Guard,
@@ -250,7 +248,6 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         errors: Errors::open(&request),
         snapshot: Snapshot::new(&request, directory),
         slices: Slices::new(&request, vcpus),
-        descent: Descent::default(),
         input,
         guard: Guard::find(vcpus, main_thread),
         semihosting: request.semihosting,
@@ -429,15 +426,18 @@ impl State {
                     let stack = self.clock.suspected_stack(vcpu);
                     let stack = self.stacks.as_mut().map_or(0, |stacks| stacks.id(stack, &mut self.ledger));
                     self.sample(vcpu, due.at_insns, pc, stack);
-                    if let Some(left) = self.left_stack() {
-                        let _ = self.turn_back(vcpu, due);
-                        self.end(End::StackOverflow, left.sp, pc);
-                    }
                 }
                 Event::Input => self.ledger.set(INPUT, vcpu, 1),
                 Event::Output if self.has_written_enough() => self.end_at(vcpu, End::Output, pc, due),
+                // Often enough that a recursion without end is noticed soon, and at the same instructions in each run.
+                Event::Output => {
+                    if let Some(start) = self.left_memory() {
+                        let _ = self.turn_back(vcpu, due);
+                        self.end(End::StackOverflow, start, pc);
+                    }
+                }
                 // A debugged run counts by instructions, see `settle_here`.
-                Event::Output | Event::Hold => {}
+                Event::Hold => {}
                 Event::Slice => self.cut_at(vcpu, due),
                 Event::Half => self.keep_half(vcpu, due),
                 Event::End(end) => self.end_at(vcpu, end, pc, due),
@@ -455,9 +455,6 @@ impl State {
                 Event::Sample => {
                     let stack = self.stacks.as_mut().map_or(0, |stacks| stacks.id(stack, &mut self.ledger));
                     self.sample(vcpu, at_insns, pc, stack);
-                    if let Some(left) = self.left_stack() {
-                        self.end(End::StackOverflow, left.sp, pc);
-                    }
                     continue;
                 }
                 Event::Input => {
@@ -465,7 +462,10 @@ impl State {
                     continue;
                 }
                 Event::Output if self.has_written_enough() => End::Output,
-                Event::Output => continue,
+                Event::Output => match self.left_memory() {
+                    Some(start) => self.end(End::StackOverflow, start, pc),
+                    None => continue,
+                },
                 Event::Hold => {
                     self.ask(at_insns, pc);
                     continue;
@@ -652,11 +652,13 @@ impl State {
         }
     }
 
-    /// Stack that has left its memory, at a sample.
-    fn left_stack(&mut self) -> Option<Left> {
+    /// First address of the memory that the stack has left. A debugged run goes on to where its profile ended.
+    fn left_memory(&mut self) -> Option<u64> {
         // The stacks of several vCPUs are in turns.
-        let left = if self.clock.vcpus() == 1 { self.descent.look(&mut self.guest) } else { None };
-        left.inspect(|left| self.ledger.say(Word::StackStart, left.memory_start))
+        if self.clock.vcpus() > 1 || self.debugger.is_some() {
+            return None;
+        }
+        descent::left_memory(&mut self.guest)
     }
 
     /// Ends a slice at an instruction that may have been passed meanwhile; later instructions count for the next one.
@@ -730,6 +732,8 @@ impl State {
             }
             _ => (end, value, pc),
         };
+        let left = if end == End::For && self.guest.is_readable() { self.left_memory() } else { None };
+        let (end, value) = left.map_or((end, value), |start| (End::StackOverflow, start));
         if let Some(mut debugger) = self.debugger.take() {
             debugger.ended(end, value, self.ledger.insns_of_all(), pc, &mut self.guest, &self.ledger)
         }

@@ -112,7 +112,7 @@ mod tests {
         let mut profile = empty().function("main", 0x40, 0x10).function("my_assert", 0x50, 0x10);
         profile.facts.end = End::EndlessLoop { pc: 0x52, call: Some(0x44) };
         assert_eq!(name(&profile), Some(("main", "the function that came to the loop")));
-        profile.facts.end = End::StackOverflow { pc: 0x52, sp: 0, memory_start: 0x100 };
+        profile.facts.end = End::StackOverflow { pc: 0x52, memory_start: 0x100 };
         assert_eq!(name(&profile).map(|(name, _)| name), Some("my_assert"));
         profile.facts.end = End::Restarts { times: 1, entry: 0x20, from: Some(0x44) };
         assert_eq!(name(&profile).map(|(name, _)| name), Some("main"));

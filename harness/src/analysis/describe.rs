@@ -186,10 +186,8 @@ pub fn describe_end_alone(profile: &Profile) -> String {
                 at(*entry)
             )
         }
-        End::StackOverflow { pc, sp, memory_start } => {
-            let (sp, memory_start, by) = (*sp, *memory_start, group(memory_start.saturating_sub(*sp)));
-            let (below, start) = (Hex(sp), Hex(memory_start));
-            format!("the stack left the memory at {}: sp was {below}, {by} bytes below the RAM at {start}", at(*pc))
+        End::StackOverflow { pc, memory_start } => {
+            format!("the stack has left the RAM that begins at {}: noticed at {}", Hex(*memory_start), at(*pc))
         }
         End::Denied { pc } => format!("the run was ended at {}, before a forbidden operation", at(*pc)),
         End::UnknownCall { operation, pc } => {

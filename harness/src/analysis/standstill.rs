@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Detects firmware at a standstill: no instruction executed for the first time in the window's second half, and one
 //! loop took more than half of the window's instructions. The loop waits for a register of a device that reads the same
-//! each time; or it has no end, and lies in a function that should return, or whose name says that something went wrong. Interrupts may continue: a tick makes such
-//! firmware look busy.
+//! each time; or it has no end, and its function's name says that something went wrong. Interrupts may continue: a tick
+//! makes such firmware look busy.
 //!
 //! Firmware that idles or works is not at a standstill. In the second half, one of these tells it from one:
 //!
 //! - Tasks other than the idle one execute: several functions continue that were called before, one in each task.
 //! - A loop that waits for work does some: its turns differ.
 //! - A processor that has nothing to do waits for an interrupt (`wfi`, `wfe`).
-//! - An idle loop without such a wait is the end of `main`, or of a task, with no code to follow it.
+//! - An idle loop without such a wait is in a function with another name.
 //!
 //! All of this uses exact counts, so that the result is the same in every run.
 
@@ -247,8 +247,8 @@ impl<'p> Search<'p> {
         executed.keys().any(|&pc| self.profile.code_at(pc).is_some_and(is_wait))
     }
 
-    /// Call that led to an endless loop and never returned, in a function that should have continued after it, or to a
-    /// function whose name says that something went wrong; Some(None): the call is not known.
+    /// Call that led to an endless loop of a function whose name says that something went wrong; Some(None): the call is not
+    /// known.
     fn endless(&self, function: &Function, executed: &BTreeMap<u64, u64>) -> Option<Option<u64>> {
         let stays = |(&pc, _): (&u64, &u64)| {
             let Some(insn) = self.insn(pc) else { return false };

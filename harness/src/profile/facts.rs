@@ -374,8 +374,6 @@ pub enum End {
     StackOverflow {
         /// Address of the instruction at which this was noticed.
         pc: u64,
-        /// Stack pointer there.
-        sp: u64,
         /// First address of the memory.
         memory_start: u64,
     },

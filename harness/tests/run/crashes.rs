@@ -359,7 +359,11 @@ fn a_stack_that_leaves_the_memory_ends_the_run_and_names_the_function() {
             let run = run_file(&elf, &[&["--for", "3M"], options].concat());
             assert_eq!(run.code, 1, "{core}: {}{}", run.stdout, run.stderr);
             let first = run.stdout.lines().next().unwrap();
-            let words = ["the stack left the memory at 0x", "its stack had left the memory", "the CPU locked up"];
+            let words = [
+                "the stack has left the RAM that begins at 0x",
+                "its stack had left the memory",
+                "the CPU locked up",
+            ];
             let is_named = ["in parse (", "in handler ("].iter().any(|place| first.contains(place));
             assert!(words.iter().any(|word| first.contains(word)) && is_named, "{core}: {first}");
             assert!(run.profile().total_insns() < 2_500_000, "{core} {options:?}: {first}");

@@ -28,7 +28,7 @@ const EXPECTED: [(&str, &[(How, u64)]); 16] = [
     ("riscv64-badframe-fp", &[(How::Cut(Unknown::NotKept), 595)]),
     ("riscv64-badsp", &[(How::Cut(Unknown::NoUnwindInfo), 280), (How::Cut(Unknown::Corrupt), 502)]),
     ("riscv64-pointers", &[(How::Cut(Unknown::Corrupt), 826), (How::Cut(Unknown::Disproved), 60)]),
-    ("riscv64-deeptraps", &[(How::Cut(Unknown::TooDeep), 2005)]),
+    ("riscv64-deeptraps", &[(How::Cut(Unknown::TooDeep), 1050)]),
     // Assembly that nothing describes, as in ThreadX's and Zephyr's ports.
     ("riscv64-threadx", &[(How::Cut(Unknown::NoUnwindInfo), 2)]),
     ("riscv64-zephyr", &[(How::Cut(Unknown::NoUnwindInfo), 1)]),

@@ -81,8 +81,6 @@ pub enum Word {
     Final,
     /// 1 when the firmware held back interrupts there that it had enabled.
     Masked,
-    /// First address of the memory that the stack pointer left, when the run ends for that.
-    StackStart,
     /// Number of times that the same instruction has read the same value from the same device, with no access to
     /// another device since; 0: there is no such poll.
     PollTimes,
@@ -139,7 +137,7 @@ pub enum End {
     UnknownCall = 9,
     /// A fault's handler has come to a loop that it cannot leave, and no interrupt can come.
     Faulting = 10,
-    /// At a sample, the stack pointer pointed below the memory that it had pointed to before; the value is the pointer.
+    /// The stack pointer points below all memory that is near; the value is the first address of the memory above it.
     StackOverflow = 11,
 }
 

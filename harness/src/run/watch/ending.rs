@@ -53,9 +53,7 @@ pub(in crate::run) fn end(
             control::End::UnknownCall => End::UnknownCall { operation: value as u32, pc },
             control::End::Output => End::Output { pc, limit_bytes: max_output_bytes },
             control::End::Faulting => End::Faulting { pc },
-            control::End::StackOverflow => {
-                End::StackOverflow { pc, sp: value, memory_start: control.get(Word::StackStart) }
-            }
+            control::End::StackOverflow => End::StackOverflow { pc, memory_start: value },
             control::End::WriteFailed => {
                 let error = io::Error::from_raw_os_error(value as i32);
                 let is_kept = directory::is_full(&error) && records.vcpus.iter().any(|vcpu| vcpu.clock_insns > 0);

@@ -597,9 +597,9 @@ impl<V: Vcpu> Guest<V> {
         !self.is_memory(sp) && !sp.checked_sub(1).is_some_and(|below| self.is_memory(below))
     }
 
-    /// First address of the memory that an address is in.
-    pub fn memory_start(&self, address: u64) -> Option<u64> {
-        self.memory.iter().find(|region| region.contains(&address)).map(|region| region.start)
+    /// First address of the nearest memory above an address.
+    pub fn next_memory(&self, address: u64) -> Option<u64> {
+        self.memory.iter().map(|region| region.start).filter(|&start| start > address).min()
     }
 
     /// Bytes from an address to the end of its memory.
