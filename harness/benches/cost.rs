@@ -834,7 +834,6 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
     let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
         functions: traced,
         waits: kernel::waits(Some(&elf), choice.load_bias, arm).filter(|_| kernel.is_some()),
-        sleep_shift: Some(choice.machine.shift),
     });
     let emulator = emulator::locate(choice.machine.qemu)?;
     let plan = Plan {
@@ -860,6 +859,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         heap: &allocators,
         waiting: &harness::image::waiting::Code::default(),
         zones: &zones,
+        sleep_shift: Some(choice.machine.shift),
         timeline: timeline.as_ref(),
     };
     let workspace = Workspace::create(temporary.path().to_owned(), temporary.path())?;

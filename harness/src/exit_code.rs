@@ -70,7 +70,9 @@ impl ExitCode {
     /// Code of a run, by its end.
     pub fn of_end(end: &End) -> ExitCode {
         match end {
-            End::For | End::Until | End::Exit { status: 0, .. } => ExitCode::Good,
+            End::For | End::Until | End::Exit { status: 0, .. } | End::Reset { is_expected: true, .. } => {
+                ExitCode::Good
+            }
             End::Exit { .. }
             | End::Reset { .. }
             | End::LockUp { .. }

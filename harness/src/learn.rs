@@ -412,7 +412,7 @@ impl Teacher<'_> {
     /// Notes the run's end, unless that is the end of the window.
     fn say_end(&mut self, ended: &Ended) {
         let line = match &ended.end {
-            End::Reset { pc: Some(pc) } => format!("the firmware reset itself at {}", self.place(*pc)),
+            End::Reset { pc: Some(pc), .. } => format!("the firmware reset itself at {}", self.place(*pc)),
             End::LockUp { pc, fault } => format!("the CPU locked up at {}: {fault}", self.place(*pc)),
             End::Stuck { pc, why } => format!("no instruction completes any more at {}: {why}", self.place(*pc)),
             End::Exit { status, pc } => format!("the firmware exited with status {status} at {}", self.place(*pc)),
@@ -730,6 +730,7 @@ impl Teacher<'_> {
             polls: &[],
             lives: &Lives::default(),
             heap: &[],
+            sleep_shift: None,
             timeline: None,
             zones: &zones,
             waiting: &waiting::Code::default(),

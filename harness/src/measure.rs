@@ -20,6 +20,7 @@ use crate::analysis::dead_loop;
 use crate::analysis::describe;
 use crate::analysis::heap_summary;
 use crate::analysis::missing_device;
+use crate::analysis::overflow;
 use crate::analysis::restarts;
 use crate::analysis::size;
 use crate::analysis::stack_proof::{self, Cut};
@@ -258,11 +259,10 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     let known = Known::find(&loaded, &symbols, options, &emulator)?;
     known.warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     give_files(options, &workspace)?;
-    let timeline = options.timeline.as_ref().map(|_| wire::timeline::Wanted {
-        functions: named.traced.clone(),
-        waits: known.waits.clone(),
-        sleep_shift: known.sleep_shift,
-    });
+    let timeline = options
+        .timeline
+        .as_ref()
+        .map(|_| wire::timeline::Wanted { functions: named.traced.clone(), waits: known.waits.clone() });
     let measurement = Measurement {
         functions: &known.functions,
         inlined_calls: &known.inlined_calls,
@@ -274,6 +274,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         polls: &known.executor,
         lives: &known.lives,
         heap: &named.allocators,
+        sleep_shift: known.sleep_shift,
         timeline: timeline.as_ref(),
         zones: &known.zones,
         waiting: &known.waiting,
@@ -374,8 +375,8 @@ struct Known {
     lives: wire::request::Lives,
     /// Layout of the kernel's data that tells why a task does not execute; None: there is no kernel or no timeline.
     waits: Option<wire::timeline::Waits>,
-    /// Shift of virtual time, by which sleep is recorded; None: there is no timeline, or QEMU's sleeps differ from run
-    /// to run.
+    /// Shift of virtual time, by which sleep is recorded; None: QEMU's sleeps differ from run to run, or the processor
+    /// sleeps by cycles (AVR).
     sleep_shift: Option<u8>,
     zones: zone::Zones,
     waiting: waiting::Code,
@@ -399,7 +400,7 @@ impl Known {
         } else {
             wire::request::Lives::default()
         };
-        let sleeps_alike = has_timeline && emulator::sleeps_alike(emulator)?;
+        let sleeps_alike = !isa.is_avr() && emulator::sleeps_alike(emulator)?;
         let has_waits = has_timeline && kernel.is_some();
         let mut zones = zone::find(elf, image, isa, choice.load_bias);
         let named_in = zone_call::Elf { bytes: elf, load_bias: choice.load_bias, isa };
@@ -815,6 +816,7 @@ fn profile(
         max_depth: options.max_depth,
         waits,
         slept_insns: records.slept_insns,
+        slept_ns: records.slept_ns,
         waiting: profile::Waiting {
             called_insns: records.waiting_insns,
             unsure: records.waiting_unsure,
@@ -864,7 +866,8 @@ fn named_addresses(records: &Records) -> Vec<u64> {
 /// Judges a run that ended well so far: by the executions of its entry, the loop at its end, and the counts of the window's
 /// second half.
 fn judge(profile: &mut Profile, half: &[profile::VcpuCounts], accesses: &Accesses<'_>, (entry, end_pc): (u64, u64)) {
-    if let Some(end) = restarts::find(profile, entry).or_else(|| dead_loop::find(profile, end_pc)) {
+    let end = overflow::find(profile).or_else(|| restarts::find(profile, entry));
+    if let Some(end) = end.or_else(|| dead_loop::find(profile, end_pc)) {
         profile.facts.end = end;
         return;
     }

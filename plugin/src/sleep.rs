@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Time that the machine sleeps, for the timeline: the progress of its clock while no instruction executes.
+//! Time that the machine sleeps: the progress of its clock while no instruction executes.
 //!
 //! Virtual time advances by 2^shift ns for each instruction. When all CPUs wait for an interrupt, QEMU moves virtual
 //! time to the next timer. So after a wait, the clock's lead over the instructions is the time slept. After a wait
 //! without sleep the clock may lag, since QEMU has not accounted for all instructions yet.
 
+use wire::definition::Definition;
 use wire::timeline::What;
 
 use crate::qemu::AccountedTime;
@@ -19,12 +20,17 @@ pub(crate) struct Sleep {
     slept_ns: i128,
     /// Whether a wait was about to execute whose end has not been handled.
     waits: bool,
+    /// Counter of the time slept in the window.
+    slot: u32,
 }
 
 impl Sleep {
     /// Starts for a run whose instructions take 2^shift ns. None: this QEMU does not export its clock.
-    pub(crate) fn new(shift: u8) -> Option<Sleep> {
-        Some(Sleep { time: AccountedTime::find()?, shift, slept_ns: 0, waits: false })
+    pub(crate) fn new(shift: u8, ledger: &mut Ledger) -> Option<Sleep> {
+        let time = AccountedTime::find()?;
+        let slot = ledger.new_slots(1);
+        ledger.note(&Definition::Slept { slot });
+        Some(Sleep { time, shift, slept_ns: 0, waits: false, slot })
     }
 
     /// Notes that a wait is about to execute.
@@ -37,16 +43,18 @@ impl Sleep {
         self.waits
     }
 
-    /// Handles the end of a wait, `insns_of_run` instructions after reset, all of them settled. Writes the time
-    /// slept, if any, to the timeline.
-    pub(crate) fn end(&mut self, vcpu: u32, insns_of_run: u64, ledger: &mut Ledger) {
+    /// Handles the end of a wait, `insns_of_run` instructions after reset, all of them settled. Counts the time slept, and
+    /// writes it to the timeline. Returns it in nanoseconds.
+    pub(crate) fn end(&mut self, vcpu: u32, insns_of_run: u64, ledger: &mut Ledger) -> u64 {
         self.waits = false;
-        let Some(now_ns) = self.time.ns() else { return };
+        let Some(now_ns) = self.time.ns() else { return 0 };
         let awake_ns = (i128::from(insns_of_run)) << self.shift;
         let ns = u64::try_from(i128::from(now_ns) - awake_ns - self.slept_ns).unwrap_or(0);
         if ns > 0 {
             self.slept_ns += i128::from(ns);
+            ledger.add(self.slot, vcpu, ns);
             ledger.happened(vcpu, What::Slept { ns });
         }
+        ns
     }
 }

@@ -219,6 +219,9 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
     let cycles = measure.filter(|_| is_avr).and_then(|measure| Cycles::new(measure, &mut ledger));
+    // With several vCPUs, it is not known to which vCPU's instructions the time belongs.
+    let sleep_shift = measure.filter(|_| vcpus == 1).and_then(|measure| measure.sleep_shift);
+    let sleep = sleep_shift.and_then(|shift| Sleep::new(shift, &mut ledger));
     let pins = timeline.map(|_| Pins::default());
     let unmodelled = complete_chip(&request, directory, refuse, pins.clone())?;
     let accesses = unmodelled.as_ref().map(|_| Accesses::create(directory)).transpose()?;
@@ -238,8 +241,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         heap: Heap::new(&request),
         calls: Calls::new(&request),
         console: Console::open(&request)?,
-        // With several vCPUs, it is not known to which vCPU's instructions the time belongs.
-        sleep: timeline.filter(|_| vcpus == 1).and_then(|wanted| Sleep::new(wanted.sleep_shift?)),
+        sleep,
         transfers: measure.map_or_else(Transfers::default, Transfers::new),
         branches: measure.filter(|measure| measure.is_oracle).map(|_| Branches::default()),
         predictions: Predictions::default(),
@@ -958,7 +960,10 @@ impl State {
     /// Ends a wait, if there was one, before an instruction executes. All instructions before are settled.
     pub(crate) fn wake(&mut self, vcpu: u32) {
         if let Some(sleep) = self.sleep.as_mut().filter(|sleep| sleep.waits()) {
-            sleep.end(vcpu, self.clock.insns_of_run(vcpu, &self.ledger), &mut self.ledger);
+            let ns = sleep.end(vcpu, self.clock.insns_of_run(vcpu, &self.ledger), &mut self.ledger);
+            if let Some(tasks) = &self.follow.tasks {
+                tasks.slept(vcpu, self.follow.cores[vcpu as usize].task, ns, &self.ledger);
+            }
         }
     }
 

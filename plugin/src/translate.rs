@@ -27,8 +27,8 @@ use crate::hooks::{
     OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnHold, OnIdle, OnInput,
     OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace, OnPoll, OnPolled, OnPort,
     OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSkippable, OnSleep, OnSpin,
-    OnStackMove, OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure,
-    OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount,
+    OnStackMove, OnStackSet, OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked,
+    OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount,
     OracleRecheck, OracleSample, OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
@@ -595,9 +595,11 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
     let pc = planned.pc;
     let is_exact = state.follow.tree.is_some();
     match what {
-        AtInsn::StackMove if state.follow.tasks.is_some() && before.is_some_and(|before| before.moves_sp) => {
-            insn.call::<OnStackMove>(id);
-        }
+        AtInsn::StackMove if is_exact && state.follow.tasks.is_some() => match before {
+            Some(before) if before.sets_sp => insn.call::<OnStackSet>(id),
+            Some(before) if before.moves_sp => insn.call::<OnStackMove>(id),
+            _ => {}
+        },
         AtInsn::FirstTask if waits_for_first_task(state) => {
             if before.is_some_and(|before| before.sets_sp) {
                 insn.call::<OnFirstTask>(id);

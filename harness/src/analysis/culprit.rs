@@ -27,7 +27,7 @@ pub fn of_end(profile: &Profile) -> Option<Culprit<'_>> {
         (_, Some(handler)) => (handler.pc, FAULTED),
         (End::LockUp { pc, .. }, None) => (*pc, FAULTED),
         (End::EndlessLoop { pc, call }, None) => (call.unwrap_or(*pc), "the function that came to the loop"),
-        (End::StackOverflow { pc, .. }, None) => (*pc, "the function whose stack it was"),
+        (End::StackOverflow { pc: Some(pc), .. }, None) => (*pc, "the function whose stack it was"),
         (End::Restarts { from: Some(from), .. }, None) => (*from, "the function that jumped to the entry"),
         (End::Stuck { pc, .. } | End::Asleep { pc }, None) => (*pc, "the function in which it stopped"),
         _ => return None,
@@ -61,6 +61,7 @@ fn caller(profile: &Profile, target: u64) -> Option<&Function> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::LeftStack;
     use crate::profile::no_progress::OnlyHandler;
     use crate::profile::testing::empty;
 
@@ -112,9 +113,9 @@ mod tests {
         let mut profile = empty().function("main", 0x40, 0x10).function("my_assert", 0x50, 0x10);
         profile.facts.end = End::EndlessLoop { pc: 0x52, call: Some(0x44) };
         assert_eq!(name(&profile), Some(("main", "the function that came to the loop")));
-        profile.facts.end = End::StackOverflow { pc: 0x52, memory_start: 0x100 };
+        profile.facts.end = End::StackOverflow { pc: Some(0x52), stack: LeftStack::Memory { start: 0x100 } };
         assert_eq!(name(&profile).map(|(name, _)| name), Some("my_assert"));
-        profile.facts.end = End::Restarts { times: 1, entry: 0x20, from: Some(0x44) };
+        profile.facts.end = End::Restarts { times: 1, expected: 0, entry: 0x20, from: Some(0x44) };
         assert_eq!(name(&profile).map(|(name, _)| name), Some("main"));
     }
 

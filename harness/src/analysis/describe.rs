@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptions of a run's events, in a sentence each.
 
-use crate::analysis::dead_loop;
 use crate::analysis::stacks::Exceptions;
+use crate::analysis::{dead_loop, overflow, stack_remarks};
 use crate::profile::input::When;
 use crate::profile::no_progress::{Device, Only, OnlyHandler, OnlyPoll, Standstill, is_long};
-use crate::profile::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, Names, Profile, Tricks, Unmodelled};
+use crate::profile::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, LeftStack, Names, Profile, Tricks, Unmodelled};
 use crate::text::columns::shorten;
 use crate::text::number::{Hex, group, plural, share_at_least};
 use crate::text::printable::printable;
@@ -123,11 +123,18 @@ pub fn place(names: &Names, pc: u64) -> String {
 
 /// Describes the end of the run, in a sentence or two.
 pub fn describe_end(profile: &Profile) -> String {
-    let end = describe_end_alone(profile);
-    match describe_origin(profile) {
-        Some(origin) => format!("{end}; it came from {origin}"),
-        None => end,
+    let mut end = describe_end_alone(profile);
+    if let Some(origin) = describe_origin(profile) {
+        end += &format!("; it came from {origin}");
     }
+    // Where the firmware failed later, this is often why.
+    if !matches!(profile.facts.end, End::StackOverflow { .. })
+        && let Some((index, _)) = overflow::first(profile)
+        && let Some(overflow) = stack_remarks::overflow(profile, index)
+    {
+        end += &format!("; before, {overflow}");
+    }
+    end
 }
 
 /// Describes the fault in whose handler the firmware ended the run. None: it ended elsewhere, or the end itself is the
@@ -159,8 +166,8 @@ pub fn describe_end_alone(profile: &Profile) -> String {
         End::Until => format!("{} was reached", facts.window.until.as_deref().unwrap_or("the end")),
         End::Exit { status: 0, pc } => format!("the firmware exited with status 0 at {}", at(*pc)),
         End::Exit { status, pc } => format!("the firmware exited with status {status} at {}", at(*pc)),
-        End::Reset { pc: Some(pc) } => format!("the firmware reset itself at {}", at(*pc)),
-        End::Reset { pc: None } => "the machine was reset".to_owned(),
+        End::Reset { pc: Some(pc), .. } => format!("the firmware reset itself at {}", at(*pc)),
+        End::Reset { pc: None, .. } => "the machine was reset".to_owned(),
         End::LockUp { pc, fault } => format!("the CPU locked up at {}: {fault}", at(*pc)),
         End::Asleep { pc } => {
             let typed = describe_typing(facts).map(|typed| format!("; {typed}")).unwrap_or_default();
@@ -178,16 +185,24 @@ pub fn describe_end_alone(profile: &Profile) -> String {
                 if line.is_empty() { String::new() } else { format!("; the last line printed is {line:?}") };
             format!("the firmware gave up in an endless loop at {}{call}{printed}", at(*pc))
         }
-        End::Restarts { times, entry, from } => {
+        End::Restarts { times, expected, entry, from } => {
             let from = from.map(|from| format!(", reached from {}", at(from))).unwrap_or_default();
-            format!(
-                "the firmware restarted {} without a reset, at its entry {}{from}",
-                plural(*times, "time"),
-                at(*entry)
-            )
+            let times = plural(*times, "time");
+            match facts.window.resets {
+                None => format!("the firmware restarted {times} without a reset, at its entry {}{from}", at(*entry)),
+                Some(_) => format!(
+                    "the firmware restarted {times}, --resets expects {}, at its entry {}{from}",
+                    group(*expected),
+                    at(*entry)
+                ),
+            }
         }
-        End::StackOverflow { pc, memory_start } => {
-            format!("the stack has left the RAM that begins at {}: noticed at {}", Hex(*memory_start), at(*pc))
+        End::StackOverflow { stack: LeftStack::Task { index }, .. } => {
+            stack_remarks::overflow(profile, *index as usize).unwrap_or_default()
+        }
+        End::StackOverflow { pc, stack: LeftStack::Memory { start } } => {
+            let noticed = pc.map(|pc| format!(": noticed at {}", at(pc))).unwrap_or_default();
+            format!("the stack has left the RAM that begins at {}{noticed}", Hex(*start))
         }
         End::Denied { pc } => format!("the run was ended at {}, before a forbidden operation", at(*pc)),
         End::UnknownCall { operation, pc } => {

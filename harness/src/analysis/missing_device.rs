@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn only_a_fault_or_a_poll_is_about_a_device() {
         let mut profile = empty();
-        for end in [End::Exit { status: 1, pc: 0x40 }, End::For, End::Reset { pc: None }, End::Asleep { pc: 0x40 }] {
+        let reset = End::Reset { pc: None, is_expected: false };
+        for end in [End::Exit { status: 1, pc: 0x40 }, End::For, reset, End::Asleep { pc: 0x40 }] {
             profile.facts.end = end;
             assert_eq!(address(&profile), None);
         }

@@ -30,6 +30,7 @@ pub mod lookup;
 pub mod lost;
 pub mod metrics;
 pub mod missing_device;
+pub mod overflow;
 pub mod owner;
 pub mod part;
 pub mod peripherals;

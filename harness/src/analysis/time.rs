@@ -4,8 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::profile::Profile;
-use crate::profile::Timeline;
+use crate::profile::{Profile, Task};
 use crate::text::number::{group, plural, share};
 
 /// Instructions of code that only waits, and of what it calls. Where that may be too many, all instructions are the most.
@@ -32,22 +31,19 @@ pub fn idle_insns(profile: &Profile) -> u64 {
 /// Time of the window's instructions and the load, in a sentence; None: no instruction executed, or several CPUs took
 /// turns.
 ///
-/// The time asleep in `wfi` is only known with a timeline; without one the load is an upper bound.
+/// Where the time asleep in `wfi` is not known, the load is an upper bound.
 pub fn sentence(profile: &Profile) -> Option<String> {
     let total = profile.total_insns();
     if total == 0 || profile.vcpus.len() > 1 {
         return None;
     }
     let shift = profile.facts.icount_shift;
-    let slept_ns = profile.timeline.as_ref().map_or(0, Timeline::slept_ns);
     let one_ns = format!("each instruction takes {} ns (--shift {shift})", 1_u64 << shift);
-    if slept_ns > 0 {
+    if let Some(slept_ns) = profile.facts.slept_ns.filter(|&ns| ns > 0) {
         let awake_ns = u128::from(total) << shift;
         let busy_ns = u128::from(total.saturating_sub(idle_insns(profile))) << shift;
         let all_ns = awake_ns + u128::from(slept_ns);
-        // Scaled to numbers that the share function accepts.
-        let parts = |ns: u128| u64::try_from(ns >> shift).unwrap_or(u64::MAX);
-        let busy = share(parts(busy_ns), parts(all_ns));
+        let busy = share_of_time(busy_ns, all_ns);
         let slept = millis_of(u128::from(slept_ns));
         let waits = plural(profile.facts.waits, "wait");
         return Some(format!(
@@ -57,15 +53,29 @@ pub fn sentence(profile: &Profile) -> Option<String> {
         ));
     }
     let busy = share(total.saturating_sub(idle_insns(profile)), total);
-    let load = match profile.facts.waits {
-        0 => format!("CPU load {busy}"),
-        waits => {
+    let load = match (profile.facts.waits, profile.facts.slept_ns) {
+        (0, _) | (_, Some(_)) => format!("CPU load {busy}"),
+        (waits, None) => {
             let waits = plural(waits, "wait");
             format!("CPU load at most {busy} (the time of {waits} for an interrupt is not known)")
         }
     };
     let millis = millis_of(u128::from(total) << shift);
     Some(format!("time: {millis} if {one_ns}; {load}"))
+}
+
+/// Share of the run's time in which a task was the running one, if the processor slept at all and it is known how long.
+pub fn share_of(task: &Task, profile: &Profile) -> Option<String> {
+    let slept_ns = profile.facts.slept_ns.filter(|&ns| ns > 0)?;
+    let ns = |insns: u64, slept_ns: u64| (u128::from(insns) << profile.facts.icount_shift) + u128::from(slept_ns);
+    Some(share_of_time(ns(task.insns, task.slept_ns), ns(profile.total_insns(), slept_ns)))
+}
+
+/// Share of a time, scaled to numbers that the share function accepts.
+fn share_of_time(part_ns: u128, all_ns: u128) -> String {
+    let too_long = all_ns.checked_ilog2().unwrap_or(0).saturating_sub(62);
+    let parts = |ns: u128| u64::try_from(ns >> too_long).unwrap_or(u64::MAX);
+    share(parts(part_ns), parts(all_ns))
 }
 
 /// Milliseconds with three decimals.
@@ -76,8 +86,6 @@ fn millis_of(ns: u128) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wire::timeline::{Encoder, Event, What};
-
     use super::*;
     use crate::profile::testing::empty;
 
@@ -92,16 +100,16 @@ mod tests {
         profile.facts.waits = 3;
         let slept = "at most 75.00% (the time of 3 waits for an interrupt is not known)";
         assert_eq!(sentence(&profile), Some(format!("{start}{slept}")));
+        profile.facts.slept_ns = Some(0);
+        assert_eq!(sentence(&profile), Some(format!("{start}75.00%")), "the waits took no time");
         // Asleep for twice as long as awake, and idle for a quarter of the instructions.
-        let mut events = Vec::new();
-        let mut encoder = Encoder::default();
-        for (at_insns, ns) in [(10, 14_000_000), (10, 50_000_000)] {
-            encoder.put(&Event { vcpu: 0, at_insns, what: What::Slept { ns } }, &mut events).unwrap();
-        }
-        profile.timeline = Some(Timeline { events, ..Timeline::default() });
+        profile.facts.slept_ns = Some(64_000_000);
         let slept = "time: 96.000 ms, of which the processor slept 64.000 ms in 3 waits for an interrupt, if each \
                      instruction takes 32 ns (--shift 5); CPU load 25.00%";
         assert_eq!(sentence(&profile).as_deref(), Some(slept));
+        profile = profile.task_called("idle");
+        (profile.tasks[0].insns, profile.tasks[0].slept_ns) = (250_000, 64_000_000);
+        assert_eq!(share_of(&profile.tasks[0], &profile).as_deref(), Some("75.00%"));
         profile.vcpus.push(profile.vcpus[0].clone());
         assert_eq!(sentence(&profile), None);
         assert_eq!(sentence(&empty()), None);

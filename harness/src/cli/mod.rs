@@ -1209,6 +1209,9 @@ pub struct MeasureArgs {
     /// Fail when the firmware has not ended after N instructions from reset
     #[arg(long, value_name = "N", help_heading = "Measuring window")]
     pub max_insns: Option<String>,
+    /// Fail unless the firmware comes through its entry again N times, or resets the machine at the last of them
+    #[arg(long, value_name = "N", help_heading = "Measuring window")]
+    pub resets: Option<u64>,
     /// Fail when the firmware has not ended after SECONDS on this host
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, help_heading = "Measuring window")]
     pub timeout: Option<f64>,

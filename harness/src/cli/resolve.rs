@@ -267,6 +267,7 @@ impl Options {
                 from: args.from,
                 until: args.until,
                 max_insns: insns("--max-insns", &args.max_insns)?,
+                resets: args.resets,
             },
             input,
             timeout,

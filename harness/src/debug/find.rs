@@ -22,7 +22,7 @@ use crate::debug::travel::{Access, Hit, Refused, Stop, Travel, Vcpus, Watch, Why
 use crate::debug::travel::{can_watch_on, go, little_endian, register};
 use crate::error::InputError;
 use crate::image::symbols;
-use crate::profile::{End, Profile, Span, SpanKind, Task};
+use crate::profile::{End, LeftStack, Overflow, Profile, Span, SpanKind, Task};
 use crate::text::near::nearest;
 use crate::text::number::{Hex, group, parse_number, plural};
 
@@ -209,6 +209,9 @@ impl<'a> Finder<'a> {
             Place::End => at(self.last()),
             Place::Crash => match profile.facts.end {
                 End::EndlessLoop { pc, call: Some(_) } => self.gave_up(travel, place, pc, say),
+                End::StackOverflow { stack: LeftStack::Task { index }, .. } => {
+                    self.overflow(travel, place, index as usize, say)
+                }
                 _ => self.crash(travel, place, say),
             },
             Place::Call { function, nth } => self.call(travel, place, function, *nth, say),
@@ -244,6 +247,25 @@ impl<'a> Finder<'a> {
             return Err(never(format!("{place}: the run did not crash: {end}; its last instruction is `end`")));
         }
         Ok(Found { insn: self.last(), note: Some(end) })
+    }
+
+    /// The instruction that took a task's stack pointer out of its stack.
+    fn overflow(
+        &self,
+        travel: &mut dyn Travel,
+        place: &Place,
+        index: usize,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found> {
+        let task = self.profile.tasks.iter().zip(task_names(self.profile)).nth(index);
+        let (task, name) = task.ok_or_else(|| never(format!("{place}: the profile does not have this task")))?;
+        match task.overflow {
+            // Its number is that of an instruction of the window, unless it was seen before the window.
+            Some(Overflow { at_insns, is_first: true, .. }) if self.profile.facts.before_window_insns == 0 => {
+                Ok(Found { insn: at_insns, note: Some(describe::describe_end_alone(self.profile)) })
+            }
+            _ => self.peak_of(travel, place, (task, name), say),
+        }
     }
 
     /// Last call of the function in whose endless loop the run ended: its caller has the reason.
@@ -486,6 +508,17 @@ impl<'a> Finder<'a> {
                 }
             }
         };
+        self.peak_of(travel, place, (task, name), say)
+    }
+
+    /// Finds where a task's stack was deepest.
+    fn peak_of(
+        &self,
+        travel: &mut dyn Travel,
+        place: &Place,
+        (task, name): (&Task, String),
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Found> {
         let Some(deepest) = task.deepest_sp else {
             return Err(never(format!("{place}: the profile does not know the stack of {name}")));
         };
@@ -733,6 +766,9 @@ fn depth(task: &Task, name: &str, deepest: u64) -> String {
     let left = task.stack_start.map(|start| deepest.saturating_sub(start));
     let bytes = |bytes: u64| plural(bytes, "byte");
     let known = match (used, left) {
+        (Some(used), Some(_)) if task.stack_bytes().is_some_and(|size| used > size) => {
+            format!("{} used, {} more than it has", bytes(used), group(used - task.stack_bytes().unwrap_or(0)))
+        }
         (Some(used), Some(left)) => format!("{} of {} used, {} left", group(used), bytes(used + left), group(left)),
         (Some(used), None) => format!("{} used", bytes(used)),
         (None, Some(left)) => format!("{} left", bytes(left)),
@@ -1160,7 +1196,7 @@ mod tests {
         assert_eq!(try_with(&mut finder, &travel, "peak-stack:log").found.unwrap().insn, 11);
         // The task with the least room.
         let found = try_with(&mut finder, &travel, "peak-stack").found.unwrap();
-        let note = Some("the stack of log at its deepest: 1,280 of 1,280 bytes used, 0 left".to_owned());
+        let note = Some("the stack of log at its deepest: 1,280 bytes used, 256 more than it has".to_owned());
         assert_eq!(found, Found { insn: 11, note });
 
         drop(finder);

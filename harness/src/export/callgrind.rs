@@ -118,7 +118,7 @@ fn trigger(end: &End) -> String {
         End::Stuck { .. } => "no instruction completes any more".to_owned(),
         End::Faulting { .. } => "a handler that is never left".to_owned(),
         End::EndlessLoop { .. } => "the window's length, in an endless loop".to_owned(),
-        End::Restarts { .. } => "the end, after restarts without a reset".to_owned(),
+        End::Restarts { .. } => "the end, after restarts".to_owned(),
         End::StackOverflow { .. } => "a stack that left its memory".to_owned(),
         End::Denied { .. } => "a forbidden operation".to_owned(),
         End::UnknownCall { .. } => "an unknown semihosting call".to_owned(),

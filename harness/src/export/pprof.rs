@@ -98,7 +98,7 @@ fn duration_ns(profile: &Profile) -> i64 {
 /// all lines.
 fn comments(profile: &Profile) -> Vec<String> {
     let facts = &profile.facts;
-    let Window { for_insns, from, until, max_insns } = &facts.window;
+    let Window { for_insns, from, until, max_insns, resets: _ } = &facts.window;
     let mut window = Vec::new();
     window.extend(from.as_ref().map(|function| format!("from {function}")));
     window.extend(until.as_ref().map(|function| format!("until {function}")));

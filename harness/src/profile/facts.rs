@@ -84,6 +84,8 @@ pub struct Facts {
     pub waits: u64,
     /// Instructions executed while a processor would have slept in a `wfe`, outside of the kernel's idle tasks.
     pub slept_insns: u64,
+    /// Virtual time in nanoseconds that the machine slept: its clock advanced while nothing executed. None: not known.
+    pub slept_ns: Option<u64>,
     /// Code that only waits.
     pub waiting: Waiting,
     /// Task switches that were noticed late: counts per task are then estimates.
@@ -306,6 +308,8 @@ pub struct Window {
     pub until: Option<String>,
     /// Instructions from reset after which the run has failed.
     pub max_insns: Option<u64>,
+    /// Times that the firmware is to come through its entry again; None: any is a failure.
+    pub resets: Option<u64>,
 }
 
 /// Default length of `harness profile`'s window, since most firmware never exits.
@@ -329,6 +333,8 @@ pub enum End {
     Reset {
         /// Address of the instruction that asked, if the profiler saw it.
         pc: Option<u64>,
+        /// Whether `--resets` expects it.
+        is_expected: bool,
     },
     /// The CPU locked up.
     LockUp {
@@ -361,21 +367,24 @@ pub enum End {
         /// Address of the call that led to the loop, if it is known.
         call: Option<u64>,
     },
-    /// The run ended well, but the firmware had come through its entry again, without a reset of the machine.
+    /// The run ended well, but the firmware had come through its entry again, without a reset of the machine, or not as
+    /// often as expected.
     Restarts {
-        /// Number of times.
+        /// Number of times; a reset of the machine at the end is one, too.
         times: u64,
+        /// Expected number of times.
+        expected: u64,
         /// Address of the entry.
         entry: u64,
         /// Address of the jump or call that most often led there, if one did.
         from: Option<u64>,
     },
-    /// The stack left the memory that it was in.
+    /// A stack pointer has left its stack at the low end.
     StackOverflow {
-        /// Address of the instruction at which this was noticed.
-        pc: u64,
-        /// First address of the memory.
-        memory_start: u64,
+        /// Address of the instruction at which this was noticed, if it is known.
+        pc: Option<u64>,
+        /// The stack.
+        stack: LeftStack,
     },
     /// The firmware asked for something outside its sandbox, which only ending the run could prevent.
     Denied {
@@ -411,10 +420,25 @@ pub enum End {
     },
 }
 
+/// A stack that its stack pointer has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeftStack {
+    /// Any, in the memory that begins at `start`: the pointer is in no memory.
+    Memory {
+        /// First address of the memory.
+        start: u64,
+    },
+    /// A task's, with its [`Overflow`](super::Overflow).
+    Task {
+        /// Index of the task.
+        index: u32,
+    },
+}
+
 impl End {
     /// Whether the firmware did its task, as far as the end shows.
     pub fn is_good(&self) -> bool {
-        matches!(self, End::For | End::Until | End::Exit { status: 0, .. })
+        matches!(self, End::For | End::Until | End::Exit { status: 0, .. } | End::Reset { is_expected: true, .. })
     }
 
     /// Whether the host ended the run: another run ends elsewhere.
@@ -431,11 +455,10 @@ impl End {
             | End::Stuck { pc, .. }
             | End::Faulting { pc }
             | End::EndlessLoop { pc, .. }
-            | End::StackOverflow { pc, .. }
             | End::Denied { pc }
             | End::UnknownCall { pc, .. }
             | End::Output { pc, .. } => Some(pc),
-            End::Reset { pc } => pc,
+            End::Reset { pc, .. } | End::StackOverflow { pc, .. } => pc,
             End::Restarts { from, .. } => from,
             End::For
             | End::Until

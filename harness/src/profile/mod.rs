@@ -38,7 +38,8 @@ mod waiting;
 pub mod zone;
 
 pub use facts::{
-    Access, Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, Note, Sizes, Stub, Tricks, Unmodelled, Window,
+    Access, Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, LeftStack, Note, Sizes, Stub, Tricks,
+    Unmodelled, Window,
 };
 pub use files::FILE_NAME;
 pub use heap::Heap;
@@ -159,7 +160,7 @@ pub struct StackFrame {
 }
 
 /// A task of the firmware's kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Name that the firmware gave it; empty if none could be read.
     pub name: String,
@@ -183,6 +184,23 @@ pub struct Task {
     pub highest_sp: Option<u64>,
     /// Bytes at the low end of its stack that still hold the kernel's paint when the task, or the run, ended.
     pub painted_bytes: Option<u64>,
+    /// Virtual time in nanoseconds that the machine slept while it was the running task, if that is known at all.
+    pub slept_ns: u64,
+    /// The first time that its stack pointer was below its stack.
+    pub overflow: Option<Overflow>,
+}
+
+/// A task's stack pointer below its stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overflow {
+    /// Address of the instruction that took it there, or at which the task was interrupted, if it is known.
+    pub pc: Option<u64>,
+    /// The stack pointer.
+    pub sp: u64,
+    /// Instructions of the window so far.
+    pub at_insns: u64,
+    /// Whether the instruction was seen, not only the stack pointer that the kernel saved at a switch of tasks.
+    pub is_first: bool,
 }
 
 impl Task {

@@ -49,6 +49,7 @@ pub(crate) fn empty() -> Profile {
             max_depth: None,
             waits: 0,
             slept_insns: 0,
+            slept_ns: None,
             waiting: Default::default(),
             unseen_switches: 0,
             resynchronised: 0,
@@ -218,6 +219,8 @@ impl Profile {
             deepest_sp: Some(0x2000_1300),
             highest_sp: None,
             painted_bytes: None,
+            slept_ns: 0,
+            overflow: None,
         });
         self
     }

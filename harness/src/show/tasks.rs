@@ -75,6 +75,9 @@ fn more(rows: usize, noun: &str) -> String {
     format!("{} more {noun}s (--top 0)", group(rows as u64))
 }
 
+/// Column of the tasks' shares of the time.
+const TIME_COLUMN: usize = 3;
+
 /// Writes the table of tasks.
 ///
 /// # Errors
@@ -84,26 +87,41 @@ pub fn tasks(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::Re
     let mut rows: Vec<(&Task, String)> = profile.tasks.iter().zip(stacks::task_names(profile)).collect();
     // Stable: equal ones stay in the order in which they first ran.
     rows.sort_by_key(|(task, _)| std::cmp::Reverse(task.insns));
-    let mut lines =
-        vec![["Task", "Instructions", "Share", "Switched in", "Stack left", "Paint left"].map(str::to_owned)];
+    let has_time = rows.iter().any(|(task, _)| time::share_of(task, profile).is_some());
+    // The share of the time is left out where it is that of the instructions.
+    let cells = |cells: [String; 7]| {
+        let kept = cells.into_iter().enumerate().filter(|(column, _)| has_time || *column != TIME_COLUMN);
+        kept.map(|(_, cell)| cell).collect::<Vec<String>>()
+    };
+    let header = ["Task", "Instructions", "Share", "Time", "Switched in", "Stack left", "Paint left"];
+    let mut lines = vec![cells(header.map(str::to_owned))];
     let rest = split(&mut rows, size.top_rows);
     let tones: Vec<Tone> = rows.iter().map(|(task, _)| Tone::of(task.insns, total)).collect();
     for (task, name) in rows {
-        lines.push([
+        lines.push(cells([
             name,
             group(task.insns),
             share(task.insns, total),
+            time::share_of(task, profile).unwrap_or_default(),
             group(task.switches),
             stack_left(task, !profile.tree.is_empty()),
             paint_left(task),
-        ]);
+        ]));
     }
     if !rest.is_empty() {
         let sum = |count: fn(&Task) -> u64| rest.iter().map(|(task, _)| count(task)).sum::<u64>();
         let insns = sum(|task| task.insns);
         let switches = group(sum(|task| task.switches));
         let none = String::new;
-        lines.push([more(rest.len(), "task"), group(insns), share(insns, total), switches, none(), none()]);
+        lines.push(cells([
+            more(rest.len(), "task"),
+            group(insns),
+            share(insns, total),
+            none(),
+            switches,
+            none(),
+            none(),
+        ]));
     }
     names::fit(&mut lines, 0, size.width_columns);
     write_toned_table(&lines, &tones, out)?;
@@ -158,6 +176,8 @@ mod tests {
             deepest_sp: Some(0x2000_1300),
             highest_sp: None,
             painted_bytes: Some(0x2e0),
+            slept_ns: 0,
+            overflow: None,
         }
     }
 

@@ -20,11 +20,7 @@ pub fn write_table<const COLUMNS: usize>(lines: &[[String; COLUMNS]], out: &mut 
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write_toned_table<const COLUMNS: usize>(
-    lines: &[[String; COLUMNS]],
-    tones: &[Tone],
-    out: &mut impl Write,
-) -> io::Result<()> {
+pub fn write_toned_table(lines: &[impl AsRef<[String]>], tones: &[Tone], out: &mut impl Write) -> io::Result<()> {
     write_toned_rows(lines, 1, tones, out)
 }
 

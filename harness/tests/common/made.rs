@@ -44,6 +44,7 @@ pub fn empty(period_insns: u64) -> Profile {
             max_depth: Some(64),
             waits: 0,
             slept_insns: 0,
+            slept_ns: Some(0),
             waiting: Default::default(),
             unseen_switches: 0,
             resynchronised: 0,
@@ -106,5 +107,7 @@ pub fn task(profile: &mut Profile, name: &str, insns: u64) {
         deepest_sp: Some(0x2000_8800),
         highest_sp: None,
         painted_bytes: Some(0x400),
+        slept_ns: 0,
+        overflow: None,
     });
 }

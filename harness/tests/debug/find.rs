@@ -77,6 +77,24 @@ impl Trip {
 }
 
 #[test]
+fn a_stack_that_was_left_is_visited_at_the_instruction_that_left_it_or_where_it_was_deepest() {
+    for name in ["cortex-m3-overflow", "riscv64-overflow"] {
+        let mut trip = Trip::new(name, &["--exact"]);
+        let left =
+            trip.profile.tasks.iter().filter_map(|task| task.overflow).min_by_key(|left| left.at_insns).unwrap();
+        let found = trip.find("crash").unwrap();
+        assert_eq!((found.insn, Some(trip.pc(found.insn))), (left.at_insns, left.pc), "{name}");
+        // Without the tree, only the stack pointer that the kernel has saved is known.
+        let mut plain = Trip::new(name, &[]);
+        let note = plain.find("crash").unwrap().note.unwrap();
+        assert!(
+            note.starts_with("the stack of long at its deepest: ") && note.ends_with(" more than it has"),
+            "{note}"
+        );
+    }
+}
+
+#[test]
 fn the_main_stack_is_deepest_where_no_instruction_has_seen_it_deeper() {
     for name in ["cortex-m3-bare", "riscv64-bare", "cortex-m3-irq-pg"] {
         let mut trip = Trip::new(name, &[]);

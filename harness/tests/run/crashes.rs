@@ -393,6 +393,9 @@ fn firmware_that_comes_through_its_entry_again_restarted_and_a_boot_loader_did_n
         for word in ["the firmware restarted 2 times without a reset", ", reached from 0x", "in again ("] {
             assert!(first.contains(word), "{core}: {word:?} is not in: {first}");
         }
+        run_file(&build(0), &["--for", "100k", "--resets", "2"]).expect_code(0);
+        let fewer = run_file(&build(0), &["--for", "100k", "--resets", "3"]).expect_code(1);
+        assert!(fewer.stdout.starts_with("the firmware restarted 2 times, --resets expects 3, at its entry 0x"));
         let boots = run_file(&build(1), &["--for", "100k"]);
         assert_eq!(boots.code, 0, "{core}: {}{}", boots.stdout, boots.stderr);
     }

@@ -50,9 +50,12 @@ fn the_test_finisher_ends_the_run_at_its_store() {
 #[test]
 fn a_reset_is_a_failure_and_ends_the_run_where_it_was_asked_for() {
     for name in ["riscv64-reset", "cortex-m3-reset"] {
-        let run = run(name, &[]).expect_code(1);
-        assert!(matches!(run.profile().facts.end, End::Reset { pc: Some(_) }));
-        assert_says(&run, &["the firmware reset itself at 0x", "in board_reset"]);
+        let asked = run(name, &[]).expect_code(1);
+        assert!(matches!(asked.profile().facts.end, End::Reset { pc: Some(_), is_expected: false }));
+        assert_says(&asked, &["the firmware reset itself at 0x", "in board_reset"]);
+        run(name, &["--resets", "1"]).expect_code(0);
+        let twice = run(name, &["--resets", "2"]).expect_code(1);
+        assert_says(&twice, &["the firmware restarted 1 time, --resets expects 2, at its entry 0x"]);
     }
 }
 

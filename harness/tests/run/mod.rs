@@ -27,6 +27,7 @@ mod limit;
 mod mcount;
 mod mcount_table;
 mod memory;
+mod overflow;
 mod runner;
 mod sampling;
 mod signals;

@@ -9,7 +9,7 @@ use harness::profile::Profile;
 use serde_json::Value;
 use wire::timeline::What;
 
-use crate::common::{measured, run, tools};
+use crate::common::{Run, measured, run, tools};
 
 /// Images that sleep 3,000 times until a timer of 1 ms fires.
 const IMAGES: [&str; 2] = ["riscv64-idle", "cortex-m3-idle"];
@@ -100,6 +100,32 @@ fn what_executes_has_gaps_as_long_as_the_sleep() {
         let slept_ns = profile.timeline.as_ref().unwrap().slept_ns();
         assert_eq!((executes_ns, sleeps_ns, sleeps), (profile.total_insns() << shift, slept_ns, TICKS), "{image}");
         assert!(slept_ns > 2_900 * TICK_NS, "{image}: {slept_ns}");
+    }
+}
+
+#[test]
+fn the_time_asleep_and_each_tasks_share_of_the_time_need_no_timeline() {
+    for image in IMAGES.into_iter().chain(["cortex-m3-threadx"]) {
+        let [plain, with_timeline] = [&[][..], &["--timeline"]].map(|args| run(image, args).expect_code(0));
+        let profile = plain.profile();
+        let slept_ns = with_timeline.profile().timeline.as_ref().unwrap().slept_ns();
+        assert_eq!(profile.facts.slept_ns, Some(slept_ns), "{image}");
+        // The machine sleeps while an idle task is the running one, and all of the time is some task's once there are tasks.
+        let by_tasks: Vec<(bool, u64)> = profile.tasks.iter().map(|task| (task.is_idle, task.slept_ns)).collect();
+        if !by_tasks.is_empty() {
+            assert_eq!(by_tasks.iter().map(|(_, ns)| ns).sum::<u64>(), slept_ns, "{image}");
+            assert!(
+                by_tasks.iter().all(|&(is_idle, ns)| is_idle || ns == 0) && slept_ns > 0,
+                "{image}: {by_tasks:?}"
+            );
+        }
+        let time = |run: &Run| run.stdout.lines().find(|line| line.starts_with("time: ")).unwrap().to_owned();
+        assert_eq!(time(&plain), time(&with_timeline), "{image}");
+        assert!(
+            time(&plain).contains("; CPU load ") && !time(&plain).contains("at most"),
+            "{image}: {}",
+            time(&plain)
+        );
     }
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks that follow what executes: calls, returns, exceptions, switches of tasks.
 
+use engine::block::from_insn_id;
 use engine::clock;
 use engine::follow::arrival::Arrival;
 use engine::follow::context::Exchanged;
+use engine::follow::task::Seen;
 use engine::follow::zone::Happened;
 use engine::follow::{event, exception};
 use wire::counters::FIRST_TASK;
@@ -163,15 +165,40 @@ impl Hook for OnFunction {
     };
 }
 
-/// After an instruction that may have made the stack deeper.
+/// After an instruction that may have made the stack deeper, at the next one of the block.
 pub(crate) struct OnStackMove;
 
 impl Hook for OnStackMove {
+    const CALL: ExecCallback = |vcpu, id| {
+        let State { guest, ledger, follow, blocks, .. } = &mut *state::lock();
+        let core = &mut follow.cores[vcpu as usize];
+        if !core.exceptions.is_empty() {
+            return;
+        }
+        let sp = guest.stack_pointer();
+        if core.moved(sp, ledger)
+            && let Some(tasks) = &mut follow.tasks
+        {
+            let (block, index) = from_insn_id(id);
+            let (block, mover) = (blocks.get(block), index - 1);
+            // The instruction's segment is counted as a whole.
+            let at_insns = ledger.insns(vcpu) - block.after_in_segment(mover);
+            tasks.overflow(core.task, Seen { pc: block.pc_of(mover), sp, at_insns, is_first: true }, ledger);
+        }
+    };
+}
+
+/// After an instruction that may have exchanged the stack for another one.
+pub(crate) struct OnStackSet;
+
+impl Hook for OnStackSet {
     const CALL: ExecCallback = |vcpu, _| {
         let State { guest, ledger, follow, .. } = &mut *state::lock();
-        let core = &follow.cores[vcpu as usize];
+        let core = &mut follow.cores[vcpu as usize];
         if core.exceptions.is_empty() {
-            core.note_stack_pointer(guest.stack_pointer(), ledger);
+            let sp = guest.stack_pointer();
+            core.note_stack_pointer(sp, ledger);
+            core.last_sp = Some(sp);
         }
     };
 }

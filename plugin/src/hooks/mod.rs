@@ -21,7 +21,7 @@ pub(crate) use end::{OnExit, OnLoad, OnSpin, OnStore, watch};
 pub(crate) use follow::{
     OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnFaultReturn,
     OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnIdle, OnLife, OnMask, OnMasked, OnPoll, OnPolled,
-    OnStackMove, OnSwitch, OnTrapReturn, OnUntil, OnZone,
+    OnStackMove, OnStackSet, OnSwitch, OnTrapReturn, OnUntil, OnZone,
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{

@@ -331,7 +331,7 @@ impl Hook for OnWait {
         let (id, is_for_event) = from_wait_id(id);
         let (guard, timers) = {
             let (mut state, here) = find(vcpu, id);
-            if state.console.is_some() {
+            if state.console.is_some() || state.sleep.is_some() {
                 state.settle(here.vcpu);
                 // Whether a `wfe` waits is known only at the next event.
                 if !is_for_event {

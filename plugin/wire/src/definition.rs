@@ -77,6 +77,24 @@ record! {
             /// Id of the task, defined before.
             task: u32,
         },
+        /// The stack pointer of a task has left its stack for the first time.
+        22 = Overflow {
+            /// Id of the task, defined before.
+            task: u32,
+            /// Address of the instruction that took it there, or at which the task was interrupted; 0: not known.
+            pc: u64,
+            /// The stack pointer.
+            sp: u64,
+            /// Instructions of the window so far.
+            at_insns: u64,
+            /// Whether the instruction itself was seen, not only the stack pointer that the kernel has saved.
+            is_first: bool,
+        },
+        /// Counter of the nanoseconds of virtual time that the machine slept.
+        23 = Slept {
+            /// Counter.
+            slot: u32,
+        },
         /// Node of the exact call tree. The n-th node has the id n, from 1.
         6 = Node {
             /// First of [`NODE_COUNTERS`] counters, see [`NodeCounter`].
@@ -259,10 +277,12 @@ pub enum TaskCounter {
     Painted,
     /// Highest stack pointer seen on the task's stack; 0: none was seen.
     HighestSp,
+    /// Nanoseconds of virtual time that the machine slept while the task was the running one.
+    SleptNs,
 }
 
 /// Counters of one task.
-pub const TASK_COUNTERS: u32 = 5;
+pub const TASK_COUNTERS: u32 = 6;
 
 record! {
     /// Kind of an exact call tree's node.
@@ -496,6 +516,7 @@ impl Definition {
             | Definition::Edge { slot, .. }
             | Definition::Slower { slot, .. }
             | Definition::CycleClock { slot }
+            | Definition::Slept { slot }
             | Definition::Row { slot, .. } => Some(slot),
             _ => None,
         }
@@ -531,7 +552,7 @@ impl Stream for Definitions {
                 Definition::Frame { parent, kind: FrameKind::Unknown(_) } => *parent == 0,
                 Definition::Frame { parent, .. } => *parent <= self.frames,
                 Definition::Task { name, .. } => name.len() <= MAX_TEXT_BYTES,
-                Definition::Idle { task } => (1..=self.tasks).contains(task),
+                Definition::Idle { task } | Definition::Overflow { task, .. } => (1..=self.tasks).contains(task),
                 Definition::Node { parent, .. } => *parent <= self.nodes,
                 Definition::Site { stack, task, .. } => *stack <= self.frames && *task <= self.tasks,
                 Definition::Row { row, .. } => row.is_sound(),
@@ -544,6 +565,7 @@ impl Stream for Definitions {
                 | Definition::Priority { .. }
                 | Definition::Slower { .. }
                 | Definition::CycleClock { .. }
+                | Definition::Slept { .. }
                 | Definition::Edge { .. } => true,
             }
     }
@@ -610,6 +632,7 @@ mod tests {
                 poll: 0x140,
             },
             Definition::Idle { task: 1 },
+            Definition::Overflow { task: 1, pc: 0x8000_0040, sp: 0x8000_0ff0, at_insns: u64::MAX, is_first: true },
             Definition::Poll { pc: 0x100, address: 0x4002_1000, value: 0, since_insns: 77, times: u64::MAX },
             Definition::Written { pc: 0x104, address: 0x4002_1004, last_insns: u64::MAX, changed_insns: 78 },
             Definition::Site { entry: 0x8000_0040, stack: 1, task: 1 },
@@ -632,6 +655,7 @@ mod tests {
             Definition::Edge { slot: slot(92), site: 0x104, target: 0x100 },
             Definition::Slower { slot: slot(93), pc: 0x104, cycles: -2 },
             Definition::CycleClock { slot: slot(94) },
+            Definition::Slept { slot: slot(95) },
             Definition::Row { slot: slot(95), row: Row::ExceptionCycles { number: 1 << 32 | 12 } },
             Definition::ZonePath { parent: 1, name: 2, pc: u64::MAX },
             Definition::Priority { number: 15, level: 0xe0 },
@@ -664,6 +688,7 @@ mod tests {
             Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked },
             Definition::Edge { slot: counters::CLOCK, site: 4, target: 8 },
             Definition::CycleClock { slot: counters::CLOCK },
+            Definition::Slept { slot: counters::CLOCK },
             Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
             task,
             Definition::ZoneName { text: long() },

@@ -199,10 +199,16 @@ record! {
         waiting_code: Vec<u64>,
         /// Instructions of a slice; None: no slices.
         slice_insns: Option<u64>,
+        /// Shift of virtual time (2^shift ns per instruction) with which sleeps are measured; None: sleeps are not
+        /// asked for.
+        sleep_shift: Option<u8>,
         /// Timeline that is written event by event, see [`crate::timeline`]; None: no timeline.
         timeline: Option<Wanted>,
     }
 }
+
+/// Largest shift that QEMU takes (softmmu/icount.c, `MAX_ICOUNT_SHIFT`).
+const MAX_SHIFT: u8 = 10;
 
 record! {
     /// Way of a conditional branch.
@@ -476,6 +482,7 @@ impl Measure {
             (self.zone_calls.iter().all(|call| call.name <= self.zone_names), "request's calls"),
             (self.waiting_calls.is_sorted_by(|one, next| one.site < next.site), "request's waiting calls"),
             (self.waiting_code.is_sorted_by(|one, next| one < next), "request's waiting code"),
+            (self.sleep_shift.is_none_or(|shift| shift <= MAX_SHIFT), "request's shift of virtual time"),
             (self.timeline.iter().all(Wanted::is_meant), "request's timeline"),
         ])?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
@@ -622,6 +629,7 @@ mod tests {
             waiting_calls: vec![WaitingCall { site: 2, next: 6 }, WaitingCall { site: 6, next: 8 }],
             waiting_code: vec![0, 6],
             slice_insns: Some(1_000_000),
+            sleep_shift: Some(5),
             timeline: Some(timeline()),
         };
         Request {
@@ -640,7 +648,7 @@ mod tests {
     }
 
     fn timeline() -> Wanted {
-        Wanted { functions: vec![0x100, 0x200], waits: Some(Waits::Lists(lists())), sleep_shift: Some(5) }
+        Wanted { functions: vec![0x100, 0x200], waits: Some(Waits::Lists(lists())) }
     }
 
     fn lists() -> Lists {
@@ -815,10 +823,7 @@ mod tests {
                 timeline: Some(Wanted { functions: vec![2, 1], ..timeline() }),
                 ..Measure::default()
             }),
-            measured(Measure {
-                timeline: Some(Wanted { sleep_shift: Some(11), ..timeline() }),
-                ..Measure::default()
-            }),
+            measured(Measure { sleep_shift: Some(11), ..Measure::default() }),
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },

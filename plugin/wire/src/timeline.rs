@@ -328,14 +328,8 @@ record! {
         functions: Vec<u64>,
         /// Layout of the kernel's data that show why a task does not execute, if known.
         waits: Option<Waits>,
-        /// Shift of virtual time (2^shift ns per instruction) with which sleeps are measured; None: sleeps are not
-        /// asked for.
-        sleep_shift: Option<u8>,
     }
 }
-
-/// Largest shift that QEMU takes (softmmu/icount.c, `MAX_ICOUNT_SHIFT`).
-const MAX_SHIFT: u8 = 10;
 
 record! {
     /// Layout of the kernel's data that tell why a task does not execute. No field is specific to one kernel.
@@ -467,9 +461,7 @@ record! {
 impl Wanted {
     /// Whether every field is within its limits.
     pub(crate) fn is_meant(&self) -> bool {
-        self.functions.is_sorted_by(|one, next| one < next)
-            && self.waits.iter().all(Waits::is_meant)
-            && self.sleep_shift.is_none_or(|shift| shift <= MAX_SHIFT)
+        self.functions.is_sorted_by(|one, next| one < next) && self.waits.iter().all(Waits::is_meant)
     }
 }
 

@@ -93,7 +93,7 @@ table! {
         name: "sleep",
         symbols: &["current_cpu", "qemu_clock_get_ns"],
         looked_at: ALL,
-        without_it: "a timeline does not say how long the machine sleeps",
+        without_it: "the summary and a timeline do not say how long the machine sleeps",
     };
     /// Semihosting's clocks, answered by the machine's time in place of the host's.
     CLOCKS = Trick {

@@ -21,7 +21,9 @@
 #ifndef configTOTAL_HEAP_SIZE
 #define configTOTAL_HEAP_SIZE (128 * 1024)
 #endif
+#ifndef configCHECK_FOR_STACK_OVERFLOW
 #define configCHECK_FOR_STACK_OVERFLOW 2
+#endif
 #define configUSE_IDLE_HOOK 1
 #define configUSE_TICK_HOOK 1
 #define configUSE_MALLOC_FAILED_HOOK 0

@@ -347,6 +347,8 @@ struct Facts<'a> {
     until: Option<&'a str>,
     /// --max-insns: instructions after which the run has failed.
     max_insns: Option<u64>,
+    /// --resets: times that the firmware is to come through its entry again.
+    resets: Option<u64>,
     /// Instructions before the window opened.
     before_window_insns: u64,
     /// Texts typed on the console.
@@ -360,6 +362,8 @@ struct Facts<'a> {
     waits: u64,
     /// Instructions executed while a processor would have slept in a `wfe`, outside of the kernel's idle tasks.
     slept_insns: u64,
+    /// Virtual time in nanoseconds that the machine slept; null: not known.
+    slept_ns: Option<u64>,
     /// Code that only waits, such as `delay()` of Arduino's core; null: none executed.
     waiting: Option<JsonWaiting>,
     /// Task switches that were noticed late: counts per task are then estimates.
@@ -575,6 +579,30 @@ struct JsonTask {
     deepest_sp: Option<Address>,
     /// Bytes at the low end of its stack that still hold the kernel's paint.
     painted_bytes: Option<u64>,
+    /// Virtual time in nanoseconds that the machine slept while it was the running task, as far as that is known.
+    slept_ns: u64,
+    /// The first time that its stack pointer was below its stack.
+    overflow: Option<JsonOverflow>,
+}
+
+/// A task's stack pointer below its stack.
+#[derive(Serialize, JsonSchema)]
+struct JsonOverflow {
+    /// Address of the instruction that took it there, or at which the task was interrupted.
+    address: Option<Address>,
+    /// The stack pointer.
+    sp: Address,
+    /// Instructions of the window so far.
+    at_insns: u64,
+    /// Whether the instruction was seen, not only the stack pointer that the kernel saved at a switch of tasks.
+    is_first: bool,
+}
+
+impl JsonOverflow {
+    fn new(overflow: profile::Overflow) -> JsonOverflow {
+        let profile::Overflow { pc, sp, at_insns, is_first } = overflow;
+        JsonOverflow { address: pc.map(Address), sp: Address(sp), at_insns, is_first }
+    }
 }
 
 /// Durations of one repeated activity.
@@ -1054,12 +1082,14 @@ impl<'a> Facts<'a> {
             from: facts.window.from.as_deref(),
             until: facts.window.until.as_deref(),
             max_insns: facts.window.max_insns,
+            resets: facts.window.resets,
             before_window_insns: facts.before_window_insns,
             input: facts.input.iter().map(Typed::new).collect(),
             max_depth: facts.max_depth,
             exact: !profile.tree.is_empty(),
             waits: facts.waits,
             slept_insns: facts.slept_insns,
+            slept_ns: facts.slept_ns,
             waiting: JsonWaiting::new(profile),
             unseen_switches: facts.unseen_switches,
             end: match facts.end {
@@ -1204,6 +1234,8 @@ impl JsonTask {
             stack_end: task.stack_end.map(Address),
             deepest_sp: task.deepest_sp.map(Address),
             painted_bytes: task.painted_bytes,
+            slept_ns: task.slept_ns,
+            overflow: task.overflow.map(JsonOverflow::new),
         }
     }
 }

@@ -185,6 +185,7 @@ impl CommandLine {
         self.optional("--from", window.from.as_ref());
         self.optional("--until", window.until.as_ref());
         self.optional("--max-insns", window.max_insns);
+        self.optional("--resets", window.resets);
     }
 
     /// Adds the options of samples, bins, spans and slices.

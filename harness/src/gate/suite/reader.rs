@@ -142,8 +142,7 @@ impl Reader<'_> {
         let text = |count: &Option<Spanned<Count>>| count.as_ref().map(|count| count.get_ref().0.clone());
         let name = |name: &Option<Spanned<String>>| name.as_ref().map(|name| name.get_ref().clone());
         let file = |(name, path): (&String, &PathBuf)| {
-            let path = self.file(span, directory.join(path), Purpose::Data)?;
-            Ok(format!("{name}={}", path.display()))
+            Ok(format!("{name}={}", self.file(span, directory.join(path), Purpose::Data)?.display()))
         };
         let files = entry.files.iter().map(file).collect::<Result<_, InputError>>()?;
         let symbols = entry.symbols.as_ref().map(|symbols| self.file(span, directory.join(symbols), Purpose::Image));
@@ -169,6 +168,7 @@ impl Reader<'_> {
             from: entry.from.clone(),
             until: entry.until.clone(),
             max_insns: text(&entry.max_insns),
+            resets: self.digits("resets", entry.resets.as_ref())?,
             slice: text(&entry.slice),
             timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
             max_output: text(&entry.max_output).unwrap_or(unsaid.max_output),

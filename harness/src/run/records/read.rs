@@ -26,8 +26,8 @@ use crate::profile::no_progress::DeviceStore;
 use crate::profile::part::Parts;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
-    Arc, Code, Edge, Facts, InTarget, InsnCount, LengthCycles, Names, Node, Note, Profile, Span, StackFrame, Task,
-    VcpuCounts,
+    Arc, Code, Edge, Facts, InTarget, InsnCount, LengthCycles, Names, Node, Note, Overflow, Profile, Span,
+    StackFrame, Task, VcpuCounts,
 };
 use crate::run::records::parts;
 use crate::run::records::zones;
@@ -53,6 +53,8 @@ pub struct Records {
     pub sleeps: u64,
     /// Instructions executed during such sleeps, except those of the kernel's idle tasks.
     pub slept_insns: u64,
+    /// Virtual time that the machine slept; None: not known.
+    pub slept_ns: Option<u64>,
     /// Instructions in calls of code that waits.
     pub waiting_insns: u64,
     /// Number of such calls whose end is not sure.
@@ -150,14 +152,13 @@ impl Records {
     /// Reads the files in `directory`, after QEMU has ended.
     pub fn read(directory: &Path) -> Result<Records> {
         let files = Files::open(directory)?;
-        let control = &files.control;
         let definitions = files.stream(StreamFile::Definitions)?;
         let samples = files.stream(StreamFile::Samples)?;
         let heap = files.optional(StreamFile::Heap)?;
         let timeline = files.optional(StreamFile::Timeline)?.map(|events| Timeline { events, ..Timeline::default() });
         let counters = Counters::read(&files)?;
 
-        let mut defined = Defined::new(control, &counters);
+        let mut defined = Defined::new(&files.control, &counters);
         for definition in definition::Decoder::new(&definitions) {
             defined.take(definition?)?;
         }
@@ -165,8 +166,8 @@ impl Records {
         let half = defined.finish_half();
         defined.finish_tasks(&vcpus)?;
         defined.finish_tree(&vcpus)?;
-        let (mut sleeps, mut slept_insns) = defined.sleeps(&vcpus)?;
-        let mut before_window_insns = control.get(Word::BeforeWindowInsns);
+        let (mut sleeps, mut slept_insns, slept_ns) = defined.sleeps(&vcpus)?;
+        let mut before_window_insns = files.control.get(Word::BeforeWindowInsns);
         if !defined.is_open {
             // If the window has not opened, all instructions so far were before it: the counters are cleared when it
             // opens.
@@ -228,6 +229,7 @@ impl Records {
             cycle_clock,
             sleeps,
             slept_insns,
+            slept_ns,
             waiting_insns,
             waiting_unsure,
             main_stack_lowest: counters.highest(counters::MAIN_DEPTH)?.map(u64::wrapping_neg),
@@ -351,6 +353,7 @@ struct Defined<'a> {
     edges: Vec<Edge>,
     slower: BTreeMap<u64, i64>,
     cycle_clock: u64,
+    slept_ns: Option<u64>,
     /// Subjects of the counters that slices and phases count, by slot.
     growing: BTreeMap<u32, Growing>,
 }
@@ -379,6 +382,7 @@ impl<'a> Defined<'a> {
             edges: Vec::new(),
             slower: BTreeMap::new(),
             cycle_clock: 0,
+            slept_ns: None,
             growing: BTreeMap::new(),
         }
     }
@@ -399,23 +403,19 @@ impl<'a> Defined<'a> {
             }
             Definition::Frame { parent, kind } => self.stacks.push(StackFrame { parent, kind }),
             Definition::Task { slot, tcb, name, stack_start, stack_end, is_idle, poll } => {
-                let known = |address: u64| (address != 0).then_some(address);
-                self.tasks.push(Task {
-                    name,
-                    tcb,
-                    stack_start: known(stack_start),
-                    stack_end: known(stack_end),
-                    is_idle,
-                    poll: known(poll),
-                    insns: counters.sum(slot + TaskCounter::Insns as u32)?,
-                    switches: counters.sum(slot + TaskCounter::Switches as u32)?,
-                    deepest_sp: counters.highest(slot + TaskCounter::DeepestSp as u32)?.map(u64::wrapping_neg),
-                    highest_sp: counters.highest(slot + TaskCounter::HighestSp as u32)?,
-                    painted_bytes: counters.highest(slot + TaskCounter::Painted as u32)?.map(|bytes| bytes - 1),
-                });
+                let [stack_start, stack_end, poll] =
+                    [stack_start, stack_end, poll].map(|address| (address != 0).then_some(address));
+                self.tasks.push(Task { name, tcb, stack_start, stack_end, is_idle, poll, ..self.counted(slot)? });
+            }
+            Definition::Overflow { task, pc, sp, at_insns, is_first } => {
+                if let Some(task) = self.defined_task(task) {
+                    // Below the stack, it was not taken for the task's.
+                    task.deepest_sp = Some(task.deepest_sp.map_or(sp, |deepest| deepest.min(sp)));
+                    task.overflow = Some(Overflow { pc: (pc != 0).then_some(pc), sp, at_insns, is_first });
+                }
             }
             Definition::Idle { task } => {
-                if let Some(task) = (task as usize).checked_sub(1).and_then(|index| self.tasks.get_mut(index)) {
+                if let Some(task) = self.defined_task(task) {
                     task.is_idle = true;
                 }
             }
@@ -444,6 +444,7 @@ impl<'a> Defined<'a> {
                 let sum = self.slower.entry(pc).or_default();
                 *sum = sum.saturating_add(times.saturating_mul(cycles));
             }
+            Definition::Slept { slot } => self.slept_ns = Some(if self.is_open { counters.sum(slot)? } else { 0 }),
             Definition::CycleClock { slot } if self.is_open => add(&mut self.cycle_clock, counters.sum(slot)?),
             Definition::Slower { .. } | Definition::CycleClock { .. } => {}
             Definition::Site { entry, stack, task } => self.sites.push(Site { entry, stack, task }),
@@ -462,6 +463,25 @@ impl<'a> Defined<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A task's counters, without the rest.
+    fn counted(&self, slot: u32) -> Result<Task> {
+        let counters = self.counters;
+        Ok(Task {
+            insns: counters.sum(slot + TaskCounter::Insns as u32)?,
+            switches: counters.sum(slot + TaskCounter::Switches as u32)?,
+            deepest_sp: counters.highest(slot + TaskCounter::DeepestSp as u32)?.map(u64::wrapping_neg),
+            highest_sp: counters.highest(slot + TaskCounter::HighestSp as u32)?,
+            painted_bytes: counters.highest(slot + TaskCounter::Painted as u32)?.map(|bytes| bytes - 1),
+            slept_ns: counters.sum(slot + TaskCounter::SleptNs as u32)?,
+            ..Task::default()
+        })
+    }
+
+    /// A task that was defined before.
+    fn defined_task(&mut self, task: u32) -> Option<&mut Task> {
+        self.tasks.get_mut((task as usize).checked_sub(1)?)
     }
 
     /// Adds a counter, at the end of the run and in the middle of the window.
@@ -555,8 +575,8 @@ impl<'a> Defined<'a> {
         Ok(())
     }
 
-    /// Number of sleeps, and their instructions. A sleep at the end of the run has not ended.
-    fn sleeps(&self, vcpus: &[VcpuCounts]) -> Result<(u64, u64)> {
+    /// Number of sleeps, their instructions, and the time of all waits. A sleep at the end of the run has not ended.
+    fn sleeps(&self, vcpus: &[VcpuCounts]) -> Result<(u64, u64, Option<u64>)> {
         let (sleeps, mut slept_insns) = (self.counters.sum(counters::SLEEPS)?, self.counters.sum(counters::SLEPT)?);
         for (vcpu, counts) in (0..).zip(vcpus) {
             let task = self.counters.index(counters::TASK, vcpu)?.and_then(|index| self.tasks.get(index));
@@ -566,7 +586,7 @@ impl<'a> Defined<'a> {
                 add(&mut slept_insns, counts.clock_insns.saturating_sub(since));
             }
         }
-        Ok((sleeps, slept_insns))
+        Ok((sleeps, slept_insns, self.slept_ns))
     }
 
     /// Phases and slices of a run that is cut.

@@ -87,6 +87,7 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         waiting_calls: measurement.waiting.calls.clone(),
         waiting_code: measurement.waiting.ranges.iter().map(|code| code.start).collect(),
         slice_insns: options.slice.map(|length| length.insns(plan.icount_shift)),
+        sleep_shift: measurement.sleep_shift,
         timeline: measurement.timeline.cloned(),
     };
     of(plan, Purpose::Measure(Box::new(measure)))

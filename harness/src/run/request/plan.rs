@@ -59,6 +59,8 @@ pub struct Measurement<'a> {
     pub lives: &'a wire::request::Lives,
     /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
+    /// Shift of virtual time, by which sleep is measured; None: it is not.
+    pub sleep_shift: Option<u8>,
     /// Request for the timeline; None: there is none.
     pub timeline: Option<&'a wire::timeline::Wanted>,
     /// Zones, phases and marks of the firmware.

@@ -8,8 +8,8 @@ use std::process::ExitStatus;
 use wire::control::{self, Word};
 
 use crate::error::EmulatorError;
-use crate::profile::End;
 use crate::profile::no_progress::{Only, is_long};
+use crate::profile::{End, LeftStack};
 use crate::run::qemu::process;
 use crate::run::records::fault::describe_fault;
 use crate::run::records::read::Records;
@@ -48,12 +48,14 @@ pub(in crate::run) fn end(
             control::End::Until => End::Until,
             control::End::MaxInsns => End::MaxInsns,
             control::End::Exit => End::Exit { status: value as u32, pc },
-            control::End::Reset => End::Reset { pc: Some(pc) },
+            control::End::Reset => End::Reset { pc: Some(pc), is_expected: false },
             control::End::Denied => End::Denied { pc },
             control::End::UnknownCall => End::UnknownCall { operation: value as u32, pc },
             control::End::Output => End::Output { pc, limit_bytes: max_output_bytes },
             control::End::Faulting => End::Faulting { pc },
-            control::End::StackOverflow => End::StackOverflow { pc, memory_start: value },
+            control::End::StackOverflow => {
+                End::StackOverflow { pc: Some(pc), stack: LeftStack::Memory { start: value } }
+            }
             control::End::WriteFailed => {
                 let error = io::Error::from_raw_os_error(value as i32);
                 let is_kept = directory::is_full(&error) && records.vcpus.iter().any(|vcpu| vcpu.clock_insns > 0);
@@ -69,7 +71,7 @@ pub(in crate::run) fn end(
         return Ok(End::LockUp { pc, fault: lock_up(records, said) });
     }
     if shutdown_reason == Some("guest-reset") {
-        return Ok(End::Reset { pc: None });
+        return Ok(End::Reset { pc: None, is_expected: false });
     }
     let message = match status.signal() {
         Some(signal) => format!("it was killed by signal {signal}"),

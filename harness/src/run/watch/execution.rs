@@ -387,7 +387,7 @@ fn in_target(
             return Err("has nothing from inside the window, which never opened".to_owned());
         }
         let bytes = snapshot(wire::SNAPSHOT_END).ok_or_else(|| match end {
-            End::Reset { pc: None } => "was lost as the machine was reset".to_owned(),
+            End::Reset { pc: None, .. } => "was lost as the machine was reset".to_owned(),
             End::EmulatorFailed { .. } => "was lost as QEMU ended".to_owned(),
             _ => "could not be copied as the run ended".to_owned(),
         })?;

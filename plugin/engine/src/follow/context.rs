@@ -40,6 +40,8 @@ pub struct Core {
     pub fault: LastException,
     /// Stack use of the running task.
     pub watermark: Option<Watermark>,
+    /// Stack pointer of the running task after the last instruction that moved it; None: not known.
+    pub last_sp: Option<u64>,
     /// Clocks and zones of the contexts outside exceptions; None: they are not kept.
     contexts: Option<Contexts>,
 }
@@ -217,6 +219,7 @@ impl Core {
             first_sp: HashMap::new(),
             fault: LastException::default(),
             watermark: None,
+            last_sp: None,
             contexts: has_contexts.then(Contexts::default),
         }
     }
@@ -241,6 +244,14 @@ impl Core {
         if let Some(watermark) = &self.watermark {
             watermark.note_stack_pointer(self.vcpu, sp, ledger);
         }
+    }
+
+    /// Notes the running task's stack pointer after an instruction that moved it, outside exceptions. Returns whether the
+    /// instruction made the stack deeper than it is.
+    pub fn moved(&mut self, sp: u64, ledger: &Ledger<impl Counters>) -> bool {
+        self.note_stack_pointer(sp, ledger);
+        let last = self.last_sp.replace(sp);
+        self.watermark.zip(last).is_some_and(|(stack, last)| stack.is_left(last, sp))
     }
 
     /// Notes the stack pointer, if it is on the stack on which the firmware starts and deeper than before.

@@ -33,6 +33,8 @@ pub struct Tasks {
     deleted: FxHashSet<u64>,
     /// Idle tasks, by id.
     idle: FxHashSet<u32>,
+    /// Tasks whose stack pointer has left their stack.
+    overflowed: FxHashSet<u32>,
     /// Counters and stack of each task, by id.
     list: Vec<Watermark>,
     /// State of tasks that were switched out in an exception: the interrupted code, and its functions.
@@ -44,6 +46,18 @@ pub struct Tasks {
     running: Vec<Running>,
     /// Task that stands for the time in which the kernel idles outside of all tasks.
     outside: Option<u32>,
+}
+
+/// A stack pointer below its task's stack; see [`Definition::Overflow`].
+pub struct Seen {
+    /// Address of the instruction that took it there, or at which the task was interrupted; 0: not known.
+    pub pc: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// Instructions of the window so far.
+    pub at_insns: u64,
+    /// Whether the instruction itself was seen.
+    pub is_first: bool,
 }
 
 /// Name of the task that stands for the time in which the kernel idles outside of all tasks.
@@ -73,6 +87,7 @@ impl Tasks {
             live: FxHashMap::default(),
             deleted: FxHashSet::default(),
             idle: FxHashSet::default(),
+            overflowed: FxHashSet::default(),
             list: Vec::new(),
             waiting: FxHashMap::default(),
             unseen_switches: 0,
@@ -243,6 +258,12 @@ impl Tasks {
             // The kernel has saved the task's registers; this is its lowest stack pointer.
             core.note_stack_pointer(sp, ledger);
             ledger.happened(vcpu, What::Stack { sp });
+            if self.watermark(old).is_some_and(|stack| stack.is_below(sp)) {
+                let interrupted = core.exceptions.first().and_then(|active| active.interrupted.as_ref());
+                let pc = interrupted.map_or(0, |context| context.pc);
+                let at_insns = ledger.insns(vcpu);
+                self.overflow(old, Seen { pc, sp, at_insns, is_first: false }, ledger);
+            }
         }
         let insns = ledger.insns(vcpu);
         self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);
@@ -255,6 +276,7 @@ impl Tasks {
         self.count(vcpu, task, TaskCounter::Switches, 1, ledger);
         self.running[vcpu as usize] = Running { tcb, since: insns, has_started: true };
         (core.task, core.watermark) = (task, self.watermark(task).filter(|_| !is_outside));
+        core.last_sp = None;
         if let Some(sp) = saved {
             // A kernel may have named this task's successor before it saved the registers.
             core.note_stack_pointer(sp, ledger);
@@ -279,6 +301,19 @@ impl Tasks {
         if let Some(tree) = tree {
             ledger.set(counters::HERE, vcpu, 0);
             tree.rebase(core, ledger);
+        }
+    }
+
+    /// Notes that the machine slept while a task was the running one; 0: none.
+    pub fn slept(&self, vcpu: u32, task: u32, ns: u64, ledger: &Ledger<impl Counters>) {
+        self.count(vcpu, task, TaskCounter::SleptNs, ns, ledger);
+    }
+
+    /// Notes that a task's stack pointer has left its stack, once for each task.
+    pub fn overflow(&mut self, task: u32, seen: Seen, ledger: &mut Ledger<impl Counters>) {
+        if task != 0 && self.overflowed.insert(task) {
+            let Seen { pc, sp, at_insns, is_first } = seen;
+            ledger.note(&Definition::Overflow { task, pc, sp, at_insns, is_first });
         }
     }
 

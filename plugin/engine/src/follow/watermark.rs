@@ -13,6 +13,9 @@ use crate::ledger::{Counters, Ledger};
 /// Longest stack that is searched for the kernel's paint.
 const MAX_STACK_BYTES: u64 = 1 << 20;
 
+/// Greatest distance below a stack at which a task's saved stack pointer is still taken for one.
+const MAX_BELOW_BYTES: u64 = 4096;
+
 /// Bytes of the word below the paint that shows an overflow.
 const GUARD_BYTES: usize = 4;
 
@@ -54,6 +57,17 @@ impl Watermark {
         if sp <= self.end && sp > ledger.get(slot, vcpu) {
             ledger.set(slot, vcpu, sp);
         }
+    }
+
+    /// Whether a stack pointer that was `last` on this stack has left it at its low end.
+    pub fn is_left(&self, last: u64, sp: u64) -> bool {
+        let is_on = last >= self.start && (self.end == 0 || last <= self.end);
+        self.start != 0 && is_on && sp < self.start
+    }
+
+    /// Whether a stack pointer that the kernel has saved for the task is below its stack.
+    pub fn is_below(&self, saved_sp: u64) -> bool {
+        saved_sp < self.start && self.start - saved_sp <= MAX_BELOW_BYTES
     }
 
     /// Notes the part of the stack that still holds the kernel's paint.

@@ -85,7 +85,7 @@ impl Trace {
         let measure = Measure {
             functions: functions.iter().map(|&start| start..start + FUNCTION_BYTES).collect(),
             kernel: knows_tasks.then(|| kernel(0)),
-            timeline: Some(Wanted { functions, waits: None, sleep_shift: None }),
+            timeline: Some(Wanted { functions, waits: None }),
             ..Measure::default()
         };
         let request = request(Isa::Riscv32, None, measure);

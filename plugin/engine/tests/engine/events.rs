@@ -248,7 +248,7 @@ const CALLED: u64 = 0x2000;
 
 /// Calls of one function that the timeline shows, and of one that is a zone.
 fn calls() -> (Calls, Guest<Fake>, Code, Ledger<Books>, Core) {
-    let wanted = Wanted { functions: vec![CALLED], waits: None, sleep_shift: None };
+    let wanted = Wanted { functions: vec![CALLED], waits: None };
     let zone_calls = vec![Call { entry: OTHER, name: 1, texts: Vec::new() }];
     let functions = vec![FUNCTION..OTHER, OTHER..OTHER + 0x100, CALLED..CALLED + 0x100];
     let measure = Measure { timeline: Some(wanted), zone_calls, zone_names: 1, functions, ..Measure::default() };
@@ -322,7 +322,7 @@ fn call_that_is_a_zone_ends_in_the_window_too() {
 #[test]
 fn output_is_on_the_timeline_from_the_window_on() {
     let console = std::env::temp_dir().join(format!("engine-console-{}", std::process::id()));
-    let timeline = Some(Wanted { functions: Vec::new(), waits: None, sleep_shift: None });
+    let timeline = Some(Wanted { functions: Vec::new(), waits: None });
     let console = console.to_str().unwrap().to_owned();
     let request = Request { console, ..request(Isa::Riscv32, None, Measure { timeline, ..Measure::default() }) };
     let path = printed(&request);

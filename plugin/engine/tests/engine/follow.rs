@@ -66,7 +66,7 @@ impl Run {
             switchers: only(CODE..CODE + 0x80),
             ..kernel(CURRENT)
         };
-        let timeline = Wanted { functions: Vec::new(), waits: None, sleep_shift: None };
+        let timeline = Wanted { functions: Vec::new(), waits: None };
         let functions = vec![HANDLER..HANDLER + 0x100, IDLE..DELETE, DELETE..EXIT];
         let measure =
             Measure { kernel: Some(kernel), is_exact, functions, timeline: Some(timeline), ..Measure::default() };
@@ -271,6 +271,31 @@ fn paint_is_read_as_a_task_ends_and_as_the_run_ends() {
 }
 
 #[test]
+fn a_stack_pointer_that_leaves_its_stack_is_noted_once_for_each_task() {
+    let mut run = Run::with_kernel(true);
+    run.switch(TCBS[0]);
+    let moved = |run: &mut Run, sp: u64| run.follow.cores[0].moved(sp, &run.ledger);
+    // Nothing is known of where it was before, and the next stack is above.
+    let within = [STACKS - 8, STACKS - 16, STACKS + 0x10, STACKS].map(|sp| moved(&mut run, sp));
+    assert_eq!(within, [false; 4]);
+    assert_eq!([STACKS - 8, STACKS - 16].map(|sp| moved(&mut run, sp)), [true, false], "out, and further out");
+    // From another stack, to which it went by an instruction that sets the pointer.
+    run.follow.cores[0].last_sp = Some(STACKS + 0x1000);
+    assert!(!moved(&mut run, STACKS - 8));
+    // The kernel saves it; only the first time counts, and not what lies too far below to be this stack.
+    run.after(100);
+    for (tcb, saved) in [(TCBS[0], STACKS - 8), (TCBS[1], STACKS + 0x100), (TCBS[0], STACKS - 16), (TCBS[1], 0)] {
+        run.store(&[(tcb, saved)]);
+        let other = if tcb == TCBS[0] { TCBS[1] } else { TCBS[0] };
+        run.switch(other);
+    }
+    let is_overflow = |found: &Definition| matches!(found, Definition::Overflow { .. });
+    let found: Vec<Definition> = run.ledger.records().definitions().into_iter().filter(is_overflow).collect();
+    let expected = Definition::Overflow { task: 1, pc: 0, sp: STACKS - 8, at_insns: 100, is_first: false };
+    assert_eq!(found, [expected]);
+}
+
+#[test]
 fn window_begins_with_what_is_under_way() {
     let mut run = Run::with_kernel(true);
     run.switch(TCBS[0]);
@@ -386,7 +411,7 @@ fn contexts_are_counted_where_something_asks_for_them() {
     let event = Event { address: CODE, kind: EventKind::Phase, name: 1 };
     let call = Call { entry: CODE, name: 1, texts: Vec::new() };
     let waiting = WaitingCall { site: CODE, next: CODE + 4 };
-    let wanted = Wanted { functions: Vec::new(), waits: None, sleep_shift: None };
+    let wanted = Wanted { functions: Vec::new(), waits: None };
     let nothing = Measure::default;
     for (measure, has_contexts) in [
         (nothing(), false),

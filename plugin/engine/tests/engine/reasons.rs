@@ -39,7 +39,7 @@ struct Kernel {
 impl Kernel {
     /// A kernel that executes its first task.
     fn new(waits: Waits) -> Kernel {
-        let timeline = Some(Wanted { functions: Vec::new(), waits: Some(waits), sleep_shift: None });
+        let timeline = Some(Wanted { functions: Vec::new(), waits: Some(waits) });
         let mut kernel = kernel(CURRENT);
         kernel.delete = Some(0x8000_1000);
         kernel.is_first_running = true;

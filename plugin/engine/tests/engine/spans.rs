@@ -197,7 +197,7 @@ fn latency_of_pendsv_begins_with_the_first_store() {
 
 #[test]
 fn timeline_without_the_tree_has_masks_and_no_counters() {
-    let wanted = Wanted { functions: Vec::new(), waits: None, sleep_shift: None };
+    let wanted = Wanted { functions: Vec::new(), waits: None };
     let mut run = Run::new(Isa::ThumbV7m, Measure { timeline: Some(wanted), ..Measure::default() });
     assert!(run.follow.masks_alone().is_some() && run.follow.has_contexts && run.follow.has_exceptions(false));
     run.mask(0x10, true);
