@@ -2,7 +2,7 @@
 //! Descriptions of a run's events, in a sentence each.
 
 use crate::analysis::stacks::Exceptions;
-use crate::analysis::{dead_loop, overflow, stack_remarks};
+use crate::analysis::{dead_loop, overflow};
 use crate::profile::input::When;
 use crate::profile::no_progress::{Device, Only, OnlyHandler, OnlyPoll, Standstill, is_long};
 use crate::profile::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, LeftStack, Names, Profile, Tricks, Unmodelled};
@@ -130,9 +130,9 @@ pub fn describe_end(profile: &Profile) -> String {
     // Where the firmware failed later, this is often why.
     if !matches!(profile.facts.end, End::StackOverflow { .. })
         && let Some((index, _)) = overflow::first(profile)
-        && let Some(overflow) = stack_remarks::overflow(profile, index)
+        && let Some(left) = overflow::sentence(profile, index, |pc| place(&profile.names, pc))
     {
-        end += &format!("; before, {overflow}");
+        end += &format!("; before, {left}");
     }
     end
 }
@@ -198,7 +198,7 @@ pub fn describe_end_alone(profile: &Profile) -> String {
             }
         }
         End::StackOverflow { stack: LeftStack::Task { index }, .. } => {
-            stack_remarks::overflow(profile, *index as usize).unwrap_or_default()
+            overflow::sentence(profile, *index as usize, at).unwrap_or_default()
         }
         End::StackOverflow { pc, stack: LeftStack::Memory { start } } => {
             let noticed = pc.map(|pc| format!(": noticed at {}", at(pc))).unwrap_or_default();

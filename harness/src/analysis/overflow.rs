@@ -2,7 +2,10 @@
 //! Detects a run in which a task's stack pointer left the task's stack: what it wrote there belongs to others, so that the
 //! firmware is broken even if it went on.
 
-use crate::profile::{End, LeftStack, Profile, Task};
+use crate::analysis::stacks;
+use crate::profile::{End, LeftStack, Overflow, Profile, Task};
+use crate::text::number::{Hex, group};
+use crate::text::printable::printable;
 
 /// The task whose stack pointer left its stack first, and its index.
 pub fn first(profile: &Profile) -> Option<(usize, &Task)> {
@@ -23,10 +26,39 @@ pub fn find(profile: &Profile) -> Option<End> {
     Some(End::StackOverflow { pc: task.overflow?.pc, stack: LeftStack::Task { index: index as u32 } })
 }
 
+/// Describes that a task's stack pointer left its stack: *the stack of task net left its 512 bytes at instruction 80 in
+/// parse*. None: it did not. `place` describes an address.
+pub fn sentence(profile: &Profile, index: usize, place: impl Fn(u64) -> String) -> Option<String> {
+    let task = profile.tasks.get(index)?;
+    let Overflow { pc, at_insns, is_first, .. } = task.overflow?;
+    let of = match (task.stack_bytes(), task.stack_start) {
+        (Some(bytes), _) => format!("its {} bytes", group(bytes)),
+        (None, start) => format!("its memory, which begins at {}", Hex(start.unwrap_or(0))),
+    };
+    // The window may have opened later.
+    let number = |at: &str| match profile.facts.before_window_insns {
+        0 => format!(" {at} instruction {}", group(at_insns)),
+        _ => String::new(),
+    };
+    let place = pc.map(place);
+    let name = stacks::task_names(profile).swap_remove(index);
+    let name = printable(&name);
+    Some(match is_first {
+        true => {
+            let place = place.map(|place| format!(", at {place}")).unwrap_or_default();
+            format!("the stack of task {name} left {of}{}{place}", number("at"))
+        }
+        false => {
+            let place = place.map(|place| format!(", when it was interrupted at {place}")).unwrap_or_default();
+            let more = "the kernel saved its registers below them; --exact finds the instruction";
+            format!("the stack of task {name} had left {of}{}{place}: {more}", number("by"))
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Overflow;
     use crate::profile::testing::empty;
 
     #[test]

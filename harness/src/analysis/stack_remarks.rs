@@ -3,11 +3,10 @@
 
 use wire::definition::NodeKind;
 
-use crate::analysis::describe::place;
 use crate::analysis::owner::Owner;
 use crate::analysis::{stack_proof, stacks};
-use crate::profile::{Overflow, Profile, Task};
-use crate::text::number::{Hex, group, share, share_at_least};
+use crate::profile::{Profile, Task};
+use crate::text::number::{group, share, share_at_least};
 use crate::text::printable::printable;
 
 /// Lines about the completeness and the depth of stacks.
@@ -50,36 +49,6 @@ fn eaten(profile: &Profile) -> impl Iterator<Item = String> {
         format!(
             "warning: the stack{size} of task {name} has no paint left: it was used to its last byte, or overflowed"
         )
-    })
-}
-
-/// Describes that a task's stack pointer left its stack: *the stack of task net left its 512 bytes at instruction 80 in
-/// parse*. None: it did not.
-pub fn overflow(profile: &Profile, index: usize) -> Option<String> {
-    let task = profile.tasks.get(index)?;
-    let Overflow { pc, at_insns, is_first, .. } = task.overflow?;
-    let of = match (task.stack_bytes(), task.stack_start) {
-        (Some(bytes), _) => format!("its {} bytes", group(bytes)),
-        (None, start) => format!("its memory, which begins at {}", Hex(start.unwrap_or(0))),
-    };
-    // The window may have opened later.
-    let number = |at: &str| match profile.facts.before_window_insns {
-        0 => format!(" {at} instruction {}", group(at_insns)),
-        _ => String::new(),
-    };
-    let place = pc.map(|pc| place(&profile.names, pc));
-    let name = stacks::task_names(profile).swap_remove(index);
-    let name = printable(&name);
-    Some(match is_first {
-        true => {
-            let place = place.map(|place| format!(", at {place}")).unwrap_or_default();
-            format!("the stack of task {name} left {of}{}{place}", number("at"))
-        }
-        false => {
-            let place = place.map(|place| format!(", when it was interrupted at {place}")).unwrap_or_default();
-            let more = "the kernel saved its registers below them; --exact finds the instruction";
-            format!("the stack of task {name} had left {of}{}{place}: {more}", number("by"))
-        }
     })
 }
 
