@@ -33,6 +33,9 @@ const MAIN: &str = "main";
 const FAILURES: [&str; 10] =
     ["assert", "assertion", "abort", "panic", "panicked", "fatal", "fault", "fail", "failed", "failure"];
 
+/// Last word of such names, which elsewhere may be a part of a chip: `mbed_die`, and not `die_temperature`.
+const DIES: &str = "die";
+
 /// Pairs of such words: `vApplicationStackOverflowHook`, `__cxa_pure_virtual`, and Rust's `rust_begin_unwind`.
 const PAIRS: [[&str; 2]; 3] = [["stack", "overflow"], ["pure", "virtual"], ["begin", "unwind"]];
 
@@ -46,6 +49,7 @@ pub fn is_failure(name: &str) -> bool {
     let has = |word: &str| words.iter().any(|other| other == word);
     FAILURES.iter().any(|word| has(word))
         || PAIRS.iter().any(|pair| pair.iter().all(|word| has(word)))
+        || words.last().is_some_and(|last| last == DIES)
         || has("error") && words.last().is_some_and(|last| AFTER_ERROR.contains(&&**last))
 }
 
@@ -135,7 +139,7 @@ impl<'p> Search<'p> {
         while let Some(callee) = open.pop() {
             let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
             let into = arcs.filter(|arc| arc.target == callee.start && !range(callee).contains(&arc.site));
-            for arc in into.filter(|arc| self.is_under_way(arc)) {
+            for arc in into.filter(|arc| self.is_under_way(arc) && self.is_open(arc)) {
                 let Some(caller) = self.profile.names.function_at(arc.site) else { continue };
                 if passed.insert(caller.start) {
                     found.push((caller, arc.site));
@@ -146,6 +150,26 @@ impl<'p> Search<'p> {
             }
         }
         found
+    }
+
+    /// Whether the function that a jump came from has not returned: itself called, or jumped to, by code under way, or by
+    /// none. True for a call, whose own return tells.
+    fn is_open(&self, arc: &Arc) -> bool {
+        let mut passed = BTreeSet::new();
+        let mut open = vec![*arc];
+        while let Some(arc) = open.pop() {
+            let Some(caller) = self.profile.names.function_at(arc.site).filter(|_| !arc.links) else { return true };
+            let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
+            let into = arcs.filter(|arc| arc.target == caller.start && !range(caller).contains(&arc.site));
+            let into: Vec<Arc> = into.copied().collect();
+            if into.is_empty() {
+                return true;
+            }
+            if passed.insert(caller.start) {
+                open.extend(into.into_iter().filter(|arc| self.is_under_way(arc)));
+            }
+        }
+        false
     }
 
     fn is_under_way(&self, arc: &Arc) -> bool {

@@ -87,11 +87,11 @@ pub fn find(profile: &Profile, half: &[VcpuCounts], accesses: &Accesses<'_>) -> 
         return search.unnamed(&lasting).map(Found::Polls);
     }
     let place = search.place()?;
-    if dead_loop::is_failure(&place.name) {
+    let first = *search.grown.range(function_range(place)).next()?.0;
+    let callers = dead_loop::Search::new(profile)?;
+    if callers.has_failed(place, first) {
         // Whatever it does there, it is never left: it blinks, or prints for ever.
-        let pc = *search.grown.range(function_range(place)).next()?.0;
-        let call = dead_loop::Search::new(profile).and_then(|search| search.call(place));
-        return Some(Found::Endless { pc, call });
+        return Some(Found::Endless { pc: first, call: callers.call(place) });
     }
     let executed = search.cycle(place)?;
     let insns: u64 = executed.keys().map(|pc| search.whole(*pc)).sum();

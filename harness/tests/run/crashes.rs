@@ -161,7 +161,24 @@ fn each_fault_on_each_core_fails_at_once_and_names_its_line() {
 }
 
 /// Firmware that gave up: name, source, and the words of the first line.
-const GAVE_UP: [(&str, &str, &[&str]); 8] = [
+const GAVE_UP: [(&str, &str, &[&str]); 10] = [
+    // The function that blinks has a name that says nothing; the one that called it, or jumped to it, says what it is.
+    (
+        "blinks",
+        "NOINLINE static void led(int x) { sink = x; }\n\
+         NOINLINE static void blink(void) { for (;;) { led(1); led(0); } }\n\
+         NOINLINE static void assertion_failed(int x) { sink = x; blink(); }\n\
+         int main(void) { sink = 3; if (sink == 3) assertion_failed(7); return 0; }",
+        &["gave up in an endless loop at ", " in blink ("],
+    ),
+    (
+        "blinks-in-an-interrupted-world",
+        "NOINLINE static void led(int x) { sink = x; }\n\
+         NOINLINE static void blink(void) { for (;;) { led(1); led(0); } }\n\
+         NOINLINE static void assertion_failed(int x) { sink = x; blink(); }\n\
+         int main(void) { TICK(); sink = 3; if (sink != 2) assertion_failed(7); return 0; }",
+        &["gave up in an endless loop at ", " in blink ("],
+    ),
     // Its last words.
     (
         "prints",
@@ -231,7 +248,15 @@ const GAVE_UP: [(&str, &str, &[&str]); 8] = [
 ];
 
 /// Firmware that is done: name and source.
-const DONE: [(&str, &str); 11] = [
+const DONE: [(&str, &str); 12] = [
+    // A loop that blinks, after a failure that was mended and went through the same function by a tail call.
+    (
+        "blinks-after-a-mended-failure",
+        "NOINLINE static void led(int x) { sink = x; }\n\
+         NOINLINE static void blink(int turns) { for (int i = 0; i != turns; i++) { led(1); led(0); } }\n\
+         NOINLINE static void report_failure(int x) { sink = x; blink(3); }\n\
+         int main(void) { report_failure(7); blink(-1); return 0; }",
+    ),
     ("main-stays", "int main(void) { sink = 3; if (sink != 3) { sink = 4; } for (;;) {} }"),
     ("main-returns", "int main(void) { sink = 3; return 0; }"),
     (

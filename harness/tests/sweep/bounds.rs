@@ -103,8 +103,10 @@ fn median(ratios: impl Iterator<Item = f64>) -> Option<f64> {
 pub(super) fn images() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = WITH_ENDS.map(str::to_owned).into_iter().chain(selected()).collect();
     // The exact call tree follows one processor, and images without symbols have no graph. Zephyr's tasks with names are those
-    // without, and would weigh twice in the median.
-    let is_left_out = |name: &str| matches!(name, "cortex-m3-bare-stripped" | "riscv64-zephyr-named");
+    // without, and would weigh twice in the median. What a task uses below its stack is not its use.
+    let is_left_out = |name: &str| {
+        matches!(name, "cortex-m3-bare-stripped" | "riscv64-zephyr-named") || name.ends_with("-overflow")
+    };
     names.retain(|name| !has_several_cpus(name) && !is_left_out(name));
     names
 }

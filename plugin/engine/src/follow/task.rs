@@ -74,6 +74,9 @@ struct Running {
     has_started: bool,
 }
 
+/// Greatest offset of registers that a kernel saves in a task's control block.
+const MAX_CONTEXT_OFFSET: u64 = 512;
+
 /// Most bytes popped off a task's stack before it runs: its registers.
 const MAX_SAVED_BYTES: u64 = 1024;
 
@@ -258,7 +261,9 @@ impl Tasks {
             // The kernel has saved the task's registers; this is its lowest stack pointer.
             core.note_stack_pointer(sp, ledger);
             ledger.happened(vcpu, What::Stack { sp });
-            if self.watermark(old).is_some_and(|stack| stack.is_below(sp)) {
+            // FreeRTOS's ports for memory protection save registers in the control block.
+            let is_in_tcb = sp.wrapping_sub(old_tcb) < MAX_CONTEXT_OFFSET;
+            if !is_in_tcb && self.watermark(old).is_some_and(|stack| stack.is_below(sp)) {
                 let interrupted = core.exceptions.first().and_then(|active| active.interrupted.as_ref());
                 let pc = interrupted.map_or(0, |context| context.pc);
                 let at_insns = ledger.insns(vcpu);
@@ -311,7 +316,9 @@ impl Tasks {
 
     /// Notes that a task's stack pointer has left its stack, once for each task.
     pub fn overflow(&mut self, task: u32, seen: Seen, ledger: &mut Ledger<impl Counters>) {
-        if task != 0 && self.overflowed.insert(task) {
+        // With a user mode, system calls go on below the stack, on another one of the same task.
+        let has_one_stack = self.kernel.exchanges.is_empty() && self.kernel.called_begins.is_empty();
+        if task != 0 && has_one_stack && self.overflowed.insert(task) {
             let Seen { pc, sp, at_insns, is_first } = seen;
             ledger.note(&Definition::Overflow { task, pc, sp, at_insns, is_first });
         }
