@@ -300,7 +300,8 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
     profile.zones.first_call = known.zones.first_call;
     let counted = std::mem::take(&mut profile.facts.waiting);
     profile.facts.waiting = known.waiting.counted(counted.called_insns, counted.unsure);
-    if let Some(line) = chip_hint(&loaded.image, options, &profile) {
+    let is_learned = loaded.chip.as_ref().is_some_and(|chip| chip.seen.is_some());
+    if let Some(line) = chip_hint(&loaded.image, options, &profile, is_learned) {
         listener.choice(&line);
     }
     heap_summary::missed(&profile).iter().for_each(|line| listener.say(&format!("warning: {line}")));
@@ -496,8 +497,9 @@ fn last_line(file: &Path) -> String {
 /// Most chips that a hint names.
 const MOST_CHIPS: usize = 6;
 
-/// Suggests chips that have what the firmware misses, if it ends in a fault or polls a register.
-fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<String> {
+/// Suggests chips that have what the firmware misses, if it ends in a fault or polls a register. `is_learned`: its chip's
+/// file was written by learning.
+fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bool) -> Option<String> {
     let firmware = quoted(&options.firmware.display().to_string());
     let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
     if let Some(chip) = &profile.facts.chip {
@@ -512,9 +514,14 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile) -> Option<Stri
             (None, Some(absent)) => format!("chip {} has nothing at {absent:#010x}", chip.name),
             (None, None) => return None,
         };
-        return Some(format!(
-            "note: {what}: `harness chip learn {firmware}` writes a chip file that has (docs/chips.md)"
-        ));
+        // Learning again would find the same.
+        let next = match is_learned {
+            true => "learning has found none; [[stimulus]], [[edge]] and devices of a chip file describe what is outside of \
+                     the chip, --stub passes over the wait (docs/chips.md)"
+                .to_owned(),
+            false => format!("`harness chip learn {firmware}` writes a chip file that has (docs/chips.md)"),
+        };
+        return Some(format!("note: {what}: {next}"));
     }
     let missing = missing_device::address(profile);
     if options.chip.is_some() || options.machine.is_some() || !is_lost && missing.is_none() {

@@ -16,6 +16,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
+use crate::common::built::cortex_m;
 use crate::common::{Run, command, emulator, harness, image, refused, run, run_again, run_file};
 use harness::profile::{End, Profile};
 
@@ -76,6 +77,36 @@ fn start_up_code_finds_the_words_that_identify_the_chip() {
         fs::write(&file, learn::hex(0, &bytes)).unwrap();
         run_file(&file, &["--chip", chip]).expect_code(0);
     }
+}
+
+/// Firmware that writes settings of two generators and two channels of the SAM D21, and reads each back by its number alone
+/// (data sheet, 15.8.3 to 15.8.5).
+const CLOCKS: &str = r#"
+#define WORD(at) (*(volatile unsigned *)(at))
+#define HALF(at) (*(volatile unsigned short *)(at))
+#define BYTE(at) (*(volatile unsigned char *)(at))
+static unsigned generator(unsigned number) { BYTE(0x40000c04) = number; return WORD(0x40000c04); }
+static unsigned divider(unsigned number) { BYTE(0x40000c08) = number; return WORD(0x40000c08); }
+static unsigned channel(unsigned number) { BYTE(0x40000c02) = number; return HALF(0x40000c02); }
+void reset(void) {
+    WORD(0x40000c08) = 1 | 31 << 8;
+    WORD(0x40000c04) = 0 | 7 << 8 | 1 << 16;
+    WORD(0x40000c04) = 1 | 5 << 8 | 1 << 16 | 1 << 21;
+    HALF(0x40000c02) = 0 | 1 << 8 | 1 << 14;
+    HALF(0x40000c02) = 20 | 0 << 8 | 1 << 14;
+    int right = generator(0) == (0 | 7 << 8 | 1 << 16) && generator(1) == (1 | 5 << 8 | 1 << 16 | 1 << 21)
+        && divider(0) == 0 && divider(1) == (1 | 31 << 8)
+        && channel(0) == (0 | 1 << 8 | 1 << 14) && channel(20) == (20 | 1 << 14) && channel(3) == 3;
+    host(0x18, right ? STOPPED : (void *)0x20023);
+    for (;;) {}
+}
+"#;
+
+#[test]
+fn a_number_alone_shows_the_settings_behind_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let target = cortex_m("-mcpu=cortex-m0plus", 0, 0x2000_0000, 0x2000_8000);
+    run_file(&target.build_source(temp.path(), "clocks", CLOCKS), &["--chip", "samd21g18"]).expect_code(0);
 }
 
 #[test]
