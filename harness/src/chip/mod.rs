@@ -10,6 +10,7 @@ pub(crate) mod base;
 mod file;
 pub mod hints;
 pub mod learn;
+mod names;
 mod processor;
 mod resolve;
 mod spanned;

@@ -17,7 +17,7 @@ use super::file::{
 };
 use super::spanned::Spanned;
 use super::svd::{Svd, Word as SvdWord};
-use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule};
+use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule, names};
 use crate::chip::base::{BASES, is_addition, own_end, riscv};
 use crate::error::InputError;
 use crate::text::number::Hex;
@@ -49,8 +49,9 @@ impl Origin<'_> {
     }
 
     fn parse(&self) -> Result<File, InputError> {
-        toml::from_str(self.text)
-            .map_err(|error| self.error(error.span().map_or(0, |span| span.start), error.message()))
+        let file: File = toml::from_str(self.text)
+            .map_err(|error| self.error(error.span().map_or(0, |span| span.start), error.message()))?;
+        names::first_bad(&file).map_or(Ok(file), |(offset, reason)| Err(self.error(offset, reason)))
     }
 }
 

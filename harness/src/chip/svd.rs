@@ -16,6 +16,7 @@ use std::{fmt, fs};
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::file::LearnedRegister;
+use super::names::made_plain;
 use crate::error::InputError;
 use crate::image::bounded_read;
 
@@ -43,6 +44,9 @@ const MAX_CLUSTERS: usize = 8;
 
 /// Longest name that is kept.
 const MAX_NAME: usize = 64;
+
+/// Length from which on the name of a word gets no further register's name.
+const MAX_WORD_NAME: usize = 512;
 
 /// Most elements that are visited: many registers may be derived from a large one.
 const MAX_STEPS: u64 = 50_000_000;
@@ -209,7 +213,7 @@ impl Array<'_> {
             let index = self.indices.get(number as usize).cloned().unwrap_or_else(|| number.to_string());
             let name = self.name.replace("[%s]", &index).replace("%s", &index);
             let name = name.chars().filter(|letter| !letter.is_control() && !letter.is_whitespace());
-            (name.take(MAX_NAME).collect(), number.wrapping_mul(self.increment))
+            (made_plain(name.take(MAX_NAME)), number.wrapping_mul(self.increment))
         })
     }
 }
@@ -457,7 +461,7 @@ impl<'t, 'input> Reader<'t, 'input> {
             if self.svd.interrupts.len() >= MAX_INTERRUPTS {
                 return Err(self.bad(interrupt, format_args!("more than {MAX_INTERRUPTS} interrupts")));
             }
-            let name: String = self.name(interrupt)?.chars().take(MAX_NAME).collect();
+            let name = made_plain(self.name(interrupt)?.chars().take(MAX_NAME));
             self.svd.interrupts.entry(u32::try_from(line).unwrap_or(u32::MAX)).or_insert(name);
         }
         let blocks = self.child(&chain, "addressBlock")?.and_then(|block| block.parent());
@@ -630,7 +634,11 @@ impl<'t, 'input> Reader<'t, 'input> {
                 continue;
             }
             let name = if word == 0 { name.to_owned() } else { format!("{name}+{}", 4 * word) };
-            to.name = if to.covered == 0 { name } else { format!("{}/{name}", to.name) };
+            if to.covered == 0 {
+                to.name = name;
+            } else if to.name.len() < MAX_WORD_NAME {
+                to.name = format!("{}/{name}", to.name);
+            }
             to.covered |= own;
             to.reset |= place(whole.reset);
             to.read_only |= place(whole.read_only);

@@ -102,6 +102,32 @@ const MAX_ARRAYS_BYTES: u64 = 1 << 20;
 /// AVR's data space, in ELF files and in QEMU. Bytes of it may be registers ([`ByteAt`]).
 pub const AVR_DATA: Range<u64> = 0x80_0000..0x81_0000;
 
+/// Longest name of a memory or peripheral, in bytes.
+pub const MAX_NAME_BYTES: usize = 64;
+
+/// Whether a text can name a memory or peripheral: such a name ends neither a line nor a quotation of any text that has it.
+pub fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&text.len()) && text.chars().all(is_of_name)
+}
+
+/// Whether a character can stand in a name.
+pub fn is_of_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "-_. ".contains(character)
+}
+
+/// Name of a memory's region in QEMU, by the memory's index. Names of a chip file do not reach QEMU, whose memory tree says
+/// what may be read: its text has nothing that a file can choose.
+pub fn memory_region(index: usize) -> String {
+    format!("harness-memory-{index}")
+}
+
+/// Name of a register block's region in QEMU, by the block's index.
+pub fn block_region(index: usize) -> String {
+    format!("{BLOCK_REGION}{index}")
+}
+
+const BLOCK_REGION: &str = "harness-block-";
+
 /// Number of control and status registers that RISC-V's instructions can name.
 pub const CSRS: u32 = 1 << 12;
 
@@ -1066,6 +1092,11 @@ impl Chip {
         self.blocks.iter().find(|block| block.start <= address && address - block.start < block.bytes)
     }
 
+    /// Returns the register block of a region of QEMU's ([`block_region`]).
+    pub fn block_of_region(&self, region: &str) -> Option<&Block> {
+        self.blocks.get(region.strip_prefix(BLOCK_REGION)?.parse::<usize>().ok()?)
+    }
+
     /// Encodes the chip alone, for a hash.
     pub fn to_bytes(&self) -> Vec<u8> {
         record::bytes(self)
@@ -1096,6 +1127,8 @@ impl Chip {
         let clocks = self.clocks.len();
         let rules = [
             (memory_bytes <= MAX_MEMORY_BYTES, "chip's memory"),
+            (self.memory.iter().all(|memory| is_name(&memory.name)), "chip's name of a memory"),
+            (self.blocks.iter().all(|block| is_name(&block.name)), "chip's name of a block"),
             (self.memory.iter().all(Memory::has_words), "chip's words in memory"),
             (ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "chip's overlapping ranges"),
             (self.memory.iter().all(is_alias), "chip's alias"),
@@ -1614,7 +1647,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 32] = [
+        let changes: [Change; 34] = [
             |chip| chip.counts[0].address += 2,
             |chip| chip.counts[0].address = 0x5000_0000,
             |chip| chip.counts[0].every_insns = 0,
@@ -1623,6 +1656,8 @@ pub(crate) mod tests {
             |chip| chip.memory[1].bytes += 1,
             |chip| chip.memory[1].alias_of = Some(1),
             |chip| chip.memory[0].bytes = 0,
+            |chip| chip.memory[0].name = "z\n  0000000040000000-00000000400003ff (prio 0, ram): f".into(),
+            |chip| chip.blocks[0].name = "::error::x".into(),
             |chip| chip.lines = 1000,
             |chip| chip.cpu_clock = Some(9),
             |chip| chip.clocks[0].sources.clear(),
@@ -1652,6 +1687,16 @@ pub(crate) mod tests {
             let mut chip = full();
             change(&mut chip);
             assert!(chip.check().is_err(), "change {index}");
+        }
+    }
+
+    #[test]
+    fn a_region_leads_to_its_block() {
+        let chip = full();
+        let name = |region: &str| chip.block_of_region(region).map(|block| block.name.as_str());
+        assert_eq!(name(&block_region(0)), Some("RCC"));
+        for region in ["RCC", "harness-block-", "harness-block-9", &memory_region(0)] {
+            assert_eq!(name(region), None, "{region}");
         }
     }
 

@@ -8,7 +8,7 @@ use decode::{Flow, decode};
 use wire::control::{self, Word};
 
 use crate::profile::VcpuCounts;
-use crate::profile::no_progress::{Only, OnlyHandler, OnlyPoll, is_long};
+use crate::profile::no_progress::{Device, Only, OnlyHandler, OnlyPoll, is_long};
 use crate::run::qemu::memory;
 use crate::run::records::fault::{describe_fault, fault_address, riscv_fault};
 use crate::run::records::read::{Poll, Records};
@@ -35,7 +35,7 @@ impl Plan<'_> {
         let is = |word| records.control.get(word) == 1;
         Only {
             handler,
-            poll: only_poll(records, tree),
+            poll: self.only_poll(records, tree),
             standstill: None,
             is_final: is(Word::Final),
             is_masked: is(Word::Masked),
@@ -50,9 +50,33 @@ impl Plan<'_> {
             value,
             times,
             since_insns,
-            device: memory::device_at(tree, address),
+            device: self.device_at(tree, address),
         });
         polls.collect()
+    }
+
+    /// Device at an address. A chip's peripheral has the name of the chip file, which QEMU does not know.
+    fn device_at(&self, tree: &str, address: u64) -> Option<Device> {
+        let device = memory::device_at(tree, address)?;
+        let Device::Named(region) = &device else { return Some(device) };
+        let block = self.chip.and_then(|chip| chip.wire.block_of_region(region));
+        Some(block.map_or(device.clone(), |block| Device::Named(block.name.clone())))
+    }
+
+    fn only_poll(&self, records: &Records, tree: &str) -> Option<OnlyPoll> {
+        let word = |word| records.control.get(word);
+        let times = Some(word(Word::PollTimes)).filter(|&times| times > 0)?;
+        let counts = alone(records)?;
+        let (since_insns, address) = (word(Word::PollSince), word(Word::PollAddress));
+        let insns = counts.clock_insns.saturating_sub(since_insns);
+        (is_long(since_insns, counts.clock_insns) && insns / times <= POLL_INSNS).then(|| OnlyPoll {
+            pc: word(Word::PollPc),
+            address,
+            value: word(Word::PollValue),
+            times,
+            since_insns,
+            device: self.device_at(tree, address),
+        })
     }
 
     fn only_handler(&self, records: &Records, tree: &str) -> Option<OnlyHandler> {
@@ -79,7 +103,7 @@ impl Plan<'_> {
             since_insns: word(Word::ExceptionSince),
             times,
             fault,
-            device: address.and_then(|address| memory::device_at(tree, address)),
+            device: address.and_then(|address| self.device_at(tree, address)),
             is_fault,
             yields: word(Word::ExceptionYields) == 1,
         })
@@ -120,20 +144,4 @@ impl Plan<'_> {
 fn alone(records: &Records) -> Option<&VcpuCounts> {
     let mut busy = records.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0);
     busy.next().filter(|_| busy.next().is_none())
-}
-
-fn only_poll(records: &Records, tree: &str) -> Option<OnlyPoll> {
-    let word = |word| records.control.get(word);
-    let times = Some(word(Word::PollTimes)).filter(|&times| times > 0)?;
-    let counts = alone(records)?;
-    let (since_insns, address) = (word(Word::PollSince), word(Word::PollAddress));
-    let insns = counts.clock_insns.saturating_sub(since_insns);
-    (is_long(since_insns, counts.clock_insns) && insns / times <= POLL_INSNS).then(|| OnlyPoll {
-        pc: word(Word::PollPc),
-        address,
-        value: word(Word::PollValue),
-        times,
-        since_insns,
-        device: memory::device_at(tree, address),
-    })
 }

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use device::{Device, Host};
-use wire::chip::{Block, ByteAt, Chip};
+use wire::chip::{ByteAt, Chip, block_region, memory_region};
 use wire::trick::DEVICES;
 
 use super::lock::BigLock;
@@ -511,7 +511,7 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
     if chip.is_addition {
         for (block, index) in chip.blocks.iter().zip(0usize..) {
             for byte in &block.bytes_at {
-                add(byte_region(functions, block, index, byte), byte.address, CHIP_PRIORITY);
+                add(byte_region(functions, index, byte), byte.address, CHIP_PRIORITY);
             }
         }
         return Ok(Vec::new());
@@ -525,7 +525,7 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
     add(nothing, 0, COVER_PRIORITY);
     let mut mapped: Vec<Mapped> = Vec::new();
     for (memory, index) in chip.memory.iter().zip(0usize..) {
-        let (region, name) = (room(), name(&memory.name));
+        let (region, name) = (room(), name(&memory_region(index)));
         // SAFETY: memory for a region, of a size that the host has; the name is copied.
         let is_made = unsafe {
             match memory.alias_of {
@@ -570,7 +570,7 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
         mapped.push(Mapped { region, start: memory.start, bytes: memory.bytes, host });
     }
     for (block, index) in chip.blocks.iter().zip(0usize..) {
-        let (whole, region, name) = (room(), room(), name(&block.name));
+        let (whole, region, name) = (room(), room(), name(&block_region(index)));
         let lead = lead_bytes(block.start);
         // SAFETY: memory for two regions; the name is copied.
         unsafe {
@@ -585,8 +585,8 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
 }
 
 /// A region of one byte that is a register. Its opaque value is the block's index and the register's offset.
-fn byte_region(functions: &Functions, block: &Block, index: usize, byte: &ByteAt) -> *mut c_void {
-    let (whole, region, name) = (room(), room(), name(&block.name));
+fn byte_region(functions: &Functions, index: usize, byte: &ByteAt) -> *mut c_void {
+    let (whole, region, name) = (room(), room(), name(&block_region(index)));
     let lead = lead_bytes(byte.address);
     let opaque = (index << BYTE_OFFSET_BITS | byte.offset as usize) as *mut c_void;
     // SAFETY: memory for two regions; the name is copied.
