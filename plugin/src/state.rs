@@ -734,6 +734,11 @@ impl State {
             }
             _ => (end, value, pc),
         };
+        // A call for a file that was refused as QEMU made it is the end, whatever came after it.
+        let (end, value, pc) = match self.asked.check(&mut self.ledger) {
+            Some((operation, pc)) => (End::Denied, operation.into(), pc),
+            None => (end, value, pc),
+        };
         let left = if end == End::For && self.guest.is_readable() { self.left_memory() } else { None };
         let (end, value) = left.map_or((end, value), |start| (End::StackOverflow, start));
         if let Some(mut debugger) = self.debugger.take() {
@@ -751,7 +756,6 @@ impl State {
             End::Exit | End::Reset if self.counting.is_inline => self.note_handler(TIMEKEEPER, pc),
             _ => {}
         }
-        self.asked.check(&mut self.ledger);
         if let Some(heap) = &mut self.heap {
             heap.end(&self.ledger);
         }

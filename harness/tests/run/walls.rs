@@ -120,7 +120,8 @@ fn each_call_that_reaches_for_a_file_stands_before_two_walls() {
                 fs::write(&victim, "mine\n").unwrap();
                 let run = run_file(&image, args).expect_code(code);
                 let is_denied = run.stdout.contains(&format!("denied: {operation} "));
-                assert_eq!(is_denied, code == 1, "{}", run.stdout);
+                // What the kernel alone refuses is said, too.
+                assert_eq!(is_denied, !args.contains(&"off") || code == 1, "{}", run.stdout);
                 fs::read(&victim).is_ok_and(|bytes| bytes == b"mine\n")
             };
             let unchecked = ["--semihosting", "unchecked"];
@@ -129,10 +130,83 @@ fn each_call_that_reaches_for_a_file_stands_before_two_walls() {
                 "{operation}: no wall, no attack"
             );
             assert!(is_left(&["--sandbox", "off"], 1), "{operation}: the plugin alone");
+            let at_use = ["--semihosting", "at-use", "--sandbox", "off"];
+            assert!(is_left(&at_use, 1), "{operation}: the plugin alone, where QEMU uses the path");
             if can_run("each_call_that_reaches_for_a_file_stands_before_two_walls") {
                 assert!(is_left(&unchecked, 0), "{operation}: the kernel alone");
             }
         }
+    }
+}
+
+/// A chip with a peripheral whose register changes when its last byte is read: the plugin would see one path, and
+/// QEMU another. `NAME` is the memory's name.
+const CHANGING: &str = r#"
+[chip]
+cpu = "cortex-m3"
+hz = 72_000_000
+[[memory]]
+name = NAME
+start = 0
+bytes = 0x400000
+[[memory]]
+name = "SRAM"
+start = 0x20000000
+bytes = 0x400000
+[peripherals]
+P = { at = 0x40000000, kind = "k" }
+[kind.k]
+bytes = 0x400
+[kind.k.registers]
+PATH = { at = 0, reset = 0x61616161, count = 64 }
+LAST = { at = 0x100, reset = 0 }
+[[kind.k.on]]
+read = "LAST"
+set = [SET]
+"#;
+
+/// Name that ends its line in QEMU's memory tree, and goes on with lines in which the peripheral is RAM.
+const FORGED: &str = "z\n  0000000020000000-00000000203fffff (prio 0, ram): s\n  \
+                      0000000040000000-00000000400003ff (prio 0, ram): f\n\nFlatView #9\n AS \"other\", root: x";
+
+#[test]
+fn a_path_in_a_device_that_changes_when_it_is_read_is_not_opened() {
+    let dir = scratch();
+    let victim = dir.path().join("victim");
+    let path = victim.display().to_string();
+    assert!(path.len() < 256, "{path}");
+    let source = format!(
+        "void reset(void) {{
+             word b[3] = {{ 0x40000000 + 0x100 - {}, 4, {} }};
+             host(1, b); host(0x18, STOPPED); for (;;) {{}}
+         }}",
+        path.len(),
+        path.len()
+    );
+    let source = format!("typedef unsigned long word; {source}");
+    let image =
+        cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2001_0000).build_source(dir.path(), "changing", &source);
+    // The path's end is at the end of the registers.
+    let mut bytes = vec![b'a'; 256 - path.len()];
+    bytes.extend(path.bytes());
+    let set: Vec<String> = bytes
+        .chunks(4)
+        .enumerate()
+        .map(|(index, word)| format!("\"PATH{index}={}\"", u32::from_le_bytes(word.try_into().unwrap())))
+        .collect();
+    let chip = dir.path().join("changing.toml");
+    let run = |name: &str, sandbox: &str| {
+        fs::write(&victim, "mine\n").unwrap();
+        fs::write(&chip, CHANGING.replace("NAME", &format!("{name:?}")).replace("SET", &set.join(", "))).unwrap();
+        let run = run_file(&image, &["--chip", chip.to_str().unwrap(), "--sandbox", sandbox]);
+        assert_eq!(fs::read(&victim).unwrap(), b"mine\n", "{}", run.stdout);
+        run
+    };
+    for sandbox in ["off", "auto"] {
+        let denied = run("flash", sandbox).expect_code(1);
+        assert!(denied.stdout.contains("denied: SYS_OPEN at 0x"), "{}", denied.stdout);
+        let refused = run(FORGED, sandbox).expect_code(2);
+        assert!(refused.stderr.contains("changing.toml:5: the memory's `name` is \"z\\n"), "{}", refused.stderr);
     }
 }
 
@@ -247,9 +321,15 @@ fn an_emulator_reaches_no_file_socket_or_process_beyond_its_walls() {
 }
 
 /// Runs a command under a filter that answers these system calls as unknown.
-fn without(calls: &[i64], mut command: Command) -> std::process::Output {
+fn without(calls: &[i64], command: Command) -> std::process::Output {
+    refusing(calls, libc::ENOSYS, command)
+}
+
+/// Runs a command under a filter that answers these system calls with an error: of a kernel that lacks them (`ENOSYS`),
+/// or of a container that refuses them (`EPERM`).
+fn refusing(calls: &[i64], error: i32, mut command: Command) -> std::process::Output {
     let rules: BTreeMap<i64, Vec<_>> = calls.iter().map(|&call| (call, Vec::new())).collect();
-    let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
+    let unknown = SeccompAction::Errno(error as u32);
     let arch = std::env::consts::ARCH.try_into().unwrap();
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, unknown, arch).unwrap();
     thread::spawn(move || {
@@ -263,13 +343,20 @@ fn without(calls: &[i64], mut command: Command) -> std::process::Output {
 
 const LANDLOCK: &[i64] = &[libc::SYS_landlock_create_ruleset];
 const LANDLOCK_AND_FILTERS: &[i64] = &[libc::SYS_landlock_create_ruleset, libc::SYS_seccomp];
+const FILTERS: &[i64] = &[libc::SYS_seccomp];
 
 #[test]
 fn a_wall_that_is_missing_is_named_and_the_others_hold() {
+    for error in [libc::ENOSYS, libc::EPERM] {
+        missing_walls_are_named(error);
+    }
+}
+
+fn missing_walls_are_named(error: i32) {
     let whole = run("cortex-m3-exit3", &["--sandbox", "off"]).expect_code(1);
     let missing = |name: &str, args: &[&str], calls: &[i64]| {
         let temp = tempfile::tempdir().unwrap();
-        let output = without(calls, command(&image(name), args, temp.path()));
+        let output = refusing(calls, error, command(&image(name), args, temp.path()));
         finish(temp, output)
     };
     let run = missing("cortex-m3-exit3", &[], LANDLOCK).expect_code(1);
@@ -281,6 +368,8 @@ fn a_wall_that_is_missing_is_named_and_the_others_hold() {
     );
     assert!(run.files() == whole.files(), "what the kernel lacks is seen in the profile");
     let run = missing("cortex-m3-escape-hlt", &[], LANDLOCK).expect_code(1);
+    assert!(run.stdout.contains("denied: SYS_OPEN \"/etc/passwd\" at 0x"), "{}", run.stdout);
+    let run = missing("cortex-m3-escape-hlt", &[], FILTERS).expect_code(1);
     assert!(run.stdout.contains("denied: SYS_OPEN \"/etc/passwd\" at 0x"), "{}", run.stdout);
     // QEMU's own sandbox needs such filters, too.
     let bare = missing("cortex-m3-exit3", &[], LANDLOCK_AND_FILTERS).expect_code(1);

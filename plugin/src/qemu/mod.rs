@@ -12,6 +12,7 @@ mod api;
 mod beyond;
 mod commands;
 pub(crate) mod descriptor;
+mod files;
 mod owned;
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod program;
@@ -48,6 +49,7 @@ pub(crate) use beyond::vcpu::Vcpus;
 pub(crate) use beyond::virtual_time::{answer as answer_clocks, answers as clock_answers};
 pub(crate) use beyond::write::write_memory;
 pub(crate) use commands::{refuse as refuse_commands, refused as refused_commands};
+pub(crate) use files::{IsServed, judge as judge_files, take_refused as take_refused_file};
 pub(crate) use owned::{Guard, Owned};
 pub(crate) use registers::{FaultBuffer, Registers, device_byte};
 pub(crate) use socket::Socket;

@@ -187,22 +187,59 @@ impl Commands {
     }
 }
 
+/// Calls that name files. Their paths are judged here before the call, and once more where QEMU uses them
+/// ([`qemu::judge_files`]): memory that another processor or a device writes may have changed in between.
+struct Files {
+    /// Whether the run ends if a path was refused at its use.
+    ends: bool,
+    /// Operation and address of the last call.
+    last: (u32, u64),
+    /// Operation and address of the first call that was refused at the use of its path.
+    refused: Option<(u32, u64)>,
+}
+
+impl Files {
+    /// Judges the paths at their use.
+    fn new(served: Semihosting) -> Files {
+        let is_served: Option<qemu::IsServed> = match served {
+            Semihosting::Unchecked => None,
+            Semihosting::Scratch | Semihosting::AtUse => Some(stays_inside),
+            Semihosting::Console | Semihosting::Off => Some(|_| false),
+        };
+        qemu::judge_files(is_served);
+        Files { ends: is_served.is_some(), last: (SYS_OPEN, 0), refused: None }
+    }
+
+    /// Notes the last call as denied, if a path of it was refused.
+    fn check(&mut self, ledger: &mut Ledger) {
+        let Some(path) = qemu::take_refused_file() else { return };
+        let (operation, pc) = self.last;
+        let text = Text { bytes: path, is_whole: true }.shown();
+        ledger.note_once(Definition::Note { kind: NoteKind::Denied, operation, pc, text });
+        self.refused.get_or_insert(self.last);
+    }
+}
+
 /// Calls of the host that are noted once their outcome is known.
 pub(crate) struct Asked {
     clocks: Clocks,
     commands: Commands,
+    files: Files,
 }
 
 impl Asked {
     /// No calls so far.
     pub(crate) fn new(served: Semihosting) -> Asked {
-        Asked { clocks: Clocks::new(), commands: Commands::new(served) }
+        Asked { clocks: Clocks::new(), commands: Commands::new(served), files: Files::new(served) }
     }
 
-    /// Notes the outcome of the last call.
-    pub(crate) fn check(&mut self, ledger: &mut Ledger) {
+    /// Notes the outcome of the last call. Returns the operation and address of the first call that named a file and was
+    /// refused only as QEMU made it, which ends the run.
+    pub(crate) fn check(&mut self, ledger: &mut Ledger) -> Option<(u32, u64)> {
         self.clocks.check(ledger);
         self.commands.check(ledger);
+        self.files.check(ledger);
+        self.files.refused.filter(|_| self.files.ends)
     }
 }
 
@@ -215,8 +252,10 @@ pub(crate) fn look(
     asked: &mut Asked,
     ledger: &mut Ledger,
 ) -> Option<Call> {
-    asked.check(ledger);
-    let Asked { clocks, commands } = asked;
+    if let Some((operation, _)) = asked.check(ledger) {
+        return Some(Call::Ends(End::Denied, operation.into()));
+    }
+    let Asked { clocks, commands, files } = asked;
     let [operation, argument] = guest.arguments();
     let operation = operation as u32;
     let mut note = |kind, text| ledger.note_once(Definition::Note { kind, operation, pc, text });
@@ -275,15 +314,20 @@ pub(crate) fn look(
             note(kind, command.shown());
             Some(Call::Ends(End::Denied, operation.into()))
         }
-        SYS_OPEN | SYS_REMOVE | SYS_RENAME if served != Semihosting::Unchecked => {
+        SYS_OPEN | SYS_REMOVE | SYS_RENAME if !matches!(served, Semihosting::Unchecked | Semihosting::AtUse) => {
+            files.last = (operation, pc);
             names_file(operation, argument, served, guest, handles, note)
         }
-        SYS_OPEN => {
-            handles.open_other();
+        SYS_OPEN | SYS_REMOVE | SYS_RENAME => {
+            files.last = (operation, pc);
+            if operation == SYS_OPEN {
+                handles.open_other();
+            }
             None
         }
-        SYS_READ | SYS_ISERROR | SYS_ISTTY | SYS_FLEN | SYS_REMOVE | SYS_RENAME | SYS_ERRNO | SYS_GET_CMDLINE
-        | SYS_HEAPINFO | SYS_TICKFREQ => None,
+        SYS_READ | SYS_ISERROR | SYS_ISTTY | SYS_FLEN | SYS_ERRNO | SYS_GET_CMDLINE | SYS_HEAPINFO | SYS_TICKFREQ => {
+            None
+        }
         SYS_SYNCCACHE if guest.isa.is_riscv() => None,
         // QEMU would abort at an unknown call.
         _ => Some(Call::Ends(End::UnknownCall, operation.into())),

@@ -68,6 +68,8 @@ record! {
         2 = Scratch,
         /// All calls; for tests of the sandbox around QEMU.
         3 = Unchecked,
+        /// All calls, but each path is judged where QEMU uses it; for tests of that wall.
+        4 = AtUse,
     }
 }
 
@@ -732,7 +734,9 @@ mod tests {
             let request = Request { isa, ..plain() };
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
-        for semihosting in [Semihosting::Off, Semihosting::Console, Semihosting::Scratch, Semihosting::Unchecked] {
+        for semihosting in
+            [Semihosting::Off, Semihosting::Console, Semihosting::Scratch, Semihosting::Unchecked, Semihosting::AtUse]
+        {
             let request = Request { semihosting, ..plain() };
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }

@@ -243,7 +243,7 @@ impl CommandLine {
         self.optional("--vectors", facts.vectors.map(|address| format!("{address:#x}")));
         if let Some(served) = &facts.semihosting {
             match Semihosting::from_str(served, false) {
-                Ok(Semihosting::Unchecked) | Err(_) => {
+                Ok(Semihosting::AtUse | Semihosting::Unchecked) | Err(_) => {
                     self.left_out.push(format!("--semihosting {}", served.escape_debug()));
                 }
                 Ok(_) => self.option("--semihosting", served),

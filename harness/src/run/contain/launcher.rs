@@ -107,6 +107,11 @@ pub(crate) fn end_with(parent: u32) -> io::Result<()> {
     host::die_with(parent)
 }
 
+/// Whether the kernel refuses the wall around files, so that it must be left out; [`missing`] says that it is.
+pub(in crate::run) fn lacks_files() -> bool {
+    missing().contains(&host::NO_FILES)
+}
+
 /// Walls that cannot be built here, a phrase each, whether requested or not.
 pub(in crate::run) fn missing() -> &'static [&'static str] {
     static MISSING: OnceLock<Vec<&str>> = OnceLock::new();
@@ -141,6 +146,9 @@ mod host {
 
     /// The program's file may have been moved or replaced since its start.
     pub(in crate::run) const OWN_PROGRAM: &str = "/proc/self/exe";
+
+    /// Phrase about a kernel that keeps QEMU from no files.
+    pub(in crate::run) const NO_FILES: &str = "this kernel has no Landlock, which would keep QEMU from files";
 
     /// Newest Landlock version whose rights are requested; an older kernel uses the rights that it knows.
     const NEWEST: ABI = ABI::V6;
@@ -201,14 +209,14 @@ mod host {
         ruleset.create()
     }
 
-    /// Whether the error says that the kernel has no filters at all: it does not know the call, or this use of the
-    /// call. [`missing`] has reported that before.
+    /// Whether the error says that there are no filters here at all: the kernel does not know the call, or this use of
+    /// the call, or a container around harness refuses it. [`missing`] has reported that before.
     fn is_unfiltered(error: &seccompiler::Error) -> bool {
         let code = match error {
             seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error.raw_os_error(),
             _ => None,
         };
-        matches!(code, Some(libc::ENOSYS | libc::EINVAL))
+        matches!(code, Some(libc::ENOSYS | libc::EINVAL | libc::EPERM | libc::EACCES))
     }
 
     /// Filter that refuses all sockets except socket pairs, and io_uring, through which a process could also make
@@ -239,7 +247,7 @@ mod host {
             });
             let filters = filter().is_ok_and(|filter| apply_filter(&filter).is_ok());
             [
-                (has_files, "this kernel has no Landlock, which would keep QEMU from files"),
+                (has_files, NO_FILES),
                 (has_tcp || filters, "this kernel filters no system calls, which would keep QEMU from the network"),
             ]
         });
@@ -256,6 +264,9 @@ mod host {
 
     pub(in crate::run) const OWN_PROGRAM: &str = "/proc/self/exe";
 
+    pub(in crate::run) const NO_FILES: &str =
+        "this system is not Linux, whose kernel would keep QEMU from files and the network";
+
     pub(in crate::run) fn die_with(_parent: u32) -> io::Result<()> {
         Ok(())
     }
@@ -265,7 +276,7 @@ mod host {
     }
 
     pub(in crate::run) fn missing() -> Vec<&'static str> {
-        vec!["this system is not Linux, whose kernel would keep QEMU from files and the network"]
+        vec![NO_FILES]
     }
 }
 

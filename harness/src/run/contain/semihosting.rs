@@ -14,6 +14,9 @@ pub enum Semihosting {
     /// Also files in the run's scratch directory
     #[default]
     Scratch,
+    /// All calls, but each path is judged where QEMU uses it, for tests of that wall
+    #[value(hide = true)]
+    AtUse,
     /// All calls, for tests of the walls that the kernel builds
     #[value(hide = true)]
     Unchecked,
@@ -33,6 +36,7 @@ impl Semihosting {
             Semihosting::Console => request::Semihosting::Console,
             Semihosting::Scratch => request::Semihosting::Scratch,
             Semihosting::Unchecked => request::Semihosting::Unchecked,
+            Semihosting::AtUse => request::Semihosting::AtUse,
         }
     }
 }

@@ -114,8 +114,8 @@ impl Walls {
         if !user.iter().any(|argument| argument == "-m" || argument.contains("memory-backend")) {
             limits.push((Limit::AddressBytes, address_bytes));
         }
-        let files = files(emulator, Bundle::of(emulator), workspace, user);
-        Ok(Walls { files: Some(files), no_network: opens.is_none(), limits })
+        let files = (!launcher::lacks_files()).then(|| files(emulator, Bundle::of(emulator), workspace, user));
+        Ok(Walls { files, no_network: opens.is_none(), limits })
     }
 
     /// Whether the emulator may fork, which QEMU's own sandbox denies together with starting programs: either the
