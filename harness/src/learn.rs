@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use decode::Isa;
-use wire::chip::{ABSENT, ENABLED, FIRST_RULE, POLLED, Polled, STORED};
+use wire::chip::{ABSENT, ENABLED, FIRST_RULE, MAX_RULES, POLLED, Polled, STORED};
 use wire::control::Word;
 use wire::request::Lives;
 use wire::trick::DEVICES;
@@ -85,6 +86,9 @@ const MAX_LOOP: usize = 256;
 /// Minimum number of calls of a handler that ticks.
 const TICKS: u64 = 2;
 
+/// Most rows that the answer to one question adds to a chip file.
+const ROWS_OF_AN_ANSWER: usize = 2;
+
 /// Result of learning.
 #[derive(Debug)]
 pub struct Lesson {
@@ -105,6 +109,8 @@ pub struct Lesson {
     pub end: End,
     /// Sentences about the places that still wait, the parts that are missing, and a bad end.
     pub left: Vec<String>,
+    /// Whether `--timeout` ended it before the firmware lacked nothing more.
+    pub is_cut: bool,
 }
 
 /// End of a run that teaches nothing: the user interrupted it, or the host's time or disk ran out.
@@ -116,7 +122,7 @@ impl fmt::Display for GivenUp {
         let why = match self.0 {
             End::Interrupted => "it was interrupted",
             End::DiskFull => "the disk is full",
-            _ => "a run took too long",
+            _ => "--timeout ended it before the first run was over",
         };
         write!(f, "learning was given up: {why}; no chip file is written")
     }
@@ -125,6 +131,7 @@ impl fmt::Display for GivenUp {
 impl std::error::Error for GivenUp {}
 
 /// A run that has ended.
+#[derive(Clone)]
 struct Ended {
     polled: Option<Polled>,
     end: End,
@@ -162,6 +169,10 @@ struct Teacher<'a> {
     left: Vec<String>,
     /// Length of a whole run, in instructions.
     whole: Option<u64>,
+    /// The last run with all that had been learned, and no more.
+    last: Option<Ended>,
+    /// Time at which learning ends.
+    until: Option<Instant>,
 }
 
 /// Learns a chip from the firmware that the options name.
@@ -188,8 +199,12 @@ pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
         passed: BTreeSet::new(),
         left: Vec::new(),
         whole: options.window.for_insns,
+        last: None,
+        until: options.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
     };
-    let last = teacher.teach(&mut draft, listener)?;
+    let taught = teacher.teach(&mut draft, listener);
+    let is_cut = taught.is_err();
+    let last = taught.or_else(|error| teacher.keep_work(error))?;
     draft.seen = last.seen.keys().copied().collect();
     teacher.say_end(&last);
     let loops = teacher.loops(&draft, &last);
@@ -202,7 +217,7 @@ pub fn learn(options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
         .map(|address| functions.get(&address).cloned().unwrap_or_else(|| format!("{address:#x}")))
         .collect();
     ticks.dedup();
-    Ok(Lesson { draft, runs, main, ticks, loops, functions: entered.len(), end: last.end, left })
+    Ok(Lesson { draft, runs, main, ticks, loops, functions: entered.len(), end: last.end, left, is_cut })
 }
 
 /// Options of a run that only learns: without the settings of a profile.
@@ -328,6 +343,16 @@ impl Teacher<'_> {
         Ok(ended)
     }
 
+    /// The last run before `--timeout`: what was learned until then is kept. Another error stays one.
+    fn keep_work(&mut self, error: anyhow::Error) -> Result<Ended> {
+        if !matches!(error.downcast_ref::<GivenUp>(), Some(GivenUp(End::Timeout))) {
+            return Err(error);
+        }
+        let last = self.last.take().ok_or(error)?;
+        self.left.push(format!("--timeout ended it after {} runs; a longer one may learn more", self.runs));
+        Ok(last)
+    }
+
     /// Whether a whole run ends in a small loop while time passes for the firmware: a register counts, or a handler ticks. Time
     /// in which it sleeps takes no instructions.
     fn delays(&self, draft: &Draft, ended: &Ended) -> bool {
@@ -341,6 +366,12 @@ impl Teacher<'_> {
     fn go_on(&mut self, draft: &mut Draft, listener: &mut dyn Listener) -> Result<(Ended, Option<String>)> {
         loop {
             let ended = self.run(draft)?;
+            self.last = Some(ended.clone());
+            let rows = draft.answers.len() + draft.pulses.len() + draft.counts.len();
+            if rows + ROWS_OF_AN_ANSWER > MAX_RULES {
+                let reason = format!("it has {rows} answers, counters and interrupts: a run can have {MAX_RULES}");
+                return Ok((ended, Some(reason)));
+            }
             if self.runs >= MAX_RUNS {
                 return Ok((ended, Some(format!("it still lacked something after {MAX_RUNS} runs"))));
             }
@@ -735,7 +766,11 @@ impl Teacher<'_> {
             zones: &zones,
             waiting: &waiting::Code::default(),
         };
-        let deadline = Deadline::new(self.options.timeout);
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(GivenUp(End::Timeout).into());
+        }
+        let deadline = Deadline::new(left);
         let outcome = plan.run(&measurement, &workspace, &deadline, &mut |_| ())?;
         match outcome.end {
             End::Interrupted | End::Timeout | End::DiskFull => return Err(GivenUp(outcome.end).into()),

@@ -148,6 +148,7 @@ impl<'a> Resolver<'a> {
         self.check_bytes(&drafts, is_addition)?;
         self.check_overlap(&memory, &mut drafts)?;
         drafts.sort_by_key(|draft| draft.block.start);
+        self.check_number(is_addition, &memory, &drafts)?;
         let clocks = Clocks::collect(&self, &drafts)?;
         let (indices, clocks) = clocks.resolve(&drafts)?;
         let of_clock = |said: Option<(&Text, &Origin<'_>)>| {
@@ -195,7 +196,7 @@ impl<'a> Resolver<'a> {
         self.check_learned(&wire)?;
         wire.stimuli = self.stimuli(&drafts)?;
         let rules = self.rules(&mut wire, &registers)?;
-        wire.check().map_err(|what| self.own().error(0, format_args!("{what}")))?;
+        wire.check().map_err(|what| self.describe(what, &wire, &drafts))?;
         Ok(Chip {
             name: name.to_owned(),
             cpu,
@@ -215,6 +216,54 @@ impl<'a> Resolver<'a> {
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             wire,
         })
+    }
+
+    /// Error for a chip that the plugin would refuse, with the place of the part that is wrong.
+    fn describe(&self, what: &str, wire: &wire::chip::Chip, drafts: &[Draft<'_>]) -> InputError {
+        let bad = wire.first_bad_block().map(|block| block.start);
+        if let Some(draft) = bad.and_then(|start| drafts.iter().find(|draft| draft.block.start == start)) {
+            let kind = draft.peripheral.kind.get_ref();
+            let reason = format!(
+                "{}: a rule of its kind {kind} has a number out of its range (a counter has 1 to 64 bits, a pin 1, 2 or \
+                 4 bits of its mode, a page at least 1 byte; an interrupt's line is below {})",
+                draft.name,
+                wire::chip::MAX_LINES
+            );
+            return draft.source.at(&draft.peripheral.kind, reason);
+        }
+        let registers = || wire.blocks.iter().map(|block| block.registers.len()).sum::<usize>();
+        let reason = match what {
+            "chip's registers" => {
+                format!("{} registers of all peripherals, and at most {}", registers(), wire::chip::MAX_REGISTERS)
+            }
+            "chip's bytes" => format!("more than {} `bytes` of all peripherals", wire::chip::MAX_BYTES_AT),
+            "chip's arrays" => {
+                "a [[kind.…array]] has no bytes, or more than 65,536, or all together 1 MiB".to_owned()
+            }
+            _ => format!("{what} is not one that QEMU can have"),
+        };
+        self.own().error(0, reason)
+    }
+
+    /// Refuses more memories and peripherals than QEMU has room for.
+    fn check_number(&self, is_addition: bool, memory: &[Memory], drafts: &[Draft<'_>]) -> Result<(), InputError> {
+        let memories = memory.iter().map(|memory| (memory.start, memory.start + memory.bytes));
+        let blocks = drafts.iter().map(|draft| (draft.block.start, draft.block.start + draft.block.bytes));
+        let mut ranges: Vec<(u64, u64)> = memories.chain(blocks).collect();
+        ranges.sort_unstable();
+        if is_addition || wire::chip::fit_sections(&ranges) {
+            return Ok(());
+        }
+        let file = &self.files[0];
+        let spans = file.memory.iter().map(Spanned::span).chain(file.peripherals.values().map(Spanned::span));
+        let last = spans.chain(file.undescribed.iter().map(Spanned::span)).map(|span| span.start).max();
+        let reason = format!(
+            "{} memories and {} peripherals: QEMU has no room for that many ranges of addresses. Leave out those that the \
+             firmware does not use, or cover neighbours by one [[undescribed]]",
+            memory.len(),
+            drafts.len()
+        );
+        Err(self.own().error(last.unwrap_or(0), reason))
     }
 
     /// The processor's own registers, if it is of RISC-V. Keys that are only for other processors are refused there.
@@ -329,6 +378,10 @@ impl<'a> Resolver<'a> {
                     let least = wire::chip::MIN_PULSE_INSNS;
                     return Err(source.at(table, format_args!("`every` must be at least {least} instructions")));
                 }
+                if interrupt >= wire::chip::MAX_LINES {
+                    let reason = format!("`interrupt` is {interrupt}, and must be below {}", wire::chip::MAX_LINES);
+                    return Err(source.at(table, reason));
+                }
                 if let Some(&at) = ones.iter().find(|&&at| !has(wire, at)) {
                     return Err(source.at(table, format_args!("{} is not the address of a register", Hex(at))));
                 }
@@ -374,6 +427,7 @@ impl<'a> Resolver<'a> {
         let mut tables: Vec<&Spanned<MemoryTable>> = file.memory.iter().collect();
         tables.sort_by_key(|table| (table.get_ref().alias.is_some(), table.get_ref().start));
         let mut memory: Vec<Memory> = Vec::new();
+        let mut all_bytes = 0u64;
         for table in tables {
             let MemoryTable { name, start, bytes, kind, alias, words } = table.get_ref();
             let alias_of = match alias {
@@ -387,6 +441,15 @@ impl<'a> Resolver<'a> {
             };
             if *bytes == 0 || bytes % 1024 != 0 || start % 1024 != 0 || start.saturating_add(*bytes) > 1 << 32 {
                 return Err(source.at(table, format_args!("memory {name} is not a whole number of KiB below 4 GiB")));
+            }
+            all_bytes = all_bytes.saturating_add(*bytes);
+            if all_bytes > wire::chip::MAX_MEMORY_BYTES {
+                let reason = format!(
+                    "memory {name}: `bytes` is {}, and all memories together have at most {} (256 MiB), aliases included",
+                    Hex(*bytes),
+                    Hex(wire::chip::MAX_MEMORY_BYTES)
+                );
+                return Err(source.at(table, reason));
             }
             if memory.iter().any(|other| &other.name == name) {
                 return Err(source.at(table, format_args!("two memories are called {name}")));
@@ -426,6 +489,11 @@ impl<'a> Resolver<'a> {
             let bytes = kind.table.bytes.unwrap_or(0x400);
             if start % 4 != 0 || bytes == 0 || start.saturating_add(bytes) > own_end {
                 let reason = format!("{name} at {} leaves what a chip has below {}", Hex(start), Hex(own_end));
+                return Err(source.at(peripheral, reason));
+            }
+            if bytes > wire::chip::MAX_BLOCK_BYTES {
+                let most = Hex(wire::chip::MAX_BLOCK_BYTES);
+                let reason = format!("{name}: `bytes` of its kind is {}, and must be {most} or less", Hex(bytes));
                 return Err(source.at(peripheral, reason));
             }
             if kind.table.atomic_aliases && !(bytes.is_power_of_two() && bytes >= 16) {

@@ -219,6 +219,9 @@ pub struct ChipCheckArgs {
     /// Registers of the chip as its vendor describes them (CMSIS-SVD): the file's own kinds must have no others
     #[arg(long, value_name = "FILE")]
     pub svd: Option<PathBuf>,
+    /// Give the check up after SECONDS on this host
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub timeout: Option<f64>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -242,6 +245,9 @@ pub struct LearnArgs {
     /// Length of each run in instructions, unless it ends at something that the chip lacks; eight times as long in a delay
     #[arg(long = "for", value_name = "N", default_value = "20M")]
     pub for_insns: String,
+    /// End learning after SECONDS on this host; what was learned by then is written
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub timeout: Option<f64>,
     /// Load address of a raw binary
     #[arg(long, value_name = "ADDRESS")]
     pub load_addr: Option<String>,
@@ -282,6 +288,7 @@ impl LearnArgs {
             strict: false,
             measure: MeasureArgs {
                 for_insns: Some(self.for_insns),
+                timeout: self.timeout,
                 load_addr: self.load_addr,
                 vectors: self.vectors,
                 symbols: self.symbols,

@@ -18,7 +18,7 @@ use crate::export::json::document;
 use crate::image;
 use crate::learn::{self, GivenUp, Lesson};
 use crate::measure::Listener;
-use crate::profile::Window;
+use crate::profile::{End, Window};
 use crate::run::records::read::Progress;
 use crate::run::request::options::Options;
 use crate::run::store::directory::{STDOUT, write_file, write_to};
@@ -135,6 +135,7 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
             return Ok(ExitCode::of_end(&given_up.0));
         }
     };
+    let code = if lesson.is_cut { ExitCode::Limit } else { ExitCode::Good };
     let text = lesson.draft.text();
     let write = |out: &mut dyn std::io::Write| Ok(out.write_all(text.as_bytes())?);
     if to.as_os_str() == STDOUT {
@@ -145,7 +146,7 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
     if is_json {
         let learned = Learned::new(&lesson, &to, &options.firmware);
         write_to(Path::new(STDOUT), |out| document::write(&learned, out))?;
-        return Ok(ExitCode::Good);
+        return Ok(code);
     }
     for line in describe(&lesson) {
         say(&line);
@@ -153,7 +154,7 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
     if to.as_os_str() != STDOUT {
         say(&format!("{}: harness {} --chip {}", to.display(), options.firmware.display(), to.display()));
     }
-    Ok(ExitCode::Good)
+    Ok(code)
 }
 
 /// Settles `--chip auto`: takes the one built-in chip that the image is for, or the chip file learned from the image,
@@ -183,6 +184,10 @@ pub fn settle(options: &mut Options, listener: &mut dyn Listener) -> Result<()> 
         let short =
             Options { window: Window { for_insns: Some(AUTO_INSNS), ..Window::default() }, ..options.clone() };
         let lesson = learn::learn(&short, listener)?;
+        // The file would be taken for a whole one by the next run.
+        if lesson.is_cut {
+            return Err(GivenUp(End::Timeout).into());
+        }
         let text = lesson.draft.text();
         write_file(&file, |out| Ok(out.write_all(text.as_bytes())?))?;
         describe(&lesson).iter().for_each(|line| listener.choice(line));

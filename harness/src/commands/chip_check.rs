@@ -10,9 +10,11 @@ use serde::Serialize;
 
 use crate::chip::{self, Chip};
 use crate::cli::ChipCheckArgs;
+use crate::cli::resolve::timeout;
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::json::document;
+use crate::run::store::deadline::end_after;
 use crate::run::store::directory::{STDOUT, write_to};
 use crate::text::number::{group, plural};
 use crate::text::printable::printable;
@@ -83,6 +85,10 @@ pub(super) fn run(args: &ChipCheckArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Good);
     }
     let Some(file) = &args.file else { return Err(InputError::new("no chip file: name one").into()) };
+    if let Some(seconds) = args.timeout {
+        let timeout = timeout(seconds)?;
+        end_after(timeout, ExitCode::Limit.status(), "--timeout ended the check before it was over");
+    }
     let chip = chip::read(file, args.svd.as_deref())?;
     let own: Vec<&str> =
         chip.outside_svd.iter().filter(|outside| outside.is_own).map(|outside| outside.what.as_str()).collect();

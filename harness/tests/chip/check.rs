@@ -119,6 +119,84 @@ fn a_mistake_is_shown_with_its_line() {
     }
 }
 
+/// A chip file with many memories and peripherals.
+fn many(memories: u32, peripherals: u32) -> String {
+    let mut text = "[chip]\ncpu = \"cortex-m3\"\nhz = 1_000_000\n".to_owned();
+    for index in 0..memories {
+        let start = 0x2000_0000 + index * 0x800;
+        text += &format!("[[memory]]\nname = \"m{index}\"\nstart = {start}\nbytes = 1024\n");
+    }
+    text += "[kind.k]\nbytes = 8\n[kind.k.registers]\nR = { at = 0 }\n[peripherals]\n";
+    for index in 0..peripherals {
+        text += &format!("P{index} = {{ at = {}, kind = \"k\" }}\n", 0x4000_0000 + index * 0x100);
+    }
+    text
+}
+
+/// QEMU would end with an assertion, so the file is refused before; and the largest that passes runs.
+#[test]
+fn more_than_qemu_has_room_for_is_a_mistake_and_what_passes_runs() {
+    for (memories, peripherals) in [(1000, 1), (1, 5000)] {
+        let (_temp, file) = written(&many(memories, peripherals));
+        let output = check(&file, &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("QEMU has no room for that many ranges of addresses"), "{said}");
+    }
+    let passes = |memories: u32, peripherals: u32| {
+        let (_temp, file) = written(&many(memories, peripherals));
+        check(&file, &[]).status.success()
+    };
+    let most =
+        |count: &dyn Fn(u32) -> bool| (1..6000).collect::<Vec<u32>>().partition_point(|&many| count(many)) as u32;
+    let firmware = [0x2000_0400u32, 0x2000_0041].into_iter().chain([0; 14]).flat_map(u32::to_le_bytes);
+    // A loop.
+    let firmware: Vec<u8> = firmware.chain([0xfe, 0xe7]).collect();
+    for (memories, peripherals) in [(most(&|many| passes(many, 1)), 1), (1, most(&|many| passes(1, many)))] {
+        let (temp, file) = written(&many(memories, peripherals));
+        let text = fs::read_to_string(&file).unwrap().replace("[chip]\n", "[chip]\nvectors = 0x20000000\n");
+        fs::write(&file, text).unwrap();
+        let hex = temp.path().join("loop.hex");
+        fs::write(&hex, learn::hex(0x2000_0000, &firmware)).unwrap();
+        let run = run_file(&hex, &["--chip", file.to_str().unwrap(), "--for", "1000"]);
+        assert!(memories > 100 || peripherals > 100, "{memories} {peripherals}");
+        run.expect_code(0);
+    }
+}
+
+/// A number that no run can have is shown with its field, its value and its line.
+#[test]
+fn a_number_out_of_its_range_is_shown_with_field_value_and_line() {
+    let like = "[chip]\nlike = \"stm32f407\"\n";
+    let kind = "[peripherals]\nX = { at = 0x40030000, kind = \"k\" }\n[kind.k]\n";
+    for (text, expected) in [
+        (
+            "[[memory]]\nname = \"a\"\nstart = 0\nbytes = 0x20000000\n".to_owned(),
+            "mine.toml:3: memory a: `bytes` is 0x20000000, and all memories together have at most 0x10000000",
+        ),
+        (
+            format!("{kind}bytes = 0x20000000\n"),
+            "mine.toml:4: X: `bytes` of its kind is 0x20000000, and must be 0x10000000 or less",
+        ),
+        (
+            "[[pulse]]\ninterrupt = 481\nevery = 1000\n".to_owned(),
+            "mine.toml:3: `interrupt` is 481, and must be below 480",
+        ),
+        (
+            format!(
+                "{kind}[kind.k.registers]\nR = {{ at = 0 }}\n[[kind.k.counter]]\nvalue = \"R\"\nclock = 1\nbits = 65\n"
+            ),
+            "mine.toml:4: X: a rule of its kind k has a number out of its range (a counter has 1 to 64 bits",
+        ),
+    ] {
+        let (_temp, file) = written(&format!("{like}{text}"));
+        let output = check(&file, &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
 /// Registers of the file's own kinds must be in the SVD; those of a built-in kind, which serves many chips, are noted.
 #[test]
 fn registers_outside_of_the_svd_are_shown_with_their_lines() {

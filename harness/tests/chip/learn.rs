@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::common::built::{cortex_m, scratch};
 use crate::common::{harness, image, run_file};
 
 /// A chip file that was learned from an image.
@@ -104,6 +105,38 @@ fn a_register_that_is_waited_for_to_change_again_and_again_counts() {
     assert!(text.contains("[[count]]\nat = 0x40000024\nevery = 8\n") && !text.contains("[[answer]]"), "{text}");
     assert!(learned.said.contains("0 answers, 1 counter and 0 interrupts"), "{}", learned.said);
     assert!(!learned.said.contains("left: "), "{}", learned.said);
+}
+
+/// Firmware that waits for another value of another register each time, without an end.
+const ENDLESS: &str = "typedef unsigned u32;
+    __attribute__((noinline)) static void wait(u32 at, u32 value) { while (*(volatile u32 *)at != value) {} }
+    void reset(void) {
+        u32 x = 12345;
+        for (u32 i = 0;; i++) { x = x * 1664525 + 1013904223; wait(0x40000000 + (i * 4 & 0xfffffc), x); }
+    }";
+
+#[test]
+fn a_timeout_keeps_what_was_learned() {
+    let dir = scratch();
+    let elf = cortex_m("-mcpu=cortex-m3", 0x0800_0000, 0x2000_0000, 0x2001_0000).build_source(dir.path(), "e", ENDLESS);
+    let file = dir.path().join("chip.toml");
+    let learn = |timeout: &str| {
+        let mut command = harness();
+        command.args(["chip", "learn", "--timeout", timeout, "-o"]).arg(&file).arg(&elf).current_dir(dir.path());
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output))
+    };
+    let (code, said) = learn("4");
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("left: --timeout ended it after "), "{said}");
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(written.contains("[[answer]]"), "{said}{written}");
+    let run = run_file(&elf, &["--chip", file.to_str().unwrap(), "--for", "1M"]);
+    run.expect_code(0);
+    fs::remove_file(&file).unwrap();
+    let (code, said) = learn("0.001");
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("no chip file is written") && !file.exists(), "{said}");
 }
 
 #[test]

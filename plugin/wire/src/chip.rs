@@ -89,6 +89,42 @@ pub const MIN_PULSE_INSNS: u64 = 100;
 /// Largest memory of a chip in bytes, all its memories together; the host provides it.
 pub const MAX_MEMORY_BYTES: u64 = 256 << 20;
 
+/// Most sections that QEMU's table for a processor's addresses may get: QEMU ends with an assertion (`phys_section_add`,
+/// system/physmem.c) at as many as its page has bytes. The rest is for the processor's own registers.
+const MAX_SECTIONS: u64 = PAGE_BYTES - 128;
+
+/// QEMU's page of a Cortex-M; that of a RISC-V processor is larger.
+const PAGE_BYTES: u64 = 1024;
+
+/// Most bytes of an AVR's data space that are registers. QEMU's page has 256 bytes there, so as many sections fit, and each
+/// byte takes up to two.
+pub const MAX_BYTES_AT: usize = 96;
+
+/// Whether QEMU's table has room for these ranges of a chip, in ascending order: each takes a section for its first page,
+/// its whole pages and its last page, and so does each gap. A page that several of them share takes one more.
+pub fn fit_sections(ranges: &[(u64, u64)]) -> bool {
+    let (mut sections, mut at, mut shared) = (0, 0, u64::MAX);
+    let mut add = |start: u64, end: u64| {
+        let (first, last) = (start.next_multiple_of(PAGE_BYTES), end / PAGE_BYTES * PAGE_BYTES);
+        let has_end = last < end && (last >= first || start == first);
+        for (is_part, page) in [(start < first, start / PAGE_BYTES), (has_end, end / PAGE_BYTES)] {
+            if is_part {
+                sections += 1 + u64::from(page != shared);
+                shared = page;
+            }
+        }
+        sections += u64::from(first < last);
+    };
+    for &(start, end) in ranges {
+        if at < start {
+            add(at, start);
+        }
+        add(start, end);
+        at = end;
+    }
+    sections <= MAX_SECTIONS
+}
+
 /// Largest register block.
 pub const MAX_BLOCK_BYTES: u64 = 1 << 28;
 
@@ -1131,6 +1167,7 @@ impl Chip {
             (self.blocks.iter().all(|block| is_name(&block.name)), "chip's name of a block"),
             (self.memory.iter().all(Memory::has_words), "chip's words in memory"),
             (ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "chip's overlapping ranges"),
+            (self.is_addition || fit_sections(&ranges), "chip's number of ranges"),
             (self.memory.iter().all(is_alias), "chip's alias"),
             (self.lines <= MAX_LINES && self.priority_bits <= 8, "chip's interrupts"),
             (self.insn_shift <= 10, "chip's shift"),
@@ -1144,7 +1181,7 @@ impl Chip {
             ),
             (self.clocks.iter().all(|clock| self.is_clock(clock)), "chip's clock"),
             (self.blocks.iter().all(Block::has_whole_aliases), "chip's aliases"),
-            (self.blocks.iter().all(|block| self.is_block(block)), "chip's block"),
+            (self.first_bad_block().is_none(), "chip's block"),
             (self.has_bytes(), "chip's bytes"),
             (self.has_csrs(), "chip's control and status registers"),
             (self.has_arrays(), "chip's arrays"),
@@ -1161,12 +1198,19 @@ impl Chip {
         rules.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, what)| Err(what))
     }
 
+    /// The first register block with a rule that cannot be: one that refers to something that is not there, or has a number
+    /// out of its range.
+    pub fn first_bad_block(&self) -> Option<&Block> {
+        self.blocks.iter().find(|block| !self.is_block(block))
+    }
+
     /// Whether each byte of the data space belongs to one register at most, and only an addition has such bytes.
     fn has_bytes(&self) -> bool {
         let bytes: Vec<u64> = self.blocks.iter().flat_map(|block| &block.bytes_at).map(|byte| byte.address).collect();
         let distinct: BTreeSet<u64> = bytes.iter().copied().collect();
         let is_register = |block: &Block, offset| block.registers.iter().any(|one| one.offset == Some(offset));
         distinct.len() == bytes.len()
+            && bytes.len() <= MAX_BYTES_AT
             && bytes.iter().all(|address| AVR_DATA.contains(address))
             && self.blocks.iter().all(|block| block.bytes_at.iter().all(|byte| is_register(block, byte.offset)))
             && if self.is_addition {
@@ -1688,6 +1732,21 @@ pub(crate) mod tests {
             change(&mut chip);
             assert!(chip.check().is_err(), "change {index}");
         }
+    }
+
+    #[test]
+    fn more_ranges_than_qemu_has_room_for_are_refused() {
+        let ranges = |count: u64, bytes: u64, step: u64| -> Vec<(u64, u64)> {
+            (0..count).map(|index| (index * step, index * step + bytes)).collect()
+        };
+        // Whole pages side by side: one section each.
+        assert!(fit_sections(&ranges(896, 1024, 1024)) && !fit_sections(&ranges(897, 1024, 1024)));
+        // Whole pages with gaps: two each.
+        assert!(fit_sections(&ranges(448, 1024, 2048)) && !fit_sections(&ranges(450, 1024, 2048)));
+        // Parts of a page each, with a gap of a part and whole pages: five with the page's own.
+        assert!(fit_sections(&ranges(170, 4, 8192)) && !fit_sections(&ranges(300, 4, 8192)));
+        // Neighbours in the same pages: a little more than one each.
+        assert!(fit_sections(&ranges(800, 16, 16)) && !fit_sections(&ranges(900, 16, 16)));
     }
 
     #[test]

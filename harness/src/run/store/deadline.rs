@@ -220,6 +220,14 @@ pub fn hold(deadline: Arc<Deadline>, status: u8) {
     });
 }
 
+/// Ends the process with `status` after a time, whatever it does by then.
+pub fn end_after(timeout: Duration, status: u8, why: &'static str) {
+    thread::spawn(move || {
+        thread::sleep(timeout);
+        end(status, why);
+    });
+}
+
 /// Result of work that [`hold`] watches. After the image was given up, an error may only mean that its directory is
 /// gone; the process is about to end for that reason.
 ///
