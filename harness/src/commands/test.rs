@@ -89,8 +89,9 @@ pub fn run(args: TestArgs) -> Result<ExitCode> {
 /// When `auto` finds no part.
 fn shard(request: ShardRequest) -> Result<Shard, InputError> {
     match request {
-        ShardRequest::Stated(part, parts) => Shard::new(part, parts)
-            .ok_or_else(|| InputError::new(format!("--shard {part}/{parts}: there is no such part"))),
+        ShardRequest::Stated(part, parts) => Shard::new(part, parts).ok_or_else(|| {
+            InputError::new(format!("--shard {part}/{parts}: there is no such part; at most 65,536 are run"))
+        }),
         ShardRequest::Auto(parts) => Shard::automatic(parts, |name| std::env::var(name).ok()),
     }
 }

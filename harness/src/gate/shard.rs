@@ -13,6 +13,9 @@ use crate::text::number::plural;
 /// Variable by which a user gives `auto` the part, in place of an engine.
 const OWN: &str = "HARNESS_SHARD";
 
+/// Most parts: more than any engine starts, and few enough to count.
+const MAX_PARTS: usize = 1 << 16;
+
 /// One of several parts of a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
@@ -29,9 +32,9 @@ impl Shard {
         Self::new(part.parse().ok()?, parts.parse().ok()?)
     }
 
-    /// The `part`-th of `parts`, from 1; None: there is no such part.
+    /// The `part`-th of `parts`, from 1; None: there is no such part, or nobody has so many.
     pub fn new(part: usize, parts: usize) -> Option<Self> {
-        (1..=parts).contains(&part).then_some(Self { part, parts })
+        ((1..=parts).contains(&part) && parts <= MAX_PARTS).then_some(Self { part, parts })
     }
 
     /// Part that the engine gives by the variables that `variable` reads, or that the user gives by `HARNESS_SHARD`. Tells
@@ -41,19 +44,27 @@ impl Shard {
     /// When no engine is found or several, or an engine's variables do not give a part.
     pub fn automatic(parts: Option<usize>, variable: impl Fn(&str) -> Option<String>) -> Result<Self, InputError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let seen: Vec<&Engine> = ENGINES.iter().filter(|engine| set(engine.index).is_some()).collect();
         if let Some(text) = set(OWN) {
+            // Which of the two the job means is not known, and a suite of which a part is missing looks whole.
+            if let [engine, ..] = seen[..] {
+                return Err(InputError::new(format!(
+                    "--shard auto: {OWN} is set, and {} sets {}; write the part as --shard K/N, or unset {OWN}",
+                    engine.name, engine.index
+                )));
+            }
             let shard = Self::parse(&text);
-            let shard =
-                shard.ok_or_else(|| InputError::new(format!("{OWN}={text}: write K/N with K from 1 to N")))?;
+            let shard = shard.ok_or_else(|| {
+                InputError::new(format!("{OWN}={text}: write K/N with K from 1 to N, and N at most {MAX_PARTS}"))
+            })?;
             return agreed(shard, parts, OWN);
         }
-        let seen: Vec<&Engine> = ENGINES.iter().filter(|engine| set(engine.index).is_some()).collect();
         let engine = match seen[..] {
             [engine] => engine,
             [] => return Err(InputError::new(format!("--shard auto: {}", none_seen()))),
             [first, second, ..] => {
                 return Err(InputError::new(format!(
-                    "--shard auto: {} sets {} and {} sets {}; write the part as --shard K/N, or set {OWN}=K/N",
+                    "--shard auto: {} sets {} and {} sets {}; write the part as --shard K/N",
                     first.name, first.index, second.name, second.index
                 )));
             }
@@ -240,8 +251,7 @@ mod tests {
         let buildkite = [("BUILDKITE_PARALLEL_JOB", "2"), ("BUILDKITE_PARALLEL_JOB_COUNT", "3")];
         assert_eq!(found(Some(3), &buildkite), Ok((3, 3)));
         assert_eq!(found(None, &[("TEST_SHARD_INDEX", "0"), ("TEST_TOTAL_SHARDS", "2")]), Ok((1, 2)));
-        // The user's own word stands above an engine's.
-        assert_eq!(found(None, &[SLURM.as_slice(), &[(OWN, "2/5")]].concat()), Ok((2, 5)));
+        assert_eq!(found(None, &[(OWN, "2/5")]), Ok((2, 5)));
         // An empty variable is as good as none.
         assert_eq!(found(None, &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3"), (OWN, "")]), Ok((1, 3)));
     }
@@ -253,6 +263,10 @@ mod tests {
         assert!(none.contains("GitLab (CI_NODE_INDEX)") && none.contains("HARNESS_SHARD=K/N"), "{none}");
         let two = error(None, &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3"), ("JOB_COMPLETION_INDEX", "1")]);
         assert!(two.contains("Kubernetes sets JOB_COMPLETION_INDEX and GitLab sets CI_NODE_INDEX"), "{two}");
+        let own = error(None, &[("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "3"), (OWN, "1/3")]);
+        assert!(own.contains("HARNESS_SHARD is set, and GitLab sets CI_NODE_INDEX"), "{own}");
+        assert!(error(None, &[(OWN, "1/4000000000")]).contains("N at most 65536"));
+        assert!(error(Some(4_000_000_000), &[("JOB_COMPLETION_INDEX", "1")]).contains("not one of 4000000000 parts"));
         assert!(error(None, &[("JOB_COMPLETION_INDEX", "1")]).contains("write --shard auto/N"));
         assert!(error(Some(8), &[("JOB_COMPLETION_INDEX", "8")]).contains("not one of 8 parts from 0"));
         assert!(error(None, &[("CI_NODE_INDEX", "0"), ("CI_NODE_TOTAL", "3")]).contains("not one of 3 parts"));
@@ -279,6 +293,13 @@ mod tests {
         assert!(found(Some(3), &variables).is_err() && !file.exists(), "nothing runs");
         assert_eq!(found(None, &variables), Ok((2, 2)));
         assert!(file.exists());
+    }
+
+    #[test]
+    fn more_parts_than_anybody_has_are_refused() {
+        assert!(Shard::new(1, MAX_PARTS).is_some());
+        assert_eq!(Shard::new(1, MAX_PARTS + 1), None);
+        assert_eq!(Shard::new(1, 4_000_000_000), None);
     }
 
     #[test]

@@ -706,6 +706,12 @@ fn mistakes_are_named_by_file_line_and_nearest_key_before_anything_runs() {
     let none = suite.run(&["-f", "tag(nothing)"]).expect_code(2);
     assert!(none.stderr.contains("no image matches"), "{}", none.stderr);
     suite.run(&["--shard", "3/2"]).expect_code(2);
+    let many = suite.run(&["--shard", "1/4000000000"]).expect_code(2);
+    assert!(many.stderr.contains("at most 65,536"), "{}", many.stderr);
+    let own = [("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "1"), ("HARNESS_SHARD", "1/1")];
+    let output = suite.command(&["--shard", "auto"]).envs(own).output().unwrap();
+    let refused = finish(output, suite.path("harness-report")).expect_code(2);
+    assert!(refused.stderr.contains("HARNESS_SHARD is set, and GitLab sets CI_NODE_INDEX"), "{}", refused.stderr);
     let both = |name| (name, "1");
     let two = ["CI_NODE_INDEX", "CI_NODE_TOTAL", "JOB_COMPLETION_INDEX"].map(both);
     let output = suite.command(&["--shard", "auto"]).envs(two).output().unwrap();
