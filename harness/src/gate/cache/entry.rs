@@ -66,6 +66,17 @@ impl Secret {
     }
 }
 
+/// Text whose keyed hash stands for the secret in an entry's name.
+const NAMED: &[u8] = b"harness cache: name of entries";
+
+impl Secret {
+    /// Part of the names of the entries that this secret seals: runs without it write other entries, and so cannot
+    /// replace them.
+    pub(super) fn name(&self) -> [u8; SEAL_BYTES] {
+        keyed(self, [NAMED, &[], &[], &[]]).finalize().into_bytes().into()
+    }
+}
+
 /// Kinds of seal.
 #[derive(Clone, Copy)]
 enum Kind {

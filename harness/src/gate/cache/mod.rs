@@ -110,6 +110,9 @@ impl OpenCache {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         };
+        if let Some(secret) = &self.cache.secret {
+            add(&secret.name());
+        }
         add(&self.cache.tool);
         add(emulator_versions.as_bytes());
         // The profile contains the image's file name.
