@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table of exit codes: only this file turns results into a status.
 
+use std::fmt;
+
 use crate::error::EmulatorError;
 use crate::profile::End;
 
@@ -61,9 +63,12 @@ impl ExitCode {
         }
     }
 
-    /// Code of an error that prevented a profile. Any other error than the emulator's counts as bad input, even a
-    /// defect or a failing host (a full disk, a lost directory).
+    /// Code of an error that prevented a profile. Any other error than the emulator's, and learning that was cut off,
+    /// counts as bad input, even a defect or a failing host (a full disk, a lost directory).
     pub fn of_error(error: &anyhow::Error) -> ExitCode {
+        if let Some(GivenUp(end)) = error.downcast_ref() {
+            return ExitCode::of_end(end);
+        }
         if error.is::<EmulatorError>() { ExitCode::Emulator } else { ExitCode::Usage }
     }
 
@@ -89,6 +94,23 @@ impl ExitCode {
         }
     }
 }
+
+/// End of a learning run that teaches nothing: the user interrupted it, or the host's time or disk ran out.
+#[derive(Debug)]
+pub struct GivenUp(pub End);
+
+impl fmt::Display for GivenUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.0 {
+            End::Interrupted => "it was interrupted",
+            End::DiskFull => "the disk is full",
+            _ => "--timeout ended it before the first run was over",
+        };
+        write!(f, "learning was given up: {why}; no chip file is written")
+    }
+}
+
+impl std::error::Error for GivenUp {}
 
 /// Exit statuses of `harness run` besides the firmware's own: those of `timeout(1)` and `env(1)`, far from the values
 /// that firmware usually returns.

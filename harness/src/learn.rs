@@ -6,9 +6,8 @@
 //! makes the same file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
@@ -23,6 +22,7 @@ use crate::chip::hints::{self, Hint};
 use crate::chip::learn::{self, Draft, Learned, LearnedCount, LearnedPulse, Verdict, Wanted};
 use crate::chip::svd::Svd;
 use crate::error::{EmulatorError, InputError};
+pub use crate::exit_code::GivenUp;
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
 use crate::image::waiting;
@@ -36,9 +36,11 @@ use crate::run::qemu::tricks;
 use crate::run::request::options::Options;
 use crate::run::request::plan::{Measurement, Plan};
 use crate::run::store::deadline::Deadline;
+use crate::run::store::directory::write_file;
 use crate::run::store::staging::Making;
 use crate::run::store::workspace::Workspace;
 use crate::run::watch::execution::Outcome;
+use crate::text::number::plural;
 
 /// Prefix of the name of the directory in which the runs work.
 const WORKSHOP: &str = ".harness-learn-";
@@ -112,23 +114,6 @@ pub struct Lesson {
     /// Whether `--timeout` ended it before the firmware lacked nothing more.
     pub is_cut: bool,
 }
-
-/// End of a run that teaches nothing: the user interrupted it, or the host's time or disk ran out.
-#[derive(Debug)]
-pub struct GivenUp(pub End);
-
-impl fmt::Display for GivenUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.0 {
-            End::Interrupted => "it was interrupted",
-            End::DiskFull => "the disk is full",
-            _ => "--timeout ended it before the first run was over",
-        };
-        write!(f, "learning was given up: {why}; no chip file is written")
-    }
-}
-
-impl std::error::Error for GivenUp {}
 
 /// A run that has ended.
 #[derive(Clone)]
@@ -248,6 +233,57 @@ pub fn file_of(options: &Options) -> PathBuf {
     PathBuf::from(format!("{}.chip.toml", image::stem(&options.firmware)))
 }
 
+/// Value of `--chip` for which harness finds or learns the chip.
+pub const AUTO: &str = "auto";
+
+/// Instructions of each learning run for `--chip auto`.
+const AUTO_INSNS: u64 = 20_000_000;
+
+/// Settles `--chip auto`: takes the one built-in chip that the image is for, or the chip file learned from the image,
+/// which is learned once and written to `file`. Without `--chip` and `--machine` the family of a UF2 file chooses the
+/// chip.
+///
+/// # Errors
+/// Same as [`learn`]; also when the file cannot be written.
+pub fn settle(options: &mut Options, file: &Path, listener: &mut dyn Listener) -> Result<()> {
+    let is_auto = options.chip.as_deref() == Some(AUTO);
+    let is_asked = is_auto || options.chip.is_none() && options.machine.is_none() && image::is_uf2(&options.firmware);
+    if !is_asked {
+        return Ok(());
+    }
+    if let Some(Hint { name, why }) = known(options)? {
+        let asked = if is_auto { " (--chip auto)" } else { "" };
+        listener.choice(&format!("chip: {name}, {why}{asked}"));
+        options.chip = Some(name.to_owned());
+        return Ok(());
+    }
+    if !is_auto {
+        return Ok(());
+    }
+    if file.exists() {
+        listener.choice(&format!("chip: {}, learned before (--chip auto; remove it to learn anew)", file.display()));
+    } else if options.is_bounded {
+        let what = "no chip that harness knows is its, and an untrusted suite writes no chip file: commit the one of \
+                    `harness chip learn` and name it";
+        return Err(InputError::about(&options.firmware, what).into());
+    } else {
+        let short =
+            Options { window: Window { for_insns: Some(AUTO_INSNS), ..Window::default() }, ..options.clone() };
+        let lesson = learn(&short, listener)?;
+        // The file would be taken for a whole one by the next run.
+        if lesson.is_cut {
+            return Err(GivenUp(End::Timeout).into());
+        }
+        let text = lesson.draft.text();
+        write_file(file, |out| Ok(out.write_all(text.as_bytes())?))?;
+        describe(&lesson).iter().for_each(|line| listener.choice(line));
+        listener.choice(&format!("chip: {}, learned now (--chip auto)", file.display()));
+    }
+    // The leading `.` makes it a path, which cannot be taken for the name of a built-in chip.
+    options.chip = Some(Path::new(".").join(file).display().to_string());
+    Ok(())
+}
+
 /// The one built-in chip that has memory for the image and to which the image's file points, also by its UF2 family.
 /// None: no chip is, or several are.
 ///
@@ -263,6 +299,36 @@ pub fn known(options: &Options) -> Result<Option<Hint>, InputError> {
         Some((family, Hint { name, .. })) => Some(Hint { name, why: format!("as its UF2 file is for {family}") }),
         None => hints::find(&bytes, &fit),
     })
+}
+
+/// Number of rows that are guesses.
+pub fn guesses(draft: &Draft) -> usize {
+    draft.answers.iter().filter(|answer| answer.is_guess).count() + draft.pulses.len() + draft.counts.len()
+}
+
+/// Lines about what was learned and what the chip still lacks.
+pub fn describe(lesson: &Lesson) -> Vec<String> {
+    let Lesson { draft, runs, main, ticks, loops, functions, left, .. } = lesson;
+    let guesses = guesses(draft);
+    let main = match main {
+        Some(true) => "main is reached",
+        Some(false) => "main is not reached",
+        None => "the image names no main",
+    };
+    let ticks =
+        if ticks.is_empty() { "no interrupt ticks".to_owned() } else { format!("{} ticks", ticks.join(", ")) };
+    let loops = if *loops { ", a loop is passed again and again" } else { "" };
+    let mut lines = vec![format!(
+        "{}, {} and {} in {}, {} of these guesses; {main}, {ticks}{loops}, {} executed",
+        plural(draft.answers.len() as u64, "answer"),
+        plural(draft.counts.len() as u64, "counter"),
+        plural(draft.pulses.len() as u64, "interrupt"),
+        plural((*runs).into(), "run"),
+        guesses,
+        plural(*functions as u64, "function"),
+    )];
+    lines.extend(left.iter().map(|line| format!("left: {line}")));
+    lines
 }
 
 /// Names of functions by first address.

@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 
 use crate::analysis::describe;
 use crate::cli::{RunArgs, word};
-use crate::commands::chip;
 use crate::exit_code::runner;
 use crate::export::{self, Settings, json};
 use crate::image::defmt::Decoder;
+use crate::learn;
 use crate::measure::{Listener, Measured, measure};
 use crate::profile::files::CONSOLE;
 use crate::run::records::read::Progress;
@@ -114,7 +114,8 @@ pub fn run(args: RunArgs) -> Result<u8> {
         None
     });
     let mut passed_on = Console { decoder, tail: None };
-    chip::settle(&mut options, &mut passed_on)?;
+    let chip_file = learn::file_of(&options);
+    learn::settle(&mut options, &chip_file, &mut passed_on)?;
     let measured = measure(&options, &output, &mut passed_on);
     let console_error = passed_on.tail.and_then(|tail| tail.finish(&INTERRUPTED).err());
     drop(job);

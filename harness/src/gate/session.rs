@@ -39,7 +39,8 @@ use crate::gate::work_blind;
 use crate::image::bounded_read;
 use crate::image::defmt::Decoder;
 use crate::image::symbols::Symbols;
-use crate::measure::{Listener, measure};
+use crate::learn::{self, AUTO};
+use crate::measure::{Listener, Silent, measure};
 use crate::profile::files::{CONSOLE, FLAMEGRAPH};
 use crate::profile::{End, Profile};
 use crate::run::records::read::Progress;
@@ -271,7 +272,11 @@ impl Session {
     ) -> Result<(CaseResult, CacheUse)> {
         let needs_marks = case.expect.console.iter().any(|line| line.by_insns.is_some());
         let sandbox = self.settings.sandbox;
-        let options = Options { console_marks: needs_marks, sandbox, ..case.options.clone() };
+        let mut options = Options { console_marks: needs_marks, sandbox, ..case.options.clone() };
+        if options.chip.as_deref() == Some(AUTO) {
+            // Before the cache is asked, which knows the chip by its name or by its file's contents.
+            learn::settle(&mut options, &self.learned_file(case), &mut Silent)?;
+        }
         let target = self.settings.directory.join(profile_directory(case));
         let output = Output::prepare_within(target, Arc::clone(deadline))?;
         let cached = self.cache.as_ref();
@@ -308,6 +313,13 @@ impl Session {
             Err(why) => messages.push(format!("the firmware's defmt logs cannot be decoded: {why}")),
         }
         Ok((self.evaluate(case, &profile, &console, messages, deadline)?, cache_use))
+    }
+
+    /// Chip file that is learned for a case: beside the suite, since it belongs to the suite's inputs.
+    fn learned_file(&self, case: &Case) -> PathBuf {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let name: String = case.name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
+        self.suite.path.with_file_name(format!("{name}.chip.toml"))
     }
 
     fn evaluate(

@@ -118,7 +118,8 @@ const ENDLESS: &str = "typedef unsigned u32;
 #[test]
 fn a_timeout_keeps_what_was_learned() {
     let dir = scratch();
-    let elf = cortex_m("-mcpu=cortex-m3", 0x0800_0000, 0x2000_0000, 0x2001_0000).build_source(dir.path(), "e", ENDLESS);
+    let elf =
+        cortex_m("-mcpu=cortex-m3", 0x0800_0000, 0x2000_0000, 0x2001_0000).build_source(dir.path(), "e", ENDLESS);
     let file = dir.path().join("chip.toml");
     let learn = |timeout: &str| {
         let mut command = harness();
@@ -137,6 +138,38 @@ fn a_timeout_keeps_what_was_learned() {
     let (code, said) = learn("0.001");
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("no chip file is written") && !file.exists(), "{said}");
+}
+
+#[test]
+fn a_suite_learns_the_chip_of_each_image_once() {
+    let dir = scratch();
+    let polls =
+        "void reset(void) { while (!(*(volatile unsigned *)0x40000000 & 2)) {} host(0x18, STOPPED); for (;;) {} }";
+    cortex_m("-mcpu=cortex-m3", 0x0800_0000, 0x2000_0000, 0x2001_0000).build_source(dir.path(), "polls", polls);
+    let suite = "[[image]]\nname = \"one[x]\"\nelf = \"polls.elf\"\nchip = \"auto\"\nexit = 0\nmax-insns = \"3M\"\n";
+    fs::write(dir.path().join("harness.toml"), suite).unwrap();
+    let test = |args: &[&str]| {
+        let mut command = harness();
+        command.args(["test", "-o", "reports"]).args(args).current_dir(dir.path());
+        command.arg("--cache-dir").arg(dir.path().join("cache"));
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output))
+    };
+    let file = dir.path().join("one_x_.chip.toml");
+    let (code, said) = test(&["--untrusted", "--sandbox", "auto"]);
+    assert!(code == Some(2) && said.contains("an untrusted suite writes no chip file"), "{said}");
+    assert!(!file.exists());
+    let (code, said) = test(&[]);
+    assert_eq!(code, Some(0), "{said}");
+    let learned = fs::read_to_string(&file).unwrap();
+    assert!(learned.contains("[[answer]]\nat = 0x40000000\n"), "{learned}");
+    // The second time nothing is learned, and nothing is run.
+    let (code, said) = test(&[]);
+    assert!(code == Some(0) && said.contains("1 of 1 image unchanged"), "{said}");
+    // The file is an input like others.
+    fs::write(&file, learned.replace("value = 0x00000002", "value = 0x00000000")).unwrap();
+    let (code, said) = test(&[]);
+    assert!(code != Some(0) && !said.contains("unchanged"), "{said}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ use crate::image::bounded_read;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::image::zone_call;
+use crate::learn::AUTO;
 use crate::profile::input::{Input, When};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Options;
@@ -147,7 +148,7 @@ impl Reader<'_> {
         let files = entry.files.iter().map(file).collect::<Result<_, InputError>>()?;
         let symbols = entry.symbols.as_ref().map(|symbols| self.file(span, directory.join(symbols), Purpose::Image));
         // The path of a chip's file is relative to the suite.
-        let chip = name(&entry.chip).map(|chip| match chip::is_known(&chip) {
+        let chip = name(&entry.chip).map(|chip| match chip::is_known(&chip) || chip == AUTO {
             true => Ok(chip),
             false => self.file(span, directory.join(chip), Purpose::Data).map(|path| path.display().to_string()),
         });
