@@ -17,8 +17,9 @@ use crate::learn::{self, GivenUp, Lesson, describe, guesses};
 use crate::measure::Listener;
 use crate::run::records::read::Progress;
 use crate::run::request::options::Options;
-use crate::run::store::directory::{STDOUT, write_file, write_to};
+use crate::run::store::directory::{STDOUT, write_as, write_file, write_to};
 use crate::run::watch::interrupt::end_on_interrupt;
+use crate::text::disarmed::Syntax;
 use crate::text::printable::printable;
 use crate::text::terminal;
 
@@ -128,7 +129,7 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
     let text = lesson.draft.text();
     let write = |out: &mut dyn std::io::Write| Ok(out.write_all(text.as_bytes())?);
     if to.as_os_str() == STDOUT {
-        write_to(&to, write)?
+        write_as(&to, Syntax::Lines, write)?
     } else {
         write_file(&to, write)?
     }

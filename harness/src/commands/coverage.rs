@@ -17,8 +17,9 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::{cobertura, coverage_html, json, lcov};
 use crate::profile::{FILE_NAME, Profile};
-use crate::run::store::directory::{STDOUT, write_to};
+use crate::run::store::directory::{STDOUT, write_as, write_to};
 use crate::show::coverage as table;
+use crate::text::disarmed::Syntax;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -56,16 +57,20 @@ pub fn run(args: &CoverageArgs) -> Result<ExitCode> {
         None if args.json => write_to(path, |out| json::coverage::write(&coverage, &title, out))?,
         None => {
             let width_columns = terminal::width_columns().filter(|_| !args.wide.wide && path == Path::new(STDOUT));
-            write_to(path, |out| Ok(table::write(&coverage, width_columns, &mut &mut *out)?))?;
+            write_as(path, Syntax::Lines, |out| Ok(table::write(&coverage, width_columns, &mut &mut *out)?))?;
         }
-        Some(CoverageFormat::Lcov) => write_to(path, |out| Ok(lcov::write_coverage(&coverage, &title, out)?))?,
+        Some(CoverageFormat::Lcov) => {
+            write_as(path, Syntax::Lines, |out| Ok(lcov::write_coverage(&coverage, &title, out)?))?
+        }
         Some(CoverageFormat::Html) => {
-            write_to(path, |out| Ok(coverage_html::write(&coverage, &title, &mut sources, out)?))?;
+            write_as(path, Syntax::Markup, |out| Ok(coverage_html::write(&coverage, &title, &mut sources, out)?))?;
             terminal::notes(&sources.notes());
         }
-        Some(CoverageFormat::Cobertura) => write_to(path, |out| Ok(cobertura::write(&coverage, out)?))?,
+        Some(CoverageFormat::Cobertura) => {
+            write_as(path, Syntax::Markup, |out| Ok(cobertura::write(&coverage, out)?))?
+        }
         Some(CoverageFormat::Github) => {
-            write_to(path, |out| Ok(table::write_github(&coverage, &mut &mut *out)?))?;
+            write_as(path, Syntax::Commands, |out| Ok(table::write_github(&coverage, &mut &mut *out)?))?;
         }
     }
     if let Some(reference) = args.since.as_ref().filter(|_| coverage.files.is_empty()) {

@@ -16,7 +16,7 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::{FORMATS, Format, Settings, Writer, json};
 use crate::profile::Profile;
-use crate::run::store::directory::{STDOUT, write_to};
+use crate::run::store::directory::{STDOUT, write_as};
 use crate::run::watch::progress::Busy;
 use crate::text::number::parse_number;
 use crate::text::terminal;
@@ -67,7 +67,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
         return Err(InputError::new(why).into());
     }
     match format.writer() {
-        Writer::File(write) => write_to(path, |out| write(&profile, &settings, out))?,
+        Writer::File(write) => write_as(path, format.syntax(), |out| write(&profile, &settings, out))?,
         Writer::Directory(_) if path == Path::new(STDOUT) => {
             let why = "this format is a directory: name one with --output DIRECTORY";
             return Err(InputError::new(why).into());

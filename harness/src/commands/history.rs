@@ -13,7 +13,8 @@ use crate::gate::filter::Filter;
 use crate::gate::history::document::{self, Document};
 use crate::gate::history::selection::{Selection, Wanted};
 use crate::gate::history::{History, markdown, page, read, table};
-use crate::run::store::directory::{STDOUT, write_to};
+use crate::run::store::directory::{STDOUT, write_as, write_to};
+use crate::text::disarmed::Syntax;
 use crate::text::number::{parse_millionths, plural};
 use crate::text::printable::printable;
 use crate::text::terminal;
@@ -52,7 +53,7 @@ pub fn run(args: &HistoryArgs) -> Result<ExitCode> {
         out.flush()?;
     }
     if let Some(path) = &args.output {
-        write_to(path, |out| page::write(&history, &images, &selection, out))?;
+        write_as(path, Syntax::Markup, |out| page::write(&history, &images, &selection, out))?;
         if path != Path::new(STDOUT) {
             // A closed standard error is not a failure: the page is written.
             let _ = writeln!(terminal::stderr(), "{}: open it in a browser", path.display());

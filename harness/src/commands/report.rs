@@ -20,8 +20,9 @@ use crate::gate::result::{REPORT, SuiteResult};
 use crate::gate::suite::FILE_NAME;
 use crate::gate::suite_page;
 use crate::profile::{FILE_NAME as PROFILE, Profile, files};
-use crate::run::store::directory::{STDOUT, write_to};
+use crate::run::store::directory::{STDOUT, write_as};
 use crate::run::watch::progress::Busy;
+use crate::text::disarmed::Syntax;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -44,7 +45,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
             InputError::new(format!("{error:#}\n{next}"))
         })?;
         let directory = Root::of(Path::new(FILE_NAME)).path(&SuiteResult::directory_of(&args.profile));
-        write_to(&args.output, |out| suite_page::write(&result, &|_| directory.clone(), out))?;
+        write_as(&args.output, Syntax::Markup, |out| suite_page::write(&result, &|_| directory.clone(), out))?;
         drop(busy);
         return written(args);
     }
@@ -61,7 +62,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         Before { label: &label, profile: old, comparison, notes: before.mismatches(&after) }
     });
     let extras = Extras { console: console.as_deref(), before };
-    write_to(&args.output, |out| report::write(&profile, view, &extras, &mut sources, out))?;
+    write_as(&args.output, Syntax::Markup, |out| report::write(&profile, view, &extras, &mut sources, out))?;
     drop(busy);
     terminal::notes(&sources.notes());
     written(args)

@@ -42,6 +42,7 @@ use crate::profile::files::{FLAMECHART, FLAMEGRAPH};
 use crate::profile::{FILE_NAME, Profile};
 use crate::run::request::options::Options;
 use crate::run::store::directory::Output;
+use crate::text::disarmed::Syntax;
 use crate::text::terminal;
 
 /// Adds the saved profile and the flamegraph to a profile directory.
@@ -78,8 +79,8 @@ pub struct Format {
     name: &'static str,
     /// Line in the help: purpose, and the tools that open it.
     help: &'static str,
-    /// Whether the format is binary, and so never shown on a terminal.
-    is_binary: bool,
+    /// Syntax of the format. A binary one is never shown on a terminal.
+    syntax: Syntax,
     /// Whether the format can separate phases.
     splits_by_phase: bool,
     /// Whether the format has one number for each path, which may be the cycles.
@@ -107,12 +108,16 @@ pub const FORMATS: &[Format] = &[
         "Functions, lines, instructions and calls, for KCachegrind and callgrind_annotate",
         callgrind::write,
     ),
-    text("chrome", "Chrome trace events, for ui.perfetto.dev: samples on the firmware's time axis", chrome::write),
+    json_text(
+        "chrome",
+        "Chrome trace events, for ui.perfetto.dev: samples on the firmware's time axis",
+        chrome::write,
+    ),
     text("csv", "The table of functions, for spreadsheets and scripts", csv::write),
     Format {
         name: "ctf",
         help: "The timeline as a Common Trace Format directory, for babeltrace2 and Trace Compass (needs --timeline)",
-        is_binary: true,
+        syntax: Syntax::Binary,
         splits_by_phase: false,
         can_be_in_cycles: false,
         writer: Writer::Directory(ctf::write),
@@ -127,7 +132,7 @@ pub const FORMATS: &[Format] = &[
         gmon::write_symbols,
     ),
     text("heaptrack", "The heap's events, for heaptrack_gui and heaptrack_print (needs --heap)", heaptrack::write),
-    text("json", "Everything, for programs (--schema prints its JSON Schema)", json::write),
+    json_text("json", "Everything, for programs (--schema prints its JSON Schema)", json::write),
     text("lcov", "Coverage of lines, functions and branches, for lcov: genhtml FILE", lcov::write),
     text("llvm-profile", "Sample profile of LLVM, for clang and rustc to optimise by", llvm_profile::write),
     text("massif", "The heap over time and who held it at the peak, for ms_print (needs --heap)", massif::write),
@@ -138,19 +143,25 @@ pub const FORMATS: &[Format] = &[
         pprof::write,
     )
     .by_phase(),
-    text("speedscope", "For speedscope.app: exact instructions and samples, by task", speedscope::write).by_phase(),
+    json_text("speedscope", "For speedscope.app: exact instructions and samples, by task", speedscope::write)
+        .by_phase(),
     text("timeline", "The timeline's events as CSV, one a line (needs --timeline)", timeline_csv::write),
 ];
 
 /// Makes a format whose files are text.
 const fn text(name: &'static str, help: &'static str, write: WriteFile) -> Format {
     let writer = Writer::File(write);
-    Format { name, help, is_binary: false, splits_by_phase: false, can_be_in_cycles: false, writer }
+    Format { name, help, syntax: Syntax::Lines, splits_by_phase: false, can_be_in_cycles: false, writer }
+}
+
+/// Makes a format whose files are JSON.
+const fn json_text(name: &'static str, help: &'static str, write: WriteFile) -> Format {
+    Format { syntax: Syntax::Json, ..text(name, help, write) }
 }
 
 /// Makes a format whose files are binary.
 const fn binary(name: &'static str, help: &'static str, write: WriteFile) -> Format {
-    Format { is_binary: true, ..text(name, help, write) }
+    Format { syntax: Syntax::Binary, ..text(name, help, write) }
 }
 
 impl Format {
@@ -190,9 +201,14 @@ impl Format {
         self.can_be_in_cycles
     }
 
+    /// Syntax of the format's files.
+    pub fn syntax(self) -> Syntax {
+        self.syntax
+    }
+
     /// Whether the format is binary, and so never shown on a terminal.
     pub fn is_binary(self) -> bool {
-        self.is_binary
+        self.syntax == Syntax::Binary
     }
 }
 
@@ -212,6 +228,7 @@ mod tests {
     use crate::analysis::source::Sources;
     use crate::analysis::stacks::{Frame, FrameRole, View};
     use crate::profile::testing::{empty, freertos};
+    use crate::text::disarmed::Disarmed;
     use crate::text::printable::is_command;
 
     #[test]
@@ -232,7 +249,40 @@ mod tests {
                     matches!(format.name, "lcov" | "llvm-profile" | "heaptrack" | "massif" | "perfetto" | "timeline");
                 assert!(written || wants_more, "{}", format.name);
                 let is_text = String::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
-                assert!(!written || is_text != format.is_binary, "{}", format.name);
+                assert!(!written || is_text != format.is_binary(), "{}", format.name);
+            }
+        }
+    }
+
+    /// Profile in which this text is in every name that a firmware or its build can choose.
+    fn named(text: &str) -> Profile {
+        let mut profile = freertos();
+        profile.facts.image_name = text.to_owned();
+        profile.facts.last_line = text.to_owned();
+        profile.facts.firmware_args = vec![text.to_owned()];
+        for (number, function) in profile.names.functions.iter_mut().enumerate() {
+            function.name = format!("{text}{number}");
+        }
+        profile.names.strings = vec![text.to_owned(); profile.names.strings.len()];
+        profile.tasks.iter_mut().for_each(|task| text.clone_into(&mut task.name));
+        profile.names.producers = vec![text.to_owned()];
+        profile
+    }
+
+    #[test]
+    fn no_line_of_an_export_is_a_command_for_a_job() {
+        for text in ["::error::x", "  ::add-mask::y", "##[error]z", "x ##[set-env name=PATH]/tmp", "\r::warning::x"] {
+            let profile = named(text);
+            for format in FORMATS.iter().filter(|format| !format.is_binary()) {
+                let Writer::File(write) = format.writer else { continue };
+                let mut bytes = Vec::new();
+                if write(&profile, &Settings::default(), &mut Disarmed::new(&mut bytes, format.syntax())).is_err() {
+                    continue;
+                }
+                let text = String::from_utf8(bytes).unwrap();
+                let is_command = |line: &str| line.trim_start().starts_with("::") || line.contains("##[");
+                let command = text.split(['\n', '\r']).find(|line| is_command(line));
+                assert_eq!(command, None, "{}", format.name);
             }
         }
     }

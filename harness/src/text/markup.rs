@@ -25,14 +25,19 @@ pub fn shown(name: &str) -> String {
 }
 
 /// JSON formatter for use inside a page. It escapes every `<` in strings, so that no name can end the enclosing
-/// element, and every character that the page's source would not show. The decoded strings are unchanged.
+/// element, every `[` that could be part of a job's command, and every character that the page's source would not show. The decoded strings are unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageJson;
 
 impl Formatter for PageJson {
     fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         let mut rest = fragment;
-        while let Some(at) = rest.find(|character| character == '<' || is_command(character)) {
+        let mut before = ' ';
+        while let Some(at) = rest.find(|character| {
+            let is_escaped = character == '<' || is_command(character) || (before, character) == ('#', '[');
+            before = character;
+            is_escaped
+        }) {
             let (plain, from) = rest.split_at(at);
             out.write_all(plain.as_bytes())?;
             let Some(character) = from.chars().next() else { break };

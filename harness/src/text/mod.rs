@@ -4,6 +4,7 @@
 
 pub mod columns;
 pub mod csv;
+pub mod disarmed;
 pub mod fold;
 pub mod github;
 pub mod glossary;

@@ -21,6 +21,8 @@ use crate::run::contain::host;
 use crate::run::request::options::Options;
 use crate::run::store::deadline::Deadline;
 use crate::run::store::staging::{self, Making, exchange};
+use crate::text::disarmed::{Disarmed, Syntax};
+use crate::text::github;
 use crate::text::number::group;
 
 /// File name that stands for standard output.
@@ -314,13 +316,31 @@ pub fn begin_file(path: &Path) -> io::Result<(NamedTempFile, PathBuf)> {
     Ok((builder.tempfile_in(parent)?, place))
 }
 
-/// Writes as [`write_file`] does, or to standard output if the path is `-`.
+/// Writes JSON as [`write_as`] does.
 ///
 /// # Errors
-/// The errors of [`write_file`].
+/// The errors of [`write_as`].
 pub fn write_to(path: &Path, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    write_as(path, Syntax::Json, make)
+}
+
+/// Writes as [`write_file`] does, or to standard output if the path is `-`. The text has no command for a CI job's log.
+///
+/// # Errors
+/// The errors of [`write_file`]; also for bytes that are not text if standard output is a job's log.
+pub fn write_as(path: &Path, syntax: Syntax, make: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let make = |out: &mut dyn Write| {
+        let mut out = Disarmed::new(out, syntax);
+        make(&mut out)?;
+        Ok(out.flush()?)
+    };
     if path.as_os_str() != STDOUT {
         return write_file(path, make);
+    }
+    let is_log = || github::is_job() && !fs::metadata("/dev/stdout").is_ok_and(|stdout| stdout.is_file());
+    if syntax == Syntax::Binary && is_log() {
+        let why = "this format is binary, and a job's log would look for commands in it: write it to a file with --output FILE";
+        return Err(InputError::new(why).into());
     }
     fill(&mut io::stdout().lock(), make)
 }
