@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use decode::Isa;
 use harness::image::symbols::Symbols;
@@ -348,6 +349,61 @@ fn functions_that_are_inlined_too_deep_are_bad_debug_information() {
                             deep): functions are named by symbol, without lines and inlined functions";
             assert_eq!((names.frames_at(function).len(), &warnings[..]), (1, &[expected.to_owned()][..]), "{depth}");
         }
+    }
+}
+
+/// Assembly of a function `main`, whose debug information refers to one list again and again: `functions` functions of one
+/// unit to 20,000 ranges, or `units` units to one line program of 60,000 rows.
+fn sharing(functions: usize, units: usize) -> String {
+    let list = if functions > 0 { ".uleb128 0x55; .uleb128 0x17" } else { ".uleb128 0x11; .uleb128 1" };
+    let unit = |children: String| {
+        format!(
+            "9: .4byte 8f-9b-4\n.2byte 4\n.4byte 0\n.byte 4\n.uleb128 1; .asciz \"x\"; .4byte main; .4byte end-main; \
+             .4byte 0\n{children}.byte 0\n8:\n"
+        )
+    };
+    let units = if functions > 0 {
+        unit(format!(".rept {functions}\n.uleb128 2; .asciz \"f\"; .4byte 0\n.endr\n"))
+    } else {
+        format!(".rept {units}\n{}.endr\n", unit(String::new()))
+    };
+    format!(
+        ".syntax unified\n.thumb\n.text\n.global main\n.type main,%function\nmain: .rept 2000\n nop\n.endr\nend:\n\
+         .size main,.-main\n\
+         .section .debug_abbrev,\"\",%progbits\n.uleb128 1; .uleb128 0x11; .byte 1; .uleb128 3; .uleb128 8; \
+         .uleb128 0x11; .uleb128 1; .uleb128 0x12; .uleb128 6; .uleb128 0x10; .uleb128 0x17; .byte 0,0\n\
+         .uleb128 2; .uleb128 0x2e; .byte 0; .uleb128 3; .uleb128 8; {list}; .byte 0,0\n.byte 0\n\
+         .section .debug_info,\"\",%progbits\n{units}\
+         .section .debug_line,\"\",%progbits\n.4byte 7f-6f\n6: .2byte 4\n.4byte 5f-4f\n\
+         4: .byte 2,1,1,0xfb,14,13,0,1,1,1,1,0,0,0,1,0,0,1,0\n.asciz \"x.c\"\n.byte 0,0,0,0\n5: .byte 0,5,2\n\
+         .4byte main\n.rept 60000\n.byte 0x13\n.endr\n.byte 2\n.uleb128 4000\n.byte 0,1,1\n7:\n\
+         .section .debug_ranges,\"\",%progbits\n.set i,0\n.rept 20000\n.4byte (i%2000)*2, (i%2000)*2+2\n.set i,i+1\n\
+         .endr\n.4byte 0,0\n"
+    )
+}
+
+#[test]
+fn lists_that_are_shared_too_often_are_left_out() {
+    let dir = scratch();
+    for (functions, units, left_out) in [(5_000, 0, "lists of ranges"), (0, 5_000, "tables of lines"), (2, 0, "")] {
+        let [source, object, elf] = ["s.s", "s.o", "s.elf"].map(|name| dir.path().join(name));
+        fs::write(&source, sharing(functions, units)).unwrap();
+        built::run(Command::new("arm-none-eabi-as").arg("-mcpu=cortex-m3").arg(&source).arg("-o").arg(&object));
+        built::run(
+            Command::new("arm-none-eabi-ld").args(["-Ttext=0", "-e", "main"]).arg(&object).arg("-o").arg(&elf),
+        );
+        let elf = fs::read(elf).unwrap();
+        let begun = Instant::now();
+        let symbols = Symbols::new(Some(&elf), 0, true);
+        let (names, warnings) = symbols.names(&addresses(&symbols));
+        // Without the bound this takes minutes and gigabytes.
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        let is_said = warnings.iter().any(|warning| warning.contains("more often than any compiler's does"));
+        assert_eq!(is_said, !left_out.is_empty(), "{warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.contains(left_out)), "{warnings:?}");
+        // The rest of the file serves.
+        assert!(names.functions.iter().any(|function| function.name == "main"));
+        assert!(!names.frames_at(0x10).is_empty() && !names.lines.is_empty());
     }
 }
 

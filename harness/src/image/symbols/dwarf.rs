@@ -15,9 +15,11 @@ use addr2line::gimli::{
 use addr2line::{Context, LookupContinuation as _, LookupResult};
 use object::Object as _;
 
+use super::patch::Patch;
+pub(crate) use super::patch::Slice;
+use super::shared_lists::{EMPTY_PROGRAM, EmptyLists, References};
 use crate::image::section::uncompressed;
 
-pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
 
 /// Alignment of Thumb's and compressed RISC-V's instructions in bytes.
@@ -35,7 +37,11 @@ const MAX_INLINED: usize = 256;
 const DISCARDED_BYTES: u64 = 1 << 20;
 
 /// Debug sections by name, decompressed.
-pub(crate) struct Sections<'data>(BTreeMap<&'static str, Cow<'data, [u8]>>);
+pub(crate) struct Sections<'data> {
+    bytes: BTreeMap<&'static str, Cow<'data, [u8]>>,
+    /// Sentence about the parts that were left out.
+    warning: Option<String>,
+}
 
 /// Frame of an address, from DWARF.
 pub(super) struct DwarfFrame<'a> {
@@ -69,20 +75,61 @@ impl<'data> Sections<'data> {
         if elf.section_by_name(SectionId::DebugInfo.name()).is_none() {
             return Ok(None);
         }
-        let mut sections = Sections(BTreeMap::new());
+        let mut sections = Sections { bytes: BTreeMap::new(), warning: None };
         gimli::Dwarf::load(|id| {
             if let Some(section) = elf.section_by_name(id.name()) {
-                sections.0.insert(id.name(), uncompressed(elf, &section)?);
+                sections.bytes.insert(id.name(), uncompressed(elf, &section)?);
             }
             Ok::<_, String>(())
         })?;
-        sections.mend(first, names);
+        let empty = sections.append_empty_lists();
+        sections.bound(empty)?;
+        sections.mend(first, names, empty.ranges);
         Ok(Some(sections))
+    }
+
+    /// Sentence about what was left out; None: nothing was.
+    pub(crate) fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
+    }
+
+    /// Appends an empty list to each of the sections with lists, and returns the offsets.
+    fn append_empty_lists(&mut self) -> EmptyLists {
+        let mut append = |section: SectionId, list: &[u8]| {
+            let bytes = self.bytes.entry(section.name()).or_default().to_mut();
+            let offset = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            bytes.extend(list);
+            offset
+        };
+        EmptyLists {
+            ranges: [SectionId::DebugRanges, SectionId::DebugRngLists].map(|section| append(section, &[0; 16])),
+            program: append(SectionId::DebugLine, &EMPTY_PROGRAM),
+        }
+    }
+
+    /// Turns references to lists that are shared too often to empty lists.
+    fn bound(&mut self, empty: EmptyLists) -> Result<(), String> {
+        let lengths = [SectionId::DebugRanges, SectionId::DebugRngLists].map(|id| self.bytes[id.name()].len());
+        let (patches, warning) = References::find(&self.dwarf(), lengths.iter().sum(), empty).finish()?;
+        self.warning = warning;
+        self.apply(patches);
+        Ok(())
+    }
+
+    fn apply(&mut self, patches: Vec<Patch>) {
+        for Patch { section, start, bytes } in patches {
+            if let Some(place) =
+                self.bytes.get_mut(section.name()).and_then(|section| section.to_mut().get_mut(start..))
+                && let Some(place) = place.get_mut(..bytes.len())
+            {
+                place.copy_from_slice(&bytes);
+            }
+        }
     }
 
     pub(crate) fn dwarf(&self) -> gimli::Dwarf<Slice<'_>> {
         let load = |id: SectionId| {
-            let bytes = self.0.get(id.name()).map_or(&[][..], |bytes| bytes);
+            let bytes = self.bytes.get(id.name()).map_or(&[][..], |bytes| bytes);
             Ok(EndianSlice::new(bytes, LittleEndian))
         };
         let Ok(mut dwarf) = gimli::Dwarf::load::<_, Infallible>(load);
@@ -101,15 +148,15 @@ impl<'data> Sections<'data> {
     /// Both kinds of wrong ranges are removed, and the units concerned get their ranges from their lines, which are
     /// right. addr2line must not have two units to choose from: it would look for the frames of the second in the
     /// files of the first.
-    fn mend(&mut self, first: &Range<u64>, names: &[&str]) {
-        // Each of these sections ends with an empty list, appended here.
-        let mut empty_lists = [0; 2];
-        for (offset, section) in empty_lists.iter_mut().zip([SectionId::DebugRanges, SectionId::DebugRngLists]) {
-            let bytes = self.0.entry(section.name()).or_default().to_mut();
-            *offset = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            bytes.extend([0; 16]);
-        }
-        let mut mender = Mender { first, names, empty_lists, kept_units: Vec::new(), patches: Vec::new() };
+    fn mend(&mut self, first: &Range<u64>, names: &[&str], empty_lists: [u32; 2]) {
+        let mut mender = Mender {
+            first,
+            names,
+            empty_lists,
+            kept_units: BTreeSet::new(),
+            read_programs: BTreeSet::new(),
+            patches: Vec::new(),
+        };
         {
             let dwarf = self.dwarf();
             let mut headers = dwarf.units();
@@ -123,21 +170,9 @@ impl<'data> Sections<'data> {
                 mender.ranges(*dwarf.debug_aranges.reader());
             }
         }
-        for Patch { section, start, bytes } in mender.patches {
-            if let Some(place) = self.0.get_mut(section.name()).and_then(|section| section.to_mut().get_mut(start..))
-                && let Some(place) = place.get_mut(..bytes.len())
-            {
-                place.copy_from_slice(&bytes);
-            }
-        }
+        let patches = mender.patches;
+        self.apply(patches);
     }
-}
-
-/// Bytes to write into a section.
-struct Patch {
-    section: SectionId,
-    start: usize,
-    bytes: Vec<u8>,
 }
 
 /// Collector of the bytes that [`Sections::mend`] writes.
@@ -147,7 +182,9 @@ struct Mender<'m> {
     /// Offsets of empty lists in `.debug_ranges` and `.debug_rnglists`.
     empty_lists: [u32; 2],
     /// Offsets of units that have code at address 0.
-    kept_units: Vec<usize>,
+    kept_units: BTreeSet<usize>,
+    /// Offsets of the line programs that have been read.
+    read_programs: BTreeSet<usize>,
     patches: Vec<Patch>,
 }
 
@@ -214,7 +251,7 @@ impl Mender<'_> {
             }
         }
         if kept {
-            self.kept_units.push(offset);
+            self.kept_units.insert(offset);
         } else if self.is_low() {
             self.lines(unit, debug_line);
         }
@@ -224,6 +261,9 @@ impl Mender<'_> {
     /// Finds where the line program of a unit sets its address to 0 (DWARF 5, 6.2.5).
     fn lines<'a>(&mut self, unit: &UnitRef<'_, Slice<'a>>, debug_line: &gimli::DebugLine<Slice<'a>>) -> Option<()> {
         let header = unit.line_program.as_ref()?.header();
+        if !self.read_programs.insert(header.offset().0) {
+            return Some(());
+        }
         let address_bytes = usize::from(header.address_size());
         let mut program = header.raw_program_buf();
         while !program.is_empty() {

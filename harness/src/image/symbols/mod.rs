@@ -14,8 +14,10 @@
 //! The symbol table decides a function's name; DWARF may have another name (aliases, folded and cloned functions).
 
 pub(crate) mod dwarf;
+mod patch;
 mod places;
 mod search;
+mod shared_lists;
 mod signatures;
 #[cfg(test)]
 mod tests;
@@ -234,6 +236,7 @@ impl<'data> Symbols<'data> {
         debug_assert!(executed.is_sorted());
         let mut warnings = self.warnings.clone();
         let sections = self.sections();
+        warnings.extend(sections.iter().flatten().filter_map(Sections::warning).map(str::to_owned));
         let dwarf = match &sections {
             Ok(Some(sections)) => Dwarf::new(sections).map(Some),
             Ok(None) => Ok(None),
