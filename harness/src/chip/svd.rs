@@ -29,6 +29,9 @@ const MAX_DEPTH: usize = 64;
 /// Most elements, texts and comments.
 const MAX_NODES: u32 = 4 << 20;
 
+/// Most attributes of an element; an SVD's have some five, and the parser compares each with each.
+const MAX_ATTRIBUTES: usize = 64;
+
 /// Most peripherals, registers of all peripherals, and interrupts. The resulting chip must still fit the limits of
 /// `wire::chip`.
 const MAX_PERIPHERALS: usize = 2048;
@@ -120,6 +123,7 @@ impl Svd {
     }
 
     fn parse(file: &str, text: &str) -> Result<Svd, Bad> {
+        check_attributes(text)?;
         let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
         let document = Document::parse_with_options(text, options).map_err(|error| Bad {
             line: error.pos().row,
@@ -142,6 +146,39 @@ impl Svd {
         let field = fields.iter().find(|(_, bits)| mask & !bits == 0);
         Some(field.map_or_else(|| name.clone(), |(field, _)| format!("{name}.{field}")))
     }
+}
+
+/// Refuses elements with more attributes than any SVD's, in a text that has not been parsed yet.
+fn check_attributes(text: &str) -> Result<(), Bad> {
+    let mut at = 0;
+    while let Some(start) = text[at..].find('<').map(|found| at + found) {
+        let rest = &text[start..];
+        let other = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
+        if let Some((begin, end)) = other.into_iter().find(|(begin, _)| rest.starts_with(begin)) {
+            let Some(length) = rest[begin.len()..].find(end) else { return Ok(()) };
+            at = start + begin.len() + length + end.len();
+            continue;
+        }
+        let (mut quote, mut attributes, mut length) = (None, 0, rest.len());
+        for (index, byte) in rest.bytes().enumerate() {
+            match (byte, quote) {
+                (b'>', None) => {
+                    length = index;
+                    break;
+                }
+                (b'"' | b'\'', None) => quote = Some(byte),
+                (_, Some(open)) if byte == open => quote = None,
+                (b'=', None) => attributes += 1,
+                _ => {}
+            }
+        }
+        if attributes > MAX_ATTRIBUTES {
+            let line = 1 + text[..start].bytes().filter(|&byte| byte == b'\n').count() as u32;
+            return Err(Bad { line, reason: format!("an element has more than {MAX_ATTRIBUTES} attributes") });
+        }
+        at = start + length;
+    }
+    Ok(())
 }
 
 /// Refuses elements that are nested deeper than any SVD's.
@@ -821,6 +858,11 @@ mod tests {
             (device(&(derived("A", "B") + &derived("B", "A"))), "in a circle"),
             (device(&derived("A", "A")), "there is no such element"),
             ("<a>".repeat(1_000_000), "not an SVD"),
+            (
+                format!("<device {}/>", (0..50_000).map(|n| format!("a{n}='='")).collect::<String>()),
+                "1: an element has",
+            ),
+            (format!("<!-- {} --><device/>", "=".repeat(100)), "no <peripherals>"),
         ] {
             let error = refused(&text);
             assert!(error.contains(wanted), "{error}, not {wanted}");
