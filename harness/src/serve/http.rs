@@ -5,13 +5,17 @@
 //! is answered only if it names the token, which is in the URL that was printed, and if its Host is this server: a
 //! page of another site that has its own name point here (DNS rebinding) sends its own Host. Nothing is read from the
 //! disk for a request.
+//!
+//! A request has a limited time as a whole. Where many connections wait with half a request, the oldest is closed for a
+//! new one, so programs without the token cannot keep out the browser.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::InputError;
 
@@ -21,11 +25,14 @@ const MOST_REQUEST_BYTES: usize = 16 << 10;
 /// Most headers of a request.
 const MOST_HEADERS: usize = 100;
 
-/// Longest wait for a request, and for a browser to take its answer.
+/// Longest time for the whole of a request, and longest wait for a browser to take more of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Most connections at a time.
-const MOST_CONNECTIONS: usize = 64;
+/// Most connections whose request is not whole yet.
+const MOST_WAITING: usize = 64;
+
+/// Most connections at a time; those that wait are closed for a new one before.
+const MOST_CONNECTIONS: usize = 256;
 
 /// Bytes of the token before they are written as hexadecimal digits.
 const TOKEN_BYTES: usize = 16;
@@ -49,7 +56,33 @@ struct Content {
 pub struct Site {
     token: String,
     port: u16,
+    patience: Duration,
     content: Mutex<Content>,
+    waiting: Mutex<Waiting>,
+}
+
+/// Connections whose request is not whole yet, the oldest first, each with its number.
+#[derive(Debug, Default)]
+struct Waiting {
+    last: u64,
+    streams: VecDeque<(u64, TcpStream)>,
+}
+
+impl Waiting {
+    /// Adds a connection, and closes the oldest ones beyond the limit. Returns its number.
+    fn enter(&mut self, stream: TcpStream) -> u64 {
+        while self.streams.len() >= MOST_WAITING {
+            // Its own thread notices the end.
+            let _ = self.streams.pop_front().map(|(_, oldest)| oldest.shutdown(Shutdown::Both));
+        }
+        self.last += 1;
+        self.streams.push_back((self.last, stream));
+        self.last
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.streams.retain(|(other, _)| *other != number);
+    }
 }
 
 /// An answer.
@@ -79,7 +112,11 @@ impl Answer {
 
 impl Site {
     fn new(token: String, port: u16) -> Site {
-        Site { token, port, content: Mutex::default() }
+        Site { token, port, patience: PATIENCE, content: Mutex::default(), waiting: Mutex::default() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn content(&self) -> Content {
@@ -139,9 +176,18 @@ impl Site {
     }
 
     fn serve(&self, stream: &mut TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let answer = match head(stream)? {
+        stream.set_write_timeout(Some(self.patience))?;
+        let until = Instant::now() + self.patience;
+        let number = self.waiting().enter(stream.try_clone()?);
+        let head = head(stream, |stream| {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            stream.set_read_timeout(Some(left))
+        });
+        self.waiting().leave(number);
+        let answer = match head? {
             Some(head) => self.answer(&head),
             None => Answer::of("431 Request Header Fields Too Large", "the request is too long\n"),
         };
@@ -151,10 +197,12 @@ impl Site {
     }
 }
 
-/// Reads a request up to the empty line that ends its headers; None: it is too long.
-fn head(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+/// Reads a request up to the empty line that ends its headers; None: it is too long. `wait` is called before each read,
+/// and fails once the request has taken too long.
+fn head<R: Read>(stream: &mut R, mut wait: impl FnMut(&R) -> io::Result<()>) -> io::Result<Option<Vec<u8>>> {
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while head.len() <= MOST_REQUEST_BYTES {
+        wait(stream)?;
         let read = match stream.read(&mut buffer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             read => read?,
@@ -182,7 +230,13 @@ pub fn open(port: u16) -> Result<Arc<Site>, InputError> {
     let port = listener.local_addr().map_err(|error| cannot(&error))?.port();
     let token = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let site = Arc::new(Site::new(token, port));
-    let served = Arc::clone(&site);
+    listen(listener, &site);
+    Ok(site)
+}
+
+/// Answers the connections of a port on threads of their own.
+fn listen(listener: TcpListener, site: &Arc<Site>) {
+    let served = Arc::clone(site);
     thread::spawn(move || {
         let connections = Arc::new(AtomicUsize::new(0));
         for mut stream in listener.incoming().flatten() {
@@ -198,7 +252,6 @@ pub fn open(port: u16) -> Result<Arc<Site>, InputError> {
             });
         }
     });
-    Ok(site)
 }
 
 #[cfg(test)]
@@ -258,9 +311,56 @@ mod tests {
 
     #[test]
     fn a_request_without_an_end_is_given_up() {
-        assert_eq!(head(&mut &b"GET / HTTP/1.1\r\n\r\nrest"[..]).unwrap().unwrap().len(), 22);
-        assert_eq!(head(&mut &b"GET"[..]).unwrap().unwrap(), b"GET");
-        assert_eq!(head(&mut io::repeat(b'x')).unwrap(), None);
+        assert_eq!(head(&mut &b"GET / HTTP/1.1\r\n\r\nrest"[..], |_| Ok(())).unwrap().unwrap().len(), 22);
+        assert_eq!(head(&mut &b"GET"[..], |_| Ok(())).unwrap().unwrap(), b"GET");
+        assert_eq!(head(&mut io::repeat(b'x'), |_| Ok(())).unwrap(), None);
+    }
+
+    /// A site on a port of its own, whose requests have this time.
+    fn opened(patience: Duration) -> Arc<Site> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let site = Arc::new(Site { patience, ..Site::new("0123abcd".to_owned(), port) });
+        listen(listener, &site);
+        site
+    }
+
+    fn connect(site: &Site) -> TcpStream {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, site.port)).unwrap()
+    }
+
+    #[test]
+    fn a_request_that_comes_byte_by_byte_has_no_more_time_than_another() {
+        let site = opened(Duration::from_millis(400));
+        let mut slow = connect(&site);
+        slow.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let begun = Instant::now();
+        let is_closed = |slow: &mut TcpStream| match slow.read(&mut [0; 16]) {
+            Ok(read) => read == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        };
+        while begun.elapsed() < Duration::from_secs(20) && slow.write_all(b"G").is_ok() && !is_closed(&mut slow) {}
+        assert!(begun.elapsed() < Duration::from_secs(20), "a byte at a time keeps it open");
+    }
+
+    #[test]
+    fn connections_that_wait_do_not_keep_out_the_browser() {
+        let site = opened(Duration::from_secs(60));
+        let mut slow: Vec<TcpStream> = Vec::new();
+        for round in 0..3 {
+            for _ in 0..MOST_WAITING {
+                let mut one = connect(&site);
+                one.write_all(b"GET /").unwrap();
+                slow.push(one);
+            }
+            let mut browser = connect(&site);
+            browser.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let host = format!("127.0.0.1:{}", site.port);
+            browser.write_all(format!("GET /0123abcd/number HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+            let mut answer = String::new();
+            browser.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK"), "{round}: {answer}");
+        }
     }
 
     #[test]
