@@ -23,6 +23,7 @@ use crate::analysis::flow::{self, BranchKind, Branches, Count, Mcdc};
 use crate::analysis::functions::{self, RowKind};
 use crate::analysis::owner::Owner;
 use crate::profile::{Function, Profile};
+use crate::text::path::normal;
 use crate::text::symbol_name::{is_piece, stable_name};
 
 /// Coverage of source files.
@@ -212,8 +213,12 @@ impl Coverage {
 
     /// Sum over the files with this path, or whose path ends with it; None: there is no such file.
     pub fn tally_in(&self, path: &str, of: fn(&File) -> Tally) -> Option<Tally> {
+        // From which directory `../src/x.c` is meant is not known.
+        let path = normal(path);
+        let path = path.trim_start_matches("../");
         let is_it = |known: &str| {
-            known == path || known.strip_suffix(path).is_some_and(|before| before.ends_with(['/', '\\']))
+            let known = normal(known);
+            known == path || known.strip_suffix(path).is_some_and(|before| before.ends_with('/'))
         };
         let files = self.files.iter().filter(|(known, _)| is_it(known)).map(|(_, file)| of(file));
         files.reduce(Tally::plus)

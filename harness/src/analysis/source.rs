@@ -9,6 +9,7 @@ use std::{env, fs};
 use crate::error::InputError;
 use crate::image::bounded_read;
 use crate::profile::Names;
+use crate::text::path::normal;
 
 /// Largest file accepted as source text, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -32,7 +33,7 @@ impl SourceMap {
                 let why = "write it as FROM=TO, such as /build/firmware=/home/me/firmware";
                 return Err(InputError::new(format!("--source-map {text}: there is no = in it; {why}")));
             };
-            replacements.push((from.to_owned(), to.to_owned()));
+            replacements.push((normal(from).into_owned(), to.to_owned()));
         }
         Ok(SourceMap { replacements })
     }
@@ -40,7 +41,9 @@ impl SourceMap {
     /// Path with its longest known beginning replaced. A beginning is whole directories; of two equal ones the last
     /// given counts.
     pub fn apply<'p>(&self, path: &'p str) -> Cow<'p, str> {
-        let rests = self.replacements.iter().filter_map(|(from, to)| Some((from, to, rest(path, from)?)));
+        // Profiles of earlier versions have paths as the debug information spells them.
+        let known = normal(path);
+        let rests = self.replacements.iter().filter_map(|(from, to)| Some((from, to, rest(&known, from)?)));
         let Some((_, to, rest)) = rests.max_by_key(|(from, _, _)| from.len()) else { return Cow::Borrowed(path) };
         if to.is_empty() || rest.is_empty() || to.ends_with(is_separator) || rest.starts_with(is_separator) {
             return Cow::Owned(format!("{to}{rest}"));
@@ -281,7 +284,8 @@ mod tests {
             ("/build/vendor/list.c", "/opt/vendor//list.c"),
             ("/builder/main.c", "/builder/main.c"),
             ("apps/main.c", "/home/me/app/apps/main.c"),
-            ("C:\\fw\\main.c", "/fw\\main.c"),
+            ("C:\\fw\\main.c", "/fw/main.c"),
+            ("C:/fw\\src\\..\\main.c", "/fw/main.c"),
             ("D:\\main.c", "D:\\main.c"),
             ("/über/main.c", "/über/main.c"),
         ] {
@@ -353,13 +357,14 @@ mod tests {
         std::os::unix::fs::symlink("/proc/self/environ", at("repository/src/environ")).unwrap();
         let path = |name: &str| at(name).display().to_string();
         let rules = [format!("/build={}", path("repository")), format!("/pio={}", path("hidden/.pio"))];
-        let mut sources = Sources::new(SourceMap::parse(rules).unwrap());
+        let mut sources = Sources::new(SourceMap::parse(&rules).unwrap());
+        // A path that leads out of the mapped directory is not in it.
+        assert_eq!(Sources::new(SourceMap::parse(&rules).unwrap()).line("/build/../outside/secret", 1), None);
         for file in ["/build/src/a.c", &path("repository/src/a.c"), "/build/src/b.h", "/pio/lib.c"] {
             assert_eq!(sources.line(file, 1), Some("text"), "{file}");
         }
         assert_eq!(sources.notes(), [""; 0]);
         let out = [
-            "/build/../outside/secret".to_owned(),
             "/build/src/link.c".to_owned(),
             "/build/src/environ".to_owned(),
             "/build/.git/config".to_owned(),
@@ -373,7 +378,7 @@ mod tests {
         }
         let notes = sources.notes();
         assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].contains(" and 7 other files: left out; "), "{notes:?}");
+        assert!(notes[0].contains(" and 6 other files: left out; "), "{notes:?}");
         // In a project's own folder only files with a source's name are read.
         let own = Roots { own: Some(at("repository").canonicalize().unwrap()), ..Roots::default() };
         for name in ["key.pem", "gha-creds-1.json", "settings", ".env", "secrets.toml"] {

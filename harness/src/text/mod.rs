@@ -14,6 +14,7 @@ pub mod markdown;
 pub mod markup;
 pub mod near;
 pub mod number;
+pub mod path;
 pub mod printable;
 pub mod screen;
 pub mod shell;

@@ -19,6 +19,7 @@ use super::patch::Patch;
 pub(crate) use super::patch::Slice;
 use super::shared_lists::{EMPTY_PROGRAM, EmptyLists, References};
 use crate::image::section::uncompressed;
+use crate::text::path::normal;
 
 pub(crate) type Unit<'a> = gimli::Unit<Slice<'a>>;
 
@@ -637,7 +638,7 @@ impl<'a> Dwarf<'a> {
     /// File and line at an address, without regard to the function there.
     pub(super) fn line_at(&self, address: u64) -> Option<(String, Option<u32>)> {
         let location = self.context.find_location(address).ok()??;
-        Some((location.file?.to_owned(), location.line))
+        Some((normal(location.file?).into_owned(), location.line))
     }
 
     /// File and line of the definition of the function that starts at an address.
@@ -729,7 +730,7 @@ fn path<'a>(unit: &UnitRef<'_, Slice<'a>>, header: &LineProgramHeader<Slice<'a>>
         push(&mut path, &unit.attr_string(directory).ok()?.to_string_lossy());
     }
     push(&mut path, &unit.attr_string(file.path_name()).ok()?.to_string_lossy());
-    Some(path)
+    Some(normal(&path).into_owned())
 }
 
 fn push(path: &mut String, part: &str) {

@@ -36,6 +36,7 @@ use rustc_hash::FxHashMap;
 use wire::request::InlinedCall;
 
 use crate::profile::{Alias, Frame, Function, LineCode, Names, Place};
+use crate::text::path::normal;
 pub use search::{
     Found, NotFound, are_instances, called, generic, is_rust, nearest, with_async_bodies, without_arguments,
     without_template_arguments,
@@ -660,7 +661,7 @@ impl<'a> Writer<'a> {
         if let Some(&index) = self.files.get(&place) {
             return index;
         }
-        let index = self.string(Cow::Borrowed(path));
+        let index = self.string(normal(path));
         self.files.insert(place, index);
         index
     }
