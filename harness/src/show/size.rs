@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use crate::analysis::size::{Change, Level, Size, Used, compare};
+use crate::analysis::size::{Change, Full, Level, Size, Used, compare};
 use crate::show::names;
 use crate::text::markdown;
 use crate::text::number::{Hex, group, group_known, plural, share, signed};
@@ -68,19 +68,25 @@ pub fn summary(size: &Size) -> Vec<String> {
         .filter(|(bytes, _)| *bytes > 0)
         .map(|(bytes, what)| format!("{} {what}", group(*bytes)))
         .collect();
-    let of = |room: Option<u64>, bytes: u64| {
-        room.map_or_else(String::new, |room| format!(", {} of {}", share(bytes, room), group(room)))
+    let of = |full: Option<Full>| {
+        let Some(Full { region, used_bytes, room_bytes, is_only }) = full else { return String::new() };
+        let share = format!("{} of {}", share(used_bytes, room_bytes), group(room_bytes));
+        match is_only {
+            true => format!(", {share}"),
+            false => format!(", the fullest region is {}: {share}", size.region_name(Some(region))),
+        }
     };
     let mut lines = vec![
-        format!(
-            "flash: {} ({}){}",
-            plural(size.total.flash, "byte"),
-            parts.join(", "),
-            of(size.room.flash, size.total.flash)
-        ),
-        format!("static RAM: {}{}", plural(size.total.ram, "byte"), of(size.room.ram, size.total.ram)),
+        format!("flash: {} ({}){}", plural(size.total.flash, "byte"), parts.join(", "), of(size.fullest[0])),
+        format!("static RAM: {}{}", plural(size.total.ram, "byte"), of(size.fullest[1])),
         format!("regions: {}", size.regions_from),
     ];
+    if !size.elsewhere.is_empty() {
+        let sum = size.elsewhere.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let sections: Vec<String> =
+            size.elsewhere.iter().map(|(section, bytes)| format!("{} {section}", group(*bytes))).collect();
+        lines.insert(2, format!("neither: {} ({})", plural(sum, "byte"), sections.join(", ")));
+    }
     lines.extend(size.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines
 }

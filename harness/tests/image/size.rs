@@ -10,7 +10,7 @@ use harness::analysis::size::{self, Bytes, Level, Regions, Size};
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
 
-use crate::common::{image, is_all, selected};
+use crate::common::{harness, image, is_all, selected};
 
 /// Output of a tool that must succeed.
 fn output(tool: &str, arguments: &[&str], path: &Path) -> String {
@@ -154,4 +154,98 @@ fn libraries_are_crates_and_directories() {
     let libraries = size.rows(Level::Library);
     assert!(libraries.contains_key("core"), "{libraries:?}");
     assert!(libraries.keys().any(|name| name.starts_with("cortex-m-rt ")), "{libraries:?}");
+}
+
+/// Reserved rooms in flash and in a window of a serial flash, variables in two memories, a log in RAM that is loaded.
+const SEVERAL: &str = r#"
+extern char stack_top[];
+void reset(void);
+__attribute__((section(".vec"), used)) const void *const vectors[16] = {stack_top, reset};
+__attribute__((section(".store"), used)) const char store[4096];
+__attribute__((section(".fast"), used)) char fast[100];
+__attribute__((section(".crash"), used)) char crash[256] = {1};
+char big[90 * 1024];
+int initial = 7;
+void reset(void) { big[5] = initial; for (;;) {} }
+"#;
+
+const SEVERAL_SCRIPT: &str = "
+MEMORY {
+  FLASH (rx) : ORIGIN = 0x08000000, LENGTH = 64K
+  RAM (rwx) : ORIGIN = 0x20000000, LENGTH = 96K
+  CCM (rwx) : ORIGIN = 0x10000000, LENGTH = 64K
+  XIP (rx) : ORIGIN = 0x90000000, LENGTH = 8M
+}
+SECTIONS {
+  .text : { KEEP(*(.vec)) *(.text .text.*) *(.rodata .rodata.*) . = ALIGN(4); } > FLASH
+  .data : { *(.data .data.*) . = ALIGN(4); } > RAM AT> FLASH
+  .store (NOLOAD) : { KEEP(*(.store)) } > FLASH
+  .window (NOLOAD) : { . += 8192; } > XIP
+  .crash : { KEEP(*(.crash)) } > RAM
+  .bss (NOLOAD) : { *(.bss .bss.* COMMON) . = ALIGN(4); } > RAM
+  .fast (NOLOAD) : { KEEP(*(.fast)) } > CCM
+  stack_top = ORIGIN(RAM) + LENGTH(RAM);
+}
+";
+
+/// Document of `harness size`.
+fn document(arguments: &[&str]) -> serde_json::Value {
+    let output = harness().arg("size").args(arguments).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["image"].take()
+}
+
+#[test]
+fn memory_that_is_not_written_is_not_ram_and_regions_are_those_of_the_linkers_table() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("fw.c"), SEVERAL).unwrap();
+    fs::write(path("fw.ld"), SEVERAL_SCRIPT).unwrap();
+    let flags = ["-mcpu=cortex-m3", "-mthumb", "-O1", "-nostdlib", "-Wl,--print-memory-usage", "-T"];
+    let files = [&path("fw.ld"), &path("fw.c"), "-o", &path("fw.elf")];
+    let linked = Command::new("arm-none-eabi-gcc").args(flags).args(files).output().unwrap();
+    assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
+    let image = document(&[&path("fw.elf"), "--regions", &path("fw.ld")]);
+    // The linker's own table: region, used, unit.
+    let table = String::from_utf8(linked.stdout).unwrap();
+    let used_in = |region: &str| {
+        let row = table.lines().find_map(|line| line.trim().strip_prefix(region)).unwrap();
+        let words: Vec<&str> = row.trim_start_matches(':').split_whitespace().collect();
+        words[0].parse::<u64>().unwrap() * if words[1] == "KB" { 1024 } else { 1 }
+    };
+    for region in image["regions"].as_array().unwrap() {
+        let name = region["name"].as_str().unwrap();
+        assert_eq!(region["used_bytes"], used_in(name), "{name}: {table}");
+    }
+    assert_eq!(image["regions"].as_array().unwrap().len(), 4);
+    assert_eq!(image["neither"], serde_json::json!({".store": 4096, ".window": 8192}));
+    assert_eq!(image["ram_bytes"], used_in("RAM") + used_in("CCM"));
+    assert_eq!(image["flash_bytes"], used_in("FLASH") - 4096);
+    // The share is that of the region that is almost full.
+    let share = image["ram_bytes"].as_f64().unwrap() / image["ram_room_bytes"].as_f64().unwrap();
+    let expected = used_in("RAM") as f64 / f64::from(96 * 1024);
+    assert!((share - expected).abs() < 1e-4, "{share} {expected}");
+}
+
+#[test]
+fn eeprom_fuses_and_lock_bits_of_an_avr_are_neither_flash_nor_ram() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
+    let source = "#include <avr/io.h>\n#include <avr/eeprom.h>\nFUSES = { .low = 0xe2, .high = 0xd9, .extended = 0xff };\n\
+                  LOCKBITS = 0xfc;\nunsigned char EEMEM table[300] = { 1 };\nunsigned char initial[8] = { 1 };\n\
+                  volatile unsigned char zero[2];\n\
+                  int main(void) { zero[0] = initial[3] + eeprom_read_byte(table + 2); for (;;) ; }\n";
+    fs::write(path("ee.c"), source).unwrap();
+    let flags = ["-mmcu=atmega328p", "-Os", "-o", &path("ee.elf"), &path("ee.c")];
+    assert!(Command::new("avr-gcc").args(flags).status().unwrap().success());
+    let sized = output("size", &["-A"], Path::new(&path("ee.elf")));
+    let bytes = |section: &str| {
+        let row = sized.lines().find_map(|line| line.strip_prefix(section)).unwrap();
+        row.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    let image = document(&[&path("ee.elf")]);
+    assert_eq!(image["flash_bytes"], bytes(".text") + bytes(".data"));
+    assert_eq!(image["ram_bytes"], bytes(".data") + bytes(".bss"));
+    assert_eq!((&image["flash_room_bytes"], &image["ram_room_bytes"]), (&32_768.into(), &2048.into()));
+    assert_eq!(image["neither"], serde_json::json!({".eeprom": 300, ".fuse": 3, ".lock": 1}));
 }

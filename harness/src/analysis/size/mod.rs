@@ -140,20 +140,54 @@ pub struct Size {
     pub total: Bytes,
     /// Flash by use: code, constants, initial values of variables, the rest.
     pub flash_by_use: [u64; 4],
-    /// Room for the load image, and for static RAM, in the regions that have some; None: unknown.
+    /// Fullest of the regions with the load image, and of those with static RAM; None: unknown.
+    pub fullest: [Option<Full>; 2],
+    /// Room for the load image, and for static RAM; None: unknown.
     pub room: Room,
+    /// Bytes that are neither flash nor RAM, by section.
+    pub elsewhere: BTreeMap<String, u64>,
+    /// Whether the processor is an AVR, and whether a part of the image is loaded to memory that is not writable.
+    is_avr: bool,
+    has_flash: bool,
     /// Oddities, each one sentence.
     pub warnings: Vec<String>,
 }
 
-/// Memory that is available.
+/// Memory that is available. The total's share of it is the share of the fullest region: a second region that is almost
+/// empty takes nothing of what the first one lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes of the regions in which the image is loaded, without other uses of them.
+    /// Bytes for the load image; of one region its size, without other uses.
     pub flash: Option<u64>,
-    /// Bytes of the regions that have static RAM, without other uses of them.
+    /// Bytes for static RAM; of one region its size, without other uses.
     pub ram: Option<u64>,
 }
+
+/// Region with the highest share of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Index of the region.
+    pub region: usize,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Size of the region, without other uses.
+    pub room_bytes: u64,
+    /// Whether no other region is in use.
+    pub is_only: bool,
+}
+
+/// Place of bytes.
+#[derive(Clone, Copy)]
+struct Placed {
+    load: Option<u64>,
+    address: u64,
+    /// Whether they have an address in RAM, as far as the file tells.
+    is_written: bool,
+    is_writable: bool,
+}
+
+/// First of AVR's addresses that are neither flash nor data: EEPROM, fuses, lock bits, signatures (avr-libc's linker scripts).
+const AVR_OTHERS: u64 = 0x81_0000;
 
 /// Level of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,10 +268,17 @@ fn divided(layout: &Layout, image: &Image, regions: Regions, sources: &SourceFil
         symbols: Vec::new(),
         total: Bytes::default(),
         flash_by_use: [0; 4],
+        fullest: [None; 2],
         room: Room::default(),
+        elsewhere: BTreeMap::new(),
+        is_avr: image.arch == Some(Arch::Avr),
+        has_flash: false,
         warnings: Vec::new(),
     };
     size.regions.sort_by_key(|region| region.memory.start);
+    let loads = image.segments.iter().filter(|segment| !segment.data.is_empty()).map(|segment| segment.load_addr);
+    size.has_flash =
+        loads.filter_map(|load| size.region_at(load)).any(|region| !size.regions[region].memory.is_writable);
     size.divide(image, layout, sources);
     size.add_outside(image);
     size.pieces.sort_by_key(|piece| (piece.address, piece.section));
@@ -269,6 +310,24 @@ impl Size {
         self.regions.iter().position(is_in)
     }
 
+    /// Flash and RAM that bytes take. Memory of other kinds is neither: AVR's EEPROM and fuses, room in flash that the
+    /// firmware's start-up code leaves as it is.
+    fn takes(&self, placed: Placed, bytes: u64) -> Bytes {
+        let Placed { load, address, is_written, is_writable } = placed;
+        if self.is_avr && address >= AVR_OTHERS {
+            return Bytes::default();
+        }
+        let is_writable_at =
+            |address: u64| self.region_at(address).map(|region| self.regions[region].memory.is_writable);
+        // A debugger or a loader writes these bytes into RAM, so they are in no flash.
+        let is_loaded_to_ram = self.has_flash && load.and_then(is_writable_at) == Some(true);
+        let is_ram = is_written && is_writable_at(address).unwrap_or(is_writable || load.is_some());
+        Bytes {
+            flash: if load.is_some() && !is_loaded_to_ram { bytes } else { 0 },
+            ram: if is_ram || is_loaded_to_ram { bytes } else { 0 },
+        }
+    }
+
     /// Divides all sections into pieces.
     fn divide(&mut self, image: &Image, layout: &Layout, sources: &SourceFiles) {
         let mut by_section: BTreeMap<usize, Vec<(usize, &Symbol)>> = BTreeMap::new();
@@ -285,21 +344,22 @@ impl Size {
                     *own.entry(symbol).or_default() += range.bytes;
                 }
                 let load = section.load_address.map(|load| load + (range.start - section.address));
-                let is_ram = section.is_ram();
                 let (name, key, file) = names.of(&range, section);
+                let is_written = section.is_ram();
+                let place = Placed { load, address: range.start, is_written, is_writable: section.is_writable };
+                let takes = self.takes(place, range.bytes);
+                // A piece that takes neither is room that the section reserves.
+                let is_run = takes.ram > 0 || (takes.flash == 0 && !section.is_thread_template);
                 pieces.push(Piece {
                     kind: range.kind,
                     section: Some(number),
                     regions: [
                         load.and_then(|load| self.region_at(load)),
-                        is_ram.then(|| self.region_at(range.start)).flatten(),
+                        is_run.then(|| self.region_at(range.start)).flatten(),
                     ],
                     address: range.start,
                     bytes: range.bytes,
-                    takes: Bytes {
-                        flash: if load.is_some() { range.bytes } else { 0 },
-                        ram: if is_ram { range.bytes } else { 0 },
-                    },
+                    takes,
                     library: String::new(),
                     linkage_name: range.symbol.map_or_else(String::new, |symbol| layout.symbols[symbol].name.clone()),
                     name,
@@ -353,14 +413,17 @@ impl Size {
             }
             for (address, bytes) in found {
                 let load = segment.load_addr + (address - start);
-                let is_ram = segment.writable || load != address;
+                let is_written = segment.writable || load != address;
+                let is_writable = segment.writable;
+                let takes = self.takes(Placed { load: Some(load), address, is_written, is_writable }, bytes);
+                let run = (takes.ram > 0 || takes.flash == 0).then(|| self.region_at(address)).flatten();
                 self.pieces.push(Piece {
                     kind: PieceKind::Outside,
                     section: None,
-                    regions: [self.region_at(load), is_ram.then(|| self.region_at(address)).flatten()],
+                    regions: [self.region_at(load), run],
                     address,
                     bytes,
-                    takes: Bytes { flash: bytes, ram: if is_ram { bytes } else { 0 } },
+                    takes,
                     name: BETWEEN.to_owned(),
                     linkage_name: String::new(),
                     key: BETWEEN.to_owned(),
@@ -386,12 +449,17 @@ impl Size {
             let [load, run] = piece.regions;
             // Variables that are loaded where they are used take their memory once.
             let is_in_place = piece.takes.flash > 0 && piece.takes.ram > 0 && self.is_in_place(piece);
+            if piece.takes == Bytes::default() && !section.is_some_and(|section| section.is_thread_template) {
+                let section = section.map_or(BETWEEN, |section| &section.name);
+                *self.elsewhere.entry(section.to_owned()).or_default() += piece.bytes;
+            }
             for region in [load.filter(|_| piece.takes.flash > 0), run.filter(|_| !is_in_place)].into_iter().flatten()
             {
                 let used = &mut self.regions[region].used_bytes;
                 *used = used.saturating_add(piece.bytes);
             }
         }
+        self.fullest = [self.fullest(0), self.fullest(1)];
         self.room = Room { flash: self.room(0), ram: self.room(1) };
     }
 
@@ -402,19 +470,32 @@ impl Size {
 }
 
 impl Size {
-    /// Bytes of the regions that the image is loaded to (0) or has variables in (1), without other uses of them.
+    /// Room by which the total's share is that of the fullest region.
     fn room(&self, which: usize) -> Option<u64> {
+        let Full { used_bytes, room_bytes, .. } = self.fullest[which]?;
+        let total = if which == 0 { self.total.flash } else { self.total.ram };
+        let room = u128::from(total) * u128::from(room_bytes) / u128::from(used_bytes.max(1));
+        Some(u64::try_from(room).unwrap_or(u64::MAX))
+    }
+
+    /// Fullest of the regions that the image is loaded to (0) or has variables in (1). None: some of it is in no known one.
+    fn fullest(&self, which: usize) -> Option<Full> {
         let taken = |piece: &Piece| if which == 0 { piece.takes.flash } else { piece.takes.ram };
         let mut own: BTreeMap<usize, u64> = BTreeMap::new();
         for piece in self.pieces.iter().filter(|piece| taken(piece) > 0) {
             let bytes = own.entry(piece.regions[which]?).or_default();
             *bytes = bytes.saturating_add(taken(piece));
         }
-        let room = |(region, own): (&usize, &u64)| {
-            let RegionUse { memory, used_bytes } = &self.regions[*region];
-            memory.bytes.saturating_sub(used_bytes.saturating_sub(*own))
-        };
-        (!own.is_empty()).then(|| own.iter().map(room).fold(0, u64::saturating_add))
+        let is_only = own.len() == 1;
+        let full = own.into_iter().map(|(region, own)| {
+            let RegionUse { memory, used_bytes } = &self.regions[region];
+            let room_bytes = memory.bytes.saturating_sub(used_bytes.saturating_sub(own));
+            Full { region, used_bytes: own, room_bytes, is_only }
+        });
+        full.max_by(|one, other| {
+            let product = |used: &Full, room: &Full| u128::from(used.used_bytes) * u128::from(room.room_bytes);
+            product(one, other).cmp(&product(other, one)).then(other.region.cmp(&one.region))
+        })
     }
 
     /// Notes sections that overlap: their bytes count twice.

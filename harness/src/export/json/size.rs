@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flash and static RAM as JSON (`harness size --json`).
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
@@ -40,9 +41,9 @@ struct Image<'a> {
     flash_bytes: u64,
     /// Bytes of static RAM: variables, reserved stacks and heaps, and what start-up code copies. Exact.
     ram_bytes: u64,
-    /// Bytes available for the load image; null: unknown.
+    /// Bytes available for the load image; of several regions as many as give the share of the fullest; null: unknown.
     flash_room_bytes: Option<u64>,
-    /// Bytes available for static RAM; null: unknown.
+    /// Bytes available for static RAM, in the same way; null: unknown.
     ram_room_bytes: Option<u64>,
     /// Origin of the regions.
     regions_from: &'a str,
@@ -56,6 +57,9 @@ struct Image<'a> {
     symbols: Vec<JsonSymbol<'a>>,
     /// Pieces without overlap, by address. Each byte of a section is in one piece.
     pieces: Vec<JsonPiece<'a>>,
+    /// Bytes that are neither flash nor RAM, by section: room reserved in memory that the firmware does not write, AVR's EEPROM
+    /// and fuses.
+    neither: &'a BTreeMap<String, u64>,
     /// Oddities.
     warnings: &'a [String],
 }
@@ -230,6 +234,7 @@ impl<'a> From<&'a Size> for Image<'a> {
             levels: Level::ALL.into_iter().map(|level| level_rows(size, level)).collect(),
             symbols: size.symbols.iter().map(symbol).collect(),
             pieces: size.pieces.iter().map(|piece| json_piece(size, piece)).collect(),
+            neither: &size.elsewhere,
             warnings: &size.warnings,
         }
     }
