@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         say(&error.into());
         return ExitCode::from(exit_code::ExitCode::Usage.status());
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
+    let cli = Cli::try_parse_from(word::with_top(env::args_os())).unwrap_or_else(|error| {
         // clap prints its own errors, and the help if the user asked for it.
         let status = error.exit_code();
         let _ = error.print();

@@ -643,8 +643,9 @@ pub struct AnnotateArgs {
     /// Profile directory or file
     #[arg(value_name = "PROFILE", required_unless_present = "schema")]
     pub profile: Option<PathBuf>,
-    /// Name of the function, with or without its arguments; FILE:NAME; or an address in it, 0x… [with --json, default: all]
-    #[arg(value_name = "FUNCTION", required_unless_present_any = ["schema", "json"])]
+    /// Name of the function, with or without its arguments; FILE:NAME; or an address in it, 0x… [default: the one with the
+    /// most instructions; with --json all]
+    #[arg(value_name = "FUNCTION")]
     pub function: Option<String>,
     /// Print lines and instructions as JSON; without FUNCTION those of all functions that executed
     #[arg(long, conflicts_with = "wide")]

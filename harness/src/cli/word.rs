@@ -4,12 +4,15 @@
 //! message of their own.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use clap::CommandFactory;
 
 use crate::cli::Cli;
 use crate::error::InputError;
+use crate::profile::{Profile, files};
 
 /// Error about a first word that looks like a command and is neither a command nor a file; None: the word is right.
 pub fn unknown_command(word: &OsStr) -> Option<InputError> {
@@ -30,6 +33,24 @@ pub fn unknown_command(word: &OsStr) -> Option<InputError> {
         Some((_, name)) => format!("no such command `{word}`; did you mean `{name}`?"),
         None => format!("no such command `{word}`, and no such file; `harness --help` lists the commands"),
     }))
+}
+
+/// Words of the command line, with `top` before a saved profile that stands where firmware is meant: `harness fw.profile`.
+pub fn with_top(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    if words.get(1).is_some_and(|word| is_profile(Path::new(word))) {
+        words.insert(1, "top".into());
+    }
+    words
+}
+
+/// Whether a path is a profile's directory, or a file that begins as profiles do.
+fn is_profile(path: &Path) -> bool {
+    let mut first = [0; 8];
+    let file = if path.is_dir() { path.join(files::FILE_NAME) } else { path.to_owned() };
+    file.is_file()
+        && File::open(file).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && Profile::begins(&first)
 }
 
 /// Warning about an option of harness after the firmware of `harness run`, which is passed to the firmware. None: there

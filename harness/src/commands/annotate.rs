@@ -37,14 +37,16 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
     let profile = Profile::load(path)?;
     let lister = Lister::new(&profile)?;
-    let Some(function) = &args.function else {
-        // Only with --json: all functions are too much to read.
-        let executed = executed(&profile, lister.rows());
-        let listings: Vec<_> = executed.into_iter().map(|place| lister.list(place, &mut sources)).collect();
+    let all = || executed(&profile, lister.rows());
+    if args.json && args.function.is_none() {
+        let listings: Vec<_> = all().into_iter().map(|place| lister.list(place, &mut sources)).collect();
         write_to(Path::new(STDOUT), |out| json::annotation::write(&profile, &listings, out))?;
         return Ok(ExitCode::Good);
+    }
+    let (places, inlined) = match &args.function {
+        Some(function) => lookup::places_or_inlined(&profile, function)?,
+        None => (vec![hottest(&profile, all())?], None),
     };
-    let (places, inlined) = lookup::places_or_inlined(&profile, function)?;
     let list = |&place: &Owner<'_>| match &inlined {
         Some(inlined) => lister.list_inlined(place, inlined, &mut sources),
         None => lister.list(place, &mut sources),
@@ -64,6 +66,14 @@ pub fn run(args: &AnnotateArgs) -> Result<ExitCode> {
     }
     terminal::notes(&sources.notes());
     Ok(ExitCode::Good)
+}
+
+/// Function with the most instructions.
+fn hottest<'p>(profile: &Profile, executed: Vec<Owner<'p>>) -> Result<Owner<'p>> {
+    executed.into_iter().next().ok_or_else(|| {
+        let image = &profile.facts.image_name;
+        InputError::new(format!("no function of {image} has executed: name an address, 0x…")).into()
+    })
 }
 
 /// Functions that executed, most instructions first; other code has no source.
