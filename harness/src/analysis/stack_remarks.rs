@@ -90,11 +90,15 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
         let mut depth = 1;
         while let Some(index) = at.checked_sub(1).map(|index| index as usize) {
             let outer = &profile.tree[index];
-            if outer.kind == (NodeKind::Function { entry }) {
-                depth = depths[index] + 1;
-                break;
+            match outer.kind {
+                NodeKind::Function { entry: outer } if outer == entry => {
+                    depth = depths[index] + 1;
+                    break;
+                }
+                // What a handler has interrupted does not call what the handler calls.
+                NodeKind::Exception { .. } => break,
+                _ => at = outer.parent,
             }
-            at = outer.parent;
         }
         depths.push(depth);
         if depth > deepest.0 {
@@ -108,6 +112,20 @@ fn recursion(profile: &Profile) -> (u32, Option<String>) {
 mod tests {
     use super::*;
     use crate::profile::testing::empty;
+
+    #[test]
+    fn a_handler_that_calls_what_it_interrupted_does_not_recurse() {
+        let function = |entry| NodeKind::Function { entry };
+        let tree = |kinds: &[NodeKind]| {
+            let nodes = kinds.iter().zip(0..);
+            recursion(&nodes.fold(empty(), |profile, (&kind, parent)| profile.node(parent, kind, 1))).0
+        };
+        let (root, exception) = (NodeKind::Root { task: 0 }, NodeKind::Exception { number: 15 });
+        assert_eq!(tree(&[root, function(0x40), exception, function(0x80), function(0x40)]), 1);
+        assert_eq!(tree(&[root, function(0x40), function(0x80), function(0x40)]), 2);
+        // In the handler alone.
+        assert_eq!(tree(&[root, function(0x40), exception, function(0x40), function(0x40)]), 2);
+    }
 
     #[test]
     fn a_stack_without_paint_is_said_where_the_kernel_paints() {
