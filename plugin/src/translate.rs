@@ -595,8 +595,8 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
     let pc = planned.pc;
     let is_exact = state.follow.tree.is_some();
     match what {
-        AtInsn::StackMove if is_exact && state.follow.tasks.is_some() => match before {
-            Some(before) if before.sets_sp => insn.call::<OnStackSet>(id),
+        AtInsn::StackMove if is_exact => match before {
+            Some(before) if before.sets_sp => insn.call::<OnStackSet>(before.moves_sp.into()),
             Some(before) if before.moves_sp => insn.call::<OnStackMove>(id),
             _ => {}
         },

@@ -172,10 +172,14 @@ impl Hook for OnStackMove {
     const CALL: ExecCallback = |vcpu, id| {
         let State { guest, ledger, follow, blocks, .. } = &mut *state::lock();
         let core = &mut follow.cores[vcpu as usize];
+        let sp = guest.stack_pointer();
+        // The last function of a path makes no call at which its frame would be seen.
+        if follow.tree.is_some() {
+            core.note_main_stack(sp, guest, ledger);
+        }
         if !core.exceptions.is_empty() {
             return;
         }
-        let sp = guest.stack_pointer();
         if core.moved(sp, ledger)
             && let Some(tasks) = &mut follow.tasks
         {
@@ -188,15 +192,18 @@ impl Hook for OnStackMove {
     };
 }
 
-/// After an instruction that may have exchanged the stack for another one.
+/// After an instruction that may have exchanged the stack for another one; 1: it may also have made it deeper.
 pub(crate) struct OnStackSet;
 
 impl Hook for OnStackSet {
-    const CALL: ExecCallback = |vcpu, _| {
+    const CALL: ExecCallback = |vcpu, moves| {
         let State { guest, ledger, follow, .. } = &mut *state::lock();
         let core = &mut follow.cores[vcpu as usize];
+        let sp = guest.stack_pointer();
+        if moves != 0 && follow.tree.is_some() {
+            core.note_main_stack(sp, guest, ledger);
+        }
         if core.exceptions.is_empty() {
-            let sp = guest.stack_pointer();
             core.note_stack_pointer(sp, ledger);
             core.last_sp = Some(sp);
         }
