@@ -41,8 +41,8 @@ impl Disassembler {
         let thumb = || Capstone::new().arm().mode(arm::ArchMode::Thumb);
         let riscv = |mode| Capstone::new().riscv().mode(mode).extra_mode([riscv::ArchExtraMode::RiscVC].into_iter());
         let capstone = match isa {
-            Isa::Riscv32 => riscv(riscv::ArchMode::RiscV32).build(),
-            Isa::Riscv64 => riscv(riscv::ArchMode::RiscV64).build(),
+            Isa::Riscv32 | Isa::Riscv32Zc => riscv(riscv::ArchMode::RiscV32).build(),
+            Isa::Riscv64 | Isa::Riscv64Zc => riscv(riscv::ArchMode::RiscV64).build(),
             Isa::ThumbV6m | Isa::ThumbV7m => thumb().extra_mode([arm::ArchExtraMode::MClass].into_iter()).build(),
             // Capstone has no AVR: see `avr_text`.
             Isa::AvrPc16 | Isa::AvrPc22 => return Ok(Disassembler { isa, capstone: None }),
@@ -73,13 +73,13 @@ impl Disassembler {
             // All of the rest at once, since Thumb's IT affects the instructions after it.
             let rest = &code[at..];
             let address = start.wrapping_add(at as u64);
-            if let Some(capstone) = &self.capstone
+            if let Some(capstone) = self.capstone.as_ref().filter(|_| self.zcmp(rest).is_none())
                 && let Ok(known) = capstone.disasm_all(rest, address)
             {
                 for insn in known.iter() {
                     let address = start.wrapping_add(at as u64);
                     let (size_bytes, is_whole) = self.size_at(address, &code[at..], &starts_at);
-                    if !is_whole || insn.bytes().len() != size_bytes {
+                    if !is_whole || insn.bytes().len() != size_bytes || self.zcmp(&code[at..]).is_some() {
                         break;
                     }
                     let operands = insn.op_str().unwrap_or_default();
@@ -94,7 +94,8 @@ impl Disassembler {
                 let address = start.wrapping_add(at as u64);
                 let (size_bytes, is_whole) = self.size_at(address, &code[at..], &starts_at);
                 let bytes = &code[at..at + size_bytes];
-                if let Some((mnemonic, operands)) = self.avr(bytes).filter(|_| is_whole) {
+                if let Some((mnemonic, operands)) = self.avr(bytes).or_else(|| self.zcmp(bytes)).filter(|_| is_whole)
+                {
                     let text = self.text(address, bytes, (&mnemonic, &operands), None, &name);
                     units.push(Unit { address, size_bytes: size_bytes as u8, text });
                     at += size_bytes;
@@ -117,6 +118,12 @@ impl Disassembler {
     fn avr(&self, bytes: &[u8]) -> Option<(String, String)> {
         let word = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         if self.isa.is_avr() { avr_text::text(word(0)?, word(2)) } else { None }
+    }
+
+    /// Mnemonic and operands of an instruction of Zcmp or Zcmt, which capstone takes for one of Zcd.
+    fn zcmp(&self, bytes: &[u8]) -> Option<(String, String)> {
+        let (mnemonic, operands) = decode::zcmp(self.isa, bytes)?.text();
+        Some((mnemonic.to_owned(), operands))
     }
 
     /// Size of the unit at an address, and whether that is a whole instruction.

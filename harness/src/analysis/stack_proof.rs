@@ -19,7 +19,7 @@ use wire::sample::Sample;
 use crate::analysis::functions;
 use crate::analysis::owner::Owner;
 use crate::profile::{Function, Profile, StackFrame};
-use crate::text::number::group;
+use crate::text::number::{Hex, group, plural};
 
 /// A profile's stacks, with disproved parts cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,6 +170,19 @@ pub fn faults(profile: &Profile) -> Vec<String> {
         });
         say("the call tree is NOT exact: its calls differ from those that were made".to_owned(), named.collect());
     }
+    let unknown = unknown(profile);
+    if !unknown.is_empty() {
+        let named =
+            unknown.iter().map(|&(pc, number)| format!("{number:#x} at {} in {}", Hex(pc), Owner::of(profile, pc)));
+        let exact = if profile.tree.is_empty() { "" } else { ", and the call tree is NOT exact" };
+        say(
+            format!(
+                "{} that executed, unknown to harness: what depends on where control went there may be wrong{exact}",
+                plural(unknown.len() as u64, "instruction")
+            ),
+            named.collect(),
+        );
+    }
     match profile.facts.resynchronised {
         0 => {}
         times => say(
@@ -186,7 +199,26 @@ pub fn faults(profile: &Profile) -> Vec<String> {
 
 /// Whether the exact call tree agrees with the exact counts.
 pub fn has_exact_tree(profile: &Profile) -> bool {
-    !profile.tree.is_empty() && profile.facts.resynchronised == 0 && wrong_calls(profile).is_empty()
+    !profile.tree.is_empty()
+        && profile.facts.resynchronised == 0
+        && unknown(profile).is_empty()
+        && wrong_calls(profile).is_empty()
+}
+
+/// Executed instructions that are not known, by address, with their bytes as a number.
+fn unknown(profile: &Profile) -> Vec<(u64, u32)> {
+    let Some(isa) = profile.facts.isa() else { return Vec::new() };
+    let executed = profile.insns();
+    let known = |(pc, bytes): (u64, &[u8])| {
+        let length = usize::from(decode(isa, pc, bytes).len_bytes).min(bytes.len());
+        let number = bytes[..length].iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte));
+        (!decode::is_known(isa, bytes)).then_some((pc, number))
+    };
+    let in_code = profile.code.iter().flat_map(|code| {
+        let end = code.start.saturating_add(code.bytes.len() as u64);
+        executed.range(code.start..end).map(|(&pc, _)| (pc, &code.bytes[(pc - code.start) as usize..]))
+    });
+    in_code.filter_map(known).collect()
 }
 
 /// First address of the named function at an address.
@@ -720,6 +752,26 @@ mod tests {
         profile.facts.resynchronised = 1;
         assert!(!has_exact_tree(&profile));
         assert_eq!(faults(&profile).len(), 1);
+    }
+
+    #[test]
+    fn an_instruction_that_is_not_known_is_named_once_and_nothing_is_exact() {
+        // A custom instruction and c.nop.
+        let code = [0x2b, 0, 0, 0, 1, 0];
+        let of = |isa: &str, executed: &[u64]| {
+            let mut profile = executed.iter().fold(profile(), |profile, &pc| profile.insn(pc, 3));
+            profile.facts.isa = isa.to_owned();
+            profile.code.push(Code { start: 0x2000, bytes: code.to_vec() });
+            profile.node(0, NodeKind::Root { task: 0 }, 1)
+        };
+        let unknown = of("riscv32", &[0x2000, 0x2004]);
+        let faults_of = faults(&unknown);
+        assert_eq!(faults_of.len(), 1, "{faults_of:?}");
+        assert!(
+            faults_of[0].starts_with("1 instruction that executed") && faults_of[0].contains(": 0x2b at 0x00002000")
+        );
+        assert!(faults_of[0].contains("the call tree is NOT exact") && !has_exact_tree(&unknown));
+        assert_eq!(faults(&of("riscv32", &[0x2004])), Vec::<String>::new());
     }
 
     #[test]

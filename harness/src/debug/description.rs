@@ -30,8 +30,8 @@ pub struct Description {
 /// Width of a processor's general registers, in bytes.
 fn word_bytes(isa: Isa) -> usize {
     match isa {
-        Isa::Riscv64 => 8,
-        Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => 4,
+        Isa::Riscv64 | Isa::Riscv64Zc => 8,
+        Isa::Riscv32 | Isa::Riscv32Zc | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => 4,
         Isa::AvrPc16 | Isa::AvrPc22 => 1,
     }
 }
@@ -39,8 +39,8 @@ fn word_bytes(isa: Isa) -> usize {
 /// Name of an architecture in `target.xml` and in GDB's `set architecture`.
 fn architecture(isa: Isa) -> &'static str {
     match isa {
-        Isa::Riscv32 => "riscv:rv32",
-        Isa::Riscv64 => "riscv:rv64",
+        Isa::Riscv32 | Isa::Riscv32Zc => "riscv:rv32",
+        Isa::Riscv64 | Isa::Riscv64Zc => "riscv:rv64",
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => "arm",
         Isa::AvrPc16 | Isa::AvrPc22 => "avr",
     }
@@ -50,7 +50,7 @@ fn architecture(isa: Isa) -> &'static str {
 /// execute code that it never executed.
 pub fn is_control(isa: Isa, name: &str) -> bool {
     match isa {
-        Isa::Riscv32 | Isa::Riscv64 => ["pc", "sp", "ra"].contains(&name),
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => ["pc", "sp", "ra"].contains(&name),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => ["pc", "sp", "lr", "msp", "psp"].contains(&name),
         Isa::AvrPc16 | Isa::AvrPc22 => ["pc", "sp"].contains(&name),
     }

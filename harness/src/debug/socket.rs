@@ -485,7 +485,9 @@ impl Refused {
 /// Names of GDB for an instruction set, the likeliest first.
 fn debuggers(isa: Isa) -> Vec<&'static str> {
     let own: &[&str] = match isa {
-        Isa::Riscv32 | Isa::Riscv64 => &["riscv64-unknown-elf-gdb", "riscv64-elf-gdb", "riscv32-unknown-elf-gdb"],
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => {
+            &["riscv64-unknown-elf-gdb", "riscv64-elf-gdb", "riscv32-unknown-elf-gdb"]
+        }
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => &["arm-none-eabi-gdb"],
         // Debian's gdb-multiarch does not know it.
         Isa::AvrPc16 | Isa::AvrPc22 => return vec!["avr-gdb"],

@@ -124,7 +124,7 @@ struct Image {
 
 impl Image {
     fn of(profile: &Profile) -> Image {
-        let address_bytes = if profile.facts.isa() == Some(Isa::Riscv64) { 8 } else { 4 };
+        let address_bytes = if profile.facts.isa().is_some_and(Isa::is_riscv64) { 8 } else { 4 };
         Image { address_bytes, load_bias: profile.facts.load_bias }
     }
 

@@ -248,16 +248,16 @@ fn returns_from_trap(code: &[u8]) -> bool {
 
 fn encode(isa: Isa, address: u64, value: Option<Value>, has_compressed: bool) -> Code {
     let ret: Vec<u8> = match isa {
-        Isa::Riscv32 | Isa::Riscv64 if has_compressed => C_RET.to_le_bytes().to_vec(),
-        Isa::Riscv32 | Isa::Riscv64 => RET.to_le_bytes().to_vec(),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => BX_LR.to_le_bytes().to_vec(),
         Isa::AvrPc16 | Isa::AvrPc22 => AVR_RET.to_le_bytes().to_vec(),
+        _ if has_compressed => C_RET.to_le_bytes().to_vec(),
+        _ => RET.to_le_bytes().to_vec(),
     };
     match (isa, value) {
         (_, None) => Code { bytes: ret, data: 0..0 },
-        (Isa::Riscv64, Some(value)) => riscv(isa, address, value.number(), &ret),
-        (Isa::Riscv32, Some(Value::Word(value))) => riscv(isa, address, value.into(), &ret),
-        (Isa::Riscv32, Some(Value::Double(value))) => riscv_pair(isa, value, &ret),
+        (Isa::Riscv64 | Isa::Riscv64Zc, Some(value)) => riscv(isa, address, value.number(), &ret),
+        (Isa::Riscv32 | Isa::Riscv32Zc, Some(Value::Word(value))) => riscv(isa, address, value.into(), &ret),
+        (Isa::Riscv32 | Isa::Riscv32Zc, Some(Value::Double(value))) => riscv_pair(isa, value, &ret),
         (Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m, Some(Value::Word(value))) => {
             thumb(isa, address, value as u32)
         }
@@ -342,7 +342,7 @@ fn load_immediate(isa: Isa, register: u32, value: i32) -> Vec<u8> {
     let value = value as u32;
     let lui = 0x37 | register << 7 | value.wrapping_add(0x800) & 0xffff_f000;
     // `addiw` cuts the sum to 32 bits if `lui` has exceeded them.
-    let opcode = if isa == Isa::Riscv64 { 0x1b } else { 0x13 };
+    let opcode = if isa.is_riscv64() { 0x1b } else { 0x13 };
     let add = opcode | register << 7 | register << 15 | (value & 0xfff) << 20;
     let mut bytes = lui.to_le_bytes().to_vec();
     if value & 0xfff != 0 {

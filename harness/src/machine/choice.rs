@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::placement::{Placement, biases, home, place, shift, start};
-use super::processor::{Processor, processor};
+use super::processor::{Processor, isa_with, processor};
 use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, NONE, Region};
 use crate::chip::base::{self, BASES};
 use crate::chip::{self, Chip};
@@ -142,9 +142,10 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
         };
         runners_up.push((fit.machine.title(), reason));
     }
+    let cpu = forced_cpu.map(str::to_owned).or(best.processor.cpu);
     Ok(Choice {
-        machine: best.machine.clone(),
-        cpu: forced_cpu.map(str::to_owned).or(best.processor.cpu),
+        machine: with_processor(best.machine.clone(), cpu.as_deref()),
+        cpu,
         because,
         runners_up,
         rejected,
@@ -154,6 +155,11 @@ pub fn choose(image: &Image, forced_machine: Option<&str>, forced_cpu: Option<&s
         initial_sp: best.placement.initial_sp,
         vectors: best.placement.vectors,
     })
+}
+
+/// A machine with the instruction set of its processor.
+fn with_processor(machine: Machine, cpu: Option<&str>) -> Machine {
+    Machine { isa: isa_with(machine.isa, cpu), ..machine }
 }
 
 /// Places an image on a chip, using the chip's base machine.
@@ -397,9 +403,10 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
     warnings.extend(oddities(machine, image, placement.load_bias));
     let mut machine = (*machine).clone();
     machine.name = Cow::Owned(name.to_owned());
+    let cpu = forced_cpu.map(str::to_owned).or(processor);
     Ok(Choice {
-        machine,
-        cpu: forced_cpu.map(str::to_owned).or(processor),
+        machine: with_processor(machine, cpu.as_deref()),
+        cpu,
         because: "--machine asks for it".to_owned(),
         runners_up: Vec::new(),
         rejected: Vec::new(),
@@ -536,7 +543,7 @@ fn unknown(image: &Image, arch: Arch, name: &str, forced_cpu: Option<&str>) -> C
     }
     let placement = start(&machine, image, image.load_bias.unwrap_or(0));
     Choice {
-        machine,
+        machine: with_processor(machine, forced_cpu),
         cpu: forced_cpu.map(str::to_owned),
         because: "--machine asks for it".to_owned(),
         runners_up: Vec::new(),

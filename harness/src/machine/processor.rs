@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 
+use decode::Isa;
 use wire::chip::AVR_DATA;
 
 use super::table::{Core, Machine};
@@ -205,13 +206,68 @@ pub(super) fn riscv_processor(image: &Image) -> Result<Processor, String> {
             Some("max"),
         ));
     }
+    if let Some(cpu) = riscv_exchanged(image, isa, &beyond) {
+        let because = format!(
+            "the image uses {}, which QEMU's default processor has if it has less of the floating-point extensions",
+            missing.join(", ")
+        );
+        return Ok(ready(&because, Some(&cpu)));
+    }
     Err(format!(
-        "the image uses the extension {}, which neither QEMU's default processor nor `max` has; name \
-         one that has: --cpu NAME, or --cpu {},{}=true",
-        missing.join(", "),
-        if image.arch == Some(Arch::Riscv32) { "rv32" } else { "rv64" },
-        missing[0]
+        "the image uses the extension {}, which neither QEMU's default processor nor `max` has; name one that has: \
+         --cpu NAME",
+        missing.join(", ")
     ))
+}
+
+/// Extensions that QEMU's processors have only in the place of others: with those that go.
+const RISCV_EXCHANGED: &[(&str, &[&str])] = &[
+    ("zcmp", &["d"]),
+    ("zcmt", &["d"]),
+    ("zfinx", &["f", "d", "zfa"]),
+    ("zdinx", &["f", "d", "zfa"]),
+    ("zhinx", &["f", "d", "zfa"]),
+    ("zhinxmin", &["f", "d", "zfa"]),
+];
+
+/// QEMU's default processor with what an image uses beyond it, in the place of what the image does not use. None: there is
+/// none.
+fn riscv_exchanged(image: &Image, isa: &str, beyond: &[String]) -> Option<String> {
+    let used = riscv_extensions(isa);
+    let exchanged = |name: &str| RISCV_EXCHANGED.iter().find(|(own, _)| *own == name).map(|&(_, others)| others);
+    let mut gone: Vec<&str> = Vec::new();
+    for extension in beyond {
+        match exchanged(extension) {
+            Some(others) => gone.extend(others),
+            // Vectors need D, and what begins with s is for supervisors.
+            None if extension.starts_with('z') && !extension.starts_with("zv") => {
+                RISCV_MAX.split_whitespace().find(|one| one == extension)?;
+            }
+            None => return None,
+        }
+    }
+    gone.sort_unstable();
+    gone.dedup();
+    if gone.iter().any(|one| used.iter().any(|used| used == one)) {
+        return None;
+    }
+    let base = if image.arch == Some(Arch::Riscv32) { "rv32" } else { "rv64" };
+    let without = gone.iter().map(|one| format!(",{one}=false"));
+    let with = beyond.iter().map(|one| format!(",{one}=true"));
+    Some(without.chain(with).fold(base.to_owned(), |cpu, part| cpu + &part))
+}
+
+/// Instruction set of a machine whose processor is this argument of `-cpu`: Zcmp and Zcmt have the encodings of Zcd.
+pub(super) fn isa_with(isa: &'static str, cpu: Option<&str>) -> &'static str {
+    let is_on = |property: &str| match property.trim_start_matches("x-").split_once('=') {
+        Some(("zcmp" | "zcmt", value)) => Some(matches!(value, "true" | "on" | "yes")),
+        _ => None,
+    };
+    let has = cpu.into_iter().flat_map(|cpu| cpu.split(',')).filter_map(is_on).any(|is_on| is_on);
+    match isa.parse::<Isa>() {
+        Ok(known) if has => known.with_zcmp().name(),
+        _ => isa,
+    }
 }
 
 /// Extensions in an ISA string: `rv64i2p1_m2p0_zicsr2p0` or `rv32imac`. Versions are dropped, and `g` is spelled out.

@@ -165,6 +165,47 @@ fn riscv_processors_have_the_extensions_that_are_assumed() {
 }
 
 #[test]
+fn qemu_takes_every_processor_that_is_chosen_for_extensions_in_the_place_of_others() {
+    let dir = scratch();
+    for (bits, isa, cpu, own) in [
+        (32, "rv32imac_zcmp1p0", Some("rv32,d=false,zcmp=true"), "riscv32-zc"),
+        (
+            64,
+            "rv64imac_zca_zcb_zcmp_zcmt_zbkb",
+            Some("rv64,d=false,zcb=true,zcmp=true,zcmt=true,zbkb=true"),
+            "riscv64-zc",
+        ),
+        (32, "rv32imc_zfinx", Some("rv32,d=false,f=false,zfa=false,zfinx=true"), "riscv32"),
+        (64, "rv64imac_zdinx_zhinxmin", Some("rv64,d=false,f=false,zfa=false,zdinx=true,zhinxmin=true"), "riscv64"),
+        // Zcmp has the encodings of D's compressed stores; the others no processor of QEMU's has.
+        (32, "rv32imafdc_zcmp", None, ""),
+        (64, "rv64imac_xtheadba", None, ""),
+        (32, "rv32imac_zcmp_xcvmac", None, ""),
+    ] {
+        let elf = riscv(bits, 0x8000_0000, 0x8000_0000, 0x8001_0000).build(dir.path(), "fw");
+        let mut image = open(&elf);
+        image.needs.riscv = Some(isa.to_owned());
+        let Some(cpu) = cpu else {
+            let error = choose(&image, None, None).unwrap_err().to_string();
+            assert!(error.contains("--cpu NAME") && !error.contains("=true"), "{isa}: {error}");
+            continue;
+        };
+        let choice = choose(&image, None, None).unwrap();
+        assert_eq!((choice.cpu.as_deref(), choice.machine.isa), (Some(cpu), own), "{isa}");
+        let machine = format!("virt,dumpdtb={}", dir.path().join("virt.dtb").display());
+        let mut qemu = Command::new(format!("qemu-system-riscv{bits}"));
+        built::run(qemu.args(["-M", &machine, "-cpu", cpu, "-display", "none", "-bios", "none"]));
+    }
+    // The user's own processor says the same.
+    let image = open(&riscv(32, 0x8000_0000, 0x8000_0000, 0x8001_0000).build(dir.path(), "fw"));
+    for (cpu, own) in
+        [("rv32,d=off,zcmp=on", "riscv32-zc"), ("rv32,zcmp=false", "riscv32"), ("sifive-e31", "riscv32")]
+    {
+        assert_eq!(choose(&image, None, Some(cpu)).unwrap().machine.isa, own, "{cpu}");
+    }
+}
+
+#[test]
 fn extension_strings_are_read_with_and_without_versions() {
     for (isa, expected) in [
         ("rv64i2p1_m2p0_a2p1_c2p0_zicsr2p0", "i m a c zicsr"),

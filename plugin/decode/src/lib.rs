@@ -17,10 +17,12 @@
 mod avr;
 mod riscv;
 mod thumb;
+mod zcmp;
 
 pub use avr::condition::Condition as AvrCondition;
 pub use avr::cycles::cycles as avr_cycles;
 pub use avr::store::Store as AvrStore;
+pub use zcmp::{Registers, Zcmp};
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,6 +35,10 @@ pub enum Isa {
     Riscv32,
     /// RV64, with the same extensions.
     Riscv64,
+    /// RV32 with Zcmp and Zcmt in the place of Zcd.
+    Riscv32Zc,
+    /// RV64, with the same extensions.
+    Riscv64Zc,
     /// Armv6-M (Cortex-M0, M0+).
     ThumbV6m,
     /// Armv7-M and Armv7E-M (Cortex-M3, M4, M7).
@@ -47,8 +53,17 @@ pub enum Isa {
 
 impl Isa {
     /// Every instruction set, in the order of the enum.
-    pub const ALL: [Self; 7] =
-        [Self::Riscv32, Self::Riscv64, Self::ThumbV6m, Self::ThumbV7m, Self::ThumbV8m, Self::AvrPc16, Self::AvrPc22];
+    pub const ALL: [Self; 9] = [
+        Self::Riscv32,
+        Self::Riscv64,
+        Self::Riscv32Zc,
+        Self::Riscv64Zc,
+        Self::ThumbV6m,
+        Self::ThumbV7m,
+        Self::ThumbV8m,
+        Self::AvrPc16,
+        Self::AvrPc22,
+    ];
 
     /// Name that [`Display`](fmt::Display) prints and [`FromStr`] reads.
     #[must_use]
@@ -56,6 +71,8 @@ impl Isa {
         match self {
             Self::Riscv32 => "riscv32",
             Self::Riscv64 => "riscv64",
+            Self::Riscv32Zc => "riscv32-zc",
+            Self::Riscv64Zc => "riscv64-zc",
             Self::ThumbV6m => "thumb-v6m",
             Self::ThumbV7m => "thumb-v7m",
             Self::ThumbV8m => "thumb-v8m",
@@ -67,7 +84,29 @@ impl Isa {
     /// Whether this is RV32 or RV64.
     #[must_use]
     pub const fn is_riscv(self) -> bool {
-        matches!(self, Self::Riscv32 | Self::Riscv64)
+        matches!(self, Self::Riscv32 | Self::Riscv64 | Self::Riscv32Zc | Self::Riscv64Zc)
+    }
+
+    /// Whether this is RV64.
+    #[must_use]
+    pub const fn is_riscv64(self) -> bool {
+        matches!(self, Self::Riscv64 | Self::Riscv64Zc)
+    }
+
+    /// Whether this has Zcmp and Zcmt.
+    #[must_use]
+    pub const fn has_zcmp(self) -> bool {
+        matches!(self, Self::Riscv32Zc | Self::Riscv64Zc)
+    }
+
+    /// This instruction set with Zcmp and Zcmt in the place of Zcd; others as they are.
+    #[must_use]
+    pub const fn with_zcmp(self) -> Self {
+        match self {
+            Self::Riscv32 => Self::Riscv32Zc,
+            Self::Riscv64 => Self::Riscv64Zc,
+            other => other,
+        }
     }
 
     /// Whether this is one of the M profile's.
@@ -86,9 +125,9 @@ impl Isa {
     #[must_use]
     pub const fn call_bytes(self) -> u8 {
         match self {
-            Self::Riscv32 | Self::Riscv64 | Self::ThumbV6m | Self::ThumbV7m | Self::ThumbV8m => 0,
             Self::AvrPc16 => 2,
             Self::AvrPc22 => 3,
+            _ => 0,
         }
     }
 
@@ -96,7 +135,7 @@ impl Isa {
     /// Cuts `address` to the width of this instruction set's program counter.
     pub const fn wrap(self, address: u64) -> u64 {
         match self {
-            Self::Riscv64 => address,
+            Self::Riscv64 | Self::Riscv64Zc => address,
             _ => address & 0xffff_ffff,
         }
     }
@@ -245,9 +284,21 @@ impl Flow {
 #[must_use]
 pub fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
     match isa {
-        Isa::Riscv32 | Isa::Riscv64 => riscv::decode(isa, pc, bytes),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::decode(isa, pc, bytes),
         Isa::AvrPc16 | Isa::AvrPc22 => avr::decode(isa, pc, bytes),
+        _ => riscv::decode(isa, pc, bytes),
+    }
+}
+
+/// Whether the bytes are an instruction that this crate knows, so that its flow of control and its effect on the stack
+/// pointer are what [`decode`] and [`moves_sp`] say. Only encodings that the manuals give to no instruction, or to a vendor,
+/// are unknown, and branches that no processor of QEMU's has.
+#[must_use]
+pub fn is_known(isa: Isa, bytes: &[u8]) -> bool {
+    match isa {
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::is_known(isa, bytes),
+        Isa::AvrPc16 | Isa::AvrPc22 => true,
+        _ => riscv::is_known(isa, bytes),
     }
 }
 
@@ -289,7 +340,7 @@ pub fn may_be_semihosting_suffix(isa: Isa, low: [u8; 2]) -> bool {
 #[must_use]
 pub fn is_wfi(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
-        Isa::Riscv32 | Isa::Riscv64 => word(bytes) == Some(riscv::WFI),
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => word(bytes) == Some(riscv::WFI),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::is_wfi(bytes),
         Isa::AvrPc16 | Isa::AvrPc22 => half(bytes) == Some(avr::SLEEP),
     }
@@ -312,7 +363,9 @@ pub fn is_sev(isa: Isa, bytes: &[u8]) -> bool {
 #[must_use]
 pub fn is_trap_return(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
-        Isa::Riscv32 | Isa::Riscv64 => matches!(word(bytes), Some(riscv::MRET | riscv::SRET)),
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => {
+            matches!(word(bytes), Some(riscv::MRET | riscv::SRET))
+        }
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => false,
         Isa::AvrPc16 | Isa::AvrPc22 => half(bytes) == Some(avr::RETI),
     }
@@ -324,7 +377,7 @@ pub fn is_trap_return(isa: Isa, bytes: &[u8]) -> bool {
 #[must_use]
 pub fn changes_mask(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
-        Isa::Riscv32 | Isa::Riscv64 => riscv::changes_mask(bytes),
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => riscv::changes_mask(bytes),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::changes_mask(bytes),
         Isa::AvrPc16 | Isa::AvrPc22 => avr::changes_mask(bytes),
     }
@@ -341,7 +394,7 @@ pub fn moves_trap_vector(isa: Isa, bytes: &[u8]) -> bool {
 #[must_use]
 pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
-        Isa::Riscv32 | Isa::Riscv64 => riscv::moves_sp(bytes),
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => riscv::moves_sp(isa, bytes),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::moves_sp(bytes),
         Isa::AvrPc16 | Isa::AvrPc22 => avr::moves_sp(bytes),
     }
@@ -354,7 +407,7 @@ pub fn is_nop(isa: Isa, code: &[u8]) -> bool {
     const RISCV: [&[u8]; 2] = [&[0x01, 0x00], &[0x13, 0x00, 0x00, 0x00]];
     const AVR: [&[u8]; 1] = [&[0x00, 0x00]];
     let nops: &[&[u8]] = match isa {
-        Isa::Riscv32 | Isa::Riscv64 => &RISCV,
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => &RISCV,
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => &THUMB,
         Isa::AvrPc16 | Isa::AvrPc22 => &AVR,
     };
@@ -367,7 +420,7 @@ pub fn is_nop(isa: Isa, code: &[u8]) -> bool {
 #[must_use]
 pub fn sets_sp(isa: Isa, bytes: &[u8]) -> bool {
     match isa {
-        Isa::Riscv32 | Isa::Riscv64 => riscv::sets_sp(bytes),
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => riscv::sets_sp(bytes),
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::sets_sp(bytes),
         Isa::AvrPc16 | Isa::AvrPc22 => false,
     }
@@ -415,6 +468,13 @@ pub fn table_targets(isa: Isa, start: u64, entry_bytes: u8, code: &[u8], most: u
 #[must_use]
 pub fn links_to_t0(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_riscv() && word(bytes).is_some_and(|insn| matches!(insn & 0xfff, 0x2ef | 0x2e7))
+}
+
+/// Decodes an instruction of RISC-V's Zcmp, or Zcmt's `cm.jt` and `cm.jalt`; None: it is another one, or the instruction
+/// set does not have them.
+#[must_use]
+pub fn zcmp(isa: Isa, bytes: &[u8]) -> Option<Zcmp> {
+    zcmp::known(isa, bytes)
 }
 
 /// Whether the instruction is a load or a store in AVR's data space. QEMU tries it as memory first; where it finds a

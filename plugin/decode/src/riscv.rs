@@ -4,7 +4,7 @@
 //! Sections are those of The RISC-V Instruction Set Manual, Volume I: Unprivileged Architecture,
 //! version 20240411 (the instruction listings are its chapter "RV32/64G Instruction Set Listings").
 
-use crate::{Flow, Insn, Isa, bits, half, sign_extend, word};
+use crate::{Flow, Insn, Isa, Zcmp, bits, half, sign_extend, word, zcmp};
 
 /// `ebreak`, uncompressed: the only form QEMU takes for a semihosting call.
 pub(crate) const EBREAK: u32 = 0x0010_0073;
@@ -96,6 +96,43 @@ fn full(isa: Isa, pc: u64, insn: u32) -> Insn {
     }
 }
 
+/// See [`crate::is_known`].
+pub(crate) fn is_known(isa: Isa, bytes: &[u8]) -> bool {
+    let Some(low) = half(bytes).map(u32::from) else { return false };
+    if low & 3 != 3 {
+        return is_known_compressed(isa, low);
+    }
+    let Some(insn) = word(bytes) else { return false };
+    match bits(insn, 6, 0) {
+        // funct3 2 and 3, and other jalr than the one, are reserved.
+        BRANCH => bits(insn, 14, 12) & 6 != 2,
+        JALR => bits(insn, 14, 12) == 0,
+        OP | OP_IMM | OP_32 | OP_IMM_32 | LUI | AUIPC | JAL | SYSTEM => true,
+        // Loads, stores, fences, atomics; floating point; vectors.
+        0x03 | 0x07 | 0x0f | 0x23 | 0x27 | 0x2f | 0x43 | 0x47 | 0x4b | 0x4f | 0x53 | 0x57 | 0x77 => true,
+        // QEMU traps at instructions of more than 32 bits. The others are custom and reserved opcodes.
+        _ => low & 0x1f == 0x1f,
+    }
+}
+
+/// The same of a 16-bit instruction.
+fn is_known_compressed(isa: Isa, insn: u32) -> bool {
+    match (insn & 3, bits(insn, 15, 13)) {
+        // All zeros is the illegal instruction.
+        (0, 0) => insn == 0 || bits(insn, 12, 5) != 0,
+        // Zcb: c.lbu, c.lhu and c.lh, c.sb, c.sh.
+        (0, 4) => matches!((bits(insn, 12, 10), bits(insn, 6, 6)), (0..=2, _) | (3, 0)),
+        // c.subw and c.addw; c.mul; Zcb's c.zext.b to c.not.
+        (1, 4) if bits(insn, 12, 10) == 7 => match bits(insn, 6, 5) {
+            0 | 1 => isa.is_riscv64(),
+            2 => true,
+            _ => bits(insn, 4, 2) <= 5,
+        },
+        (2, 5) if isa.has_zcmp() => zcmp::decode(isa, insn).is_some(),
+        _ => true,
+    }
+}
+
 /// Decodes a `jal`. By convention, only the link register distinguishes a call from a jump ("Unconditional Jumps").
 const fn jal(len_bytes: u8, rd: u32, target: u64) -> Insn {
     let flow = if is_link(rd) { Flow::Call { target } } else { Flow::Jump { target } };
@@ -117,7 +154,21 @@ const fn jalr(len_bytes: u8, rd: u32, rs1: u32, offset: i32) -> Insn {
 
 /// Decodes a 16-bit instruction: "C" Extension for Compressed Instructions, "RVC Instruction Set Listings".
 fn compressed(isa: Isa, pc: u64, insn: u32) -> Insn {
-    let rv64 = isa == Isa::Riscv64;
+    if isa.has_zcmp()
+        && let Some(known) = zcmp::decode(isa, insn)
+    {
+        return match known {
+            Zcmp::Move { .. } => Insn::pure(2),
+            Zcmp::Push { .. } | Zcmp::Pop { returns: false, .. } => Insn::leaves(2),
+            Zcmp::Pop { returns: true, .. } => Insn::new(2, true, Flow::Return),
+            // The target is in a table in memory.
+            Zcmp::Jump { links: false, .. } => Insn::new(2, true, Flow::ComputedJump),
+            Zcmp::Jump { links: true, .. } => {
+                Insn::new(2, true, Flow::IndirectCall { reg: 1, offset: 0, clobbered: true })
+            }
+        };
+    }
+    let rv64 = isa.is_riscv64();
     let rd = bits(insn, 11, 7);
     let rs2 = bits(insn, 6, 2);
     let bit12 = bits(insn, 12, 12);
@@ -203,9 +254,12 @@ fn written_csr(insn: u32) -> Option<u32> {
 
 /// See [`crate::moves_sp`]. "RV32I Base Integer Instruction Set": addi, add, sub, and their compressed forms with sp
 /// as the destination.
-pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
+pub(crate) fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     const SP: u32 = 2;
     let Some(low) = half(bytes).map(u32::from) else { return false };
+    if matches!(zcmp::known(isa, bytes), Some(Zcmp::Push { .. })) {
+        return true;
+    }
     if low & 3 != 3 {
         // c.addi and c.addi16sp; c.mv.
         let to_sp = bits(low, 11, 7) == SP;

@@ -34,6 +34,16 @@ pub(crate) fn decode(isa: Isa, pc: u64, bytes: &[u8]) -> Insn {
     }
 }
 
+/// See [`crate::is_known`]. Armv8.1-M's branch-future instructions (BF, BFX, BFL, BFLX, BFCSEL) and BXAUT branch in ways that are
+/// not followed.
+pub(crate) fn is_known(isa: Isa, bytes: &[u8]) -> bool {
+    let (Some(first), second) = (half(bytes), bytes.get(2..).and_then(half)) else { return false };
+    let second = second.unwrap_or(0);
+    let is_future = first & 0xf800 == 0xf000 && second & 0xf001 == 0xe001;
+    let is_bxaut = first & 0xfff0 == 0xfb50 && second & 0x0ff0 == 0x0f10;
+    !(isa == Isa::ThumbV8m && (is_future || is_bxaut))
+}
+
 /// `wfi` and `wfi.w` ("WFI", T1 and T2).
 pub(crate) fn is_wfi(bytes: &[u8]) -> bool {
     is_hint(bytes, 3)

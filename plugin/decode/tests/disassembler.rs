@@ -89,8 +89,12 @@ fn run(program: &str, args: &[&str], paths: &[&Path]) -> String {
 /// Assembles, links and disassembles one source.
 fn disassemble(isa: Isa, name: &str, source: &str) -> Vec<Line> {
     let (prefix, march, text, emulation) = match isa {
-        Isa::Riscv32 => ("riscv64-unknown-elf", "-march=rv32gc_zba_zbb_zbs", "-Ttext=0x80000000", "-melf32lriscv"),
-        Isa::Riscv64 => ("riscv64-unknown-elf", "-march=rv64gc_zba_zbb_zbs", "-Ttext=0x80000000", "-melf64lriscv"),
+        Isa::Riscv32 | Isa::Riscv32Zc => {
+            ("riscv64-unknown-elf", "-march=rv32gc_zba_zbb_zbs", "-Ttext=0x80000000", "-melf32lriscv")
+        }
+        Isa::Riscv64 | Isa::Riscv64Zc => {
+            ("riscv64-unknown-elf", "-march=rv64gc_zba_zbb_zbs", "-Ttext=0x80000000", "-melf64lriscv")
+        }
         Isa::ThumbV6m => ("arm-none-eabi", "-march=armv6s-m", "-Ttext=0x8000", "-marmelf"),
         Isa::ThumbV7m => ("arm-none-eabi", "-march=armv7e-m+fp", "-Ttext=0x8000", "-marmelf"),
         Isa::ThumbV8m => ("arm-none-eabi", "-march=armv8.1-m.main+mve.fp+fp.dp", "-Ttext=0x8000", "-marmelf"),
@@ -426,7 +430,7 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
         }
         assert_eq!(usize::from(decoded.len_bytes), line.bytes.len(), "{what}");
         let promise = match isa {
-            Isa::Riscv32 | Isa::Riscv64 => riscv_promise(isa, line),
+            Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => riscv_promise(isa, line),
             Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb_promise(isa, line, base),
             Isa::AvrPc16 | Isa::AvrPc22 => avr_promise(isa, line),
         };

@@ -421,7 +421,7 @@ fn wfi_is_known_in_every_encoding() {
 #[test]
 fn only_avr_pushes_return_addresses() {
     let sizes = Isa::ALL.map(Isa::call_bytes);
-    assert_eq!(sizes, [0, 0, 0, 0, 0, 2, 3]);
+    assert_eq!(sizes, [0, 0, 0, 0, 0, 0, 0, 2, 3]);
 }
 
 #[test]
@@ -691,4 +691,56 @@ fn stack_pointer_of_risc_v_is_set_only_by_what_does_not_depend_on_it() {
         // c.addi4spn does not even write it.
         assert!(!sets(0x0808));
     }
+}
+
+#[test]
+fn zcmps_instructions_return_call_and_jump_where_the_processor_has_them() {
+    let call = Flow::IndirectCall { reg: 1, offset: 0, clobbered: true };
+    for (insn, flow, may_leave, moves_sp) in [
+        (0xb8f2_u16, Flow::Next, true, true),      // cm.push {ra, s0-s11}, -64
+        (0xbaf2, Flow::Next, true, false),         // cm.pop
+        (0xbef2, Flow::Return, true, false),       // cm.popret
+        (0xbcf2, Flow::Return, true, false),       // cm.popretz
+        (0xac7e, Flow::Next, false, false),        // cm.mva01s s0, s7
+        (0xa00e, Flow::ComputedJump, true, false), // cm.jt 3
+        (0xa082, call, true, false),               // cm.jalt 32
+    ] {
+        let bytes = insn.to_le_bytes();
+        for isa in [Isa::Riscv32Zc, Isa::Riscv64Zc] {
+            let expected = Insn { len_bytes: 2, may_leave, flow };
+            assert_eq!((decode(isa, PC, &bytes), decode::moves_sp(isa, &bytes)), (expected, moves_sp), "{insn:x}");
+            assert!(decode::is_known(isa, &bytes) && isa.with_zcmp() == isa);
+        }
+        // Elsewhere it is c.fsdsp.
+        for isa in RISCV {
+            let expected = Insn { len_bytes: 2, may_leave: true, flow: Flow::Next };
+            assert_eq!((decode(isa, PC, &bytes), decode::zcmp(isa, &bytes)), (expected, None), "{insn:x}");
+            assert!(isa.with_zcmp().has_zcmp() && isa.is_riscv64() == isa.with_zcmp().is_riscv64());
+        }
+    }
+    assert!(!decode::is_known(Isa::Riscv32Zc, &0xb832_u16.to_le_bytes()), "a list without ra");
+}
+
+#[test]
+fn encodings_of_vendors_and_reserved_ones_are_not_known() {
+    let known = |isa: Isa, word: u32| decode::is_known(isa, &word.to_le_bytes());
+    for isa in RISCV {
+        // custom-0 to custom-3, a branch and a jalr with a reserved function, Zcb's reserved fields.
+        for word in [0x0b, 0x2b, 0x5b, 0x7b, 0x0000_2063, 0x0000_10e7, 0x9000, 0x9c79 | 0x1c] {
+            assert!(!known(isa, word), "{isa} {word:x}");
+        }
+        // addi, an atomic, a vector, a trap of 48 bits, the illegal instruction, c.zext.b.
+        for word in [0x13, 0x1000_202f, 0x57, 0xffff_ffff, 0, 0x9c61] {
+            assert!(known(isa, word), "{isa} {word:x}");
+        }
+    }
+    // bf of Armv8.1-M, bxaut; bl, and pop.
+    let word = |first: u32, second: u32| first | second << 16;
+    for (first, second, expected) in
+        [(0xf040, 0xe001, false), (0xfb5e, 0xcf1d, false), (0xf000, 0xf800, true), (0xbd10, 0, true)]
+    {
+        assert_eq!(known(Isa::ThumbV8m, word(first, second)), expected, "{first:x}");
+        assert!(known(Isa::ThumbV7m, word(first, second)));
+    }
+    assert!(known(Isa::AvrPc16, 0xffff));
 }

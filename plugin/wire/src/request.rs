@@ -27,7 +27,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 14;
+const VERSION: u64 = 15;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -53,6 +53,10 @@ record! {
         5 = AvrPc16,
         /// AVR with a program counter of three bytes.
         6 = AvrPc22,
+        /// RV32 with Zcmp and Zcmt.
+        7 = Riscv32Zc,
+        /// RV64 with Zcmp and Zcmt.
+        8 = Riscv64Zc,
     }
 }
 
@@ -729,8 +733,9 @@ mod tests {
         {
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }
-        let avr = [Isa::AvrPc16, Isa::AvrPc22];
-        for isa in [Isa::Riscv32, Isa::Riscv64, Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m].into_iter().chain(avr) {
+        let riscv = [Isa::Riscv32, Isa::Riscv64, Isa::Riscv32Zc, Isa::Riscv64Zc];
+        let others = [Isa::ThumbV6m, Isa::ThumbV7m, Isa::ThumbV8m, Isa::AvrPc16, Isa::AvrPc22];
+        for isa in riscv.into_iter().chain(others) {
             let request = Request { isa, ..plain() };
             assert_eq!(Request::read(&encode(&request)), Ok(request));
         }

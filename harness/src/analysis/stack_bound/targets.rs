@@ -213,7 +213,7 @@ struct Memory<'a> {
 impl<'a> Memory<'a> {
     fn new(isa: Isa, functions: &[Function], image: &'a Image) -> Memory<'a> {
         let starts = functions.iter().map(|function| function.frame.function.start).zip(0..).collect();
-        let word_bytes = if isa == Isa::Riscv64 { 8 } else { 4 };
+        let word_bytes = if isa.is_riscv64() { 8 } else { 4 };
         Memory { image, word_bytes, thumb: u64::from(isa.is_thumb()), starts }
     }
 

@@ -45,7 +45,7 @@ pub fn find(wanted: &Wanted, symbols: &Symbols<'_>, isa: Isa) -> Result<Vec<Allo
     }
     for (name, address) in symbols.entries() {
         let Some((kind, arguments)) = known::known(name) else { continue };
-        if isa == Isa::Riscv64 && known::is_for_32_bits(name) {
+        if isa.is_riscv64() && known::is_for_32_bits(name) {
             continue;
         }
         let rule = Rule::parse(kind, &format!("{name}{arguments}"))?;

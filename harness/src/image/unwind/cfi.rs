@@ -42,7 +42,7 @@ pub(super) fn read(
     warnings: &mut Vec<String>,
 ) -> Vec<(u64, u64, Rules)> {
     let numbers = match isa {
-        Isa::Riscv32 | Isa::Riscv64 => {
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => {
             Numbers { sp: Register(2), fp: Register(8), base: Register(8), second_link: Some(Register(5)) }
         }
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => {
@@ -53,7 +53,7 @@ pub(super) fn read(
             Numbers { sp: Register(32), fp: Register(29), base: Register(28), second_link: None }
         }
     };
-    let address_bytes = if isa == Isa::Riscv64 { 8 } else { 4 };
+    let address_bytes = if isa.is_riscv64() { 8 } else { 4 };
     let reader = Reader { numbers, load_bias, functions, executable: executable(file) };
     let mut found = Vec::new();
     let mut damage = None;

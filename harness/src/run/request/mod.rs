@@ -130,6 +130,8 @@ fn of(plan: &Plan<'_>, purpose: Purpose) -> io::Result<Request> {
         isa: match isa(plan)? {
             decode::Isa::Riscv32 => Isa::Riscv32,
             decode::Isa::Riscv64 => Isa::Riscv64,
+            decode::Isa::Riscv32Zc => Isa::Riscv32Zc,
+            decode::Isa::Riscv64Zc => Isa::Riscv64Zc,
             decode::Isa::ThumbV6m => Isa::ThumbV6m,
             decode::Isa::ThumbV7m => Isa::ThumbV7m,
             decode::Isa::ThumbV8m => Isa::ThumbV8m,

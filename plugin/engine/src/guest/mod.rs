@@ -19,6 +19,8 @@ pub fn open<V: Vcpu>(request: &Request, directory: &str) -> Guest<V> {
     let (isa, arch): (Isa, &dyn Arch<V>) = match request.isa {
         request::Isa::Riscv32 => (Isa::Riscv32, &riscv::Riscv),
         request::Isa::Riscv64 => (Isa::Riscv64, &riscv::Riscv),
+        request::Isa::Riscv32Zc => (Isa::Riscv32Zc, &riscv::Riscv),
+        request::Isa::Riscv64Zc => (Isa::Riscv64Zc, &riscv::Riscv),
         request::Isa::ThumbV6m => (Isa::ThumbV6m, &arm::Arm),
         request::Isa::ThumbV7m => (Isa::ThumbV7m, &arm::Arm),
         request::Isa::ThumbV8m => (Isa::ThumbV8m, &arm::Arm),

@@ -430,8 +430,10 @@ impl<V: Vcpu> Guest<V> {
     pub fn signed_register(&mut self, number: u8) -> i64 {
         let value = self.general_register(number);
         match self.isa {
-            Isa::Riscv64 => value as i64,
-            Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => i64::from(value as u32 as i32),
+            Isa::Riscv64 | Isa::Riscv64Zc => value as i64,
+            Isa::Riscv32 | Isa::Riscv32Zc | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => {
+                i64::from(value as u32 as i32)
+            }
             Isa::AvrPc16 | Isa::AvrPc22 => i64::from(value as u8 as i8),
         }
     }
@@ -488,8 +490,8 @@ impl<V: Vcpu> Guest<V> {
     /// Size of a pointer.
     pub fn pointer_bytes(&self) -> u64 {
         match self.isa {
-            Isa::Riscv64 => 8,
-            Isa::Riscv32 | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => 4,
+            Isa::Riscv64 | Isa::Riscv64Zc => 8,
+            Isa::Riscv32 | Isa::Riscv32Zc | Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => 4,
             Isa::AvrPc16 | Isa::AvrPc22 => 2,
         }
     }

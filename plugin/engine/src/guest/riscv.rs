@@ -4,7 +4,6 @@
 
 use std::ops::RangeInclusive;
 
-use decode::Isa;
 use wire::control::Word;
 
 use super::processor::{Arch, Context, Facts, Guest, Insn, Interrupted, Stored, Taken, Vcpu};
@@ -81,7 +80,7 @@ impl<V: Vcpu> Arch<V> for Riscv {
         let (cause, epc) = if is_supervisor(guest) { ("scause", "sepc") } else { ("mcause", "mepc") };
         let (cause, epc) = (guest.register(cause), guest.register(epc));
         let number =
-            if guest.isa == Isa::Riscv32 { (cause & 0x7fff_ffff) | (cause & 0x8000_0000) << 32 } else { cause };
+            if !guest.isa.is_riscv64() { (cause & 0x7fff_ffff) | (cause & 0x8000_0000) << 32 } else { cause };
         // Only the target of this trap is certain; the rest of the table may be other code.
         let (base, is_vectored) = trap_vector(guest);
         let interrupt = number.checked_sub(1 << 63).filter(|_| is_vectored);

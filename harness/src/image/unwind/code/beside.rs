@@ -117,7 +117,7 @@ fn load(isa: Isa, bytes: &[u8]) -> Option<(usize, usize, i32)> {
         };
     }
     let word = low | high << 16;
-    let is_long = isa == Isa::Riscv64;
+    let is_long = isa.is_riscv64();
     let (short, short_base) = (8 + field(low, 4, 2), 8 + field(low, 9, 7));
     match low & 3 {
         3 if word & 0x7f == 3 && bits(word, 14, 12) == if is_long { 3 } else { 2 } => {

@@ -51,8 +51,8 @@ const RISCV64: Roles = Roles { word_bytes: 8, ..RISCV };
 impl Roles {
     pub(super) fn of(isa: Isa) -> &'static Roles {
         match isa {
-            Isa::Riscv64 => &RISCV64,
-            Isa::Riscv32 => &RISCV,
+            Isa::Riscv64 | Isa::Riscv64Zc => &RISCV64,
+            Isa::Riscv32 | Isa::Riscv32Zc => &RISCV,
             _ => &THUMB,
         }
     }
