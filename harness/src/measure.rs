@@ -514,11 +514,12 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bo
             (None, Some(absent)) => format!("chip {} has nothing at {absent:#010x}", chip.name),
             (None, None) => return None,
         };
-        // Learning again would find the same.
         let next = match is_learned {
-            true => "learning has found none; [[stimulus]], [[edge]] and devices of a chip file describe what is outside of \
-                     the chip, --stub passes over the wait (docs/chips.md)"
-                .to_owned(),
+            true => format!(
+                "`harness chip learn {firmware}` looks for one again; if it finds none, what is outside of the chip would \
+                 answer: [[stimulus]], [[edge]] and devices of a chip file describe it, --stub passes over the wait \
+                 (docs/chips.md)"
+            ),
             false => format!("`harness chip learn {firmware}` writes a chip file that has (docs/chips.md)"),
         };
         return Some(format!("note: {what}: {next}"));

@@ -51,11 +51,26 @@ fn gnu(elf: &Path, arm: bool, addresses: &[u64]) -> BTreeMap<u64, Vec<String>> {
             Some(next) => address = next,
             None => {
                 let place = line.split(" (discriminator").next().unwrap();
-                places.entry(address).or_insert_with(Vec::new).push(place.to_owned());
+                places.entry(address).or_insert_with(Vec::new).push(folded(place));
             }
         }
     }
     places
+}
+
+/// Path without `.`, and without folders that a `..` behind them leaves: addr2line has paths as the compiler wrote them.
+fn folded(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            (".", _) => {}
+            ("..", Some(&last)) if !last.is_empty() && last != ".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Rows of the line table by readelf, in sequences: address, and `file:line` without the file's folders.
