@@ -401,7 +401,8 @@ impl Known {
         } else {
             wire::request::Lives::default()
         };
-        let sleeps_alike = !isa.is_avr() && emulator::sleeps_alike(emulator)?;
+        // Without a timeline, the greeting of the run tells whether they can be used.
+        let sleeps_alike = !isa.is_avr() && (!has_timeline || emulator::sleeps_alike(emulator)?);
         let has_waits = has_timeline && kernel.is_some();
         let mut zones = zone::find(elf, image, isa, choice.load_bias);
         let named_in = zone_call::Elf { bytes: elf, load_bias: choice.load_bias, isa };
@@ -773,6 +774,15 @@ fn begun(inputs: &[Input], mut taken_bytes: u64) -> u64 {
     inputs.iter().take_while(is_begun).count() as u64
 }
 
+/// Time that the machine slept, if it is the same in every run of this version of QEMU. Otherwise that of no task is known.
+fn asleep(records: &mut Records, qemu_version: &str) -> Option<u64> {
+    let slept_ns = records.slept_ns.filter(|_| emulator::sleeps_alike_in(qemu_version));
+    if slept_ns.is_none() {
+        records.tasks.iter_mut().for_each(|task| task.slept_ns = 0);
+    }
+    slept_ns
+}
+
 /// Assembles the saved profile.
 fn profile(
     plan: &Plan<'_>,
@@ -783,6 +793,7 @@ fn profile(
     outcome: Outcome,
 ) -> (Profile, Vec<String>) {
     let Outcome { qemu_version, mut records, end, only, polls, in_target, unread_memory: _, read_bytes } = outcome;
+    let slept_ns = asleep(&mut records, &qemu_version);
     let half = std::mem::take(&mut records.half);
     let waits = waits(plan, &records);
     let (names, warnings) = symbols.names(&named_addresses(&records));
@@ -824,7 +835,7 @@ fn profile(
         max_depth: options.max_depth,
         waits,
         slept_insns: records.slept_insns,
-        slept_ns: records.slept_ns,
+        slept_ns,
         waiting: profile::Waiting {
             called_insns: records.waiting_insns,
             unsure: records.waiting_unsure,

@@ -225,9 +225,13 @@ const SLEEPS_ALIKE_FROM: (u32, u32) = (10, 0);
 /// # Errors
 /// Same as [`version`].
 pub(crate) fn sleeps_alike(path: &Path) -> Result<bool, EmulatorError> {
-    let version = version(path)?;
+    Ok(sleeps_alike_in(&version(path)?))
+}
+
+/// Whether the sleeps of this version of QEMU are equally long in every run.
+pub(crate) fn sleeps_alike_in(version: &str) -> bool {
     let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());
-    Ok(parts.next().zip(parts.next()).is_some_and(|version| version >= SLEEPS_ALIKE_FROM))
+    parts.next().zip(parts.next()).is_some_and(|version| version >= SLEEPS_ALIKE_FROM)
 }
 
 /// Longest time for an answer, which normally takes milliseconds.
