@@ -137,9 +137,7 @@ impl<'p> Search<'p> {
         let mut open = vec![function];
         let mut passed = BTreeSet::from([function.start]);
         while let Some(callee) = open.pop() {
-            let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
-            let into = arcs.filter(|arc| arc.target == callee.start && !range(callee).contains(&arc.site));
-            for arc in into.filter(|arc| self.is_under_way(arc) && self.is_open(arc)) {
+            for arc in self.into(callee).filter(|arc| self.is_under_way(arc) && self.is_open(arc)) {
                 let Some(caller) = self.profile.names.function_at(arc.site) else { continue };
                 if passed.insert(caller.start) {
                     found.push((caller, arc.site));
@@ -154,22 +152,25 @@ impl<'p> Search<'p> {
 
     /// Whether the function that a jump came from has not returned: itself called, or jumped to, by code under way, or by
     /// none. True for a call, whose own return tells.
-    fn is_open(&self, arc: &Arc) -> bool {
+    fn is_open(&self, arc: &'p Arc) -> bool {
         let mut passed = BTreeSet::new();
-        let mut open = vec![*arc];
+        let mut open = vec![arc];
         while let Some(arc) = open.pop() {
             let Some(caller) = self.profile.names.function_at(arc.site).filter(|_| !arc.links) else { return true };
-            let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
-            let into = arcs.filter(|arc| arc.target == caller.start && !range(caller).contains(&arc.site));
-            let into: Vec<Arc> = into.copied().collect();
-            if into.is_empty() {
+            if self.into(caller).next().is_none() {
                 return true;
             }
             if passed.insert(caller.start) {
-                open.extend(into.into_iter().filter(|arc| self.is_under_way(arc)));
+                open.extend(self.into(caller).filter(|arc| self.is_under_way(arc)));
             }
         }
         false
+    }
+
+    /// Calls of a function, and jumps to its start from elsewhere.
+    fn into(&self, function: &'p Function) -> impl Iterator<Item = &'p Arc> {
+        let arcs = self.profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
+        arcs.filter(|arc| arc.target == function.start && !range(function).contains(&arc.site))
     }
 
     fn is_under_way(&self, arc: &Arc) -> bool {

@@ -3,17 +3,14 @@
 //! firmware is broken even if it went on.
 
 use crate::analysis::stacks;
-use crate::profile::{End, LeftStack, Overflow, Profile, Task};
+use crate::profile::{End, LeftStack, Overflow, Profile};
 use crate::text::number::{Hex, group};
 use crate::text::printable::printable;
 
-/// The task whose stack pointer left its stack first, and its index.
-pub fn first(profile: &Profile) -> Option<(usize, &Task)> {
+/// Index of the task whose stack pointer left its stack first, and how.
+pub fn first(profile: &Profile) -> Option<(usize, Overflow)> {
     let tasks = profile.tasks.iter().enumerate();
-    tasks
-        .filter_map(|(index, task)| Some((task.overflow?.at_insns, (index, task))))
-        .min_by_key(|(at, _)| *at)
-        .map(|(_, task)| task)
+    tasks.filter_map(|(index, task)| Some((index, task.overflow?))).min_by_key(|(_, overflow)| overflow.at_insns)
 }
 
 /// End of a run that ended well but for such a task. None: there is none, or the end is a failure of another kind, of
@@ -22,8 +19,8 @@ pub fn find(profile: &Profile) -> Option<End> {
     if !profile.facts.end.is_good() && profile.facts.end != End::MaxInsns {
         return None;
     }
-    let (index, task) = first(profile)?;
-    Some(End::StackOverflow { pc: task.overflow?.pc, stack: LeftStack::Task { index: index as u32 } })
+    let (index, overflow) = first(profile)?;
+    Some(End::StackOverflow { pc: overflow.pc, stack: LeftStack::Task { index: index as u32 } })
 }
 
 /// Describes that a task's stack pointer left its stack: *the stack of task net left its 512 bytes at instruction 80 in

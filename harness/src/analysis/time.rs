@@ -31,7 +31,7 @@ pub fn idle_insns(profile: &Profile) -> u64 {
 /// Time of the window's instructions and the load, in a sentence; None: no instruction executed, or several CPUs took
 /// turns.
 ///
-/// Where the time asleep in `wfi` is not known, the load is an upper bound.
+/// The load is an upper bound where the time asleep in `wfi` is not known.
 pub fn sentence(profile: &Profile) -> Option<String> {
     let total = profile.total_insns();
     if total == 0 || profile.vcpus.len() > 1 {

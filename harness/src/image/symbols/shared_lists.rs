@@ -3,8 +3,7 @@
 //! functions that refer to one list of 20,000 ranges, or as many units with one line program, and a reader expands the
 //! list for each. Compilers write each list for one entry, so the lists together are as long as their sections.
 //!
-//! Where entries refer to more, the references beyond the bound are turned to an empty list. The rest of the file
-//! serves as usual.
+//! References beyond that bound are turned to an empty list. The rest of the file serves as usual.
 
 use std::collections::HashMap;
 
