@@ -4,7 +4,7 @@
 
 use harness::profile::{End, LeftStack, Overflow, Profile};
 
-use crate::common::run;
+use crate::common::{harness, run};
 
 const IMAGES: [&str; 2] = ["cortex-m3-overflow", "riscv64-overflow"];
 
@@ -48,6 +48,10 @@ fn an_exact_run_names_the_instruction_whatever_is_sampled() {
         for words in ["the stack of task brief left its ", " bytes at instruction ", " in deeper ("] {
             assert!(first.contains(words), "{image}: {words:?} is not in: {first}");
         }
+        // The page begins with it.
+        let page = harness().arg("report").arg(&exact.dir).args(["-o", "-"]).output().unwrap();
+        let page = String::from_utf8_lossy(&page.stdout);
+        assert!(page.contains(r#""trouble":"the stack of task brief left its "#), "{image}");
         let profile = exact.profile();
         assert_eq!(task_of(&profile), "brief", "{image}");
         assert_eq!(overflow(&profile, "level"), None, "{image}");

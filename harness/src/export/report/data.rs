@@ -17,7 +17,7 @@ use crate::analysis::cycles;
 use crate::analysis::functions::{self, Table};
 use crate::analysis::owner::{self, Owner};
 use crate::analysis::stacks::{self, Exceptions, FrameRole, View};
-use crate::analysis::{span_remarks, stack_remarks, time};
+use crate::analysis::{describe, span_remarks, stack_remarks, time};
 use crate::export::report::Extras;
 use crate::export::report::compare::{Compare, NARROW};
 use crate::export::report::console::Console;
@@ -58,6 +58,8 @@ pub(super) struct Data {
     /// Whether there are call stacks.
     stacked: bool,
     fold_irqs: bool,
+    /// Sentence about a run that failed, or in which no useful work was done.
+    trouble: Option<String>,
     /// Sentence about the run's duration by the firmware's clock, and its load.
     time: Option<String>,
     pub(super) strings: Strings,
@@ -239,6 +241,8 @@ impl Data {
             tasks: tasks_of(profile),
             interrupts: interrupts_of(profile, interrupted),
             remarks: stack_remarks::remarks(profile).into_iter().chain(span_remarks::remarks(profile)).collect(),
+            trouble: describe::describe_trouble(profile)
+                .or_else(|| (!profile.facts.end.is_good()).then(|| describe::describe_end(profile))),
             time: time::sentence(profile),
             per_call: per_call(profile, &rows, functions.name.len()),
             zones: Zones::new(profile, &tree),

@@ -509,6 +509,7 @@ function showLegend() {
         verdict.append(make('b', { class: data.check.clean ? 'good' : 'bad' }, data.check.clean ? '✓ ' : '! '), visible(first),
             more > 0 ? ` (${plural(more, 'more line')} below)` : '');
     }
+    if (data.trouble) by('summary').append(make('p', { class: 'trouble' }, visible(data.trouble)));
     by('summary').append(make('p', { class: 'headline' }), ...(data.time ? [make('p', { class: 'verdict' }, visible(data.time))] : []), verdict);
     by('flamegraph').hidden = paths.count === 0;
     by('functions').hidden = rowCount === 0;
