@@ -7,7 +7,7 @@ use std::fs;
 use harness::analysis::stack_bound::{self, Program, Rules};
 use harness::image::{Image, LoadOptions};
 
-use crate::common::{harness, image, run};
+use crate::common::{built, harness, image, run};
 
 const BARE: &str = "cortex-m3-bare";
 const TASKS: &str = "cortex-m3-tasks-ends";
@@ -124,4 +124,50 @@ fn a_run_that_was_deeper_than_its_bound_is_an_error_of_harness() {
     let (code, out, _) = stack(&[&stated[..], &["--json"]].concat());
     let document: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert!(code == Some(1) && document["stacks"][0]["error"].as_str().unwrap().contains("8 bytes"), "{out}");
+}
+
+/// Firmware whose `test` is in assembly.
+const ASSEMBLY: &str = "void test(void);\nvoid reset(void) { test(); host(0x18, STOPPED); for (;;) {} }\n";
+
+/// Assembly for Thumb that runs into the next function behind its last call, and gets to the one after by `pop {pc}`.
+const THUMB: &str = r#"
+__asm__(".text\n.syntax unified\n"
+        ".type test, %function\n.globl test\ntest: push {r4, lr}\n bl leaf\n.size test, 2\n"
+        ".type next, %function\nnext: sub sp, #400\n push {r5, lr}\n bl leaf\n pop {r5, r6}\n add sp, #400\n"
+        " ldr r0, =last\n push {r0}\n pop {pc}\n.size next, . - next\n.ltorg\n"
+        ".type last, %function\n.thumb_func\nlast: sub sp, #600\n bl leaf\n add sp, #600\n pop {r4, pc}\n.size last, . - last\n"
+        ".type leaf, %function\nleaf: bx lr\n.size leaf, . - leaf\n");
+"#;
+
+/// The same for RISC-V, with a return through the link register, and through the second one.
+const RISCV: &str = r#"
+__asm__(".text\n"
+        ".type test, @function\n.globl test\ntest: addi sp, sp, -16\n sw ra, 0(sp)\n call leaf\n.size test, . - test\n"
+        ".type next, @function\nnext: addi sp, sp, -400\n call leaf\n addi sp, sp, 400\n lla ra, last\n ret\n"
+        ".size next, . - next\n"
+        ".type last, @function\nlast: addi sp, sp, -608\n lla t0, end\n jr t0\n.size last, . - last\n"
+        ".type end, @function\nend: addi sp, sp, -32\n call leaf\n addi sp, sp, 640\n lw ra, 0(sp)\n addi sp, sp, 16\n ret\n"
+        ".size end, . - end\n"
+        ".type leaf, @function\nleaf: ret\n.size leaf, . - leaf\n");
+"#;
+
+#[test]
+fn assembly_without_calls_and_returns_has_the_bound_that_a_run_reaches() {
+    let temp = tempfile::tempdir().unwrap();
+    for (target, name, assembly, bytes) in [
+        (built::cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_8000), "thumb", THUMB, 8 + 600),
+        (built::riscv(32, 0x8000_0000, 0x8000_0000, 0x8001_0000), "riscv", RISCV, 16 + 608 + 32),
+    ] {
+        let elf = target.build_source(temp.path(), name, &[ASSEMBLY, assembly].concat());
+        let profile = temp.path().join(format!("{name}.profile"));
+        let output = harness().arg(&elf).args(["--exact", "-q", "-o"]).arg(&profile).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = harness().arg("stack").arg(&elf).arg(&profile).arg("--json").output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let main = &document["stacks"][0];
+        assert_eq!((output.status.code(), &main["certainty"]), (Some(0), &"bounded".into()), "{main}");
+        let (bound, seen) = (main["without_failures_bytes"].as_u64().unwrap(), main["seen_bytes"].as_u64());
+        // What reset holds itself depends on the compiler.
+        assert!((bytes..=bytes + 32).contains(&bound) && Some(bound) == seen, "{name}: {main}");
+    }
 }

@@ -43,6 +43,8 @@ pub(super) struct Most {
 pub(super) struct Solution {
     /// Most stack from each function on.
     pub(super) most: Vec<Most>,
+    /// Most bytes that each function itself holds, with its parts elsewhere.
+    pub(super) own_bytes: Vec<u64>,
     /// Circles of functions that nothing bounds, each sorted.
     pub(super) circles: Vec<Vec<usize>>,
     /// Circle of each function in one that nothing bounds, an index.
@@ -51,7 +53,12 @@ pub(super) struct Solution {
 
 /// Finds the most stack of each function.
 pub(super) fn solve(nodes: &[Node]) -> Solution {
-    let mut solution = Solution { most: vec![Most::default(); nodes.len()], ..Solution::default() };
+    let nodes = &with_parts(nodes);
+    let mut solution = Solution {
+        most: vec![Most::default(); nodes.len()],
+        own_bytes: nodes.iter().map(|node| node.own_bytes).collect(),
+        ..Solution::default()
+    };
     for component in components(nodes) {
         let is_circle = component.len() > 1 || nodes[component[0]].edges.iter().any(|edge| edge.to == component[0]);
         if is_circle {
@@ -62,6 +69,33 @@ pub(super) fn solve(nodes: &[Node]) -> Solution {
         }
     }
     solution
+}
+
+/// Nodes of which those have the same edges that lead to each other while they hold nothing. Such a circle makes no stack
+/// deeper, so it is not recursion: a function with a part elsewhere (`.cold`) that jumps back, a loop of tail calls.
+fn with_parts(nodes: &[Node]) -> Vec<Node> {
+    let holds_nothing = |node: &Node| Node {
+        edges: node.edges.iter().copied().filter(|edge| edge.bytes == 0).collect(),
+        ..Node::default()
+    };
+    let flat: Vec<Node> = nodes.iter().map(holds_nothing).collect();
+    let mut merged = nodes.to_vec();
+    for parts in components(&flat) {
+        let members: BTreeSet<usize> = parts.iter().copied().collect();
+        let of_parts = || parts.iter().map(|&part| &nodes[part]);
+        let edges = of_parts().flat_map(|part| part.edges.iter().copied());
+        let edges: BTreeSet<Edge> = edges.filter(|edge| edge.bytes > 0 || !members.contains(&edge.to)).collect();
+        let all = Node {
+            own_bytes: of_parts().map(|part| part.own_bytes).max().unwrap_or(0),
+            edges: edges.into_iter().collect(),
+            most: of_parts().filter_map(|part| part.most).min(),
+            certainty: of_parts().map(|part| part.certainty).fold(Certainty::Bounded, Certainty::max),
+        };
+        for &part in &parts {
+            merged[part] = all.clone();
+        }
+    }
+    merged
 }
 
 /// Most stack of a function by its edges to functions that are solved.
@@ -250,6 +284,22 @@ mod tests {
         // A bound on a function that is not in all circles does not help.
         nodes[1].edges.push(Edge { to: 1, bytes: 16 });
         assert_eq!(solve(&nodes).most[0].certainty, Certainty::Unbounded);
+    }
+
+    #[test]
+    fn parts_that_lead_to_each_other_and_hold_nothing_are_one_function() {
+        // parse (0) jumps to its cold part (1), which calls report (2) and jumps back; parse calls leaf (3).
+        let mut nodes = [node(48, &[(1, 0), (3, 48)]), node(48, &[(0, 0), (2, 48)]), node(96, &[]), node(8, &[])];
+        let solution = solve(&nodes);
+        let bytes: Vec<u64> = solution.most.iter().map(|most| most.bytes).collect();
+        assert_eq!((bytes, solution.circles.len()), (vec![144, 144, 96, 8], 0));
+        assert_eq!(solution.most[0].next, Some(Edge { to: 2, bytes: 48 }));
+        // A part that calls the function is recursion.
+        nodes[1].edges[0].bytes = 48;
+        assert_eq!(solve(&nodes).most[0].certainty, Certainty::Unbounded);
+        // A loop of tail calls, one of them through a pointer to itself.
+        let solution = solve(&[node(16, &[(1, 0), (0, 0)]), node(32, &[(2, 0)]), node(8, &[(0, 0)])]);
+        assert_eq!((solution.most[2].bytes, solution.most[2].certainty), (32, Certainty::Bounded));
     }
 
     #[test]

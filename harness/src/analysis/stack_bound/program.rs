@@ -14,6 +14,7 @@ use super::{Bound, Certainty, Rules, Step};
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind::{self, Frame, Transfer};
 use crate::image::{Arch, ArmLevel, Fpu, Image};
+use crate::machine::riscv_extensions;
 use crate::profile::Profile;
 use crate::text::number::Hex;
 use crate::text::symbol_name::{file_name, key_name};
@@ -61,9 +62,17 @@ pub struct Program {
     transfers_by_source: BTreeMap<Source, u64>,
 }
 
-/// Instruction set of an image by its own facts.
-fn isa(image: &Image) -> Option<Isa> {
+/// Instruction set of an image by its own facts, and by the processors of its runs.
+fn isa(image: &Image, profiles: &[Profile]) -> Option<Isa> {
+    let has_zcmp = || {
+        // Zcmp has the encodings of Zcd, which needs D.
+        let lacks_d = |isa: &str| !riscv_extensions(isa).iter().any(|one| one == "d");
+        image.needs.riscv.as_deref().is_some_and(lacks_d)
+            || profiles.iter().any(|profile| profile.facts.isa().is_some_and(Isa::has_zcmp))
+    };
     Some(match image.arch? {
+        Arch::Riscv64 if has_zcmp() => Isa::Riscv64Zc,
+        Arch::Riscv32 if has_zcmp() => Isa::Riscv32Zc,
         Arch::Riscv64 => Isa::Riscv64,
         Arch::Riscv32 => Isa::Riscv32,
         Arch::Avr => return None,
@@ -79,11 +88,11 @@ impl Program {
     /// Reads the functions of an image and solves their graph; `bytes` is its ELF file. Runs tell where indirect calls
     /// went. None: the image's processor is not known.
     pub fn read(bytes: &[u8], image: &Image, profiles: &[Profile], rules: &Rules) -> Option<Program> {
-        let isa = isa(image)?;
+        let isa = isa(image, profiles)?;
         let symbols = Symbols::new(Some(bytes), 0, isa.is_thumb());
         let ranges = symbols.ranges();
         let table = unwind::table(Some(bytes), isa, &image.segments, 0, &ranges);
-        let frames = unwind::frames(Some(bytes), isa, &image.segments, 0, &ranges, &table.rows);
+        let frames = unwind::frames(bytes, isa, &image.segments, &ranges, &table.rows, &symbols.compiled());
         let sources = symbols.function_sources(&ranges.iter().map(|range| range.start).collect());
         let functions = symbols.functions().zip(frames).map(|((range, linkage_name), frame)| Function {
             name: key_name(&demangle(linkage_name)),
@@ -184,12 +193,31 @@ impl Program {
                 }
             }
         }
+        let holes = [
+            (function.frame.open_end, "goes on where there is no function with a symbol, behind"),
+            (function.frame.unknown, "has an instruction that harness does not know, at"),
+        ];
+        for (pc, what) in holes {
+            if let Some(pc) = pc {
+                node.certainty = Certainty::Unbounded;
+                reasons.push(format!("{} {what} {}", function.name, Hex(pc)));
+            }
+        }
         node.own_bytes = node.own_bytes.saturating_add(extra);
         let (mut all, mut returning) = (BTreeSet::new(), BTreeSet::new());
         for transfer in &function.frame.transfers {
             let (targets, source) = known.targets(&self.functions, function, transfer);
             if transfer.target.is_none() {
                 sources.push(source);
+            }
+            if let Some(target) = transfer.target.filter(|_| targets.is_empty()) {
+                reasons.push(format!(
+                    "{} goes to {} at {}, where there is no function with a symbol",
+                    function.name,
+                    Hex(target),
+                    Hex(transfer.pc)
+                ));
+                node.certainty = Certainty::Unbounded;
             }
             let found = match source {
                 Source::Code | Source::User | Source::Types => None,
@@ -242,13 +270,13 @@ impl Program {
 
     /// Most stack from a function on.
     pub(super) fn bound(&self, function: usize, ways: Ways) -> Bound {
-        let Graph { nodes, solution } = self.graph(ways);
+        let solution = &self.graph(ways).solution;
         let most = solution.most[function];
         let mut path = Vec::new();
         let mut at = function;
         while path.len() < MAX_PATH {
             let next = solution.most[at].next;
-            let bytes = next.map_or(nodes[at].own_bytes, |edge| edge.bytes);
+            let bytes = next.map_or(solution.own_bytes[at], |edge| edge.bytes);
             path.push(Step { function: self.functions[at].name.clone(), bytes });
             match next {
                 Some(edge) if !solution.circle_of.contains_key(&at) => at = edge.to,
@@ -320,7 +348,7 @@ impl Program {
     /// Bound of a function by its transfers' targets.
     fn bound_by(&self, function: usize, ways: Ways, targets: impl Fn(&Transfer) -> BTreeSet<usize>) -> Bound {
         let own = |bytes| Step { function: self.functions[function].name.clone(), bytes };
-        let bytes = self.graph(ways).nodes[function].own_bytes;
+        let bytes = self.graph(ways).solution.own_bytes[function];
         let mut best = Bound { bytes, certainty: Certainty::Bounded, path: vec![own(bytes)], reasons: Vec::new() };
         for transfer in &self.functions[function].frame.transfers {
             for target in targets(transfer) {

@@ -13,6 +13,7 @@
 //!
 //! The symbol table decides a function's name; DWARF may have another name (aliases, folded and cloned functions).
 
+mod compiled;
 pub(crate) mod dwarf;
 mod patch;
 mod places;
@@ -341,6 +342,12 @@ impl<'data> Symbols<'data> {
     pub fn signatures(&self) -> Signatures {
         let Ok(Some(sections)) = self.sections() else { return Signatures::default() };
         signatures::read(&sections.dwarf()).moved(self.load_bias)
+    }
+
+    /// First addresses of the functions, and of their parts, that a compiler has made, by the debug information.
+    pub fn compiled(&self) -> BTreeSet<u64> {
+        let Ok(Some(sections)) = self.sections() else { return BTreeSet::new() };
+        compiled::starts(&sections.dwarf()).into_iter().map(|start| start.wrapping_add(self.load_bias)).collect()
     }
 
     /// Functions by address: their ranges, and their names in the symbol table.

@@ -124,19 +124,24 @@ fn rows(known: &BTreeMap<u64, (u64, Rules)>) -> Vec<Row> {
     rows
 }
 
-/// Finds the frames of all functions, with the arguments and the rows of [`table`].
+/// Finds the frames of all functions, with the rows of [`table`] and its arguments, but for the load bias, which is 0.
+/// `compiled` has the starts of the functions that a compiler has made.
 pub fn frames(
-    elf: Option<&[u8]>,
+    elf: &[u8],
     isa: Isa,
     segments: &[Segment],
-    load_bias: u64,
     functions: &[Range<u64>],
     rows: &[Row],
+    compiled: &BTreeSet<u64>,
 ) -> Vec<Frame> {
-    let file = elf.and_then(|bytes| object::File::parse(bytes).ok());
-    let hints = file.as_ref().filter(|_| isa.is_thumb()).map(|file| Hints::read(file, load_bias));
-    let code = Code { isa, segments, load_bias, hints: hints.unwrap_or_default() };
-    code::frames::frames(&code, functions, rows)
+    let file = object::File::parse(elf).ok();
+    let hints = file.as_ref().filter(|_| isa.is_thumb()).map(|file| Hints::read(file, 0));
+    let code = Code { isa, segments, load_bias: 0, hints: hints.unwrap_or_default() };
+    let said = file.map(|file| cfi::read(&file, isa, 0, functions, &mut Vec::new())).unwrap_or_default();
+    // A compiler describes a function in assembly (`naked`) as one that does not use the stack.
+    let described = said.into_iter().filter(|(_, _, rules)| rules.values().any(|rule| *rule != Some(ENTRY)));
+    let regular = described.map(|(start, ..)| start).filter(|start| compiled.contains(start)).collect();
+    code::frames::frames(&code, functions, rows, &regular)
 }
 
 impl Table {

@@ -46,6 +46,12 @@ pub(super) fn reads_process_stack(isa: Isa, bytes: &[u8]) -> bool {
     isa.is_thumb() && low == 0xf3ef && high & 0xf0ff == 0x8000 | PSP
 }
 
+/// Whether an instruction reads or sets a Cortex-M's process stack pointer.
+pub(super) fn uses_process_stack(isa: Isa, bytes: &[u8]) -> bool {
+    let (low, high) = halves(bytes);
+    reads_process_stack(isa, bytes) || (isa.is_thumb() && low & 0xfff0 == 0xf380 && high == 0x8800 | PSP)
+}
+
 /// Register from which an instruction sets a Cortex-M's main stack pointer.
 pub(super) fn sets_main_stack(isa: Isa, bytes: &[u8]) -> Option<usize> {
     let (low, high) = halves(bytes);

@@ -13,7 +13,14 @@ use super::super::Code;
 use super::beside::{self, Loads};
 use super::by_address::ByAddress;
 use super::state::{State, Value};
-use super::{Links, Walk, ends, execute, is_trap, returns};
+use super::{Links, Walk, ends, execute, is_trap, returned_to, returns};
+
+/// Most bytes behind a function's symbol that are taken for its code.
+const MAX_GAP_BYTES: u64 = 1 << 16;
+
+/// First address that never has code on a Cortex-M: a jump there, or above, returns from an exception (Armv7-M Architecture
+/// Reference Manual, B1.5.8).
+const EXC_RETURN: u64 = 0xf000_0000;
 
 /// Stack of one function, and its transfers of control.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +52,10 @@ pub struct Frame {
     pub taken: BTreeSet<u64>,
     /// Constants that the code puts into registers, if it calls or jumps through pointers.
     pub constants: BTreeSet<u64>,
+    /// Instruction behind which the code may go on where there is no function.
+    pub open_end: Option<u64>,
+    /// First instruction that is not known, so that it may go anywhere and do anything to the stack pointer.
+    pub unknown: Option<u64>,
 }
 
 /// Transfer of control out of a function.
@@ -64,17 +75,26 @@ pub struct Transfer {
     pub slot_bytes: Option<i32>,
 }
 
-/// Finds the frames of all functions. `rows` is the table of the unwind rules.
-pub(in super::super) fn frames(code: &Code<'_>, functions: &[Range<u64>], rows: &[Row]) -> Vec<Frame> {
+/// Finds the frames of all functions. `rows` is the table of the unwind rules, `compiled` has the starts of the functions
+/// that a compiler has made: they end, return and jump as the calling convention says. Of other code nothing is taken for
+/// granted.
+pub(in super::super) fn frames(
+    code: &Code<'_>,
+    functions: &[Range<u64>],
+    rows: &[Row],
+    compiled: &BTreeSet<u64>,
+) -> Vec<Frame> {
+    let functions = &extended(code, functions, compiled);
     let all: Vec<&Range<u64>> = functions.iter().collect();
     let mut links = Links::default();
     for function in functions {
-        links.read(code, function, None);
+        links.read(code, function, None, compiled.contains(&function.start));
     }
-    let never = returns::never(code, functions);
+    let never = returns::never(code, functions, Some(compiled));
     let mut walk = Walk {
         code,
         unknown: &all,
+        regular: Some(compiled),
         ends_of_others: ends::of_others(code, &all, &links),
         links,
         ..Walk::empty(code, &all, &never)
@@ -87,11 +107,72 @@ pub(in super::super) fn frames(code: &Code<'_>, functions: &[Range<u64>], rows: 
     frames.collect()
 }
 
+/// Functions with the code behind them that no symbol covers, as far as control may come there: the symbols of assembly may
+/// have too few bytes, and padding follows.
+fn extended(code: &Code<'_>, functions: &[Range<u64>], compiled: &BTreeSet<u64>) -> Vec<Range<u64>> {
+    let nexts = functions.iter().skip(1).map(|function| Some(function.start)).chain([None]);
+    let extend = |(function, next): (&Range<u64>, Option<u64>)| {
+        let limit = function.end.saturating_add(MAX_GAP_BYTES);
+        let gap = function.end..next.unwrap_or(limit).min(limit);
+        if compiled.contains(&function.start) || gap.is_empty() || !goes_behind(code, function, &gap) {
+            return function.clone();
+        }
+        let mut end = gap.start;
+        while end < gap.end && code.bytes(end).is_some() {
+            end = code.next(end);
+        }
+        function.start..end.min(gap.end)
+    };
+    functions.iter().zip(nexts).map(extend).collect()
+}
+
+/// Whether a function's last instruction may go on, or a jump leads to the gap behind it.
+fn goes_behind(code: &Code<'_>, function: &Range<u64>, gap: &Range<u64>) -> bool {
+    let (mut pc, mut goes_on) = (function.start, false);
+    while pc < function.end
+        && let Some(bytes) = code.bytes(pc)
+    {
+        if code.hints.is_data(pc) {
+            (pc, goes_on) = (pc + 2, false);
+            continue;
+        }
+        let insn = decode(code.isa, pc, bytes);
+        match insn.flow {
+            Flow::Jump { target } | Flow::Branch { target } if gap.contains(&target) => return true,
+            _ => {}
+        }
+        goes_on =
+            !matches!(insn.flow, Flow::Jump { .. } | Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump);
+        pc += u64::from(insn.len_bytes);
+    }
+    goes_on
+}
+
 struct Reader<'a> {
     code: &'a Code<'a>,
     walk: &'a Walk<'a>,
     rows: &'a [Row],
     function: &'a Range<u64>,
+}
+
+/// Instruction of a function.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    pc: u64,
+    /// Address of the next one.
+    next: u64,
+    bytes: &'a [u8],
+    state: Option<&'a State>,
+    depth: Depth,
+    /// Whether it is in an IT block.
+    is_conditional: bool,
+}
+
+impl At<'_> {
+    /// Transfer that it makes; the depth is still to be set.
+    fn transfer(&self, target: Option<u64>, is_call: bool) -> Transfer {
+        Transfer { pc: self.pc, depth_bytes: 0, target, is_call, is_elsewhere: false, slot_bytes: None }
+    }
 }
 
 /// Depth at an instruction.
@@ -127,7 +208,7 @@ impl Reader<'_> {
         let (mut upper, mut next) = (None, function.start);
         let mut block = BTreeSet::new();
         let joins = self.joins();
-        let (mut loads, mut is_elsewhere) = (Loads::none(), false);
+        let (mut loads, mut is_elsewhere, mut has_process_stack) = (Loads::none(), false, false);
         for (pc, state) in self.states().range(function.clone()) {
             let Some(bytes) = self.code.bytes(pc).filter(|_| pc >= next) else { continue };
             if pc > next {
@@ -138,6 +219,9 @@ impl Reader<'_> {
             }
             let insn = decode(self.code.isa, pc, bytes);
             next = pc + u64::from(insn.len_bytes);
+            if !decode::is_known(self.code.isa, bytes) {
+                frame.unknown.get_or_insert(pc);
+            }
             let depth = self.depth(pc, state.as_ref());
             if let Depth::Bytes(bytes) = depth {
                 frame.deepest_bytes = frame.deepest_bytes.max(bytes);
@@ -156,10 +240,21 @@ impl Reader<'_> {
                 Flow::IndirectCall { reg, .. } | Flow::IndirectJump { reg, .. } => loads.of(reg),
                 _ => None,
             };
-            let transfer = self.transfer(pc, next, flow, state.as_ref(), depth, is_conditional);
-            found.extend(
-                transfer.into_iter().map(|transfer| (depth, Transfer { is_elsewhere, slot_bytes, ..transfer })),
-            );
+            has_process_stack |= beside::uses_process_stack(self.code.isa, bytes);
+            let at = At { pc, next, bytes, state: state.as_ref(), depth, is_conditional };
+            let transfers = self.transfers(at, flow);
+            if flow == Flow::Return && !has_process_stack {
+                let escape = self.escape(at);
+                found.extend(escape.map(|(depth, escape)| (depth, Transfer { is_elsewhere, ..escape })));
+            }
+            if self.may_fall(at, flow) {
+                match self.fall(at) {
+                    Some((depth, fall)) => found.push((depth, Transfer { is_elsewhere, ..fall })),
+                    None => drop(frame.open_end.get_or_insert(pc)),
+                }
+            }
+            let with = |transfer| (depth, Transfer { is_elsewhere, slot_bytes, ..transfer });
+            found.extend(transfers.into_iter().map(with));
             loads.execute(self.code, pc, bytes, if is_conditional { Flow::ComputedJump } else { flow });
             is_elsewhere = self.note(pc, bytes, depth, *state, is_elsewhere && !is_conditional, &mut frame);
         }
@@ -224,6 +319,11 @@ impl Reader<'_> {
         let sp = after.roles.sp;
         match (before.get(sp), after.get(sp)) {
             (one, two) if one == two && !is_set => is_elsewhere,
+            // `mov sp, reg`, with a register from which the size of an array was subtracted.
+            (_, Value::Near) => {
+                frame.dynamic.get_or_insert(pc);
+                false
+            }
             (_, Value::Frame(at)) => {
                 frame.deepest_bytes = frame.deepest_bytes.max(u64::try_from(-i64::from(at)).unwrap_or(0));
                 false
@@ -275,35 +375,20 @@ impl Reader<'_> {
         state.and_then(|state| state.depth_bytes()).is_some_and(|depth| u64::try_from(depth) == Ok(bytes))
     }
 
-    /// Transfers of an instruction: one, or two where it may also run into the next function.
-    fn transfer(
-        &self,
-        pc: u64,
-        next: u64,
-        flow: Flow,
-        state: Option<&State>,
-        depth: Depth,
-        is_conditional: bool,
-    ) -> Vec<Transfer> {
+    /// Transfers of an instruction, apart from where it runs into the next function.
+    fn transfers(&self, at: At<'_>, flow: Flow) -> Vec<Transfer> {
+        let At { pc, bytes, state, depth, .. } = at;
         let outside = |target: u64| !self.function.contains(&target) || target == self.function.start;
-        let make =
-            |target, is_call| Transfer { pc, depth_bytes: 0, target, is_call, is_elsewhere: false, slot_bytes: None };
         let constant = |reg: u8, offset: i32| match state?.get(reg.into()) {
             Value::Constant(value) => Some(u64::from(value.wrapping_add(offset) as u32 & !1)),
             _ => None,
         };
-        let falls = |is_falling: bool| {
-            let is_over = next >= self.function.end && is_falling && self.walk.function_of(next).is_some();
-            let is_trap = self.code.bytes(pc).is_some_and(|bytes| is_trap(self.code, pc, bytes));
-            (is_over && !is_trap && !self.walk.is_own(next)).then(|| make(Some(next), false))
-        };
-        let mut transfers = Vec::new();
-        match flow {
-            Flow::Call { target } if outside(target) => transfers.push(make(Some(target), true)),
-            Flow::IndirectCall { reg, offset, .. } => transfers.push(make(constant(reg, offset), true)),
+        let transfer = match flow {
+            Flow::Call { target } if outside(target) => Some(at.transfer(Some(target), true)),
+            Flow::IndirectCall { reg, offset, .. } => Some(at.transfer(constant(reg, offset), true)),
             // A jump to the function's own start is a loop.
             Flow::Jump { target } | Flow::Branch { target } if !self.function.contains(&target) => {
-                transfers.push(make(Some(target), false));
+                Some(at.transfer(Some(target), false))
             }
             Flow::IndirectJump { reg, offset } if !self.is_return(reg, state) => {
                 let target = constant(reg, offset);
@@ -311,18 +396,119 @@ impl Reader<'_> {
                 // LLVM's unwind rows leave out the epilogue; the code itself tells that the frame is gone.
                 let is_gone = depth == Depth::Bytes(0) || state.and_then(State::depth_bytes) == Some(0);
                 // Without a frame the two look alike. A bound must not be too low, so such a jump counts as a
-                // transfer.
-                let is_switch = target.is_none() && !is_gone;
-                if !is_switch && target.is_none_or(outside) {
-                    transfers.push(make(target, false));
-                }
+                // transfer, and one of assembly that leads to no other code of the function.
+                let is_elsewhere = state.is_some_and(|state| !matches!(state.get(state.roles.sp), Value::Frame(_)));
+                let is_inside = self.is_regular() || self.has_adopted() || is_elsewhere || self.is_mcount();
+                let is_switch = target.is_none() && !is_gone && is_inside;
+                let is_left = target.is_none_or(|target| outside(target) && !self.is_exception_return(target));
+                (!is_switch && is_left).then(|| at.transfer(target, false))
             }
-            Flow::ComputedJump if !self.is_switch(pc, depth) => transfers.push(make(None, false)),
-            _ => {}
+            Flow::ComputedJump => match self.code.loaded_target(pc, bytes) {
+                Some(target) => outside(target).then(|| at.transfer(Some(target), false)),
+                None => (!self.is_switch(pc, depth)).then(|| at.transfer(None, false)),
+            },
+            _ => None,
+        };
+        transfer.into_iter().collect()
+    }
+
+    /// Transfer of a return that does not lead to the caller: the code has put another address where a return finds its own.
+    fn escape(&self, at: At<'_>) -> Option<(Depth, Transfer)> {
+        let isa = self.code.isa;
+        // libgcc's switches return to a case of their caller's, and gcc's -pg runtime finds its address above its frame.
+        let is_switch = || self.code.hints.switches.contains_key(&self.function.start);
+        if decode::is_trap_return(isa, at.bytes) || self.is_mcount() || is_switch() {
+            return None;
         }
-        let is_falling = matches!(flow, Flow::Next | Flow::It { .. } | Flow::Branch { .. }) || is_conditional;
-        transfers.extend(falls(is_falling));
-        transfers
+        let after = self.rows.partition_point(|row| row.pc <= at.pc);
+        let said = || Some(State::at(isa, self.rows[..after].last()?.rule?));
+        let Some(before) = at.state.copied().or_else(said) else {
+            return (!self.is_regular() && !self.sets_stack()).then(|| (at.depth, at.transfer(None, false)));
+        };
+        let mut after = before;
+        execute(self.code, at.pc, at.bytes, &mut after);
+        let depth = after.depth_bytes().and_then(|depth| u64::try_from(depth).ok()).map_or(at.depth, Depth::Bytes);
+        let is_own = |state: &State| matches!(state.get(state.roles.sp), Value::Frame(_));
+        match returned_to(isa, at.bytes, &after) {
+            Value::ReturnAddr => None,
+            Value::Constant(target) => {
+                let target = u64::from(target as u32 & !1);
+                (!self.is_exception_return(target)).then(|| (depth, at.transfer(Some(target), false)))
+            }
+            // What continues on another stack has its address from there.
+            _ if self.is_regular() || !is_own(&before) || !is_own(&after) => None,
+            _ if at.state.is_none() && self.sets_stack() => None,
+            _ if self.has_own_calls() => None,
+            _ => Some((depth, at.transfer(None, false))),
+        }
+    }
+
+    /// Whether an instruction of the function sets the stack pointer to another stack.
+    fn sets_stack(&self) -> bool {
+        let mut code = self.states().range(self.function.clone()).filter_map(|(pc, _)| self.code.bytes(pc));
+        code.any(|bytes| decode::sets_sp(self.code.isa, bytes))
+    }
+
+    /// Whether the function calls a part of itself, which returns there: as libgcc's arithmetic does.
+    fn has_own_calls(&self) -> bool {
+        let is_own = |target: u64| self.function.contains(&target) && target != self.function.start;
+        self.states().range(self.function.clone()).any(|(pc, _)| {
+            let flow = self.code.bytes(pc).map(|bytes| decode(self.code.isa, pc, bytes).flow);
+            matches!(flow, Some(Flow::Call { target }) if is_own(target))
+        })
+    }
+
+    fn is_mcount(&self) -> bool {
+        self.code.hints.mcount == Some(self.function.start)
+    }
+
+    fn is_exception_return(&self, target: u64) -> bool {
+        self.code.isa.is_thumb() && target >= EXC_RETURN
+    }
+
+    /// Whether an instruction may be the last one of the function that executes, before what lies behind the function.
+    fn may_fall(&self, At { pc, next, bytes, is_conditional, .. }: At<'_>, flow: Flow) -> bool {
+        let is_regular = self.is_regular();
+        let goes_on = match flow {
+            Flow::Next if is_regular => !is_trap(self.code, pc, bytes),
+            Flow::Next | Flow::It { .. } | Flow::Branch { .. } => true,
+            Flow::Call { target } => !is_regular && !self.walk.never.contains(&target),
+            Flow::IndirectCall { .. } => !is_regular,
+            _ => false,
+        };
+        let is_over = next >= self.function.end && (goes_on || is_conditional);
+        // Nothing leads to code behind the end of an assembly routine: padding, the epilogue of a `naked` function.
+        let is_dead = || self.walk.adopted_code.contains(&pc) && !self.has_computed();
+        is_over
+            && (is_regular || !is_dead())
+            && !(is_regular && (self.walk.function_of(next).is_none() || self.walk.is_own(next)))
+    }
+
+    /// Transfer into the next function, with the depth there. None: no function follows.
+    fn fall(&self, at: At<'_>) -> Option<(Depth, Transfer)> {
+        self.walk.function_of(at.next)?;
+        let mut after = at.state.copied();
+        if let Some(after) = &mut after {
+            execute(self.code, at.pc, at.bytes, after);
+        }
+        let after = after.and_then(|after| u64::try_from(after.depth_bytes()?).ok());
+        let depth = match (at.depth, after) {
+            (Depth::Bytes(before), Some(after)) => Depth::Bytes(before.max(after)),
+            (depth, _) => depth,
+        };
+        Some((depth, at.transfer(Some(at.next), false)))
+    }
+
+    fn is_regular(&self) -> bool {
+        self.walk.is_regular(Some(self.function))
+    }
+
+    fn has_computed(&self) -> bool {
+        self.walk.computed.range(self.function.clone()).next().is_some()
+    }
+
+    fn has_adopted(&self) -> bool {
+        self.walk.adopted.contains(&self.function.start)
     }
 
     fn is_return(&self, reg: u8, state: Option<&State>) -> bool {
@@ -330,7 +516,15 @@ impl Reader<'_> {
     }
 
     fn is_switch(&self, pc: u64, depth: Depth) -> bool {
-        let has_table = self.code.bytes(pc).is_some_and(|bytes| !self.code.cases(pc, bytes).0.is_empty());
-        has_table || depth != Depth::Bytes(0) || self.walk.adopted.contains(&self.function.start)
+        let Some(bytes) = self.code.bytes(pc) else { return false };
+        // Zcmt has one table for the whole program.
+        if decode::zcmp(self.code.isa, bytes).is_some() {
+            return false;
+        }
+        let has_table = !self.code.cases(pc, bytes).0.is_empty();
+        has_table || self.has_adopted() || (self.is_regular() && depth != Depth::Bytes(0))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,7 +64,7 @@ pub(super) fn read<'a>(
     }
     let mut links = Links::default();
     for function in functions {
-        links.read(code, function, known(function));
+        links.read(code, function, known(function), true);
     }
     let mut walk = Walk {
         code,
@@ -95,7 +95,7 @@ pub(super) fn read<'a>(
 
 /// Entries of the functions that never return.
 pub(super) fn never_return<'n>(code: &Code<'_>, functions: &[Range<u64>], never: &'n Never) -> &'n BTreeSet<u64> {
-    never.get_or_init(|| returns::never(code, functions))
+    never.get_or_init(|| returns::never(code, functions, None))
 }
 
 impl Code<'_> {
@@ -111,6 +111,17 @@ impl Code<'_> {
             _ => return (Vec::new(), pc..pc),
         };
         self.table(pc + 4, entry)
+    }
+
+    /// Target of a Thumb `ldr pc, [pc, #distance]`, as in the veneers that linkers make. None: it is another instruction.
+    fn loaded_target(&self, pc: u64, bytes: &[u8]) -> Option<u64> {
+        let (low, high) = halves(bytes);
+        let is_load = !self.isa.is_riscv() && matches!(low, 0xf8df | 0xf85f) && high >> 12 == 15;
+        let distance_bytes = u64::from(high & 0xfff);
+        let base = (pc + 4) & !3;
+        let place = if low == 0xf8df { base.checked_add(distance_bytes) } else { base.checked_sub(distance_bytes) };
+        // Bit 0 marks Thumb code.
+        self.word(place.filter(|_| is_load)?).map(|word| u64::from(word & !1))
     }
 
     /// Targets of a table of distances, and the table itself.
@@ -223,7 +234,8 @@ impl Links {
         self.called.contains(&start) || self.millicode.contains(&start)
     }
 
-    fn read(&mut self, code: &Code<'_>, function: &Range<u64>, known: Option<&Rules>) {
+    /// Reads a function. `is_regular`: it ends as compilers end functions, see [`Walk::regular`].
+    fn read(&mut self, code: &Code<'_>, function: &Range<u64>, known: Option<&Rules>, is_regular: bool) {
         let mut pc = function.start;
         let mut falls_through = true;
         let mut upper = None;
@@ -252,15 +264,11 @@ impl Links {
                 let rule = unsaid.map_or(said, |state| state.rule());
                 self.from_known.extend(rule.map(|rule| (target, rule)));
             }
-            falls_through = !matches!(
-                insn.flow,
-                Flow::Jump { .. }
-                    | Flow::Return
-                    | Flow::IndirectJump { .. }
-                    | Flow::ComputedJump
-                    | Flow::Call { .. }
-                    | Flow::IndirectCall { .. }
-            ) && !is_trap(code, pc, bytes);
+            falls_through = match insn.flow {
+                Flow::Jump { .. } | Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump => false,
+                Flow::Call { .. } | Flow::IndirectCall { .. } => !is_regular,
+                Flow::Next | Flow::It { .. } | Flow::Branch { .. } => !is_regular || !is_trap(code, pc, bytes),
+            };
             upper = decode::auipc(code.isa, pc, bytes);
             let next = pc + u64::from(insn.len_bytes);
             // What is cheap to know comes first: few instructions take anything off the stack.
@@ -314,6 +322,9 @@ struct Walk<'a> {
     code: &'a Code<'a>,
     unknown: &'a [&'a Range<u64>],
     never: &'a BTreeSet<u64>,
+    /// Starts of the functions that end as compilers end functions: no code is reached behind a trap or behind a call at
+    /// the end. None: all functions do, which is most probable, and what stacks are walked by. A bound needs proof.
+    regular: Option<&'a BTreeSet<u64>>,
     links: Links,
     /// Starts of epilogue parts that others share.
     ends_of_others: BTreeSet<u64>,
@@ -333,6 +344,8 @@ struct Walk<'a> {
     data: BTreeSet<u64>,
     /// Functions with code to which no visible jump leads.
     adopted: BTreeSet<u64>,
+    /// That code, as far as a frame fits.
+    adopted_code: BTreeSet<u64>,
     open: Vec<(u64, Option<State>, Edge)>,
     /// Functions, by their indices in `unknown`, between which control was followed.
     groups: Groups,
@@ -346,6 +359,7 @@ impl<'a> Walk<'a> {
             code,
             unknown,
             never,
+            regular: None,
             links: Links::default(),
             ends_of_others: BTreeSet::new(),
             ends: BTreeSet::new(),
@@ -356,6 +370,7 @@ impl<'a> Walk<'a> {
             lost: BTreeMap::new(),
             data: BTreeSet::new(),
             adopted: BTreeSet::new(),
+            adopted_code: BTreeSet::new(),
             open: Vec::new(),
             groups: Groups::new(unknown.len()),
             stale: BTreeSet::new(),
@@ -518,6 +533,15 @@ impl<'a> Walk<'a> {
         self.states.range(data.clone()).filter_map(|(pc, _)| self.index_of(pc)).collect()
     }
 
+    fn is_regular(&self, function: Option<&Range<u64>>) -> bool {
+        self.regular.is_none_or(|regular| function.is_some_and(|function| regular.contains(&function.start)))
+    }
+
+    /// Whether control cannot come to code behind the last instruction of a function, unless by a call.
+    fn is_apart(&self, function: Option<&Range<u64>>, next: u64) -> bool {
+        if self.is_regular(function) { self.is_own(next) } else { self.is_called(next) }
+    }
+
     /// Whether code after a call is a function of its own: it is called, or makes a frame. Then the function before
     /// it ends in a call that does not return, perhaps followed by data.
     fn is_own(&self, pc: u64) -> bool {
@@ -589,8 +613,10 @@ impl<'a> Walk<'a> {
             _ => None,
         };
         match insn.flow {
-            Flow::Next if is_trap(code, pc, bytes) => step.behind_trap = Some((next, state)),
-            Flow::Next | Flow::It { .. } if is_last && self.is_own(next) => {}
+            Flow::Next if self.is_regular(function) && is_trap(code, pc, bytes) => {
+                step.behind_trap = Some((next, state));
+            }
+            Flow::Next | Flow::It { .. } if is_last && self.is_apart(function, next) => {}
             Flow::Next | Flow::It { .. } => step.falls = Some((next, after, Edge::Flow)),
             Flow::Branch { target } => {
                 step.falls = Some((next, after, Edge::Flow));
@@ -600,6 +626,14 @@ impl<'a> Walk<'a> {
             Flow::Call { target } => self.call(pc, bytes, next, Some(target), after, step),
             Flow::IndirectCall { reg, offset, .. } => {
                 self.call(pc, bytes, next, constant(reg, offset), after, step);
+            }
+            // Only assembly puts a constant where a return finds its address.
+            Flow::Return
+                if self.regular.is_some()
+                    && let Some(Value::Constant(target)) =
+                        after.map(|after| returned_to(code.isa, bytes, &after)) =>
+            {
+                self.jump(function, u64::from(target as u32 & !1), after, step);
             }
             Flow::Return => step.leaves.push(after),
             Flow::IndirectJump { reg, offset } => {
@@ -614,6 +648,9 @@ impl<'a> Walk<'a> {
                 } else {
                     step.computed.push(after);
                 }
+            }
+            Flow::ComputedJump if let Some(target) = code.loaded_target(pc, bytes) => {
+                self.jump(function, target, after, step);
             }
             Flow::ComputedJump => {
                 let (cases, table) = code.cases(pc, bytes);
@@ -687,9 +724,10 @@ impl<'a> Walk<'a> {
             after.clobber();
             after.set(after.roles.sp, Value::Unknown);
         }
-        // A call at a function's very end does not return.
+        // A call at a function's very end does not return, if a compiler has made it.
         let is_last = self.function_of(next) != function;
-        if !is_last && !self.ends.contains(&pc) {
+        let is_end = is_last && (self.is_regular(function) || self.is_called(next));
+        if !is_end && !self.ends.contains(&pc) {
             step.falls = Some((next, after, Edge::AfterCall(pc)));
         }
     }
@@ -710,7 +748,8 @@ impl<'a> Walk<'a> {
                 Flow::Next => pc += u64::from(insn.len_bytes),
                 Flow::Jump { target } => pc = target,
                 Flow::Return => {
-                    let by_second = riscv::jumps_by(bytes) == Some(second) && state.get(second) == Value::ReturnAddr;
+                    let by_second =
+                        riscv::jumps_by(code.isa, bytes) == Some(second) && state.get(second) == Value::ReturnAddr;
                     state.set(second, Value::Unknown);
                     return Some((state, by_second));
                 }
@@ -753,6 +792,7 @@ impl<'a> Walk<'a> {
                         let behind = found.iter().filter_map(|&(pc, state)| self.step(pc, state)?.behind_trap);
                         let behind: Vec<_> = behind.collect();
                         self.behind_traps.extend(behind);
+                        self.adopted_code.extend(found.iter().map(|&(pc, _)| pc));
                         self.states.extend(found);
                     }
                     None => self.states.insert(pc, None),
@@ -1024,7 +1064,8 @@ fn takes_back(said: &Rule, followed: &Rule) -> bool {
 /// Bytes by which an instruction makes the stack deeper.
 pub(super) fn deepens(code: &Code<'_>, bytes: &[u8]) -> i32 {
     let (low, high) = halves(bytes);
-    let may_move = if code.isa.is_riscv() { riscv::may_write_sp(low) } else { thumb::may_write_sp(low, high) };
+    let may_move =
+        if code.isa.is_riscv() { riscv::may_write_sp(code.isa, low) } else { thumb::may_write_sp(low, high) };
     // Few instructions do, and a state is large.
     if may_move { deepens_by_state(code, bytes) } else { 0 }
 }
@@ -1035,11 +1076,17 @@ fn deepens_by_state(code: &Code<'_>, bytes: &[u8]) -> i32 {
     state.depth_bytes().unwrap_or(0)
 }
 
+/// Address to which a return leads, given the state after it.
+fn returned_to(isa: Isa, bytes: &[u8], after: &State) -> Value {
+    let register = if isa.is_riscv() { riscv::jumps_by(isa, bytes) } else { Some(after.roles.link) };
+    register.map_or(Value::Unknown, |register| after.get(register))
+}
+
 /// Applies an instruction to a state, apart from its flow of control.
 fn execute(code: &Code<'_>, pc: u64, bytes: &[u8], state: &mut State) {
     let (low, high) = halves(bytes);
     if code.isa.is_riscv() {
-        riscv::execute(pc, low, low | high << 16, state);
+        riscv::execute(code.isa, pc, low, low | high << 16, state);
     } else {
         thumb::execute(pc, low, high, |address| code.word(address), state);
     }
@@ -1100,7 +1147,7 @@ mod tests {
     /// Walk over functions without unwind information.
     fn walk<'a>(code: &'a Code<'a>, unknown: &'a [&'a Range<u64>], never: &'a BTreeSet<u64>) -> Walk<'a> {
         let mut links = Links::default();
-        unknown.iter().for_each(|function| links.read(code, function, None));
+        unknown.iter().for_each(|function| links.read(code, function, None, true));
         let ends_of_others = ends::of_others(code, unknown, &links);
         Walk { ends_of_others, links, ..Walk::empty(code, unknown, never) }
     }
@@ -1170,7 +1217,7 @@ mod tests {
             let segments = of_code(&random_code(&mut random, &mut functions));
             let code = Code { isa: Isa::Riscv64, segments: &segments, load_bias: 0, hints: Default::default() };
             let unknown: Vec<&Range<u64>> = functions.iter().collect();
-            let never = returns::never(&code, &functions);
+            let never = returns::never(&code, &functions, None);
             let (mut one, mut other) = (walk(&code, &unknown, &never), walk(&code, &unknown, &never));
             few += looks(|| one.follow_again()).1;
             let (round, looked) = looks(|| follow_all_each_time(&mut other));
@@ -1189,7 +1236,7 @@ mod tests {
     #[test]
     fn an_instruction_that_names_no_stack_pointer_does_not_deepen_the_stack() {
         let segments = of_code(&[0]);
-        for isa in [Isa::Riscv64, Isa::Riscv32, Isa::ThumbV7m] {
+        for isa in [Isa::Riscv64, Isa::Riscv32, Isa::Riscv32Zc, Isa::ThumbV7m] {
             let code = Code { isa, segments: &segments, load_bias: 0, hints: Default::default() };
             // Every first halfword, with second ones of each kind.
             let mut high: u16 = 0;

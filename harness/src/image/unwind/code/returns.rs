@@ -11,8 +11,16 @@ use super::super::Code;
 use super::is_trap;
 use crate::image::sorted_ranges::holding;
 
-/// Entries of the functions that never return: no way through them ends in a certain or possible return.
-pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> {
+/// Entries of the functions that never return: no way through them ends in a certain or possible return. `regular` has
+/// the functions that end as compilers end functions ([`Walk::regular`](super::Walk)). The others may go on behind a trap,
+/// which a handler may skip, and behind a call at their end.
+pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>], regular: Option<&BTreeSet<u64>>) -> BTreeSet<u64> {
+    let ends = functions.iter().map(|function| match regular {
+        None => End::Assumed,
+        Some(regular) if regular.contains(&function.start) => End::Compiled,
+        Some(_) => End::Open,
+    });
+    let ends: Vec<End> = ends.collect();
     let mut returns = vec![false; functions.len()];
     // Ways that continue only if a function returns, by that function.
     let mut waiting: Vec<Vec<(usize, Way)>> = vec![Vec::new(); functions.len()];
@@ -26,7 +34,7 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> 
             continue;
         }
         let mut needs = Vec::new();
-        if may_return(code, functions, (index, way), &returns, &mut seen[index], &mut needs) {
+        if may_return(code, (functions, &ends), (index, way), &returns, &mut seen[index], &mut needs) {
             returns[index] = true;
             seen[index] = FxHashSet::default();
             open.append(&mut waiting[index]);
@@ -36,6 +44,29 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeSet<u64> 
     }
     let never = functions.iter().zip(returns).filter(|(_, returns)| !returns);
     never.map(|(function, _)| function.start).collect()
+}
+
+/// Knowledge of how a function ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// As compilers end functions: this is most probable.
+    Assumed,
+    /// As compilers end functions: a compiler has made it.
+    Compiled,
+    /// In any way.
+    Open,
+}
+
+impl End {
+    /// Whether a trap is certainly not skipped. Compilers leave out code behind a trap that nothing else reaches, so code
+    /// behind it in the same function tells nothing.
+    fn is_end(self, is_last: bool) -> bool {
+        match self {
+            End::Assumed => true,
+            End::Compiled => is_last,
+            End::Open => false,
+        }
+    }
 }
 
 /// Way through a function.
@@ -52,7 +83,7 @@ enum Way {
 /// other ways have reached.
 fn may_return(
     code: &Code<'_>,
-    functions: &[Range<u64>],
+    (functions, ends): (&[Range<u64>], &[End]),
     (index, way): (usize, Way),
     returns: &[bool],
     seen: &mut FxHashSet<u64>,
@@ -79,7 +110,7 @@ fn may_return(
         let next = pc + u64::from(insn.len_bytes);
         let left = if let Flow::It { count } = insn.flow { count } else { conditional.saturating_sub(1) };
         let falls = match insn.flow {
-            Flow::Next if is_trap(code, pc, bytes) => false,
+            Flow::Next if ends[index].is_end(next >= function.end) && is_trap(code, pc, bytes) => false,
             Flow::Next | Flow::It { .. } | Flow::IndirectCall { .. } => true,
             Flow::Branch { target } => {
                 open.push((target, 0));
@@ -100,7 +131,7 @@ fn may_return(
             }
             Flow::Call { target } => match functions.binary_search_by_key(&target, |function| function.start) {
                 Ok(other) if !returns[other] => {
-                    if next < function.end {
+                    if next < function.end || ends[index] == End::Open {
                         needs.push((other, Way::On(next, left)));
                     }
                     false
@@ -109,9 +140,9 @@ fn may_return(
             },
             Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump => return true,
         };
-        // A call at a function's very end does not return.
-        let is_call = insn.flow.is_call();
-        if (falls || conditional > 0) && !(is_call && next >= function.end) {
+        // A call at a function's very end does not return, if a compiler has made it.
+        let is_end = ends[index] != End::Open && insn.flow.is_call() && next >= function.end;
+        if (falls || conditional > 0) && !is_end {
             open.push((next, left));
         }
     }
@@ -150,7 +181,7 @@ mod tests {
         let code = Code { isa: Isa::Riscv64, segments: &segments, load_bias: 0, hints: Default::default() };
         let mut functions: Vec<Range<u64>> = (0..callees as u64).map(|at| at * 2..at * 2 + 2).collect();
         functions.push(start as u64..halves.len() as u64 * 2);
-        let (found, looks) = looks(|| never(&code, &functions));
+        let (found, looks) = looks(|| never(&code, &functions, None));
         assert_eq!(found, [start as u64].into());
         looks
     }

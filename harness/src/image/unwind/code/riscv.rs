@@ -2,23 +2,64 @@
 //! Effects of RISC-V's instructions on the stack: "RV32I Base Integer Instruction Set" and "C Extension for
 //! Compressed Instructions".
 
+use decode::{Isa, Registers, Zcmp};
+
 use super::state::{State, Value};
 use super::{bits, sign_extended};
 
 const SP: usize = 2;
 
-pub(super) fn execute(pc: u64, low: u32, word: u32, state: &mut State) {
-    if low & 3 == 3 { full(pc, word, state) } else { compressed(low, state) }
+pub(super) fn execute(isa: Isa, pc: u64, low: u32, word: u32, state: &mut State) {
+    match decode::zcmp(isa, &low.to_le_bytes()) {
+        Some(known) => several(known, state),
+        None if low & 3 == 3 => full(pc, word, state),
+        None => compressed(low, state),
+    }
+}
+
+/// Executes an instruction of Zcmp. The registers lie at the end of the frame that a push makes, ra lowest.
+fn several(known: Zcmp, state: &mut State) {
+    const ARGUMENTS: [usize; 2] = [10, 11];
+    let word_bytes = state.roles.word_bytes;
+    let places = |registers: Registers, end: Value| {
+        let numbers = registers.numbers();
+        let first = end.plus(-(numbers.len() as i32 * word_bytes));
+        numbers.zip(0..).map(move |(number, index)| (usize::from(number), first.plus(index * word_bytes)))
+    };
+    match known {
+        Zcmp::Push { registers, bytes } => {
+            places(registers, state.get(SP)).for_each(|(register, place)| state.store(place, register));
+            state.add(SP, -(bytes as i32));
+        }
+        Zcmp::Pop { registers, bytes, zeroes, .. } => {
+            let end = state.get(SP).plus(bytes as i32);
+            places(registers, end).for_each(|(register, place)| state.load(place, register));
+            state.set(SP, end);
+            if zeroes {
+                state.set(ARGUMENTS[0], Value::Constant(0));
+            }
+        }
+        Zcmp::Move { saved, is_to_arguments } => {
+            let saved = saved.map(usize::from);
+            let (to, from) = if is_to_arguments { (ARGUMENTS, saved) } else { (saved, ARGUMENTS) };
+            let values = from.map(|register| state.get(register));
+            to.into_iter().zip(values).for_each(|(register, value)| state.set(register, value));
+        }
+        Zcmp::Jump { .. } => {}
+    }
 }
 
 /// Whether an instruction may change the stack pointer: the field of the destination names it. The short fields of
 /// other compressed instructions name x8 to x15 only.
-pub(super) fn may_write_sp(low: u32) -> bool {
-    bits(low, 11, 7) as usize == SP
+pub(super) fn may_write_sp(isa: Isa, low: u32) -> bool {
+    bits(low, 11, 7) as usize == SP || decode::zcmp(isa, &low.to_le_bytes()).is_some()
 }
 
 /// Register through which an instruction jumps without a link.
-pub(super) fn jumps_by(bytes: &[u8]) -> Option<usize> {
+pub(super) fn jumps_by(isa: Isa, bytes: &[u8]) -> Option<usize> {
+    if matches!(decode::zcmp(isa, bytes), Some(Zcmp::Pop { returns: true, .. })) {
+        return Some(1);
+    }
     let low = u32::from(u16::from_le_bytes(*bytes.first_chunk()?));
     let word = bytes.first_chunk().map_or(0, |&word| u32::from_le_bytes(word));
     match low {
@@ -26,13 +67,6 @@ pub(super) fn jumps_by(bytes: &[u8]) -> Option<usize> {
         _ if low & 0xf07f == 0x8002 && low & 0xf80 != 0 => Some(bits(low, 11, 7) as usize),
         _ if word & 0x7fff == 0x67 => Some(bits(word, 19, 15) as usize),
         _ => None,
-    }
-}
-
-fn sum(one: Value, two: Value) -> Value {
-    match (one, two) {
-        (value, Value::Constant(n)) | (Value::Constant(n), value) => value.plus(n),
-        _ => Value::Unknown,
     }
 }
 
@@ -63,12 +97,9 @@ fn full(pc: u64, word: u32, state: &mut State) {
         0x37 => write(state, rd, Value::Constant((word & 0xffff_f000) as i32)),
         0x17 => write(state, rd, Value::Constant((pc as i32).wrapping_add((word & 0xffff_f000) as i32))),
         // add, sub
-        0x33 if function == 0 && word >> 25 == 0 => write(state, rd, sum(read(state, rs1), read(state, rs2))),
+        0x33 if function == 0 && word >> 25 == 0 => write(state, rd, read(state, rs1).sum(read(state, rs2))),
         0x33 if function == 0 && word >> 25 == 0x20 => {
-            let value = match read(state, rs2) {
-                Value::Constant(n) => read(state, rs1).plus(n.wrapping_neg()),
-                _ => Value::Unknown,
-            };
+            let value = read(state, rs1).minus(read(state, rs2));
             write(state, rd, value);
         }
         // Loads and stores.
@@ -161,7 +192,7 @@ fn compressed(low: u32, state: &mut State) {
         }
         // c.mv; c.add
         (2, 4) if rs2 != 0 && bits(low, 12, 12) == 0 => write(state, rd, state.get(rs2)),
-        (2, 4) if rs2 != 0 => write(state, rd, sum(read(state, rd), state.get(rs2))),
+        (2, 4) if rs2 != 0 => write(state, rd, read(state, rd).sum(state.get(rs2))),
         // c.swsp; c.sdsp
         (2, 6) => {
             let offset = (bits(low, 12, 9) << 2 | bits(low, 8, 7) << 6) as i32;

@@ -13,6 +13,8 @@ pub(super) enum Value {
     Constant(i32),
     /// Canonical frame address plus a number of bytes.
     Frame(i32),
+    /// Canonical frame address plus a number of bytes that only a run knows.
+    Near,
     /// Return address of the function.
     ReturnAddr,
     /// The caller's frame pointer.
@@ -24,7 +26,28 @@ impl Value {
         match self {
             Value::Constant(value) => Value::Constant(value.wrapping_add(bytes)),
             Value::Frame(at) => at.checked_add(bytes).map_or(Value::Unknown, Value::Frame),
+            Value::Near => Value::Near,
             other if bytes == 0 => other,
+            _ => Value::Unknown,
+        }
+    }
+
+    /// Sum of two values.
+    pub(super) fn sum(self, other: Value) -> Value {
+        match (self, other) {
+            (value, Value::Constant(n)) | (Value::Constant(n), value) => value.plus(n),
+            (Value::Frame(_) | Value::Near, Value::Unknown) | (Value::Unknown, Value::Frame(_) | Value::Near) => {
+                Value::Near
+            }
+            _ => Value::Unknown,
+        }
+    }
+
+    /// Difference of two values.
+    pub(super) fn minus(self, other: Value) -> Value {
+        match (self, other) {
+            (value, Value::Constant(n)) => value.plus(n.wrapping_neg()),
+            (Value::Frame(_) | Value::Near, Value::Unknown) => Value::Near,
             _ => Value::Unknown,
         }
     }
@@ -67,6 +90,8 @@ pub(super) struct State {
     return_addr: Option<i32>,
     /// Place of the caller's frame pointer in the frame.
     frame_pointer: Option<i32>,
+    /// Last constant that was stored in the frame, with its place: assembly and veneers push an address and pop it.
+    constant: Option<(i32, i32)>,
 }
 
 impl State {
@@ -77,7 +102,7 @@ impl State {
         registers[roles.sp] = Value::Frame(0);
         registers[roles.fp] = Value::CallersFrame;
         registers[roles.link] = Value::ReturnAddr;
-        State { roles, registers, return_addr: None, frame_pointer: None }
+        State { roles, registers, return_addr: None, frame_pointer: None, constant: None }
     }
 
     /// State at the first instruction of a function that returns through RISC-V's second link register.
@@ -151,13 +176,14 @@ impl State {
         }
         both.return_addr = self.return_addr.filter(|_| self.return_addr == other.return_addr);
         both.frame_pointer = self.frame_pointer.filter(|_| self.frame_pointer == other.frame_pointer);
+        both.constant = self.constant.filter(|_| self.constant == other.constant);
         let is_known = |state: &State| state.rule().is_some_and(|rule| rule.return_addr != Saved::Lost);
         (is_known(&both) || !is_known(self) || !is_known(other)).then_some(both)
     }
 
     /// Part of the state that holds in the function's whole body, without constants and copies, which hold only here.
     pub(super) fn shape(&self) -> State {
-        let mut shape = *self;
+        let mut shape = State { constant: None, ..*self };
         for (register, value) in shape.registers.iter_mut().enumerate() {
             let is_frame = matches!(value, Value::Frame(_)) && [self.roles.sp, self.roles.fp].contains(&register);
             let is_callers = matches!(value, Value::ReturnAddr | Value::CallersFrame);
@@ -197,8 +223,15 @@ impl State {
 
     /// Executes memory[address] = register.
     pub(super) fn store(&mut self, address: Value, register: usize) {
-        let Value::Frame(at) = address else { return };
+        let Value::Frame(at) = address else {
+            self.constant = None;
+            return;
+        };
         let value = self.registers[register];
+        match value {
+            Value::Constant(value) => self.constant = Some((at, value)),
+            _ => self.constant = self.constant.filter(|&(place, _)| place != at),
+        }
         for (slot, wanted) in
             [(&mut self.return_addr, Value::ReturnAddr), (&mut self.frame_pointer, Value::CallersFrame)]
         {
@@ -215,6 +248,10 @@ impl State {
         let value = match address {
             Value::Frame(at) if self.return_addr == Some(at) => Value::ReturnAddr,
             Value::Frame(at) if self.frame_pointer == Some(at) => Value::CallersFrame,
+            Value::Frame(at) => match self.constant {
+                Some((place, value)) if place == at => Value::Constant(value),
+                _ => Value::Unknown,
+            },
             _ => Value::Unknown,
         };
         self.set(register, value);
@@ -222,6 +259,7 @@ impl State {
 
     /// Forgets the registers that a call may change.
     pub(super) fn clobber(&mut self) {
+        self.constant = None;
         for register in 0..32 {
             if self.roles.clobbered >> register & 1 == 1 {
                 self.registers[register] = Value::Unknown;

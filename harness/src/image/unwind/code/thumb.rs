@@ -48,8 +48,8 @@ fn narrow(pc: u64, low: u32, literal: impl Fn(u64) -> Value, state: &mut State) 
     let offset = bits(low, 10, 6) as i32;
     match low >> 8 {
         // adds, subs of registers and of three bits; lsls #0 is movs.
-        0x18 | 0x19 => state.set(rd, sum(state.get(rn), state.get(rm))),
-        0x1a | 0x1b => state.set(rd, difference(state.get(rn), state.get(rm))),
+        0x18 | 0x19 => state.set(rd, state.get(rn).sum(state.get(rm))),
+        0x1a | 0x1b => state.set(rd, state.get(rn).minus(state.get(rm))),
         0x1c | 0x1d => state.set(rd, state.get(rn).plus(rm as i32)),
         0x1e | 0x1f => state.set(rd, state.get(rn).plus(-(rm as i32))),
         0x00 if offset == 0 => state.set(rd, state.get(rn)),
@@ -82,7 +82,7 @@ fn narrow(pc: u64, low: u32, literal: impl Fn(u64) -> Value, state: &mut State) 
             let rd = rd | (bits(low, 7, 7) << 3) as usize;
             let from = bits(low, 6, 3) as usize;
             let value = if from == PC { Value::Unknown } else { state.get(from) };
-            let value = if low >> 8 == 0x46 { value } else { sum(state.get(rd), value) };
+            let value = if low >> 8 == 0x46 { value } else { state.get(rd).sum(value) };
             if rd != PC {
                 state.set(rd, value);
             }
@@ -109,20 +109,6 @@ fn narrow(pc: u64, low: u32, literal: impl Fn(u64) -> Value, state: &mut State) 
         0xc0..=0xc7 => multiple(high_rd, low & 0xff, true, false, true, state),
         0xc8..=0xcf => multiple(high_rd, low & 0xff, true, true, true, state),
         _ => {}
-    }
-}
-
-fn sum(one: Value, two: Value) -> Value {
-    match (one, two) {
-        (value, Value::Constant(n)) | (Value::Constant(n), value) => value.plus(n),
-        _ => Value::Unknown,
-    }
-}
-
-fn difference(one: Value, two: Value) -> Value {
-    match two {
-        Value::Constant(n) => one.plus(n.wrapping_neg()),
-        _ => Value::Unknown,
     }
 }
 
@@ -201,8 +187,8 @@ fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mu
             let operation = bits(low, 8, 5);
             let value = match operation {
                 2 if rn == PC && is_plain => state.get(rm),
-                8 if is_plain && rn != PC => sum(state.get(rn), state.get(rm)),
-                13 if is_plain && rn != PC => difference(state.get(rn), state.get(rm)),
+                8 if is_plain && rn != PC => state.get(rn).sum(state.get(rm)),
+                13 if is_plain && rn != PC => state.get(rn).minus(state.get(rm)),
                 _ => Value::Unknown,
             };
             set(state, rd, value);
