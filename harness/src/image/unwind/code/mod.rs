@@ -344,7 +344,7 @@ struct Walk<'a> {
     data: BTreeSet<u64>,
     /// Functions with code to which no visible jump leads.
     adopted: BTreeSet<u64>,
-    /// That code, as far as a frame fits.
+    /// The code, as far as a frame fits.
     adopted_code: BTreeSet<u64>,
     open: Vec<(u64, Option<State>, Edge)>,
     /// Functions, by their indices in `unknown`, between which control was followed.

@@ -49,9 +49,9 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>], regular: Option<&
 /// Knowledge of how a function ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// As compilers end functions: this is most probable.
+    /// Return as compilers write it: this is most probable.
     Assumed,
-    /// As compilers end functions: a compiler has made it.
+    /// Return as compilers write it, in code that a compiler has made.
     Compiled,
     /// In any way.
     Open,
