@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use code::Compiled;
 pub use code::frames::{Frame, Transfer};
 use code::hints::Hints;
 use decode::{Flow, Isa, decode};
@@ -141,7 +142,7 @@ pub fn frames(
     // A compiler describes a function in assembly (`naked`) as one that does not use the stack.
     let described = said.into_iter().filter(|(_, _, rules)| rules.values().any(|rule| *rule != Some(ENTRY)));
     let regular = described.map(|(start, ..)| start).filter(|start| compiled.contains(start)).collect();
-    code::frames::frames(&code, functions, rows, &regular)
+    code::frames::frames(&code, functions, rows, &Compiled { all: compiled, regular: &regular })
 }
 
 impl Table {

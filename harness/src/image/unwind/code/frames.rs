@@ -13,7 +13,7 @@ use super::super::Code;
 use super::beside::{self, Loads};
 use super::by_address::ByAddress;
 use super::state::{State, Value};
-use super::{Links, Walk, ends, execute, is_trap, returned_to, returns};
+use super::{Compiled, Links, Walk, ends, execute, is_trap, returned_to, returns};
 
 /// Most bytes behind a function's symbol that are taken for its code.
 const MAX_GAP_BYTES: u64 = 1 << 16;
@@ -75,26 +75,25 @@ pub struct Transfer {
     pub slot_bytes: Option<i32>,
 }
 
-/// Finds the frames of all functions. `rows` is the table of the unwind rules, `compiled` has the starts of the functions
-/// that a compiler has made: they end, return and jump as the calling convention says. Of other code nothing is taken for
-/// granted.
+/// Finds the frames of all functions. `rows` is the table of the unwind rules. Of code that no compiler has made nothing is
+/// taken for granted.
 pub(in super::super) fn frames(
     code: &Code<'_>,
     functions: &[Range<u64>],
     rows: &[Row],
-    compiled: &BTreeSet<u64>,
+    compiled: &Compiled<'_>,
 ) -> Vec<Frame> {
     let functions = &extended(code, functions, compiled);
     let all: Vec<&Range<u64>> = functions.iter().collect();
     let mut links = Links::default();
     for function in functions {
-        links.read(code, function, None, compiled.contains(&function.start));
+        links.read(code, function, None, compiled.end_of(function));
     }
     let never = returns::never(code, functions, Some(compiled));
     let mut walk = Walk {
         code,
         unknown: &all,
-        regular: Some(compiled),
+        compiled: Some(compiled),
         ends_of_others: ends::of_others(code, &all, &links),
         links,
         ..Walk::empty(code, &all, &never)
@@ -109,12 +108,12 @@ pub(in super::super) fn frames(
 
 /// Functions with the code behind them that no symbol covers, as far as control may come there: the symbols of assembly may
 /// have too few bytes, and padding follows.
-fn extended(code: &Code<'_>, functions: &[Range<u64>], compiled: &BTreeSet<u64>) -> Vec<Range<u64>> {
+fn extended(code: &Code<'_>, functions: &[Range<u64>], compiled: &Compiled<'_>) -> Vec<Range<u64>> {
     let nexts = functions.iter().skip(1).map(|function| Some(function.start)).chain([None]);
     let extend = |(function, next): (&Range<u64>, Option<u64>)| {
         let limit = function.end.saturating_add(MAX_GAP_BYTES);
         let gap = function.end..next.unwrap_or(limit).min(limit);
-        if compiled.contains(&function.start) || gap.is_empty() || !goes_behind(code, function, &gap) {
+        if compiled.regular.contains(&function.start) || gap.is_empty() || !goes_behind(code, function, &gap) {
             return function.clone();
         }
         let mut end = gap.start;
@@ -423,6 +422,9 @@ impl Reader<'_> {
         let after = self.rows.partition_point(|row| row.pc <= at.pc);
         let said = || Some(State::at(isa, self.rows[..after].last()?.rule?));
         let Some(before) = at.state.copied().or_else(said) else {
+            if self.is_millicode() {
+                return None;
+            }
             return (!self.is_regular() && !self.sets_stack()).then(|| (at.depth, at.transfer(None, false)));
         };
         let mut after = before;
@@ -441,6 +443,14 @@ impl Reader<'_> {
             _ if self.has_own_calls() => None,
             _ => Some((depth, at.transfer(None, false))),
         }
+    }
+
+    /// Whether the function is straight code that is only called through the second link register, and returns by it. The
+    /// frame that it may take away is its caller's.
+    fn is_millicode(&self) -> bool {
+        let start = self.function.start;
+        let is_entered = self.walk.links.millicode.contains(&start) && !self.walk.links.called.contains(&start);
+        is_entered && self.walk.millicode(start, State::millicode(self.code.isa)).is_some_and(|end| end.1)
     }
 
     /// Whether an instruction of the function sets the stack pointer to another stack.
@@ -470,7 +480,7 @@ impl Reader<'_> {
     fn may_fall(&self, At { pc, next, bytes, is_conditional, .. }: At<'_>, flow: Flow) -> bool {
         let is_regular = self.is_regular();
         let goes_on = match flow {
-            Flow::Next if is_regular => !is_trap(self.code, pc, bytes),
+            Flow::Next if is_trap(self.code, pc, bytes) => !self.walk.end_of(Some(self.function)).is_at_trap(true),
             Flow::Next | Flow::It { .. } | Flow::Branch { .. } => true,
             Flow::Call { target } => !is_regular && !self.walk.never.contains(&target),
             Flow::IndirectCall { .. } => !is_regular,

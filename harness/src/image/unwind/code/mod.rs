@@ -64,7 +64,7 @@ pub(super) fn read<'a>(
     }
     let mut links = Links::default();
     for function in functions {
-        links.read(code, function, known(function), true);
+        links.read(code, function, known(function), End::Assumed);
     }
     let mut walk = Walk {
         code,
@@ -215,6 +215,54 @@ pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
     false
 }
 
+/// Functions that a compiler has made, by their first addresses.
+pub(super) struct Compiled<'a> {
+    /// All of them. A function that the compiler describes as one without a frame may be `naked`: assembly inside.
+    pub(super) all: &'a BTreeSet<u64>,
+    /// Those that end, return and jump as the calling convention says.
+    pub(super) regular: &'a BTreeSet<u64>,
+}
+
+impl Compiled<'_> {
+    fn end_of(&self, function: &Range<u64>) -> End {
+        match function.start {
+            start if self.regular.contains(&start) => End::Compiled,
+            start if self.all.contains(&start) => End::Described,
+            _ => End::Open,
+        }
+    }
+}
+
+/// Knowledge of how a function ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// As compilers end functions: this is most probable.
+    Assumed,
+    /// As compilers end functions: a compiler has made it.
+    Compiled,
+    /// In a trap at most, as a compiler writes it where a call does not return; else in any way.
+    Described,
+    /// In any way.
+    Open,
+}
+
+impl End {
+    /// Whether a trap is certainly not skipped. Compilers leave out code behind a trap that nothing else reaches, so code
+    /// behind it in the same function tells nothing.
+    fn is_at_trap(self, is_last: bool) -> bool {
+        match self {
+            End::Assumed => true,
+            End::Compiled | End::Described => is_last,
+            End::Open => false,
+        }
+    }
+
+    /// Whether no code is reached behind a call at the function's end.
+    fn is_at_call(self) -> bool {
+        matches!(self, End::Assumed | End::Compiled)
+    }
+}
+
 /// Ways in which functions are entered.
 #[derive(Default)]
 struct Links {
@@ -234,8 +282,8 @@ impl Links {
         self.called.contains(&start) || self.millicode.contains(&start)
     }
 
-    /// Reads a function. `is_regular`: it ends as compilers end functions, see [`Walk::regular`].
-    fn read(&mut self, code: &Code<'_>, function: &Range<u64>, known: Option<&Rules>, is_regular: bool) {
+    /// Reads a function.
+    fn read(&mut self, code: &Code<'_>, function: &Range<u64>, known: Option<&Rules>, end: End) {
         let mut pc = function.start;
         let mut falls_through = true;
         let mut upper = None;
@@ -266,8 +314,10 @@ impl Links {
             }
             falls_through = match insn.flow {
                 Flow::Jump { .. } | Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump => false,
-                Flow::Call { .. } | Flow::IndirectCall { .. } => !is_regular,
-                Flow::Next | Flow::It { .. } | Flow::Branch { .. } => !is_regular || !is_trap(code, pc, bytes),
+                Flow::Call { .. } | Flow::IndirectCall { .. } => !end.is_at_call(),
+                Flow::Next | Flow::It { .. } | Flow::Branch { .. } => {
+                    !end.is_at_trap(true) || !is_trap(code, pc, bytes)
+                }
             };
             upper = decode::auipc(code.isa, pc, bytes);
             let next = pc + u64::from(insn.len_bytes);
@@ -322,9 +372,9 @@ struct Walk<'a> {
     code: &'a Code<'a>,
     unknown: &'a [&'a Range<u64>],
     never: &'a BTreeSet<u64>,
-    /// Starts of the functions that end as compilers end functions: no code is reached behind a trap or behind a call at
-    /// the end. None: all functions do, which is most probable, and what stacks are walked by. A bound needs proof.
-    regular: Option<&'a BTreeSet<u64>>,
+    /// Functions that a compiler has made. None: all functions are like them, which is most probable, and what stacks are
+    /// walked by. A bound needs proof.
+    compiled: Option<&'a Compiled<'a>>,
     links: Links,
     /// Starts of epilogue parts that others share.
     ends_of_others: BTreeSet<u64>,
@@ -359,7 +409,7 @@ impl<'a> Walk<'a> {
             code,
             unknown,
             never,
-            regular: None,
+            compiled: None,
             links: Links::default(),
             ends_of_others: BTreeSet::new(),
             ends: BTreeSet::new(),
@@ -533,8 +583,13 @@ impl<'a> Walk<'a> {
         self.states.range(data.clone()).filter_map(|(pc, _)| self.index_of(pc)).collect()
     }
 
+    fn end_of(&self, function: Option<&Range<u64>>) -> End {
+        let Some(compiled) = self.compiled else { return End::Assumed };
+        function.map_or(End::Open, |function| compiled.end_of(function))
+    }
+
     fn is_regular(&self, function: Option<&Range<u64>>) -> bool {
-        self.regular.is_none_or(|regular| function.is_some_and(|function| regular.contains(&function.start)))
+        self.end_of(function).is_at_call()
     }
 
     /// Whether control cannot come to code behind the last instruction of a function, unless by a call.
@@ -613,7 +668,7 @@ impl<'a> Walk<'a> {
             _ => None,
         };
         match insn.flow {
-            Flow::Next if self.is_regular(function) && is_trap(code, pc, bytes) => {
+            Flow::Next if self.end_of(function) != End::Open && is_trap(code, pc, bytes) => {
                 step.behind_trap = Some((next, state));
             }
             Flow::Next | Flow::It { .. } if is_last && self.is_apart(function, next) => {}
@@ -629,7 +684,7 @@ impl<'a> Walk<'a> {
             }
             // Only assembly puts a constant where a return finds its address.
             Flow::Return
-                if self.regular.is_some()
+                if self.compiled.is_some()
                     && let Some(Value::Constant(target)) =
                         after.map(|after| returned_to(code.isa, bytes, &after)) =>
             {
@@ -795,7 +850,10 @@ impl<'a> Walk<'a> {
                         self.adopted_code.extend(found.iter().map(|&(pc, _)| pc));
                         self.states.extend(found);
                     }
-                    None => self.states.insert(pc, None),
+                    None => {
+                        self.adopted_code.insert(pc);
+                        self.states.insert(pc, None);
+                    }
                 }
             }
             pc = self.code.next(pc);
@@ -1147,7 +1205,7 @@ mod tests {
     /// Walk over functions without unwind information.
     fn walk<'a>(code: &'a Code<'a>, unknown: &'a [&'a Range<u64>], never: &'a BTreeSet<u64>) -> Walk<'a> {
         let mut links = Links::default();
-        unknown.iter().for_each(|function| links.read(code, function, None, true));
+        unknown.iter().for_each(|function| links.read(code, function, None, End::Assumed));
         let ends_of_others = ends::of_others(code, unknown, &links);
         Walk { ends_of_others, links, ..Walk::empty(code, unknown, never) }
     }

@@ -8,19 +8,14 @@ use decode::{Flow, decode};
 use rustc_hash::FxHashSet;
 
 use super::super::Code;
-use super::is_trap;
+use super::{Compiled, End, is_trap};
 use crate::image::sorted_ranges::holding;
 
-/// Entries of the functions that never return: no way through them ends in a certain or possible return. `regular` has
-/// the functions that end as compilers end functions ([`Walk::regular`](super::Walk)). The others may go on behind a trap,
-/// which a handler may skip, and behind a call at their end.
-pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>], regular: Option<&BTreeSet<u64>>) -> BTreeSet<u64> {
-    let ends = functions.iter().map(|function| match regular {
-        None => End::Assumed,
-        Some(regular) if regular.contains(&function.start) => End::Compiled,
-        Some(_) => End::Open,
-    });
-    let ends: Vec<End> = ends.collect();
+/// Entries of the functions that never return: no way through them ends in a certain or possible return. Other
+/// functions than `compiled` ones may go on behind a trap, which a handler may skip, and behind a call at their end.
+pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>], compiled: Option<&Compiled<'_>>) -> BTreeSet<u64> {
+    let end_of = |function| compiled.map_or(End::Assumed, |compiled| compiled.end_of(function));
+    let ends: Vec<End> = functions.iter().map(end_of).collect();
     let mut returns = vec![false; functions.len()];
     // Ways that continue only if a function returns, by that function.
     let mut waiting: Vec<Vec<(usize, Way)>> = vec![Vec::new(); functions.len()];
@@ -44,29 +39,6 @@ pub(super) fn never(code: &Code<'_>, functions: &[Range<u64>], regular: Option<&
     }
     let never = functions.iter().zip(returns).filter(|(_, returns)| !returns);
     never.map(|(function, _)| function.start).collect()
-}
-
-/// Knowledge of how a function ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// Return as compilers write it: this is most probable.
-    Assumed,
-    /// Return as compilers write it, in code that a compiler has made.
-    Compiled,
-    /// In any way.
-    Open,
-}
-
-impl End {
-    /// Whether a trap is certainly not skipped. Compilers leave out code behind a trap that nothing else reaches, so code
-    /// behind it in the same function tells nothing.
-    fn is_end(self, is_last: bool) -> bool {
-        match self {
-            End::Assumed => true,
-            End::Compiled => is_last,
-            End::Open => false,
-        }
-    }
 }
 
 /// Way through a function.
@@ -110,7 +82,7 @@ fn may_return(
         let next = pc + u64::from(insn.len_bytes);
         let left = if let Flow::It { count } = insn.flow { count } else { conditional.saturating_sub(1) };
         let falls = match insn.flow {
-            Flow::Next if ends[index].is_end(next >= function.end) && is_trap(code, pc, bytes) => false,
+            Flow::Next if ends[index].is_at_trap(next >= function.end) && is_trap(code, pc, bytes) => false,
             Flow::Next | Flow::It { .. } | Flow::IndirectCall { .. } => true,
             Flow::Branch { target } => {
                 open.push((target, 0));
@@ -131,7 +103,7 @@ fn may_return(
             }
             Flow::Call { target } => match functions.binary_search_by_key(&target, |function| function.start) {
                 Ok(other) if !returns[other] => {
-                    if next < function.end || ends[index] == End::Open {
+                    if next < function.end || !ends[index].is_at_call() {
                         needs.push((other, Way::On(next, left)));
                     }
                     false
@@ -141,7 +113,7 @@ fn may_return(
             Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump => return true,
         };
         // A call at a function's very end does not return, if a compiler has made it.
-        let is_end = ends[index] != End::Open && insn.flow.is_call() && next >= function.end;
+        let is_end = ends[index].is_at_call() && insn.flow.is_call() && next >= function.end;
         if (falls || conditional > 0) && !is_end {
             open.push((next, left));
         }

@@ -35,7 +35,16 @@ impl Program {
     fn frames(&self, compiled: &[u64]) -> Vec<Frame> {
         let segments = of_code(&self.halves);
         let code = Code { isa: self.isa, segments: &segments, load_bias: 0, hints: Hints::default() };
-        frames(&code, &self.functions, &[], &compiled.iter().copied().collect())
+        let compiled = compiled.iter().copied().collect();
+        frames(&code, &self.functions, &[], &Compiled { all: &compiled, regular: &compiled })
+    }
+
+    /// Frames where a compiler has made all functions, and describes them as ones without a frame.
+    fn described(&self) -> Vec<Frame> {
+        let segments = of_code(&self.halves);
+        let code = Code { isa: self.isa, segments: &segments, load_bias: 0, hints: Hints::default() };
+        let all = self.functions.iter().map(|function| function.start).collect();
+        frames(&code, &self.functions, &[], &Compiled { all: &all, regular: &BTreeSet::new() })
     }
 
     /// Most bytes of the first function with all that it reaches; None: that is not known.
@@ -99,9 +108,10 @@ fn code_that_runs_into_the_next_function_takes_its_stack_too() {
     for (number, program) in programs.iter().enumerate() {
         assert_eq!(program.most(), Some(8 + 408), "{number}: {:x?}", program.frames(&[]));
     }
-    // A compiler ends a function by a call that does not return, or by a trap.
-    for program in [&programs[0], &programs[3]] {
+    // A compiler ends a function by a call that does not return, or by a trap; one with assembly inside only by a trap.
+    for (program, described) in [(&programs[0], 8 + 408), (&programs[3], 8)] {
         assert_eq!(most(&program.frames(&[0]), 0, 8), Some(8));
+        assert_eq!(most(&program.described(), 0, 8), Some(described));
     }
 }
 
@@ -196,4 +206,31 @@ fn zcmps_pushes_and_pops_are_in_the_frame() {
     assert_eq!(Program::new(Isa::Riscv32Zc).function(&[&[0xb842, 0xba42, 0x8082]], None).most(), Some(16));
     // cm.jt 3: its table is not known.
     assert_eq!(Program::new(Isa::Riscv32Zc).function(&[&[0xb842, 0xa00e]], None).most(), None);
+}
+
+#[test]
+fn padding_behind_an_endless_loop_is_not_run_into() {
+    // `csrr t0, mcause; j .`, and zeros up to the next function.
+    let frames = Program::new(Isa::Riscv64)
+        .function(&[&word(0x3420_22f3), &[0xa001, 0, 0]], None)
+        .function(&[&addi(2, -400), &addi(2, 400), &C_RET], None)
+        .frames(&[]);
+    assert_eq!((&frames[0].transfers, frames[0].open_end), (&vec![], None), "{frames:x?}");
+}
+
+#[test]
+fn an_outlined_epilogue_returns_by_the_second_link_register() {
+    // `addi sp, -16; sd ra, 8(sp); jal t0, 6; ret`, and `ld ra, 8(sp); addi sp, 16; jr t0`.
+    let jal_t0 = word(6 << 20 | 5 << 7 | 0x6f);
+    let caller = [&addi(2, -16)[..], &[0xe406], &jal_t0, &C_RET].concat();
+    let outlined = [&[0x60a2], &addi(2, 16)[..], &[0x8282]].concat();
+    let program = |caller: &[u16]| {
+        Program::new(Isa::Riscv64).function(&[caller], None).function(&[&outlined], None).frames(&[0])
+    };
+    let frames = program(&caller);
+    assert_eq!((most(&frames, 0, 8), frames[1].transfers.len()), (Some(16), 0), "{frames:x?}");
+    // Called by the first link register, it goes to wherever the second one leads.
+    let [low, high] = jal(6);
+    let called = [&addi(2, -16)[..], &[0xe406, low, high], &C_RET].concat();
+    assert_eq!(program(&called)[1].transfers.first().map(|transfer| transfer.target), Some(None));
 }
