@@ -72,7 +72,7 @@ fn push(
     code: &mut Code,
     ledger: &mut Ledger<impl Counters>,
 ) {
-    let Taken { number, handler, entry_sp, interrupted, below } = taken;
+    let Taken { number, handler, entry_sp, saved_sp, interrupted, below } = taken;
     if let Some(below) = below {
         // Exceptions that the frame does not name have returned, or this one follows without a return between them
         // (tail-chaining).
@@ -85,10 +85,8 @@ fn push(
     if core.exceptions.len() >= MAX_NESTED {
         core.exceptions.remove(0);
     }
-    if core.exceptions.is_empty()
-        && let Some(interrupted) = interrupted
-    {
-        core.note_stack_pointer(interrupted.sp.wrapping_sub(guest.facts.exception_frame_bytes), ledger);
+    if core.exceptions.is_empty() && interrupted.is_some() {
+        core.note_stack_pointer(saved_sp, ledger);
     }
     let mut node = 0;
     if let Some(tree) = &mut tree {

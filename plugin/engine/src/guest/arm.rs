@@ -326,7 +326,7 @@ fn saved(guest: &mut Guest<impl Vcpu>, number: u64, handler: u64, entry_sp: u64,
     let frame = if exc_return & 4 != 0 { guest.register("psp") } else { entry_sp };
     let below = guest.memory_word(frame + 28, 4).unwrap_or(0) & 0x1ff;
     let interrupted = hardware_frame(guest, frame, exc_return);
-    Taken { number, handler, entry_sp, interrupted, below: Some(below) }
+    Taken { number, handler, entry_sp, saved_sp: frame, interrupted, below: Some(below) }
 }
 
 /// Reads the registers that the processor saved at `frame` (B1.5.6 and B1.5.7).

@@ -129,6 +129,7 @@ impl<V: Vcpu> Arch<V> for Avr {
             number: INTERRUPT | (pc / VECTOR_BYTES),
             handler: vector_target(guest, pc).unwrap_or(pc),
             entry_sp,
+            saved_sp: here.sp,
             interrupted: Some(interrupted),
             below: None,
         })

@@ -97,6 +97,8 @@ pub struct Taken {
     pub handler: u64,
     /// The stack pointer with which the handler starts.
     pub entry_sp: u64,
+    /// The stack pointer of the interrupted code, below the registers that the processor has saved on its stack.
+    pub saved_sp: u64,
     /// The interrupted code; None: it cannot be read.
     pub interrupted: Option<Context>,
     /// Number of the exception that this one interrupted; 0: none. None: the processor does not say.

@@ -88,7 +88,8 @@ impl<V: Vcpu> Arch<V> for Riscv {
             return None;
         }
         let interrupted = Some(Context { pc: epc, ..guest.context(pc) });
-        Some(Taken { number, handler: pc, entry_sp: guest.stack_pointer(), interrupted, below: None })
+        let entry_sp = guest.stack_pointer();
+        Some(Taken { number, handler: pc, entry_sp, saved_sp: entry_sp, interrupted, below: None })
     }
 
     fn interrupted(&self, guest: &mut Guest<V>) -> Option<Interrupted> {

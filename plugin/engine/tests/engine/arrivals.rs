@@ -292,7 +292,8 @@ fn code_without_a_function_counts_for_its_caller() {
     assert_eq!(run.functions(), [MAIN]);
     // An exception's handler that is not a function is one itself.
     let interrupted = Context { pc: main.pc, sp: main.sp, return_addr: 0, second_return_addr: 0, frame_pointer: 0 };
-    let taken = Taken { number: 7, handler: OUTSIDE, entry_sp: main.sp, interrupted: Some(interrupted), below: None };
+    let (entry_sp, interrupted) = (main.sp, Some(interrupted));
+    let taken = Taken { number: 7, handler: OUTSIDE, entry_sp, saved_sp: entry_sp, interrupted, below: None };
     let Run { guest, code, ledger, core, tree } = &mut run;
     enter(core, Some(tree), taken, guest, code, ledger);
     run.arrive(outside(main.sp - 32));
@@ -305,9 +306,9 @@ fn exception_right_behind_a_call_or_return_does_not_hide_it() {
     let [_, outer, inner] = nested(&mut run);
     let take = |run: &mut Run, place: Place| {
         let Place { pc, sp, return_addr } = place;
-        let interrupted = Context { pc, sp, return_addr, second_return_addr: 0, frame_pointer: 0 };
-        let taken =
-            Taken { number: 7, handler: HANDLER, entry_sp: sp - 32, interrupted: Some(interrupted), below: None };
+        let interrupted = Some(Context { pc, sp, return_addr, second_return_addr: 0, frame_pointer: 0 });
+        let entry_sp = sp - 32;
+        let taken = Taken { number: 7, handler: HANDLER, entry_sp, saved_sp: entry_sp, interrupted, below: None };
         let Run { guest, code, ledger, core, tree } = run;
         enter(core, Some(tree), taken, guest, code, ledger);
         let functions: Vec<u64> = run.core.thread.frames.iter().map(|frame| frame.entry).collect();

@@ -56,7 +56,7 @@ impl Run {
     fn take(&mut self, number: u64, handler: u64, (pc, sp): (u64, u64), below: Option<u64>) -> bool {
         self.guest.registers().unwrap().set("xpsr", number);
         let context = Context { pc, sp: sp + 32, return_addr: 0, second_return_addr: 0, frame_pointer: 0 };
-        let taken = Taken { number, handler, entry_sp: sp, interrupted: Some(context), below };
+        let taken = Taken { number, handler, entry_sp: sp, saved_sp: sp, interrupted: Some(context), below };
         self.last.enter(0, &taken, &mut self.guest, &self.code, &self.ledger)
     }
 

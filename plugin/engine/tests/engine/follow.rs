@@ -5,7 +5,7 @@
 use engine::code::Code;
 use engine::follow::Follow;
 use engine::follow::exception::enter;
-use engine::guest::{Guest, Taken};
+use engine::guest::{Context, Guest, Taken};
 use engine::ledger::Ledger;
 use wire::control::Word;
 use wire::counters::{CLOCK, TASK, TASK_SINCE};
@@ -107,7 +107,12 @@ impl Run {
     }
 
     fn take(&mut self, number: u64) {
-        let taken = Taken { number, handler: HANDLER, entry_sp: 0x300, interrupted: None, below: None };
+        self.take_from(number, 0, None);
+    }
+
+    /// Takes an exception for which the processor saves registers of the interrupted code down to an address.
+    fn take_from(&mut self, number: u64, saved_sp: u64, interrupted: Option<Context>) {
+        let taken = Taken { number, handler: HANDLER, entry_sp: 0x300, saved_sp, interrupted, below: None };
         let Run { follow: Follow { cores, tree, .. }, guest, code, ledger } = self;
         enter(&mut cores[0], tree.as_mut(), taken, guest, code, ledger);
     }
@@ -268,6 +273,19 @@ fn paint_is_read_as_a_task_ends_and_as_the_run_ends() {
     let Run { follow: Follow { tasks, .. }, guest, ledger, .. } = &mut run;
     tasks.as_ref().unwrap().note_paints(guest, ledger);
     assert_eq!(run.counter(1, TaskCounter::Painted), 0);
+}
+
+#[test]
+fn registers_that_an_exception_saves_are_part_of_a_tasks_stack() {
+    let mut run = Run::with_kernel(false);
+    run.switch(TCBS[0]);
+    let deepest = |run: &Run| run.counter(1, TaskCounter::DeepestSp).wrapping_neg();
+    // A frame with floating point and a word of padding; in a second exception, that of the first one's handler.
+    let code = |sp| Some(Context { pc: CODE, sp, return_addr: 0, second_return_addr: 0, frame_pointer: 0 });
+    run.take_from(15, STACKS + 0x20, code(STACKS + 0x20 + 108));
+    assert_eq!(deepest(&run), STACKS + 0x20);
+    run.take_from(16, STACKS, code(STACKS + 32));
+    assert_eq!(deepest(&run), STACKS + 0x20);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn exception_frame_gives_back_the_interrupted_code() {
         let expected = Context { pc: 0x456, sp, return_addr: 0x123, second_return_addr: 0, frame_pointer: 0x77 };
         assert_eq!(taken.interrupted, Some(expected), "{index}");
         assert_eq!((taken.number, taken.handler, taken.below), (20, HANDLER, Some(7)));
-        assert_eq!(taken.entry_sp, guest.stack_pointer());
+        assert_eq!((taken.entry_sp, taken.saved_sp), (guest.stack_pointer(), frame));
         let interrupted = guest.interrupted_code().unwrap();
         assert_eq!((interrupted.pc, interrupted.return_addr), (0x456, 0x123));
         // The frame of a handler that has called others is found by its canonical frame address.
@@ -651,7 +651,7 @@ fn interrupts_of_avr_push_a_return_address_in_words() {
         let taken = guest.taken_exception(4).unwrap();
         // The second vector, which jumps to word 0x80.
         assert_eq!((taken.number, taken.handler, taken.below), (1 << 63 | 1, 0x100, None));
-        assert_eq!(taken.entry_sp, DATA + 0x4ff + bytes);
+        assert_eq!((taken.entry_sp, taken.saved_sp), (DATA + 0x4ff + bytes, DATA + 0x4ff));
         let interrupted = taken.interrupted.unwrap();
         assert_eq!((interrupted.pc, interrupted.sp), (return_addr << 1, taken.entry_sp));
         assert_eq!(interrupted.frame_pointer, DATA + 0x1234);

@@ -150,6 +150,7 @@ fn memory_of_endless_nesting_is_bounded() {
             number: 20,
             handler: handler(20),
             entry_sp: RAM + 0x10_0000 - 32 * depth,
+            saved_sp: RAM + 0x10_0000 - 32 * depth,
             interrupted: None,
             below: None,
         };

@@ -96,7 +96,8 @@ impl Run {
 
     /// An exception comes, and its handler's first instruction.
     fn take(&mut self, number: u64) {
-        let taken = Taken { number, handler: HANDLER, entry_sp: 0x300, interrupted: None, below: None };
+        let taken =
+            Taken { number, handler: HANDLER, entry_sp: 0x300, saved_sp: 0x300, interrupted: None, below: None };
         let Run { follow, guest, code, ledger } = self;
         let Follow { cores, tree, .. } = follow;
         enter(&mut cores[0], tree.as_mut(), taken, guest, code, ledger);
