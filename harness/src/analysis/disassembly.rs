@@ -11,7 +11,7 @@ use capstone::Capstone;
 use capstone::arch::{BuildsCapstone as _, BuildsCapstoneExtraMode as _, arm, riscv};
 use decode::{Flow, Isa};
 
-use crate::analysis::avr_text;
+use crate::analysis::{armv81m_text, avr_text};
 
 /// Decodes the machine code of one instruction set.
 #[derive(Debug)]
@@ -73,13 +73,13 @@ impl Disassembler {
             // All of the rest at once, since Thumb's IT affects the instructions after it.
             let rest = &code[at..];
             let address = start.wrapping_add(at as u64);
-            if let Some(capstone) = self.capstone.as_ref().filter(|_| self.zcmp(rest).is_none())
+            if let Some(capstone) = self.capstone.as_ref().filter(|_| self.own(rest).is_none())
                 && let Ok(known) = capstone.disasm_all(rest, address)
             {
                 for insn in known.iter() {
                     let address = start.wrapping_add(at as u64);
                     let (size_bytes, is_whole) = self.size_at(address, &code[at..], &starts_at);
-                    if !is_whole || insn.bytes().len() != size_bytes || self.zcmp(&code[at..]).is_some() {
+                    if !is_whole || insn.bytes().len() != size_bytes || self.own(&code[at..]).is_some() {
                         break;
                     }
                     let operands = insn.op_str().unwrap_or_default();
@@ -94,8 +94,7 @@ impl Disassembler {
                 let address = start.wrapping_add(at as u64);
                 let (size_bytes, is_whole) = self.size_at(address, &code[at..], &starts_at);
                 let bytes = &code[at..at + size_bytes];
-                if let Some((mnemonic, operands)) = self.avr(bytes).or_else(|| self.zcmp(bytes)).filter(|_| is_whole)
-                {
+                if let Some((mnemonic, operands)) = self.own(bytes).filter(|_| is_whole) {
                     let text = self.text(address, bytes, (&mnemonic, &operands), None, &name);
                     units.push(Unit { address, size_bytes: size_bytes as u8, text });
                     at += size_bytes;
@@ -114,14 +113,16 @@ impl Disassembler {
         units
     }
 
-    /// Mnemonic and operands of an AVR's instruction; None: it is not one, or the instruction set is another.
-    fn avr(&self, bytes: &[u8]) -> Option<(String, String)> {
-        let word = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        if self.isa.is_avr() { avr_text::text(word(0)?, word(2)) } else { None }
-    }
-
-    /// Mnemonic and operands of an instruction of Zcmp or Zcmt, which capstone takes for one of Zcd.
-    fn zcmp(&self, bytes: &[u8]) -> Option<(String, String)> {
+    /// Mnemonic and operands of an instruction that capstone does not have, or takes for another one: AVR's, Armv8.1-M's
+    /// selects and loops, Zcmp's and Zcmt's, which it takes for Zcd's.
+    fn own(&self, bytes: &[u8]) -> Option<(String, String)> {
+        let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        if self.isa.is_avr() {
+            return avr_text::text(half(0)?, half(2));
+        }
+        if self.isa == Isa::ThumbV8m {
+            return armv81m_text::text(half(0)?, half(2)?);
+        }
         let (mnemonic, operands) = decode::zcmp(self.isa, bytes)?.text();
         Some((mnemonic.to_owned(), operands))
     }
@@ -224,6 +225,17 @@ mod tests {
         let code = [0x00, 0xf0, 0x00, 0xbf, 0x70, 0x47];
         let expected = [unit(0x100, 2, ".2byte  0xf000"), unit(0x102, 2, "nop"), unit(0x104, 2, "bx      lr")];
         assert_eq!(texts(Isa::ThumbV7m, &code, 0x102), expected);
+    }
+
+    #[test]
+    fn selects_and_loops_of_armv8_1m_are_between_what_capstone_knows() {
+        // Code: adds r0, #1; csel r0, r1, r2, ne; le lr, 0x100; wls lr, r2, 0x112; nop. Of Armv7-M the second is `orrs`.
+        let halves = [0x3001, 0xea51, 0x8012, 0xf00f, 0xc805, 0xf042, 0xc003, 0xbf00_u16];
+        let code: Vec<u8> = halves.into_iter().flat_map(u16::to_le_bytes).collect();
+        let shown: Vec<String> = texts(Isa::ThumbV8m, &code, 0).into_iter().map(|(.., text)| text).collect();
+        let expected =
+            ["adds    r0, #1", "csel    r0, r1, r2, ne", "le      lr, 0x100", "wls     lr, r2, 0x112", "nop"];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Views of the saved profile. They read it, and never change it.
 
 pub mod allocator_clones;
+mod armv81m_text;
 pub mod attribution;
 mod avr_text;
 pub mod bins;
