@@ -657,6 +657,44 @@ fn what_the_linker_discarded_describes_no_function() {
     }
 }
 
+/// Functions that need lr: as a counter, and for Armv8.1-M's loops.
+const LR_IN_R12: &str = r#"
+__asm__(".syntax unified\n.type counts, %function\ncounts:\n.cfi_startproc\nmov r12, lr\n.cfi_register lr, r12\n"
+        "mov lr, #50\n1: subs lr, lr, #1\nbne 1b\nbx r12\n.cfi_endproc\n.size counts, . - counts\n"
+        ".type loops, %function\nloops:\n.cfi_startproc\nmov r12, lr\n.cfi_register lr, r12\nmovs r0, #50\n"
+        ".ifdef v8_1m\ndls lr, r0\n2: nop\nle lr, 2b\n.else\n2: subs r0, #1\nbne 2b\n.endif\n"
+        "mov lr, r12\n.cfi_restore lr\nbx lr\n.cfi_endproc\n.size loops, . - loops\n");
+void counts(void);
+void loops(void);
+void reset(void) { for (int round = 0; round < 20; round++) { counts(); loops(); } host(0x18, STOPPED); for (;;) {} }
+"#;
+
+#[test]
+fn a_return_address_in_another_register_is_found() {
+    let dir = scratch();
+    let v8_1m = "-march=armv8.1-m.main -mfloat-abi=soft -Wa,--defsym,v8_1m=1";
+    // Without call frame information the code alone says it.
+    let silent = LR_IN_R12.replace(".cfi_", "@ .cfi_");
+    for (name, flags, machine, source) in [
+        ("v7m", "-mcpu=cortex-m3", "mps2-an385", LR_IN_R12),
+        ("v8-1m", v8_1m, "mps3-an547", LR_IN_R12),
+        ("silent", "-mcpu=cortex-m3", "mps2-an385", &silent),
+    ] {
+        let elf = cortex_m(flags, 0, 0x2000_0000, 0x2000_8000).build_source(dir.path(), name, source);
+        let profile = dir.path().join(format!("{name}.profile"));
+        let mut command = common::harness();
+        let output = command.arg(&elf).args(["--machine", machine, "--period", "7", "-o"]).arg(&profile).output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(" sampled, 100.00% complete"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let folded = common::harness().args(["export", "-f", "folded"]).arg(&profile).output().unwrap();
+        let folded = String::from_utf8_lossy(&folded.stdout);
+        for path in ["reset;counts ", "reset;loops "] {
+            assert!(folded.lines().any(|line| line.contains(path)), "{folded}");
+        }
+    }
+}
+
 fn table_of(it: &Unwound, functions: &[Range<u64>]) -> Table {
     table(Some(&it.bytes), it.isa, &it.image.segments, 0, functions)
 }

@@ -588,7 +588,7 @@ impl<V: Vcpu> Cursor<'_, V> {
             }
         };
         self.stack.push(FrameKind::Caller { return_addr: caller });
-        self.has_link = rule.return_addr == Saved::SecondLink;
+        self.has_link = rule.return_addr == Saved::SecondLink && self.guest.facts.second_leaves_first;
         let return_addr = if self.has_link { self.at.return_addr } else { 0 };
         self.at = Context { pc: caller, sp: cfa, return_addr, second_return_addr: 0, frame_pointer };
         self.is_innermost = false;

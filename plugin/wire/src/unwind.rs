@@ -54,8 +54,8 @@ pub enum Saved {
     AtCfa(i32),
     /// Not saved anywhere.
     Lost,
-    /// In RISC-V's second link register, t0: the return address of millicode and outlined code. Used for no other
-    /// register.
+    /// In the second link register. RISC-V's t0: the return address of millicode and outlined code, which leave ra as it
+    /// was. Arm's r12: that of assembly which needs lr for something else. Used for no other register.
     SecondLink,
 }
 

@@ -27,7 +27,7 @@ struct Numbers {
     /// Frame pointer, of which AVR has two halves: what is saved, and what a frame is found by.
     fp: Register,
     base: Register,
-    /// RISC-V's t0, the return register of libgcc's save and restore routines.
+    /// RISC-V's t0, the return register of libgcc's save and restore routines; Arm's r12, to which assembly moves lr.
     second_link: Option<Register>,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn read(
             Numbers { sp: Register(2), fp: Register(8), base: Register(8), second_link: Some(Register(5)) }
         }
         Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => {
-            Numbers { sp: Register(13), fp: Register(7), base: Register(7), second_link: None }
+            Numbers { sp: Register(13), fp: Register(7), base: Register(7), second_link: Some(Register(12)) }
         }
         // The upper half of Y: its bytes are saved below those of the lower half, most significant first.
         Isa::AvrPc16 | Isa::AvrPc22 => {
@@ -151,10 +151,13 @@ impl Reader<'_> {
                         }
                         CfaRule::Expression(_) => None,
                     };
-                    let returns_to = match saved(return_addr) {
-                        Saved::Register if Some(return_addr) == self.numbers.second_link => Saved::SecondLink,
-                        saved => saved,
+                    let holds = match row.register(return_addr) {
+                        Some(RegisterRule::Register(other)) => other,
+                        None | Some(RegisterRule::SameValue) => return_addr,
+                        Some(_) => Register(u16::MAX),
                     };
+                    let is_second = Some(holds) == self.numbers.second_link;
+                    let returns_to = if is_second { Saved::SecondLink } else { saved(return_addr) };
                     let rule = base.map(|(base, cfa_offset_bytes)| Rule {
                         base,
                         cfa_offset_bytes,

@@ -22,7 +22,8 @@ static FACTS: Facts = Facts {
     registers_in_a_row: 15,
     sp: 13,
     return_addr: 14,
-    second_return_addr: None,
+    second_return_addr: Some(12),
+    second_leaves_first: false,
     frame_pointer: 7,
     arguments: [0, 1],
     call_bytes: 0,
@@ -333,10 +334,10 @@ fn saved(guest: &mut Guest<impl Vcpu>, number: u64, handler: u64, entry_sp: u64,
 fn hardware_frame(guest: &mut Guest<impl Vcpu>, frame: u64, exc_return: u64) -> Option<Context> {
     let words = guest.memory(frame, 32)?;
     let word = |index: usize| words.get(index * 4..)?.first_chunk().map(|&word| u64::from(u32::from_le_bytes(word)));
-    let (return_addr, pc, xpsr) = (word(5)?, word(6)?, word(7)?);
+    let (second_return_addr, return_addr, pc, xpsr) = (word(4)?, word(5)?, word(6)?, word(7)?);
     // Bit 4 clear: the frame has s0-s15 and FPSCR. Bit 9 of xPSR: one word of padding.
     let frame_bytes = if exc_return & 0x10 == 0 { 26 * 4 } else { 8 * 4 };
     let sp = frame + frame_bytes + if xpsr & 1 << 9 != 0 { 4 } else { 0 };
     let frame_pointer = guest.general_register(FACTS.frame_pointer);
-    Some(Context { pc: pc & !1, sp, return_addr, second_return_addr: 0, frame_pointer })
+    Some(Context { pc: pc & !1, sp, return_addr, second_return_addr, frame_pointer })
 }

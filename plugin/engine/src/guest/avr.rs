@@ -39,6 +39,7 @@ const fn facts(isa: Isa) -> Facts {
         sp: SP,
         return_addr: SP,
         second_return_addr: None,
+        second_leaves_first: false,
         frame_pointer: Y,
         // The lower halves of the first two arguments of 16 bits.
         arguments: [24, 22],

@@ -134,8 +134,10 @@ pub struct Facts {
     pub(super) registers_in_a_row: usize,
     pub(super) sp: u8,
     pub(super) return_addr: u8,
-    /// Number of the register that millicode uses as its return address.
+    /// Number of the register in which millicode has its return address, or assembly that needs the first one.
     pub(super) second_return_addr: Option<u8>,
+    /// Whether code that returns by the second register leaves the first one as it was.
+    pub second_leaves_first: bool,
     pub(super) frame_pointer: u8,
     /// Registers of a function's first two arguments.
     pub(super) arguments: [u8; 2],

@@ -21,6 +21,7 @@ static FACTS: Facts = Facts {
     sp: 2,
     return_addr: 1,
     second_return_addr: Some(5),
+    second_leaves_first: true,
     frame_pointer: 8,
     arguments: [10, 11],
     call_bytes: 0,

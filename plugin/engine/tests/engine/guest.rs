@@ -66,7 +66,7 @@ fn exception_frame_gives_back_the_interrupted_code() {
         assert!(guest.is_exception_entry(HANDLER));
         let taken = guest.taken_exception(HANDLER).unwrap();
         let sp = frame + if has_float { 104 } else { 32 } + if is_padded { 4 } else { 0 };
-        let expected = Context { pc: 0x456, sp, return_addr: 0x123, second_return_addr: 0, frame_pointer: 0x77 };
+        let expected = Context { pc: 0x456, sp, return_addr: 0x123, second_return_addr: 12, frame_pointer: 0x77 };
         assert_eq!(taken.interrupted, Some(expected), "{index}");
         assert_eq!((taken.number, taken.handler, taken.below), (20, HANDLER, Some(7)));
         assert_eq!((taken.entry_sp, taken.saved_sp), (guest.stack_pointer(), frame));

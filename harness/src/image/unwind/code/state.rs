@@ -61,14 +61,18 @@ pub(super) struct Roles {
     pub(super) link: usize,
     /// RISC-V's second link register, through which millicode and outlined code return.
     pub(super) second_link: Option<usize>,
+    /// Register that rules can name as the one with the return address: the second link register, or Arm's r12.
+    holder: usize,
     /// Mask of the registers that a call may change.
     pub(super) clobbered: u32,
     pub(super) word_bytes: i32,
 }
 
-const THUMB: Roles = Roles { sp: 13, fp: 7, link: 14, second_link: None, clobbered: 0x500f, word_bytes: 4 };
+const THUMB: Roles =
+    Roles { sp: 13, fp: 7, link: 14, second_link: None, holder: 12, clobbered: 0x500f, word_bytes: 4 };
 /// The mask holds ra, t0 to t6 and a0 to a7.
-const RISCV: Roles = Roles { sp: 2, fp: 8, link: 1, second_link: Some(5), clobbered: 0xf003_fce2, word_bytes: 4 };
+const RISCV: Roles =
+    Roles { sp: 2, fp: 8, link: 1, second_link: Some(5), holder: 5, clobbered: 0xf003_fce2, word_bytes: 4 };
 const RISCV64: Roles = Roles { word_bytes: 8, ..RISCV };
 
 impl Roles {
@@ -136,17 +140,16 @@ impl State {
 
     /// Equivalent rule, based on the stack pointer if that is known.
     pub(super) fn rule(&self) -> Option<Rule> {
-        let Roles { sp, fp, link, second_link, .. } = *self.roles;
+        let Roles { sp, fp, link, holder, .. } = *self.roles;
         let (base, cfa_offset_bytes) = match (self.registers[sp], self.registers[fp]) {
             (Value::Frame(at), _) => (Base::StackPointer, at.checked_neg()?),
             (_, Value::Frame(at)) => (Base::FramePointer, at.checked_neg()?),
             _ => return None,
         };
-        let is_second = second_link.is_some_and(|second| self.registers[second] == Value::ReturnAddr);
         let return_addr = match self.return_addr {
             Some(at) => Saved::AtCfa(at),
             None if self.registers[link] == Value::ReturnAddr => Saved::Register,
-            None if is_second => Saved::SecondLink,
+            None if self.registers[holder] == Value::ReturnAddr => Saved::SecondLink,
             None => Saved::Lost,
         };
         let frame_pointer = match self.frame_pointer {
