@@ -227,6 +227,7 @@ pub(crate) fn kernel() -> Kernel {
         exit: None,
         is_first_running: false,
         leaves_by_jumps: false,
+        saves_first: false,
         exchanges: Vec::new(),
         called_begins: Vec::new(),
     }

@@ -303,6 +303,8 @@ record! {
         /// Whether the kernel goes on with a task out of an exception by an ordinary jump, although the processor has an
         /// instruction that returns from exceptions.
         leaves_by_jumps: bool,
+        /// Whether the kernel saves a task's stack pointer before it names the next task.
+        saves_first: bool,
         /// Functions in assembly that exchange the task's stack for another one under themselves.
         exchanges: Vec<Exchange>,
     }
@@ -570,6 +572,7 @@ mod tests {
             exit: Some(0x380),
             is_first_running: true,
             leaves_by_jumps: true,
+            saves_first: true,
             exchanges: vec![Exchange { entry: 0x400, is_by_exception: true }],
         }
     }

@@ -135,6 +135,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         exit: None,
         is_first_running: true,
         leaves_by_jumps: false,
+        saves_first: false,
         exchanges: Vec::new(),
         called_begins: Vec::new(),
     };

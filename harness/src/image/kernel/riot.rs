@@ -116,6 +116,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         exit: table.entry("sched_task_exit"),
         is_first_running: false,
         leaves_by_jumps: false,
+        saves_first: false,
         exchanges: Vec::new(),
         called_begins: Vec::new(),
     };

@@ -102,6 +102,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         exit: None,
         is_first_running: false,
         leaves_by_jumps: !table.is_arm,
+        saves_first: false,
         exchanges: Vec::new(),
         called_begins: Vec::new(),
     };

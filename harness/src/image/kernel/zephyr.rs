@@ -188,6 +188,7 @@ pub(super) fn find(elf: &Elf<'_>) -> (Option<Kernel>, Vec<String>) {
         exit: None,
         is_first_running: false,
         leaves_by_jumps: !table.is_arm,
+        saves_first: false,
         exchanges: exchanges(table),
         // Threads that are created for user mode (K_USER).
         called_begins: table.entry("arch_user_mode_enter").into_iter().collect(),

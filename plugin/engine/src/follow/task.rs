@@ -31,6 +31,8 @@ pub struct Tasks {
     live: FxHashMap<u64, u32>,
     /// Control blocks of deleted tasks: the next task at such an address is a new one.
     deleted: FxHashSet<u64>,
+    /// Contexts of the tasks by their control blocks, if the kernel saves them before it names the next task.
+    contexts: FxHashMap<u64, Saved>,
     /// Idle tasks, by id.
     idle: FxHashSet<u32>,
     /// Tasks whose stack pointer has left their stack.
@@ -63,6 +65,17 @@ pub struct Seen {
 /// Name of the task that stands for the time in which the kernel idles outside of all tasks.
 const OUTSIDE: &str = "idle";
 
+/// Stack pointers that a kernel has saved for a task.
+#[derive(Clone, Copy, Debug)]
+struct Saved {
+    /// With which it began.
+    first_sp: u64,
+    /// Lowest address of its stack; 0: unknown.
+    stack_start: u64,
+    /// With which it stopped; None: it has not stopped.
+    last_sp: Option<u64>,
+}
+
 /// The task that a vCPU runs.
 #[derive(Clone, Copy, Default)]
 struct Running {
@@ -89,6 +102,7 @@ impl Tasks {
             kernel,
             live: FxHashMap::default(),
             deleted: FxHashSet::default(),
+            contexts: FxHashMap::default(),
             idle: FxHashSet::default(),
             overflowed: FxHashSet::default(),
             list: Vec::new(),
@@ -272,6 +286,9 @@ impl Tasks {
         }
         let insns = ledger.insns(vcpu);
         self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);
+        if self.kernel.saves_first {
+            self.note_contexts(old_tcb, tcb, guest);
+        }
         let is_known = self.live.contains_key(&tcb) && !self.deleted.contains(&tcb);
         let saved = self.saved_sp(tcb, guest).filter(|_| is_known);
         let task = if is_outside { self.outside(ledger) } else { self.task(tcb, guest, ledger) };
@@ -353,6 +370,27 @@ impl Tasks {
         if let Some(watermark) = self.watermark(task) {
             watermark.count(vcpu, counter, amount, ledger);
         }
+    }
+
+    /// Notes the context with which one task stops and another goes on. A task that goes on with another context than the
+    /// one that the kernel has saved, and with that of a task that has not run yet, is a new one: its predecessor was deleted
+    /// by code that is not known.
+    fn note_contexts(&mut self, stops: u64, goes_on: u64, guest: &mut Guest<impl Vcpu>) {
+        let sp = self.saved_sp(stops, guest);
+        if let Some(context) = self.contexts.get_mut(&stops) {
+            context.last_sp = sp;
+        }
+        let Some(sp) = self.saved_sp(goes_on, guest).filter(|_| goes_on != 0) else { return };
+        let stack_start = self.stack_of(goes_on, guest).start;
+        let known = self.contexts.get(&goes_on).filter(|_| !self.deleted.contains(&goes_on));
+        if let Some(Saved { first_sp, stack_start: known_start, last_sp }) = known {
+            let is_as_saved = last_sp.is_none_or(|last| last == sp);
+            if is_as_saved || (*known_start == stack_start && *first_sp != sp) {
+                return;
+            }
+            self.deleted.insert(goes_on);
+        }
+        self.contexts.insert(goes_on, Saved { first_sp: sp, stack_start, last_sp: None });
     }
 
     /// Task with this control block; a new one if its predecessor there was deleted.

@@ -259,6 +259,7 @@ pub(crate) fn kernel(current: u64) -> Kernel {
         exit: None,
         is_first_running: false,
         leaves_by_jumps: false,
+        saves_first: false,
         exchanges: Vec::new(),
         called_begins: Vec::new(),
     }
@@ -272,6 +273,7 @@ pub(crate) fn jumping_kernel(current: u64) -> Kernel {
         stack_end: Some(StackEnd { offset: 8, bytes: 4, is_size: true, plus_bytes: 0 }),
         is_first_running: true,
         leaves_by_jumps: true,
+        saves_first: false,
         ..kernel(current)
     }
 }

@@ -64,6 +64,7 @@ impl Run {
             delete: Some(DELETE),
             exit: Some(EXIT),
             switchers: only(CODE..CODE + 0x80),
+            saves_first: true,
             ..kernel(CURRENT)
         };
         let timeline = Wanted { functions: Vec::new(), waits: None };
@@ -311,6 +312,36 @@ fn a_stack_pointer_that_leaves_its_stack_is_noted_once_for_each_task() {
     let found: Vec<Definition> = run.ledger.records().definitions().into_iter().filter(is_overflow).collect();
     let expected = Definition::Overflow { task: 1, pc: 0, sp: STACKS - 8, at_insns: 100, is_first: false };
     assert_eq!(found, [expected]);
+}
+
+#[test]
+fn a_task_that_goes_on_with_a_first_context_again_is_a_new_one() {
+    let mut run = Run::with_kernel(false);
+    let first = STACKS + 0xe0;
+    // Switches from a task, of which the kernel has saved a stack pointer, to the second one and back. Its number is told,
+    // given with which stack pointer it goes on.
+    let goes_on = |run: &mut Run, saved: u64, sp: u64| {
+        run.store(&[(TCBS[0], saved)]);
+        run.switch(TCBS[1]);
+        run.store(&[(TCBS[0], sp)]);
+        run.switch(TCBS[0]);
+        run.follow.cores[0].task
+    };
+    run.switch(TCBS[0]);
+    assert_eq!(goes_on(&mut run, first - 0x40, first - 0x40), 1, "it goes on");
+    // A loop at a task's first instruction.
+    assert_eq!(goes_on(&mut run, first, first), 1);
+    // Another stack pointer than the saved one, which no task begins with: it ran unseen.
+    assert_eq!(goes_on(&mut run, first - 0x40, first - 0x20), 1);
+    assert_eq!(goes_on(&mut run, first - 0x40, first), 3, "it was deleted, and made again at the same place");
+    assert_eq!(goes_on(&mut run, first - 0x10, first), 4);
+    // With another stack.
+    run.store(&[(TCBS[0], first - 0x10)]);
+    run.switch(TCBS[1]);
+    run.store(&[(TCBS[0], STACKS + 0x2d0), (TCBS[0] + 4, STACKS + 0x200)]);
+    run.switch(TCBS[0]);
+    let names: Vec<String> = run.tasks().into_iter().map(|(_, _, name, ..)| name).collect();
+    assert_eq!(names, ["A", "B", "A", "A", "A"]);
 }
 
 #[test]

@@ -76,6 +76,7 @@ impl Kernel {
             exit: None,
             is_first_running: false,
             leaves_by_jumps: false,
+            saves_first: true,
             exchanges: Vec::new(),
             called_begins: Vec::new(),
         }
