@@ -67,6 +67,9 @@ fn a_lock_up_names_address_function_and_fault() {
     let badstack = run("cortex-m3-lockup-badstack", &[]).expect_code(1);
     assert_says(&badstack, &["locked up at 0x", "in HardFault_Handler", "stacking for an exception failed"]);
     assert!(badstack.profile().total_insns() > 500);
+    // QEMU's own message and its list of registers are not the firmware's output.
+    assert_eq!(busfault.console(), "lockup-busfault: loading from 0xf0000000\n");
+    assert_eq!(badstack.console(), "lockup-badstack: sp = 0xf0000100, then an undefined instruction\n");
 }
 
 #[test]

@@ -90,8 +90,9 @@ pub fn arguments(
         ["-mon", "chardev=monitor,mode=control"]
     });
     if plugin_api.is_some() {
-        // Held until the plugin knows the machine's memory, see `Start`.
-        arguments.extend(["-plugin", "../plugin.so,dir=../records", "-S"]);
+        // Held until the plugin knows the machine's memory, see `Start`. QEMU repeats its fatal messages in its log,
+        // which would be standard error: the plugin gives that descriptor to the firmware.
+        arguments.extend(["-plugin", "../plugin.so,dir=../records", "-S", "-D", "/dev/null"]);
     }
     arguments.extend(user.iter().map(String::as_str));
     arguments.into_iter().map(OsString::from).collect()
