@@ -223,8 +223,17 @@ pub fn describe_end_alone(profile: &Profile) -> String {
             "the disk became full: records and output up to instruction {} are kept, as far as there was room",
             group(profile.total_insns())
         ),
-        End::EmulatorFailed { message } => format!("QEMU failed: {message}"),
+        End::EmulatorFailed { message } => format!("QEMU failed after {}: {message}", describe_reached(profile)),
     }
+}
+
+/// Describes how far a run came that QEMU did not end in order: nothing but the last sample says where it was.
+fn describe_reached(profile: &Profile) -> String {
+    let insns = plural(profile.total_insns(), "instruction");
+    let Some(sample) = profile.samples.last() else { return insns };
+    let clock = profile.vcpus.get(sample.vcpu as usize).map_or(0, |vcpu| vcpu.clock_insns);
+    let before = plural(clock.saturating_sub(sample.at_insns), "instruction");
+    format!("{insns}, the last sample, {before} before, at {}", place(&profile.names, sample.pc))
 }
 
 /// Describes the most important trouble, to be printed first: the firmware did no useful work.

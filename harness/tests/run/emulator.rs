@@ -460,6 +460,6 @@ fn an_emulator_that_aborts_while_it_allocates_ends_and_leaves_its_profile() {
     let args = ["--timeout", "100", "--for", "200G"];
     let output = command(&image("cortex-m3-freertos"), &args, temp.path()).env("PATH", path).output().unwrap();
     let run = finish(temp, output).expect_code(5);
-    assert!(run.stdout.contains("killed by signal 6"), "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("killed by SIGABRT (signal 6)"), "{}{}", run.stdout, run.stderr);
     assert!(run.profile().total_insns() > 1_000, "{}", run.stdout);
 }

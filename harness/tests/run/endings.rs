@@ -2,6 +2,7 @@
 //! Every end of a run: its exit code, its message, and the profile that it keeps.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -404,11 +405,35 @@ fn a_killed_emulator_leaves_the_profile_up_to_then() {
     let ended = ended.expect_code(5);
     let profile = ended.profile();
     assert!(matches!(profile.facts.end, End::EmulatorFailed { .. }));
-    assert_says(&ended, &["killed by signal 9"]);
+    assert_says(&ended, &["QEMU failed after ", "killed by SIGKILL (signal 9, as by the kernel"]);
     assert!(profile.total_insns() > 1_000_000 && profile.samples.len() > 100);
     // At most the last block's samples are lost.
     assert!(profile.total_insns() / 10_007 - profile.samples.len() as u64 <= 1);
     assert!(!Path::new(&format!("/proc/{qemu}")).exists());
+}
+
+#[test]
+fn a_crashed_emulator_is_named_by_its_signal_with_the_last_place_and_how_to_repeat_it_without_harness() {
+    let (spin, exits) = (image("riscv64-spin"), image("riscv64-exit0"));
+    let (ended, _) = run_and(&spin, &["--for", "1000G", "--shift", "3"], |child| {
+        signal(child_of(child.id()).expect("QEMU runs"), "SEGV");
+    });
+    let ended = ended.expect_code(5);
+    assert_says(&ended, &["killed by SIGSEGV (signal 11); the same without harness: "]);
+    let profile = ended.profile();
+    let last = profile.samples.last().unwrap();
+    let function = &profile.names.function_at(last.pc).unwrap().name;
+    let since = profile.total_insns() - last.at_insns;
+    assert!(since <= 2 * 10_007, "{since}");
+    assert_says(&ended, &[&format!("before, at {:#010x} in {function} (", last.pc)]);
+    // The command runs by itself; here with an image that ends.
+    let (_, command) = ended.stdout.split_once("the same without harness: ").unwrap();
+    let command = command.lines().next().unwrap();
+    assert!(command.contains(" -icount shift=3,") && !command.contains("plugin"), "{command}");
+    let command = command.replace(spin.to_str().unwrap(), exits.to_str().unwrap());
+    let output = Command::new("sh").args(["-c", &command]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("exit0"), "{output:?}");
 }
 
 #[test]

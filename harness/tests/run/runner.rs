@@ -108,7 +108,7 @@ fn a_killed_emulator_is_125_with_what_was_printed_and_measured() {
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).unwrap();
     let run = finish(temp, child.wait_with_output().unwrap()).expect_code(125);
-    assert!(run.stderr.contains("killed by signal 9"), "{}", run.stderr);
+    assert!(run.stderr.contains("killed by SIGKILL (signal 9"), "{}", run.stderr);
     assert!(matches!(run.profile().facts.end, End::EmulatorFailed { .. }));
 }
 

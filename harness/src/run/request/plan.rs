@@ -8,12 +8,13 @@ use std::path::Path;
 use wire::request::InlinedCall;
 
 use crate::chip::Chip;
-use crate::image::{Image, mcount, unwind, waiting, zone};
+use crate::image::{Format, Image, mcount, unwind, waiting, zone};
 use crate::machine::{Choice, MemoryKind};
 use crate::profile::Stub;
 use crate::run::contain::sandbox;
 use crate::run::request::command_line;
 use crate::run::request::options::Options;
+use crate::text::shell::quoted;
 
 /// Everything that a run is made from, whether it is measured or debugged.
 #[derive(Debug)]
@@ -97,5 +98,26 @@ impl Plan<'_> {
             command_line::arguments(choice, shift, firmware_args, &user, plugin_api, has_input, semihosting);
         arguments.extend(sandbox::arguments(self.emulator, is_copied).iter().map(OsString::from));
         arguments
+    }
+
+    /// Command that runs the image in QEMU without harness, to be pasted into a shell. None: harness has a part in the
+    /// run, as it converts the file, replaces functions, types on the console or completes the machine to a chip.
+    pub(crate) fn command_alone(&self) -> Option<String> {
+        let Options { input, firmware_args, semihosting, .. } = self.options;
+        let is_changed = self.image.format != Format::Elf || self.choice.load_bias != 0;
+        if is_changed || !input.is_empty() || !self.stubs.is_empty() || self.chip.is_some() {
+            return None;
+        }
+        let (user, image) = (self.options.all_qemu_args(), self.image.path.to_str()?);
+        let arguments =
+            command_line::alone(self.choice, self.icount_shift, image, firmware_args, &user, *semihosting)?;
+        let mut command = quoted(self.emulator.to_str()?);
+        for word in &arguments {
+            command.push(' ');
+            // A leading hyphen does not matter to a shell.
+            let is_option = word.strip_prefix('-').is_some_and(|name| !name.is_empty() && quoted(name) == name);
+            command += &if is_option { word.clone() } else { quoted(word) };
+        }
+        Some(command)
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use nix::sys::signal::Signal;
 use wire::control::{self, Word};
 
 use crate::error::EmulatorError;
@@ -13,6 +14,7 @@ use crate::profile::{End, LeftStack};
 use crate::run::qemu::process;
 use crate::run::records::fault::describe_fault;
 use crate::run::records::read::Records;
+use crate::run::request::plan::Plan;
 use crate::run::store::directory;
 
 /// Error for a QEMU that ended, by itself or for `cause`, before the firmware ran.
@@ -38,7 +40,7 @@ pub(in crate::run) fn end(
     shutdown_reason: Option<&str>,
     status: ExitStatus,
     said: &str,
-    max_output_bytes: u64,
+    plan: &Plan<'_>,
 ) -> io::Result<End> {
     let control = &records.control;
     let (value, pc) = (control.get(Word::EndValue), control.get(Word::EndPc));
@@ -51,7 +53,7 @@ pub(in crate::run) fn end(
             control::End::Reset => End::Reset { pc: Some(pc), is_expected: false },
             control::End::Denied => End::Denied { pc },
             control::End::UnknownCall => End::UnknownCall { operation: value as u32, pc },
-            control::End::Output => End::Output { pc, limit_bytes: max_output_bytes },
+            control::End::Output => End::Output { pc, limit_bytes: plan.options.max_output_bytes },
             control::End::Faulting => End::Faulting { pc },
             control::End::StackOverflow => {
                 End::StackOverflow { pc: Some(pc), stack: LeftStack::Memory { start: value } }
@@ -74,11 +76,21 @@ pub(in crate::run) fn end(
         return Ok(End::Reset { pc: None, is_expected: false });
     }
     let message = match status.signal() {
-        Some(signal) => format!("it was killed by signal {signal}"),
+        Some(signal) => {
+            let alone = plan.command_alone().map(|command| format!("; the same without harness: {command}"));
+            format!("it was killed by {}{}", describe_signal(signal), alone.unwrap_or_default())
+        }
         None => format!("it ended by itself ({status})"),
     };
     let said = said.trim();
     Ok(End::EmulatorFailed { message: if said.is_empty() { message } else { format!("{message}; it said: {said}") } })
+}
+
+/// Name and number of a signal, and what the kernel sends it for if that is not QEMU's own doing.
+fn describe_signal(signal: i32) -> String {
+    let name = Signal::try_from(signal).map_or_else(|_| "a signal".to_owned(), |signal| signal.as_str().to_owned());
+    let why = if signal == Signal::SIGKILL as i32 { ", as by the kernel when memory runs out" } else { "" };
+    format!("{name} (signal {signal}{why})")
 }
 
 /// The end of a run, judged by its progress: a complete window without any is a failure.
@@ -141,7 +153,14 @@ fn lock_up(records: &Records, said: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::describe_stuck;
+    use super::{describe_signal, describe_stuck};
+
+    #[test]
+    fn a_signal_is_said_by_name_and_number() {
+        assert_eq!(describe_signal(11), "SIGSEGV (signal 11)");
+        assert_eq!(describe_signal(9), "SIGKILL (signal 9, as by the kernel when memory runs out)");
+        assert_eq!(describe_signal(40), "a signal (signal 40)");
+    }
 
     #[test]
     fn traps_that_lead_nowhere_are_said_with_where_that_is() {

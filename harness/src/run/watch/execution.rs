@@ -197,8 +197,7 @@ impl Plan<'_> {
             });
         };
         let records = Records::read(&workspace.records())?;
-        let bound = self.options.max_output_bytes;
-        let end = end(&records, cause, process.shutdown_reason.as_deref(), status, &said, bound)
+        let end = end(&records, cause, process.shutdown_reason.as_deref(), status, &said, self)
             .map_err(|error| workspace.unwritable(&error))?;
         if matches!(end, End::EmulatorFailed { .. }) && progress.insns == 0 {
             return Err(never_ran(status, None, &said).into());
