@@ -2,9 +2,11 @@
 //! Table of exit codes: only this file turns results into a status.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::error::EmulatorError;
 use crate::profile::End;
+use crate::text::number::plural;
 
 /// Exit codes, most urgent first: when several apply, the first one is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +71,9 @@ impl ExitCode {
         if let Some(GivenUp(end)) = error.downcast_ref() {
             return ExitCode::of_end(end);
         }
+        if error.is::<CutShort>() {
+            return ExitCode::Limit;
+        }
         if error.is::<EmulatorError>() { ExitCode::Emulator } else { ExitCode::Usage }
     }
 
@@ -112,6 +117,29 @@ impl fmt::Display for GivenUp {
 
 impl std::error::Error for GivenUp {}
 
+/// Error of a run whose chip was to be learned first, which `--timeout` ended.
+#[derive(Debug)]
+pub struct CutShort {
+    /// Number of learning runs.
+    pub runs: u32,
+    /// Chip file of what was learned by then.
+    pub file: PathBuf,
+}
+
+impl fmt::Display for CutShort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CutShort { runs, file } = self;
+        let (runs, file) = (plural((*runs).into(), "run"), file.display());
+        write!(
+            f,
+            "--timeout ended the learning of the chip after {runs}, before the firmware was measured; {file} has what \
+             was learned by then: --chip {file} takes it as it is, --chip auto with a longer --timeout learns anew"
+        )
+    }
+}
+
+impl std::error::Error for CutShort {}
+
 /// Exit statuses of `harness run` besides the firmware's own: those of `timeout(1)` and `env(1)`, far from the values
 /// that firmware usually returns.
 pub mod runner {
@@ -135,6 +163,11 @@ pub mod runner {
         if status == 0 && describe_unopened(profile).is_some() { ExitCode::Firmware.status() } else { status }
     }
 
+    /// Status of an error that prevented a profile.
+    pub fn of_error(error: &anyhow::Error) -> u8 {
+        if ExitCode::of_error(error) == ExitCode::Limit { LIMIT } else { FAILURE }
+    }
+
     /// Cuts a status to the eight bits that a process has: the lowest, as in exit(3). A failure never becomes 0.
     pub(super) fn of_firmware(status: u32) -> u8 {
         match status as u8 {
@@ -154,6 +187,17 @@ mod tests {
         // docs/commands.md: "When several apply, the first of 2, 5, 4, 1, 3 counts."
         assert_eq!(all.map(ExitCode::status), [2, 5, 4, 1, 3, 0]);
         assert!(all.is_sorted());
+    }
+
+    #[test]
+    fn learning_that_a_timeout_ended_is_a_limit_in_both_tables() {
+        let cut_short: anyhow::Error = CutShort { runs: 3, file: "fw.chip.partial.toml".into() }.into();
+        let given_up: anyhow::Error = GivenUp(End::Timeout).into();
+        for error in [cut_short, given_up] {
+            assert_eq!(ExitCode::of_error(&error), ExitCode::Limit, "{error}");
+            assert_eq!(runner::of_error(&error), runner::LIMIT, "{error}");
+        }
+        assert_eq!(runner::of_error(&anyhow::anyhow!("no file")), runner::FAILURE);
     }
 
     #[test]

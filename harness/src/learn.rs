@@ -22,6 +22,7 @@ use crate::chip::hints::{self, Hint};
 use crate::chip::learn::{self, Draft, Learned, LearnedCount, LearnedPulse, Verdict, Wanted};
 use crate::chip::svd::Svd;
 use crate::error::{EmulatorError, InputError};
+use crate::exit_code::CutShort;
 pub use crate::exit_code::GivenUp;
 use crate::image::symbols::{Symbols, demangle};
 use crate::image::unwind;
@@ -233,6 +234,29 @@ pub fn file_of(options: &Options) -> PathBuf {
     PathBuf::from(format!("{}.chip.toml", image::stem(&options.firmware)))
 }
 
+/// Learns a chip and writes its file.
+///
+/// # Errors
+/// Same as [`learn`]; also when the file cannot be written, and [`CutShort`] if `--timeout` ends learning.
+fn learn_to(file: &Path, options: &Options, listener: &mut dyn Listener) -> Result<Lesson> {
+    let lesson = learn(options, listener)?;
+    let text = lesson.draft.text();
+    let write = |file: &Path| write_file(file, |out| Ok(out.write_all(text.as_bytes())?));
+    if lesson.is_cut {
+        // The next run would take `file` for a whole one.
+        let partial = partial_file(file);
+        write(&partial)?;
+        return Err(CutShort { runs: lesson.runs, file: partial }.into());
+    }
+    write(file)?;
+    Ok(lesson)
+}
+
+/// The chip file of what was learned until `--timeout`: beside `file`, which only a whole one is.
+fn partial_file(file: &Path) -> PathBuf {
+    file.with_extension("partial.toml")
+}
+
 /// Value of `--chip` for which harness finds or learns the chip.
 pub const AUTO: &str = "auto";
 
@@ -244,8 +268,8 @@ const AUTO_INSNS: u64 = 20_000_000;
 /// chip.
 ///
 /// # Errors
-/// Same as [`learn`]; also when the file cannot be written.
-pub fn settle(options: &mut Options, file: &Path, listener: &mut dyn Listener) -> Result<()> {
+/// Same as [`learn`]; also when the file cannot be written, and [`CutShort`] if `--timeout` ends learning.
+pub fn settle(options: &mut Options, file: &Path, deadline: &Deadline, listener: &mut dyn Listener) -> Result<()> {
     let is_auto = options.chip.as_deref() == Some(AUTO);
     let is_asked = is_auto || options.chip.is_none() && options.machine.is_none() && image::is_uf2(&options.firmware);
     if !is_asked {
@@ -269,13 +293,7 @@ pub fn settle(options: &mut Options, file: &Path, listener: &mut dyn Listener) -
     } else {
         let short =
             Options { window: Window { for_insns: Some(AUTO_INSNS), ..Window::default() }, ..options.clone() };
-        let lesson = learn(&short, listener)?;
-        // The file would be taken for a whole one by the next run.
-        if lesson.is_cut {
-            return Err(GivenUp(End::Timeout).into());
-        }
-        let text = lesson.draft.text();
-        write_file(file, |out| Ok(out.write_all(text.as_bytes())?))?;
+        let lesson = deadline.learning(|| learn_to(file, &short, listener))?;
         describe(&lesson).iter().for_each(|line| listener.choice(line));
         listener.choice(&format!("chip: {}, learned now (--chip auto)", file.display()));
     }
@@ -797,6 +815,11 @@ impl Teacher<'_> {
 
     /// Runs the firmware with the chip of a draft.
     fn run(&mut self, draft: &Draft) -> Result<Ended> {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(GivenUp(End::Timeout).into());
+        }
+        self.options.timeout = left;
         self.runs += 1;
         let mut chip = draft.chip()?;
         chip.wire.poll_limit = POLL_LIMIT;
@@ -832,10 +855,6 @@ impl Teacher<'_> {
             zones: &zones,
             waiting: &waiting::Code::default(),
         };
-        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
-            return Err(GivenUp(End::Timeout).into());
-        }
         let deadline = Deadline::new(left);
         let outcome = plan.run(&measurement, &workspace, &deadline, &mut |_| ())?;
         match outcome.end {

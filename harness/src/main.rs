@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         (Some(Command::Run(args)), _) => {
             return ExitCode::from(commands::run::run(args).unwrap_or_else(|error| {
                 say(&error);
-                runner::FAILURE
+                runner::of_error(&error)
             }));
         }
         (Some(Command::Doctor(args)), _) => commands::doctor::run(&args),

@@ -84,7 +84,7 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let bar = if is_quiet { Bar::hidden() } else { Bar::new(&stem, options.window.for_insns.unwrap_or(0)) };
     let mut terminal = Terminal { bar, is_quiet, is_verbose, runners_up: Vec::new() };
     let chip_file = learn::file_of(&options);
-    learn::settle(&mut options, &chip_file, &mut terminal)?;
+    learn::settle(&mut options, &chip_file, output.deadline(), &mut terminal)?;
     let measured = measure(&options, &output, &mut terminal);
     terminal.bar.finish();
     let deadline = output.deadline().clone();

@@ -94,7 +94,7 @@ impl<W: Write> Drop for Words<W> {
 /// Runs the command and returns the process's exit status.
 ///
 /// # Errors
-/// If no profile was made, or standard output did not accept the firmware's output: [`runner::FAILURE`].
+/// If no profile was made, or standard output did not accept the firmware's output; see [`runner::of_error`].
 pub fn run(args: RunArgs) -> Result<u8> {
     let misplaced = word::misplaced_option(&args.firmware_and_args);
     let json_file = args.json.clone();
@@ -115,7 +115,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     });
     let mut passed_on = Console { decoder, tail: None };
     let chip_file = learn::file_of(&options);
-    learn::settle(&mut options, &chip_file, &mut passed_on)?;
+    learn::settle(&mut options, &chip_file, output.deadline(), &mut passed_on)?;
     let measured = measure(&options, &output, &mut passed_on);
     let console_error = passed_on.tail.and_then(|tail| tail.finish(&INTERRUPTED).err());
     drop(job);

@@ -275,7 +275,7 @@ impl Session {
         let mut options = Options { console_marks: needs_marks, sandbox, ..case.options.clone() };
         if options.chip.as_deref() == Some(AUTO) {
             // Before the cache is asked, which knows the chip by its name or by its file's contents.
-            learn::settle(&mut options, &self.learned_file(case), &mut Silent)?;
+            learn::settle(&mut options, &self.learned_file(case), deadline, &mut Silent)?;
         }
         let target = self.settings.directory.join(profile_directory(case));
         let output = Output::prepare_within(target, Arc::clone(deadline))?;

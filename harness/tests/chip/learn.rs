@@ -141,6 +141,26 @@ fn a_timeout_keeps_what_was_learned() {
 }
 
 #[test]
+fn a_timeout_of_a_run_that_learns_first_keeps_what_was_learned_and_says_why_it_stopped() {
+    let dir = scratch();
+    let elf =
+        cortex_m("-mcpu=cortex-m3", 0x0800_0000, 0x2000_0000, 0x2001_0000).build_source(dir.path(), "e", ENDLESS);
+    let mut command = harness();
+    command.args(["profile", "--chip", "auto", "--timeout", "10", "-o", "out", "e.elf"]).current_dir(dir.path());
+    let output = command.output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    for words in ["--timeout ended the learning of the chip after ", "--chip e.chip.partial.toml takes it as it is"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let partial = dir.path().join("e.chip.partial.toml");
+    let written = fs::read_to_string(&partial).unwrap();
+    assert!(written.contains("[[answer]]"), "{written}");
+    assert!(!dir.path().join("e.chip.toml").exists(), "it would be taken for a whole one");
+    run_file(&elf, &["--chip", partial.to_str().unwrap(), "--for", "1M"]).expect_code(0);
+}
+
+#[test]
 fn a_suite_learns_the_chip_of_each_image_once() {
     let dir = scratch();
     let polls =

@@ -49,7 +49,7 @@ impl std::error::Error for GivenUp {}
 enum Stage {
     /// Reading, and preparing the run.
     Before,
-    /// QEMU runs.
+    /// QEMU runs, to be measured or to learn a chip from.
     Run,
     /// A profile is made, put in its place (`is_kept`), and shown. All of this has one limit, `since` the run's end;
     /// `interrupts` had come by then.
@@ -96,6 +96,18 @@ impl Deadline {
     /// When the image was given up before.
     pub(in crate::run) fn run_begins(&self) -> Result<(), GivenUp> {
         self.go_on(|state| state.stage = Stage::Run)
+    }
+
+    /// Learns a chip before the run. Learning keeps the deadline itself, so that what was learned by then can be
+    /// written; the deadline applies again once learning has succeeded.
+    ///
+    /// # Errors
+    /// The errors of `learn`; also when the image was given up.
+    pub fn learning<T>(&self, learn: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        self.run_begins()?;
+        let learned = learn()?;
+        self.go_on(|state| state.stage = Stage::Before)?;
+        Ok(learned)
     }
 
     /// Notes that QEMU has ended, with the number of recorded bytes.
