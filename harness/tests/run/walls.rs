@@ -383,6 +383,10 @@ fn missing_walls_are_named(error: i32) {
         assert!(!refused.has_profile());
         missing("cortex-m3-exit0", &["--sandbox", "off"], calls).expect_code(0);
     }
+    let refused = missing("cortex-m3-exit0", &["--sandbox", "required"], FILTERS).expect_code(5);
+    let why = "--sandbox required: this kernel filters no system calls, which would keep QEMU from the network";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    assert!(!refused.has_profile());
 }
 
 #[test]
