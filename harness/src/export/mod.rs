@@ -228,6 +228,7 @@ mod tests {
     use crate::analysis::source::Sources;
     use crate::analysis::stacks::{Frame, FrameRole, View};
     use crate::profile::testing::{empty, freertos};
+    use crate::text::bracket::has_command;
     use crate::text::disarmed::Disarmed;
     use crate::text::printable::is_command;
 
@@ -271,7 +272,8 @@ mod tests {
 
     #[test]
     fn no_line_of_an_export_is_a_command_for_a_job() {
-        for text in ["::error::x", "  ::add-mask::y", "##[error]z", "x ##[set-env name=PATH]/tmp", "\r::warning::x"] {
+        let texts = ["::error::x", "  ::add-mask::y", "##[error]z", "x ##[set-env name=PATH]/tmp", "\r::warning::x"];
+        for text in texts.into_iter().chain(["x ##vso[task.complete]", "##teamcity[buildStop]"]) {
             let profile = named(text);
             for format in FORMATS.iter().filter(|format| !format.is_binary()) {
                 let Writer::File(write) = format.writer else { continue };
@@ -280,7 +282,7 @@ mod tests {
                     continue;
                 }
                 let text = String::from_utf8(bytes).unwrap();
-                let is_command = |line: &str| line.trim_start().starts_with("::") || line.contains("##[");
+                let is_command = |line: &str| line.trim_start().starts_with("::") || has_command(line);
                 let command = text.split(['\n', '\r']).find(|line| is_command(line));
                 assert_eq!(command, None, "{}", format.name);
             }

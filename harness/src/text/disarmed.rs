@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The door through which every export and every result on standard output goes. A CI job that prints it must not find a
-//! command in it: `::error::…` at the start of a line, `##[…]` anywhere ([`super::github`]). Names come from the firmware.
+//! command in it: `::error::…` at the start of a line ([`super::github`]), `##[…]` and the like anywhere
+//! ([`super::bracket`]). Names come from the firmware.
 //!
 //! A file and standard output get the same bytes, since a job may print the file later.
 
 use std::io::{self, Write};
 
+use crate::text::bracket::Brackets;
+
 /// Syntax of a text, which decides how a command in it is disarmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
-    /// JSON: `##[` can only be in a string, and gets an escape there. The decoded value is the same.
+    /// JSON: the bracket can only be in a string, and gets an escape there. The decoded value is the same.
     Json,
-    /// Lines of text: a space is put between the command's first characters.
+    /// Lines of text: a space is put into the command.
     Lines,
-    /// HTML and XML: `##[` gets an entity, so the shown text is the same. Lines begin with what harness wrote.
+    /// HTML and XML: the bracket gets an entity, so the shown text is the same. Lines begin with what harness wrote.
     Markup,
     /// Commands for a job, with texts that are escaped for them: unchanged.
     Commands,
@@ -38,20 +41,18 @@ pub struct Disarmed<W> {
     out: W,
     syntax: Syntax,
     start: Start,
-    /// Number of `#` directly before the next byte, 2 at most.
-    hashes: u8,
+    brackets: Brackets,
 }
 
 impl<W: Write> Disarmed<W> {
     /// Wraps `out`, which gets text of this syntax.
     pub fn new(out: W, syntax: Syntax) -> Disarmed<W> {
-        Disarmed { out, syntax, start: Start::Blank, hashes: 0 }
+        Disarmed { out, syntax, start: Start::Blank, brackets: Brackets::default() }
     }
 
     /// Text to write instead of a byte that would complete a command; None: it completes none.
     fn instead(&mut self, byte: u8) -> Option<&'static [u8]> {
-        let is_bracket = byte == b'[' && self.hashes == 2;
-        self.hashes = if byte == b'#' { (self.hashes + 1).min(2) } else { 0 };
+        let is_bracket = self.brackets.push(byte);
         let is_second_colon = byte == b':' && self.start == Start::Colon;
         self.start = match (byte, self.start) {
             (b'\n' | b'\r', _) => Start::Blank,
@@ -95,6 +96,7 @@ impl<W: Write> Write for Disarmed<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::bracket::has_command;
 
     fn written(syntax: Syntax, pieces: &[&str]) -> String {
         let mut out = Disarmed::new(Vec::new(), syntax);
@@ -104,8 +106,9 @@ mod tests {
 
     #[test]
     fn a_command_is_disarmed_however_it_is_cut() {
-        let text = "a::b\n::error::x\n \u{a0} ::add-mask::y\r::z\nx###[set]y #[z] ##[\n:a::";
-        let expected = "a::b\n: :error::x\n \u{a0} : :add-mask::y\r: :z\nx### [set]y #[z] ## [\n:a::";
+        let text = "a::b\n::error::x\n \u{a0} ::add-mask::y\r::z\nx###[set]y #[z] ##[\n:a::##vso[b]\n##TeamCity[c";
+        let expected =
+            "a::b\n: :error::x\n \u{a0} : :add-mask::y\r: :z\nx### [set]y #[z] ## [\n:a::##vso [b]\n##TeamCity [c";
         assert_eq!(written(Syntax::Lines, &[text]), expected);
         let letters: Vec<String> = text.chars().map(|letter| letter.to_string()).collect();
         let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
@@ -115,11 +118,11 @@ mod tests {
 
     #[test]
     fn json_and_markup_mean_the_same() {
-        let name = "::x ##[error]y ###[z]";
+        let name = "::x ##[error]y ###[z] ##vso[a] ##teamcity[b]";
         let json = serde_json::to_string(name).unwrap();
         let disarmed = written(Syntax::Json, &[&json]);
-        assert!(!disarmed.contains("##["), "{disarmed}");
+        assert!(!has_command(&disarmed), "{disarmed}");
         assert_eq!(serde_json::from_str::<String>(&disarmed).unwrap(), name);
-        assert_eq!(written(Syntax::Markup, &["<a>##[x]</a>"]), "<a>##&#91;x]</a>");
+        assert_eq!(written(Syntax::Markup, &["<a>##[x]##vso[y]</a>"]), "<a>##&#91;x]##vso&#91;y]</a>");
     }
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text for the log of a GitHub job. GitHub reads commands from the log: `::error::…` at the start of a line, `##[…]`
-//! anywhere (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>). Names and console
-//! output come from the firmware and must not become commands.
+//! Text for the log of a CI job. GitHub reads commands from the log: `::error::…` at the start of a line, `##[…]`
+//! anywhere (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>). Azure Pipelines and
+//! TeamCity have commands in brackets of their own ([`super::bracket`]). Names and console output come from the firmware
+//! and must not become commands.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 use std::{env, thread};
 
+use crate::text::bracket;
 use crate::text::printable::printable;
 
 /// Whether the process runs in a GitHub job.
@@ -15,22 +17,27 @@ pub fn is_job() -> bool {
     env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
+/// Variables that Azure Pipelines and TeamCity set for a job.
+const OTHER_JOBS: [&str; 2] = ["TF_BUILD", "TEAMCITY_VERSION"];
+
+/// Whether the process's output is the log of a job in which a CI server looks for commands.
+pub fn is_log() -> bool {
+    is_job() || OTHER_JOBS.iter().any(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
 /// Makes a line that is not a command: `: :error::…`, `# #[…]`.
 pub fn line(line: &str) -> Cow<'_, str> {
     // The runner skips leading space.
     let text = line.trim_start();
-    if !text.starts_with("::") && !line.contains("##[") {
-        return Cow::Borrowed(line);
-    }
-    let (space, text) = line.split_at(line.len() - text.len());
-    let text = text.strip_prefix("::").map_or_else(|| text.to_owned(), |rest| format!(": :{rest}"));
-    Cow::Owned(format!("{space}{}", text.replace("##[", "# #[")))
+    let Some(rest) = text.strip_prefix("::") else { return bracket::disarmed(line) };
+    let space = &line[..line.len() - text.len()];
+    Cow::Owned(format!("{space}: :{}", bracket::disarmed(rest)))
 }
 
 /// Escapes the message of a command: one line, whatever the text contains.
 pub fn message(text: &str) -> String {
     let lines: Vec<Cow<'_, str>> = text.lines().map(printable).collect();
-    lines.join("\n").replace('%', "%25").replace('\n', "%0A").replace("##[", "# #[")
+    bracket::disarmed(&lines.join("\n").replace('%', "%25").replace('\n', "%0A")).into_owned()
 }
 
 /// Escapes the value of a command's property, such as a file name.
@@ -45,19 +52,19 @@ pub fn path(path: &str) -> &str {
     below.and_then(|below| below.strip_prefix('/')).unwrap_or(path)
 }
 
-/// Writer that passes on whole lines, and disarms commands in a GitHub job. An incomplete line is passed on when the
+/// Writer that passes on whole lines, and disarms commands in a CI job's log. An incomplete line is passed on when the
 /// writer is flushed or dropped.
 #[derive(Debug)]
 pub struct Log<W: Write> {
     out: W,
-    is_job: bool,
+    is_log: bool,
     begun: Vec<u8>,
 }
 
 impl<W: Write> Log<W> {
-    /// Wraps `out`. Commands are disarmed if the process runs in a GitHub job.
+    /// Wraps `out`. Commands are disarmed if the process runs in a job of a CI server that reads them.
     pub fn new(out: W) -> Log<W> {
-        Log { out, is_job: is_job(), begun: Vec::new() }
+        Log { out, is_log: is_log(), begun: Vec::new() }
     }
 
     fn pass_on(&mut self) -> io::Result<()> {
@@ -68,7 +75,7 @@ impl<W: Write> Log<W> {
 
 impl<W: Write> Write for Log<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.is_job {
+        if !self.is_log {
             return self.out.write(bytes);
         }
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
@@ -163,16 +170,17 @@ mod tests {
 
     #[test]
     fn a_log_is_guarded_by_whole_lines_however_it_is_written() {
-        let written = |is_job| {
+        let written = |is_log| {
             let mut out = Vec::new();
-            let mut log = Log { out: &mut out, is_job, begun: Vec::new() };
-            for piece in ["a\n:", ":err", "or::x\n  ::add-mask::y\nb ::z\n#", "#[stop-commands]t\n::w"] {
+            let mut log = Log { out: &mut out, is_log, begun: Vec::new() };
+            for piece in ["a\n:", ":err", "or::x\n  ::add-mask::y\nb ::z\n#", "#[stop-commands]t\n##v", "so[x]\n::w"]
+            {
                 log.write_all(piece.as_bytes()).unwrap();
             }
             drop(log);
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(written(true), "a\n: :error::x\n  : :add-mask::y\nb ::z\n# #[stop-commands]t\n: :w");
-        assert_eq!(written(false), "a\n::error::x\n  ::add-mask::y\nb ::z\n##[stop-commands]t\n::w");
+        assert_eq!(written(true), "a\n: :error::x\n  : :add-mask::y\nb ::z\n# #[stop-commands]t\n# #vso[x]\n: :w");
+        assert_eq!(written(false), "a\n::error::x\n  ::add-mask::y\nb ::z\n##[stop-commands]t\n##vso[x]\n::w");
     }
 }

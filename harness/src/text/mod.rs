@@ -2,6 +2,7 @@
 //! Text for people: numbers, tables, and the characters that each destination may get. Names, paths and console
 //! output come from the firmware; each destination has one function that turns them into plain data.
 
+pub mod bracket;
 pub mod columns;
 pub mod csv;
 pub mod disarmed;

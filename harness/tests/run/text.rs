@@ -11,7 +11,10 @@ use crate::common::built::{cortex_m, scratch};
 
 fn harness(args: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_harness"));
-    command.current_dir(dir).args(args).env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
+    command.current_dir(dir).args(args);
+    for job in ["GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "TF_BUILD", "TEAMCITY_VERSION"] {
+        command.env_remove(job);
+    }
     command
 }
 
@@ -23,11 +26,11 @@ fn printing(dir: &Path, text: &str) -> PathBuf {
 
 /// Text that attacks a terminal or a CI job: clears the screen, sets the title, gives commands to the job. Written as
 /// a C string.
-const HOSTILE_C: &str = "\\033[31mred\\033[0m\\033[2J\\033]0;owned\\a\\n::error::pwned\\n  ::add-mask::x\\n##[group]y\\xff\\n::set-output::z";
+const HOSTILE_C: &str = "\\033[31mred\\033[0m\\033[2J\\033]0;owned\\a\\n::error::pwned\\n  ::add-mask::x\\n##[group]y ##vso[a]\\xff\\n::set-output::z";
 
 /// The bytes of [`HOSTILE_C`], as printed.
 const HOSTILE: &[u8] =
-    b"\x1b[31mred\x1b[0m\x1b[2J\x1b]0;owned\x07\n::error::pwned\n  ::add-mask::x\n##[group]y\xff\n::set-output::z";
+    b"\x1b[31mred\x1b[0m\x1b[2J\x1b]0;owned\x07\n::error::pwned\n  ::add-mask::x\n##[group]y ##vso[a]\xff\n::set-output::z";
 
 #[test]
 fn a_console_in_a_job_stands_where_no_line_is_a_command_and_is_the_same_bytes() {
@@ -72,7 +75,7 @@ fn a_console_on_a_terminal_has_colours_and_nothing_else_that_it_obeys() {
     }
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let shown = String::from_utf8(shown).unwrap();
-    let expected = "\x1b[31mred\x1b[0m\\x1b[2J\\x1b]0;owned\\x07\r\n::error::pwned\r\n  ::add-mask::x\r\n##[group]y\\xff\r\n\
+    let expected = "\x1b[31mred\x1b[0m\\x1b[2J\\x1b]0;owned\\x07\r\n::error::pwned\r\n  ::add-mask::x\r\n##[group]y ##vso[a]\\xff\r\n\
                     ::set-output::z";
     assert_eq!(shown, expected);
     assert_eq!(fs::read(dir.path().join("out/console.log")).unwrap(), HOSTILE);
@@ -101,6 +104,21 @@ fn a_suites_reports_obey_no_console_and_no_name() {
     }
     let summary = report("summary.md");
     assert!(summary.contains("### \u{274c} ``x`@octocat`"), "{summary}");
+}
+
+#[test]
+fn a_job_of_azure_pipelines_or_teamcity_finds_no_command_in_its_log() {
+    let dir = scratch();
+    printing(dir.path(), "one ##vso[task.complete]\\n##teamcity[buildStop]\\n");
+    let image = "[[image]]\nelf = \"prints.elf\"\nconsole = [\"not there\"]\n";
+    fs::write(dir.path().join("harness.toml"), image).unwrap();
+    for (variable, value) in [("TF_BUILD", "True"), ("TEAMCITY_VERSION", "2025.07")] {
+        let output = harness(&["test", "--no-cache"], dir.path()).env(variable, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let log = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        assert!(log.contains("# #vso[task.complete]") && log.contains("# #teamcity[buildStop]"), "{variable}: {log}");
+        assert!(!log.contains("##vso[") && !log.contains("##teamcity["), "{variable}: {log}");
+    }
 }
 
 #[test]

@@ -337,7 +337,7 @@ pub fn write_as(path: &Path, syntax: Syntax, make: impl FnOnce(&mut dyn Write) -
     if path.as_os_str() != STDOUT {
         return write_file(path, make);
     }
-    let is_log = || github::is_job() && !fs::metadata("/dev/stdout").is_ok_and(|stdout| stdout.is_file());
+    let is_log = || github::is_log() && !fs::metadata("/dev/stdout").is_ok_and(|stdout| stdout.is_file());
     if syntax == Syntax::Binary && is_log() {
         let why = "this format is binary, and a job's log would look for commands in it: write it to a file with --output FILE";
         return Err(InputError::new(why).into());
