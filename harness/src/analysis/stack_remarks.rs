@@ -43,9 +43,9 @@ fn eaten(profile: &Profile) -> impl Iterator<Item = String> {
     // Without any paint, this kernel, or its configuration, does not paint.
     let paints = profile.tasks.iter().any(|task| task.painted_bytes.is_some_and(|bytes| bytes > 0));
     let is_eaten = move |task: &&Task| paints && task.stack_start.is_some() && task.painted_bytes == Some(0);
-    profile.tasks.iter().filter(is_eaten).map(|task| {
+    profile.tasks.iter().zip(stacks::task_names(profile)).filter(move |(task, _)| is_eaten(task)).map(|(task, name)| {
         let size = task.stack_bytes().map(|size| format!(" of {} bytes", group(size))).unwrap_or_default();
-        let name = printable(&task.name);
+        let name = printable(&name);
         format!(
             "warning: the stack{size} of task {name} has no paint left: it was used to its last byte, or overflowed"
         )

@@ -13,6 +13,7 @@ use wire::definition::{FrameKind, NodeKind, Unknown};
 use crate::analysis::owner::Owner;
 use crate::analysis::rtic;
 use crate::profile::{Profile, SpanKind, StackFrame, Task};
+use crate::text::printable::printable;
 
 /// Settings for showing stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -373,22 +374,35 @@ fn riscv_trap(number: u64) -> String {
     format!("[trap {name}]")
 }
 
-/// Distinct names of the tasks, in the tasks' order.
+/// Names of the tasks, in the tasks' order. They are distinct in each table and export: names that look alike there are
+/// numbered as namesakes, and a name of which nothing would be seen is replaced by the task's address.
 pub fn task_names(profile: &Profile) -> Vec<String> {
-    let bare = |task: &Task| if task.name.is_empty() { format!("{:#x}", task.tcb) } else { task.name.clone() };
+    let bare = |task: &Task| {
+        if look(&task.name).is_empty() { format!("{:#x}", task.tcb) } else { task.name.clone() }
+    };
     let mut taken: BTreeSet<String> = BTreeSet::new();
     // A task whose own name is "NAME (2)" keeps it: a namesake of NAME gets the next number.
-    let given: BTreeSet<String> = profile.tasks.iter().map(bare).collect();
+    let given: BTreeSet<String> = profile.tasks.iter().map(|task| look(&bare(task))).collect();
     let names = profile.tasks.iter().map(|task| {
         let name = bare(task);
-        if taken.insert(name.clone()) {
+        if taken.insert(look(&name)) {
             return name;
         }
         let numbered = (2_u64..).map(|count| format!("{name} ({count})"));
-        let free = numbered.into_iter().find(|name| !given.contains(name) && taken.insert(name.clone()));
+        let free = numbered.into_iter().find(|name| {
+            let look = look(name);
+            !given.contains(&look) && taken.insert(look)
+        });
         free.unwrap_or(name)
     });
     names.collect()
+}
+
+/// Visible form of a name: characters that are not shown are all alike, joiners take no room, pages and tables show
+/// white space as one space, and a semicolon is a colon in a picture.
+fn look(name: &str) -> String {
+    let name: String = printable(name).chars().filter(|letter| !matches!(letter, '\u{200c}' | '\u{200d}')).collect();
+    name.replace(';', ":").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Frames that execute at an address: the function, then functions inlined there.
@@ -453,6 +467,14 @@ mod tests {
         assert_eq!(names(&["a", "a", "a (2)"]), ["a", "a (3)", "a (2)"]);
         assert_eq!(names(&["a (2)", "a", "a"]), ["a (2)", "a", "a (3)"]);
         assert_eq!(names(&["", ""]), ["0x20000000", "0x20000100"]);
+        // Names that differ only by what is not shown look alike.
+        assert_eq!(names(&["a\u{1}", "a\u{2}", "a\u{202e}"]), ["a\u{1}", "a\u{2} (2)", "a\u{202e} (3)"]);
+        assert_eq!(
+            names(&["a b", "a  b ", "a\u{200d} b", "a b (2)"]),
+            ["a b", "a  b  (3)", "a\u{200d} b (4)", "a b (2)"]
+        );
+        assert_eq!(names(&[" ", "\u{200d}", "0x20000000"]), ["0x20000000", "0x20000100", "0x20000000 (2)"]);
+        assert_eq!(names(&["a:b", "a;b"]), ["a:b", "a;b (2)"]);
     }
 
     #[test]

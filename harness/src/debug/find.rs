@@ -25,6 +25,7 @@ use crate::image::symbols;
 use crate::profile::{End, LeftStack, Overflow, Profile, Span, SpanKind, Task};
 use crate::text::near::nearest;
 use crate::text::number::{Hex, group, parse_number, plural};
+use crate::text::printable::printable;
 
 /// Most calls that are counted by a stop at each call; more calls are counted in a list of hits.
 const MAX_STOPS: u64 = 1_000;
@@ -417,7 +418,9 @@ impl<'a> Finder<'a> {
     /// Task that a name refers to, with namesakes numbered as in reports.
     fn task(&self, place: &Place, name: &str) -> Result<(&'a Task, String)> {
         let names = task_names(self.profile);
-        match names.iter().position(|shown| shown == name.trim()) {
+        // What is shown of a name can be typed.
+        let is_it = |known: &String| known == name.trim() || printable(known) == name.trim();
+        match names.iter().position(is_it) {
             Some(index) => Ok((&self.profile.tasks[index], names[index].clone())),
             None if names.is_empty() => {
                 Err(never(format!("{place}: no task ran in the window, or the firmware has no known kernel")))
