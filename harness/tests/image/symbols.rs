@@ -397,17 +397,21 @@ fn sharing(functions: usize, units: usize) -> String {
     )
 }
 
+/// Assembles and links a file with its code at an address.
+fn assembled(dir: &Path, text: &str, address: u64) -> Vec<u8> {
+    let [source, object, elf] = ["s.s", "s.o", "s.elf"].map(|name| dir.join(name));
+    fs::write(&source, text).unwrap();
+    built::run(Command::new("arm-none-eabi-as").arg("-mcpu=cortex-m3").arg(&source).arg("-o").arg(&object));
+    let text = format!("-Ttext={address:#x}");
+    built::run(Command::new("arm-none-eabi-ld").args([&text, "-e", "main"]).arg(&object).arg("-o").arg(&elf));
+    fs::read(elf).unwrap()
+}
+
 #[test]
 fn lists_that_are_shared_too_often_are_left_out() {
     let dir = scratch();
     for (functions, units, left_out) in [(5_000, 0, "lists of ranges"), (0, 5_000, "tables of lines"), (2, 0, "")] {
-        let [source, object, elf] = ["s.s", "s.o", "s.elf"].map(|name| dir.path().join(name));
-        fs::write(&source, sharing(functions, units)).unwrap();
-        built::run(Command::new("arm-none-eabi-as").arg("-mcpu=cortex-m3").arg(&source).arg("-o").arg(&object));
-        built::run(
-            Command::new("arm-none-eabi-ld").args(["-Ttext=0", "-e", "main"]).arg(&object).arg("-o").arg(&elf),
-        );
-        let elf = fs::read(elf).unwrap();
+        let elf = assembled(dir.path(), &sharing(functions, units), 0);
         let begun = Instant::now();
         let symbols = Symbols::new(Some(&elf), 0, true);
         let (names, warnings) = symbols.names(&addresses(&symbols));
@@ -419,6 +423,66 @@ fn lists_that_are_shared_too_often_are_left_out() {
         // The rest of the file serves.
         assert!(names.functions.iter().any(|function| function.name == "main"));
         assert!(!names.frames_at(0x10).is_empty() && !names.lines.is_empty());
+    }
+}
+
+/// Assembly of `main`, which has `mix` inlined, and of `fold`. Both are declared in partial units, as dwz writes them for
+/// DWARF 4: `before` and `after` the unit with the code, all with its line program.
+fn partial(before: usize, after: usize) -> String {
+    let header = "9: .4byte 8f-9b-4\n.2byte 4\n.4byte 0\n.byte 4\n";
+    let unused = format!("{header}.uleb128 2; .4byte 0; .asciz \"/fw\"\n.byte 0\n8:\n");
+    let used = format!(
+        "{header}part: .uleb128 2; .4byte 0; .asciz \"/fw\"\nmix: .uleb128 3; .asciz \"mix\"; .byte 1,2,1\n\
+         fold_: .uleb128 3; .asciz \"fold\"; .byte 1,5,1\n.byte 0\n8:\n"
+    );
+    let code = format!(
+        "{header}.uleb128 1; .asciz \"x.c\"; .asciz \"/fw\"; .4byte start; .4byte end-start; .4byte 0\n\
+         .uleb128 6; .4byte part-info\n.uleb128 4; .asciz \"main\"; .byte 1,9; .4byte start; .4byte mid-start\n\
+         .uleb128 5; .4byte mix-info; .4byte start+4; .4byte 8; .byte 1,10\n.byte 0\n\
+         .uleb128 7; .4byte fold_-info; .4byte mid; .4byte end-mid\n.byte 0\n8:\n"
+    );
+    let units = |count: usize| match count {
+        0 => String::new(),
+        count => format!("{used}.rept {}\n{unused}.endr\n", count - 1),
+    };
+    format!(
+        ".syntax unified\n.thumb\n.text\n.global main, fold\n.type main,%function\n.type fold,%function\nstart:\nmain: .rept 8\n \
+         nop\n.endr\n.size main,.-main\nmid:\nfold: bx lr\n bx lr\nend: .size fold,.-fold\n\
+         .section .debug_abbrev,\"\",%progbits\n\
+         .byte 1,0x11,1, 3,8, 0x1b,8, 0x11,1, 0x12,6, 0x10,0x17, 0,0\n.byte 2,0x3c,1, 0x10,0x17, 0x1b,8, 0,0\n\
+         .byte 3,0x2e,0, 3,8, 0x3a,11, 0x3b,11, 0x20,11, 0,0\n\
+         .byte 4,0x2e,1, 3,8, 0x3a,11, 0x3b,11, 0x11,1, 0x12,6, 0,0\n\
+         .byte 5,0x1d,0, 0x31,0x10, 0x11,1, 0x12,6, 0x58,11, 0x59,11, 0,0\n.byte 6,0x3d,0, 0x18,0x10, 0,0\n\
+         .byte 7,0x2e,0, 0x31,0x10, 0x11,1, 0x12,6, 0,0\n.byte 0\n\
+         .section .debug_info,\"\",%progbits\ninfo:\n{}{code}{}\
+         .section .debug_line,\"\",%progbits\n.4byte 7f-6f\n6: .2byte 4\n.4byte 5f-4f\n\
+         4: .byte 2,1,1,0xfb,14,13,0,1,1,1,1,0,0,0,1,0,0,1,0\n.asciz \"x.c\"\n.byte 0,0,0,0\n5: .byte 0,5,2\n\
+         .4byte start\n.byte 3,8,1, 2,2,3,0x7a,1, 2,4,3,8,1, 2,2,3,0x7a,1, 2,2,0,1,1\n7:\n",
+        units(before),
+        units(after)
+    )
+}
+
+#[test]
+fn functions_declared_in_partial_units_are_inlined_and_have_their_places() {
+    let dir = scratch();
+    for (before, after, address) in [(1, 0, 0), (1, 0, 0x8000), (0, 1, 0x8000), (3, 0, 0), (0, 5_000, 0x8000)] {
+        let elf = assembled(dir.path(), &partial(before, after), address);
+        let symbols = Symbols::new(Some(&elf), 0, true);
+        let (names, warnings) = symbols.names(&addresses(&symbols));
+        let case = format!("{before} before, {after} after, at {address:#x}");
+        assert_eq!(warnings, [""; 0], "{case}");
+        let frames = |at: u64| {
+            let frames = names.frames_at(address + at).iter();
+            frames
+                .map(|frame| format!("{} {}", text(&names, frame.function), place(&names, frame)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(frames(2), ["main /fw/x.c:9"], "{case}");
+        assert_eq!(frames(6), ["main /fw/x.c:10", "mix /fw/x.c:3"], "{case}");
+        assert_eq!(frames(12), ["main /fw/x.c:11"], "{case}");
+        let fold = names.functions.iter().find(|function| function.name == "fold").unwrap();
+        assert_eq!((fold.file.as_deref(), fold.line), (Some("/fw/x.c"), Some(5)), "{case}");
     }
 }
 

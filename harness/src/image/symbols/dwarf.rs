@@ -42,6 +42,8 @@ pub(crate) struct Sections<'data> {
     bytes: BTreeMap<&'static str, Cow<'data, [u8]>>,
     /// Sentence about the parts that were left out.
     warning: Option<String>,
+    /// Offsets of the line programs of partial units, by the unit's offset.
+    partial_programs: BTreeMap<usize, usize>,
 }
 
 /// Frame of an address, from DWARF.
@@ -60,6 +62,9 @@ pub(super) struct Dwarf<'a> {
     sections: Arc<gimli::Dwarf<Slice<'a>>>,
     /// The readable units before the first damaged header, in order.
     units: Vec<Unit<'a>>,
+    /// Offsets of the line programs of partial units, by the unit's offset, and those programs.
+    partial_programs: &'a BTreeMap<usize, usize>,
+    programs: BTreeMap<usize, gimli::IncompleteLineProgram<Slice<'a>>>,
 }
 
 impl<'data> Sections<'data> {
@@ -76,7 +81,7 @@ impl<'data> Sections<'data> {
         if elf.section_by_name(SectionId::DebugInfo.name()).is_none() {
             return Ok(None);
         }
-        let mut sections = Sections { bytes: BTreeMap::new(), warning: None };
+        let mut sections = Sections { bytes: BTreeMap::new(), warning: None, partial_programs: BTreeMap::new() };
         gimli::Dwarf::load(|id| {
             if let Some(section) = elf.section_by_name(id.name()) {
                 sections.bytes.insert(id.name(), uncompressed(elf, &section)?);
@@ -108,12 +113,13 @@ impl<'data> Sections<'data> {
         }
     }
 
-    /// Turns references to lists that are shared too often to empty lists.
+    /// Turns references to lists that are shared too often, and to line programs of partial units, to empty lists.
     fn bound(&mut self, empty: EmptyLists) -> Result<(), String> {
         let lengths = [SectionId::DebugRanges, SectionId::DebugRngLists].map(|id| self.bytes[id.name()].len());
-        let (patches, warning) = References::find(&self.dwarf(), lengths.iter().sum(), empty).finish()?;
-        self.warning = warning;
-        self.apply(patches);
+        let found = References::find(&self.dwarf(), lengths.iter().sum(), empty).finish()?;
+        self.warning = found.warning;
+        self.partial_programs = found.partial_programs;
+        self.apply(found.patches);
         Ok(())
     }
 
@@ -436,6 +442,7 @@ impl<'a> Dwarf<'a> {
     /// # Errors
     /// When the headers are damaged, or functions are inlined too deep.
     pub(super) fn new(sections: &'a Sections<'_>) -> Result<Self, String> {
+        let partial_programs = &sections.partial_programs;
         let sections = Arc::new(sections.dwarf());
         let mut units = Vec::new();
         let mut headers = sections.units();
@@ -445,8 +452,15 @@ impl<'a> Dwarf<'a> {
         if units.iter().any(is_too_deep) {
             return Err(format!("functions are inlined into each other more than {MAX_INLINED} deep"));
         }
+        let mut programs = BTreeMap::new();
+        for unit in &units {
+            let own = unit.header.debug_info_offset().and_then(|offset| partial_programs.get(&offset.0));
+            let Some(&own) = own.filter(|own| !programs.contains_key(*own)) else { continue };
+            let program = sections.debug_line.program(gimli::DebugLineOffset(own), unit.address_size(), None, None);
+            programs.extend(program.ok().map(|program| (own, program)));
+        }
         let context = Context::from_arc_dwarf(sections.clone()).map_err(|error| error.to_string())?;
-        Ok(Dwarf { context, sections, units })
+        Ok(Dwarf { context, sections, units, partial_programs, programs })
     }
 
     /// Lines of a range of code: address, bytes, file, line.
@@ -588,7 +602,7 @@ impl<'a> Dwarf<'a> {
             let own = text(gimli::DW_AT_linkage_name).or_else(|| text(gimli::DW_AT_name));
             name = name.or_else(|| own.map(|own| own.to_string_lossy().into_owned()));
             if file.is_none() {
-                file = declared_in(&unit, &entry);
+                file = self.declared_in(&unit, &entry);
             }
             let Some(origin) = self.origin(&unit, &entry).filter(|_| name.is_none() || file.is_none()) else { break };
             offset = origin.1;
@@ -658,7 +672,7 @@ impl<'a> Dwarf<'a> {
             let unit = other_unit.map_or(unit, |other| other.unit_ref(&self.sections));
             let entry = unit.entry(offset).ok()?;
             if file.is_none() {
-                file = declared_in(&unit, &entry);
+                file = self.declared_in(&unit, &entry);
             }
             line = line.or_else(|| entry.attr_value(gimli::DW_AT_decl_line)?.udata_value());
             if file.is_some() && line.is_some() {
@@ -707,16 +721,24 @@ impl<'a> Dwarf<'a> {
         }
         self.units.iter().find_map(|unit| Some((Some(unit), offset.to_unit_offset(&unit.header)?)))
     }
-}
 
-/// Path of the file that declares an entry, if the entry states it.
-fn declared_in<'a>(unit: &UnitRef<'_, Slice<'a>>, entry: &DebuggingInformationEntry<Slice<'a>>) -> Option<String> {
-    let index = match entry.attr_value(gimli::DW_AT_decl_file)? {
-        AttributeValue::FileIndex(index) => index,
-        value => value.udata_value()?,
-    };
-    // A file index refers to the files of its own unit.
-    path(unit, unit.line_program.as_ref()?.header(), index)
+    /// Path of the file that declares an entry, if the entry states it.
+    fn declared_in(
+        &self,
+        unit: &UnitRef<'_, Slice<'a>>,
+        entry: &DebuggingInformationEntry<Slice<'a>>,
+    ) -> Option<String> {
+        let index = match entry.attr_value(gimli::DW_AT_decl_file)? {
+            AttributeValue::FileIndex(index) => index,
+            value => value.udata_value()?,
+        };
+        // A file index refers to the files of its own unit.
+        let program = match self.partial_programs.get(&unit.header.debug_info_offset()?.0) {
+            Some(offset) => self.programs.get(offset)?,
+            None => unit.line_program.as_ref()?,
+        };
+        path(unit, program.header(), index)
+    }
 }
 
 /// Path of a line program's file, joined as addr2line joins its frames' paths, so that each file has a single

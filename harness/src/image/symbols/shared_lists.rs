@@ -4,8 +4,12 @@
 //! list for each. Compilers write each list for one entry, so the lists together are as long as their sections.
 //!
 //! References beyond that bound are turned to an empty list. The rest of the file serves as usual.
+//!
+//! So are a partial unit's references to line programs. dwz moves what several units share into partial units, which have
+//! the line program of a unit with code, for the files that entries are declared in. In DWARF 4 a partial unit's header is
+//! that of any unit, and addr2line would look for the functions at the program's addresses there, and find none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use addr2line::gimli::{
     self, Abbreviations, AttributeValue, DebugRngListsBase, Encoding, RangeListsOffset, Reader as _, Section as _,
@@ -35,11 +39,25 @@ pub(super) struct References<'d, 'a> {
     empty: EmptyLists,
     ranges: Budget,
     line_bytes: Budget,
+    partial_bytes: Budget,
+    partial_programs: BTreeMap<usize, usize>,
+    /// Offsets of the line programs of partial units that are within the bound.
+    read_programs: BTreeSet<usize>,
     /// Numbers of references beyond the bounds: to lists of ranges, and to line programs.
     cut: [u64; 2],
     patches: Vec<Patch>,
     /// Whether a reference beyond the bounds could not be changed.
     is_fixed: bool,
+}
+
+/// Result of the search.
+pub(super) struct Found {
+    /// Changes of the sections.
+    pub(super) patches: Vec<Patch>,
+    /// Sentence about what was left out; None: nothing was.
+    pub(super) warning: Option<String>,
+    /// Offsets of the line programs that partial units have in the file, by the unit's offset.
+    pub(super) partial_programs: BTreeMap<usize, usize>,
 }
 
 /// Work that is left.
@@ -82,6 +100,9 @@ impl<'d, 'a> References<'d, 'a> {
             empty,
             ranges: Budget::of(range_bytes),
             line_bytes: Budget::of(line_bytes),
+            partial_bytes: Budget::of(line_bytes),
+            partial_programs: BTreeMap::new(),
+            read_programs: BTreeSet::new(),
             cut: [0; 2],
             patches: Vec::new(),
             is_fixed: false,
@@ -95,11 +116,11 @@ impl<'d, 'a> References<'d, 'a> {
         references
     }
 
-    /// Changes of the sections, and a sentence about them.
+    /// Ends the search.
     ///
     /// # Errors
     /// When the debug information cannot be used, with the reason.
-    pub(super) fn finish(self) -> Result<(Vec<Patch>, Option<String>), String> {
+    pub(super) fn finish(self) -> Result<Found, String> {
         let [ranges, programs] = self.cut;
         if self.is_fixed {
             return Err("its entries share lists of ranges more often than any compiler's do".to_owned());
@@ -110,7 +131,7 @@ impl<'d, 'a> References<'d, 'a> {
                  ranges and {programs} tables of lines are left out"
             )
         });
-        Ok((self.patches, warning))
+        Ok(Found { patches: self.patches, warning, partial_programs: self.partial_programs })
     }
 
     fn unit(&mut self, header: &UnitHeader<Slice<'a>>, abbreviations: &Abbreviations) -> Option<()> {
@@ -126,6 +147,7 @@ impl<'d, 'a> References<'d, 'a> {
                 entries.skip_attributes(abbreviation.attributes()).ok()?;
                 continue;
             }
+            let is_partial = is_root && abbreviation.tag() == gimli::DW_TAG_partial_unit;
             let (mut ranges, mut program) = (None, None);
             for specification in abbreviation.attributes() {
                 let start = unit + entries.next_offset().0;
@@ -143,7 +165,10 @@ impl<'d, 'a> References<'d, 'a> {
             }
             // A unit of types has the line program of another one, and nobody reads it for addresses.
             if let Some((AttributeValue::DebugLineRef(offset), place)) = program.filter(|_| is_root && !is_type) {
-                self.program(offset.0, place);
+                match is_partial {
+                    true => self.partial_program(unit, offset.0, place),
+                    false => self.program(offset.0, place),
+                }
             }
             is_root = false;
         }
@@ -183,11 +208,29 @@ impl<'d, 'a> References<'d, 'a> {
         }
     }
 
-    fn program(&mut self, offset: usize, place: std::ops::Range<usize>) {
+    /// Bytes of the line program at an offset, as far as there are any.
+    fn program_bytes(&self, offset: usize) -> u64 {
         let mut section = *self.dwarf.debug_line.reader();
         let length = section.skip(offset).and_then(|()| section.read_initial_length());
-        let length = length.map_or(0, |(length, _)| length.min(section.slice().len()));
-        if !self.line_bytes.take((offset, false), |_| (length as u64, true)) {
+        length.map_or(0, |(length, _)| length.min(section.slice().len())) as u64
+    }
+
+    /// Hides the line program of a partial unit. Its files are read once, however many units have it.
+    fn partial_program(&mut self, unit: usize, offset: usize, place: std::ops::Range<usize>) {
+        let bytes = self.program_bytes(offset);
+        let is_read = self.read_programs.contains(&offset);
+        if is_read || self.partial_bytes.take((offset, false), |_| (bytes, true)) {
+            self.read_programs.insert(offset);
+            self.partial_programs.insert(unit, offset);
+        } else {
+            self.cut[1] += 1;
+        }
+        self.patch(place, self.empty.program);
+    }
+
+    fn program(&mut self, offset: usize, place: std::ops::Range<usize>) {
+        let bytes = self.program_bytes(offset);
+        if !self.line_bytes.take((offset, false), |_| (bytes, true)) {
             self.cut[1] += 1;
             self.patch(place, self.empty.program);
         }
