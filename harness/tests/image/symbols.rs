@@ -486,6 +486,65 @@ fn functions_declared_in_partial_units_are_inlined_and_have_their_places() {
     }
 }
 
+/// Runs objcopy on a file, and returns the result.
+fn copied(elf: &[u8], arguments: &[&str]) -> Vec<u8> {
+    let dir = scratch();
+    let [from, to, debug, link] = ["a.elf", "b.elf", "fw.debug", "link"].map(|name| dir.path().join(name));
+    fs::write(&from, elf).unwrap();
+    fs::write(debug, elf).unwrap();
+    fs::write(link, b"../shared.dwz\0\x01\x02\x03\x04").unwrap();
+    let mut command = Command::new("arm-none-eabi-objcopy");
+    built::run(command.current_dir(dir.path()).args(arguments).arg(&from).arg(&to));
+    fs::read(to).unwrap()
+}
+
+#[test]
+fn debug_information_in_another_file_is_said_to_be_missing() {
+    let elf = compiled("-g");
+    let warnings = |arguments: &[&str]| {
+        let elf = copied(&elf, arguments);
+        let symbols = Symbols::new(Some(&elf), 0, true);
+        symbols.names(&addresses(&symbols)).1
+    };
+    assert_eq!(warnings(&[]), [""; 0]);
+    assert_eq!(warnings(&["--add-gnu-debuglink=fw.debug"]), [""; 0]);
+    assert_eq!(warnings(&["-g"]), [""; 0]);
+    for (arguments, part) in [
+        (&["-g", "--add-gnu-debuglink=fw.debug"][..], "is in another file, fw.debug (.gnu_debuglink)"),
+        (
+            &["-S", "--add-gnu-debuglink=fw.debug"],
+            "give the file that it names, fw.debug (.gnu_debuglink), with --symbols",
+        ),
+        (&["-S"], "give the unstripped file with --symbols"),
+        (&["--add-section=.gnu_debugaltlink=link"], "in ../shared.dwz (.gnu_debugaltlink), which is not read"),
+    ] {
+        let warnings = warnings(arguments);
+        assert!(warnings.len() == 1 && warnings[0].contains(part), "{arguments:?}: {warnings:?}");
+    }
+}
+
+#[test]
+fn damage_of_the_last_section_header_loses_nothing_without_a_warning() {
+    let elf = compiled("-g");
+    let word = |at: usize| u32::from_le_bytes(elf[at..at + 4].try_into().unwrap());
+    let half = |at: usize| usize::from(u16::from_le_bytes([elf[at], elf[at + 1]]));
+    let last = word(32) as usize + 40 * (half(48) - 1);
+    assert_eq!(half(48) - 1, half(50), "the last section has the sections' names");
+    // Name, type, flags, address, offset, size.
+    for (field, value) in [(0, None), (4, None), (16, None), (20, None), (16, Some(0xffff_fff0)), (20, Some(3))] {
+        let mut damaged = elf.clone();
+        match value {
+            Some(value) => damaged[last + field..last + field + 4].copy_from_slice(&u32::to_le_bytes(value)),
+            None => damaged[last + field..last + 40].fill(0),
+        }
+        let symbols = Symbols::new(Some(&damaged), 0, true);
+        let (names, warnings) = symbols.names(&addresses(&symbols));
+        let used = names.functions.iter().find(|function| function.name == "used").unwrap();
+        let is_said = warnings.iter().any(|warning| warning.contains("the names of the ELF file's sections"));
+        assert_eq!(is_said, used.line.is_none(), "{field} {value:?}: {warnings:?}");
+    }
+}
+
 #[test]
 fn compressed_sections_that_would_fill_the_memory_are_bad_debug_information() {
     let dir = scratch();

@@ -15,6 +15,7 @@
 
 mod compiled;
 pub(crate) mod dwarf;
+mod missing;
 mod patch;
 mod places;
 mod search;
@@ -136,12 +137,12 @@ impl<'data> Symbols<'data> {
                 symbols.labels = labels;
                 symbols.data = data;
                 if symbols.functions.is_empty() {
-                    symbols.warnings.push(
-                        "the ELF file has no symbols of functions (stripped?): instructions are shown by address; \
-                         give the unstripped file with --symbols"
-                            .to_owned(),
-                    );
+                    symbols.warnings.push(format!(
+                        "the ELF file has no symbols of functions (stripped?): instructions are shown by address; {}",
+                        missing::unstripped(&file)
+                    ));
                 }
+                symbols.warnings.extend(missing::warnings(&file, !symbols.functions.is_empty()));
                 symbols.elf = Some(file);
             }
             Err(error) => symbols
