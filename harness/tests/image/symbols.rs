@@ -426,6 +426,34 @@ fn lists_that_are_shared_too_often_are_left_out() {
     }
 }
 
+#[test]
+fn a_function_with_the_line_of_its_header_is_where_its_code_is() {
+    let dir = scratch();
+    let [source, elf] = ["a.c", "a.elf"].map(|name| dir.path().join(name));
+    // The 3 marks a system header, whose line gcc keeps.
+    let text = "# 7 \"inc/api.h\" 3\nvoid *memset(void *, int, unsigned);\nvoid *malloc(unsigned);\nint plain(int);\n\
+                # 20 \"src/api.c\"\nvoid *memset(void *to, int byte, unsigned n) { char *at = to; while (n--) *at++ = byte; \
+                return to; }\nvoid *malloc(unsigned n) { return (void *)(n * 7); }\nint plain(int a) { return a * 3; }\n\
+                int main(void) { return plain(2) + (int)malloc(7) + *(char *)memset((void *)64, 5, 6); }\n";
+    for options in ["-gdwarf-4", "-gdwarf-5", "-g -flto"] {
+        fs::write(&source, text).unwrap();
+        let flags = "-mcpu=cortex-m3 -mthumb -O1 -fno-inline -nostdlib -Wl,-e,main -o";
+        built::run(
+            Command::new("arm-none-eabi-gcc").args(options.split(' ')).args(flags.split(' ')).arg(&elf).arg(&source),
+        );
+        let elf = fs::read(&elf).unwrap();
+        let (names, _) = Symbols::new(Some(&elf), 0, true).names(&[]);
+        for (name, line) in [("memset", 20), ("malloc", 21), ("plain", 22), ("main", 23)] {
+            let function = names.functions.iter().find(|function| function.name == name).unwrap();
+            assert!(
+                function.file.as_ref().is_some_and(|file| file.ends_with("/src/api.c")),
+                "{options}: {function:?}"
+            );
+            assert_eq!(function.line, Some(line), "{options}: {name}");
+        }
+    }
+}
+
 /// Assembly of `main`, which has `mix` inlined, and of `fold`. Both are declared in partial units, as dwz writes them for
 /// DWARF 4: `before` and `after` the unit with the code, all with its line program.
 fn partial(before: usize, after: usize) -> String {

@@ -656,14 +656,17 @@ impl<'a> Dwarf<'a> {
     }
 
     /// File and line of the definition of the function that starts at an address.
+    ///
+    /// gcc gives a function that a system header declares the header's line. Its code is somewhere else.
     pub(super) fn definition_at(&self, address: u64) -> Option<(String, u32)> {
-        let offset = {
+        let (offset, code) = {
             let mut frames = self.context.find_frames(address).skip_all_loads().ok()?;
-            let mut offset = None;
+            let mut outermost = (None, None);
             while let Some(frame) = frames.next().ok()? {
-                offset = frame.dw_die_offset;
+                let location = frame.location.and_then(|location| Some((location.file?, location.line?)));
+                outermost = (frame.dw_die_offset, location);
             }
-            offset?
+            (outermost.0?, outermost.1.map(|(file, line)| (normal(file).into_owned(), line)))
         };
         let unit = self.context.find_dwarf_and_unit(address).skip_all_loads()?;
         let (mut file, mut line) = (None, None);
@@ -684,7 +687,11 @@ impl<'a> Dwarf<'a> {
                 other_unit = Some(other);
             }
         }
-        Some((file?, u32::try_from(line?).ok().filter(|&line| line > 0)?))
+        let file = file?;
+        if let Some(code) = code.filter(|(of_code, line)| *of_code != file && *line > 0) {
+            return Some(code);
+        }
+        Some((file, u32::try_from(line?).ok().filter(|&line| line > 0)?))
     }
 
     /// Size of the entries and line programs in bytes.
