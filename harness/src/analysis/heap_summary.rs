@@ -1,27 +1,74 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sentences about the heap: its sums, the calls that were not followed, and wrong frees.
 
+use wire::definition::FrameKind;
+
 use crate::analysis::allocator_clones;
 use crate::analysis::heap::{self, HeapUse, Held, Misuse, Unfollowed, Use, Wrong};
 use crate::analysis::lost::Lost;
-use crate::analysis::stacks::{FrameRole, View};
+use crate::analysis::stacks::{self, View};
 use crate::image::heap::rule::Kind;
-use crate::profile::Profile;
+use crate::profile::heap::Site;
+use crate::profile::{Frame, Profile};
 use crate::text::columns::clip;
 use crate::text::number::{Hex, group, plural, share};
+use crate::text::symbol_name::file_name;
 
 /// Separator between the functions of a path, innermost first.
 const CALLED_BY: &str = " < ";
 
-/// Call path of each site, in order of site number.
+/// Call path of each site, in order of site number, each caller with the file and line of its call. The same call on
+/// another line is another path.
 pub fn call_paths(profile: &Profile) -> Vec<String> {
+    written_paths(profile, calls_of)
+}
+
+/// Call path of each site as [`call_paths`], without lines: an edit elsewhere in a file moves them.
+pub fn call_paths_without_lines(profile: &Profile) -> Vec<String> {
+    written_paths(profile, |_, _| Vec::new())
+}
+
+/// Name of a caller, and the place of its call, if that is known.
+type Call = (String, Option<String>);
+
+fn written_paths(profile: &Profile, calls: fn(&Profile, u32) -> Vec<Call>) -> Vec<String> {
     let tree = heap::paths(profile, View::default());
-    let path = |number: &u32| {
-        let frames = tree.frames(*number);
-        let shown = frames.iter().rev().filter(|member| member.frame.role != FrameRole::Inlined);
-        shown.map(|member| member.frame.name.as_str()).collect::<Vec<_>>().join(CALLED_BY)
+    let sites = profile.heap.iter().flat_map(|heap| &heap.sites);
+    let path = |(number, site): (&u32, &Site)| {
+        let mut calls = calls(profile, site.stack).into_iter().map(Some).chain(std::iter::repeat(None));
+        let mut is_known = true;
+        // The innermost frame is the function that was called.
+        let mut written: Vec<String> = Vec::new();
+        for member in tree.frames(*number).into_iter().rev() {
+            let name = &member.frame.name;
+            let call = if written.is_empty() || !is_known { None } else { calls.next().flatten() };
+            // Frames that the tree has left out end what is known of the lines.
+            is_known &= written.is_empty() || call.as_ref().is_some_and(|(caller, _)| caller == name);
+            let place = call.filter(|_| is_known).and_then(|(_, place)| place);
+            written.push(place.map_or_else(|| name.clone(), |place| format!("{name} ({place})")));
+        }
+        written.join(CALLED_BY)
     };
-    tree.samples.iter().map(path).collect()
+    tree.samples.iter().zip(sites).map(path).collect()
+}
+
+/// Callers up to the first interrupt, innermost first, with inlined ones.
+fn calls_of(profile: &Profile, stack: u32) -> Vec<Call> {
+    let mut calls = Vec::new();
+    for frame in profile.stack(stack).into_iter().rev() {
+        let FrameKind::Caller { return_addr } = frame.kind else { break };
+        let site = return_addr.wrapping_sub(1);
+        let names = &profile.names;
+        let place = |frame: &Frame| {
+            let file = names.strings.get(frame.file? as usize)?;
+            Some(format!("{}:{}", file_name(file), frame.line?))
+        };
+        let mut places = names.frames_at(site).iter().map(place);
+        let functions = stacks::at(profile, site).into_iter().map(|function| function.name);
+        let own: Vec<Call> = functions.map(|name| (name, places.next().flatten())).collect();
+        calls.extend(own.into_iter().rev());
+    }
+    calls
 }
 
 fn blocks(held: Held) -> String {
@@ -215,4 +262,61 @@ pub fn describe_misuse(misuse: &Misuse, paths: &[String]) -> Vec<String> {
     };
     lines.extend(misuse.allocated.map(|site| format!("allocated: {}", path(site))));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::heap::Heap;
+    use crate::profile::testing::empty;
+
+    /// `main` calls `handle`, which has `msg_new` inlined, which calls `malloc`; the timer's handler allocates, too.
+    fn inlined() -> Profile {
+        let mut profile = empty()
+            .function("main", 0x40, 0x20)
+            .function("handle", 0x60, 0x20)
+            .function("malloc", 0x80, 0x10)
+            .function("SysTick_Handler", 0xa0, 0x10)
+            .frames(0x4f, &["main"])
+            .frames(0x6f, &["handle", "msg_new"])
+            .frames(0xa7, &["SysTick_Handler"])
+            .caller(0, 0x50)
+            .caller(1, 0x70)
+            .exception(1, 15, 0xa0, 0x62)
+            .caller(3, 0xa8);
+        profile.names.strings.extend(["/fw/src/main.c".to_owned(), r"C:\fw\msg.h".to_owned()]);
+        let file = profile.names.strings.len() as u32 - 2;
+        let frames = profile.names.stacks.iter_mut().flatten();
+        for (frame, (file, line)) in frames.zip([(file, 9), (file, 5), (file + 1, 3), (file, 40)]) {
+            (frame.file, frame.line) = (Some(file), Some(line));
+        }
+        let sites = [2, 4, 0].map(|stack| Site { entry: 0x80, stack, task: 0 });
+        profile.heap = Some(Heap { sites: sites.to_vec(), ..Heap::default() });
+        profile
+    }
+
+    #[test]
+    fn paths_have_inlined_callers_and_the_lines_of_calls() {
+        let profile = inlined();
+        let paths = call_paths(&profile);
+        assert_eq!(paths[0], "malloc < msg_new (msg.h:3) < handle (main.c:5) < main (main.c:9)");
+        assert!(
+            paths[1].starts_with("malloc < SysTick_Handler (main.c:40) < [irq SysTick] < handle"),
+            "{}",
+            paths[1]
+        );
+        assert_eq!(paths[2], "malloc");
+    }
+
+    #[test]
+    fn paths_that_are_compared_have_no_lines() {
+        assert_eq!(call_paths_without_lines(&inlined())[0], "malloc < msg_new < handle < main");
+    }
+
+    #[test]
+    fn callers_without_debug_information_have_no_lines() {
+        let mut profile = inlined();
+        profile.names.stacks.clear();
+        assert_eq!(call_paths(&profile)[0], "malloc < handle < main");
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use crate::analysis::heap::{self, HeapUse, Held, Use};
-use crate::analysis::heap_summary::{call_paths, describe_misuse, summary};
+use crate::analysis::heap_summary::{call_paths, call_paths_without_lines, describe_misuse, summary};
 use crate::analysis::stacks;
 use crate::profile::Profile;
 use crate::show::names;
@@ -173,7 +173,7 @@ pub fn write_difference(before: &Profile, after: &Profile, size: TableSize, out:
     }
     write_table(&lines, out)?;
     let by_path = |profile: &Profile, found: &HeapUse| {
-        let paths = call_paths(profile);
+        let paths = call_paths_without_lines(profile);
         heap::by(found, |site| paths[site as usize - 1].clone())
     };
     let (old, new) = (by_path(before, &old), by_path(after, &new));

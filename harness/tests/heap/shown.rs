@@ -20,8 +20,11 @@ fn the_tables_name_paths_tasks_and_sums() {
         "\nleaked: 10,898 bytes in 38 blocks\n",
         "arena ucHeap: 131,072 bytes at 0x2000",
         "At the peak",
-        "pool_get < tick_takes < vApplicationTickHook < xTaskIncrementTick.part.0 < SysTick_Handler < [irq SysTick] < ",
-        "pvPortMalloc < __wrap_pvPortMalloc < worker < task worker (2)\n",
+        "pool_get < tick_takes (heap-rtos.c:51) < vApplicationTickHook (heap-rtos.c:56) < xTaskIncrementTick.part.0 \
+         (tasks.c:4900) < SysTick_Handler (port.c:501) < [irq SysTick] < ",
+        "pvPortMalloc < __wrap_pvPortMalloc (heap-rtos.c:70) < worker (heap-rtos.c:106) < task worker (2)\n",
+        // The compiler has inlined prvCreateTask.
+        " < prvCreateTask (tasks.c:1692) < xTaskCreate (tasks.c:1752) < main (heap-rtos.c:160) < Reset_Handler ",
         "No memory",
         "Task ",
     ] {
@@ -73,7 +76,7 @@ fn the_page_has_a_panel_of_it() {
     for part in [
         "peak: 15,332 bytes in 122 blocks",
         "leaked: 10,898 bytes in 38 blocks",
-        "pvPortMalloc < __wrap_pvPortMalloc < xTaskCreate < main < Reset_Handler",
+        "pvPortMalloc < __wrap_pvPortMalloc (heap-rtos.c:70) < prvCreateTask (tasks.c:1692) < xTaskCreate ",
         "At the peak",
         "Held over time",
         "--heap --heap-alloc 'pool_get(size=arg0)' --heap-free pool_put",
