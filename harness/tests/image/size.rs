@@ -195,28 +195,35 @@ fn document(arguments: &[&str]) -> serde_json::Value {
     serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["image"].take()
 }
 
-#[test]
-fn memory_that_is_not_written_is_not_ram_and_regions_are_those_of_the_linkers_table() {
+/// Links a source by a script, and compares each region with the linker's own table. Returns the document.
+fn as_linked(source: &str, script: &str) -> serde_json::Value {
     let temp = tempfile::tempdir().unwrap();
     let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
-    fs::write(path("fw.c"), SEVERAL).unwrap();
-    fs::write(path("fw.ld"), SEVERAL_SCRIPT).unwrap();
+    fs::write(path("fw.c"), source).unwrap();
+    fs::write(path("fw.ld"), script).unwrap();
     let flags = ["-mcpu=cortex-m3", "-mthumb", "-O1", "-nostdlib", "-Wl,--print-memory-usage", "-T"];
     let files = [&path("fw.ld"), &path("fw.c"), "-o", &path("fw.elf")];
     let linked = Command::new("arm-none-eabi-gcc").args(flags).args(files).output().unwrap();
     assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
     let image = document(&[&path("fw.elf"), "--regions", &path("fw.ld")]);
-    // The linker's own table: region, used, unit.
     let table = String::from_utf8(linked.stdout).unwrap();
-    let used_in = |region: &str| {
-        let row = table.lines().find_map(|line| line.trim().strip_prefix(region)).unwrap();
-        let words: Vec<&str> = row.trim_start_matches(':').split_whitespace().collect();
-        words[0].parse::<u64>().unwrap() * if words[1] == "KB" { 1024 } else { 1 }
-    };
     for region in image["regions"].as_array().unwrap() {
         let name = region["name"].as_str().unwrap();
-        assert_eq!(region["used_bytes"], used_in(name), "{name}: {table}");
+        let row = table.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':')).unwrap();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let used = words[0].parse::<u64>().unwrap() * if words[1] == "KB" { 1024 } else { 1 };
+        assert_eq!(region["used_bytes"], used, "{name}: {table}");
     }
+    image
+}
+
+#[test]
+fn memory_that_is_not_written_is_not_ram_and_regions_are_those_of_the_linkers_table() {
+    let image = as_linked(SEVERAL, SEVERAL_SCRIPT);
+    let used_in = |region: &str| {
+        let regions = image["regions"].as_array().unwrap();
+        regions.iter().find(|row| row["name"] == region).unwrap()["used_bytes"].as_u64().unwrap()
+    };
     assert_eq!(image["regions"].as_array().unwrap().len(), 4);
     assert_eq!(image["neither"], serde_json::json!({".store": 4096, ".window": 8192}));
     assert_eq!(image["ram_bytes"], used_in("RAM") + used_in("CCM"));
@@ -225,6 +232,40 @@ fn memory_that_is_not_written_is_not_ram_and_regions_are_those_of_the_linkers_ta
     let share = image["ram_bytes"].as_f64().unwrap() / image["ram_room_bytes"].as_f64().unwrap();
     let expected = used_in("RAM") as f64 / f64::from(96 * 1024);
     assert!((share - expected).abs() < 1e-4, "{share} {expected}");
+}
+
+#[test]
+fn overlays_take_their_ram_once() {
+    const SOURCE: &str = "
+extern char stack_top[];
+__attribute__((section(\".one\"), used)) int one(int a) { return a * 3 + 7; }
+__attribute__((section(\".two\"), used)) int two(int a) { return a % 5 - a * a; }
+__attribute__((section(\".pool_a\"), used)) char pool_a[300];
+__attribute__((section(\".pool_b\"), used)) char pool_b[700];
+char own[100];
+void reset(void) { own[5] = 1; for (;;) {} }
+";
+    let script = |sections: &str| {
+        format!(
+            "ENTRY(reset)
+MEMORY {{ FLASH (rx) : ORIGIN = 0x08000000, LENGTH = 64K RAM (rwx) : ORIGIN = 0x20000000, LENGTH = 32K }}
+SECTIONS {{ .text : {{ *(.text .text.*) . = ALIGN(4); }} > FLASH
+{sections}
+.bss (NOLOAD) : {{ *(.bss .bss.* COMMON) . = ALIGN(4); }} > RAM
+stack_top = ORIGIN(RAM) + LENGTH(RAM); }}
+"
+        )
+    };
+    let code = "OVERLAY : { .one { KEEP(*(.one)) } .two { KEEP(*(.two)) } } > RAM AT> FLASH
+.pools (NOLOAD) : { *(.pool_a .pool_b) } > RAM";
+    let variables = ".code : { *(.one .two) } > FLASH
+.pool_a (NOLOAD) : { KEEP(*(.pool_a)) } > RAM
+.pool_b ADDR(.pool_a) (NOLOAD) : { KEEP(*(.pool_b)) } > RAM";
+    for (sections, bytes) in [(code, 28 + 300 + 700 + 100), (variables, 700 + 100)] {
+        let image = as_linked(SOURCE, &script(sections));
+        assert_eq!((&image["ram_bytes"], &image["neither"]), (&bytes.into(), &serde_json::json!({})), "{sections}");
+        assert_eq!(image["ram_room_bytes"], 32 * 1024, "{sections}");
+    }
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub struct Piece {
     pub bytes: u64,
     /// Bytes of flash and RAM that it takes.
     pub takes: Bytes,
+    /// Whether a section before it takes some of its RAM: overlays use the same addresses in turn.
+    pub is_overlay: bool,
     /// Name: demangled symbol, or the kind in brackets.
     pub name: String,
     /// Name in the symbol table; empty: none.
@@ -337,7 +339,10 @@ impl Size {
         let mut own: BTreeMap<usize, u64> = BTreeMap::new();
         let names = Naming { layout, sources };
         let mut pieces = Vec::new();
+        // End of the RAM that the sections so far take; they are in the order of their addresses.
+        let mut reach = 0;
         for (number, section) in layout.sections.iter().enumerate() {
+            let taken = reach;
             let symbols = by_section.get(&number).map_or(&[][..], Vec::as_slice);
             for range in pieces::divide(section, symbols, image) {
                 if let Some(symbol) = range.symbol {
@@ -347,7 +352,12 @@ impl Size {
                 let (name, key, file) = names.of(&range, section);
                 let is_written = section.is_ram();
                 let place = Placed { load, address: range.start, is_written, is_writable: section.is_writable };
-                let takes = self.takes(place, range.bytes);
+                let mut takes = self.takes(place, range.bytes);
+                let is_overlay = takes.ram > 0 && range.start < taken;
+                if takes.ram > 0 {
+                    reach = reach.max(range.start.saturating_add(range.bytes));
+                    takes.ram = takes.ram.saturating_sub(taken.saturating_sub(range.start));
+                }
                 // A piece that takes neither is room that the section reserves.
                 let is_run = takes.ram > 0 || (takes.flash == 0 && !section.is_thread_template);
                 pieces.push(Piece {
@@ -360,6 +370,7 @@ impl Size {
                     address: range.start,
                     bytes: range.bytes,
                     takes,
+                    is_overlay,
                     library: String::new(),
                     linkage_name: range.symbol.map_or_else(String::new, |symbol| layout.symbols[symbol].name.clone()),
                     name,
@@ -424,6 +435,7 @@ impl Size {
                     address,
                     bytes,
                     takes,
+                    is_overlay: false,
                     name: BETWEEN.to_owned(),
                     linkage_name: String::new(),
                     key: BETWEEN.to_owned(),
@@ -449,14 +461,20 @@ impl Size {
             let [load, run] = piece.regions;
             // Variables that are loaded where they are used take their memory once.
             let is_in_place = piece.takes.flash > 0 && piece.takes.ram > 0 && self.is_in_place(piece);
-            if piece.takes == Bytes::default() && !section.is_some_and(|section| section.is_thread_template) {
+            let is_template = section.is_some_and(|section| section.is_thread_template);
+            let is_elsewhere = piece.takes == Bytes::default() && !is_template && !piece.is_overlay;
+            if is_elsewhere {
                 let section = section.map_or(BETWEEN, |section| &section.name);
                 *self.elsewhere.entry(section.to_owned()).or_default() += piece.bytes;
             }
-            for region in [load.filter(|_| piece.takes.flash > 0), run.filter(|_| !is_in_place)].into_iter().flatten()
-            {
+            let run_bytes = if piece.is_overlay { piece.takes.ram } else { piece.bytes };
+            let places = [
+                load.filter(|_| piece.takes.flash > 0).map(|region| (region, piece.bytes)),
+                run.filter(|_| !is_in_place).map(|region| (region, run_bytes)),
+            ];
+            for (region, bytes) in places.into_iter().flatten() {
                 let used = &mut self.regions[region].used_bytes;
-                *used = used.saturating_add(piece.bytes);
+                *used = used.saturating_add(bytes);
             }
         }
         self.fullest = [self.fullest(0), self.fullest(1)];
@@ -498,7 +516,7 @@ impl Size {
         })
     }
 
-    /// Notes sections that overlap: their bytes count twice.
+    /// Notes sections that overlap.
     fn check_sections(&mut self) {
         let mut reach: Option<&Section> = None;
         let mut found = None;
@@ -513,7 +531,7 @@ impl Size {
             }
         }
         self.warnings.extend(found.map(|(one, other)| {
-            format!("sections {one} and {other} lie at the same addresses (overlays?): the bytes of both are counted")
+            format!("sections {one} and {other} lie at the same addresses (overlays?): their RAM is counted once")
         }));
         if !self.regions.is_empty() && self.pieces.iter().any(|piece| self.is_homeless(piece)) {
             let bytes = self.rows(Level::Region).remove(NO_REGION).unwrap_or_default();
