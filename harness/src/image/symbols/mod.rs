@@ -16,6 +16,7 @@
 mod compiled;
 pub(crate) mod dwarf;
 mod missing;
+mod overlay;
 mod patch;
 mod places;
 mod search;
@@ -57,6 +58,8 @@ pub struct Symbols<'data> {
     data: Vec<Range<u64>>,
     /// Code that was written over the compiled code (stubs), load bias included: DWARF does not apply to it.
     patched: Vec<Range<u64>>,
+    /// Code of several overlays, load bias included: which of them was there at a time is not known.
+    overlaid: Vec<Range<u64>>,
     /// Addresses at which the image has bytes, load bias included.
     image: Vec<Range<u64>>,
     warnings: Vec<String>,
@@ -90,6 +93,7 @@ struct Label<'data> {
     name: Cow<'data, str>,
     size_bytes: u64,
     section_end: u64,
+    section: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,6 +123,7 @@ impl<'data> Symbols<'data> {
             labels: Vec::new(),
             data: Vec::new(),
             patched: Vec::new(),
+            overlaid: Vec::new(),
             image: Vec::new(),
             warnings: Vec::new(),
         };
@@ -133,7 +138,10 @@ impl<'data> Symbols<'data> {
         match object::File::parse(bytes) {
             Ok(file) => {
                 let Read { labels, bounds, data } = read(&file, load_bias, arm);
-                symbols.functions = functions(&labels, &bounds);
+                let found = overlay::functions(&labels, &bounds);
+                symbols.functions = found.functions;
+                symbols.overlaid = found.shared;
+                symbols.warnings.extend(found.warning);
                 symbols.labels = labels;
                 symbols.data = data;
                 if symbols.functions.is_empty() {
@@ -224,8 +232,9 @@ impl<'data> Symbols<'data> {
         self.functions.insert(at, Extent { range, name: Cow::Borrowed(name) });
     }
 
+    /// Whether the debug information is not that of the code at an address.
     fn is_patched(&self, address: u64) -> bool {
-        self.patched.iter().any(|range| range.contains(&address))
+        self.patched.iter().chain(&self.overlaid).any(|range| range.contains(&address))
     }
 
     /// Function whose code contains an address.
@@ -438,7 +447,8 @@ impl<'data> Symbols<'data> {
     fn describe(&self, function: &Extent<'_>, dwarf: Option<&Dwarf<'_>>) -> Function {
         let start = function.range.start;
         let address = start.wrapping_sub(self.load_bias);
-        let definition = dwarf.and_then(|dwarf| {
+        let is_shared = self.overlaid.iter().any(|range| range.contains(&start));
+        let definition = dwarf.filter(|_| !is_shared).and_then(|dwarf| {
             let exact = dwarf.definition_at(address).map(|(file, line)| (file, Some(line)));
             exact.or_else(|| dwarf.line_at(address))
         });
@@ -544,6 +554,7 @@ fn read<'data>(file: &object::File<'data>, bias: u64, arm: bool) -> Read<'data> 
             name,
             size_bytes: symbol.size(),
             section_end: range.end.wrapping_add(bias),
+            section: section.0,
         });
     }
     labels.sort_unstable();

@@ -505,3 +505,63 @@ fn a_name_loses_its_template_arguments() {
         assert_eq!(without_template_arguments(name), bare);
     }
 }
+
+/// Functions, shared code, and whether a warning names it.
+type Overlays = (Vec<(String, u64, u64)>, Vec<(u64, u64)>, bool);
+
+/// Finds functions by labels: name, first address, size, section, and the section's end.
+fn found(labels: &[(&'static str, u64, u64, usize, u64)]) -> Overlays {
+    let mut labels: Vec<Label<'_>> = labels
+        .iter()
+        .map(|&(name, address, size_bytes, section, section_end)| Label {
+            address,
+            kind: Kind::Function,
+            binding: Binding::Global,
+            name_bytes: name.len(),
+            name: Cow::Borrowed(name),
+            size_bytes,
+            section_end,
+            section,
+        })
+        .collect();
+    labels.sort_unstable();
+    let found = overlay::functions(&labels, &BTreeSet::new());
+    let functions = found.functions.into_iter();
+    let functions = functions.map(|function| (function.name.into_owned(), function.range.start, function.range.end));
+    let shared = found.shared.into_iter().map(|range| (range.start, range.end));
+    (functions.collect(), shared.collect(), found.warning.is_some())
+}
+
+#[test]
+fn functions_of_overlays_at_one_address_are_one() {
+    let main = ("main", 0x100, 0x20, 1, 0x200);
+    // One function each, of different lengths.
+    let (functions, shared, is_said) =
+        found(&[main, ("one", 0x800, 0x10, 2, 0x810), ("_Z3twoi", 0x800, 0x18, 3, 0x818)]);
+    let joined = ("one or two(int)".to_owned(), 0x800, 0x818);
+    assert_eq!(functions, [("main".to_owned(), 0x100, 0x120), joined]);
+    assert_eq!((shared, is_said), (vec![(0x800, 0x818)], true));
+    // Several functions, whose borders differ; what only one section has keeps its name.
+    let (functions, shared, _) = found(&[
+        main,
+        ("a", 0x800, 0x8, 2, 0x818),
+        ("b", 0x808, 0x10, 2, 0x818),
+        ("c", 0x800, 0x10, 3, 0x840),
+        ("tail", 0x820, 0x20, 3, 0x840),
+    ]);
+    let expected = [("main", 0x100, 0x120), ("a or c or b", 0x800, 0x818), ("tail", 0x820, 0x840)];
+    assert_eq!(functions, expected.map(|(name, start, end)| (name.to_owned(), start, end)));
+    assert_eq!(shared, [(0x800, 0x818)]);
+    // Three overlays, and more names than are listed.
+    let (functions, ..) =
+        found(&[2, 3, 4, 5, 6].map(|section| (["p", "q", "r", "s", "t"][section - 2], 0x800, 8, section, 0x808)));
+    assert_eq!(functions, [("p or q or r or s or 1 more".to_owned(), 0x800, 0x808)]);
+}
+
+#[test]
+fn aliases_and_neighbouring_sections_are_no_overlays() {
+    let (functions, shared, is_said) =
+        found(&[("main", 0x100, 0x20, 1, 0x120), ("alias", 0x100, 0x20, 1, 0x120), ("next", 0x120, 0x20, 2, 0x140)]);
+    assert_eq!(functions.len(), 2);
+    assert_eq!((shared.len(), is_said), (0, false));
+}
