@@ -7,6 +7,7 @@ use crate::analysis::compare::{Change, Comparison, Pair};
 use crate::analysis::metrics::Metric;
 use crate::show::names;
 use crate::show::table_size::TableSize;
+use crate::text::columns::columns;
 use crate::text::number::{group_known, signed_percent};
 use crate::text::table::{write_rows, write_table, write_toned_table};
 
@@ -15,6 +16,11 @@ use crate::text::table::{write_rows, write_table, write_toned_table};
 const HEADINGS: [&str; COLUMNS] =
     ["Function", "Own before", "Own after", "Change", "Of the total", "With inlined", "Calls"];
 const COLUMNS: usize = 7;
+const WITH_INLINED: usize = 5;
+const CALLS: usize = 6;
+
+/// Columns of a name that is still read well, for which others make room.
+const NAME_COLUMNS: usize = 24;
 
 /// Explains which instructions are which, where both are shown.
 const LEGEND: &str = "own: instructions of a function's own lines, wherever they are inlined; with inlined: \
@@ -51,21 +57,39 @@ pub fn write(comparison: &Comparison, size: TableSize, out: &mut impl Write) -> 
         lines.push(row(format!("task {}", task.name), task.numbers[Metric::TaskInsns], None, Pair::default()));
     }
     lines.push(row("total".to_owned(), comparison.total_insns(), None, Pair::default()));
+    let mut lines: Vec<Vec<String>> = lines.into_iter().map(Vec::from).collect();
+    let left_out = narrow(&mut lines, size.width_columns);
     names::fit(&mut lines, 0, size.width_columns);
-    // A column without entries is left out.
-    let is_empty = |column: usize| lines[1..].iter().all(|line| line[column].is_empty());
-    if is_empty(5) {
-        let lines: Vec<[String; COLUMNS - 1]> = lines
-            .into_iter()
-            .map(|[name, before, after, change, share, _, calls]| [name, before, after, change, share, calls])
-            .collect();
-        write_toned_table(&lines, &tones, out)?;
-    } else {
-        write_toned_table(&lines, &tones, out)?;
+    write_toned_table(&lines, &tones, out)?;
+    if lines[0].iter().any(|heading| heading == HEADINGS[WITH_INLINED]) {
         writeln!(out, "{LEGEND}\n")?;
+    }
+    if !left_out.is_empty() {
+        writeln!(out, "no room for {}: a wider terminal or a pipe shows all columns\n", left_out.join(" and "))?;
     }
     write_cycles(comparison, size, out)?;
     write_zones(comparison, size.width_columns, out)
+}
+
+/// Leaves out the columns without entries, and those that the terminal has no room for beside the names. Returns the
+/// headings of the latter.
+fn narrow(lines: &mut [Vec<String>], width_columns: Option<usize>) -> Vec<&'static str> {
+    let widest = |column: usize| lines.iter().map(|line| columns(&line[column])).max().unwrap_or(0);
+    let is_empty = |column: usize| lines[1..].iter().all(|line| line[column].is_empty());
+    let mut kept: Vec<usize> = (0..COLUMNS).filter(|&column| column != WITH_INLINED || !is_empty(column)).collect();
+    let mut left_out = Vec::new();
+    for column in [WITH_INLINED, CALLS] {
+        let others: usize = kept[1..].iter().map(|&other| widest(other) + 2).sum();
+        let is_too_wide = width_columns.is_some_and(|width| widest(0).min(NAME_COLUMNS) + others > width);
+        if is_too_wide && kept.contains(&column) && !is_empty(column) {
+            kept.retain(|&other| other != column);
+            left_out.push(HEADINGS[column]);
+        }
+    }
+    for line in lines {
+        *line = kept.iter().map(|&column| std::mem::take(&mut line[column])).collect();
+    }
+    left_out
 }
 
 /// A function's name, with its fate.
@@ -163,4 +187,36 @@ fn write_zones(comparison: &Comparison, width_columns: Option<usize>, out: &mut 
         write_rows(&lines, 1, out)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines() -> Vec<Vec<String>> {
+        let row =
+            ["a_function_of_a_module", "10,848,000", "21,696,000", "+100.00%", "+50.00%", "1 → 22,000,000", "1 → 3"];
+        vec![HEADINGS.map(str::to_owned).to_vec(), row.map(str::to_owned).to_vec()]
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_the_columns_that_fit_beside_the_names() {
+        let narrowed = |width| {
+            let mut lines = lines();
+            let left_out = narrow(&mut lines, width);
+            let cells = lines[1].iter().map(|cell| columns(cell) + 2).sum::<usize>();
+            (left_out, lines[0].len(), width.is_none_or(|width| cells <= width + 2))
+        };
+        assert_eq!(narrowed(None), (vec![], 7, true));
+        assert_eq!(narrowed(Some(120)), (vec![], 7, true));
+        assert_eq!(narrowed(Some(80)), (vec!["With inlined"], 6, true));
+        assert_eq!(narrowed(Some(72)), (vec!["With inlined", "Calls"], 5, true));
+    }
+
+    #[test]
+    fn a_column_without_entries_is_left_out_without_a_word() {
+        let mut lines = lines();
+        lines[1][WITH_INLINED].clear();
+        assert_eq!((narrow(&mut lines, None), lines[0].len()), (vec![], 6));
+    }
 }
