@@ -480,6 +480,9 @@ async function compared(file, expectedFile) {
         const cut = await page.$$eval('#compare-table .head button, #compare-table .head .label', (heads) =>
             heads.filter((head) => head.scrollWidth > head.clientWidth).map((head) => head.textContent));
         same(cut, [], 'headings that are cut off');
+        const numbers = await page.$$eval('#compare-table .row .number', (cells) =>
+            cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent));
+        same(numbers, [], 'numbers that are cut off');
         const before = await picture(page, '#flames-canvas');
         const toggle = page.getByLabel('what changed');
         same(await toggle.count(), expected.paths ? 1 : 0, 'paths to compare');

@@ -47,6 +47,9 @@ if (data.compare) {
     const known = (number) => (number === null ? '–' : group(number));
     const difference = (change) => (changes.after[change] ?? 0) - (changes.before[change] ?? 0);
     const rows = changes.name.map((_, change) => change);
+    // A number that is cut off is another number.
+    const width = (least, cell) => `${rows.reduce((most, row) => Math.max(most, 0.58 * cell(row).length + 0.9), least).toFixed(1)}rem`;
+    const ofNumbers = (column, least) => ({ ...column, number: true, width: width(least, column.cell) });
     const nameOf = (change) => visible(changes.name[change]);
     const rowOf = (change) => rowOfName.get(nameOf(change)) ?? -1;
     const table = new Table(by('compare-table'), {
@@ -59,15 +62,15 @@ if (data.compare) {
         },
         columns: [
             { name: 'Function', width: 'minmax(9rem, 3fr)', class: 'mono', cell: nameOf, key: nameOf, title: nameOf },
-            { name: 'Own before', width: '6.4rem', number: true, cell: (change) => known(changes.before[change]), key: (change) => changes.before[change] ?? -1, hint: 'Instructions of its own lines, wherever they are inlined, as harness diff has them. Exact.' },
-            { name: 'Own after', width: '6.4rem', number: true, cell: (change) => known(changes.after[change]), key: (change) => changes.after[change] ?? -1 },
-            { name: 'Change', width: '6.4rem', number: true, cell: (change) => signed(difference(change)), key: difference },
-            { name: '% of itself', width: '6rem', number: true, cell: (change) => (changes.after[change] === null ? '' : signedPercent(difference(change), changes.before[change] ?? 0)), key: (change) => difference(change) / Math.max(1, changes.before[change] ?? 1) },
-            { name: '% of the total', width: '8.2rem', number: true, cell: (change) => signedPercent(difference(change), total[0]), key: (change) => Math.abs(difference(change)) },
-            { name: 'Code before', width: '6.6rem', number: true, cell: (change) => known(changes.code_before[change]), key: (change) => changes.code_before[change] ?? -1, hint: 'Instructions of its code, with what is inlined into it: Self in the table of functions. Exact.' },
-            { name: 'Code after', width: '6.4rem', number: true, cell: (change) => known(changes.code_after[change]), key: (change) => changes.code_after[change] ?? -1, hint: 'As before it.' },
-            { name: 'Calls before', width: '6.4rem', number: true, cell: (change) => known(changes.calls_before[change]), key: (change) => changes.calls_before[change] ?? -1 },
-            { name: 'Calls after', width: '6.2rem', number: true, cell: (change) => known(changes.calls_after[change]), key: (change) => changes.calls_after[change] ?? -1 },
+            ofNumbers({ name: 'Own before', cell: (change) => known(changes.before[change]), key: (change) => changes.before[change] ?? -1, hint: 'Instructions of its own lines, wherever they are inlined, as harness diff has them. Exact.' }, 6.4),
+            ofNumbers({ name: 'Own after', cell: (change) => known(changes.after[change]), key: (change) => changes.after[change] ?? -1 }, 6.4),
+            ofNumbers({ name: 'Change', cell: (change) => signed(difference(change)), key: difference }, 6.4),
+            ofNumbers({ name: '% of itself', cell: (change) => (changes.after[change] === null ? '' : signedPercent(difference(change), changes.before[change] ?? 0)), key: (change) => difference(change) / Math.max(1, changes.before[change] ?? 1) }, 6),
+            ofNumbers({ name: '% of the total', cell: (change) => signedPercent(difference(change), total[0]), key: (change) => Math.abs(difference(change)) }, 8.2),
+            ofNumbers({ name: 'Code before', cell: (change) => known(changes.code_before[change]), key: (change) => changes.code_before[change] ?? -1, hint: 'Instructions of its code, with what is inlined into it: Self in the table of functions. Exact.' }, 6.6),
+            ofNumbers({ name: 'Code after', cell: (change) => known(changes.code_after[change]), key: (change) => changes.code_after[change] ?? -1, hint: 'As before it.' }, 6.4),
+            ofNumbers({ name: 'Calls before', cell: (change) => known(changes.calls_before[change]), key: (change) => changes.calls_before[change] ?? -1 }, 6.4),
+            ofNumbers({ name: 'Calls after', cell: (change) => known(changes.calls_after[change]), key: (change) => changes.calls_after[change] ?? -1 }, 6.2),
             { name: '', width: 'minmax(5.5rem, 1fr)', class: 'dim', cell: (change) => fates[changes.fate[change]] },
         ],
     });
