@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of `harness heap`, its pictures, and `harness diff`.
 
+use harness::analysis::heap::replay;
+use harness::text::number::group;
+
 use crate::common::{harness, run, viewer};
 
 #[track_caller]
@@ -70,7 +73,13 @@ fn diff_says_what_grew_and_where() {
 fn the_page_has_a_panel_of_it() {
     let run = run("cortex-m3-heap4", &["--heap", "--heap-alloc", "pool_get(size=arg0)", "--heap-free", "pool_put"]);
     let page = run.dir.join("page.html");
+    let profile = run.profile();
+    let history = replay(&profile).unwrap().history;
+    let most = history.iter().map(|point| point.most_bytes.max(point.high_water_bytes)).max().unwrap();
     printed(&["report".as_ref(), run.dir.as_ref(), "-o".as_ref(), page.as_ref()]);
+    // The axes of the first chart.
+    let up = format!("{}\n0\n", group(most));
+    let along = format!("\n0\n{} instructions\n", group(profile.total_insns()));
     let seen = viewer("report.mjs", &["read", page.to_str().unwrap()]);
     let text = seen["text"].as_str().unwrap();
     for part in [
@@ -79,6 +88,8 @@ fn the_page_has_a_panel_of_it() {
         "pvPortMalloc < __wrap_pvPortMalloc (heap-rtos.c:70) < prvCreateTask (tasks.c:1692) < xTaskCreate ",
         "At the peak",
         "Held over time",
+        up.as_str(),
+        along.as_str(),
         "--heap --heap-alloc 'pool_get(size=arg0)' --heap-free pool_put",
     ] {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");

@@ -291,8 +291,11 @@ function heapChart({ at_insns: times }, what, lines) {
     const steps = (values) => times.map((time, n) => `${n ? `H${x(time)}V` : `M${x(time)},`}${y(values[n])}`).join('') + `H${width}`;
     const line = (values, name) => svg('path', { class: name, d: steps(values), fill: 'none', 'vector-effect': 'non-scaling-stroke' });
     const label = `${what} over ${group(data.total_insns)} instructions, at most ${group(highest)}`;
-    return svg('svg', { class: 'heap-chart', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label },
+    const picture = svg('svg', { class: 'heap-chart', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label },
         ...lines.map(([values, name]) => line(values, name)));
+    // The picture is stretched, so the numbers of its axes are beside it.
+    const axis = (name, ...ends) => make('div', { class: `axis ${name}`, 'aria-hidden': 'true' }, ...ends.map((end) => make('span', {}, end)));
+    return make('div', { class: 'heap-axes' }, axis('up', group(highest), '0'), picture, axis('along', '0', plural(data.total_insns, 'instruction')));
 }
 
 if (data.peripherals) {
