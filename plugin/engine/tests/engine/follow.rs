@@ -438,7 +438,7 @@ fn exchange_of_a_stack_remembers_the_code_before_it() {
     assert!(follow.begin_exchange(0, HANDLER, guest, code, ledger).is_none());
     assert!(follow.begin_exchange(0, DELETE, guest, code, ledger).is_none());
     // The handler has returned into it, in place of the code that asked.
-    follow.cores[0].resumed = Some(engine::guest::Context { pc: CODE + 8, ..outer });
+    follow.cores[0].resumed = Some(Context { pc: CODE + 8, ..outer });
     let exchanged = follow.begin_exchange(0, DELETE, guest, code, ledger).unwrap();
     assert_eq!((exchanged.outer.pc, exchanged.is_by_exception), (CODE + 8, true));
     // On another stack than before, it is not that exchange.
