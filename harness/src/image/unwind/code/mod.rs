@@ -219,7 +219,7 @@ pub(super) fn calls_millicode(code: &Code<'_>, function: &Range<u64>) -> bool {
 pub(super) struct Compiled<'a> {
     /// All of them. A function that the compiler describes as one without a frame may be `naked`: assembly inside.
     pub(super) all: &'a BTreeSet<u64>,
-    /// Those that end, return and jump as the calling convention says.
+    /// Functions that end, return and jump as the calling convention says.
     pub(super) regular: &'a BTreeSet<u64>,
 }
 
@@ -236,13 +236,13 @@ impl Compiled<'_> {
 /// Knowledge of how a function ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// As compilers end functions: this is most probable.
+    /// End as compilers write it: this is most probable.
     Assumed,
-    /// As compilers end functions: a compiler has made it.
+    /// End as compilers write it, in code that a compiler has made.
     Compiled,
-    /// In a trap at most, as a compiler writes it where a call does not return; else in any way.
+    /// Trap at most, as a compiler writes it where a call does not return; else in any way.
     Described,
-    /// In any way.
+    /// End in any way.
     Open,
 }
 
