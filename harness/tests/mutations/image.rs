@@ -120,7 +120,7 @@ pub(crate) fn read(_: &Seed, bytes: &[u8], _: &Path) -> bool {
     false
 }
 
-fn read_image(image: &Image, bytes: &[u8]) {
+pub(crate) fn read_image(image: &Image, bytes: &[u8]) {
     read_size(image, bytes);
     read_stack(image, bytes);
     let chosen = machine::choose(image, None, None);

@@ -4,6 +4,9 @@
 //! Each test makes inputs from well-formed ones, by reproducible chance, and reads and shows them as the commands do.
 //! `cargo test` tries as many as take some seconds; docs/security.md has the command for more.
 
+mod cache;
+mod chip;
+mod container;
 mod gate;
 mod image;
 mod made;
@@ -18,7 +21,7 @@ use session::Target;
 #[test]
 fn elf() {
     let (mutate, seeds) = (image::mutated_elf, image::elves);
-    Target { name: "elf", count: 150, prepare: |_| {}, seeds, mutate, read: image::read }.run();
+    Target { name: "elf", count: 500, prepare: |_| {}, seeds, mutate, read: image::read }.run();
 }
 
 #[test]
@@ -30,13 +33,13 @@ fn hex() {
 #[test]
 fn records() {
     let (mutate, seeds) = (records::mutated, records::seeds);
-    Target { name: "records", count: 150, prepare: made::runs, seeds, mutate, read: records::read }.run();
+    Target { name: "records", count: 500, prepare: made::runs, seeds, mutate, read: records::read }.run();
 }
 
 #[test]
 fn profile() {
     let (mutate, seeds) = (saved::mutated, saved::seeds);
-    Target { name: "profile", count: 100, prepare: made::runs, seeds, mutate, read: saved::read }.run();
+    Target { name: "profile", count: 500, prepare: made::runs, seeds, mutate, read: saved::read }.run();
 }
 
 #[test]
@@ -55,4 +58,28 @@ fn baseline() {
 fn report() {
     let (mutate, seeds) = (gate::mutated, gate::reports);
     Target { name: "report", count: 1_000, prepare: made::reports, seeds, mutate, read: gate::read_report }.run();
+}
+
+#[test]
+fn container() {
+    let (mutate, seeds) = (container::mutated, container::seeds);
+    Target { name: "container", count: 500, prepare: |_| {}, seeds, mutate, read: container::read }.run();
+}
+
+#[test]
+fn chip_file() {
+    let (mutate, seeds) = (chip::mutated, chip::chips);
+    Target { name: "chip_file", count: 500, prepare: |_| {}, seeds, mutate, read: chip::read_chip }.run();
+}
+
+#[test]
+fn svd() {
+    let (mutate, seeds) = (chip::mutated, chip::svds);
+    Target { name: "svd", count: 500, prepare: |_| {}, seeds, mutate, read: chip::read_svd }.run();
+}
+
+#[test]
+fn cache() {
+    let (mutate, seeds) = (cache::mutated, cache::seeds);
+    Target { name: "cache", count: 500, prepare: cache::runs, seeds, mutate, read: cache::read }.run();
 }
