@@ -100,18 +100,19 @@ impl Plan<'_> {
         arguments
     }
 
-    /// Command that runs the image in QEMU without harness, to be pasted into a shell. None: harness has a part in the
-    /// run, as it converts the file, replaces functions, types on the console or completes the machine to a chip.
+    /// Command that runs the image in QEMU without harness, to be pasted into a shell in the image's folder: profiles have
+    /// no paths. None: harness has a part in the run, as it converts the file, replaces functions, types on the console or
+    /// completes the machine to a chip.
     pub(crate) fn command_alone(&self) -> Option<String> {
         let Options { input, firmware_args, semihosting, .. } = self.options;
         let is_changed = self.image.format != Format::Elf || self.choice.load_bias != 0;
         if is_changed || !input.is_empty() || !self.stubs.is_empty() || self.chip.is_some() {
             return None;
         }
-        let (user, image) = (self.options.all_qemu_args(), self.image.path.to_str()?);
+        let (user, image) = (self.options.all_qemu_args(), self.image.path.file_name()?.to_str()?);
         let arguments =
             command_line::alone(self.choice, self.icount_shift, image, firmware_args, &user, *semihosting)?;
-        let mut command = quoted(self.emulator.to_str()?);
+        let mut command = quoted(self.emulator.file_name()?.to_str()?);
         for word in &arguments {
             command.push(' ');
             // A leading hyphen does not matter to a shell.

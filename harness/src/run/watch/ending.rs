@@ -77,7 +77,9 @@ pub(in crate::run) fn end(
     }
     let message = match status.signal() {
         Some(signal) => {
-            let alone = plan.command_alone().map(|command| format!("; the same without harness: {command}"));
+            let alone = plan
+                .command_alone()
+                .map(|command| format!("; the same without harness, in the image's folder: {command}"));
             format!("it was killed by {}{}", describe_signal(signal), alone.unwrap_or_default())
         }
         None => format!("it ended by itself ({status})"),
