@@ -11,7 +11,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -51,6 +51,9 @@ pub use waiting::{Waiting, WaitingCode};
 pub use zone::Zones;
 
 const MAGIC: &[u8; 8] = b"fwprof\x19\n";
+
+/// Reason why a profile cannot be read that another build has saved.
+const OF_ANOTHER_VERSION: &str = "it was saved by another version of harness; run the firmware again with this one";
 
 /// Measurements of one run of one image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -475,13 +478,14 @@ impl Profile {
     pub fn from_bytes(bytes: &[u8]) -> Result<Profile> {
         let Some(rest) = bytes.strip_prefix(MAGIC) else {
             if bytes.starts_with(&MAGIC[..6]) {
-                bail!("it was saved by another version of harness; run the firmware again with this one");
+                bail!(OF_ANOTHER_VERSION);
             }
             bail!("it is not a profile; harness FIRMWARE makes one of a firmware image");
         };
         let Some((hash, body)) = rest.split_at_checked(32) else { bail!("the profile is cut short") };
         ensure!(hash == Sha256::digest(body).as_slice(), "the profile is damaged (its SHA-256 does not match)");
-        let body: Body<'_> = postcard::from_bytes(body)?;
+        // The hash shows that nothing is damaged.
+        let body: Body<'_> = postcard::from_bytes(body).map_err(|_| anyhow!(OF_ANOTHER_VERSION))?;
         let facts = &body.facts;
         ensure!(facts.bin_bytes.is_power_of_two() && facts.icount_shift < 64, "the profile's facts are damaged");
         let samples = Decoder::new(&body.samples).collect::<Result<_, _>>()?;

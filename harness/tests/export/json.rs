@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use harness::analysis::functions;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::common::tools::{self, export};
 use crate::common::{self, Run, run};
@@ -296,6 +297,16 @@ fn an_export_that_fails_leaves_what_was_there_and_says_what_to_do() {
             .contains("there is no such profile; harness firmware.elf -o")
     );
     assert!(refused(&file, &["-f", "json"]).contains("it is not a profile; harness FIRMWARE makes one"));
+    // What another build has saved is whole, and has another form or another number.
+    let saved = fs::read(run.dir.join("profile.fwp")).unwrap();
+    let (head, body) = (&saved[..8], &saved[41..]);
+    let other_form = [head, Sha256::digest(body).as_slice(), body].concat();
+    let other_number = [&saved[..6], &[0xff], &saved[7..]].concat();
+    for bytes in [other_form, other_number] {
+        fs::write(&file, bytes).unwrap();
+        let error = refused(&file, &["-f", "json"]);
+        assert!(error.contains("it was saved by another version of harness; run the firmware again"), "{error}");
+    }
     export(&run.dir, "json", &["-o", path]);
     assert!(fs::read_to_string(&file).unwrap().starts_with("{\"format\":\"harness-profile\""));
 }
