@@ -162,6 +162,8 @@ struct Arcs {
 struct TaskRow {
     name: String,
     insns: u64,
+    /// Share of the time in which it was the running one, if the processor slept.
+    time: Option<String>,
     switches: u64,
     stack: String,
     painted: String,
@@ -465,6 +467,7 @@ fn tasks_of(profile: &Profile) -> Vec<TaskRow> {
         .map(|(task, name)| TaskRow {
             name,
             insns: task.insns,
+            time: time::share_of(task, profile),
             switches: task.switches,
             stack: stack_remarks::stack_left(task, !profile.tree.is_empty()),
             painted: stack_remarks::paint_left(task),

@@ -25,8 +25,10 @@ function showTasks() {
     if (data.tasks.length) {
         const host = by('tasks').querySelector('.plain');
         host.replaceChildren();
-        plainTable(host, ['Task', 'Instructions', 'Share', 'Switched in', 'Stack left', 'Paint left'], data.tasks.map((task, number) => [
-            taskLink(number), group(task.insns), percent(task.insns, data.total_insns),
+        // The share of the time is that of the instructions, unless the processor slept.
+        const withTime = data.tasks.some((task) => task.time !== null);
+        plainTable(host, ['Task', 'Instructions', 'Share', ...(withTime ? ['Time'] : []), 'Switched in', 'Stack left', 'Paint left'], data.tasks.map((task, number) => [
+            taskLink(number), group(task.insns), percent(task.insns, data.total_insns), ...(withTime ? [task.time ?? ''] : []),
             group(task.switches), task.stack, task.painted,
         ]));
         for (const remark of data.remarks) host.append(make('p', {}, visible(remark)));
