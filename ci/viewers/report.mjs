@@ -470,7 +470,7 @@ async function slices(file) {
 async function compared(file, expectedFile) {
     const expected = JSON.parse(await readFile(expectedFile, 'utf8'));
     return opened(file, async (page) => {
-        const text = await page.textContent('#compare-text');
+        const text = await page.textContent('#summary .change');
         for (const part of expected.text) promise(text.includes(part), `${part} is not in ${text}`);
         const rows = await cells(page, '#compare-table');
         same(rows.slice(0, expected.rows.length).map((row) => row.slice(0, 4)), expected.rows, 'what changed most');

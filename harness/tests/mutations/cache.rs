@@ -56,7 +56,7 @@ pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u
     if bytes.len() > BEGIN_BYTES + SEAL_BYTES + LENGTHS_BYTES && random.percent(90) {
         let (begin, rest) = bytes.split_at_mut(BEGIN_BYTES);
         let (seal, contents) = rest.split_at_mut(SEAL_BYTES);
-        let hash = Sha256::new().chain_update(KEY).chain_update(&begin[BEGIN_BYTES - 1..]).chain_update(&contents);
+        let hash = Sha256::new().chain_update(KEY).chain_update(&begin[BEGIN_BYTES - 1..]).chain_update(contents);
         seal.copy_from_slice(&hash.finalize());
     }
     bytes

@@ -60,7 +60,9 @@ pub(crate) fn read_chip(_: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     for block in &chip.wire.blocks {
         for offset in [0, 4, block.bytes.wrapping_sub(4)] {
             let address = block.start.wrapping_add(offset);
-            (chip.name_of(address), chip.register_name(address), chip.holds(address));
+            drop(chip.name_of(address));
+            drop(chip.register_name(address));
+            chip.holds(address);
             let (reached, bits) = chip.reached(address, 0x8000_0001);
             chip.bit_names(reached, bits);
         }
@@ -74,7 +76,9 @@ pub(crate) fn read_svd(_: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     fs::write(&path, bytes).unwrap();
     let Ok(svd) = Svd::open(&path) else { return false };
     for address in (0x4001_2c00..0x4001_2d00).step_by(4).chain([0x4001_3c0c, 0x4002_3800, 0, u64::MAX]) {
-        (svd.name_of(address, u32::MAX), svd.name_of(address, 1 << 17));
+        for mask in [u32::MAX, 1 << 17] {
+            drop(svd.name_of(address, mask));
+        }
     }
     // A built-in chip takes its names, and keeps its own.
     chip::find_with("stm32f407", Some(&path)).is_ok_and(|chip| !chip.describe().is_empty())

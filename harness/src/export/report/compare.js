@@ -36,14 +36,19 @@ const signedPercent = (difference, whole) => (whole > 0 ? `${difference > 0 ? '+
 
 if (data.compare) {
     const { label, explained, notes, total, changes, fates } = data.compare;
+    const change = total[1] - total[0];
     const rowOfName = new Map();
     names.forEach((name, row) => { if (!rowOfName.has(name)) rowOfName.set(name, row); });
     by('compare').hidden = false;
     by('compare-title').textContent = `Compared with ${visible(label)}`;
-    by('compare-text').append(
-        make('p', {}, make('b', {}, `${group(total[0])} → ${group(total[1])} instructions`), ` (${signed(total[1] - total[0])}, ${signedPercent(total[1] - total[0], total[0])})`),
-        make('p', {}, visible(explained)),
-        ...notes.map((note) => make('p', { class: 'quiet' }, `note: ${visible(note)}`)));
+    by('compare-text').append(...notes.map((note) => make('p', { class: 'quiet' }, `note: ${visible(note)}`)));
+    // Whoever compares asks first what changed, so that comes before what the run consists of.
+    by('summary').classList.add('compared');
+    const at = explained.indexOf('by own lines: ');
+    by('summary').prepend(make('p', { class: 'change' },
+        make('b', {}, at < 0 ? 'No change' : signedPercent(change, total[0]) || signed(change)), ` against ${visible(label)}: `,
+        change === 0 ? `${group(total[1])} instructions.` : `${group(total[0])} → ${group(total[1])} instructions (${signed(change)}).`,
+        at < 0 ? '' : ` ${visible(explained.slice(at)).replace('by', 'By')}.`));
     const known = (number) => (number === null ? '–' : group(number));
     const difference = (change) => (changes.after[change] ?? 0) - (changes.before[change] ?? 0);
     const rows = changes.name.map((_, change) => change);
