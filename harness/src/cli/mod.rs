@@ -955,9 +955,9 @@ pub struct ReportArgs {
     /// Profile directory or file, or the reports of a suite (harness-report, report.json)
     #[arg(value_name = "PROFILE|REPORTS")]
     pub profile: PathBuf,
-    /// File to write; - is standard output
-    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
-    pub output: PathBuf,
+    /// File to write; - is standard output [default: the profile's name, as fw.html, or fw-against-old.html]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Compare with another profile, of an earlier run: changes by function, task and call path
     #[arg(long, value_name = "OLD")]
     pub before: Option<PathBuf>,

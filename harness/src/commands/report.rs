@@ -2,7 +2,7 @@
 //! `harness report`: a saved profile, or the result of a suite, as one page for the browser.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -30,10 +30,11 @@ use crate::text::terminal;
 /// # Errors
 /// When the profile cannot be read, or the page cannot be written.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
-    if args.open && args.output.as_os_str() == STDOUT {
+    let output = &args.output.clone().unwrap_or_else(|| default_output(args));
+    if args.open && output.as_os_str() == STDOUT {
         return Err(InputError::new("--open shows a file: name one with --output FILE, not -").into());
     }
-    let busy = (args.output.as_os_str() != STDOUT).then(|| Busy::new(&format!("writing {}", args.output.display())));
+    let busy = (output.as_os_str() != STDOUT).then(|| Busy::new(&format!("writing {}", output.display())));
     if is_suite(&args.profile) {
         if args.before.is_some() || args.fold_irqs || !args.source_map.is_empty() {
             let what = "--before, --fold-irqs and --source-map are for profiles, not for the results of suites: leave \
@@ -45,9 +46,9 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
             InputError::new(format!("{error:#}\n{next}"))
         })?;
         let directory = Root::of(Path::new(FILE_NAME)).path(&SuiteResult::directory_of(&args.profile));
-        write_as(&args.output, Syntax::Markup, |out| suite_page::write(&result, &|_| directory.clone(), out))?;
+        write_as(output, Syntax::Markup, |out| suite_page::write(&result, &|_| directory.clone(), out))?;
         drop(busy);
-        return written(args);
+        return written(output, args.open);
     }
     let profile = Profile::load(&args.profile)?;
     let mut sources = Sources::new(SourceMap::parse(&args.source_map)?);
@@ -62,10 +63,30 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         Before { label: &label, profile: old, comparison, notes: before.mismatches(&after) }
     });
     let extras = Extras { console: console.as_deref(), before };
-    write_as(&args.output, Syntax::Markup, |out| report::write(&profile, view, &extras, &mut sources, out))?;
+    write_as(output, Syntax::Markup, |out| report::write(&profile, view, &extras, &mut sources, out))?;
     drop(busy);
     terminal::notes(&sources.notes());
-    written(args)
+    written(output, args.open)
+}
+
+/// File that the page is written to if none is named: pages of two profiles do not replace each other.
+fn default_output(args: &ReportArgs) -> PathBuf {
+    let mut name = name_of(&args.profile);
+    if let Some(before) = &args.before {
+        name = format!("{name}-against-{}", name_of(before));
+    }
+    PathBuf::from(format!("{name}.html"))
+}
+
+/// Name of a profile or of reports without ending.
+fn name_of(path: &Path) -> String {
+    // `.` has a name of its own.
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let of_folder = whole.parent().filter(|_| whole.file_name().is_some_and(|name| name == PROFILE));
+    let name = of_folder.unwrap_or(&whole).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let endings = [".profile", ".fwp", ".json"];
+    let stem = endings.iter().find_map(|ending| name.strip_suffix(ending)).filter(|stem| !stem.is_empty());
+    stem.unwrap_or(&name).to_owned()
 }
 
 /// Whether a path is a suite's result, or the directory of its reports.
@@ -77,13 +98,13 @@ fn is_suite(path: &Path) -> bool {
 }
 
 /// Says where the page is, and shows it if that is wanted.
-fn written(args: &ReportArgs) -> Result<ExitCode> {
-    if args.output.as_os_str() != STDOUT {
+fn written(output: &Path, is_shown: bool) -> Result<ExitCode> {
+    if output.as_os_str() != STDOUT {
         // A closed standard error is not a failure: the page is written.
-        let _ = writeln!(terminal::stderr(), "{}: open it in a browser", args.output.display());
+        let _ = writeln!(terminal::stderr(), "{}: open it in a browser", output.display());
     }
-    if args.open {
-        browser::open(&args.output)?;
+    if is_shown {
+        browser::open(output)?;
     }
     Ok(ExitCode::Good)
 }

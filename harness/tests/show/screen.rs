@@ -309,13 +309,23 @@ fn a_page_is_opened_by_the_command_that_the_environment_names() {
     nix::unistd::mkfifo(&seen, nix::sys::stat::Mode::S_IRWXU).unwrap();
     crate::common::program(&browser, &format!("echo \"$1\" > '{}'", seen.display()));
     assert!(report(&browser).status.success());
-    assert_eq!(fs::read_to_string(&seen).unwrap(), "report.html\n");
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "fw.html\n");
     let missing = report(&dir.join("none"));
     assert_eq!(missing.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&missing.stderr);
-    assert!(stderr.contains("report.html: was written, but no browser was found"), "{stderr}");
+    assert!(stderr.contains("fw.html: was written, but no browser was found"), "{stderr}");
     let (code, _, stderr) = harness(dir, &["report", "fw.profile", "--open", "-o", "-"]);
     assert!(code == Some(2) && stderr.contains("--open shows a file"), "{stderr}");
+    // Each page has the name of what it shows, so that the next one does not replace it.
+    for (dir, words, page) in [
+        (dir, &["fw.profile", "--before", "fw.profile"][..], "fw-against-fw.html"),
+        (dir, &["fw.profile/profile.fwp"], "fw.html"),
+        (&dir.join("fw.profile"), &["."], "fw.html"),
+    ] {
+        let (code, _, stderr) = harness(dir, &[&["report"], words].concat());
+        assert!(code == Some(0) && stderr.contains(&format!("{page}: open it in a browser")), "{stderr}");
+        assert!(dir.join(page).is_file());
+    }
 }
 
 #[test]
