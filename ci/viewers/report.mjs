@@ -120,6 +120,14 @@ async function flames(page, expected) {
     // What it is stands above the picture, and nothing lies over it.
     promise(/[\d,]+ instructions, \d+\.\d\d%/.test(await page.textContent('#frame')), `at a frame: ${await page.textContent('#frame')}`);
     promise(!(await visible(page, 'tip')), 'a tip covers the frames');
+    // The same colour as in flamegraph.svg, above the frame's text.
+    const [task] = (await page.textContent('#frame')).split(' (');
+    const pixel = await page.$eval('#flames-canvas', (canvas, x) => {
+        const ratio = canvas.width / canvas.clientWidth;
+        return [...canvas.getContext('2d').getImageData(x * ratio, 20 * ratio, 1, 1).data.slice(0, 3)];
+    }, box.width * 0.25);
+    const fill = (expected.fills[task] ?? '').match(/\d+/g)?.map(Number) ?? [];
+    promise(fill.length === 3 && fill.every((part, at) => Math.abs(part - pixel[at]) <= 3), `${task}: ${pixel} here, ${fill} in the picture`);
     await page.mouse.click(box.x + box.width * 0.25, box.y + 27);
     promise(/[#&]z=\d+/.test(await hash(page)), `zoomed, and the address is ${await hash(page)}`);
     const zoomed = await picture(page, '#flames-canvas');

@@ -101,7 +101,18 @@ fn caller_of_most(tree: &CallTree, name: &str) -> String {
 }
 
 /// Expected contents of the page, computed from the profile without the report's code.
-fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
+/// Colours of the tasks' frames in a flamegraph, by the frames' names.
+fn fills(svg: &Path) -> BTreeMap<String, String> {
+    let svg = fs::read_to_string(svg).unwrap();
+    let frames = svg.split("<g><title>").filter_map(|frame| {
+        let (name, rest) = frame.split_once(" (")?;
+        let (_, fill) = rest.split_once("fill=\"")?;
+        Some((name.to_owned(), fill.split('"').next()?.to_owned()))
+    });
+    frames.filter(|(name, _)| name.starts_with("task ")).collect()
+}
+
+fn expected(profile: &Profile, chosen: &str, saved: &Path, svg: &Path) -> Value {
     let table = functions::table(profile);
     let hottest = &table.rows[0];
     let most_called = table.rows.iter().rev().max_by_key(|row| row.calls).unwrap();
@@ -155,6 +166,7 @@ fn expected(profile: &Profile, chosen: &str, saved: &Path) -> Value {
             "below": group(below),
             "caller": caller_of_most(&tree, &hottest.name),
         },
+        "fills": fills(svg),
         "task": of_task(profile, &tree, task),
         "saved": saved.join(FILE_NAME),
         "most_called": most_called.name,
@@ -189,7 +201,15 @@ fn clicks_and_keys_lead_to_the_numbers_of_the_profile() {
         watch(
             "look",
             &page,
-            Some((temp.path(), expected(&run.profile(), "crc32_table", &run.dir.canonicalize().unwrap()))),
+            Some((
+                temp.path(),
+                expected(
+                    &run.profile(),
+                    "crc32_table",
+                    &run.dir.canonicalize().unwrap(),
+                    &run.dir.join("flamegraph.svg"),
+                ),
+            )),
         );
         // Equal profiles give equal bytes, also on standard output.
         let mut again = Command::new(env!("CARGO_BIN_EXE_harness"));

@@ -3,19 +3,18 @@
 
 const isDark = () => document.documentElement.dataset.theme === 'dark';
 
-/** Small variation of a name's colour, which tells neighbours apart: FNV-1a, then mixed. It is the same in every page. */
+/** Small variation of a name's colour, which tells neighbours apart: FNV-1a of 64 bits, then mixed, as for flamegraph.svg. */
 function dither(name) {
-    let hash = 0x811c9dc5;
-    for (let at = 0; at < name.length; at++) hash = Math.imul(hash ^ name.charCodeAt(at), 0x01000193);
-    hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-    hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-    return (hash >>> 8) / (1 << 24) - 0.5;
+    let hash = 0xcbf29ce484222325n;
+    for (const byte of new TextEncoder().encode(name)) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
+    hash = BigInt.asUintN(64, (hash ^ (hash >> 33n)) * 0xff51afd7ed558ccdn);
+    return Number(hash >> 40n) / (1 << 24) - 0.5;
 }
 
 /** Colour of a frame, as in flamegraph.svg: hotter functions are warmer, inlined ones green, tasks blue, interrupts purple. */
 function color(kind, name, share, dark) {
     const heat = Math.sqrt(share);
-    const some = dither(name);
+    const some = dither(kind === INLINED ? `${name} (inlined)` : name);
     let [hue, saturation, lightness] = {
         [TASK]: [214 + 44 * some, 0.54, 0.74 + 0.12 * some],
         [IRQ]: [285 + 24 * some, 0.45, 0.76 + 0.05 * some],
@@ -24,7 +23,8 @@ function color(kind, name, share, dark) {
         [OTHER]: [60, 0.02, 0.8],
     }[kind];
     // On black the hottest function is the brightest, but white text on it stays readable.
-    if (dark) [saturation, lightness] = [saturation * (0.6 + 0.2 * heat), 0.24 + 0.1 * heat + 0.04 * some];
+    // Green is brighter to the eye than the others.
+    if (dark) [saturation, lightness] = [saturation * (0.6 + 0.2 * heat), 0.24 + (kind === INLINED ? 0.05 : 0.1) * heat + 0.04 * some];
     return `hsl(${hue.toFixed(1)} ${(100 * saturation).toFixed(1)}% ${(100 * lightness).toFixed(1)}%)`;
 }
 

@@ -38,7 +38,8 @@ function treeOf({ depth, member, own, samples }) {
         const outer = parent[path] + 1;
         start[path] = next[outer];
         next[outer] += width[path];
-        next[path + 1] = start[path];
+        // What a frame executes itself comes first, as in flamegraph.svg.
+        next[path + 1] = start[path] + own[path];
     }
     const level = Int32Array.from(depth, (deep) => deep + 1);
     return { count, member, level, parent, end, start, width, taken, own, self, interrupted, total: next[0], highest: 0, hasAll: true };
