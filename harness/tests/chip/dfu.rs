@@ -3,26 +3,13 @@
 
 use std::fs;
 
-use harness::image::{Image, LoadOptions};
-
-use crate::common::{image, refused_file, run_file};
+use crate::common::{containers, image, refused_file, run_file};
 
 #[test]
 fn a_dfu_file_runs_as_the_elf_that_it_was_made_of() {
     let temp = tempfile::tempdir().unwrap();
     let elf = image("chips/stm32f407-kinds");
-    let segments = Image::open(&elf, &LoadOptions::default()).unwrap().segments;
-    let loaded: Vec<_> = segments.iter().filter(|segment| !segment.data.is_empty()).collect();
-    let mut bytes = b"DfuSe\x01\0\0\0\0\x01Target\0".to_vec();
-    bytes.resize(11 + 270, 0);
-    bytes.extend((loaded.len() as u32).to_le_bytes());
-    for segment in &loaded {
-        bytes.extend((segment.load_addr as u32).to_le_bytes());
-        bytes.extend((segment.data.len() as u32).to_le_bytes());
-        bytes.extend(&segment.data);
-    }
-    bytes.extend(b"\0\0\x11\xdf\x83\x04\x1a\x01UFD\x10");
-    bytes.extend((!crc32fast::hash(&bytes)).to_le_bytes());
+    let mut bytes = containers::dfu(&containers::pieces(&containers::loaded(&elf), usize::MAX));
     let file = temp.path().join("kinds.dfu");
     fs::write(&file, &bytes).unwrap();
     let chip = ["--chip", "stm32f407", "--for", "2M"];

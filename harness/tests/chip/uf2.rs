@@ -4,31 +4,14 @@
 use std::fs;
 use std::path::Path;
 
-use harness::image::{Image, LoadOptions};
-
+use crate::common::containers::{self, RP2040};
 use crate::common::{image, refused_file, run_file};
 
-const RP2040: u32 = 0xe48b_ff56;
 const UNKNOWN: u32 = 0x1234_5678;
 
-/// Blocks of 256 bytes each, for a family.
+/// An image's UF2 file for a family.
 fn blocks(elf: &Path, family: u32) -> Vec<u8> {
-    let image = Image::open(elf, &LoadOptions::default()).unwrap();
-    let pieces: Vec<(u64, &[u8])> = image
-        .segments
-        .iter()
-        .flat_map(|segment| (segment.load_addr..).step_by(256).zip(segment.data.chunks(256)))
-        .collect();
-    let mut file = Vec::new();
-    for (number, (address, data)) in pieces.iter().enumerate() {
-        let head = [0x0a32_4655, 0x9e5d_5157, 0x2000, *address as u32, data.len() as u32, number as u32];
-        let begin = file.len();
-        file.extend(head.into_iter().chain([pieces.len() as u32, family]).flat_map(u32::to_le_bytes));
-        file.extend(*data);
-        file.resize(begin + 508, 0);
-        file.extend(0x0ab1_6f30u32.to_le_bytes());
-    }
-    file
+    containers::uf2(&containers::pieces(&containers::loaded(elf), usize::MAX), family)
 }
 
 #[test]

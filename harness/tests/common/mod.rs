@@ -4,6 +4,7 @@
 #![expect(unreachable_pub, reason = "declared in the test program, used in its folders")]
 
 pub mod built;
+pub mod containers;
 pub mod images;
 pub mod made;
 pub mod names;

@@ -6,9 +6,8 @@ use std::path::Path;
 
 use harness::chip::{self, svd::Svd};
 
-use super::random::Random;
+use super::made;
 use super::session::Seed;
-use super::{made, mutate};
 
 /// SVD with each way of repeating and deriving.
 const SVD: &str = r#"<?xml version="1.0"?>
@@ -42,13 +41,6 @@ pub(crate) fn chips(_: &Path) -> Vec<Seed> {
 
 pub(crate) fn svds(_: &Path) -> Vec<Seed> {
     vec![Seed { name: "chip.svd".to_owned(), bytes: SVD.into() }]
-}
-
-pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
-    let mut bytes = seeds[seed].bytes.clone();
-    let other = &random.pick(seeds).bytes;
-    mutate::text(random, &mut bytes, other);
-    bytes
 }
 
 /// Reads a chip file, and asks for its names as a run's reports do.

@@ -9,53 +9,21 @@ use harness::image::{Board, Image, LoadOptions};
 use super::random::Random;
 use super::session::Seed;
 use super::{image, mutate};
-use crate::common;
+use crate::common::{self, containers};
 
 /// Bytes of a DfuSe file's end, of which the last four are its checksum.
 const SUM_BYTES: usize = 4;
 
 pub(crate) fn seeds(_: &Path) -> Vec<Seed> {
-    let small = Image::open(&common::image("cortex-m3-exit0"), &LoadOptions::default()).unwrap();
-    let pieces = small.segments.iter().filter(|segment| !segment.data.is_empty());
-    let pieces: Vec<(u32, &[u8])> =
-        pieces.map(|segment| (segment.load_addr as u32, &segment.data[..segment.data.len().min(600)])).collect();
+    let segments = containers::loaded(&common::image("cortex-m3-exit0"));
+    let pieces = containers::pieces(&segments, 600);
     let seed = |name: &str, bytes: Vec<u8>| Seed { name: name.to_owned(), bytes };
     vec![
-        seed("firmware.uf2", uf2(&pieces)),
-        seed("firmware.dfu", dfu(&pieces)),
+        seed("firmware.uf2", containers::uf2(&pieces, containers::RP2040)),
+        seed("firmware.dfu", containers::dfu(&pieces)),
         seed("one board.hex", universal(&pieces, &[0x9903])),
         seed("two boards.hex", universal(&pieces, &[0x9900, 0x9903])),
     ]
-}
-
-fn uf2(pieces: &[(u32, &[u8])]) -> Vec<u8> {
-    let blocks: Vec<(u32, &[u8])> =
-        pieces.iter().flat_map(|(start, data)| (*start..).step_by(256).zip(data.chunks(256))).collect();
-    let mut file = Vec::new();
-    for (number, (address, data)) in blocks.iter().enumerate() {
-        // The family of the RP2040.
-        let head = [0x0a32_4655, 0x9e5d_5157, 0x2000, *address, data.len() as u32, number as u32];
-        let begin = file.len();
-        file.extend(head.into_iter().chain([blocks.len() as u32, 0xe48b_ff56]).flat_map(u32::to_le_bytes));
-        file.extend(*data);
-        file.resize(begin + 508, 0);
-        file.extend(0x0ab1_6f30_u32.to_le_bytes());
-    }
-    file
-}
-
-fn dfu(pieces: &[(u32, &[u8])]) -> Vec<u8> {
-    let mut file = b"DfuSe\x01\0\0\0\0\x01Target\0".to_vec();
-    file.resize(11 + 270, 0);
-    file.extend((pieces.len() as u32).to_le_bytes());
-    for (address, data) in pieces {
-        file.extend(address.to_le_bytes());
-        file.extend((data.len() as u32).to_le_bytes());
-        file.extend(*data);
-    }
-    file.extend(b"\0\0\x11\xdf\x83\x04\x1a\x01UFD\x10");
-    file.extend((!crc32fast::hash(&file)).to_le_bytes());
-    file
 }
 
 /// A line of a HEX file.
@@ -90,12 +58,10 @@ fn universal(pieces: &[(u32, &[u8])], boards: &[u16]) -> Vec<u8> {
 }
 
 pub(crate) fn mutated(random: &mut Random, seeds: &[Seed], seed: usize) -> Vec<u8> {
-    let mut bytes = seeds[seed].bytes.clone();
     if seeds[seed].name.ends_with("hex") {
-        let other = &random.pick(seeds).bytes;
-        mutate::hex(random, &mut bytes, other);
-        return bytes;
+        return image::mutated_hex(random, seeds, seed);
     }
+    let mut bytes = seeds[seed].bytes.clone();
     mutate::bytes(random, &mut bytes);
     // What lies behind the checksum is read only if that is right.
     if bytes.starts_with(b"DfuSe") && bytes.len() > SUM_BYTES && random.percent(90) {

@@ -68,13 +68,13 @@ fn container() {
 
 #[test]
 fn chip_file() {
-    let (mutate, seeds) = (chip::mutated, chip::chips);
+    let (mutate, seeds) = (gate::mutated, chip::chips);
     Target { name: "chip_file", count: 500, prepare: |_| {}, seeds, mutate, read: chip::read_chip }.run();
 }
 
 #[test]
 fn svd() {
-    let (mutate, seeds) = (chip::mutated, chip::svds);
+    let (mutate, seeds) = (gate::mutated, chip::svds);
     Target { name: "svd", count: 500, prepare: |_| {}, seeds, mutate, read: chip::read_svd }.run();
 }
 
