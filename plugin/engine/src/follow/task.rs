@@ -269,9 +269,8 @@ impl Tasks {
             tree.attribute(core, ledger);
         }
         let old = core.task;
-        if old_tcb != 0
-            && let Some(sp) = self.saved_sp(old_tcb, guest)
-        {
+        let stopped_sp = if old_tcb == 0 { None } else { self.saved_sp(old_tcb, guest) };
+        if let Some(sp) = stopped_sp {
             // The kernel has saved the task's registers; this is its lowest stack pointer.
             core.note_stack_pointer(sp, ledger);
             ledger.happened(vcpu, What::Stack { sp });
@@ -286,11 +285,12 @@ impl Tasks {
         }
         let insns = ledger.insns(vcpu);
         self.count(vcpu, old, TaskCounter::Insns, insns - since, ledger);
+        let saved = if tcb == 0 { None } else { self.saved_sp(tcb, guest) };
         if self.kernel.saves_first {
-            self.note_contexts(old_tcb, tcb, guest);
+            self.note_contexts((old_tcb, stopped_sp), (tcb, saved), guest);
         }
         let is_known = self.live.contains_key(&tcb) && !self.deleted.contains(&tcb);
-        let saved = self.saved_sp(tcb, guest).filter(|_| is_known);
+        let saved = saved.filter(|_| is_known);
         let task = if is_outside { self.outside(ledger) } else { self.task(tcb, guest, ledger) };
         if !is_known {
             self.note_first(task, tcb, core, guest);
@@ -375,12 +375,17 @@ impl Tasks {
     /// Notes the context with which one task stops and another goes on. A task that goes on with another context than the
     /// one that the kernel has saved, and with that of a task that has not run yet, is a new one: its predecessor was deleted
     /// by code that is not known.
-    fn note_contexts(&mut self, stops: u64, goes_on: u64, guest: &mut Guest<impl Vcpu>) {
-        let sp = self.saved_sp(stops, guest);
+    /// Both are given by their control blocks and the stack pointers there.
+    fn note_contexts(
+        &mut self,
+        (stops, last_sp): (u64, Option<u64>),
+        (goes_on, sp): (u64, Option<u64>),
+        guest: &mut Guest<impl Vcpu>,
+    ) {
         if let Some(context) = self.contexts.get_mut(&stops) {
-            context.last_sp = sp;
+            context.last_sp = last_sp;
         }
-        let Some(sp) = self.saved_sp(goes_on, guest).filter(|_| goes_on != 0) else { return };
+        let Some(sp) = sp else { return };
         let stack_start = self.stack_of(goes_on, guest).start;
         let known = self.contexts.get(&goes_on).filter(|_| !self.deleted.contains(&goes_on));
         if let Some(Saved { first_sp, stack_start: known_start, last_sp }) = known {
