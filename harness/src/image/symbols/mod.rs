@@ -38,6 +38,7 @@ use places::DwarfPlace;
 use rustc_hash::FxHashMap;
 use wire::request::InlinedCall;
 
+use crate::image::sorted_ranges::holding;
 use crate::profile::{Alias, Frame, Function, LineCode, Names, Place};
 use crate::text::path::normal;
 pub use search::{
@@ -234,7 +235,7 @@ impl<'data> Symbols<'data> {
 
     /// Whether the debug information is not that of the code at an address.
     fn is_patched(&self, address: u64) -> bool {
-        self.patched.iter().chain(&self.overlaid).any(|range| range.contains(&address))
+        self.patched.iter().any(|range| range.contains(&address)) || holding(&self.overlaid, address).is_some()
     }
 
     /// Function whose code contains an address.

@@ -11,6 +11,9 @@ use super::{Extent, Label, demangle, functions as functions_of, separate};
 /// Most functions that a shared name lists.
 const MAX_NAMES: usize = 4;
 
+/// Most sections of overlays: far more than a firmware has, and few enough for an image made to harm.
+const MAX_SECTIONS: usize = 256;
+
 /// Functions of an image.
 pub(super) struct Found<'data> {
     /// All functions: sorted, not overlapping.
@@ -27,14 +30,26 @@ pub(super) fn functions<'data>(labels: &[Label<'data>], objects: &BTreeSet<u64>)
     if overlaid.is_empty() {
         return Found { functions: functions_of(labels, objects), shared: Vec::new(), warning: None };
     }
-    let those = |is_wanted: &dyn Fn(usize) -> bool| -> Vec<Label<'data>> {
-        labels.iter().filter(|label| is_wanted(label.section)).cloned().collect()
-    };
-    let mut functions = functions_of(&those(&|section| !overlaid.contains(&section)), objects);
-    let mut in_overlays: Vec<Extent<'data>> = Vec::new();
-    for &section in &overlaid {
-        in_overlays.extend(functions_of(&those(&|other| other == section), objects));
+    if overlaid.len() > MAX_SECTIONS {
+        let warning = format!(
+            "{} sections have their code at the same addresses (overlays), more than {MAX_SECTIONS}: their functions have \
+             the name of any of them",
+            overlaid.len()
+        );
+        return Found { functions: functions_of(labels, objects), shared: Vec::new(), warning: Some(warning) };
     }
+    let mut by_section: BTreeMap<usize, Vec<Label<'data>>> = BTreeMap::new();
+    let mut others: Vec<Label<'data>> = Vec::new();
+    for label in labels {
+        let of_overlay = overlaid.contains(&label.section);
+        if of_overlay { by_section.entry(label.section).or_default() } else { &mut others }.push(label.clone());
+    }
+    let mut functions = functions_of(&others, objects);
+    let in_overlays = by_section.values().flat_map(|labels| {
+        let within = labels[0].address..labels[0].section_end.max(labels[0].address);
+        functions_of(labels, &objects.range(within).copied().collect())
+    });
+    let mut in_overlays: Vec<Extent<'data>> = in_overlays.collect();
     in_overlays.sort_by_key(|function| (function.range.start, function.range.end));
     let mut groups: Vec<(Range<u64>, Vec<Extent<'data>>)> = Vec::new();
     for function in in_overlays {
@@ -96,5 +111,39 @@ fn joined(group: &[Extent<'_>]) -> String {
     match names.len().saturating_sub(MAX_NAMES) {
         0 => names.join(" or "),
         more => format!("{} or {more} more", names[..MAX_NAMES].join(" or ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Binding, Kind};
+    use super::*;
+
+    /// A function of each section, all at the same addresses.
+    fn found(sections: usize) -> (usize, usize, Option<String>) {
+        let label = |section: usize| Label {
+            address: 0x100,
+            kind: Kind::Function,
+            binding: Binding::Global,
+            name_bytes: 2,
+            name: Cow::Owned(format!("f{section}")),
+            size_bytes: 16,
+            section_end: 0x200,
+            section,
+        };
+        let labels: Vec<Label<'_>> = (0..sections).map(label).collect();
+        let Found { functions, shared, warning } = functions(&labels, &BTreeSet::new());
+        (functions.len(), shared.len(), warning)
+    }
+
+    #[test]
+    fn overlays_have_one_function_with_all_names_unless_there_are_more_than_any_firmware_has() {
+        assert_eq!(found(1), (1, 0, None));
+        let (functions, shared, warning) = found(3);
+        assert_eq!((functions, shared), (1, 1));
+        assert!(warning.unwrap().ends_with("such as f0 or f1 or f2"));
+        let (functions, shared, warning) = found(MAX_SECTIONS + 1);
+        assert_eq!((functions, shared), (1, 0));
+        assert!(warning.unwrap().starts_with("257 sections have their code at the same addresses"));
     }
 }
