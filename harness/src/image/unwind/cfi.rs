@@ -151,12 +151,12 @@ impl Reader<'_> {
                         }
                         CfaRule::Expression(_) => None,
                     };
-                    let holds = match row.register(return_addr) {
-                        Some(RegisterRule::Register(other)) => other,
-                        None | Some(RegisterRule::SameValue) => return_addr,
-                        Some(_) => Register(u16::MAX),
+                    let returns_by = match row.register(return_addr) {
+                        Some(RegisterRule::Register(other)) => Some(other),
+                        None | Some(RegisterRule::SameValue) => Some(return_addr),
+                        Some(_) => None,
                     };
-                    let is_second = Some(holds) == self.numbers.second_link;
+                    let is_second = returns_by.is_some() && returns_by == self.numbers.second_link;
                     let returns_to = if is_second { Saved::SecondLink } else { saved(return_addr) };
                     let rule = base.map(|(base, cfa_offset_bytes)| Rule {
                         base,

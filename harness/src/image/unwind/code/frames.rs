@@ -3,6 +3,7 @@
 //! registers. The depth is that of the stack pointer below its value at the function's entry, from the unwind rows and
 //! from following the code; where both know it, the larger one counts.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -101,7 +102,8 @@ pub(in super::super) fn frames(
     walk.run();
     let frames = all.iter().map(|function| Frame {
         never_returns: never.contains(&function.start),
-        ..Reader { code, walk: &walk, rows, function }.read()
+        ..Reader { code, walk: &walk, rows, function, sets_stack: OnceCell::new(), has_own_calls: OnceCell::new() }
+            .read()
     });
     frames.collect()
 }
@@ -152,6 +154,9 @@ struct Reader<'a> {
     walk: &'a Walk<'a>,
     rows: &'a [Row],
     function: &'a Range<u64>,
+    /// See [`Reader::sets_stack`] and [`Reader::has_own_calls`]: a function may have many returns that ask.
+    sets_stack: OnceCell<bool>,
+    has_own_calls: OnceCell<bool>,
 }
 
 /// Instruction of a function.
@@ -455,16 +460,20 @@ impl Reader<'_> {
 
     /// Whether an instruction of the function sets the stack pointer to another stack.
     fn sets_stack(&self) -> bool {
-        let mut code = self.states().range(self.function.clone()).filter_map(|(pc, _)| self.code.bytes(pc));
-        code.any(|bytes| decode::sets_sp(self.code.isa, bytes))
+        *self.sets_stack.get_or_init(|| {
+            let mut code = self.states().range(self.function.clone()).filter_map(|(pc, _)| self.code.bytes(pc));
+            code.any(|bytes| decode::sets_sp(self.code.isa, bytes))
+        })
     }
 
     /// Whether the function calls a part of itself, which returns there: as libgcc's arithmetic does.
     fn has_own_calls(&self) -> bool {
         let is_own = |target: u64| self.function.contains(&target) && target != self.function.start;
-        self.states().range(self.function.clone()).any(|(pc, _)| {
-            let flow = self.code.bytes(pc).map(|bytes| decode(self.code.isa, pc, bytes).flow);
-            matches!(flow, Some(Flow::Call { target }) if is_own(target))
+        *self.has_own_calls.get_or_init(|| {
+            self.states().range(self.function.clone()).any(|(pc, _)| {
+                let flow = self.code.bytes(pc).map(|bytes| decode(self.code.isa, pc, bytes).flow);
+                matches!(flow, Some(Flow::Call { target }) if is_own(target))
+            })
         })
     }
 

@@ -4,7 +4,7 @@
 use decode::Isa;
 
 use super::super::super::Hints;
-use super::super::testing::of_code;
+use super::super::testing::{looks, of_code};
 use super::*;
 
 const LEAF: [u16; 1] = [0x4770];
@@ -33,18 +33,20 @@ impl Program {
     }
 
     fn frames(&self, compiled: &[u64]) -> Vec<Frame> {
-        let segments = of_code(&self.halves);
-        let code = Code { isa: self.isa, segments: &segments, load_bias: 0, hints: Hints::default() };
         let compiled = compiled.iter().copied().collect();
-        frames(&code, &self.functions, &[], &Compiled { all: &compiled, regular: &compiled })
+        self.frames_of(&Compiled { all: &compiled, regular: &compiled })
     }
 
     /// Frames where a compiler has made all functions, and describes them as ones without a frame.
     fn described(&self) -> Vec<Frame> {
+        let all = self.functions.iter().map(|function| function.start).collect();
+        self.frames_of(&Compiled { all: &all, regular: &BTreeSet::new() })
+    }
+
+    fn frames_of(&self, compiled: &Compiled<'_>) -> Vec<Frame> {
         let segments = of_code(&self.halves);
         let code = Code { isa: self.isa, segments: &segments, load_bias: 0, hints: Hints::default() };
-        let all = self.functions.iter().map(|function| function.start).collect();
-        frames(&code, &self.functions, &[], &Compiled { all: &all, regular: &BTreeSet::new() })
+        frames(&code, &self.functions, &[], compiled)
     }
 
     /// Most bytes of the first function with all that it reaches; None: that is not known.
@@ -233,4 +235,19 @@ fn an_outlined_epilogue_returns_by_the_second_link_register() {
     let [low, high] = jal(6);
     let called = [&addi(2, -16)[..], &[0xe406, low, high], &C_RET].concat();
     assert_eq!(program(&called)[1].transfers.first().map(|transfer| transfer.target), Some(None));
+}
+
+#[test]
+fn a_function_with_many_returns_is_read_once() {
+    // `mv ra, a1`, and returns that branches lead around: of each it is asked whether the function calls a part of itself.
+    let looks_at = |returns: usize| {
+        let around = [&word(0x0005_0463)[..], &C_RET, &[0x0001]].concat();
+        let code = [&[0x80ae][..], &around.repeat(returns), &C_RET].concat();
+        let program = Program::new(Isa::Riscv64).function(&[&code], None);
+        let (frames, looks) = looks(|| program.frames(&[]));
+        assert_eq!(frames[0].transfers.len(), returns + 1, "each goes to wherever a1 leads");
+        looks
+    };
+    let (few, many) = (looks_at(50), looks_at(100));
+    assert!(many <= few * 2 + few / 2, "{few} looks for 50 returns, {many} for 100");
 }
