@@ -383,17 +383,23 @@ pub fn task_names(profile: &Profile) -> Vec<String> {
     let mut taken: BTreeSet<String> = BTreeSet::new();
     // A task whose own name is "NAME (2)" keeps it: a namesake of NAME gets the next number.
     let given: BTreeSet<String> = profile.tasks.iter().map(|task| look(&bare(task))).collect();
+    // Next number of a namesake, by how the name looks.
+    let mut next: BTreeMap<String, u64> = BTreeMap::new();
     let names = profile.tasks.iter().map(|task| {
         let name = bare(task);
-        if taken.insert(look(&name)) {
+        let shown = look(&name);
+        if taken.insert(shown.clone()) {
             return name;
         }
-        let numbered = (2_u64..).map(|count| format!("{name} ({count})"));
-        let free = numbered.into_iter().find(|name| {
-            let look = look(name);
-            !given.contains(&look) && taken.insert(look)
-        });
-        free.unwrap_or(name)
+        let count = next.entry(shown).or_insert(2);
+        loop {
+            let numbered = format!("{name} ({count})");
+            *count += 1;
+            let shown = look(&numbered);
+            if !given.contains(&shown) && taken.insert(shown) {
+                return numbered;
+            }
+        }
     });
     names.collect()
 }
