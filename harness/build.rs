@@ -45,9 +45,11 @@ fn main() {
     println!("cargo::rustc-env=PLUGIN_LIBRARY={}", library.display());
 }
 
-/// Writes the lists of chips and kinds that the program contains. A new chip or kind needs only a file, no code.
+/// Writes the lists of chips, kinds and cores that the program contains. A new one needs only a file, no code.
 fn chips(folder: &Path, out: &Path) {
     println!("cargo::rerun-if-changed={}", folder.display());
+    let cores = folder.with_file_name("cores");
+    println!("cargo::rerun-if-changed={}", cores.display());
     let list = |folder: &Path, is_path: bool| {
         let mut rows = Vec::new();
         for entry in std::fs::read_dir(folder).expect("chips lie beside the sources") {
@@ -63,9 +65,11 @@ fn chips(folder: &Path, out: &Path) {
     };
     let text = format!(
         "/// The chips that are carried along, by name.\npub(crate) const CHIPS: &[(&str, &str)] = {};\n\
-         /// Files of kinds, by path.\npub(crate) const KINDS: &[(&str, &str)] = {};\n",
+         /// Files of kinds, by path.\npub(crate) const KINDS: &[(&str, &str)] = {};\n\
+         /// The cores that are carried along, by name.\npub(crate) const CORES: &[(&str, &str)] = {};\n",
         list(folder, false),
-        list(&folder.join("kinds"), true)
+        list(&folder.join("kinds"), true),
+        list(&cores, false)
     );
     std::fs::write(out.join("chips.rs"), text).expect("OUT_DIR can be written");
 }

@@ -4,7 +4,7 @@
 //!
 //! The runs that are compared take turns, so that other load on the machine affects them alike. A ratio is the median
 //! over the rounds; CPU time is steadier if cores are shared. Every single run is a row of the CSV file. Words on the
-//! command line (`cost parts branches cpus stacks suite periods memory outside export debug chips instruments`) choose
+//! command line (`cost parts branches cycles cpus stacks suite periods memory outside export debug chips instruments`) choose
 //! sections, `--rounds N` the rounds, `--long` adds the runs of 10^10 instructions.
 
 #[path = "../tests/common/made.rs"]
@@ -118,6 +118,7 @@ const SUITE_IMAGES: [&str; 24] = [
     "riscv64-tiles",
 ];
 const PERIOD_IMAGES: [&str; 2] = ["riscv64-freertos", "cortex-m3-freertos"];
+const CYCLES_IMAGES: [&str; 2] = ["bench/riscv32-interpreter-long", "bench/riscv32-branchy-long"];
 const MEMORY_IMAGES: [&str; 2] = ["riscv64-spin", "cortex-m3-spin"];
 /// Images for a window that takes about a second.
 const OUTSIDE_IMAGES: [&str; 2] = ["bench/riscv64-freertos-long", "bench/cortex-m3-freertos-long"];
@@ -172,12 +173,12 @@ fn main() -> Result<()> {
         match word.as_str() {
             "--rounds" => rounds = words.next().context("--rounds N")?.parse()?,
             "--long" => long = true,
-            "cost" | "parts" | "branches" | "cpus" | "stacks" | "suite" | "periods" | "memory" | "outside"
-            | "export" | "debug" | "chips" | "instruments" => {
+            "cost" | "parts" | "branches" | "cycles" | "cpus" | "stacks" | "suite" | "periods" | "memory"
+            | "outside" | "export" | "debug" | "chips" | "instruments" => {
                 sections.push(word.as_str());
             }
             _ => bail!(
-                "{word}: not one of --rounds N, --long, cost, parts, branches, cpus, stacks, suite, periods, memory, \
+                "{word}: not one of --rounds N, --long, cost, parts, branches, cycles, cpus, stacks, suite, periods, memory, \
                  outside, export, debug, chips, instruments"
             ),
         }
@@ -195,6 +196,9 @@ fn main() -> Result<()> {
     }
     if wanted("branches") {
         bench.branches()?;
+    }
+    if wanted("cycles") {
+        bench.cycles()?;
     }
     if wanted("cpus") {
         bench.cpus()?;
@@ -383,6 +387,32 @@ impl Bench {
                 ratio(with, without, cpu),
                 fastest(with) / fastest(without),
             );
+        }
+        println!();
+        Ok(())
+    }
+
+    /// Costs of the cycles of cores, and of `--branches` and `--exact` beside them.
+    fn cycles(&mut self) -> Result<()> {
+        println!("## `--cycles=CORE` against the same profile without, CPU time, {} rounds\n", self.rounds);
+        println!("| image | without | without again | `ibex-2` | `hazard3` | `--branches` | `--exact` |");
+        println!("|---|--:|--:|--:|--:|--:|--:|");
+        let without = What::Plugin(&[TO_THE_END]);
+        let whats = [
+            without,
+            without,
+            What::Plugin(&["--cycles=ibex-2", TO_THE_END]),
+            What::Plugin(&["--cycles=hazard3", TO_THE_END]),
+            What::Plugin(&["--branches", TO_THE_END]),
+            What::Plugin(&["--exact", TO_THE_END]),
+        ];
+        for image in CYCLES_IMAGES {
+            let rows = self.take_turns(image, &whats, self.rounds)?;
+            let [without, others @ ..] = &rows[..] else { unreachable!("six in, six out") };
+            let cpu = |row: &Row| row.cpu_s;
+            print!("| {} | {:.2} s |", short(image), median(without.iter().map(cpu)));
+            others.iter().for_each(|other| print!(" {:.2} |", ratio(other, without, cpu)));
+            println!();
         }
         println!();
         Ok(())
@@ -857,6 +887,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         polls: &[],
         lives: &wire::request::Lives::default(),
         heap: &allocators,
+        core: None,
         waiting: &harness::image::waiting::Code::default(),
         zones: &zones,
         sleep_shift: Some(choice.machine.shift),

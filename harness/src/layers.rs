@@ -77,6 +77,7 @@ const ENGINE: &[&str] = &[
     "calls",
     "console",
     "cycles",
+    "passage",
     "slice",
 ];
 

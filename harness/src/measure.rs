@@ -25,6 +25,7 @@ use crate::analysis::restarts;
 use crate::analysis::size;
 use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill::{self, Accesses, Found};
+use crate::chip::core::Core;
 use crate::chip::hints::{self, Hint};
 use crate::chip::{self, Chip};
 use crate::error::InputError;
@@ -53,7 +54,7 @@ use crate::run::qemu::memory::{self, Unread};
 use crate::run::qemu::offered;
 use crate::run::qemu::tricks;
 use crate::run::records::read::{Progress, Records};
-use crate::run::request::options::Options;
+use crate::run::request::options::{CYCLES_AUTO, Options};
 use crate::run::request::plan::{Measurement, Plan};
 use crate::run::store::directory::Output;
 use crate::run::store::workspace::Workspace;
@@ -274,6 +275,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         polls: &known.executor,
         lives: &known.lives,
         heap: &named.allocators,
+        core: named.core.as_ref().map(|core| &core.wire),
         sleep_shift: known.sleep_shift,
         timeline: timeline.as_ref(),
         zones: &known.zones,
@@ -293,7 +295,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         .as_deref()
         .and_then(|elf| pages::describe_shared(elf, choice.machine.arch, choice.load_bias, &executed));
     let (mut profile, warnings) =
-        profile(&plan, &named.allocators, known.kernel.as_ref(), &symbols, symbol_file.as_deref(), outcome);
+        profile(&plan, &named, known.kernel.as_ref(), &symbols, symbol_file.as_deref(), outcome);
     trace_patterns::name_tasks(&mut profile.tasks, &symbols);
     complete(&mut profile, &plan, named, &symbols, &workspace)?;
     profile.zones.names.splice(0..0, known.zones.names);
@@ -324,6 +326,8 @@ struct Named {
     allocators: Vec<Allocator>,
     /// Functions whose calls the timeline records.
     traced: Vec<u64>,
+    /// Core whose cycles are counted.
+    core: Option<Core>,
 }
 
 impl Named {
@@ -341,10 +345,7 @@ impl Named {
         let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
         let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
         let generic_spans = generic_spans(&options.spans, &spans)?;
-        if options.cycles && !isa.is_avr() {
-            let why = "--cycles is for AVR alone, whose instructions take known numbers of cycles; leave it out";
-            return Err(InputError::about(path, why).into());
-        }
+        let core = core_of(isa, path, options.cycles.as_deref())?;
         let allocators = match &options.heap {
             Some(_) if isa.is_avr() => {
                 return Err(InputError::about(
@@ -358,7 +359,31 @@ impl Named {
         };
         let traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), symbols)
             .map_err(|error| InputError::about(path, error))?;
-        Ok(Named { from, until, spans, generic_spans, allocators, traced })
+        Ok(Named { from, until, spans, generic_spans, allocators, traced, core })
+    }
+}
+
+/// The core whose cycles `--cycles` counts; None: an AVR, or no cycles.
+fn core_of(isa: decode::Isa, path: &Path, wanted: Option<&str>) -> Result<Option<Core>, InputError> {
+    let Some(name) = wanted.filter(|name| *name != CYCLES_AUTO) else {
+        if wanted.is_none() || isa.is_avr() {
+            return Ok(None);
+        }
+        let cores = chip::core::names().collect::<Vec<_>>().join(", ");
+        let why = if isa.is_riscv() {
+            format!("--cycles does not know the processor's core; name it, as in --cycles=hazard3: known are {cores}")
+        } else {
+            "--cycles is not for Cortex-M: the cycles of its cores are not known; leave it out".to_owned()
+        };
+        return Err(InputError::about(path, why));
+    };
+    let core = chip::core::find(name)?;
+    match isa {
+        decode::Isa::Riscv32 | decode::Isa::Riscv32Zc => Ok(Some(core)),
+        isa => {
+            let why = format!("--cycles={name}: the core executes RV32, and the image is for {isa}; leave it out");
+            Err(InputError::about(path, why))
+        }
     }
 }
 
@@ -786,7 +811,7 @@ fn asleep(records: &mut Records, qemu_version: &str) -> Option<u64> {
 /// Assembles the saved profile.
 fn profile(
     plan: &Plan<'_>,
-    allocators: &[Allocator],
+    Named { allocators, core, .. }: &Named,
     kernel: Option<&wire::request::Kernel>,
     symbols: &Symbols<'_>,
     symbol_file: Option<&[u8]>,
@@ -858,7 +883,7 @@ fn profile(
     let (end_pc, stores) = (records.control.get(Word::EndPc), std::mem::take(&mut records.stores));
     let (slower, cycle_clock) = (std::mem::take(&mut records.slower), records.cycle_clock);
     let mut profile = records.into_profile(facts, names, code, in_target);
-    profile.cycles = cycles_of(&profile, plan, &slower, cycle_clock);
+    profile.cycles = cycles_of(&profile, plan, core.as_ref(), &slower, cycle_clock);
     judge(&mut profile, &half, &Accesses { polls: &polls, stores: &stores }, (plan.choice.entry, end_pc));
     if let Some(Cut { stacks, samples }) = stack_proof::cut(&profile) {
         profile.stacks = stacks;
@@ -898,10 +923,21 @@ fn judge(profile: &mut Profile, half: &[profile::VcpuCounts], accesses: &Accesse
 }
 
 /// Cycles of each instruction, if asked for; `slower`: those beyond the usual ones; `clock`: all of them.
-fn cycles_of(profile: &Profile, plan: &Plan<'_>, slower: &BTreeMap<u64, i64>, clock: u64) -> Option<profile::Cycles> {
-    let isa = plan.choice.machine.isa.parse::<decode::Isa>().ok().filter(|_| plan.options.cycles)?;
+fn cycles_of(
+    profile: &Profile,
+    plan: &Plan<'_>,
+    core: Option<&Core>,
+    slower: &BTreeMap<u64, i64>,
+    clock: u64,
+) -> Option<profile::Cycles> {
+    let isa = plan.choice.machine.isa.parse::<decode::Isa>().ok().filter(|_| plan.options.cycles.is_some())?;
     let code_at = |pc: u64| plan.image.code_at(pc.wrapping_sub(plan.choice.load_bias));
-    Some(profile::Cycles { clock, ..cycles::count(isa, &profile.insns(), slower, code_at) })
+    let insns = profile.insns();
+    let counted = match core {
+        Some(core) => cycles::of_core(core, &insns, slower, code_at),
+        None => cycles::count(isa, &insns, slower, code_at),
+    };
+    Some(profile::Cycles { clock, ..counted })
 }
 
 /// Adds two facts to the in-target table: the runtime's return instructions, and its calls that were open when the

@@ -22,6 +22,7 @@ use engine::follow::descent;
 use engine::guest;
 use engine::heap::Heap;
 use engine::marks::{Marks, printed};
+use engine::passage::{self, Passages};
 use engine::prediction::Predictions;
 use engine::slice::Slices;
 use engine::stack::{Stack, Stacks};
@@ -31,7 +32,7 @@ use wire::counters::INPUT;
 use wire::debug;
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
-use wire::request::{self, Request, Semihosting};
+use wire::request::{self, Measure, Request, Semihosting};
 use wire::sample::Sample;
 use wire::stream::StreamFile;
 use wire::timeline::What;
@@ -117,12 +118,20 @@ pub(crate) struct State {
     pub(crate) avr: Option<Avr>,
     /// Cycles of an AVR; None: they are not counted.
     pub(crate) cycles: Option<Cycles>,
+    /// Cycles of a core whose pipeline is known; None: they are not counted.
+    pub(crate) passages: Option<Passages>,
     /// Address of the loop in which the firmware ends (AVR); None: it is not known.
     pub(crate) stop: Option<u64>,
     /// Address of its `_exit`.
     pub(crate) exit: Option<u64>,
     /// Argument of `exit`, once that has been entered.
     pub(crate) exit_status: Option<u64>,
+}
+
+/// Cycles that have been taken back.
+struct Taken {
+    cycles: Option<TakenBack>,
+    passage: Option<passage::TakenBack>,
 }
 
 /// Distance from an event, in instructions, at which the run changes to blocks that can be held. It is longer than
@@ -218,7 +227,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
-    let cycles = measure.filter(|_| is_avr).and_then(|measure| Cycles::new(measure, &mut ledger));
+    let (cycles, passages) = open_cycles(measure, is_avr, vcpus, &mut ledger);
     // With several vCPUs, it is not known to which vCPU's instructions the time belongs.
     let sleep_shift = measure.filter(|_| vcpus == 1).and_then(|measure| measure.sleep_shift);
     let sleep = sleep_shift.and_then(|shift| Sleep::new(shift, &mut ledger));
@@ -263,6 +272,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         hold_at: None,
         avr: is_avr.then(|| Avr::new(request.chip.as_ref())),
         cycles,
+        passages,
         stop: request.finisher.filter(|_| is_avr),
         exit: request.exit,
         exit_status: None,
@@ -271,9 +281,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         // Hold before the first instruction.
         state.set_hold(Some(1));
     }
-    if let Some(output) = &state.output {
-        state.clock.set_look(output.look_insns());
-    }
+    state.output.iter().for_each(|output| state.clock.set_look(output.look_insns()));
     state.clock.set_input(state.input.as_ref().and_then(|input| input.next_look(0)));
     if state.clock.opens_late() {
         (0..vcpus).for_each(|vcpu| state.clock.set(vcpu, &state.ledger));
@@ -281,6 +289,18 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         state.open_window();
     }
     STATE.set(Owned::new(state)).map_err(|_| io::Error::other("installed twice").into())
+}
+
+/// Opens the counts of cycles: of an AVR, or of a core whose pipeline is known.
+fn open_cycles(
+    measure: Option<&Measure>,
+    is_avr: bool,
+    vcpus: u32,
+    ledger: &mut Ledger,
+) -> (Option<Cycles>, Option<Passages>) {
+    let cycles = measure.filter(|_| is_avr).and_then(|measure| Cycles::new(measure, ledger));
+    let passages = measure.and_then(|measure| Passages::new(measure, vcpus, ledger));
+    (cycles, passages)
 }
 
 /// Creates the records that a request asks for, and the ledger that is kept in them.
@@ -403,6 +423,23 @@ impl State {
         let left = clock::amend(vcpu, &self.blocks, &mut self.ledger);
         if let (Some((block, started)), Some(cycles)) = (left, &self.cycles) {
             cycles.amend(vcpu, block, started, &self.ledger);
+        }
+    }
+
+    /// Counts the cycles of the block before, at the start of a block with this code.
+    pub(crate) fn begin_passage(&mut self, vcpu: u32, code: u32) {
+        self.amend(vcpu);
+        let insns = self.clock.insns_of_run(vcpu, &self.ledger);
+        if let Some(passages) = &mut self.passages {
+            passages.begin(vcpu, code, insns, &mut self.ledger);
+        }
+    }
+
+    /// Counts the cycles of what has started of the last block.
+    fn end_passage(&mut self, vcpu: u32) {
+        let insns = self.clock.insns_of_run(vcpu, &self.ledger);
+        if let Some(passages) = &mut self.passages {
+            passages.end(vcpu, insns, &mut self.ledger);
         }
     }
 
@@ -674,22 +711,28 @@ impl State {
     }
 
     /// Sets counters and clocks back to an instruction that may have been passed meanwhile.
-    fn turn_back(&mut self, vcpu: u32, due: Due) -> (clock::TurnedBack, Option<TakenBack>) {
+    fn turn_back(&mut self, vcpu: u32, due: Due) -> (clock::TurnedBack, Taken) {
         let Due { at_insns, block, index, overrun_insns, .. } = due;
         let block = self.blocks.get(block);
         let State { ledger, cycles, .. } = self;
         let cycles = cycles.as_mut();
         let cycles = cycles.map(|cycles| cycles.take_back(vcpu, block, (index, overrun_insns), at_insns, ledger));
         ledger.uncount(vcpu, block, index, overrun_insns);
-        (clock::turn_back(vcpu, at_insns, ledger), cycles)
+        let turned_back = clock::turn_back(vcpu, at_insns, ledger);
+        let insns = self.clock.insns_of_run(vcpu, &self.ledger);
+        let passage = self.passages.as_mut().and_then(|passages| passages.take_back(vcpu, insns, &mut self.ledger));
+        (turned_back, Taken { cycles, passage })
     }
 
     /// Undoes [`State::turn_back`].
-    fn restore(&mut self, vcpu: u32, due: Due, (clock, cycles): (clock::TurnedBack, Option<TakenBack>)) {
+    fn restore(&mut self, vcpu: u32, due: Due, (clock, taken): (clock::TurnedBack, Taken)) {
         clock.restore(vcpu, &self.ledger);
         self.ledger.recount(vcpu, self.blocks.get(due.block), due.index, due.overrun_insns);
-        if let Some(cycles) = cycles {
+        if let Some(cycles) = taken.cycles {
             cycles.restore(vcpu, &self.ledger);
+        }
+        if let Some(passage) = taken.passage {
+            passage.restore(vcpu, &self.ledger);
         }
     }
 
@@ -745,7 +788,10 @@ impl State {
             debugger.ended(end, value, self.ledger.insns_of_all(), pc, &mut self.guest, &self.ledger)
         }
         // The end may have come in another vCPU's turn.
-        (0..self.clock.vcpus()).for_each(|vcpu| self.amend(vcpu));
+        (0..self.clock.vcpus()).for_each(|vcpu| {
+            self.amend(vcpu);
+            self.end_passage(vcpu);
+        });
         self.follow.advance(&mut self.ledger);
         if let Some(tasks) = &self.follow.tasks {
             tasks.note_paints(&mut self.guest, &self.ledger);
@@ -928,6 +974,10 @@ impl State {
         }
         if let Some(cycles) = &mut self.cycles {
             cycles.restart();
+        }
+        for vcpu in 0..self.clock.vcpus() {
+            let insns = self.clock.insns_of_run(vcpu, &self.ledger);
+            self.passages.iter_mut().for_each(|passages| passages.restart(vcpu, insns));
         }
         if let Some(slices) = &mut self.slices {
             slices.restart();

@@ -9,7 +9,9 @@ use decode::{Flow, Isa, decode};
 use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress, wait_id};
 use engine::branches::Branch;
 use engine::code::Code;
+use engine::cycles::Cycles;
 use engine::follow::{Follow, arrival};
+use engine::passage::Passages;
 use engine::prediction::{Check, Prediction};
 use engine::skip::Skips;
 use engine::transfer::{Site, SiteKind, Transfers};
@@ -23,13 +25,13 @@ use wire::request::Semihosting;
 use crate::debug::Debugger;
 use crate::hooks::{
     OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice, OnDeviceStore,
-    OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnExit, OnFarLoad,
-    OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnHold, OnIdle, OnInput,
-    OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace, OnPoll, OnPolled, OnPort,
-    OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSkippable, OnSleep, OnSpin,
-    OnStackMove, OnStackSet, OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked,
-    OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount,
-    OracleRecheck, OracleSample, OracleWay,
+    OnDivision, OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnExit,
+    OnFarLoad, OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnHold,
+    OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace, OnPassage,
+    OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSkippable,
+    OnSleep, OnSpin, OnStackMove, OnStackSet, OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn,
+    OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch,
+    OracleCount, OracleRecheck, OracleSample, OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, Counting, State};
@@ -37,6 +39,7 @@ use crate::state::{self, Counting, State};
 /// Actions at a block's start, before any at its first instruction.
 #[derive(Clone, Copy, Debug)]
 enum AtBlock {
+    Passage,
     Interrupted,
     Exception,
     Entered,
@@ -55,7 +58,9 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 15] = [
+const AT_BLOCK: [AtBlock; 16] = [
+    // The block before is over, so all that looks at the clock of cycles comes later.
+    AtBlock::Passage,
     AtBlock::Interrupted,
     // A handler that has started must be known before a sample in this block.
     AtBlock::Exception,
@@ -87,6 +92,7 @@ const AT_BLOCK: [AtBlock; 15] = [
 /// Actions at an instruction.
 #[derive(Clone, Copy, Debug)]
 enum AtInsn {
+    Passage,
     StackMove,
     FirstTask,
     Masked,
@@ -110,6 +116,7 @@ enum AtInsn {
     Count,
     Port,
     Pace,
+    Division,
     Sample,
     Skippable,
     Status,
@@ -129,7 +136,9 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 39] = [
+const AT_INSN: [AtInsn; 41] = [
+    // The cycles of the instructions before it.
+    AtInsn::Passage,
     // Effects of the instruction before it in the block.
     AtInsn::StackMove,
     AtInsn::FirstTask,
@@ -165,6 +174,8 @@ const AT_INSN: [AtInsn; 39] = [
     AtInsn::Count,
     // A device may decide how long the instruction takes, and what is due at the instruction has its cycles.
     AtInsn::Pace,
+    // Only the cycles of the instruction change.
+    AtInsn::Division,
     // The device looks at the time. This settles what is due.
     AtInsn::Port,
     AtInsn::Sample,
@@ -235,10 +246,7 @@ struct Planned {
     status: Option<u8>,
     /// Whether the one before it may have allowed interrupts, and it can be a block of its own.
     splits: bool,
-    /// Its usual cycles, if cycles are counted.
-    cycles: u64,
-    /// Whether its cycles depend on what it finds, and are counted.
-    paced: bool,
+    pace: Pace,
     /// Whether it reads flash at RAMPZ.
     far_load: bool,
     /// Whether it reads flash as data, on AVR.
@@ -267,6 +275,38 @@ struct Planned {
     jumps_to: Option<u64>,
 }
 
+/// Count of an instruction's cycles, if there is one.
+struct Pace {
+    /// Its usual cycles, on AVR.
+    cycles: u64,
+    /// Whether its cycles depend on what it finds, on AVR.
+    varies: bool,
+    /// The instruction for a core whose cycles are counted by passages.
+    insn: Option<pipeline::Insn>,
+    /// Whether its operands decide on its cycles there.
+    divides: bool,
+}
+
+impl Pace {
+    /// An instruction. `after_skip`: the one before it may skip it.
+    fn of(
+        state: (&mut Option<Cycles>, &mut Option<Passages>),
+        isa: Isa,
+        pc: u64,
+        bytes: &[u8],
+        after_skip: bool,
+    ) -> Pace {
+        let (cycles, passages) = state;
+        let insn = passages.as_ref().map(|_| pipeline::Insn::decode(bytes));
+        Pace {
+            varies: cycles.as_mut().is_some_and(|cycles| cycles.plan(isa, pc, bytes, after_skip)),
+            cycles: cycles.as_ref().map_or(0, |cycles| cycles.usual(pc)),
+            divides: insn.iter().zip(passages).any(|(insn, passages)| passages.plan(pc, insn)),
+            insn,
+        }
+    }
+}
+
 /// Hook for each block that QEMU translates.
 pub(crate) struct Translate;
 
@@ -283,6 +323,8 @@ struct At<'a> {
     /// The next one.
     next: Option<&'a Planned>,
     count: Option<Count>,
+    /// Number of the code whose passage begins here, in the middle of the block.
+    passage: Option<usize>,
     /// Usual cycles of what is counted here.
     cycles: u64,
     /// See [`insn_id`].
@@ -352,7 +394,10 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
             before: index.checked_sub(1).and_then(|before| plan.get(before)),
             next: plan.get(index + 1),
             count,
-            cycles: counted.iter().map(|insn| insn.cycles).sum(),
+            passage: (index > 0 && begins_passage(&plan, index, &state.follow))
+                .then(|| passage(state, &plan, index))
+                .flatten(),
+            cycles: counted.iter().map(|insn| insn.pace.cycles).sum(),
             id: insn_id(block, index),
             is_last: index + 1 == plan.len(),
             spins: spins(&plan[..=index]),
@@ -361,7 +406,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
         for what in AT_INSN {
             register(state, what, &at);
         }
-        let asks = planned.paced || planned.far_load || planned.wait;
+        let asks = planned.pace.varies || planned.far_load || planned.wait;
         if let (Some(avr), true) = (&mut state.avr, asks && !planned.skips.are_none()) {
             avr.set_skips(block, index as u64, planned.skips.clone());
         }
@@ -411,7 +456,7 @@ fn looks_at_clock(insn: &Planned, follow: &Follow) -> bool {
     insn.calls_host
         || insn.changes_mask
         || insn.port
-        || insn.paced
+        || insn.pace.varies
         || insn.wait
         || insn.event_wait
         || insn.event
@@ -469,6 +514,7 @@ fn register_at_block(
 ) {
     let pc = plan[0].pc;
     match what {
+        AtBlock::Passage => register_passage(state, qemu_block, plan),
         AtBlock::Interrupted if state.avr.is_some() && state.guest.may_be_handler(pc, true) => {
             qemu_block.call::<OnInterrupted>(insn_id(block, 0));
         }
@@ -482,7 +528,10 @@ fn register_at_block(
         AtBlock::Exchange if state.code.exchange(pc).is_some() && !state.counting.is_debugged => {
             qemu_block.call::<OnExchange>(insn_id(block, 0));
         }
-        AtBlock::Interrupted | AtBlock::Entered | AtBlock::FirstTask | AtBlock::Exchange => {}
+        AtBlock::Function if state.follow.tree.is_some() => {
+            qemu_block.call_unless::<OnFunction>(cell(state, HERE), plan[0].here, insn_id(block, 0));
+        }
+        AtBlock::Interrupted | AtBlock::Entered | AtBlock::FirstTask | AtBlock::Exchange | AtBlock::Function => {}
         // The profile, which exists already, has the exceptions.
         AtBlock::Exception if state.counting.is_debugged => {}
         AtBlock::Exception => {
@@ -533,11 +582,6 @@ fn register_at_block(
                 qemu_block.call_when_at_least::<OnArrival>(cell(state, LAST), FIRST_SITE, id);
             }
         }
-        AtBlock::Function => {
-            if state.follow.tree.is_some() {
-                qemu_block.call_unless::<OnFunction>(cell(state, HERE), plan[0].here, insn_id(block, 0));
-            }
-        }
         AtBlock::Input => match (&state.input, state.counting.is_inline) {
             (None, _) => {}
             (Some(_), true) => qemu_block.call_when_at_least::<OnInput>(cell(state, INPUT), 1, block),
@@ -550,6 +594,28 @@ fn register_at_block(
             }
         }
     }
+}
+
+/// Registers the end of the passage through the block before.
+fn register_passage(state: &mut State, qemu_block: &QemuBlock, plan: &[Planned]) {
+    if let Some(code) = passage(state, plan, 0) {
+        qemu_block.call::<OnPassage>(code);
+    }
+}
+
+/// Number of the code from an instruction of a block on, if cycles are counted by passages: up to the next instruction at which
+/// something looks at the clock.
+fn passage(state: &mut State, plan: &[Planned], start: usize) -> Option<usize> {
+    let State { passages, follow, .. } = state;
+    let passages = passages.as_mut()?;
+    let end = (start + 1..plan.len()).find(|&index| begins_passage(plan, index, follow)).unwrap_or(plan.len());
+    let insns = plan[start..end].iter().filter_map(|insn| insn.pace.insn.clone()).collect();
+    Some(passages.code(plan[start].pc, insns) as usize)
+}
+
+/// Whether a passage ends before an instruction in the middle of a block, so that what looks at the clock there has its cycles.
+fn begins_passage(plan: &[Planned], index: usize, follow: &Follow) -> bool {
+    plan[index].bound || looks_at_clock(&plan[index], follow) || looks_at_clock(&plan[index - 1], follow)
 }
 
 /// Registers the counted ways of branches and jumps that lead to a block.
@@ -595,6 +661,11 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
     let pc = planned.pc;
     let is_exact = state.follow.tree.is_some();
     match what {
+        AtInsn::Passage => {
+            if let Some(code) = at.passage {
+                insn.call::<OnPassage>(code);
+            }
+        }
         AtInsn::StackMove if is_exact => match before {
             Some(before) if before.sets_sp => insn.call::<OnStackSet>(before.moves_sp.into()),
             Some(before) if before.moves_sp => insn.call::<OnStackMove>(id),
@@ -673,7 +744,8 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Port if planned.port => insn.call::<OnPort>(id),
-        AtInsn::Pace if planned.paced => insn.call::<OnPace>(id),
+        AtInsn::Pace if planned.pace.varies => insn.call::<OnPace>(id),
+        AtInsn::Division if planned.pace.divides => insn.call::<OnDivision>(id),
         AtInsn::Sample if state.counting.is_oracle && state.counting.is_inline && count.is_some() => {
             insn.call_when_at_least::<OracleSample>(cell(state, CLOCK), DUE, id);
         }
@@ -838,7 +910,8 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
 
 fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned {
     let calls_host = state.semihosting != Semihosting::Off && state.guest.is_semihosting(insn);
-    let State { guest, code, ledger, clock, counting, follow, heap, calls, transfers, avr, cycles, .. } = state;
+    let State { guest, code, ledger, clock, counting, follow, heap, calls, transfers, avr, cycles, passages, .. } =
+        state;
     let (isa, exact, pc) = (guest.isa, follow.tree.is_some(), insn.pc());
     let (bytes, len) = insn.bytes();
     let bytes = &bytes[..len];
@@ -857,8 +930,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         matches!(flow, Flow::Return | Flow::ComputedJump | Flow::IndirectJump { .. } | Flow::IndirectCall { .. });
     let (skips, splits) = so_far.pass_avr(isa, bytes);
     let skippable = is_computed && !skips.are_none();
-    let paced = cycles.as_mut().is_some_and(|cycles| cycles.plan(isa, pc, bytes, !skips.are_none()));
-    let usual_cycles = cycles.as_ref().map_or(0, |cycles| cycles.usual(pc));
+    let pace = Pace::of((cycles, passages), isa, pc, bytes, !skips.are_none());
     so_far.pass(pc, flow, counting);
     let target = jump_target(flow);
     if let (Some(calls), Some(target)) = (calls.as_mut(), target.filter(|&target| function == Some(target))) {
@@ -878,7 +950,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
     Planned {
         pc,
         size: decoded.len_bytes,
-        ends_segment: decoded.may_leave || may_go_elsewhere || may_begin_first_task || paced || splits,
+        ends_segment: decoded.may_leave || may_go_elsewhere || may_begin_first_task || pace.varies || splits,
         bound: clock.is_bound(pc) || names || (exact && is_elsewhere) || decode::is_sev(isa, bytes),
         transfer,
         site,
@@ -903,8 +975,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
             .filter(|&(port, _)| port == decode::AVR_STATUS)
             .map(|(_, register)| register),
         splits,
-        cycles: usual_cycles,
-        paced,
+        pace,
         far_load: decode::is_elpm(isa, bytes),
         reads_flash: decode::reads_avr_flash(isa, bytes),
         between,

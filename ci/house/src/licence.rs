@@ -11,7 +11,8 @@ const OWN: &str = "MIT OR Apache-2.0";
 /// Licence of what QEMU loads, as QEMU's own.
 const PLUGIN: &str = "GPL-2.0-or-later";
 /// Libraries below plugin/ that harness is linked with, too.
-const LIBRARIES: [&str; 4] = ["plugin/decode/", "plugin/device/", "plugin/engine/", "plugin/wire/"];
+const LIBRARIES: [&str; 5] =
+    ["plugin/decode/", "plugin/device/", "plugin/engine/", "plugin/pipeline/", "plugin/wire/"];
 
 /// Extensions of source files. Without an extension, a file that begins with `#` is one.
 const SOURCES: [&str; 17] =

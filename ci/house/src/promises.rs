@@ -13,12 +13,13 @@ use super::root;
 const TABLE: &str = "harness/tests/README.md";
 
 /// Crates that have tests, with their folders.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 8] = [
     ("decode", "plugin/decode"),
     ("device", "plugin/device"),
     ("engine", "plugin/engine"),
     ("harness", "harness"),
     ("house", "ci/house"),
+    ("pipeline", "plugin/pipeline"),
     ("store", "harness/store"),
     ("wire", "plugin/wire"),
 ];

@@ -7,9 +7,11 @@ use decode::Isa;
 
 use crate::analysis::owner::Owner;
 use crate::analysis::stacks::Exceptions;
+use crate::chip::core::Core;
 use crate::profile::part::Part;
 use crate::profile::{Cycles, InsnCycles, Profile};
 use crate::text::number::{Hex, group};
+use crate::text::printable::printable;
 
 /// Cycles of each instruction, from its executions and from what the run has counted beyond the usual (fewer, if negative).
 /// The clock is not among them.
@@ -40,6 +42,27 @@ pub fn count<'a>(
     cycles
 }
 
+/// Cycles of each instruction of a core, all of which the run has counted.
+pub fn of_core<'a>(
+    core: &Core,
+    insns: &BTreeMap<u64, u64>,
+    counted: &BTreeMap<u64, i64>,
+    code_at: impl Fn(u64) -> Option<&'a [u8]>,
+) -> Cycles {
+    let mut cycles = Cycles { core: Some(core.name.clone()), ..Cycles::default() };
+    for (&pc, _) in insns.iter().filter(|(_, executions)| **executions > 0) {
+        // What is not in the file has been copied: its classes were decoded where it executed.
+        let is_known = code_at(pc).is_none_or(|code| pipeline::is_known(&core.wire, &pipeline::Insn::decode(code)));
+        let sum = counted.get(&pc).map_or(0, |&sum| u64::try_from(sum).unwrap_or(0));
+        if is_known {
+            cycles.insns.push(InsnCycles { pc, usual: 0, cycles: sum });
+        } else {
+            cycles.unknown.push(pc);
+        }
+    }
+    cycles
+}
+
 /// Cycles of parts of a run; None: they were not asked for.
 pub fn of_parts<'a>(
     profile: &Profile,
@@ -49,7 +72,7 @@ pub fn of_parts<'a>(
     let usual: BTreeMap<u64, u8> = whole.insns.iter().map(|insn| (insn.pc, insn.usual)).collect();
     let unknown: BTreeSet<u64> = whole.unknown.iter().copied().collect();
     let (mut insns, mut beyond): (BTreeMap<u64, u64>, BTreeMap<u64, i64>) = Default::default();
-    let mut cycles = Cycles::default();
+    let mut cycles = Cycles { core: whole.core.clone(), ..Cycles::default() };
     for part in parts() {
         cycles.clock = cycles.clock.saturating_add(part.cycles.clock);
         for (counts, whole) in part.vcpus.iter().zip(&profile.vcpus) {
@@ -128,13 +151,18 @@ pub fn sentence(profile: &Profile) -> Option<String> {
     let cycles = profile.cycles.as_ref()?;
     if let Some(&pc) = cycles.unknown.first() {
         return Some(format!(
-            "cycles: not known, since the instruction at {} has none in the manual (spm, or no instruction of this chip)",
-            Hex(pc)
+            "cycles: not known, since the instruction at {} has none in the {}",
+            Hex(pc),
+            match &cycles.core {
+                Some(core) => format!("description of {} (see docs/cycles.md)", printable(core)),
+                None => "manual (spm, or no instruction of this chip)".to_owned(),
+            }
         ));
     }
     let (sum, insns) = (total(profile)?, profile.total_insns());
     let mean = sum as f64 / insns.max(1) as f64;
-    Some(format!("cycles: {}, {mean:.2} for each instruction", group(sum)))
+    let core = cycles.core.as_ref().map_or_else(String::new, |core| format!(" of {}", printable(core)));
+    Some(format!("cycles: {}{core}, {mean:.2} for each instruction", group(sum)))
 }
 
 #[cfg(test)]
@@ -153,7 +181,7 @@ mod tests {
         let cycles = count(Isa::AvrPc16, &insns, &slower, code_at);
         let of = |pc, usual, cycles| InsnCycles { pc, usual, cycles };
         let counted = vec![of(0, 1, 1), of(2, 1, 3), of(4, 1, 5), of(6, 3, 2)];
-        assert_eq!(cycles, Cycles { clock: 0, insns: counted, unknown: vec![] });
+        assert_eq!(cycles, Cycles { insns: counted, ..Cycles::default() });
         let mut profile = empty().function("f", 0, 6).insn(0, 1).insn(2, 3).insn(4, 3).insn(6, 1);
         assert_eq!((total(&profile), sentence(&profile)), (None, None));
         profile.cycles = Some(cycles);

@@ -7,6 +7,7 @@
 
 mod absent;
 pub(crate) mod base;
+pub mod core;
 mod file;
 pub mod hints;
 pub mod learn;

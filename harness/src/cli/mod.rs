@@ -16,7 +16,7 @@ use crate::analysis::heap::Quantity;
 use crate::analysis::size::Level;
 use crate::export::Format;
 use crate::run::contain::semihosting::Semihosting;
-use crate::run::request::options::Sandbox;
+use crate::run::request::options::{CYCLES_AUTO, Sandbox};
 use crate::run::request::options::{
     DEFAULT_BIN_BYTES, DEFAULT_CHECKPOINT_MIB, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS,
 };
@@ -1159,9 +1159,16 @@ pub struct MeasureArgs {
     /// Count the ways of branches and table jumps that the counts of the instructions do not tell
     #[arg(long, help_heading = "Call stacks")]
     pub branches: bool,
-    /// Count the processor's cycles beside the instructions (AVR, where they are known exactly)
-    #[arg(long, help_heading = "Sampling")]
-    pub cycles: bool,
+    /// Count the processor's cycles beside the instructions: those of an AVR, or of a core, as in --cycles=hazard3
+    #[arg(
+        long,
+        value_name = "CORE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = CYCLES_AUTO,
+        help_heading = "Sampling"
+    )]
+    pub cycles: Option<String>,
     /// Count the instructions from each start of FROM to the next start of UNTIL; may be repeated
     #[arg(long, value_name = "FROM..UNTIL", help_heading = "Spans")]
     pub span: Vec<String>,

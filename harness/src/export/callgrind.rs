@@ -485,7 +485,7 @@ mod tests {
         assert!(!text(&profile).contains("ycles"));
         let insn = |pc, usual, cycles| InsnCycles { pc, usual, cycles };
         let insns = vec![insn(0x40, 2, 6), insn(0x42, 1, 3)];
-        profile.cycles = Some(Cycles { clock: 9, insns, unknown: Vec::new() });
+        profile.cycles = Some(Cycles { clock: 9, insns, ..Cycles::default() });
         let text = text(&profile);
         let costs = ["\nevents: Ir Samples Calls Cycles\n", "\nsummary: 5 0 ", "\n0x42 0 2 0 0 3\n"];
         assert!(costs.iter().all(|cost| text.contains(cost)) && text.ends_with(" 9\n"), "{text}");

@@ -233,6 +233,7 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     add("for", window.for_insns.map(|insns| insns.to_string()));
     add("from", window.from.clone());
     add("until", window.until.clone());
+    add("cycles", profile.cycles.as_ref().and_then(|cycles| cycles.core.clone()));
     add("exact", (!profile.tree.is_empty()).then(|| "on".to_owned()));
     for argument in &profile.facts.qemu_args {
         add("qemu-arg", Some(argument.clone()));

@@ -50,7 +50,7 @@ pub use timeline_events::Timeline;
 pub use waiting::{Waiting, WaitingCode};
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x19\n";
+const MAGIC: &[u8; 8] = b"fwprof\x1a\n";
 
 /// Reason why a profile cannot be read that another build has saved.
 const OF_ANOTHER_VERSION: &str = "it was saved by another version of harness; run the firmware again with this one";
@@ -103,6 +103,8 @@ pub struct Profile {
 /// Cycles of the processor, all vCPUs together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cycles {
+    /// Core whose cycles they are: its name, and for a file the beginning of its SHA-256; None: they are those of an AVR.
+    pub core: Option<String>,
     /// Cycles by the plugin's clock, which is counted independently of `insns` and equals their sum.
     pub clock: u64,
     /// Cycles of each instruction, sorted by address.

@@ -51,6 +51,20 @@ fn a_damaged_entry_is_made_again_and_mended() {
 }
 
 #[test]
+fn another_description_of_a_core_is_another_run() {
+    let suite = Suite::new(&target("riscv32-paced-im", "cycles = \"own.toml\""));
+    let describe =
+        |alu: u64| fs::write(suite.path("own.toml"), format!("isa = \"rv32im\"\n[cycles]\nalu = {alu}\n")).unwrap();
+    describe(1);
+    suite.run(&[]).expect_code(0);
+    let again = suite.run(&[]).expect_code(0);
+    assert!(is_hit(&again.stderr), "{}", again.stderr);
+    describe(2);
+    let other = suite.run(&[]).expect_code(0);
+    assert!(!is_hit(&other.stderr), "{}", other.stderr);
+}
+
+#[test]
 fn a_whole_entry_under_another_runs_name_does_not_count() {
     let suite = suite();
     suite.run(&[]).expect_code(0);

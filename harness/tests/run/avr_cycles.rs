@@ -145,6 +145,18 @@ fn tables_and_thresholds_have_the_cycles() {
 
 #[test]
 fn cycles_of_other_processors_are_refused() {
-    refused("cortex-m3-bare", &["--cycles"], &["--cycles is for AVR alone"]);
-    refused("riscv64-exit0", &["--cycles"], &["leave it out"]);
+    refused("cortex-m3-bare", &["--cycles"], &["--cycles is not for Cortex-M", "leave it out"]);
+    refused("cortex-m3-bare", &["--cycles=hazard3"], &["--cycles=hazard3", "RV32", "thumb-v7m"]);
+    refused(
+        "riscv32-paced",
+        &["--cycles"],
+        &["name it, as in --cycles=hazard3", "hazard3, ibex-2, ibex-3, picorv32"],
+    );
+    refused("riscv64-exit0", &["--cycles=ibex-2"], &["RV32", "riscv64"]);
+    refused(
+        "riscv32-paced",
+        &["--cycles=cortex-m4"],
+        &["there is no such core", "hazard3, ibex-2, ibex-3, picorv32"],
+    );
+    refused("riscv32-paced", &["--cycles=no/such.toml"], &["no/such.toml"]);
 }

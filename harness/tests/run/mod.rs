@@ -16,6 +16,7 @@ mod calls;
 mod console;
 mod contained;
 mod crashes;
+mod cycles;
 mod deadline;
 mod emulator;
 mod endings;

@@ -337,6 +337,11 @@ impl<C: Counters> Ledger<C> {
         self.define(|slot| Definition::Slower { slot, pc, cycles })
     }
 
+    /// Defines a new counter of passages through straight-line code in which each instruction took these cycles.
+    pub fn passage(&mut self, pc: u64, sizes: Vec<u8>, cycles: Vec<u64>) -> u32 {
+        self.define(|slot| Definition::Passage { slot, pc, sizes, cycles })
+    }
+
     /// Keeps the data for [`Ledger::calls`] from now on.
     pub fn keep_calls(&mut self) {
         self.calls = Some(FxHashMap::default());

@@ -32,6 +32,7 @@ pub mod guest;
 pub mod heap;
 pub mod ledger;
 pub mod marks;
+pub mod passage;
 pub mod prediction;
 pub mod recent;
 pub mod skip;

@@ -25,9 +25,9 @@ pub(crate) use follow::{
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{
-    OnArrival, OnBlock, OnBound, OnInput, OnLanding, OnMispredicted, OnPredictedBlock, OnRegisterJump, OnSegment,
-    OnSemihosting, OnTransfer, OnUnsure, OnVector, OnWait, OnWay, OracleBranch, OracleCount, OracleRecheck,
-    OracleSample, OracleWay,
+    OnArrival, OnBlock, OnBound, OnDivision, OnInput, OnLanding, OnMispredicted, OnPassage, OnPredictedBlock,
+    OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnUnsure, OnVector, OnWait, OnWay, OracleBranch,
+    OracleCount, OracleRecheck, OracleSample, OracleWay,
 };
 
 use crate::qemu::{Guard, Thread, VcpuCallback, VcpuHook};

@@ -45,6 +45,32 @@ fn begin(state: &mut State, vcpu: u32, block: usize, epoch: Option<NonZeroU16>) 
     }
 }
 
+/// At the start of each block, where the cycles of the one before are known. The number is its code's.
+pub(crate) struct OnPassage;
+
+impl Hook for OnPassage {
+    const CALL: ExecCallback = |vcpu, code| {
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        state.begin_passage(vcpu, code as u32);
+    };
+}
+
+/// At an instruction whose operands decide on its cycles.
+pub(crate) struct OnDivision;
+
+impl Hook for OnDivision {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let (block, index) = (here.block, here.index);
+        let State { guest, ledger, passages, blocks, .. } = &mut *state;
+        if let Some(passages) = passages {
+            let pc = blocks.get(block).pc_of(index);
+            passages.divide(here.vcpu, pc, guest, ledger);
+        }
+    };
+}
+
 /// At the start of a block that may be the target of a jump whose arc is counted, or the handler of an exception
 /// after such a jump.
 pub(crate) struct OnArrival;

@@ -15,6 +15,9 @@ use crate::{Malformed, counters};
 /// Most instructions of one segment; QEMU's translation blocks hold at most 512.
 pub const MAX_SEGMENT_INSNS: usize = 4096;
 
+/// More cycles than an instruction takes in a passage.
+pub const MAX_PASSAGE_CYCLES: u64 = 4 * crate::core::MAX_CYCLES;
+
 /// Longest text of a note, in bytes.
 pub const MAX_TEXT_BYTES: usize = 1024;
 
@@ -192,6 +195,17 @@ record! {
             pc: u64,
             /// Cycles more; fewer, if negative.
             cycles: i64,
+        },
+        /// Passages through straight-line code in which each instruction took these cycles.
+        25 = Passage {
+            /// Counter.
+            slot: u32,
+            /// Address of the first instruction.
+            pc: u64,
+            /// Size of each instruction in bytes, 2 or 4.
+            sizes: Vec<u8> = Sizes,
+            /// Cycles of each.
+            cycles: Vec<u64>,
         },
         /// All cycles of a vCPU's instructions, counted as they start.
         20 = CycleClock {
@@ -515,6 +529,7 @@ impl Definition {
             | Definition::Span { slot, .. }
             | Definition::Edge { slot, .. }
             | Definition::Slower { slot, .. }
+            | Definition::Passage { slot, .. }
             | Definition::CycleClock { slot }
             | Definition::Slept { slot }
             | Definition::Row { slot, .. } => Some(slot),
@@ -547,6 +562,12 @@ impl Stream for Definitions {
             && match definition {
                 Definition::Segment { sizes, .. } => {
                     (1..=MAX_SEGMENT_INSNS).contains(&sizes.len()) && sizes.iter().all(|size| matches!(size, 2 | 4))
+                }
+                Definition::Passage { sizes, cycles, .. } => {
+                    (1..=MAX_SEGMENT_INSNS).contains(&sizes.len())
+                        && sizes.len() == cycles.len()
+                        && sizes.iter().all(|size| matches!(size, 2 | 4))
+                        && cycles.iter().all(|&cycles| cycles <= MAX_PASSAGE_CYCLES)
                 }
                 Definition::Arc { kind, .. } => *kind != TransferKind::Branch,
                 Definition::Frame { parent, kind: FrameKind::Unknown(_) } => *parent == 0,
@@ -654,6 +675,7 @@ mod tests {
             Definition::ZoneName { text: "queue.test_put".into() },
             Definition::Edge { slot: slot(92), site: 0x104, target: 0x100 },
             Definition::Slower { slot: slot(93), pc: 0x104, cycles: -2 },
+            Definition::Passage { slot: slot(93), pc: 0x104, sizes: vec![2, 4], cycles: vec![1, 200] },
             Definition::CycleClock { slot: slot(94) },
             Definition::Slept { slot: slot(95) },
             Definition::Row { slot: slot(95), row: Row::ExceptionCycles { number: 1 << 32 | 12 } },
@@ -688,6 +710,8 @@ mod tests {
             Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked },
             Definition::Edge { slot: counters::CLOCK, site: 4, target: 8 },
             Definition::CycleClock { slot: counters::CLOCK },
+            Definition::Passage { slot: slot(0), pc: 0, sizes: vec![2, 4], cycles: vec![1] },
+            Definition::Passage { slot: slot(0), pc: 0, sizes: vec![2], cycles: vec![MAX_PASSAGE_CYCLES + 1] },
             Definition::Slept { slot: counters::CLOCK },
             Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
             task,

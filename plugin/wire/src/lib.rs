@@ -42,6 +42,7 @@
 pub mod api;
 pub mod chip;
 pub mod control;
+pub mod core;
 pub mod counters;
 pub mod debug;
 pub mod definition;
@@ -65,7 +66,7 @@ pub mod zone;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of these files changes its meaning.
-pub const VERSION: u64 = 22;
+pub const VERSION: u64 = 23;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

@@ -10,6 +10,7 @@
 use std::ops::Range;
 
 use crate::chip::Chip;
+use crate::core::Core;
 use crate::definition::MAX_TEXT_BYTES;
 use crate::heap::Allocator;
 use crate::input::Step;
@@ -27,7 +28,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 15;
+const VERSION: u64 = 16;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -165,6 +166,8 @@ record! {
         landings: Vec<Range<u64>>,
         /// Whether the cycles are counted by which instructions differ from their usual number (AVR).
         has_cycles: bool,
+        /// Core whose cycles are counted by passages through blocks (RISC-V); None: they are not.
+        core: Option<Core>,
         /// Entries of functions that no instruction names as its target, sorted. As far as the code shows, they are
         /// reached through pointers only.
         pointed: Vec<u64>,
@@ -492,6 +495,7 @@ impl Measure {
             (self.waiting_code.is_sorted_by(|one, next| one < next), "request's waiting code"),
             (self.sleep_shift.is_none_or(|shift| shift <= MAX_SHIFT), "request's shift of virtual time"),
             (self.timeline.iter().all(Wanted::is_meant), "request's timeline"),
+            (self.core.iter().all(Core::is_meant), "request's core"),
         ])?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
     }
@@ -521,6 +525,7 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::{CLASSES, MAX_CYCLES, Queue};
     use crate::heap::{Argument, MAX_REGISTER};
     use crate::input::When;
     use crate::timeline::{KnownObject, Lists, ObjectKind, ObjectMembers, Objects, State, StateValue, States, Waits};
@@ -547,6 +552,12 @@ mod tests {
 
     fn plain() -> Request {
         measured(Measure { period_insns: Some(10_007), ..Measure::default() })
+    }
+
+    fn core() -> Core {
+        let queue = Some(Queue { words: 2, has_predictor: true });
+        let cycles = vec![Some(1), None, Some(3)].into_iter().cycle().take(CLASSES).collect();
+        Core { cycles, is_compressed: true, load_use: 1, negative_dividend: 1, queue, ..Core::default() }
     }
 
     fn call(return_addr: u64) -> InlinedCall {
@@ -609,6 +620,7 @@ mod tests {
             ],
             landings: vec![0x82..0x84, 0x84..u64::MAX],
             has_cycles: true,
+            core: Some(core()),
             pointed: vec![0x80, 0x100],
             forgetful: vec![0x100],
             forgetting: vec![0x82..0x84, 0x84..u64::MAX],
@@ -779,6 +791,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_when_written() {
+        let of_core = |core| measured(Measure { core: Some(core), ..Measure::default() });
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         let reversed = || 2..1;
         let bad_bytes = |register, bytes| {
@@ -836,6 +849,11 @@ mod tests {
                 ..Measure::default()
             }),
             measured(Measure { sleep_shift: Some(11), ..Measure::default() }),
+            of_core(Core { cycles: vec![Some(1)], ..core() }),
+            of_core(Core { load_use: MAX_CYCLES + 1, ..core() }),
+            of_core(Core { cycles: vec![Some(MAX_CYCLES + 1); CLASSES], ..core() }),
+            of_core(Core { queue: Some(Queue { words: 0, has_predictor: true }), ..core() }),
+            of_core(Core { queue: Some(Queue { words: 5, has_predictor: true }), ..core() }),
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },

@@ -16,6 +16,7 @@ use crate::analysis::stack_bound::Rules;
 use crate::gate::budget;
 use crate::gate::expect::{Ending, ExpectedText};
 use crate::gate::work_floor;
+use crate::run::request::options::CYCLES_AUTO;
 use crate::text::number::parse_number;
 
 /// A suite's file.
@@ -56,7 +57,7 @@ pub(super) struct Entry {
     pub(super) max_depth: Option<Spanned<Count>>,
     pub(super) exact: Option<bool>,
     pub(super) branches: Option<bool>,
-    pub(super) cycles: Option<bool>,
+    pub(super) cycles: Option<WantedCycles>,
     pub(super) heap: Option<bool>,
     pub(super) heap_alloc: Vec<Spanned<String>>,
     pub(super) heap_free: Vec<Spanned<String>>,
@@ -136,6 +137,10 @@ pub(super) struct Count(pub(super) String);
 #[derive(Clone)]
 pub(super) struct StubValue(pub(super) Option<String>);
 
+/// Cycles to be counted: `true` for those of the processor, or a core's name or file. None: `false`.
+#[derive(Clone)]
+pub(super) struct WantedCycles(pub(super) Option<String>);
+
 /// Text to be typed on the console, written in the suite or in a file.
 #[derive(Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -206,6 +211,25 @@ impl<'de> Deserialize<'de> for StubValue {
             }
             fn visit_bool<E: de::Error>(self, value: bool) -> Result<StubValue, E> {
                 value.then_some(StubValue(None)).ok_or_else(|| E::invalid_value(de::Unexpected::Bool(value), &self))
+            }
+        }
+        deserializer.deserialize_any(Values)
+    }
+}
+
+impl<'de> Deserialize<'de> for WantedCycles {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Values;
+        impl Visitor<'_> for Values {
+            type Value = WantedCycles;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("true, false, or a core such as \"hazard3\"")
+            }
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<WantedCycles, E> {
+                Ok(WantedCycles(value.then(|| CYCLES_AUTO.to_owned())))
+            }
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<WantedCycles, E> {
+                Ok(WantedCycles(Some(value.to_owned())))
             }
         }
         deserializer.deserialize_any(Values)
@@ -367,7 +391,7 @@ impl Entry {
             max_depth: self.max_depth.or_else(|| defaults.max_depth.clone()),
             exact: self.exact.or(defaults.exact),
             branches: self.branches.or(defaults.branches),
-            cycles: self.cycles.or(defaults.cycles),
+            cycles: self.cycles.or_else(|| defaults.cycles.clone()),
             heap: self.heap.or(defaults.heap),
             heap_alloc: heap_alloc.into_iter().chain(self.heap_alloc).collect(),
             heap_free: heap_free.into_iter().chain(self.heap_free).collect(),

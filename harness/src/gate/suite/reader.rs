@@ -131,6 +131,14 @@ impl Reader<'_> {
         Ok(Case { name, tags: entry.tags, options, inputs, expect, assertions, thresholds, work, budget, line })
     }
 
+    /// A chip or a core as a suite names it: the path of its file is relative to the suite.
+    fn named(&self, span: &Range<usize>, folder: &Path, name: String, is_file: bool) -> Result<String, InputError> {
+        match is_file {
+            true => self.file(span, folder.join(name), Purpose::Data).map(|path| path.display().to_string()),
+            false => Ok(name),
+        }
+    }
+
     fn options(
         &self,
         directory: &Path,
@@ -147,11 +155,10 @@ impl Reader<'_> {
         };
         let files = entry.files.iter().map(file).collect::<Result<_, InputError>>()?;
         let symbols = entry.symbols.as_ref().map(|symbols| self.file(span, directory.join(symbols), Purpose::Image));
-        // The path of a chip's file is relative to the suite.
-        let chip = name(&entry.chip).map(|chip| match chip::is_known(&chip) || chip == AUTO {
-            true => Ok(chip),
-            false => self.file(span, directory.join(chip), Purpose::Data).map(|path| path.display().to_string()),
-        });
+        let path = |name: String, is_file: bool| self.named(span, directory, name, is_file);
+        let chip = name(&entry.chip).map(|chip| path(chip.clone(), !chip::is_known(&chip) && chip != AUTO));
+        let core = entry.cycles.as_ref().and_then(|wanted| wanted.0.as_ref());
+        let cycles = core.map(|core| path(core.clone(), chip::core::is_file(core))).transpose()?;
         let svd = entry.svd.as_ref().map(|svd| self.file(span, directory.join(svd), Purpose::Data)).transpose()?;
         let unsaid = MeasureArgs::default();
         let measure = MeasureArgs {
@@ -160,7 +167,7 @@ impl Reader<'_> {
             max_depth: self.digits("max-depth", entry.max_depth.as_ref())?.unwrap_or(unsaid.max_depth),
             exact: needs_exact || entry.exact == Some(true),
             branches: entry.branches == Some(true),
-            cycles: entry.cycles == Some(true),
+            cycles,
             heap: entry.heap == Some(true),
             timeline: entry.timeline == Some(true),
             // An image with timeline = false ignores the defaults' traces.

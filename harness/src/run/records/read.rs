@@ -444,9 +444,13 @@ impl<'a> Defined<'a> {
                 let sum = self.slower.entry(pc).or_default();
                 *sum = sum.saturating_add(times.saturating_mul(cycles));
             }
+            Definition::Passage { slot, pc, sizes, cycles } if self.is_open => {
+                let times = i64::try_from(counters.sum(slot)?).unwrap_or(i64::MAX);
+                passage(&mut self.slower, pc, &sizes, &cycles, times);
+            }
             Definition::Slept { slot } => self.slept_ns = Some(if self.is_open { counters.sum(slot)? } else { 0 }),
             Definition::CycleClock { slot } if self.is_open => add(&mut self.cycle_clock, counters.sum(slot)?),
-            Definition::Slower { .. } | Definition::CycleClock { .. } => {}
+            Definition::Slower { .. } | Definition::Passage { .. } | Definition::CycleClock { .. } => {}
             Definition::Site { entry, stack, task } => self.sites.push(Site { entry, stack, task }),
             Definition::Row { slot, row } if self.is_open => {
                 self.zones.row((slot, row), counters.vcpus, |slot, vcpu| counters.end(slot, vcpu))?;
@@ -616,6 +620,7 @@ enum Growing {
     ExceptionCycles(u64),
     Waiting,
     Slower { pc: u64, cycles: i64 },
+    Passage { pc: u64, sizes: Vec<u8>, cycles: Vec<u64> },
     CycleClock,
 }
 
@@ -636,9 +641,21 @@ impl Growing {
             }
             Definition::Row { slot, row: Row::Waiting } => (slot, Growing::Waiting),
             Definition::Slower { slot, pc, cycles } => (slot, Growing::Slower { pc, cycles }),
+            Definition::Passage { slot, pc, ref sizes, ref cycles } => {
+                (slot, Growing::Passage { pc, sizes: sizes.clone(), cycles: cycles.clone() })
+            }
             Definition::CycleClock { slot } => (slot, Growing::CycleClock),
             _ => return None,
         })
+    }
+}
+
+/// Adds the cycles of passages through straight-line code.
+fn passage(sums: &mut BTreeMap<u64, i64>, mut pc: u64, sizes: &[u8], cycles: &[u64], times: i64) {
+    for (&size, &cycles) in sizes.iter().zip(cycles) {
+        let sum = sums.entry(pc).or_default();
+        *sum = sum.saturating_add(times.saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX)));
+        pc = pc.wrapping_add(size.into());
     }
 }
 
@@ -652,6 +669,9 @@ fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) ->
             if let Some(&Growing::Slower { pc, cycles }) = growing.get(slot) {
                 let sum = understood.slower.entry(pc).or_default();
                 *sum = sum.saturating_add(count.saturating_mul(cycles));
+            }
+            if let Some(Growing::Passage { pc, sizes, cycles }) = growing.get(slot) {
+                passage(&mut understood.slower, *pc, sizes, cycles, count);
             }
             let builder = if count < 0 { &mut minus } else { &mut plus };
             let count = count.unsigned_abs();
@@ -667,7 +687,7 @@ fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) ->
                 }
                 Some(Growing::Waiting) => add(&mut understood.called_insns, count),
                 Some(Growing::CycleClock) => add(&mut understood.cycles, count),
-                Some(Growing::Slower { .. }) | None => {}
+                Some(Growing::Slower { .. } | Growing::Passage { .. }) | None => {}
             }
         }
         plus.take_back(&minus);

@@ -60,6 +60,8 @@ pub struct Measurement<'a> {
     pub lives: &'a wire::request::Lives,
     /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
+    /// Core whose cycles are counted by the order of instructions; None: there is none.
+    pub core: Option<&'a wire::core::Core>,
     /// Shift of virtual time, by which sleep is measured; None: it is not.
     pub sleep_shift: Option<u8>,
     /// Request for the timeline; None: there is none.

@@ -18,6 +18,7 @@ mod handlers;
 mod heap;
 mod lives;
 mod marks;
+mod passages;
 mod polls;
 mod predictions;
 mod reasons;

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cores whose cycles can be counted: a core is a TOML file with the cycles of its instructions. Those in `harness/cores` are
+//! built in and have names; others are read from files. `docs/cycles.md` describes the format for authors.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use wire::core::{CLASSES, Class, MAX_CYCLES, MAX_WORDS, Queue};
+
+use super::CORES;
+use super::spanned::Spanned;
+use crate::error::InputError;
+use crate::image::sha256_hex;
+
+/// Largest size of a core file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Core whose cycles can be counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Core {
+    /// Name of a built-in core; or the file's name without its extension, and the beginning of its SHA-256.
+    pub name: String,
+    /// Description for the plugin.
+    pub wire: wire::core::Core,
+}
+
+/// A core file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct CoreFile {
+    /// Instructions that it has, as `rv32imc`.
+    isa: Spanned<String>,
+    /// Cycles for which an instruction waits for what the one before it loads.
+    #[serde(default)]
+    load_use: Option<Spanned<u64>>,
+    /// Whether a store waits for the value that it stores, too.
+    #[serde(default)]
+    stores_wait: bool,
+    /// Whether an access of a control register waits for what its fields of registers name, also where it reads none.
+    #[serde(default)]
+    csr_waits: bool,
+    /// Cycles for which the instruction behind `wfi` waits, unless it jumps or divides.
+    #[serde(default)]
+    wakes: Option<Spanned<u64>>,
+    /// Cycles more of a jump to an instruction of four bytes that is not at a multiple of four.
+    #[serde(default)]
+    unaligned_target: Option<Spanned<u64>>,
+    /// Cycles more of a signed division of a negative number.
+    #[serde(default)]
+    negative_dividend: Option<Spanned<u64>>,
+    /// Queue of fetched words, which tells the cycles of jumps.
+    #[serde(default)]
+    queue: Option<Spanned<QueueTable>>,
+    /// Cycles of the instructions.
+    cycles: Spanned<BTreeMap<String, Spanned<u64>>>,
+}
+
+/// Queue of fetched words.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct QueueTable {
+    /// Words that it holds.
+    words: u32,
+    /// Whether the last branch that was taken backwards is predicted to be taken again.
+    #[serde(default)]
+    predictor: bool,
+}
+
+/// Names of the classes in a file.
+const NAMES: [(&str, Class); CLASSES - 1] = [
+    ("alu", Class::Alu),
+    ("shift", Class::Shift),
+    ("multiply", Class::Multiply),
+    ("multiply-high", Class::MultiplyHigh),
+    ("divide", Class::Divide),
+    ("load", Class::Load),
+    ("store", Class::Store),
+    ("branch", Class::Branch),
+    ("jump", Class::Jump),
+    ("jump-register", Class::JumpRegister),
+    ("csr", Class::Csr),
+    ("fence", Class::Fence),
+    ("fence-code", Class::FenceCode),
+    ("atomic", Class::Atomic),
+    ("load-reserved", Class::LoadReserved),
+    ("store-conditional", Class::StoreConditional),
+    ("return", Class::Return),
+    ("wait", Class::Wait),
+    ("call", Class::Call),
+    ("csr-status", Class::CsrStatus),
+    ("push", Class::Push),
+    ("pop", Class::Pop),
+    ("pop-return", Class::PopReturn),
+    ("pop-return-zero", Class::PopReturnZero),
+    ("move-pair", Class::MovePair),
+];
+
+/// Further names: a taken branch, and a division by zero.
+const TAKEN: &str = "branch-taken";
+const BY_ZERO: &str = "divide-by-zero";
+
+/// Names of the built-in cores, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CORES.iter().map(|(name, _)| *name)
+}
+
+/// Whether a core is named by the path of its file.
+pub fn is_file(name_or_file: &str) -> bool {
+    let path = Path::new(name_or_file);
+    path.components().count() > 1 || path.extension().is_some()
+}
+
+/// Finds a built-in core by its name, or reads a core file.
+///
+/// # Errors
+/// When there is no such core and no such file, or the file is invalid: file, line and reason.
+pub fn find(name_or_file: &str) -> Result<Core, InputError> {
+    if let Some((name, text)) = CORES.iter().find(|(name, _)| *name == name_or_file) {
+        return read(name, &format!("{name}.toml"), text);
+    }
+    let path = Path::new(name_or_file);
+    if !is_file(name_or_file) {
+        let names: Vec<&str> = names().collect();
+        return Err(InputError::new(format!(
+            "--cycles={name_or_file}: there is no such core; known are {}, and a core file is named by its path",
+            names.join(", ")
+        )));
+    }
+    let about = |error: std::io::Error| InputError::about(path, error);
+    let metadata = fs::metadata(path).map_err(about)?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+        return Err(InputError::about(path, "it is not a core file: those are regular files of at most 1 MiB"));
+    }
+    let text = fs::read_to_string(path).map_err(about)?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    // Another description's cycles are not comparable.
+    read(&format!("{stem}/{}", &sha256_hex(text.as_bytes())[..12]), name_or_file, &text)
+}
+
+/// Reads a core's file.
+fn read(name: &str, file: &str, text: &str) -> Result<Core, InputError> {
+    let at = |span: std::ops::Range<usize>, why: &str| {
+        let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+        InputError::new(format!("{file}:{line}: {why}"))
+    };
+    let parsed: CoreFile = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| span.start);
+        at(line..line, error.message())
+    })?;
+    let isa = parsed.isa.get_ref();
+    let Some(extensions) = isa.strip_prefix("rv32i").filter(|rest| rest.chars().all(|letter| "mac".contains(letter)))
+    else {
+        return Err(at(parsed.isa.span(), "isa is \"rv32i\" with any of m, a and c behind it"));
+    };
+    let number = |value: &Spanned<u64>| match *value.get_ref() {
+        cycles if cycles <= MAX_CYCLES => Ok(cycles),
+        _ => Err(at(value.span(), &format!("cycles are at most {MAX_CYCLES}"))),
+    };
+    let optional = |value: &Option<Spanned<u64>>| value.as_ref().map_or(Ok(0), number);
+    let table = parsed.cycles.get_ref();
+    let mut cycles = vec![None; CLASSES];
+    for (key, value) in table {
+        let class = NAMES.iter().position(|(name, _)| name == key);
+        match class {
+            Some(class) if number(value)? > 0 => cycles[class] = Some(number(value)?),
+            None if key == TAKEN || key == BY_ZERO => {}
+            Some(_) => return Err(at(value.span(), "an instruction takes at least one cycle")),
+            None => return Err(at(value.span(), &format!("{key:?} is not a class of instructions: docs/cycles.md"))),
+        }
+    }
+    let more = |key: &str, class: Class| -> Result<Option<(u64, u64)>, InputError> {
+        let Some(value) = table.get(key) else { return Ok(None) };
+        let usual = NAMES.iter().position(|(_, named)| *named == class).and_then(|index| cycles[index]);
+        let usual = usual.ok_or_else(|| at(value.span(), &format!("{key} needs the cycles of the usual case")))?;
+        Ok(Some((usual, number(value)?)))
+    };
+    let taken = match more(TAKEN, Class::Branch)? {
+        Some((usual, taken)) => taken.checked_sub(usual),
+        None => Some(0),
+    };
+    let by_zero = match more(BY_ZERO, Class::Divide)? {
+        Some((usual, by_zero)) => usual.checked_sub(by_zero),
+        None => Some(0),
+    };
+    let (Some(taken), Some(by_zero)) = (taken, by_zero) else {
+        return Err(at(parsed.cycles.span(), "a taken branch takes no fewer cycles, and a division by zero no more"));
+    };
+    let queue = match &parsed.queue {
+        Some(queue) if !(1..=MAX_WORDS).contains(&queue.get_ref().words) => {
+            return Err(at(queue.span(), &format!("a queue has one to {MAX_WORDS} words")));
+        }
+        Some(queue) if taken > 0 || parsed.unaligned_target.is_some() => {
+            return Err(at(
+                queue.span(),
+                "a queue tells what jumps cost: leave branch-taken and unaligned-target out",
+            ));
+        }
+        Some(queue) => Some(Queue { words: queue.get_ref().words, has_predictor: queue.get_ref().predictor }),
+        None => None,
+    };
+    let wire = wire::core::Core {
+        cycles,
+        is_compressed: extensions.contains('c'),
+        taken,
+        unaligned_target: optional(&parsed.unaligned_target)?,
+        load_use: optional(&parsed.load_use)?,
+        stores_wait: parsed.stores_wait,
+        csr_waits: parsed.csr_waits,
+        wakes: optional(&parsed.wakes)?,
+        negative_dividend: optional(&parsed.negative_dividend)?,
+        by_zero,
+        queue,
+    };
+    Ok(Core { name: name.to_owned(), wire })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Message for a file, without its name.
+    fn refused(text: &str) -> String {
+        let error = read("own", "own.toml", text).unwrap_err().to_string();
+        error.strip_prefix("own.toml:").unwrap_or_else(|| panic!("{error}")).to_owned()
+    }
+
+    #[test]
+    fn the_cores_that_are_carried_along_can_be_meant() {
+        for name in names() {
+            let core = find(name).unwrap_or_else(|error| panic!("{error}"));
+            assert!(core.wire.is_meant() && core.name == name, "{name}");
+            assert!(core.wire.cycles_of(Class::Alu).is_some() && core.wire.cycles_of(Class::Unknown).is_none());
+        }
+        assert_eq!(find("ibex-2").unwrap().wire.by_zero, 35);
+        assert_eq!(find("ibex-2").unwrap().wire.taken, 2);
+        assert!(!find("picorv32").unwrap().wire.is_compressed);
+        assert!(find("hazard3").unwrap().wire.queue.is_some_and(|queue| queue.words == 2 && queue.has_predictor));
+    }
+
+    #[test]
+    fn a_fault_of_a_file_is_named_with_its_line() {
+        let rows = [
+            ("isa = \"rv32i\"\n[cycles]\nalu = 0\n", "3: an instruction takes at least one cycle"),
+            ("isa = \"rv32i\"\n[cycles]\nalu = 201\n", "3: cycles are at most 200"),
+            ("isa = \"rv32i\"\n[cycles]\nadd = 1\n", "3: \"add\" is not a class of instructions: docs/cycles.md"),
+            ("isa = \"rv64i\"\n[cycles]\n", "1: isa is \"rv32i\" with any of m, a and c behind it"),
+            ("isa = \"rv32imf\"\n[cycles]\n", "1: isa is"),
+            ("isa = \"rv32i\"\nload-use = 999\n[cycles]\n", "2: cycles are at most 200"),
+            ("isa = \"rv32i\"\nqueue = { words = 9 }\n[cycles]\n", "2: a queue has one to 4 words"),
+            ("isa = \"rv32i\"\nqueue = { words = 2 }\n[cycles]\nbranch = 1\nbranch-taken = 2\n", "2: a queue tells"),
+            ("isa = \"rv32i\"\n[cycles]\nbranch-taken = 2\n", "3: branch-taken needs the cycles of the usual case"),
+            ("isa = \"rv32i\"\n[cycles]\nbranch = 3\nbranch-taken = 2\n", "2: a taken branch takes no fewer"),
+            ("isa = \"rv32i\"\n[cycles]\ndivide = 3\ndivide-by-zero = 9\n", "2: a taken branch takes no fewer"),
+            ("isa = \"rv32i\"\nhazard = 1\n[cycles]\n", "2: unknown field `hazard`"),
+            ("isa = \"rv32i\"\n", "1: missing field `cycles`"),
+        ];
+        for (text, message) in rows {
+            let found = refused(text);
+            assert!(found.starts_with(message), "{text}{found}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cycles of a core whose pipeline is known: each passage through a block is stepped once, by the core's description, and
+//! remembered by the state in which the core came to the block and by where it went. Each later one like it adds one to a
+//! counter.
+//!
+//! How a block went is known where the next one begins: how many of its instructions started, and where control is. So its
+//! cycles are on the clock from there on.
+
+use pipeline::{Insn, State};
+use rustc_hash::FxHashMap;
+use wire::core::Core;
+use wire::request::Measure;
+
+use crate::guest::{Guest, Vcpu};
+use crate::ledger::{Counters, Ledger};
+
+/// Most places and passages that are remembered. Others are stepped each time, with the same result.
+const MAX_REMEMBERED: usize = 1 << 18;
+
+/// Straight-line code that was translated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Code {
+    pc: u64,
+    insns: Box<[Insn]>,
+}
+
+impl Code {
+    fn pc_of(&self, index: usize) -> u64 {
+        self.pc + self.insns[..index].iter().map(|insn| u64::from(insn.len_bytes)).sum::<u64>()
+    }
+}
+
+/// Beginning of a block, with the state in which the core came there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    state: State,
+    code: u32,
+}
+
+/// A place, by number if it is remembered.
+#[derive(Clone, Debug)]
+enum At {
+    Known(u32),
+    Other(Box<Place>),
+}
+
+/// Way on from a place: its instructions that started, and the next code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Way {
+    started: u32,
+    next: u32,
+}
+
+/// Passage from one place to the next.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    slot: u32,
+    cycles: u64,
+    /// The next place.
+    to: u32,
+}
+
+/// A vCPU on its way.
+#[derive(Clone, Debug)]
+struct Position {
+    at: At,
+    /// Instructions of the run before the block.
+    since_insns: u64,
+    /// Instructions of the block before the window opened.
+    outside: u64,
+    /// The passage before, if it was counted by one counter.
+    before: Option<(u32, Way, Passage)>,
+}
+
+/// Cycles of the passages through blocks.
+pub struct Passages {
+    core: Core,
+    codes: Vec<Code>,
+    code_numbers: FxHashMap<u64, Vec<u32>>,
+    places: Vec<Place>,
+    place_numbers: FxHashMap<Place, u32>,
+    passages: FxHashMap<(u32, Way), Passage>,
+    /// The last passage from each place.
+    recent: Vec<Option<(Way, Passage)>>,
+    /// Counters of single instructions, by address and cycles.
+    singles: FxHashMap<(u64, i64), u32>,
+    /// Instructions whose operands decide on their cycles, by address.
+    divisions: FxHashMap<u64, Insn>,
+    vcpus: Vec<Option<Position>>,
+}
+
+/// Cycles that have been taken back, until they are restored.
+pub struct TakenBack {
+    slot: u32,
+    singles: Vec<u32>,
+    cycles: i64,
+}
+
+impl Passages {
+    /// None: they are not asked for.
+    pub fn new(measure: &Measure, vcpus: u32, ledger: &mut Ledger<impl Counters>) -> Option<Passages> {
+        let core = measure.core.clone()?;
+        ledger.keep_cycles();
+        Some(Passages {
+            core,
+            codes: Vec::new(),
+            code_numbers: FxHashMap::default(),
+            places: Vec::new(),
+            place_numbers: FxHashMap::default(),
+            passages: FxHashMap::default(),
+            recent: Vec::new(),
+            singles: FxHashMap::default(),
+            divisions: FxHashMap::default(),
+            vcpus: vec![None; vcpus as usize],
+        })
+    }
+
+    /// Number of a block's code, for [`Passages::begin`].
+    pub fn code(&mut self, pc: u64, insns: Vec<Insn>) -> u32 {
+        let code = Code { pc, insns: insns.into() };
+        let alike = self.code_numbers.entry(pc).or_default();
+        if let Some(&number) = alike.iter().find(|&&number| self.codes[number as usize] == code) {
+            return number;
+        }
+        let number = self.codes.len() as u32;
+        self.codes.push(code);
+        alike.push(number);
+        number
+    }
+
+    /// Notes an instruction that is being translated. Returns whether [`Passages::divide`] is to be called at it.
+    pub fn plan(&mut self, pc: u64, insn: &Insn) -> bool {
+        let asks = pipeline::is_data_dependent(&self.core, insn);
+        if asks {
+            self.divisions.insert(pc, insn.clone());
+        }
+        asks
+    }
+
+    /// Opens the window, after so many instructions of the run.
+    pub fn restart(&mut self, vcpu: u32, insns: u64) {
+        if let Some(position) = &mut self.vcpus[vcpu as usize] {
+            position.outside = insns.saturating_sub(position.since_insns);
+            position.before = None;
+        }
+    }
+
+    /// Counts the passage through the block before, at the beginning of a block, after so many instructions of the run.
+    #[inline]
+    pub fn begin(&mut self, vcpu: u32, code: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
+        // Most passages are like the last one from their place.
+        if let Some(Position { at: At::Known(place), since_insns, outside: 0, before }) =
+            &mut self.vcpus[vcpu as usize]
+        {
+            let way = Way { started: insns.saturating_sub(*since_insns) as u32, next: code };
+            if let Some((last, passage)) = self.recent[*place as usize]
+                && last == way
+            {
+                ledger.add(passage.slot, vcpu, 1);
+                ledger.add_cycles(vcpu, passage.cycles as i64);
+                *before = Some((*place, way, passage));
+                (*place, *since_insns) = (passage.to, insns);
+                return;
+            }
+        }
+        self.begin_elsewhere(vcpu, code, insns, ledger);
+    }
+
+    /// Does the same for any passage.
+    fn begin_elsewhere(&mut self, vcpu: u32, code: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
+        let position = self.vcpus[vcpu as usize].take();
+        let next = match position {
+            Some(position) => self.pass(vcpu, position, code, insns, ledger),
+            None => {
+                let Code { pc, insns: code_insns } = &self.codes[code as usize];
+                let mut state = State::at_reset(&self.core, *pc);
+                if let Some(first) = code_insns.first() {
+                    state.wait(&self.core, *pc, first);
+                }
+                Position { at: self.remember(Place { state, code }), since_insns: insns, outside: 0, before: None }
+            }
+        };
+        self.vcpus[vcpu as usize] = Some(next);
+    }
+
+    fn pass(
+        &mut self,
+        vcpu: u32,
+        position: Position,
+        next: u32,
+        insns: u64,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Position {
+        let started = insns.saturating_sub(position.since_insns) as u32;
+        let way = Way { started, next };
+        let (At::Known(from), 0) = (&position.at, position.outside) else {
+            return self.step(vcpu, position, way, insns, ledger);
+        };
+        let from = *from;
+        let known = self.passages.get(&(from, way)).copied();
+        let Some(passage) = known.or_else(|| self.find(from, way, ledger)) else {
+            return self.step(vcpu, position, way, insns, ledger);
+        };
+        self.recent[from as usize] = Some((way, passage));
+        ledger.add(passage.slot, vcpu, 1);
+        ledger.add_cycles(vcpu, passage.cycles as i64);
+        Position { at: At::Known(passage.to), since_insns: insns, outside: 0, before: Some((from, way, passage)) }
+    }
+
+    /// Steps a passage that has not been seen before. None: too many are remembered.
+    fn find(&mut self, from: u32, way: Way, ledger: &mut Ledger<impl Counters>) -> Option<Passage> {
+        if self.passages.len() >= MAX_REMEMBERED {
+            return None;
+        }
+        let place = self.places[from as usize].clone();
+        let (cycles, state) = self.cycles(&place, way.started, Some(way.next));
+        let At::Known(to) = self.remember(Place { state, code: way.next }) else { return None };
+        let code = &self.codes[place.code as usize];
+        let insns = &code.insns[..cycles.len()];
+        let (pc, sum) = (code.pc, cycles.iter().sum());
+        let sizes: Vec<u8> = insns.iter().map(|insn| insn.len_bytes).collect();
+        let slot = ledger.passage(pc, sizes, cycles);
+        let passage = Passage { slot, cycles: sum, to };
+        self.passages.insert((from, way), passage);
+        Some(passage)
+    }
+
+    /// Steps a passage by itself, and counts its instructions one by one.
+    fn step(
+        &mut self,
+        vcpu: u32,
+        position: Position,
+        way: Way,
+        insns: u64,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Position {
+        let place = match position.at {
+            At::Known(number) => self.places[number as usize].clone(),
+            At::Other(place) => *place,
+        };
+        let (cycles, state) = self.cycles(&place, way.started, Some(way.next));
+        let counted: Vec<_> = cycles.into_iter().enumerate().skip(position.outside as usize).collect();
+        self.count(vcpu, place.code, &counted, ledger);
+        let at = self.remember(Place { state, code: way.next });
+        Position { at, since_insns: insns, outside: 0, before: None }
+    }
+
+    /// Counts the instructions of a block that the run ends in, after so many instructions of the run.
+    pub fn end(&mut self, vcpu: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
+        let Some(position) = self.vcpus[vcpu as usize].take() else { return };
+        let started = insns.saturating_sub(position.since_insns) as u32;
+        let place = match position.at {
+            At::Known(number) => self.places[number as usize].clone(),
+            At::Other(place) => *place,
+        };
+        let (cycles, _) = self.cycles(&place, started, None);
+        let counted: Vec<_> = cycles.into_iter().enumerate().skip(position.outside as usize).collect();
+        self.count(vcpu, place.code, &counted, ledger);
+    }
+
+    /// Counts what the operands of a division, which starts, change of its cycles.
+    pub fn divide(&mut self, vcpu: u32, pc: u64, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
+        let Some(insn) = self.divisions.get(&pc) else { return };
+        let operands = insn.sources.map(|source| guest.general_register(source) as u32);
+        let cycles = pipeline::beyond(&self.core, insn, operands);
+        if cycles != 0 {
+            let slot = self.single(pc, cycles, ledger);
+            ledger.add(slot, vcpu, 1);
+            ledger.add_cycles(vcpu, cycles);
+        }
+    }
+
+    /// Takes back the cycles of the last passage's instructions behind the `kept_insns`-th of the run.
+    pub fn take_back(&mut self, vcpu: u32, kept_insns: u64, ledger: &mut Ledger<impl Counters>) -> Option<TakenBack> {
+        let position = self.vcpus[vcpu as usize].as_ref()?;
+        let (from, way, passage) = position.before?;
+        let over =
+            position.since_insns.checked_sub(kept_insns).filter(|over| (1..=way.started.into()).contains(over))?;
+        let place = self.places[from as usize].clone();
+        let (cycles, _) = self.cycles(&place, way.started, Some(way.next));
+        let kept = cycles.len().saturating_sub(over as usize);
+        let taken: u64 = cycles[kept..].iter().sum();
+        let pcs: Vec<(u64, u64)> =
+            (0..kept).map(|at| (self.codes[place.code as usize].pc_of(at), cycles[at])).collect();
+        let singles: Vec<u32> = pcs.into_iter().map(|(pc, cycles)| self.single(pc, cycles as i64, ledger)).collect();
+        ledger.add(passage.slot, vcpu, u64::MAX);
+        singles.iter().for_each(|&slot| {
+            ledger.add(slot, vcpu, 1);
+        });
+        ledger.add_cycles(vcpu, -(taken as i64));
+        Some(TakenBack { slot: passage.slot, singles, cycles: taken as i64 })
+    }
+
+    /// Counts a block's instructions, by index, with the cycles that each has taken.
+    fn count(&mut self, vcpu: u32, code: u32, cycles: &[(usize, u64)], ledger: &mut Ledger<impl Counters>) {
+        for &(index, cycles) in cycles {
+            let pc = self.codes[code as usize].pc_of(index);
+            let slot = self.single(pc, cycles as i64, ledger);
+            ledger.add(slot, vcpu, 1);
+            ledger.add_cycles(vcpu, cycles as i64);
+        }
+    }
+
+    fn single(&mut self, pc: u64, cycles: i64, ledger: &mut Ledger<impl Counters>) -> u32 {
+        *self.singles.entry((pc, cycles)).or_insert_with(|| ledger.slower(pc, cycles))
+    }
+
+    /// Cycles of each of a place's instructions that started, and the core's state where the next code begins.
+    fn cycles(&self, place: &Place, started: u32, next: Option<u32>) -> (Vec<u64>, State) {
+        let (core, code) = (&self.core, &self.codes[place.code as usize]);
+        let insns = &code.insns[..code.insns.len().min(started as usize)];
+        let next = next.map(|next| &self.codes[next as usize]);
+        let mut state = place.state.clone();
+        let mut pc = code.pc;
+        let mut cycles = Vec::with_capacity(insns.len());
+        for (index, insn) in insns.iter().enumerate() {
+            let behind = pc + u64::from(insn.len_bytes);
+            let (to, then) = match insns.get(index + 1) {
+                Some(then) => (behind, Some(then)),
+                None => (next.map_or(behind, |next| next.pc), next.and_then(|next| next.insns.first())),
+            };
+            let own = state.execute(core, pc, insn, to);
+            cycles.push(own + then.map_or(0, |then| state.wait(core, to, then)));
+            pc = behind;
+        }
+        (cycles, state)
+    }
+
+    fn remember(&mut self, place: Place) -> At {
+        if let Some(&number) = self.place_numbers.get(&place) {
+            return At::Known(number);
+        }
+        if self.places.len() >= MAX_REMEMBERED {
+            return At::Other(Box::new(place));
+        }
+        let number = self.places.len() as u32;
+        self.places.push(place.clone());
+        self.recent.push(None);
+        self.place_numbers.insert(place, number);
+        At::Known(number)
+    }
+}
+
+impl TakenBack {
+    /// Counts them again.
+    pub fn restore(self, vcpu: u32, ledger: &Ledger<impl Counters>) {
+        ledger.add(self.slot, vcpu, 1);
+        self.singles.iter().for_each(|&slot| {
+            ledger.add(slot, vcpu, u64::MAX);
+        });
+        ledger.add_cycles(vcpu, self.cycles);
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cycles by passages through blocks: whatever path is taken, and wherever blocks are left, they are those of stepping each
+//! instruction.
+
+use std::collections::BTreeMap;
+
+use engine::ledger::Ledger;
+use engine::passage::Passages;
+use pipeline::{Class, Insn, State};
+use proptest::prelude::*;
+use wire::core::{CLASSES, Core, Queue};
+use wire::definition::Definition;
+use wire::request::{Isa, Measure};
+
+use crate::fake::{Books, Fake, config, guest, ledger, request};
+
+const PC: u64 = 0x8000_0000;
+
+/// nop, lw a0, add a2 a0 a0, c.nop, mul a2, div a2 a0 a1.
+const PLAIN: [u32; 6] = [0x13, 0x0005_a503, 0x00a5_0633, 1, 0x02b5_0633, 0x02b5_4633];
+/// bnez a0, c.bnez a0, jal, ret: to anywhere.
+const JUMPS: [u32; 4] = [0x0005_1063, 0xe101, 0x0000_006f, 0x0000_8067];
+
+fn core() -> Core {
+    let mut cycles = vec![Some(1); CLASSES];
+    cycles[Class::Divide as usize] = Some(19);
+    cycles[Class::Multiply as usize] = Some(3);
+    let queue = Some(Queue { words: 2, has_predictor: true });
+    Core { cycles, is_compressed: true, load_use: 1, negative_dividend: 1, queue, ..Core::default() }
+}
+
+fn insn(code: u32) -> Insn {
+    Insn::decode(&code.to_le_bytes())
+}
+
+/// A block: its address, and its instructions.
+#[derive(Clone, Debug)]
+struct Code {
+    pc: u64,
+    insns: Vec<Insn>,
+}
+
+impl Code {
+    fn pc_of(&self, index: usize) -> u64 {
+        self.pc + self.insns[..index].iter().map(|insn| u64::from(insn.len_bytes)).sum::<u64>()
+    }
+}
+
+struct Run {
+    passages: Passages,
+    ledger: Ledger<Books>,
+    insns: u64,
+}
+
+impl Run {
+    fn new() -> Run {
+        let measure = Measure { core: Some(core()), ..Measure::default() };
+        let mut ledger = ledger(1);
+        let passages = Passages::new(&measure, 1, &mut ledger).expect("they are asked for");
+        Run { passages, ledger, insns: 0 }
+    }
+
+    /// Goes through a block, of whose instructions `started` start.
+    fn go(&mut self, code: &Code, started: usize) {
+        let number = self.passages.code(code.pc, code.insns.clone());
+        self.passages.begin(0, number, self.insns, &mut self.ledger);
+        self.insns += started as u64;
+    }
+
+    fn end(&mut self) {
+        self.passages.end(0, self.insns, &mut self.ledger);
+    }
+
+    fn clock(&self) -> u64 {
+        self.ledger.time(0).cycles
+    }
+
+    /// Cycles by address, as harness adds them up.
+    fn by_pc(&self) -> BTreeMap<u64, i64> {
+        let mut sums = BTreeMap::new();
+        for definition in self.ledger.records().definitions() {
+            match definition {
+                Definition::Slower { slot, pc, cycles } => {
+                    *sums.entry(pc).or_default() += self.ledger.get(slot, 0) as i64 * cycles;
+                }
+                Definition::Passage { slot, mut pc, sizes, cycles } => {
+                    for (size, cycles) in sizes.into_iter().zip(cycles) {
+                        *sums.entry(pc).or_default() += self.ledger.get(slot, 0) as i64 * cycles as i64;
+                        pc += u64::from(size);
+                    }
+                }
+                _ => {}
+            }
+        }
+        sums.retain(|_, sum| *sum != 0);
+        sums
+    }
+}
+
+/// The model: cycles, by address, of the first `insns` instructions of a path, one after the other.
+fn stepped(path: &[(Code, usize)], insns: usize) -> BTreeMap<u64, i64> {
+    let core = core();
+    let steps: Vec<(u64, Insn)> = path
+        .iter()
+        .flat_map(|(code, started)| (0..*started).map(|index| (code.pc_of(index), code.insns[index].clone())))
+        .collect();
+    let mut sums = BTreeMap::new();
+    let mut state = State::at_reset(&core, steps[0].0);
+    state.wait(&core, steps[0].0, &steps[0].1);
+    for (index, (pc, insn)) in steps.iter().enumerate().take(insns) {
+        let next = steps.get(index + 1);
+        let to = next.map_or(pc + u64::from(insn.len_bytes), |next| next.0);
+        let cycles = state.execute(&core, *pc, insn, to) + next.map_or(0, |next| state.wait(&core, to, &next.1));
+        *sums.entry(*pc).or_default() += cycles as i64;
+    }
+    sums
+}
+
+/// Blocks that do not overlap, and a path over them: block, and how many of its instructions start.
+fn paths() -> impl Strategy<Value = Vec<(Code, usize)>> {
+    let code = (prop::collection::vec(0..PLAIN.len(), 0..4), 0..JUMPS.len());
+    (prop::collection::vec(code, 2..6), prop::collection::vec((any::<prop::sample::Index>(), 0..8_usize), 1..60))
+        .prop_map(|(codes, path)| {
+            let codes: Vec<Code> = codes
+                .into_iter()
+                .enumerate()
+                .map(|(index, (plain, jump))| {
+                    let insns = plain.into_iter().map(|at| insn(PLAIN[at])).chain([insn(JUMPS[jump])]).collect();
+                    // Some begin in the middle of a word.
+                    Code { pc: PC + 64 * index as u64 + 2 * (index as u64 % 2), insns }
+                })
+                .collect();
+            let goes = path.into_iter().map(|(index, early)| {
+                let code = codes[index.index(codes.len())].clone();
+                // Most blocks are executed as a whole.
+                let started = if early < code.insns.len() && early > 0 { early } else { code.insns.len() };
+                (code, started)
+            });
+            goes.collect()
+        })
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn passages_take_what_stepping_each_instruction_takes(path in paths()) {
+        let mut run = Run::new();
+        path.iter().for_each(|(code, started)| run.go(code, *started));
+        run.end();
+        let stepped = stepped(&path, usize::MAX);
+        prop_assert_eq!(run.by_pc(), stepped.clone());
+        prop_assert_eq!(run.clock() as i64, stepped.values().sum::<i64>(), "the clock has the same");
+    }
+
+    #[test]
+    fn a_window_has_what_is_left_of_the_run(path in paths(), at in any::<prop::sample::Index>(), within in 0..4_usize) {
+        let mut run = Run::new();
+        let at = at.index(path.len());
+        let mut before = Vec::new();
+        for (index, (code, started)) in path.iter().enumerate() {
+            run.go(code, *started);
+            if index == at {
+                // The window opens in the middle of this block, or before it.
+                let within = within.min(*started);
+                run.ledger.clear_counters();
+                run.passages.restart(0, run.insns - *started as u64 + within as u64);
+                before = path[..index].to_vec();
+                before.push((code.clone(), within));
+            }
+        }
+        run.end();
+        // The last instruction before the window takes until the next one starts, which its own end does not tell.
+        let mut whole = stepped(&path, usize::MAX);
+        let taken = stepped(&path, before.iter().map(|(_, started)| started).sum());
+        for (pc, cycles) in taken {
+            *whole.get_mut(&pc).unwrap() -= cycles;
+        }
+        whole.retain(|_, sum| *sum != 0);
+        prop_assert_eq!(run.by_pc(), whole);
+    }
+
+    #[test]
+    fn cycles_that_are_taken_back_can_be_restored(path in paths(), over in 1..6_u64) {
+        let mut run = Run::new();
+        for (code, started) in &path {
+            run.go(code, *started);
+            let (clock, by_pc) = (run.clock(), run.by_pc());
+            // The block has just begun: what is taken back is the end of the one before.
+            let begun = run.insns - *started as u64;
+            let kept = begun.saturating_sub(over);
+            if let Some(taken) = run.passages.take_back(0, kept, &mut run.ledger) {
+                prop_assert!(run.clock() < clock && run.by_pc() != by_pc);
+                prop_assert_eq!(run.by_pc().values().sum::<i64>(), run.clock() as i64);
+                taken.restore(0, &run.ledger);
+            }
+            prop_assert_eq!((run.clock(), run.by_pc()), (clock, by_pc));
+        }
+    }
+}
+
+#[test]
+fn one_way_through_a_block_is_stepped_once() {
+    let code = Code { pc: PC, insns: vec![insn(PLAIN[0]), insn(JUMPS[0])] };
+    let mut run = Run::new();
+    for _ in 0..100 {
+        run.go(&code, 2);
+    }
+    run.end();
+    let passages =
+        run.ledger.records().definitions().into_iter().filter(|one| matches!(one, Definition::Passage { .. }));
+    assert!(passages.count() < 5, "the predictor learns, and then nothing changes");
+}
+
+#[test]
+fn operands_of_a_division_change_its_cycles() {
+    let code = Code { pc: PC, insns: vec![insn(PLAIN[5]), insn(JUMPS[2])] };
+    let mut fake = Fake::riscv(0);
+    (0..32).for_each(|number| fake.set(&format!("x{number}"), 0));
+    let mut guest = guest(&request(Isa::Riscv32, None, Measure::default()), fake);
+    let mut run = Run::new();
+    assert!(run.passages.plan(PC, &code.insns[0]) && !run.passages.plan(PC + 4, &code.insns[1]));
+    for dividend in [7, 0xffff_fff9, 0, 0x8000_0000] {
+        run.go(&code, 2);
+        guest.registers().unwrap().set("a0", dividend);
+        guest.registers().unwrap().set("x10", dividend);
+        run.passages.divide(0, PC, &mut guest, &mut run.ledger);
+        run.passages.divide(0, PC + 4, &mut guest, &mut run.ledger);
+    }
+    run.end();
+    assert_eq!(run.by_pc()[&PC], 4 * 19 + 2, "two were negative");
+}
