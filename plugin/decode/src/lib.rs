@@ -400,6 +400,17 @@ pub fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     }
 }
 
+/// Whether the instruction takes the value of a register off the stack pointer, as code does that makes room for an array of a
+/// length that it is told. Armv6-M and AVR have no such instruction.
+#[must_use]
+pub fn subtracts_from_sp(isa: Isa, bytes: &[u8]) -> bool {
+    match isa {
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => riscv::subtracts_from_sp(bytes),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::subtracts_from_sp(bytes),
+        Isa::AvrPc16 | Isa::AvrPc22 => false,
+    }
+}
+
 /// Whether code begins with an instruction without effect, as assemblers put between code and data.
 #[must_use]
 pub fn is_nop(isa: Isa, code: &[u8]) -> bool {

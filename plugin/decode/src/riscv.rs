@@ -272,6 +272,13 @@ pub(crate) fn moves_sp(isa: Isa, bytes: &[u8]) -> bool {
     bits(insn, 11, 7) == SP && function == 0 && is_sum
 }
 
+/// See [`crate::subtracts_from_sp`]. `sub sp, sp, reg`.
+pub(crate) fn subtracts_from_sp(bytes: &[u8]) -> bool {
+    const SP: u32 = 2;
+    word(bytes)
+        .is_some_and(|insn| insn & 0xfe00_707f == 0x4000_0033 && bits(insn, 11, 7) == SP && bits(insn, 19, 15) == SP)
+}
+
 /// See [`crate::sets_sp`].
 pub(crate) fn sets_sp(bytes: &[u8]) -> bool {
     const SP: u32 = 2;

@@ -355,6 +355,12 @@ pub(crate) fn moves_sp(bytes: &[u8]) -> bool {
     }
 }
 
+/// See [`crate::subtracts_from_sp`]. sub.w sp, sp, reg: A7.7.176.
+pub(crate) fn subtracts_from_sp(bytes: &[u8]) -> bool {
+    let (first, second) = (half(bytes), bytes.get(2..).and_then(half).map(u32::from));
+    first == Some(0xebad) && second.is_some_and(|second| bits(second, 11, 8) == SP)
+}
+
 /// See [`crate::sets_sp`].
 pub(crate) fn sets_sp(bytes: &[u8]) -> bool {
     let Some(first) = half(bytes) else { return false };

@@ -466,6 +466,18 @@ fn what_makes_a_stack_deeper_moves_sp() {
 }
 
 #[test]
+fn an_array_of_a_length_that_code_is_told_is_taken_off_the_stack_pointer() {
+    // sub.w sp, sp, r3; sub.w r3, sp, r3; sub sp, #8; mov sp, r3.
+    let thumb = [[0xad, 0xeb, 0x03, 0x0d], [0xad, 0xeb, 0x03, 0x03], [0x82, 0xb0, 0, 0], [0x9d, 0x46, 0, 0]];
+    assert_eq!(thumb.map(|bytes| decode::subtracts_from_sp(Isa::ThumbV7m, &bytes)), [true, false, false, false]);
+    // sub sp, sp, a5; sub a5, sp, a5; addi sp, sp, -16; add sp, sp, a5.
+    let riscv = [0x40f1_0133_u32, 0x40f1_07b3, 0xff01_0113, 0x00f1_0133];
+    let found = riscv.map(|insn| decode::subtracts_from_sp(Isa::Riscv32, &insn.to_le_bytes()));
+    assert_eq!(found, [true, false, false, false]);
+    assert!(!decode::subtracts_from_sp(Isa::AvrPc16, &thumb[0]));
+}
+
+#[test]
 fn what_goes_over_to_another_stack_sets_sp() {
     let thumb = |halves: &[u16]| {
         let bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
