@@ -886,6 +886,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         kernel: kernel.as_ref(),
         polls: &[],
         lives: &wire::request::Lives::default(),
+        rooms: &[],
         heap: &allocators,
         core: None,
         waiting: &harness::image::waiting::Code::default(),

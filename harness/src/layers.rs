@@ -64,6 +64,7 @@ const ENGINE: &[&str] = &[
     "guest",
     "code",
     "skip",
+    "room",
     "clock",
     "follow",
     "branches",

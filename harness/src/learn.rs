@@ -849,6 +849,7 @@ impl Teacher<'_> {
             kernel: None,
             polls: &[],
             lives: &Lives::default(),
+            rooms: &[],
             heap: &[],
             core: None,
             sleep_shift: None,

@@ -35,6 +35,7 @@ use crate::image::heap::{self, rule::Rule};
 use crate::image::kernel;
 use crate::image::mcount;
 use crate::image::pages;
+use crate::image::rooms::Variables;
 use crate::image::stub::{self, Stubs};
 use crate::image::symbols::Symbols;
 use crate::image::targets;
@@ -46,7 +47,7 @@ use crate::image::zone_call;
 use crate::image::{Arch, Format, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
-use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile};
+use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile, StackLeft};
 use crate::run::contain::grants::Walls;
 use crate::run::contain::sandbox;
 use crate::run::qemu::emulator;
@@ -274,6 +275,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         kernel: known.kernel.as_ref(),
         polls: &known.executor,
         lives: &known.lives,
+        rooms: &known.rooms,
         heap: &named.allocators,
         core: named.core.as_ref().map(|core| &core.wire),
         sleep_shift: known.sleep_shift,
@@ -397,6 +399,8 @@ struct Known {
     kernel: Option<wire::request::Kernel>,
     /// Tasks of executors; empty if there is a kernel, whose threads are the tasks.
     executor: Vec<wire::request::Poll>,
+    /// Rooms of stacks that no kernel describes.
+    rooms: Vec<Range<u64>>,
     /// Points in the code at which the lives of these tasks are seen; empty without a timeline.
     lives: wire::request::Lives,
     /// Layout of the kernel's data that tells why a task does not execute; None: there is no kernel or no timeline.
@@ -438,7 +442,10 @@ impl Known {
         } else {
             Vec::new()
         };
+        let file = elf.and_then(|elf| object::File::parse(elf).ok());
+        let variables = file.map(|file| Variables::read(&file, choice.load_bias)).unwrap_or_default();
         Ok(Known {
+            rooms: variables.rooms(),
             waits: has_waits.then(|| kernel::waits(elf, choice.load_bias, arm)).flatten(),
             sleep_shift: sleeps_alike.then_some(loaded.icount_shift(options)),
             warnings: [&unwind.warnings[..], &kernel_warnings, &zones.warnings].concat(),
@@ -871,6 +878,7 @@ fn profile(
         unresolved_transfers: records.control.get(Word::Unresolved),
         interrupted_transfers: records.control.get(Word::Interrupted),
         main_stack_lowest: records.main_stack_lowest,
+        stack_left: records.stack_left.take().map(|left| named_stack(left, image, choice.load_bias, symbol_file)),
         exception_levels: records.exception_levels.clone(),
         sizes: symbol_file.filter(|_| image.format == Format::Elf).map(|elf| size::totals(elf, image, choice)),
     };
@@ -905,6 +913,25 @@ fn named_addresses(records: &Records) -> Vec<u64> {
     }
     named.extend(records.tree.iter().filter_map(|node| node.via));
     named.into_iter().collect()
+}
+
+/// Names the stack that was left, and what it has come to.
+fn named_stack(left: StackLeft, image: &Image, load_bias: u64, symbol_file: Option<&[u8]>) -> StackLeft {
+    let StackLeft { overflow, low, mut bytes, .. } = left;
+    let Some(file) = symbol_file.and_then(|elf| object::File::parse(elf).ok()) else { return left };
+    let variables = Variables::read(&file, load_bias);
+    let stack = variables.stack_at(low);
+    // Without all frames, the room is that of the outermost known one.
+    let variable = stack.filter(|_| bytes.is_some()).map(|(range, name)| {
+        bytes = Some(range.end - range.start);
+        name
+    });
+    let top = image.initial_sp().map(|sp| (sp & !3).wrapping_add(load_bias));
+    let is_its = |top: &u64| bytes.is_some_and(|bytes| top.checked_sub(low).is_some_and(|size| size >= bytes));
+    if let (None, Some(top)) = (&variable, top.filter(is_its)) {
+        bytes = Some(top - low);
+    }
+    StackLeft { bytes, variable, reached: variables.reached(low, overflow.sp), ..left }
 }
 
 /// Judges a run that ended well so far: by the executions of its entry, the loop at its end, and the counts of the window's

@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use engine::block::Blocks;
+use engine::block::{Blocks, from_insn_id};
 use engine::branches::Branches;
 use engine::calls::Calls;
 use engine::clock::{self, Clock, Due, Event, Suspect, TIMEKEEPER};
@@ -338,6 +338,9 @@ fn complete_chip(
     qemu::complete_chip(chip, refuse_chip, tell).map_err(|missing| Refused(Refusal::Chip, missing))?;
     Ok(unmodelled)
 }
+
+/// Distance below a stack at which AVR code may only be setting the stack pointer, which it does byte by byte.
+const AVR_STEP_BYTES: u64 = 512;
 
 /// The vCPU whose clock gives the time of changes of pins; a machine with a chip has only one vCPU.
 const PINS_VCPU: u32 = 0;
@@ -949,7 +952,32 @@ impl State {
         let Some(stacks) = stacks else { return Stack::new() };
         follow.leave_exceptions(vcpu, pc, guest, code, ledger);
         follow.check_task(vcpu, guest, ledger);
-        stacks.take(&follow.cores[vcpu as usize], pc, transfers.has_led_to(pc), guest, code, ledger)
+        let stack = stacks.take(&follow.cores[vcpu as usize], pc, transfers.has_led_to(pc), guest, code, ledger);
+        stacks.note_left(ledger);
+        stack
+    }
+
+    /// Checks the room of a stack that no kernel describes, after an instruction has made the stack deeper. `id` is the next
+    /// instruction.
+    pub(crate) fn check_room(&mut self, vcpu: u32, id: usize, sp: u64) {
+        let State { guest, code, ledger, follow, stacks, transfers, blocks, .. } = self;
+        let core = &mut follow.cores[vcpu as usize];
+        let Some(stacks) = stacks.as_mut().filter(|stacks| stacks.has_rooms()) else { return };
+        let is_in_room = sp >= core.room.start && sp <= core.room.end;
+        if is_in_room || core.is_on_own_stack(guest.isa) {
+            return;
+        }
+        let (block, index) = from_insn_id(id);
+        let block = blocks.get(block);
+        let pc = block.pc_of(index);
+        // The instruction's segment is counted as a whole.
+        let mover = (block.pc_of(index - 1), ledger.insns(vcpu) - block.after_in_segment(index - 1));
+        let room = stacks.check_room(core, (pc, transfers.has_led_to(pc)), mover, guest, code, ledger);
+        // On AVR the innermost frame does not count: the next call shows whether the stack is so deep.
+        let is_near = core.room.start.checked_sub(sp).is_some_and(|below| below < AVR_STEP_BYTES);
+        if !(guest.isa.is_avr() && is_near && stacks.has_rooms()) {
+            core.room = room;
+        }
     }
 
     /// Opens the window at this instruction: all counts start again.

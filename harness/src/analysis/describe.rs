@@ -129,8 +129,8 @@ pub fn describe_end(profile: &Profile) -> String {
     }
     // Where the firmware failed later, this is often why.
     if !matches!(profile.facts.end, End::StackOverflow { .. })
-        && let Some((index, _)) = overflow::first(profile)
-        && let Some(left) = overflow::sentence(profile, index, |pc| place(&profile.names, pc))
+        && let Some((stack, _)) = overflow::first(profile)
+        && let Some(left) = overflow::sentence(profile, stack, |pc| place(&profile.names, pc))
     {
         end += &format!("; before, {left}");
     }
@@ -197,8 +197,8 @@ pub fn describe_end_alone(profile: &Profile) -> String {
                 ),
             }
         }
-        End::StackOverflow { stack: LeftStack::Task { index }, .. } => {
-            overflow::sentence(profile, *index as usize, at).unwrap_or_default()
+        End::StackOverflow { stack: stack @ (LeftStack::Task { .. } | LeftStack::Main), .. } => {
+            overflow::sentence(profile, *stack, at).unwrap_or_default()
         }
         End::StackOverflow { pc, stack: LeftStack::Memory { start } } => {
             let noticed = pc.map(|pc| format!(": noticed at {}", at(pc))).unwrap_or_default();

@@ -14,7 +14,7 @@ use wire::chip::AVR_DATA;
 use wire::request::Kernel;
 
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
-use crate::analysis::{describe, functions, lookup, owner};
+use crate::analysis::{describe, functions, lookup, overflow, owner};
 use crate::debug::crash;
 use crate::debug::place::Place;
 use crate::debug::travel::uninterrupted;
@@ -213,6 +213,7 @@ impl<'a> Finder<'a> {
                 End::StackOverflow { stack: LeftStack::Task { index }, .. } => {
                     self.overflow(travel, place, index as usize, say)
                 }
+                End::StackOverflow { stack: LeftStack::Main, .. } => self.main_overflow(say),
                 _ => self.crash(travel, place, say),
             },
             Place::Call { function, nth } => self.call(travel, place, function, *nth, say),
@@ -267,6 +268,32 @@ impl<'a> Finder<'a> {
             }
             _ => self.peak_of(travel, place, (task, name), say),
         }
+    }
+
+    /// The instruction that took the main stack out of its memory.
+    fn main_overflow(&mut self, say: &mut dyn FnMut(&str)) -> Result<Found> {
+        let left = |profile: &Profile| {
+            let left = profile.facts.stack_left.as_ref()?;
+            let before = profile.facts.before_window_insns;
+            (left.overflow.is_first && before == 0).then(|| Found {
+                insn: left.overflow.at_insns,
+                note: overflow::sentence(profile, LeftStack::Main, |pc| describe::place(&profile.names, pc)),
+            })
+        };
+        if let Some(found) = left(self.profile) {
+            return Ok(found);
+        }
+        if self.exact.is_none() && self.profile.tree.is_empty() {
+            say("the profile was made without --exact: one more run looks for where the main stack left its memory");
+            self.exact = Some((self.again)(More::Exact)?);
+        }
+        let noticed = self.profile.facts.stack_left.as_ref().map_or(0, |left| left.overflow.at_insns);
+        let note = describe::describe_end_alone(self.profile);
+        Ok(self
+            .exact
+            .as_ref()
+            .and_then(left)
+            .unwrap_or(Found { insn: (self.profile.facts.before_window_insns + noticed).max(1), note: Some(note) }))
     }
 
     /// Last call of the function in whose endless loop the run ended: its caller has the reason.

@@ -20,6 +20,7 @@ pub mod layout;
 pub mod linker_memory;
 pub mod mcount;
 pub mod pages;
+pub mod rooms;
 mod section;
 mod sorted_ranges;
 pub mod stub;

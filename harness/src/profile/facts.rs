@@ -6,6 +6,7 @@ use std::fmt;
 use decode::Isa;
 use serde::{Deserialize, Serialize};
 
+use crate::profile::Overflow;
 use crate::profile::input::Input;
 use crate::profile::no_progress::Only;
 use crate::profile::waiting::Waiting;
@@ -99,6 +100,8 @@ pub struct Facts {
     pub interrupted_transfers: u64,
     /// Lowest stack pointer that was seen on the stack on which the firmware starts; handlers of a Cortex-M use it, too.
     pub main_stack_lowest: Option<u64>,
+    /// The main stack, or another one that no kernel describes, if it was left.
+    pub stack_left: Option<StackLeft>,
     /// Exceptions of a Cortex-M with the group priorities with which they started, sorted. Only `--exact` reads them.
     pub exception_levels: Vec<(u64, u64)>,
     /// Flash and static RAM of the image; None: it has no ELF file.
@@ -420,6 +423,21 @@ pub enum End {
     },
 }
 
+/// A stack that no kernel describes, and that its stack pointer has left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackLeft {
+    /// The first time that it was seen.
+    pub overflow: Overflow,
+    /// Lowest address of the stack.
+    pub low: u64,
+    /// Its size; None: not known.
+    pub bytes: Option<u64>,
+    /// Variable that is the stack; None: it is the main stack, which lies between variables.
+    pub variable: Option<String>,
+    /// Place that it has come to, as a phrase: *into .bss: variable counters*.
+    pub reached: Option<String>,
+}
+
 /// A stack that its stack pointer has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeftStack {
@@ -433,6 +451,8 @@ pub enum LeftStack {
         /// Index of the task.
         index: u32,
     },
+    /// The main stack, or another one that no kernel describes, as [`Facts::stack_left`] says.
+    Main,
 }
 
 impl End {

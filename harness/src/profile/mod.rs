@@ -38,8 +38,8 @@ mod waiting;
 pub mod zone;
 
 pub use facts::{
-    Access, Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, LeftStack, Note, Sizes, Stub, Tricks,
-    Unmodelled, Window,
+    Access, Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, LeftStack, Note, Sizes, StackLeft, Stub,
+    Tricks, Unmodelled, Window,
 };
 pub use files::FILE_NAME;
 pub use heap::Heap;
@@ -195,16 +195,17 @@ pub struct Task {
     pub overflow: Option<Overflow>,
 }
 
-/// A task's stack pointer below its stack.
+/// A stack pointer below its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overflow {
-    /// Address of the instruction that took it there, or at which the task was interrupted, if it is known.
+    /// Address of the instruction that took it there, or at which this was noticed, if it is known.
     pub pc: Option<u64>,
     /// The stack pointer.
     pub sp: u64,
     /// Instructions of the window so far.
     pub at_insns: u64,
-    /// Whether the instruction was seen, not only the stack pointer that the kernel saved at a switch of tasks.
+    /// Whether the instruction was seen. Otherwise a kernel saved the stack pointer at a switch of tasks, or a sample was taken
+    /// there.
     pub is_first: bool,
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn empty() -> Profile {
             unresolved_transfers: 0,
             interrupted_transfers: 0,
             main_stack_lowest: None,
+            stack_left: None,
             exception_levels: Vec::new(),
             sizes: None,
         },

@@ -59,6 +59,26 @@ void reset(void) {
 }
 "#;
 
+/// Firmware that calls itself `DEPTH` times, `ROUNDS` times, above variables of 1,280 bytes.
+pub(crate) const GROWING: &str = r#"
+volatile unsigned counters[64];
+volatile char table[1024];
+__attribute__((noinline)) int deeper(int depth) {
+    volatile char frame[40];
+    frame[0] = depth;
+    return depth == 0 ? frame[0] : deeper(depth - 1) + frame[0];
+}
+__attribute__((noinline)) void work(void) {
+    for (int round = 0; round < ROUNDS; round++) {
+        counters[round & 63]++;
+        table[round & 1023]++;
+        deeper(DEPTH);
+    }
+    for (volatile int i = 0; i < 10000; i++) {}
+}
+void reset(void) { work(); host(4, "done\n"); host(0x18, STOPPED); for (;;) {} }
+"#;
+
 /// Compiler, flags and memory layout of an image.
 #[derive(Clone)]
 pub(crate) struct Target {

@@ -51,6 +51,7 @@ pub fn empty(period_insns: u64) -> Profile {
             unresolved_transfers: 0,
             interrupted_transfers: 0,
             main_stack_lowest: None,
+            stack_left: None,
             exception_levels: Vec::new(),
             sizes: None,
         },

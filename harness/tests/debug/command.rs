@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::common::{harness, image, run};
+use crate::common::built::{GROWING, cortex_m, scratch};
+use crate::common::{harness, image, run, run_file};
 
 /// Returns the message of a command that is refused with exit code 2.
 fn refused(args: &[&str]) -> String {
@@ -313,4 +314,28 @@ fn the_profiled_file_is_found_by_its_content_wherever_it_lies_below() {
     let bytes = fs::read(at("project/fw.profile/profile.fwp")).unwrap();
     let path = home.path().to_str().unwrap().as_bytes();
     assert!(!bytes.windows(path.len()).any(|part| part == path));
+}
+
+#[test]
+fn a_main_stack_that_was_left_is_visited_at_the_instruction_that_left_it() {
+    let dir = scratch();
+    let target = cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_1000).with("-DDEPTH=70 -DROUNDS=300");
+    let elf = target.build_source(dir.path(), "growing", GROWING);
+    let exact = run_file(&elf, &["--exact"]).expect_code(1).profile();
+    let left = exact.facts.stack_left.as_ref().unwrap().overflow;
+    // Also where samples alone have noticed it, some time later.
+    for options in [&[][..], &["--exact"]] {
+        let run = run_file(&elf, options).expect_code(1);
+        let (child, line) = serve(&[run.dir.to_str().unwrap(), "--elf", elf.to_str().unwrap(), "--at", "crash"]);
+        let text = String::from_utf8_lossy(&gdb(&line, &["monitor where"]).stderr).into_owned();
+        let place = format!(
+            "instruction {}: {:#010x} in deeper",
+            harness::text::number::group(left.at_insns),
+            left.pc.unwrap()
+        );
+        assert!(text.contains(&place), "{place}: {text}");
+        let (code, said) = end(child);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("the main stack left its 2,816 bytes at instruction"), "{said}");
+    }
 }

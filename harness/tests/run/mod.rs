@@ -33,6 +33,7 @@ mod runner;
 mod sampling;
 mod signals;
 mod spans;
+mod stack_left;
 mod stacks;
 mod standstill;
 mod stub;

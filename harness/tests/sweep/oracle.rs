@@ -25,6 +25,7 @@ fn as_by_default(profile: &Profile) -> End {
         End::StackOverflow { stack: LeftStack::Task { .. }, .. } => {
             End::StackOverflow { pc: None, stack: LeftStack::Task { index: 0 } }
         }
+        End::StackOverflow { stack: LeftStack::Main, .. } => End::StackOverflow { pc: None, stack: LeftStack::Main },
         ref end => end.clone(),
     }
 }

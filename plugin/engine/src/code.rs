@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use decode::Flow;
 use wire::request::{Exchange, Request};
-use wire::unwind::{Row, Rule, rule_at};
+use wire::unwind::{Base, Row, Rule, rule_at};
 
 use crate::guest::{Guest, Vcpu};
 use crate::recent::Recent;
@@ -200,6 +200,16 @@ impl Code {
         let place = CodePoint { function, rule, is_forgetful, ends_call };
         self.places.keep(address >> 1, address, place);
         place
+    }
+
+    /// Bytes of a function's frame while it is found by the stack pointer, at most; None: it has no rules for that.
+    pub fn frame_bytes(&self, entry: u64) -> Option<u64> {
+        let index = self.functions.binary_search_by_key(&entry, |function| function.start).ok()?;
+        let end = self.functions[index].end;
+        let first = self.rows.partition_point(|row| row.pc < entry);
+        let rules = self.rows[first..].iter().take_while(|row| row.pc < end).filter_map(|row| row.rule);
+        let sizes = rules.filter(|rule| rule.base == Base::StackPointer).map(|rule| rule.cfa_offset_bytes);
+        u64::try_from(sizes.max()?).ok()
     }
 
     /// Whether the call before a return address went to another function than the one at `entry`, and neither the

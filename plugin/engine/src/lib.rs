@@ -13,6 +13,7 @@
 //! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
 //! | [`code`] | functions, unwind rows, places |
 //! | [`skip`] | skips of AVR |
+//! | [`room`] | memory of stacks that no kernel describes |
 //! | [`clock`] | events and their times; only reports them |
 //! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
 //! | [`branches`] [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`access`] [`calls`] [`console`] [`cycles`] [`slice`] | one instrument each |
@@ -35,6 +36,7 @@ pub mod marks;
 pub mod passage;
 pub mod prediction;
 pub mod recent;
+pub mod room;
 pub mod skip;
 pub mod slice;
 pub mod stack;

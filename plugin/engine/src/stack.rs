@@ -9,6 +9,8 @@
 //! The firmware's registers and memory are not trusted: every read is clipped to memory, every return address must
 //! follow a call, every frame must lie above the one before.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use wire::definition::{Definition, FrameKind, Unknown};
 use wire::request::Request;
@@ -18,6 +20,7 @@ use crate::code::{Code, CodePoint};
 use crate::follow::context::{Active, Core, Exchanged};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
+use crate::room::{Chain, Left, Rooms};
 use crate::stack_cache::{Recall, Recalled, Trail};
 
 /// Guest memory is read in pieces of this size: one for most stacks.
@@ -25,6 +28,9 @@ const PIECE_BYTES: u64 = 512;
 
 /// Most pieces of memory read for one stack: deeper stacks are cut.
 const MAX_PIECES: usize = 4096;
+
+/// Most frames that are passed to find the room of a stack that has left it.
+const MAX_LEFT_DEPTH: usize = 1 << 16;
 
 /// Most kept frames of forgetful functions: one for each active call of such a function.
 const MAX_KEPT: usize = 1 << 20;
@@ -48,6 +54,10 @@ pub struct Stacks {
     root_sp: Option<u64>,
     /// Return address and stack pointer of each vCPU at reset, read at its first stack.
     reset: FxHashMap<u32, Option<(u64, u64)>>,
+    /// Rooms of stacks that no kernel describes; None: they are not judged, or one has been found outside.
+    rooms: Option<Rooms>,
+    /// Stack that a walk found outside of its room.
+    left: Option<Found>,
 }
 
 /// Registers that a forgetful function should have saved.
@@ -55,6 +65,25 @@ pub struct Stacks {
 struct Kept {
     return_addr: u64,
     frame_pointer: u64,
+}
+
+/// A stack that a walk found outside of its room.
+struct Found {
+    left: Left,
+    /// Whether all of its frames are known.
+    is_whole: bool,
+    /// Place of the walk, and the vCPU's instructions so far.
+    at: (u64, u64),
+}
+
+impl Found {
+    /// Record of it; `mover`: the instruction that made the stack so deep, and its number, if they are known.
+    fn definition(self, mover: Option<(u64, u64)>) -> Definition {
+        let Found { left: Left { sp, room, top }, is_whole, at } = self;
+        let (pc, at_insns) = mover.unwrap_or(at);
+        let top = if is_whole { top } else { 0 };
+        Definition::StackLeft { pc, sp, low: room.start, top, at_insns, is_first: mover.is_some() }
+    }
 }
 
 /// Pieces of guest memory that this walk has read.
@@ -107,6 +136,10 @@ struct Cursor<'a, V: Vcpu> {
     /// Source of the frame pointer. Often no frame is found by the frame pointer, and functions use its register for
     /// other values.
     frame_pointer_from: FramePointer,
+    /// Frames that follow on each other up to here.
+    chain: Chain,
+    /// Whether the instruction before the walk's beginning has made the innermost frame.
+    is_made: bool,
 }
 
 /// Outcome of a walk's step.
@@ -144,6 +177,8 @@ impl Stacks {
             trail: Trail::default(),
             root_sp: None,
             reset: FxHashMap::default(),
+            rooms: Rooms::new(request),
+            left: None,
         })
     }
 
@@ -183,7 +218,43 @@ impl Stacks {
         ledger: &Ledger<impl Counters>,
     ) -> Stack {
         let context = guest.context(pc);
-        self.take_from(core, context, by_transfer, guest, code, ledger)
+        self.take_from(core, context, (by_transfer, false), guest, code, ledger)
+    }
+
+    /// Notes a stack that was found outside of its room, the first one of the run.
+    pub fn note_left(&mut self, ledger: &mut Ledger<impl Counters>) {
+        if let Some(found) = self.left.take() {
+            self.rooms = None;
+            ledger.note(&found.definition(None));
+        }
+    }
+
+    /// Notes that the stack has left its room, if it has: an instruction at `mover`, the vCPU's `at_insns`-th, has just made
+    /// it deeper, and `pc` comes next. Returns the room that the stack is now taken to be in.
+    pub fn check_room(
+        &mut self,
+        core: &Core,
+        (pc, by_transfer): (u64, bool),
+        mover: (u64, u64),
+        guest: &mut Guest<impl Vcpu>,
+        code: &mut Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Range<u64> {
+        let context = guest.context(pc);
+        // It takes a number of bytes off the stack pointer that only the run knows, for an array.
+        let is_made = guest.memory(mover.0, 4).is_some_and(|bytes| decode::subtracts_from_sp(guest.isa, &bytes));
+        self.left = None;
+        self.take_from(core, context, (by_transfer, is_made), guest, code, ledger);
+        if let Some(found) = self.left.take() {
+            self.rooms = None;
+            ledger.note(&found.definition(Some(mover)));
+        }
+        self.rooms.as_ref().map_or(0..u64::MAX, |rooms| rooms.around(context.sp))
+    }
+
+    /// Whether stacks are judged that no kernel describes.
+    pub fn has_rooms(&self) -> bool {
+        self.rooms.is_some()
     }
 
     /// Does what [`Stacks::take`] does, at the first instruction of a function that is called often, with registers
@@ -204,7 +275,7 @@ impl Stacks {
             core.note_stack_pointer(context.sp, ledger);
             return Taken::Recalled(recalled);
         }
-        let stack = self.take_from(core, context, by_transfer, guest, code, ledger);
+        let stack = self.take_from(core, context, (by_transfer, false), guest, code, ledger);
         let is_whole = !matches!(stack.last(), Some(FrameKind::Unknown(_)));
         // A function that keeps no return address may have started without a call.
         let is_told = is_plain && is_whole && !code.is_forgetful(context.pc);
@@ -248,12 +319,13 @@ impl Stacks {
         id
     }
 
-    /// Does what [`Stacks::take`] does, with registers that were read already.
+    /// Does what [`Stacks::take`] does, with registers that were read already. `is_made`: the instruction before has made the
+    /// innermost frame.
     fn take_from(
         &mut self,
         core: &Core,
         mut context: Context,
-        by_transfer: bool,
+        (by_transfer, is_made): (bool, bool),
         guest: &mut Guest<impl Vcpu>,
         code: &mut Code,
         ledger: &Ledger<impl Counters>,
@@ -276,7 +348,7 @@ impl Stacks {
         self.root_sp = None;
         // The depth of most stacks.
         let mut stack = Vec::with_capacity(16);
-        let walked = Cursor {
+        let mut cursor = Cursor {
             stacks: self,
             core,
             guest,
@@ -288,8 +360,11 @@ impl Stacks {
             has_link: false,
             is_assumed: false,
             frame_pointer_from: FramePointer::Context,
-        }
-        .walk();
+            chain: Chain::default(),
+            is_made,
+        };
+        let walked = cursor.walk();
+        cursor.note_left(walked, (pc, ledger.insns(core.vcpu)));
         if let Err(why) = walked {
             stack.push(FrameKind::Unknown(why));
         }
@@ -352,6 +427,60 @@ impl<V: Vcpu> Cursor<'_, V> {
         Ok(())
     }
 
+    /// Notes that the stack has left its room. If it is deeper than is kept, its other frames say which room that is.
+    fn note_left(&mut self, mut walked: Result<(), Unknown>, at: (u64, u64)) {
+        if self.chain.left().is_none() {
+            return;
+        }
+        if walked == Err(Unknown::TooDeep) {
+            let (kept, max_depth) = (self.stack.len(), self.stacks.max_depth);
+            self.stacks.max_depth = MAX_LEFT_DEPTH;
+            walked = self.walk();
+            self.stacks.max_depth = max_depth;
+            self.stack.truncate(kept);
+        }
+        let found = self.chain.left().map(|left| Found { left, is_whole: walked.is_ok(), at });
+        self.stacks.left = self.stacks.left.take().or(found);
+    }
+
+    /// Whether the frames here are on a stack that a kernel describes: the task's own, on which the exceptions of all
+    /// processors but a Cortex-M begin.
+    fn is_on_tasks_stack(&self) -> bool {
+        self.core.watermark.is_some() && (self.level == 0 || !self.guest.isa.is_thumb())
+    }
+
+    /// Adds a frame up to `cfa` to those that follow on each other.
+    fn note_frame(&mut self, rule: &Rule, function: Option<u64>, cfa: u64) {
+        let Some(rooms) = &self.stacks.rooms else { return };
+        let is_made = std::mem::take(&mut self.is_made);
+        if self.is_on_tasks_stack() {
+            return self.leave_chain();
+        }
+        let sp = self.at.sp;
+        // Code that goes on with another stack keeps its own one in the frame pointer: the distance between the two is not
+        // a frame.
+        let is_proved = rule.base == Base::StackPointer
+            || is_made
+            || self.at.frame_pointer == sp
+            || function.and_then(|entry| self.code.frame_bytes(entry)) == Some(cfa - sp);
+        // AVR code sets the stack pointer half by half, so that for a moment it is anywhere; it points below the stack.
+        let is_avr = self.guest.isa.is_avr();
+        if is_avr && self.is_innermost {
+            return;
+        }
+        let below = u64::from(is_avr);
+        if !is_proved || !self.chain.add(sp + below..cfa + below, rooms) {
+            self.leave_chain();
+        }
+    }
+
+    /// Begins anew with the frames that follow on each other, but for a stack that has left its room.
+    fn leave_chain(&mut self) {
+        if self.chain.left().is_none() {
+            self.chain = Chain::default();
+        }
+    }
+
     /// Passes one frame.
     #[inline]
     fn step(&mut self) -> Result<Step, Unknown> {
@@ -380,6 +509,7 @@ impl<V: Vcpu> Cursor<'_, V> {
     /// Passes a function that has exchanged the stack.
     fn pass_exchange(&mut self, entry: u64) -> Result<Step, Unknown> {
         self.stacks.trail.leave_open();
+        self.leave_chain();
         let Exchanged { outer, is_by_exception, .. } = self.core.exchange(entry).ok_or(Unknown::NoUnwindInfo)?;
         if !is_by_exception && !self.code.is_return_address(outer.pc, self.guest) {
             return Err(Unknown::NoUnwindInfo);
@@ -401,6 +531,7 @@ impl<V: Vcpu> Cursor<'_, V> {
         }
         let return_addr = self.return_addr(rule, function, is_forgetful, cfa)?;
         if self.is_exceptions(function, return_addr, cfa) {
+            self.note_frame(rule, function, cfa);
             return self.leave_exception(return_addr, cfa);
         }
         let caller = self.guest.code_address(return_addr);
@@ -529,18 +660,43 @@ impl<V: Vcpu> Cursor<'_, V> {
     /// Passes the handler's own frame.
     fn leave_exception(&mut self, return_addr: u64, cfa: u64) -> Result<Step, Unknown> {
         if self.level > 0 {
-            return Ok(self.cross());
+            if !self.note_saved(return_addr, cfa) {
+                self.leave_chain();
+            }
+            return Ok(self.cross_on_stack());
         }
         // The exception's start was not noticed: the return value and the frame identify the interrupted code.
         self.stacks.trail.leave_open();
+        self.leave_chain();
         let (number, interrupted) = self.guest.unseen_exception(cfa, return_addr).ok_or(self.broken())?;
         self.stack.push(FrameKind::Exception { number, handler: 0, pc: interrupted.pc });
         (self.at, self.is_innermost, self.is_assumed) = (interrupted, true, false);
         Ok(Step::Further)
     }
 
-    /// Passes from a handler to the code that it interrupted.
+    /// Adds the registers that the active exception has saved above the handler's frame. False: they may be on another
+    /// stack.
+    fn note_saved(&mut self, return_addr: u64, cfa: u64) -> bool {
+        // EXC_RETURN bit 2 selects the stack that the registers are on (Armv7-M ARM B1.5.6).
+        let is_processes = self.guest.isa.is_thumb() && return_addr & 4 != 0;
+        let saved = self.active().and_then(|active| Some((active.entry_sp, active.interrupted?.sp)));
+        match (saved, &self.stacks.rooms) {
+            (Some((entry_sp, sp)), Some(rooms)) if entry_sp == cfa && !is_processes => {
+                let below = u64::from(self.guest.isa.is_avr());
+                self.chain.add_saved(entry_sp + below, sp + below, rooms)
+            }
+            _ => false,
+        }
+    }
+
+    /// Passes from a handler, whose own frame is not known, to the code that it interrupted.
     fn cross(&mut self) -> Step {
+        self.leave_chain();
+        self.cross_on_stack()
+    }
+
+    /// Passes from a handler to the code that it interrupted, which may have the same stack.
+    fn cross_on_stack(&mut self) -> Step {
         let Some(&Active { number, handler, interrupted, .. }) = self.active() else { return Step::Outermost };
         let pc = interrupted.map_or(0, |context| context.pc);
         self.stack.push(FrameKind::Exception { number, handler, pc });
@@ -568,11 +724,13 @@ impl<V: Vcpu> Cursor<'_, V> {
             return Err(self.broken());
         }
         self.stacks.root_sp = Some(cfa);
+        self.chain.end_at(cfa + u64::from(self.guest.isa.is_avr()));
         Ok(Step::Outermost)
     }
 
     /// Passes from a frame to the caller's frame.
     fn pass(&mut self, caller: u64, rule: &Rule, function: Option<u64>, cfa: u64) -> Result<(), Unknown> {
+        self.note_frame(rule, function, cfa);
         let frame_pointer = match rule.frame_pointer {
             Saved::Register => self.at.frame_pointer,
             Saved::AtCfa(offset_bytes) => {

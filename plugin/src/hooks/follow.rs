@@ -170,9 +170,11 @@ pub(crate) struct OnStackMove;
 
 impl Hook for OnStackMove {
     const CALL: ExecCallback = |vcpu, id| {
-        let State { guest, ledger, follow, blocks, .. } = &mut *state::lock();
+        let mut state = state::lock();
+        let sp = state.guest.stack_pointer();
+        state.check_room(vcpu, id, sp);
+        let State { guest, ledger, follow, blocks, .. } = &mut *state;
         let core = &mut follow.cores[vcpu as usize];
-        let sp = guest.stack_pointer();
         // The last function of a path makes no call at which its frame would be seen.
         if follow.tree.is_some() {
             core.note_main_stack(sp, guest, ledger);

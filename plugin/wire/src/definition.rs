@@ -93,6 +93,21 @@ record! {
             /// Whether the instruction itself was seen, not only the stack pointer that the kernel has saved.
             is_first: bool,
         },
+        /// A stack that no kernel describes has been left for the first time.
+        24 = StackLeft {
+            /// Address of the instruction that took the stack pointer there, or at which this was noticed.
+            pc: u64,
+            /// The stack pointer.
+            sp: u64,
+            /// Lowest address of the stack: the end of the variable below it, or the start of the one that it is in.
+            low: u64,
+            /// Address above its outermost frame; 0: not all frames are known.
+            top: u64,
+            /// Instructions of the window so far.
+            at_insns: u64,
+            /// Whether the instruction itself was seen.
+            is_first: bool,
+        },
         /// Counter of the nanoseconds of virtual time that the machine slept.
         23 = Slept {
             /// Counter.
@@ -587,6 +602,7 @@ impl Stream for Definitions {
                 | Definition::Slower { .. }
                 | Definition::CycleClock { .. }
                 | Definition::Slept { .. }
+                | Definition::StackLeft { .. }
                 | Definition::Edge { .. } => true,
             }
     }
@@ -654,6 +670,14 @@ mod tests {
             },
             Definition::Idle { task: 1 },
             Definition::Overflow { task: 1, pc: 0x8000_0040, sp: 0x8000_0ff0, at_insns: u64::MAX, is_first: true },
+            Definition::StackLeft {
+                pc: 0x8000_0040,
+                sp: 0x2000_0ff0,
+                low: 0x2000_1000,
+                top: u64::MAX,
+                at_insns: 9,
+                is_first: false,
+            },
             Definition::Poll { pc: 0x100, address: 0x4002_1000, value: 0, since_insns: 77, times: u64::MAX },
             Definition::Written { pc: 0x104, address: 0x4002_1004, last_insns: u64::MAX, changed_insns: 78 },
             Definition::Site { entry: 0x8000_0040, stack: 1, task: 1 },

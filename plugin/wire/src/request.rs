@@ -178,6 +178,9 @@ record! {
         forgetting: Vec<Range<u64>>,
         /// Calls made by inlined code, sorted by their return addresses; for the exact call tree.
         inlined_calls: Vec<InlinedCall>,
+        /// Variables, sorted and apart: a stack that reaches from one, or from between two of them, into another has left
+        /// its memory. Empty: no stack is judged by them.
+        variables: Vec<Range<u64>>,
         /// Rules for walking stacks, sorted by address.
         unwind: Vec<Row> = Rows,
         /// Most frames of a call stack; None: no call stacks are taken.
@@ -484,6 +487,8 @@ impl Measure {
             (self.polls.iter().all(|poll| poll.name.len() <= MAX_TEXT_BYTES), "request's tasks"),
             (self.heap.is_sorted_by(|one, next| one.entry < next.entry), "request's allocators"),
             (self.heap.iter().all(Allocator::is_meant), "request's allocators"),
+            (are_ranges(&self.variables), "request's variables"),
+            (self.variables.is_sorted_by(|one, next| one.end <= next.start), "request's variables"),
             (self.unwind.is_sorted_by(|row, next| row.pc < next.pc), "request's unwind rows"),
             (self.spans.iter().all(|(from, until)| !from.is_empty() && !until.is_empty()), "request's span"),
             (self.events.is_sorted_by(|event, next| event.address < next.address), "request's events"),
@@ -625,6 +630,7 @@ mod tests {
             forgetful: vec![0x100],
             forgetting: vec![0x82..0x84, 0x84..u64::MAX],
             inlined_calls: vec![call(0x104), call(u64::MAX)],
+            variables: vec![0x2000_0000..0x2000_0004, 0x2000_0010..u64::MAX],
             unwind: vec![Row { pc: 0x80, rule: Some(rule) }, Row { pc: 0x100, rule: None }],
             max_depth: Some(1024),
             is_exact: true,
@@ -807,6 +813,7 @@ mod tests {
             measured(Measure { functions: vec![4..5, 2..3], ..Measure::default() }),
             measured(Measure { loops: vec![2, 1], ..Measure::default() }),
             measured(Measure { pointed: vec![2, 1], ..Measure::default() }),
+            measured(Measure { variables: vec![2..4, 3..5], ..Measure::default() }),
             measured(Measure { forgetful: vec![2, 1], ..Measure::default() }),
             measured(Measure { forgetting: vec![2..6, 4..8], ..Measure::default() }),
             measured(Measure { inlined_calls: vec![call(2), call(1)], ..Measure::default() }),

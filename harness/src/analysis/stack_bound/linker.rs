@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use object::{Object as _, ObjectSymbol as _};
 
-/// Symbol at the lowest address that the stack may use, in the linker scripts of Arm's CMSIS.
-const LIMIT: &str = "__StackLimit";
+use crate::image::rooms::LIMIT;
 
 /// Symbols behind the last variable. A heap begins there, and the stack grows towards it.
 /// The last three are those of Rust's cortex-m-rt.

@@ -368,6 +368,9 @@ struct Facts<'a> {
     waiting: Option<JsonWaiting>,
     /// Task switches that were noticed late: counts per task are then estimates.
     unseen_switches: u64,
+    /// The main stack, or another one that no kernel describes, if it left its memory. Without --exact only samples are looked
+    /// at.
+    stack_left: Option<JsonStackLeft<'a>>,
     /// End of the run.
     end: &'static str,
     /// Exit status of the firmware, if it exited.
@@ -602,6 +605,33 @@ impl JsonOverflow {
     fn new(overflow: profile::Overflow) -> JsonOverflow {
         let profile::Overflow { pc, sp, at_insns, is_first } = overflow;
         JsonOverflow { address: pc.map(Address), sp: Address(sp), at_insns, is_first }
+    }
+}
+
+/// A stack that no kernel describes, and that has left its memory.
+#[derive(Serialize, JsonSchema)]
+struct JsonStackLeft<'a> {
+    /// The first time that it was seen.
+    overflow: JsonOverflow,
+    /// Lowest address of the stack.
+    low: Address,
+    /// Its size in bytes.
+    bytes: Option<u64>,
+    /// Variable that is the stack; null: it is the main stack.
+    variable: Option<&'a str>,
+    /// Place that it has come to, as a phrase: "into .bss: variable counters".
+    reached: Option<&'a str>,
+}
+
+impl JsonStackLeft<'_> {
+    fn new(left: &profile::StackLeft) -> JsonStackLeft<'_> {
+        JsonStackLeft {
+            overflow: JsonOverflow::new(left.overflow),
+            low: Address(left.low),
+            bytes: left.bytes,
+            variable: left.variable.as_deref(),
+            reached: left.reached.as_deref(),
+        }
     }
 }
 
@@ -1092,6 +1122,7 @@ impl<'a> Facts<'a> {
             slept_ns: facts.slept_ns,
             waiting: JsonWaiting::new(profile),
             unseen_switches: facts.unseen_switches,
+            stack_left: facts.stack_left.as_ref().map(JsonStackLeft::new),
             end: match facts.end {
                 End::For => "for",
                 End::Until => "until",

@@ -27,7 +27,7 @@ use crate::profile::part::Parts;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
     Arc, Code, Edge, Facts, InTarget, InsnCount, LengthCycles, Names, Node, Note, Overflow, Profile, Span,
-    StackFrame, Task, VcpuCounts,
+    StackFrame, StackLeft, Task, VcpuCounts,
 };
 use crate::run::records::parts;
 use crate::run::records::zones;
@@ -89,6 +89,8 @@ pub struct Records {
     pub cycle_clock: u64,
     /// Lowest stack pointer on the stack on which the firmware starts.
     pub main_stack_lowest: Option<u64>,
+    /// The first stack that was left and that no kernel describes; without names.
+    pub stack_left: Option<StackLeft>,
     /// Exceptions with the group priorities with which they started, sorted.
     pub exception_levels: Vec<(u64, u64)>,
 }
@@ -158,10 +160,7 @@ impl Records {
         let timeline = files.optional(StreamFile::Timeline)?.map(|events| Timeline { events, ..Timeline::default() });
         let counters = Counters::read(&files)?;
 
-        let mut defined = Defined::new(&files.control, &counters);
-        for definition in definition::Decoder::new(&definitions) {
-            defined.take(definition?)?;
-        }
+        let mut defined = Defined::read(&files.control, &counters, &definitions)?;
         let mut vcpus = defined.finish_vcpus()?;
         let half = defined.finish_half();
         defined.finish_tasks(&vcpus)?;
@@ -189,6 +188,7 @@ impl Records {
             polls,
             stores,
             notes,
+            stack_left,
             levels,
             mut edges,
             slower,
@@ -233,6 +233,7 @@ impl Records {
             waiting_insns,
             waiting_unsure,
             main_stack_lowest: counters.highest(counters::MAIN_DEPTH)?.map(u64::wrapping_neg),
+            stack_left,
             exception_levels: levels.into_iter().collect(),
         })
     }
@@ -340,6 +341,7 @@ struct Defined<'a> {
     half_builders: Vec<Builder>,
     before_window: BTreeMap<u64, u64>,
     stacks: Vec<StackFrame>,
+    stack_left: Option<StackLeft>,
     tasks: Vec<Task>,
     tree: Vec<Node>,
     sites: Vec<Site>,
@@ -359,6 +361,14 @@ struct Defined<'a> {
 }
 
 impl<'a> Defined<'a> {
+    fn read(control: &Control, counters: &'a Counters, definitions: &[u8]) -> Result<Defined<'a>> {
+        let mut defined = Defined::new(control, counters);
+        for definition in definition::Decoder::new(definitions) {
+            defined.take(definition?)?;
+        }
+        Ok(defined)
+    }
+
     fn new(control: &Control, counters: &'a Counters) -> Defined<'a> {
         let vcpus = counters.vcpus as usize;
         Defined {
@@ -369,6 +379,7 @@ impl<'a> Defined<'a> {
             half_builders: vec![Builder::default(); if counters.half.is_empty() { 0 } else { vcpus }],
             before_window: BTreeMap::new(),
             stacks: Vec::new(),
+            stack_left: None,
             tasks: Vec::new(),
             tree: Vec::new(),
             sites: Vec::new(),
@@ -413,6 +424,12 @@ impl<'a> Defined<'a> {
                     task.deepest_sp = Some(task.deepest_sp.map_or(sp, |deepest| deepest.min(sp)));
                     task.overflow = Some(Overflow { pc: (pc != 0).then_some(pc), sp, at_insns, is_first });
                 }
+            }
+            Definition::StackLeft { pc, sp, low, top, at_insns, is_first } => {
+                let overflow = Overflow { pc: Some(pc), sp, at_insns, is_first };
+                let bytes = top.checked_sub(low);
+                let left = StackLeft { overflow, low, bytes, variable: None, reached: None };
+                self.stack_left.get_or_insert(left);
             }
             Definition::Idle { task } => {
                 if let Some(task) = self.defined_task(task) {

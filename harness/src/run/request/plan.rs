@@ -58,6 +58,8 @@ pub struct Measurement<'a> {
     pub polls: &'a [wire::request::Poll],
     /// Points in the code at which the lives of these tasks are seen, if the timeline shows them.
     pub lives: &'a wire::request::Lives,
+    /// Rooms of stacks that no kernel describes.
+    pub rooms: &'a [Range<u64>],
     /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
     /// Core whose cycles are counted by the order of instructions; None: there is none.

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
+use decode::Isa;
 use wire::counters::MAIN_DEPTH;
 use wire::zone::ContextKind;
 
@@ -40,6 +41,8 @@ pub struct Core {
     pub fault: LastException,
     /// Stack use of the running task.
     pub watermark: Option<Watermark>,
+    /// Room of the stack in use, if no kernel describes it; empty: not known. Only the exact tree follows it.
+    pub room: Range<u64>,
     /// Stack pointer of the running task after the last instruction that moved it; None: not known.
     pub last_sp: Option<u64>,
     /// Clocks and zones of the contexts outside exceptions; None: they are not kept.
@@ -219,6 +222,7 @@ impl Core {
             first_sp: HashMap::new(),
             fault: LastException::default(),
             watermark: None,
+            room: 0..0,
             last_sp: None,
             contexts: has_contexts.then(Contexts::default),
         }
@@ -252,6 +256,12 @@ impl Core {
         self.note_stack_pointer(sp, ledger);
         let last = self.last_sp.replace(sp);
         self.watermark.zip(last).is_some_and(|(stack, last)| stack.is_left(last, sp))
+    }
+
+    /// Whether the executing code uses a stack that a kernel describes: the task's, on which the exceptions of all processors
+    /// but a Cortex-M begin, too.
+    pub fn is_on_own_stack(&self, isa: Isa) -> bool {
+        self.watermark.is_some() && (self.exceptions.is_empty() || !isa.is_thumb())
     }
 
     /// Notes the stack pointer, if it is on the stack on which the firmware starts and deeper than before.

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rooms of stacks that no kernel describes. A stack lies in one variable, as an array that is one, or between two
+//! variables, as the main stack does above the last of them. Nothing else says where a firmware's stack ends: if frames
+//! that follow on each other reach from one room into another, the stack has left its memory.
+
+use std::ops::Range;
+
+use wire::request::Request;
+
+/// Most bytes that an exception saves on the stack of the interrupted code, with the padding that aligns them.
+const MAX_SAVED_BYTES: u64 = 256;
+
+/// The variables of the firmware, which divide the memory into rooms.
+pub struct Rooms(Vec<Range<u64>>);
+
+impl Rooms {
+    /// Rooms of the firmware. None: no variables are known.
+    pub fn new(request: &Request) -> Option<Rooms> {
+        let variables = request.measure().map(|measure| measure.variables.clone())?;
+        (!variables.is_empty()).then_some(Rooms(variables))
+    }
+
+    /// Room of a byte: the variable that it is in, or the memory between two of them.
+    pub fn around(&self, byte: u64) -> Range<u64> {
+        let next = self.0.partition_point(|variable| variable.start <= byte);
+        let below = next.checked_sub(1).and_then(|index| self.0.get(index));
+        match below {
+            Some(variable) if variable.contains(&byte) => variable.clone(),
+            _ => {
+                let end = self.0.get(next).map_or(u64::MAX, |variable| variable.start);
+                below.map_or(0, |variable| variable.end)..end
+            }
+        }
+    }
+}
+
+/// A stack that was found to be in more than one room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The stack pointer.
+    pub sp: u64,
+    /// Room of the outermost frame, which is the stack's.
+    pub room: Range<u64>,
+    /// Address above the outermost frame.
+    pub top: u64,
+}
+
+/// Frames of one stack that follow on each other, from the innermost outwards.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    /// Addresses of the frames so far; empty: none.
+    frames: Range<u64>,
+    /// Room of the outermost one.
+    room: Range<u64>,
+    /// Whether they are in more than one room.
+    is_left: bool,
+}
+
+impl Chain {
+    /// Adds the frame around the ones so far. False: it is on another stack.
+    pub fn add(&mut self, frame: Range<u64>, rooms: &Rooms) -> bool {
+        if frame.is_empty() {
+            return true;
+        }
+        if !self.frames.is_empty() && frame.start != self.frames.end {
+            return false;
+        }
+        if self.frames.is_empty() {
+            self.room = rooms.around(frame.start);
+            self.frames.start = frame.start;
+        }
+        self.frames.end = frame.end;
+        if frame.end > self.room.end {
+            self.room = rooms.around(frame.end - 1);
+            self.is_left = true;
+        }
+        true
+    }
+
+    /// Adds the registers that an exception has saved above the handler's frames, if they are on the same stack.
+    pub fn add_saved(&mut self, entry_sp: u64, interrupted_sp: u64, rooms: &Rooms) -> bool {
+        let is_same = interrupted_sp.checked_sub(entry_sp).is_some_and(|bytes| bytes <= MAX_SAVED_BYTES);
+        is_same && self.add(entry_sp..interrupted_sp, rooms)
+    }
+
+    /// Adds the outermost frame, which may have been made by a jump and so proves nothing, to the stack's extent alone.
+    pub fn end_at(&mut self, top: u64) {
+        if !self.frames.is_empty() && top > self.frames.end && top <= self.room.end {
+            self.frames.end = top;
+        }
+    }
+
+    /// The stack, if its frames have left its room.
+    pub fn left(&self) -> Option<Left> {
+        let Chain { frames, room, is_left } = self;
+        is_left.then(|| Left { sp: frames.start, room: room.clone(), top: frames.end })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An array of 0x100 bytes, and variables behind it up to 0x1200, above which the main stack lies.
+    fn rooms() -> Rooms {
+        Rooms(vec![0x1000..0x1100, 0x1100..0x1104, 0x1180..0x1200])
+    }
+
+    fn left(frames: &[Range<u64>]) -> Option<Left> {
+        let mut chain = Chain::default();
+        frames.iter().all(|frame| chain.add(frame.clone(), &rooms())).then(|| chain.left())?
+    }
+
+    #[test]
+    fn a_byte_is_in_a_variable_or_between_two() {
+        let rooms = rooms();
+        for (byte, room) in [
+            (0xfff, 0..0x1000),
+            (0x1000, 0x1000..0x1100),
+            (0x1103, 0x1100..0x1104),
+            (0x1104, 0x1104..0x1180),
+            (0x1200, 0x1200..u64::MAX),
+        ] {
+            assert_eq!(rooms.around(byte), room, "{byte:#x}");
+        }
+    }
+
+    #[test]
+    fn a_stack_that_fills_its_room_to_the_last_byte_has_not_left_it() {
+        assert_eq!(left(&[0x1200..0x1220, 0x1220..0x1220, 0x1220..0x2000]), None);
+        assert_eq!(left(&[0x1000..0x1010, 0x1010..0x1100]), None, "a stack in an array");
+    }
+
+    #[test]
+    fn a_stack_has_left_its_room_within_a_frame_or_between_two() {
+        let expected = Left { sp: 0x11f8, room: 0x1200..u64::MAX, top: 0x2000 };
+        for frames in [[0x11f8..0x1208, 0x1208..0x2000], [0x11f8..0x1200, 0x1200..0x2000]] {
+            assert_eq!(left(&frames), Some(expected.clone()), "{frames:?}");
+        }
+        // Through all variables, out of memory that has none.
+        let through = left(&[0x800..0x1080, 0x1080..0x1190, 0x1190..0x1300]).unwrap();
+        assert_eq!((through.sp, through.room.start), (0x800, 0x1200));
+        // Out of an array.
+        let array = left(&[0xff8..0x1008, 0x1008..0x1100]).unwrap();
+        assert_eq!((array.room, array.top), (0x1000..0x1100, 0x1100));
+    }
+
+    #[test]
+    fn frames_on_two_stacks_are_no_stack_that_left_its_room() {
+        assert_eq!(left(&[0x1010..0x1020, 0x1800..0x1820]), None);
+        let mut chain = Chain::default();
+        assert!(chain.add(0x1010..0x1020, &rooms()));
+        assert!(
+            !chain.add_saved(0x1020, 0x1800, &rooms()) && chain.left().is_none(),
+            "the handler has its own stack"
+        );
+    }
+}
