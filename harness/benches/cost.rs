@@ -887,6 +887,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         polls: &[],
         lives: &wire::request::Lives::default(),
         rooms: &[],
+        heap_end: None,
         heap: &allocators,
         core: None,
         waiting: &harness::image::waiting::Code::default(),

@@ -850,6 +850,7 @@ impl Teacher<'_> {
             polls: &[],
             lives: &Lives::default(),
             rooms: &[],
+            heap_end: None,
             heap: &[],
             core: None,
             sleep_shift: None,

@@ -276,6 +276,7 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         polls: &known.executor,
         lives: &known.lives,
         rooms: &known.rooms,
+        heap_end: known.heap_end,
         heap: &named.allocators,
         core: named.core.as_ref().map(|core| &core.wire),
         sleep_shift: known.sleep_shift,
@@ -401,6 +402,8 @@ struct Known {
     executor: Vec<wire::request::Poll>,
     /// Rooms of stacks that no kernel describes.
     rooms: Vec<Range<u64>>,
+    /// Variable in which the C library keeps the address behind its heap.
+    heap_end: Option<u64>,
     /// Points in the code at which the lives of these tasks are seen; empty without a timeline.
     lives: wire::request::Lives,
     /// Layout of the kernel's data that tells why a task does not execute; None: there is no kernel or no timeline.
@@ -446,6 +449,7 @@ impl Known {
         let variables = file.map(|file| Variables::read(&file, choice.load_bias)).unwrap_or_default();
         Ok(Known {
             rooms: variables.rooms(),
+            heap_end: variables.heap_end(),
             waits: has_waits.then(|| kernel::waits(elf, choice.load_bias, arm)).flatten(),
             sleep_shift: sleeps_alike.then_some(loaded.icount_shift(options)),
             warnings: [&unwind.warnings[..], &kernel_warnings, &zones.warnings].concat(),
@@ -920,7 +924,7 @@ fn named_stack(left: StackLeft, image: &Image, load_bias: u64, symbol_file: Opti
     let StackLeft { overflow, low, mut bytes, .. } = left;
     let Some(file) = symbol_file.and_then(|elf| object::File::parse(elf).ok()) else { return left };
     let variables = Variables::read(&file, load_bias);
-    let stack = variables.stack_at(low);
+    let stack = variables.stack_at(low).filter(|_| !left.is_heap);
     // Without all frames, the room is that of the outermost known one.
     let variable = stack.filter(|_| bytes.is_some()).map(|(range, name)| {
         bytes = Some(range.end - range.start);
@@ -931,7 +935,8 @@ fn named_stack(left: StackLeft, image: &Image, load_bias: u64, symbol_file: Opti
     if let (None, Some(top)) = (&variable, top.filter(is_its)) {
         bytes = Some(top - low);
     }
-    StackLeft { bytes, variable, reached: variables.reached(low, overflow.sp), ..left }
+    let reached = if left.is_heap { left.reached.clone() } else { variables.reached(low, overflow.sp) };
+    StackLeft { bytes, variable, reached, ..left }
 }
 
 /// Judges a run that ended well so far: by the executions of its entry, the loop at its end, and the counts of the window's

@@ -69,7 +69,7 @@ fn of_task(profile: &Profile, index: usize, place: impl Fn(u64) -> String) -> Op
 }
 
 fn of_main(profile: &Profile, place: impl Fn(u64) -> String) -> Option<String> {
-    let StackLeft { overflow, low, bytes, variable, reached } = profile.facts.stack_left.as_ref()?;
+    let StackLeft { overflow, low, bytes, variable, is_heap, reached } = profile.facts.stack_left.as_ref()?;
     let extent = extent(profile, *bytes, *low, *overflow);
     let stack = match (variable, bytes) {
         (Some(variable), _) => format!("the stack in {}", printable(variable)),
@@ -85,7 +85,9 @@ fn of_main(profile: &Profile, place: impl Fn(u64) -> String) -> Option<String> {
         }
         false => {
             let place = place.map(|place| format!(", noticed at {place}")).unwrap_or_default();
-            format!("{stack} had left {extent}{place}{reached}; --exact finds the instruction")
+            // The heap may have grown into the stack: no instruction has moved the stack pointer.
+            let more = if *is_heap { "" } else { "; --exact finds the instruction" };
+            format!("{stack} had left {extent}{place}{reached}{more}")
         }
     })
 }
@@ -106,7 +108,7 @@ mod tests {
         let expected = End::StackOverflow { pc: Some(0x40 + 800), stack: LeftStack::Task { index: 2 } };
         assert_eq!(find(&profile), Some(expected));
         let overflow = Overflow { pc: Some(0x44), sp: 0x10, at_insns: 700, is_first: false };
-        let main = StackLeft { overflow, low: 0x20, bytes: Some(96), variable: None, reached: None };
+        let main = StackLeft { overflow, low: 0x20, bytes: Some(96), variable: None, is_heap: false, reached: None };
         profile.facts.stack_left = Some(main);
         assert_eq!(find(&profile), Some(End::StackOverflow { pc: Some(0x44), stack: LeftStack::Main }));
         let said = sentence(&profile, LeftStack::Main, |pc| format!("{pc:#x}")).unwrap();

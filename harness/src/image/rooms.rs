@@ -15,6 +15,13 @@ pub const LIMIT: &str = "__StackLimit";
 /// Largest room below a stack's limit: below a stack in one memory, the variables of another one do not matter.
 const MAX_BELOW_LIMIT_BYTES: u64 = 16 << 20;
 
+/// Variables in which C libraries keep the address behind the heap, which `sbrk` moves: STM32's, and picolibc's. Newlib's is
+/// local to the function ([`LOCAL_HEAP_END`]).
+const HEAP_ENDS: [&str; 2] = ["__sbrk_heap_end", "__malloc_sbrk_top"];
+
+/// Beginning of the name of newlib's variable, before the compiler's number.
+const LOCAL_HEAP_END: &str = "heap_end.";
+
 /// Beginnings of the names of sections that hold variables, in a file without symbols.
 const SECTIONS: [&str; 4] = [".data", ".bss", ".sdata", ".sbss"];
 
@@ -86,6 +93,17 @@ impl<'a> Variables<'a> {
             }
         }
         rooms
+    }
+
+    /// Variable in which the C library keeps the address behind its heap.
+    pub fn heap_end(&self) -> Option<u64> {
+        let is_known = |name: &str| {
+            let number = name.strip_prefix(LOCAL_HEAP_END);
+            HEAP_ENDS.contains(&name) || number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let mut known = self.variables.iter().filter(|(_, variable)| variable.name.is_some_and(is_known));
+        let (range, _) = known.next().filter(|_| known.next().is_none())?;
+        Some(range.start)
     }
 
     /// Smallest variable that contains an address, or else the nearest one below it.

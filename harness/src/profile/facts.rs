@@ -434,6 +434,8 @@ pub struct StackLeft {
     pub bytes: Option<u64>,
     /// Variable that is the stack; None: it is the main stack, which lies between variables.
     pub variable: Option<String>,
+    /// Whether it has met the C library's heap, not left for a variable.
+    pub is_heap: bool,
     /// Place that it has come to, as a phrase: *into .bss: variable counters*.
     pub reached: Option<String>,
 }

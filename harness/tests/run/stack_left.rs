@@ -43,6 +43,28 @@ void reset(void) {
 }
 "#;
 
+/// Firmware whose heap grows by 64 bytes `BLOCKS` times from 2,400 bytes below the stack's end, as newlib's does.
+const HEAP: &str = r#"
+extern char stack_top[];
+__attribute__((noinline)) void *sbrk(int more) {
+    static char *heap_end;
+    if (!heap_end) heap_end = stack_top - 2400;
+    char *old = heap_end;
+    heap_end += more;
+    return old;
+}
+__attribute__((noinline)) int deeper(int depth) {
+    volatile char frame[40];
+    frame[0] = depth;
+    return depth == 0 ? frame[0] : deeper(depth - 1) + frame[0];
+}
+void reset(void) {
+    for (int block = 0; block < BLOCKS; block++) *(volatile char *)sbrk(64) = block;
+    for (int round = 0; round < 300; round++) deeper(20);
+    host(4, "done\n"); host(0x18, STOPPED); for (;;) {}
+}
+"#;
+
 /// Firmware with an array whose length it is told.
 const LENGTH: &str = r#"
 volatile unsigned counters[64];
@@ -165,6 +187,26 @@ fn an_array_of_a_length_that_the_firmware_is_told_is_seen_as_it_is_made() {
 }
 
 #[test]
+fn a_main_stack_that_meets_the_heap_has_failed() {
+    let dir = scratch();
+    for (name, target) in targets() {
+        let good = build(&target, dir.path(), &format!("{name}-good"), HEAP, "-DBLOCKS=10");
+        let bad = build(&target, dir.path(), &format!("{name}-bad"), HEAP, "-DBLOCKS=28");
+        for options in [&["--exact", "--period", "97"][..], &["--period", "997"]] {
+            let profile = run_file(&good, options).expect_code(0).profile();
+            assert_eq!(profile.facts.stack_left, None, "{name} {options:?}");
+            let run = run_file(&bad, options).expect_code(1);
+            let first = run.stdout.lines().next().unwrap();
+            for words in ["the main stack had left its 608 bytes by instruction ", "into the heap, which ends at 0x"]
+            {
+                assert!(first.contains(words), "{name} {options:?}: {words:?} is not in: {first}");
+            }
+            assert!(left(&run.profile()).is_heap && !first.contains("--exact"), "{name}: {first}");
+        }
+    }
+}
+
+#[test]
 fn a_stack_that_was_left_is_in_every_output() {
     let dir = scratch();
     let target = cortex_m("-mcpu=cortex-m3", 0, 0x2000_0000, 0x2000_1000);
@@ -203,7 +245,7 @@ fn an_avr_whose_stack_grows_into_variables_has_failed() {
     let dir = scratch();
     let source = dir.path().join("growing.c");
     std::fs::write(&source, AVR).unwrap();
-    for (flag, depth, is_good) in [("-O1", 60, false), ("-O0", 60, false), ("-Os", 25, true), ("-O0", 25, true)] {
+    for (flag, depth, is_good) in [("-O1", 70, false), ("-O0", 70, false), ("-Os", 25, true), ("-O0", 25, true)] {
         let elf = dir.path().join(format!("growing{flag}-{depth}.elf"));
         let mut gcc = Command::new("avr-gcc");
         let flags = ["-mmcu=atmega328p", "-g", flag, "-o"];

@@ -11,23 +11,28 @@ use wire::request::Request;
 const MAX_SAVED_BYTES: u64 = 256;
 
 /// The variables of the firmware, which divide the memory into rooms.
-pub struct Rooms(Vec<Range<u64>>);
+pub struct Rooms {
+    variables: Vec<Range<u64>>,
+    /// Variable in which the C library keeps the address behind its heap.
+    pub heap_end: Option<u64>,
+}
 
 impl Rooms {
     /// Rooms of the firmware. None: no variables are known.
     pub fn new(request: &Request) -> Option<Rooms> {
-        let variables = request.measure().map(|measure| measure.variables.clone())?;
-        (!variables.is_empty()).then_some(Rooms(variables))
+        let measure = request.measure()?;
+        let (variables, heap_end) = (measure.variables.clone(), measure.heap_end);
+        (!variables.is_empty()).then_some(Rooms { variables, heap_end })
     }
 
     /// Room of a byte: the variable that it is in, or the memory between two of them.
     pub fn around(&self, byte: u64) -> Range<u64> {
-        let next = self.0.partition_point(|variable| variable.start <= byte);
-        let below = next.checked_sub(1).and_then(|index| self.0.get(index));
+        let next = self.variables.partition_point(|variable| variable.start <= byte);
+        let below = next.checked_sub(1).and_then(|index| self.variables.get(index));
         match below {
             Some(variable) if variable.contains(&byte) => variable.clone(),
             _ => {
-                let end = self.0.get(next).map_or(u64::MAX, |variable| variable.start);
+                let end = self.variables.get(next).map_or(u64::MAX, |variable| variable.start);
                 below.map_or(0, |variable| variable.end)..end
             }
         }
@@ -90,6 +95,14 @@ impl Chain {
         }
     }
 
+    /// The stack, if its frames have come to a heap that ends at an address in its room: the heap has grown into the stack, or
+    /// the stack into the heap.
+    pub fn met(&self, heap_end: u64) -> Option<Left> {
+        let Chain { frames, room, is_left } = self;
+        let is_in = heap_end > room.start && heap_end > frames.start && heap_end <= frames.end;
+        (is_in && !is_left).then_some(Left { sp: frames.start, room: heap_end..room.end, top: frames.end })
+    }
+
     /// The stack, if its frames have left its room.
     pub fn left(&self) -> Option<Left> {
         let Chain { frames, room, is_left } = self;
@@ -103,7 +116,7 @@ mod tests {
 
     /// An array of 0x100 bytes, and variables behind it up to 0x1200, above which the main stack lies.
     fn rooms() -> Rooms {
-        Rooms(vec![0x1000..0x1100, 0x1100..0x1104, 0x1180..0x1200])
+        Rooms { variables: vec![0x1000..0x1100, 0x1100..0x1104, 0x1180..0x1200], heap_end: None }
     }
 
     fn left(frames: &[Range<u64>]) -> Option<Left> {
@@ -143,6 +156,15 @@ mod tests {
         // Out of an array.
         let array = left(&[0xff8..0x1008, 0x1008..0x1100]).unwrap();
         assert_eq!((array.room, array.top), (0x1000..0x1100, 0x1100));
+    }
+
+    #[test]
+    fn a_stack_meets_a_heap_that_ends_among_its_frames() {
+        let mut chain = Chain::default();
+        assert!(chain.add(0x1800..0x1900, &rooms()) && chain.add(0x1900..0x2000, &rooms()));
+        for (heap_end, low) in [(0, None), (0x1200, None), (0x1800, None), (0x1808, Some(0x1808)), (0x2008, None)] {
+            assert_eq!(chain.met(heap_end).map(|left| left.room.start), low, "{heap_end:#x}");
+        }
     }
 
     #[test]

@@ -72,6 +72,8 @@ struct Found {
     left: Left,
     /// Whether all of its frames are known.
     is_whole: bool,
+    /// Whether it was left for the heap.
+    is_heap: bool,
     /// Place of the walk, and the vCPU's instructions so far.
     at: (u64, u64),
 }
@@ -79,10 +81,10 @@ struct Found {
 impl Found {
     /// Record of it; `mover`: the instruction that made the stack so deep, and its number, if they are known.
     fn definition(self, mover: Option<(u64, u64)>) -> Definition {
-        let Found { left: Left { sp, room, top }, is_whole, at } = self;
+        let Found { left: Left { sp, room, top }, is_whole, is_heap, at } = self;
         let (pc, at_insns) = mover.unwrap_or(at);
         let top = if is_whole { top } else { 0 };
-        Definition::StackLeft { pc, sp, low: room.start, top, at_insns, is_first: mover.is_some() }
+        Definition::StackLeft { pc, sp, low: room.start, top, at_insns, is_first: mover.is_some(), is_heap }
     }
 }
 
@@ -429,7 +431,8 @@ impl<V: Vcpu> Cursor<'_, V> {
 
     /// Notes that the stack has left its room. If it is deeper than is kept, its other frames say which room that is.
     fn note_left(&mut self, mut walked: Result<(), Unknown>, at: (u64, u64)) {
-        if self.chain.left().is_none() {
+        let met = self.heap_end().and_then(|heap_end| self.chain.met(heap_end));
+        if met.is_none() && self.chain.left().is_none() {
             return;
         }
         if walked == Err(Unknown::TooDeep) {
@@ -439,8 +442,17 @@ impl<V: Vcpu> Cursor<'_, V> {
             self.stacks.max_depth = max_depth;
             self.stack.truncate(kept);
         }
-        let found = self.chain.left().map(|left| Found { left, is_whole: walked.is_ok(), at });
+        let is_heap = self.chain.left().is_none();
+        let met = self.heap_end().and_then(|heap_end| self.chain.met(heap_end));
+        let left = self.chain.left().or(met);
+        let found = left.map(|left| Found { left, is_whole: walked.is_ok(), is_heap, at });
         self.stacks.left = self.stacks.left.take().or(found);
+    }
+
+    /// Address behind the C library's heap now; None: it is not known.
+    fn heap_end(&mut self) -> Option<u64> {
+        let variable = self.stacks.rooms.as_ref()?.heap_end?;
+        self.guest.memory_word(variable, self.guest.pointer_bytes())
     }
 
     /// Whether the frames here are on a stack that a kernel describes: the task's own, on which the exceptions of all

@@ -107,6 +107,8 @@ record! {
             at_insns: u64,
             /// Whether the instruction itself was seen.
             is_first: bool,
+            /// Whether the heap is below it, not a variable.
+            is_heap: bool,
         },
         /// Counter of the nanoseconds of virtual time that the machine slept.
         23 = Slept {
@@ -677,6 +679,7 @@ mod tests {
                 top: u64::MAX,
                 at_insns: 9,
                 is_first: false,
+                is_heap: true,
             },
             Definition::Poll { pc: 0x100, address: 0x4002_1000, value: 0, since_insns: 77, times: u64::MAX },
             Definition::Written { pc: 0x104, address: 0x4002_1004, last_insns: u64::MAX, changed_insns: 78 },

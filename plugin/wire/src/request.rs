@@ -181,6 +181,8 @@ record! {
         /// Variables, sorted and apart: a stack that reaches from one, or from between two of them, into another has left
         /// its memory. Empty: no stack is judged by them.
         variables: Vec<Range<u64>>,
+        /// Variable in which the C library keeps the address behind its heap, which grows towards the main stack.
+        heap_end: Option<u64>,
         /// Rules for walking stacks, sorted by address.
         unwind: Vec<Row> = Rows,
         /// Most frames of a call stack; None: no call stacks are taken.
@@ -631,6 +633,7 @@ mod tests {
             forgetting: vec![0x82..0x84, 0x84..u64::MAX],
             inlined_calls: vec![call(0x104), call(u64::MAX)],
             variables: vec![0x2000_0000..0x2000_0004, 0x2000_0010..u64::MAX],
+            heap_end: Some(0x2000_0010),
             unwind: vec![Row { pc: 0x80, rule: Some(rule) }, Row { pc: 0x100, rule: None }],
             max_depth: Some(1024),
             is_exact: true,

@@ -619,6 +619,8 @@ struct JsonStackLeft<'a> {
     bytes: Option<u64>,
     /// Variable that is the stack; null: it is the main stack.
     variable: Option<&'a str>,
+    /// Whether it has met the C library's heap.
+    is_heap: bool,
     /// Place that it has come to, as a phrase: "into .bss: variable counters".
     reached: Option<&'a str>,
 }
@@ -630,6 +632,7 @@ impl JsonStackLeft<'_> {
             low: Address(left.low),
             bytes: left.bytes,
             variable: left.variable.as_deref(),
+            is_heap: left.is_heap,
             reached: left.reached.as_deref(),
         }
     }

@@ -31,6 +31,7 @@ use crate::profile::{
 };
 use crate::run::records::parts;
 use crate::run::records::zones;
+use crate::text::number::Hex;
 
 /// The plugin's records of one run.
 #[derive(Debug)]
@@ -425,10 +426,11 @@ impl<'a> Defined<'a> {
                     task.overflow = Some(Overflow { pc: (pc != 0).then_some(pc), sp, at_insns, is_first });
                 }
             }
-            Definition::StackLeft { pc, sp, low, top, at_insns, is_first } => {
+            Definition::StackLeft { pc, sp, low, top, at_insns, is_first, is_heap } => {
                 let overflow = Overflow { pc: Some(pc), sp, at_insns, is_first };
                 let bytes = top.checked_sub(low);
-                let left = StackLeft { overflow, low, bytes, variable: None, reached: None };
+                let reached = is_heap.then(|| format!("into the heap, which ends at {}", Hex(low)));
+                let left = StackLeft { overflow, low, bytes, variable: None, is_heap, reached };
                 self.stack_left.get_or_insert(left);
             }
             Definition::Idle { task } => {

@@ -74,6 +74,7 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         forgetting: unwind.forgetting.clone(),
         inlined_calls: measurement.inlined_calls.to_vec(),
         variables: measurement.rooms.to_vec(),
+        heap_end: measurement.heap_end,
         unwind: unwind.rows.clone(),
         max_depth: options.max_depth,
         is_exact: options.exact,

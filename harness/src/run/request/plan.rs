@@ -60,6 +60,8 @@ pub struct Measurement<'a> {
     pub lives: &'a wire::request::Lives,
     /// Rooms of stacks that no kernel describes.
     pub rooms: &'a [Range<u64>],
+    /// Variable in which the C library keeps the address behind its heap.
+    pub heap_end: Option<u64>,
     /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
     /// Core whose cycles are counted by the order of instructions; None: there is none.
