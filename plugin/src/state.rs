@@ -957,16 +957,15 @@ impl State {
         stack
     }
 
-    /// Checks the room of a stack that no kernel describes, after an instruction has made the stack deeper. `id` is the next
-    /// instruction.
+    /// Checks the room of a stack that no kernel describes, after an instruction has taken the stack pointer out of the last
+    /// one. `id` is the next instruction.
     pub(crate) fn check_room(&mut self, vcpu: u32, id: usize, sp: u64) {
         let State { guest, code, ledger, follow, stacks, transfers, blocks, .. } = self;
         let core = &mut follow.cores[vcpu as usize];
-        let Some(stacks) = stacks.as_mut().filter(|stacks| stacks.has_rooms()) else { return };
-        let is_in_room = sp >= core.room.start && sp <= core.room.end;
-        if is_in_room || core.is_on_own_stack(guest.isa) {
+        if core.is_on_own_stack(guest.isa) {
             return;
         }
+        let Some(stacks) = stacks.as_mut().filter(|stacks| stacks.has_rooms()) else { return };
         let (block, index) = from_insn_id(id);
         let block = blocks.get(block);
         let pc = block.pc_of(index);

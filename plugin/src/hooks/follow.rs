@@ -172,7 +172,9 @@ impl Hook for OnStackMove {
     const CALL: ExecCallback = |vcpu, id| {
         let mut state = state::lock();
         let sp = state.guest.stack_pointer();
-        state.check_room(vcpu, id, sp);
+        if !state.follow.cores[vcpu as usize].is_in_room(sp) {
+            state.check_room(vcpu, id, sp);
+        }
         let State { guest, ledger, follow, blocks, .. } = &mut *state;
         let core = &mut follow.cores[vcpu as usize];
         // The last function of a path makes no call at which its frame would be seen.

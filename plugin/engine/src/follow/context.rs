@@ -258,6 +258,11 @@ impl Core {
         self.watermark.zip(last).is_some_and(|(stack, last)| stack.is_left(last, sp))
     }
 
+    /// Whether a stack pointer is in the room of the stack in use.
+    pub fn is_in_room(&self, sp: u64) -> bool {
+        sp >= self.room.start && sp <= self.room.end
+    }
+
     /// Whether the executing code uses a stack that a kernel describes: the task's, on which the exceptions of all processors
     /// but a Cortex-M begin, too.
     pub fn is_on_own_stack(&self, isa: Isa) -> bool {
