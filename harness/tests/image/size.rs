@@ -290,3 +290,25 @@ fn eeprom_fuses_and_lock_bits_of_an_avr_are_neither_flash_nor_ram() {
     assert_eq!((&image["flash_room_bytes"], &image["ram_room_bytes"]), (&32_768.into(), &2048.into()));
     assert_eq!(image["neither"], serde_json::json!({".eeprom": 300, ".fuse": 3, ".lock": 1}));
 }
+
+#[test]
+fn sizes_that_add_up_to_more_than_64_bits_end_at_the_largest_number() {
+    let mut elf = fs::read(image("riscv64-smp")).unwrap();
+    // Elf64_Ehdr's e_shoff and e_shnum, and of two Elf64_Shdr: sh_name, sh_type, sh_flags, sh_addr, sh_size.
+    let number = |elf: &[u8], at: usize| u64::from_le_bytes(elf[at..at + 8].try_into().unwrap());
+    let (headers, count) = (number(&elf, 40) as usize, usize::from(u16::from_le_bytes([elf[60], elf[61]])));
+    // PROGBITS, not allocated: debug information.
+    let is_other = |elf: &[u8], at: usize| elf[at + 4] == 1 && number(elf, at + 8) & 2 == 0;
+    let two: Vec<usize> =
+        (1..count).map(|index| headers + 64 * index).filter(|&at| is_other(&elf, at)).take(2).collect();
+    let name = elf[two[0]..two[0] + 4].to_vec();
+    for at in two {
+        // NOBITS, allocated, of 2^63 bytes at 0.
+        let header = [name.as_slice(), &[8, 0, 0, 0], &2_u64.to_le_bytes(), &0_u64.to_le_bytes()].concat();
+        elf[at..at + header.len()].copy_from_slice(&header);
+        elf[at + 32..at + 40].copy_from_slice(&(1_u64 << 63).to_le_bytes());
+    }
+    let image = Image::from_bytes(Path::new("firmware.elf"), &elf, &LoadOptions::default(), None).unwrap();
+    let size = size::of(&elf, &image, Regions::default());
+    assert_eq!(size.elsewhere.values().max(), Some(&u64::MAX));
+}

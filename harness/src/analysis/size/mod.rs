@@ -465,7 +465,8 @@ impl Size {
             let is_elsewhere = piece.takes == Bytes::default() && !is_template && !piece.is_overlay;
             if is_elsewhere {
                 let section = section.map_or(BETWEEN, |section| &section.name);
-                *self.elsewhere.entry(section.to_owned()).or_default() += piece.bytes;
+                let bytes = self.elsewhere.entry(section.to_owned()).or_default();
+                *bytes = bytes.saturating_add(piece.bytes);
             }
             let run_bytes = if piece.is_overlay { piece.takes.ram } else { piece.bytes };
             let places = [
