@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use harness::gate::cache::{Cache, OpenCache, Wanted};
 use harness::profile::Profile;
@@ -20,10 +21,15 @@ const BEGIN_BYTES: usize = 16 + 1;
 const SEAL_BYTES: usize = 32;
 const LENGTHS_BYTES: usize = 3 * 8;
 
-fn cache(dir: &Path) -> OpenCache {
-    let place = dir.join("cache");
-    fs::create_dir_all(&place).unwrap();
-    Cache::new(&Wanted { place: Some(&place), ..Wanted::default() }).unwrap().unwrap().open().unwrap()
+/// The cache below a directory, always the same one in a process. A new one reads and hashes this whole program, which
+/// takes far longer than an entry.
+fn cache(dir: &Path) -> &'static OpenCache {
+    static CACHE: OnceLock<OpenCache> = OnceLock::new();
+    CACHE.get_or_init(|| {
+        let place = dir.join("cache");
+        fs::create_dir_all(&place).unwrap();
+        Cache::new(&Wanted { place: Some(&place), ..Wanted::default() }).unwrap().unwrap().open().unwrap()
+    })
 }
 
 /// The only file below a directory.
