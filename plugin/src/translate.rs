@@ -615,7 +615,9 @@ fn passage(state: &mut State, plan: &[Planned], start: usize) -> Option<usize> {
 
 /// Whether a passage ends before an instruction in the middle of a block, so that what looks at the clock there has its cycles.
 fn begins_passage(plan: &[Planned], index: usize, follow: &Follow) -> bool {
-    plan[index].bound || looks_at_clock(&plan[index], follow) || looks_at_clock(&plan[index - 1], follow)
+    let looks = looks_at_clock(&plan[index], follow) || looks_at_clock(&plan[index - 1], follow);
+    // Only where a segment begins does the clock have the instructions before, and no others.
+    plan[index].bound || (looks && plan[index - 1].ends_segment)
 }
 
 /// Registers the counted ways of branches and jumps that lead to a block.

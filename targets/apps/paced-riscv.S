@@ -257,6 +257,7 @@ tail:
     csrw mstatus, a0
     csrw mstatus, a0
     csrsi mstatus, 0
+    nop
     csrci mstatus, 8
     csrw mepc, a0
     csrwi mie, 0

@@ -209,7 +209,8 @@ impl Passages {
 
     /// Steps a passage that has not been seen before. None: too many are remembered.
     fn find(&mut self, from: u32, way: Way, ledger: &mut Ledger<impl Counters>) -> Option<Passage> {
-        if self.passages.len() >= MAX_REMEMBERED {
+        // Without an instruction there is nothing to count.
+        if self.passages.len() >= MAX_REMEMBERED || way.started == 0 {
             return None;
         }
         let place = self.places[from as usize].clone();

@@ -113,6 +113,11 @@ impl Fetch {
         cycles
     }
 
+    /// Whether an instruction that is there gives up the words behind it.
+    pub fn redirects(&self, insn: &Insn, is_taken: bool) -> bool {
+        is_taken != (insn.class == Class::Branch && self.halves.values[0])
+    }
+
     /// Executes an instruction that is there; `target`: where control goes, unless it goes on behind the instruction. Returns
     /// cycles beyond the instruction's own.
     pub fn execute(&mut self, pc: u64, insn: &Insn, target: Option<u64>) -> u64 {

@@ -114,7 +114,13 @@ fn several(insn: u32) -> Insn {
         _ => Class::Unknown,
     };
     match (class, bits(insn, 7, 4)) {
-        (Class::Unknown | Class::MovePair, _) => Insn::new(class, 2, 0, [0, 0]),
+        (Class::Unknown, _) => Insn::new(class, 2, 0, [0, 0]),
+        // The first of the two moves decides what is waited for: from a0, or to it.
+        (Class::MovePair, _) if bits(insn, 6, 5) == 1 => Insn::new(class, 2, 0, [10, 0]),
+        (Class::MovePair, _) => {
+            let saved = bits(insn, 9, 7);
+            Insn::new(class, 2, 0, [if saved < 2 { 8 + saved } else { 16 + saved }, 0])
+        }
         // The list of registers: the last one skips a length.
         (_, 0..4) => Insn::new(Class::Unknown, 2, 0, [0, 0]),
         (_, 15) => Insn { count: 13, ..Insn::new(class, 2, SP, [SP, 0]) },

@@ -78,7 +78,9 @@ impl State {
         let usual = (core.cycles_of(insn.class).unwrap_or(1) + u64::from(insn.count)).max(1);
         (1..usual).for_each(|_| self.idle());
         cycles += usual;
-        if std::mem::replace(&mut self.wakes, insn.class == Class::Wait) && !is_taken && insn.class != Class::Divide {
+        let redirects = self.fetch.as_ref().map_or(is_taken, |fetch| fetch.redirects(insn, is_taken));
+        if std::mem::replace(&mut self.wakes, insn.class == Class::Wait) && !redirects && insn.class != Class::Divide
+        {
             cycles += core.wakes;
             (0..core.wakes).for_each(|_| self.idle());
         }

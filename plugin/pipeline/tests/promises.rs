@@ -185,6 +185,8 @@ fn several_registers_take_a_cycle_each() {
         let next = if matches!(found.class, Class::PopReturn | Class::PopReturnZero) { PC + 64 } else { PC + 4 };
         assert_eq!(path(&core, &[(PC, C_NOP), (PC + 2, code), (next, C_NOP)])[1], cycles, "{code:x}");
     }
+    // cm.mva01s s3, s0 and cm.mvsa01 s3, s0: from s3, from a0.
+    assert_eq!((insn(0xade2).sources, insn(0xada2).sources), ([19, 0], [10, 0]));
     assert_eq!(insn(0xb8f2).count, 13, "ra, and s0 to s11");
     for code in [0xb832, 0xa002, 0xb042] {
         assert_eq!(insn(code).class, Class::Unknown, "{code:x}");
@@ -198,6 +200,12 @@ fn what_follows_a_wait_starts_late_unless_it_jumps_or_divides() {
     assert_eq!(path(&core, &[(PC, wfi), (PC + 4, NOP), (PC + 8, NOP), (PC + 12, NOP)]), [1, 2, 1]);
     assert_eq!(path(&core, &[(PC, wfi), (PC + 4, J), (PC, wfi)]), [1, 2]);
     assert_eq!(path(&core, &[(PC, wfi), (PC + 4, DIV), (PC + 8, NOP)]), [1, 19]);
+    // A branch that is predicted does not jump, and one that goes on although it was predicted does.
+    let turn = [(PC, NOP), (PC + 4, NOP), (PC + 8, wfi), (PC + 12, BNEZ)];
+    let steps: Vec<_> = turn.iter().cycle().take(8).copied().chain([(PC + 16, NOP)]).collect();
+    assert_eq!(path(&core, &steps), [1, 1, 1, 2, 1, 1, 1, 2]);
+    let steps: Vec<_> = turn.iter().cycle().take(12).copied().chain([(PC + 16, NOP)]).collect();
+    assert_eq!(path(&core, &steps)[7], 2, "predicted, and waits");
 }
 
 #[test]

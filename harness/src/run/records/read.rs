@@ -458,18 +458,10 @@ impl<'a> Defined<'a> {
                 self.edges.push(Edge { site, target, count: counters.sum(slot)? });
             }
             Definition::Edge { .. } => {}
-            Definition::Slower { slot, pc, cycles } if self.is_open => {
-                let times = i64::try_from(counters.sum(slot)?).unwrap_or(i64::MAX);
-                let sum = self.slower.entry(pc).or_default();
-                *sum = sum.saturating_add(times.saturating_mul(cycles));
-            }
-            Definition::Passage { slot, pc, sizes, cycles } if self.is_open => {
-                let times = i64::try_from(counters.sum(slot)?).unwrap_or(i64::MAX);
-                passage(&mut self.slower, pc, &sizes, &cycles, times);
+            cycles @ (Definition::Slower { .. } | Definition::Passage { .. } | Definition::CycleClock { .. }) => {
+                self.take_cycles(cycles)?;
             }
             Definition::Slept { slot } => self.slept_ns = Some(if self.is_open { counters.sum(slot)? } else { 0 }),
-            Definition::CycleClock { slot } if self.is_open => add(&mut self.cycle_clock, counters.sum(slot)?),
-            Definition::Slower { .. } | Definition::Passage { .. } | Definition::CycleClock { .. } => {}
             Definition::Site { entry, stack, task } => self.sites.push(Site { entry, stack, task }),
             Definition::Row { slot, row } if self.is_open => {
                 self.zones.row((slot, row), counters.vcpus, |slot, vcpu| counters.end(slot, vcpu))?;
@@ -484,6 +476,29 @@ impl<'a> Defined<'a> {
                 let unread = kind == NoteKind::Unread;
                 self.notes.push(Note { unread, denied: unread || kind == NoteKind::Denied, operation, pc, text });
             }
+        }
+        Ok(())
+    }
+
+    /// Takes a counter of cycles; nothing before the window opens.
+    fn take_cycles(&mut self, definition: Definition) -> Result<()> {
+        let sum = |slot| Ok::<_, anyhow::Error>(if self.is_open { self.counters.sum(slot)? } else { 0 });
+        let times = |slot| Ok::<_, anyhow::Error>(i64::try_from(sum(slot)?).unwrap_or(i64::MAX));
+        match definition {
+            Definition::Slower { slot, pc, cycles } => {
+                let times = times(slot)?;
+                let sum = self.slower.entry(pc).or_default();
+                *sum = sum.saturating_add(times.saturating_mul(cycles));
+            }
+            Definition::Passage { slot, pc, sizes, cycles } => {
+                let times = times(slot)?;
+                passage(&mut self.slower, pc, &sizes, &cycles, times);
+            }
+            Definition::CycleClock { slot } => {
+                let sum = sum(slot)?;
+                add(&mut self.cycle_clock, sum);
+            }
+            _ => {}
         }
         Ok(())
     }

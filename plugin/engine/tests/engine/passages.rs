@@ -213,6 +213,19 @@ fn one_way_through_a_block_is_stepped_once() {
 }
 
 #[test]
+fn a_block_of_which_nothing_starts_takes_nothing() {
+    let code = Code { pc: PC, insns: vec![insn(PLAIN[0]), insn(JUMPS[0])] };
+    let mut run = Run::new();
+    for started in [2, 0, 2, 0, 0, 2] {
+        run.go(&code, started);
+    }
+    run.end();
+    assert_eq!(run.by_pc(), stepped(&vec![(code, 2); 3], usize::MAX));
+    let is_sound = |one: &Definition| !matches!(one, Definition::Passage { sizes, .. } if sizes.is_empty());
+    assert!(run.ledger.records().definitions().iter().all(is_sound));
+}
+
+#[test]
 fn operands_of_a_division_change_its_cycles() {
     let code = Code { pc: PC, insns: vec![insn(PLAIN[5]), insn(JUMPS[2])] };
     let mut fake = Fake::riscv(0);
