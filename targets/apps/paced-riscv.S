@@ -1,5 +1,5 @@
 // Functions whose cycles on a core with a short pipeline depend on the order of instructions, on where jumps lead, and on
-// operands. Each is called once by `measure`, which reads the core's counters around the call. The end prints a line for
+// operands. Each is called once at `measure`, where the core's counters are read around the call. The end prints a line for
 // each: cycles and instructions by the counters. On the RTL of a core that is what it takes; on QEMU both are instructions.
 //
 // Memory begins at 0x80000000, where execution does, a UART is at 0x10000000, and a store to 0x100000 ends the run.
@@ -40,13 +40,10 @@ next:
     beqz t1, print
     addi s0, s0, 4
     j measure
-    .size _start, . - _start
 
     .option push
     .option norvc
     .balign 16
-    .globl measure
-    .type measure, @function
 measure:
     nop
     nop
@@ -56,22 +53,15 @@ measure:
     csrr s4, mcycle
     csrr s5, minstret
     nop
-    .size measure, . - measure
     .option pop
-
-    .globl keep
-    .type keep, @function
-keep:
+    // Keeps the counters' values.
     sub s4, s4, s2
     sub s5, s5, s3
     sw s4, 0(s1)
     sw s5, 4(s1)
     addi s1, s1, 8
     j next
-    .size keep, . - keep
 
-    .globl print
-    .type print, @function
 print:
     la s0, results
 1:  beq s0, s1, 2f
@@ -87,7 +77,7 @@ print:
     li a1, 0x100000
     sw a0, 0(a1)
 3:  j 3b
-    .size print, . - print
+    .size _start, . - _start
 
     // Prints eight digits and a letter.
     .globl hex

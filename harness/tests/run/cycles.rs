@@ -29,7 +29,7 @@ fn rows() -> Vec<(String, String, String, u64, u64)> {
     rows.collect()
 }
 
-/// Cycles and instructions of each call that `measure` makes, with all that it calls, by the function's name.
+/// Cycles and instructions of each call that `_start` makes, with all that it calls, by the function's name.
 fn measured(profile: &Profile) -> BTreeMap<String, (u64, u64)> {
     let mut sums: Vec<(u64, u64)> = profile.tree.iter().map(|node| (node.cycles, node.insns)).collect();
     for (index, node) in profile.tree.iter().enumerate().rev() {
@@ -46,7 +46,7 @@ fn measured(profile: &Profile) -> BTreeMap<String, (u64, u64)> {
     let mut calls = BTreeMap::new();
     for (node, &sum) in profile.tree.iter().zip(&sums) {
         let parent = (node.parent as usize).checked_sub(1).and_then(|parent| name(&profile.tree[parent].kind));
-        if parent.is_some_and(|parent| parent.name == "measure") {
+        if parent.is_some_and(|parent| parent.name == "_start") {
             calls.insert(name(&node.kind).expect("it has a name").name.clone(), sum);
         }
     }
