@@ -348,7 +348,7 @@ impl Named {
         let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
         let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
         let generic_spans = generic_spans(&options.spans, &spans)?;
-        let core = core_of(isa, path, options.cycles.as_deref())?;
+        let core = core_of(isa, loaded, options.cycles.as_deref())?;
         let allocators = match &options.heap {
             Some(_) if isa.is_avr() => {
                 return Err(InputError::about(
@@ -367,9 +367,13 @@ impl Named {
 }
 
 /// The core whose cycles `--cycles` counts; None: an AVR, or no cycles.
-fn core_of(isa: decode::Isa, path: &Path, wanted: Option<&str>) -> Result<Option<Core>, InputError> {
-    let Some(name) = wanted.filter(|name| *name != CYCLES_AUTO) else {
-        if wanted.is_none() || isa.is_avr() {
+fn core_of(isa: decode::Isa, loaded: &Loaded, wanted: Option<&str>) -> Result<Option<Core>, InputError> {
+    let path = &loaded.image.path;
+    let Some(wanted) = wanted else { return Ok(None) };
+    let of_chip = || loaded.chip.as_ref().and_then(|chip| chip.core.as_deref());
+    let named = if wanted == CYCLES_AUTO { of_chip() } else { Some(wanted) };
+    let Some(name) = named else {
+        if isa.is_avr() {
             return Ok(None);
         }
         let cores = chip::core::names().collect::<Vec<_>>().join(", ");

@@ -19,7 +19,7 @@ pub const UNKNOWN: &str = "[unknown]";
 /// A profile by function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Functions that executed, most instructions first.
+    /// Functions that executed, the one of the highest cost first.
     pub rows: Vec<Row>,
     /// Instructions of the window.
     pub total_insns: u64,
@@ -72,7 +72,19 @@ pub struct Row {
     pub z: f64,
 }
 
+impl Table {
+    /// Cycles of the window, if known; else its instructions.
+    pub fn total_cost(&self) -> u64 {
+        self.total_cycles.unwrap_or(self.total_insns)
+    }
+}
+
 impl Row {
+    /// Cycles of the code, if known; else its instructions.
+    pub fn cost(&self) -> u64 {
+        self.cycles.unwrap_or(self.self_insns)
+    }
+
     /// A row without counts.
     pub fn of(place: Owner<'_>) -> Row {
         let (kind, function) = match place {
@@ -175,7 +187,7 @@ pub fn table(profile: &Profile) -> Table {
         });
     }
     table.rows.sort_by(|one, other| {
-        let key = |row: &Row| (std::cmp::Reverse(row.self_insns), row.name.clone(), row.start);
+        let key = |row: &Row| (std::cmp::Reverse(row.cost()), row.name.clone(), row.start);
         key(one).cmp(&key(other))
     });
     table

@@ -162,6 +162,8 @@ pub(super) struct ChipTable {
     pub(super) like: Option<Text>,
     /// The processor, as `cortex-m4`.
     pub(super) cpu: Option<Text>,
+    /// Core whose cycles `--cycles` counts, by the name of a built-in one.
+    pub(super) core: Option<Text>,
     /// Frequency at which instructions execute, in Hz.
     pub(super) hz: Option<u64>,
     /// Number of interrupt lines.

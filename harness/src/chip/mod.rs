@@ -35,6 +35,8 @@ pub struct Chip {
     pub name: String,
     /// QEMU's name of the processor, as `cortex-m4`.
     pub cpu: String,
+    /// Name of the core whose cycles `--cycles` counts; None: it is not known.
+    pub core: Option<String>,
     /// SHA-256 of the plugin's description of the chip, in hex.
     pub sha256: String,
     /// Frequency at which instructions execute, in Hz.

@@ -17,7 +17,7 @@ use super::file::{
 };
 use super::spanned::Spanned;
 use super::svd::{Svd, Word as SvdWord};
-use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule, names};
+use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule, core, names};
 use crate::chip::base::{BASES, is_addition, own_end, riscv};
 use crate::error::InputError;
 use crate::text::number::Hex;
@@ -200,6 +200,7 @@ impl<'a> Resolver<'a> {
         Ok(Chip {
             name: name.to_owned(),
             cpu,
+            core: self.core()?,
             sha256: Chip::hash(&wire),
             hz,
             vectors: self.said(|chip| chip.vectors.as_ref()).map_or(0, |(&vectors, _)| vectors),
@@ -216,6 +217,16 @@ impl<'a> Resolver<'a> {
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             wire,
         })
+    }
+
+    /// Name of the core whose cycles can be counted.
+    fn core(&self) -> Result<Option<String>, InputError> {
+        let Some((core, source)) = self.said(|chip| chip.core.as_ref()) else { return Ok(None) };
+        if core::names().any(|known| known == core.get_ref()) {
+            return Ok(Some(core.get_ref().clone()));
+        }
+        let known = core::names().collect::<Vec<_>>().join(", ");
+        Err(source.at(core, format_args!("no core is called {}; one of {known}", core.get_ref())))
     }
 
     /// Error for a chip that the plugin would refuse, with the place of the part that is wrong.

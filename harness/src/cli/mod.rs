@@ -620,7 +620,7 @@ pub enum Split {
 /// Column that sorts the table of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// Most instructions in the function itself first
+    /// Most instructions in the function itself first, or most cycles with --cycles
     #[value(name = "self")]
     SelfInsns,
     /// Most instructions including called functions first

@@ -108,9 +108,9 @@ pub fn write(
     let has_own = has_others && size.width_columns.is_none_or(|width| width >= OWN_LINES_FROM_COLUMNS);
     let headings = [
         "Function",
-        "Instructions",
+        if table.total_cycles.is_some() { "Cycles" } else { "Instructions" },
         "Share",
-        if table.total_cycles.is_some() { "Cycles" } else { "" },
+        if table.total_cycles.is_some() { "Instructions" } else { "" },
         if has_own { "Own lines" } else { "" },
         beside.more.map_or("", |(title, _)| title),
         "Calls",
@@ -146,7 +146,7 @@ pub fn write(
         }
     };
     let widths = widths_of(&lines);
-    let tones = top.iter().map(|row| Tone::of(row.self_insns, table.total_insns));
+    let tones = top.iter().map(|row| Tone::of(row.cost(), table.total_cost()));
     for ([name, numbers @ .., location], tone) in lines.iter().zip(tone::of_lines(tones)) {
         let mut text = pad(name, name_columns);
         for (number, width) in numbers.iter().zip(&widths[1..]).filter(|(_, width)| **width > 0) {
@@ -215,9 +215,9 @@ fn widths_of(lines: &[Cells]) -> [usize; LOCATION + 1] {
 fn line(row: &Row, table: &Table, own_lines: Option<u64>, more: More<'_>) -> Cells {
     [
         printable(&row.name).into_owned(),
-        group(row.self_insns),
-        share(row.self_insns, table.total_insns),
-        row.cycles.map(group).unwrap_or_default(),
+        group(row.cost()),
+        share(row.cost(), table.total_cost()),
+        row.cycles.map(|_| group(row.self_insns)).unwrap_or_default(),
         own_lines.map(group).unwrap_or_default(),
         more.map(|(_, values)| group_known(values.get(&row.start).copied())).unwrap_or_default(),
         if row.kind == RowKind::Function { group(row.calls) } else { "-".to_owned() },
@@ -230,8 +230,8 @@ fn line(row: &Row, table: &Table, own_lines: Option<u64>, more: More<'_>) -> Cel
 fn sum_line(name: String, sums: (u64, Option<u64>, u64), table: &Table) -> Cells {
     let none = String::new;
     let (insns, cycles, samples) = sums;
-    let cycles = cycles.map(group).unwrap_or_default();
-    [name, group(insns), share(insns, table.total_insns), cycles, none(), none(), none(), group(samples), none()]
+    let (cost, beside) = cycles.map_or((insns, none()), |cycles| (cycles, group(insns)));
+    [name, group(cost), share(cost, table.total_cost()), beside, none(), none(), none(), group(samples), none()]
 }
 
 /// Place of a function's definition, `…/work/crc.c:13`, with as many directories as fit.

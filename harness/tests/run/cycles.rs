@@ -8,7 +8,7 @@ use harness::profile::Profile;
 use wire::definition::NodeKind;
 
 use super::limit::suite;
-use crate::common::{in_parallel, run};
+use crate::common::{in_parallel, refused, run};
 
 /// Rows of `testdata/cycles.csv`: image, function, core, cycles, instructions.
 fn rows() -> Vec<(String, String, String, u64, u64)> {
@@ -115,6 +115,46 @@ fn a_window_that_ends_within_a_block_has_the_cycles_up_to_there() {
     };
     let totals: Vec<u64> = (1..60).map(|insns| total(insns * 7)).collect();
     assert!(totals.windows(2).all(|pair| pair[0] + 7 <= pair[1]), "{totals:?}");
+    // Among divisions, whose operands are known as they start: those behind the end do not count.
+    let divides = run("riscv32-paced-im", &["--cycles=hazard3", "--until", "divides"]).profile().total_insns();
+    in_parallel(&(divides..divides + 24).collect::<Vec<_>>(), |insns| {
+        let profile = run("riscv32-paced-im", &["--cycles=hazard3", "--for", &insns.to_string()]).profile();
+        assert_eq!(cycles::total(&profile), profile.cycles.as_ref().map(|cycles| cycles.clock), "{insns}");
+    });
+}
+
+#[test]
+fn the_table_has_the_most_cycles_first() {
+    let place = |output: &str, function: &str| {
+        let found = output.lines().position(|line| line.split_whitespace().next() == Some(function));
+        found.unwrap_or_else(|| panic!("{function}: {output}"))
+    };
+    // 22 instructions take 361 cycles; 127 take 188.
+    let by_cycles = run("riscv32-paced-im", &["--cycles=ibex-2"]).stdout;
+    assert!(place(&by_cycles, "divides") < place(&by_cycles, "loops"));
+    let heading = by_cycles.lines().find(|line| line.starts_with("Function")).unwrap();
+    assert_eq!(
+        heading.split_whitespace().take(4).collect::<Vec<_>>(),
+        ["Function", "Cycles", "Share", "Instructions"]
+    );
+    assert!(by_cycles.contains(" of ibex-2, "), "{by_cycles}");
+    let by_insns = run("riscv32-paced-im", &[]).stdout;
+    assert!(place(&by_insns, "loops") < place(&by_insns, "divides"));
+}
+
+#[test]
+fn a_chip_file_names_the_core() {
+    let folder = run("riscv32-paced-im", &[]);
+    let chip = |core: &str| {
+        let file = folder.dir.join(format!("{core}.toml"));
+        std::fs::write(&file, format!("[chip]\nlike = \"gd32vf103\"\ncore = \"{core}\"\n")).unwrap();
+        file.display().to_string()
+    };
+    let own = run("chips/gd32vf103-csrs", &["--chip", &chip("ibex-2"), "--cycles"]);
+    assert_eq!(own.profile().cycles.and_then(|cycles| cycles.core).as_deref(), Some("ibex-2"), "{own:?}");
+    let message = "ibex-9.toml:3: no core is called ibex-9; one of hazard3, ibex-2, ibex-3, picorv32";
+    refused("chips/gd32vf103-csrs", &["--chip", &chip("ibex-9"), "--cycles"], &[message]);
+    refused("chips/gd32vf103-csrs", &["--chip", "gd32vf103", "--cycles"], &["name it, as in --cycles=hazard3"]);
 }
 
 #[test]

@@ -72,6 +72,15 @@ struct Position {
     before: Option<(u32, Way, Passage)>,
 }
 
+/// Division whose operands changed its cycles.
+#[derive(Clone, Copy, Debug)]
+struct Divided {
+    /// Instructions of the run, itself included.
+    at_insns: u64,
+    slot: u32,
+    cycles: i64,
+}
+
 /// Cycles of the passages through blocks.
 pub struct Passages {
     core: Core,
@@ -87,12 +96,15 @@ pub struct Passages {
     /// Instructions whose operands decide on their cycles, by address.
     divisions: FxHashMap<u64, Insn>,
     vcpus: Vec<Option<Position>>,
+    /// Such divisions of each vCPU's block and the one before.
+    divided: Vec<Vec<Divided>>,
 }
 
 /// Cycles that have been taken back, until they are restored.
 pub struct TakenBack {
     slot: u32,
     singles: Vec<u32>,
+    divided: Vec<Divided>,
     cycles: i64,
 }
 
@@ -112,6 +124,7 @@ impl Passages {
             singles: FxHashMap::default(),
             divisions: FxHashMap::default(),
             vcpus: vec![None; vcpus as usize],
+            divided: vec![Vec::new(); vcpus as usize],
         })
     }
 
@@ -139,6 +152,7 @@ impl Passages {
 
     /// Opens the window, after so many instructions of the run.
     pub fn restart(&mut self, vcpu: u32, insns: u64) {
+        self.divided[vcpu as usize].clear();
         if let Some(position) = &mut self.vcpus[vcpu as usize] {
             position.outside = insns.saturating_sub(position.since_insns);
             position.before = None;
@@ -148,6 +162,13 @@ impl Passages {
     /// Counts the passage through the block before, at the beginning of a block, after so many instructions of the run.
     #[inline]
     pub fn begin(&mut self, vcpu: u32, code: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
+        if let (divided @ [_, ..], Some(position)) = (&self.divided[vcpu as usize][..], &self.vcpus[vcpu as usize]) {
+            let is_old = |division: &Divided| division.at_insns <= position.since_insns;
+            if divided.first().is_some_and(is_old) {
+                let since_insns = position.since_insns;
+                self.divided[vcpu as usize].retain(|division| division.at_insns > since_insns);
+            }
+        }
         // Most passages are like the last one from their place.
         if let Some(Position { at: At::Known(place), since_insns, outside: 0, before }) =
             &mut self.vcpus[vcpu as usize]
@@ -264,11 +285,21 @@ impl Passages {
         let Some(insn) = self.divisions.get(&pc) else { return };
         let operands = insn.sources.map(|source| guest.general_register(source) as u32);
         let cycles = pipeline::beyond(&self.core, insn, operands);
-        if cycles != 0 {
-            let slot = self.single(pc, cycles, ledger);
-            ledger.add(slot, vcpu, 1);
-            ledger.add_cycles(vcpu, cycles);
+        if cycles == 0 {
+            return;
         }
+        let slot = self.single(pc, cycles, ledger);
+        ledger.add(slot, vcpu, 1);
+        ledger.add_cycles(vcpu, cycles);
+        let Some(position) = &self.vcpus[vcpu as usize] else { return };
+        let code = match &position.at {
+            At::Known(number) => self.places[*number as usize].code,
+            At::Other(place) => place.code,
+        };
+        let code = &self.codes[code as usize];
+        let index = (0..code.insns.len()).find(|&index| code.pc_of(index) == pc).unwrap_or(0);
+        let at_insns = position.since_insns + index as u64 + 1;
+        self.divided[vcpu as usize].push(Divided { at_insns, slot, cycles });
     }
 
     /// Takes back the cycles of the last passage's instructions behind the `kept_insns`-th of the run.
@@ -288,8 +319,14 @@ impl Passages {
         singles.iter().for_each(|&slot| {
             ledger.add(slot, vcpu, 1);
         });
-        ledger.add_cycles(vcpu, -(taken as i64));
-        Some(TakenBack { slot: passage.slot, singles, cycles: taken as i64 })
+        let is_over = |division: &&Divided| division.at_insns > kept_insns;
+        let divided: Vec<Divided> = self.divided[vcpu as usize].iter().filter(is_over).copied().collect();
+        divided.iter().for_each(|division| {
+            ledger.add(division.slot, vcpu, u64::MAX);
+        });
+        let cycles = taken as i64 + divided.iter().map(|division| division.cycles).sum::<i64>();
+        ledger.add_cycles(vcpu, -cycles);
+        Some(TakenBack { slot: passage.slot, singles, divided, cycles })
     }
 
     /// Counts a block's instructions, by index, with the cycles that each has taken.
@@ -348,6 +385,9 @@ impl TakenBack {
         ledger.add(self.slot, vcpu, 1);
         self.singles.iter().for_each(|&slot| {
             ledger.add(slot, vcpu, u64::MAX);
+        });
+        self.divided.iter().for_each(|division| {
+            ledger.add(division.slot, vcpu, 1);
         });
         ledger.add_cycles(vcpu, self.cycles);
     }

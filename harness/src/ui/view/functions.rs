@@ -29,11 +29,13 @@ pub(in crate::ui) fn grid(book: &Book<'_>, scope: &Scope) -> Grid {
     let run = &book.run;
     let mut rows = if *scope == Scope::Run { whole(run) } else { within(run, scope) };
     let mut columns = Vec::from(COLUMNS);
-    if run.table.total_cycles.is_none() {
+    let has_cycles = run.table.total_cycles.is_some();
+    if !has_cycles {
         columns.remove(CYCLES_AT);
         rows.iter_mut().for_each(|row| drop(row.cells.remove(CYCLES_AT)));
     }
-    Grid::new(columns, rows, Some(1))
+    let sorted = if has_cycles && *scope == Scope::Run { CYCLES_AT } else { 1 };
+    Grid::new(columns, rows, Some(sorted))
 }
 
 fn whole(run: &Run<'_>) -> Vec<Row> {

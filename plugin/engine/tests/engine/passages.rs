@@ -240,6 +240,18 @@ fn operands_of_a_division_change_its_cycles() {
         run.passages.divide(0, PC, &mut guest, &mut run.ledger);
         run.passages.divide(0, PC + 4, &mut guest, &mut run.ledger);
     }
-    run.end();
+    run.go(&code, 2);
     assert_eq!(run.by_pc()[&PC], 4 * 19 + 2, "two were negative");
+    run.passages.divide(0, PC, &mut guest, &mut run.ledger);
+    run.go(&code, 0);
+    // The fifth division is taken back, with what its operands changed, and its jump.
+    let (clock, by_pc) = (run.clock(), run.by_pc());
+    assert_eq!(by_pc[&PC], 5 * 19 + 3);
+    let taken = run.passages.take_back(0, 8, &mut run.ledger).expect("the block before is over");
+    assert_eq!((clock - run.clock(), run.by_pc()[&PC]), (20 + 2, 4 * 19 + 2));
+    taken.restore(0, &run.ledger);
+    assert_eq!((run.clock(), run.by_pc()), (clock, by_pc));
+    // What came before the window is none of it.
+    run.passages.restart(0, 10);
+    assert!(run.passages.take_back(0, 8, &mut run.ledger).is_none());
 }
