@@ -962,7 +962,7 @@ impl State {
     pub(crate) fn check_room(&mut self, vcpu: u32, id: usize, sp: u64) {
         let State { guest, code, ledger, follow, stacks, transfers, blocks, .. } = self;
         let core = &mut follow.cores[vcpu as usize];
-        if core.is_on_own_stack(guest.isa) {
+        if core.is_on_tasks_stack(core.exceptions.len(), guest.isa) {
             return;
         }
         let Some(stacks) = stacks.as_mut().filter(|stacks| stacks.has_rooms()) else { return };

@@ -394,9 +394,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
             before: index.checked_sub(1).and_then(|before| plan.get(before)),
             next: plan.get(index + 1),
             count,
-            passage: (index > 0 && begins_passage(&plan, index, &state.follow))
-                .then(|| passage(state, &plan, index))
-                .flatten(),
+            passage: if index > 0 { passage(state, &plan, index) } else { None },
             cycles: counted.iter().map(|insn| insn.pace.cycles).sum(),
             id: insn_id(block, index),
             is_last: index + 1 == plan.len(),
@@ -603,11 +601,11 @@ fn register_passage(state: &mut State, qemu_block: &QemuBlock, plan: &[Planned])
     }
 }
 
-/// Number of the code from an instruction of a block on, if cycles are counted by passages: up to the next instruction at which
-/// something looks at the clock.
+/// Number of the code whose passage begins at an instruction of a block: up to the next instruction at which something looks at
+/// the clock. None: none begins there, or cycles are not counted by passages.
 fn passage(state: &mut State, plan: &[Planned], start: usize) -> Option<usize> {
     let State { passages, follow, .. } = state;
-    let passages = passages.as_mut()?;
+    let passages = passages.as_mut().filter(|_| start == 0 || begins_passage(plan, start, follow))?;
     let end = (start + 1..plan.len()).find(|&index| begins_passage(plan, index, follow)).unwrap_or(plan.len());
     let insns = plan[start..end].iter().filter_map(|insn| insn.pace.insn.clone()).collect();
     Some(passages.code(plan[start].pc, insns) as usize)

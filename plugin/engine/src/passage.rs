@@ -3,7 +3,7 @@
 //! remembered by the state in which the core came to the block and by where it went. Each later one like it adds one to a
 //! counter.
 //!
-//! How a block went is known where the next one begins: how many of its instructions started, and where control is. So its
+//! The beginning of the next block tells how a block went: how many of its instructions started, and where control is. So its
 //! cycles are on the clock from there on.
 
 use pipeline::{Insn, State};
@@ -212,20 +212,27 @@ impl Passages {
         insns: u64,
         ledger: &mut Ledger<impl Counters>,
     ) -> Position {
-        let started = insns.saturating_sub(position.since_insns) as u32;
-        let way = Way { started, next };
-        let (At::Known(from), 0) = (&position.at, position.outside) else {
-            return self.step(vcpu, position, way, insns, ledger);
+        let way = Way { started: insns.saturating_sub(position.since_insns) as u32, next };
+        let known = match position.at {
+            At::Known(from) if position.outside == 0 => {
+                let known = self.passages.get(&(from, way)).copied();
+                known.or_else(|| self.find(from, way, ledger)).map(|passage| (from, passage))
+            }
+            _ => None,
         };
-        let from = *from;
-        let known = self.passages.get(&(from, way)).copied();
-        let Some(passage) = known.or_else(|| self.find(from, way, ledger)) else {
-            return self.step(vcpu, position, way, insns, ledger);
+        let (at, before) = match known {
+            Some((from, passage)) => {
+                self.recent[from as usize] = Some((way, passage));
+                ledger.add(passage.slot, vcpu, 1);
+                ledger.add_cycles(vcpu, passage.cycles as i64);
+                (At::Known(passage.to), Some((from, way, passage)))
+            }
+            None => {
+                let state = self.step(vcpu, &position, way.started, Some(next), ledger);
+                (self.remember(Place { state, code: next }), None)
+            }
         };
-        self.recent[from as usize] = Some((way, passage));
-        ledger.add(passage.slot, vcpu, 1);
-        ledger.add_cycles(vcpu, passage.cycles as i64);
-        Position { at: At::Known(passage.to), since_insns: insns, outside: 0, before: Some((from, way, passage)) }
+        Position { at, since_insns: insns, outside: 0, before }
     }
 
     /// Steps a passage that has not been seen before. None: too many are remembered.
@@ -238,46 +245,46 @@ impl Passages {
         let (cycles, state) = self.cycles(&place, way.started, Some(way.next));
         let At::Known(to) = self.remember(Place { state, code: way.next }) else { return None };
         let code = &self.codes[place.code as usize];
-        let insns = &code.insns[..cycles.len()];
-        let (pc, sum) = (code.pc, cycles.iter().sum());
-        let sizes: Vec<u8> = insns.iter().map(|insn| insn.len_bytes).collect();
-        let slot = ledger.passage(pc, sizes, cycles);
+        let sizes = code.insns[..cycles.len()].iter().map(|insn| insn.len_bytes).collect();
+        let cycles: Vec<u64> = cycles.into_iter().map(|(_, cycles)| cycles).collect();
+        let sum = cycles.iter().sum();
+        let slot = ledger.passage(code.pc, sizes, cycles);
         let passage = Passage { slot, cycles: sum, to };
         self.passages.insert((from, way), passage);
         Some(passage)
     }
 
-    /// Steps a passage by itself, and counts its instructions one by one.
+    /// Steps a passage by itself, and counts its instructions one by one. Returns the state behind it.
     fn step(
         &mut self,
         vcpu: u32,
-        position: Position,
-        way: Way,
-        insns: u64,
+        position: &Position,
+        started: u32,
+        next: Option<u32>,
         ledger: &mut Ledger<impl Counters>,
-    ) -> Position {
-        let place = match position.at {
-            At::Known(number) => self.places[number as usize].clone(),
-            At::Other(place) => *place,
-        };
-        let (cycles, state) = self.cycles(&place, way.started, Some(way.next));
-        let counted: Vec<_> = cycles.into_iter().enumerate().skip(position.outside as usize).collect();
-        self.count(vcpu, place.code, &counted, ledger);
-        let at = self.remember(Place { state, code: way.next });
-        Position { at, since_insns: insns, outside: 0, before: None }
+    ) -> State {
+        let place = self.place(&position.at).clone();
+        let (cycles, state) = self.cycles(&place, started, next);
+        for &(pc, cycles) in cycles.iter().skip(position.outside as usize) {
+            let slot = self.single(pc, cycles as i64, ledger);
+            ledger.add(slot, vcpu, 1);
+            ledger.add_cycles(vcpu, cycles as i64);
+        }
+        state
+    }
+
+    fn place<'a>(&'a self, at: &'a At) -> &'a Place {
+        match at {
+            At::Known(number) => &self.places[*number as usize],
+            At::Other(place) => place,
+        }
     }
 
     /// Counts the instructions of a block that the run ends in, after so many instructions of the run.
     pub fn end(&mut self, vcpu: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
         let Some(position) = self.vcpus[vcpu as usize].take() else { return };
         let started = insns.saturating_sub(position.since_insns) as u32;
-        let place = match position.at {
-            At::Known(number) => self.places[number as usize].clone(),
-            At::Other(place) => *place,
-        };
-        let (cycles, _) = self.cycles(&place, started, None);
-        let counted: Vec<_> = cycles.into_iter().enumerate().skip(position.outside as usize).collect();
-        self.count(vcpu, place.code, &counted, ledger);
+        self.step(vcpu, &position, started, None, ledger);
     }
 
     /// Counts what the operands of a division, which starts, change of its cycles.
@@ -292,11 +299,7 @@ impl Passages {
         ledger.add(slot, vcpu, 1);
         ledger.add_cycles(vcpu, cycles);
         let Some(position) = &self.vcpus[vcpu as usize] else { return };
-        let code = match &position.at {
-            At::Known(number) => self.places[*number as usize].code,
-            At::Other(place) => place.code,
-        };
-        let code = &self.codes[code as usize];
+        let code = &self.codes[self.place(&position.at).code as usize];
         let index = (0..code.insns.len()).find(|&index| code.pc_of(index) == pc).unwrap_or(0);
         let at_insns = position.since_insns + index as u64 + 1;
         self.divided[vcpu as usize].push(Divided { at_insns, slot, cycles });
@@ -311,10 +314,9 @@ impl Passages {
         let place = self.places[from as usize].clone();
         let (cycles, _) = self.cycles(&place, way.started, Some(way.next));
         let kept = cycles.len().saturating_sub(over as usize);
-        let taken: u64 = cycles[kept..].iter().sum();
-        let pcs: Vec<(u64, u64)> =
-            (0..kept).map(|at| (self.codes[place.code as usize].pc_of(at), cycles[at])).collect();
-        let singles: Vec<u32> = pcs.into_iter().map(|(pc, cycles)| self.single(pc, cycles as i64, ledger)).collect();
+        let (kept, taken) = cycles.split_at(kept);
+        let taken: u64 = taken.iter().map(|(_, cycles)| cycles).sum();
+        let singles: Vec<u32> = kept.iter().map(|&(pc, cycles)| self.single(pc, cycles as i64, ledger)).collect();
         ledger.add(passage.slot, vcpu, u64::MAX);
         singles.iter().for_each(|&slot| {
             ledger.add(slot, vcpu, 1);
@@ -329,22 +331,13 @@ impl Passages {
         Some(TakenBack { slot: passage.slot, singles, divided, cycles })
     }
 
-    /// Counts a block's instructions, by index, with the cycles that each has taken.
-    fn count(&mut self, vcpu: u32, code: u32, cycles: &[(usize, u64)], ledger: &mut Ledger<impl Counters>) {
-        for &(index, cycles) in cycles {
-            let pc = self.codes[code as usize].pc_of(index);
-            let slot = self.single(pc, cycles as i64, ledger);
-            ledger.add(slot, vcpu, 1);
-            ledger.add_cycles(vcpu, cycles as i64);
-        }
-    }
-
     fn single(&mut self, pc: u64, cycles: i64, ledger: &mut Ledger<impl Counters>) -> u32 {
         *self.singles.entry((pc, cycles)).or_insert_with(|| ledger.slower(pc, cycles))
     }
 
-    /// Cycles of each of a place's instructions that started, and the core's state where the next code begins.
-    fn cycles(&self, place: &Place, started: u32, next: Option<u32>) -> (Vec<u64>, State) {
+    /// Each of a place's instructions that started, by its address, with its cycles; and the core's state where the next code
+    /// begins.
+    fn cycles(&self, place: &Place, started: u32, next: Option<u32>) -> (Vec<(u64, u64)>, State) {
         let (core, code) = (&self.core, &self.codes[place.code as usize]);
         let insns = &code.insns[..code.insns.len().min(started as usize)];
         let next = next.map(|next| &self.codes[next as usize]);
@@ -358,7 +351,7 @@ impl Passages {
                 None => (next.map_or(behind, |next| next.pc), next.and_then(|next| next.insns.first())),
             };
             let own = state.execute(core, pc, insn, to);
-            cycles.push(own + then.map_or(0, |then| state.wait(core, to, then)));
+            cycles.push((pc, own + then.map_or(0, |then| state.wait(core, to, then))));
             pc = behind;
         }
         (cycles, state)

@@ -455,17 +455,11 @@ impl<V: Vcpu> Cursor<'_, V> {
         self.guest.memory_word(variable, self.guest.pointer_bytes())
     }
 
-    /// Whether the frames here are on a stack that a kernel describes: the task's own, on which the exceptions of all
-    /// processors but a Cortex-M begin.
-    fn is_on_tasks_stack(&self) -> bool {
-        self.core.watermark.is_some() && (self.level == 0 || !self.guest.isa.is_thumb())
-    }
-
     /// Adds a frame up to `cfa` to those that follow on each other.
     fn note_frame(&mut self, rule: &Rule, function: Option<u64>, cfa: u64) {
         let Some(rooms) = &self.stacks.rooms else { return };
         let is_made = std::mem::take(&mut self.is_made);
-        if self.is_on_tasks_stack() {
+        if self.core.is_on_tasks_stack(self.level, self.guest.isa) {
             return self.leave_chain();
         }
         let sp = self.at.sp;

@@ -62,11 +62,9 @@ pub(crate) struct OnDivision;
 impl Hook for OnDivision {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = find(vcpu, id);
-        let (block, index) = (here.block, here.index);
-        let State { guest, ledger, passages, blocks, .. } = &mut *state;
+        let State { guest, ledger, passages, .. } = &mut *state;
         if let Some(passages) = passages {
-            let pc = blocks.get(block).pc_of(index);
-            passages.divide(here.vcpu, pc, guest, ledger);
+            passages.divide(here.vcpu, here.pc, guest, ledger);
         }
     };
 }

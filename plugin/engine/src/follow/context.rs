@@ -263,10 +263,10 @@ impl Core {
         sp >= self.room.start && sp <= self.room.end
     }
 
-    /// Whether the executing code uses a stack that a kernel describes: the task's, on which the exceptions of all processors
-    /// but a Cortex-M begin, too.
-    pub fn is_on_own_stack(&self, isa: Isa) -> bool {
-        self.watermark.is_some() && (self.exceptions.is_empty() || !isa.is_thumb())
+    /// Whether code uses a stack that a kernel describes, within so many of the active exceptions: the task's, on which the
+    /// exceptions of all processors but a Cortex-M begin, too.
+    pub fn is_on_tasks_stack(&self, exceptions: usize, isa: Isa) -> bool {
+        self.watermark.is_some() && (exceptions == 0 || !isa.is_thumb())
     }
 
     /// Notes the stack pointer, if it is on the stack on which the firmware starts and deeper than before.
