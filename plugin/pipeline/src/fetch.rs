@@ -6,6 +6,7 @@
 //! the next cycle. In each cycle the decoder takes the half-words of the instruction that leaves it, and one word may follow
 //! them, out of the queue or past it. A word is asked for while there is room for it.
 
+use arrayvec::ArrayVec;
 use wire::core::Queue;
 
 use crate::insn::{Class, Insn};
@@ -23,9 +24,9 @@ pub struct Fetch {
     room: u8,
     has_predictor: bool,
     /// Half-words in the decoder, the next one first: whether each belongs to a branch that is predicted as taken.
-    halves: List<bool, MAX_HALVES>,
+    halves: ArrayVec<bool, MAX_HALVES>,
     /// Words in the queue, the oldest first.
-    queue: List<Word, MAX_WORDS>,
+    queue: ArrayVec<Word, MAX_WORDS>,
     /// Word that comes in this cycle.
     coming: Option<Word>,
     /// Address of the next word to ask for.
@@ -56,43 +57,14 @@ struct Predicted {
     target: u64,
 }
 
-/// A few values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct List<T, const N: usize> {
-    values: [T; N],
-    count: u8,
-}
-
-impl<T: Copy + Default, const N: usize> List<T, N> {
-    fn new() -> Self {
-        List { values: [T::default(); N], count: 0 }
-    }
-
-    fn len(&self) -> usize {
-        self.count.into()
-    }
-
-    fn push(&mut self, value: T) {
-        self.values[self.len()] = value;
-        self.count += 1;
-    }
-
-    /// Takes the first values away. What is left has one form, so that states can be compared.
-    fn drop_first(&mut self, count: usize) {
-        self.values.copy_within(count.., 0);
-        self.count -= count as u8;
-        self.values[self.count.into()..].fill(T::default());
-    }
-}
-
 impl Fetch {
     /// A fetch that begins at an address.
     pub fn at(queue: &Queue, pc: u64) -> Fetch {
         let mut fetch = Fetch {
             room: queue.words.clamp(1, wire::core::MAX_WORDS) as u8,
             has_predictor: queue.has_predictor,
-            halves: List::new(),
-            queue: List::new(),
+            halves: ArrayVec::new(),
+            queue: ArrayVec::new(),
             coming: None,
             next: 0,
             is_within_branch: false,
@@ -115,7 +87,7 @@ impl Fetch {
 
     /// Whether an instruction that is there gives up the words behind it.
     pub fn redirects(&self, insn: &Insn, is_taken: bool) -> bool {
-        is_taken != (insn.class == Class::Branch && self.halves.values[0])
+        is_taken != (insn.class == Class::Branch && self.halves[0])
     }
 
     /// Executes an instruction that is there; `target`: where control goes, unless it goes on behind the instruction. Returns
@@ -123,8 +95,8 @@ impl Fetch {
     pub fn execute(&mut self, pc: u64, insn: &Insn, target: Option<u64>) -> u64 {
         let halves = insn.halves();
         let behind = pc.wrapping_add(u64::from(insn.len_bytes));
-        let is_predicted = self.halves.values[0];
-        if halves == 2 && is_predicted != self.halves.values[1] {
+        let is_predicted = self.halves[0];
+        if halves == 2 && is_predicted != self.halves[1] {
             // The entry was made for code that overlaps this instruction: it starts again from its own address.
             self.cycle(0, Some(pc));
             // With only its second half marked, the entry stays; in the middle of two words the core would then never go on.
@@ -133,12 +105,8 @@ impl Fetch {
             }
             return 1 + self.fill(halves) + self.execute(pc, insn, target);
         }
-        let jump = match (insn.class, target) {
-            (Class::Branch, None) if is_predicted => Some(behind),
-            (Class::Branch, Some(_)) if is_predicted => None,
-            (_, target) => target,
-        };
-        self.cycle(halves, jump);
+        let redirects = self.redirects(insn, target.is_some());
+        self.cycle(halves, redirects.then(|| target.unwrap_or(behind)));
         match (insn.class, target) {
             (Class::Branch, Some(target)) if self.has_predictor && !is_predicted && target < pc => {
                 self.predicted = Some(Predicted { pc, is_wide: halves == 2, target });
@@ -159,16 +127,16 @@ impl Fetch {
         let waiting = self.queue.len();
         let is_full =
             waiting == usize::from(self.room) || (waiting + 1 == usize::from(self.room) && self.coming.is_some());
-        self.halves.drop_first(taken.min(self.halves.len()));
+        self.halves.drain(..taken.min(self.halves.len()));
         if let Some(target) = jump {
             return self.jump(target);
         }
         let mut coming = self.coming.take();
-        let front = if waiting > 0 { Some(self.queue.values[0]) } else { coming };
+        let front = self.queue.first().copied().or(coming);
         if let Some(word) = front.filter(|word| self.halves.len() + word.halves() <= 3) {
             word.append_to(&mut self.halves);
             if waiting > 0 {
-                self.queue.drop_first(1);
+                self.queue.remove(0);
             } else {
                 coming = None;
             }
@@ -183,8 +151,8 @@ impl Fetch {
 
     /// Gives up everything, and asks for the word of an address, which the predictor does not look at.
     fn jump(&mut self, target: u64) {
-        self.halves = List::new();
-        self.queue = List::new();
+        self.halves = ArrayVec::new();
+        self.queue = ArrayVec::new();
         self.coming = Some(Word { counts: [target & 2 == 0, true], predicted: [false; 2] });
         self.next = (target & !3) + 4;
         self.is_within_branch = false;
@@ -221,7 +189,7 @@ impl Word {
         self.counts.iter().filter(|counts| **counts).count()
     }
 
-    fn append_to(&self, halves: &mut List<bool, MAX_HALVES>) {
+    fn append_to(&self, halves: &mut ArrayVec<bool, MAX_HALVES>) {
         let both = self.counts.into_iter().zip(self.predicted);
         both.filter(|(counts, _)| *counts).for_each(|(_, predicted)| halves.push(predicted));
     }

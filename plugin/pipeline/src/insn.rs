@@ -3,6 +3,7 @@
 //!
 //! Sections are those of The RISC-V Instruction Set Manual, Volume I, version 20240411.
 
+use decode::{Isa, Registers, Zcmp};
 pub use wire::core::Class;
 
 /// Instruction.
@@ -102,29 +103,25 @@ fn full(insn: u32) -> Insn {
     }
 }
 
-/// "RISC-V Code Size Reduction", 1.0.4, section 4.12 to 4.14: Zcmp's instructions, in the place of Zcd's `c.fsdsp`.
+/// Zcmp's instructions, in the place of Zcd's `c.fsdsp`.
 fn several(insn: u32) -> Insn {
     const SP: u32 = 2;
-    let class = match (bits(insn, 12, 8), bits(insn, 6, 5)) {
-        (0b11000, _) => Class::Push,
-        (0b11010, _) => Class::Pop,
-        (0b11100, _) => Class::PopReturnZero,
-        (0b11110, _) => Class::PopReturn,
-        (0b01100..=0b01111, 1 | 3) => Class::MovePair,
-        _ => Class::Unknown,
+    const A0: u32 = 10;
+    let of = |class, registers: Registers| Insn {
+        count: registers.numbers().len() as u8,
+        ..Insn::new(class, 2, SP, [SP, 0])
     };
-    match (class, bits(insn, 7, 4)) {
-        (Class::Unknown, _) => Insn::new(class, 2, 0, [0, 0]),
+    match decode::zcmp(Isa::Riscv32Zc, &(insn as u16).to_le_bytes()) {
+        Some(Zcmp::Push { registers, .. }) => of(Class::Push, registers),
+        Some(Zcmp::Pop { registers, returns: false, .. }) => of(Class::Pop, registers),
+        Some(Zcmp::Pop { registers, zeroes: false, .. }) => of(Class::PopReturn, registers),
+        Some(Zcmp::Pop { registers, .. }) => of(Class::PopReturnZero, registers),
         // The first of the two moves decides what is waited for: from a0, or to it.
-        (Class::MovePair, _) if bits(insn, 6, 5) == 1 => Insn::new(class, 2, 0, [10, 0]),
-        (Class::MovePair, _) => {
-            let saved = bits(insn, 9, 7);
-            Insn::new(class, 2, 0, [if saved < 2 { 8 + saved } else { 16 + saved }, 0])
+        Some(Zcmp::Move { saved: [first, _], is_to_arguments }) => {
+            let source = if is_to_arguments { first.into() } else { A0 };
+            Insn::new(Class::MovePair, 2, 0, [source, 0])
         }
-        // The list of registers: the last one skips a length.
-        (_, 0..4) => Insn::new(Class::Unknown, 2, 0, [0, 0]),
-        (_, 15) => Insn { count: 13, ..Insn::new(class, 2, SP, [SP, 0]) },
-        (_, list) => Insn { count: list as u8 - 3, ..Insn::new(class, 2, SP, [SP, 0]) },
+        Some(Zcmp::Jump { .. }) | None => Insn::new(Class::Unknown, 2, 0, [0, 0]),
     }
 }
 
