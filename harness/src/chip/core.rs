@@ -3,16 +3,16 @@
 //! built in and have names; others are read from files. `docs/cycles.md` describes the format for authors.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 use wire::core::{CLASSES, Class, MAX_CYCLES, MAX_WORDS, Queue};
 
 use super::CORES;
+use super::origin::Origin;
 use super::spanned::Spanned;
 use crate::error::InputError;
-use crate::image::sha256_hex;
+use crate::image::{bounded_read, sha256_hex};
 
 /// Largest size of a core file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -128,12 +128,9 @@ pub fn find(name_or_file: &str) -> Result<Core, InputError> {
             names.join(", ")
         )));
     }
-    let about = |error: std::io::Error| InputError::about(path, error);
-    let metadata = fs::metadata(path).map_err(about)?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
-        return Err(InputError::about(path, "it is not a core file: those are regular files of at most 1 MiB"));
-    }
-    let text = fs::read_to_string(path).map_err(about)?;
+    let unreadable = |error: &dyn std::fmt::Display| InputError::about(path, format_args!("cannot be read: {error}"));
+    let bytes = bounded_read::read_up_to(path, MAX_FILE_BYTES).map_err(|error| unreadable(&error))?;
+    let text = String::from_utf8(bytes).map_err(|error| unreadable(&error))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     // Another description's cycles are not comparable.
     read(&format!("{stem}/{}", &sha256_hex(text.as_bytes())[..12]), name_or_file, &text)
@@ -141,39 +138,36 @@ pub fn find(name_or_file: &str) -> Result<Core, InputError> {
 
 /// Reads a core's file.
 fn read(name: &str, file: &str, text: &str) -> Result<Core, InputError> {
-    let at = |span: std::ops::Range<usize>, why: &str| {
-        let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-        InputError::new(format!("{file}:{line}: {why}"))
-    };
-    let parsed: CoreFile = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(0, |span| span.start);
-        at(line..line, error.message())
-    })?;
+    let origin = Origin { path: file, text };
+    let parsed: CoreFile = origin.parse()?;
     let isa = parsed.isa.get_ref();
     let Some(extensions) = isa.strip_prefix("rv32i").filter(|rest| rest.chars().all(|letter| "mac".contains(letter)))
     else {
-        return Err(at(parsed.isa.span(), "isa is \"rv32i\" with any of m, a and c behind it"));
+        return Err(origin.at(&parsed.isa, "isa is \"rv32i\" with any of m, a and c behind it"));
     };
     let number = |value: &Spanned<u64>| match *value.get_ref() {
         cycles if cycles <= MAX_CYCLES => Ok(cycles),
-        _ => Err(at(value.span(), &format!("cycles are at most {MAX_CYCLES}"))),
+        _ => Err(origin.at(value, format_args!("cycles are at most {MAX_CYCLES}"))),
     };
     let optional = |value: &Option<Spanned<u64>>| value.as_ref().map_or(Ok(0), number);
     let table = parsed.cycles.get_ref();
     let mut cycles = vec![None; CLASSES];
     for (key, value) in table {
-        let class = NAMES.iter().position(|(name, _)| name == key);
-        match class {
-            Some(class) if number(value)? > 0 => cycles[class] = Some(number(value)?),
+        match NAMES.iter().find(|(name, _)| name == key) {
+            Some(&(_, class)) if number(value)? > 0 => cycles[class.index()] = Some(number(value)?),
             None if key == TAKEN || key == BY_ZERO => {}
-            Some(_) => return Err(at(value.span(), "an instruction takes at least one cycle")),
-            None => return Err(at(value.span(), &format!("{key:?} is not a class of instructions: docs/cycles.md"))),
+            Some(_) => return Err(origin.at(value, "an instruction takes at least one cycle")),
+            None => {
+                let reason = format_args!("{key:?} is not a class of instructions: docs/cycles.md");
+                return Err(origin.at(value, reason));
+            }
         }
     }
     let more = |key: &str, class: Class| -> Result<Option<(u64, u64)>, InputError> {
         let Some(value) = table.get(key) else { return Ok(None) };
-        let usual = NAMES.iter().position(|(_, named)| *named == class).and_then(|index| cycles[index]);
-        let usual = usual.ok_or_else(|| at(value.span(), &format!("{key} needs the cycles of the usual case")))?;
+        let usual = cycles[class.index()];
+        let needs = || origin.at(value, format_args!("{key} needs the cycles of the usual case"));
+        let usual = usual.ok_or_else(needs)?;
         Ok(Some((usual, number(value)?)))
     };
     let taken = match more(TAKEN, Class::Branch)? {
@@ -185,17 +179,16 @@ fn read(name: &str, file: &str, text: &str) -> Result<Core, InputError> {
         None => Some(0),
     };
     let (Some(taken), Some(by_zero)) = (taken, by_zero) else {
-        return Err(at(parsed.cycles.span(), "a taken branch takes no fewer cycles, and a division by zero no more"));
+        let reason = "a taken branch takes no fewer cycles, and a division by zero no more";
+        return Err(origin.at(&parsed.cycles, reason));
     };
     let queue = match &parsed.queue {
         Some(queue) if !(1..=MAX_WORDS).contains(&queue.get_ref().words) => {
-            return Err(at(queue.span(), &format!("a queue has one to {MAX_WORDS} words")));
+            return Err(origin.at(queue, format_args!("a queue has one to {MAX_WORDS} words")));
         }
         Some(queue) if taken > 0 || parsed.unaligned_target.is_some() => {
-            return Err(at(
-                queue.span(),
-                "a queue tells what jumps cost: leave branch-taken and unaligned-target out",
-            ));
+            let reason = "a queue tells what jumps cost: leave branch-taken and unaligned-target out";
+            return Err(origin.at(queue, reason));
         }
         Some(queue) => Some(Queue { words: queue.get_ref().words, has_predictor: queue.get_ref().predictor }),
         None => None,

@@ -12,6 +12,7 @@ mod file;
 pub mod hints;
 pub mod learn;
 mod names;
+mod origin;
 mod processor;
 mod resolve;
 mod spanned;
@@ -100,7 +101,7 @@ pub fn is_known(name: &str) -> bool {
     names().any(|known| known == name)
 }
 
-/// Name or file of a chip as profiles have it: a file's name without its folder.
+/// Name or file of a chip, or of a core, as profiles have it: a file's name without its folder.
 pub fn shown(name_or_file: &str) -> String {
     let name = Path::new(name_or_file).file_name().unwrap_or_default();
     if is_known(name_or_file) { name_or_file.to_owned() } else { name.to_string_lossy().into_owned() }

@@ -15,6 +15,7 @@ use super::file::{
     CsrTable, Direction, EdgeTable, FactorTable, File, KindTable, Mask, MemoryKind, MemoryTable, PeripheralTable,
     PulseTable, RegisterTable, Text, UndescribedTable,
 };
+use super::origin::Origin;
 use super::spanned::Spanned;
 use super::svd::{Svd, Word as SvdWord};
 use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule, core, names};
@@ -30,30 +31,6 @@ const MAX_LIKE: usize = 8;
 
 /// Largest number of repetitions of a register or rule.
 const MAX_REPEAT: u32 = 1024;
-
-/// A file with its text, for messages.
-struct Origin<'a> {
-    path: &'a str,
-    text: &'a str,
-}
-
-impl Origin<'_> {
-    fn error(&self, offset: usize, reason: impl std::fmt::Display) -> InputError {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
-        InputError::new(format!("{}:{line}: {reason}", self.path))
-    }
-
-    fn at<T>(&self, what: &Spanned<T>, reason: impl std::fmt::Display) -> InputError {
-        self.error(what.span().start, reason)
-    }
-
-    fn parse(&self) -> Result<File, InputError> {
-        let file: File = toml::from_str(self.text)
-            .map_err(|error| self.error(error.span().map_or(0, |span| span.start), error.message()))?;
-        names::first_bad(&file).map_or(Ok(file), |(offset, reason)| Err(self.error(offset, reason)))
-    }
-}
 
 /// A kind, and the file that defines it.
 struct Kind<'a> {
@@ -71,12 +48,18 @@ struct Draft<'a> {
     fields: BTreeMap<String, Field>,
 }
 
+/// Parses a file, whose names are checked.
+fn file(origin: &Origin<'_>) -> Result<File, InputError> {
+    let file: File = origin.parse()?;
+    names::first_bad(&file).map_or(Ok(file), |(offset, reason)| Err(origin.error(offset, reason)))
+}
+
 /// Reads a chip file's text. Registers that it does not describe are taken from the SVD.
 pub(super) fn chip(name: &str, path: &str, text: &str, svd: Option<&Svd>) -> Result<Chip, InputError> {
     let library: Vec<Origin<'_>> = KINDS.iter().map(|(path, text)| Origin { path, text }).collect();
     let own = Origin { path, text };
     // This chip's file, then the chain of its `like`.
-    let mut files = vec![own.parse()?];
+    let mut files = vec![file(&own)?];
     let mut names = vec![(path.to_owned(), text)];
     while let Some(like) = files.last().and_then(|file| file.chip.as_ref()?.like.clone()) {
         let (last, last_text) = names[names.len() - 1].clone();
@@ -88,12 +71,12 @@ pub(super) fn chip(name: &str, path: &str, text: &str, svd: Option<&Svd>) -> Res
             return Err(of.at(&like, "chips are like one another in a circle"));
         }
         names.push((format!("{other}.toml"), other_text));
-        files.push(Origin { path: &names[names.len() - 1].0, text: other_text }.parse()?);
+        files.push(file(&Origin { path: &names[names.len() - 1].0, text: other_text })?);
     }
     let sources: Vec<Origin<'_>> = names.iter().map(|(path, text)| Origin { path, text }).collect();
     let mut kinds: BTreeMap<String, (&Origin<'_>, Spanned<KindTable>)> = BTreeMap::new();
     for source in &library {
-        let file = source.parse()?;
+        let file = file(source)?;
         kinds.extend(file.kind.into_iter().map(|(name, kind)| (name, (source, kind))));
     }
     for (file, source) in files.iter_mut().zip(&sources).rev() {

@@ -114,6 +114,13 @@ pub const MAX_WORDS: u32 = 4;
 /// Most cycles of an instruction in a description.
 pub const MAX_CYCLES: u64 = 200;
 
+impl Class {
+    /// Place of the class in [`Core`]'s cycles.
+    pub fn index(self) -> usize {
+        self.code().into()
+    }
+}
+
 impl Core {
     /// Whether the numbers can be those of a core.
     pub fn is_meant(&self) -> bool {
@@ -127,6 +134,6 @@ impl Core {
 
     /// Cycles of a class; None: they are not known.
     pub fn cycles_of(&self, class: Class) -> Option<u64> {
-        self.cycles.get(usize::from(class.code())).copied().flatten()
+        self.cycles.get(class.index()).copied().flatten()
     }
 }

@@ -513,6 +513,11 @@ impl Codec<Option<Transfer>> for OfSegment {
     }
 }
 
+/// Whether these can be the sizes of straight-line code's instructions.
+fn are_sizes(sizes: &[u8]) -> bool {
+    (1..=MAX_SEGMENT_INSNS).contains(&sizes.len()) && sizes.iter().all(|size| matches!(size, 2 | 4))
+}
+
 /// Sizes of instructions, in bytes, encoded as the number of instructions and one bit for each.
 struct Sizes;
 
@@ -577,13 +582,10 @@ impl Stream for Definitions {
     fn allows(&self, definition: &Definition) -> bool {
         definition.slot().is_none_or(|slot| slot >= counters::FIRST_DEFINED)
             && match definition {
-                Definition::Segment { sizes, .. } => {
-                    (1..=MAX_SEGMENT_INSNS).contains(&sizes.len()) && sizes.iter().all(|size| matches!(size, 2 | 4))
-                }
+                Definition::Segment { sizes, .. } => are_sizes(sizes),
                 Definition::Passage { sizes, cycles, .. } => {
-                    (1..=MAX_SEGMENT_INSNS).contains(&sizes.len())
+                    are_sizes(sizes)
                         && sizes.len() == cycles.len()
-                        && sizes.iter().all(|size| matches!(size, 2 | 4))
                         && cycles.iter().all(|&cycles| cycles <= MAX_PASSAGE_CYCLES)
                 }
                 Definition::Arc { kind, .. } => *kind != TransferKind::Branch,

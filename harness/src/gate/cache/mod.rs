@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::chip::core;
+use crate::chip;
 use crate::error::InputError;
 use crate::gate::cache::entry::Secret;
 use crate::gate::storage::{Place, Storage};
@@ -64,11 +64,6 @@ pub struct Hit {
     pub messages: Vec<String>,
 }
 
-/// Name of a built-in chip or core, or of its file without the folder.
-fn file_name(name_or_file: &str) -> String {
-    Path::new(name_or_file).file_name().unwrap_or_default().display().to_string()
-}
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -81,8 +76,12 @@ pub fn files(options: &Options) -> Vec<PathBuf> {
     let words = options.qemu_args.iter().flat_map(|argument| argument.split([',', '=']));
     let of_qemu = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
     let chip = options.chip.iter().map(PathBuf::from).filter(|path| path.exists());
-    let core =
-        options.cycles.iter().filter(|core| core::is_file(core)).map(PathBuf::from).filter(|path| path.exists());
+    let core = options
+        .cycles
+        .iter()
+        .filter(|core| chip::core::is_file(core))
+        .map(PathBuf::from)
+        .filter(|path| path.exists());
     contents
         .chain(&options.svd)
         .cloned()
@@ -141,8 +140,8 @@ impl OpenCache {
             symbols: options.symbols.as_ref().map(|_| PathBuf::new()),
             svd: options.svd.as_ref().map(|_| PathBuf::new()),
             // The contents of the files of chip and core are among the files.
-            chip: options.chip.as_deref().map(file_name),
-            cycles: options.cycles.as_deref().map(file_name),
+            chip: options.chip.as_deref().map(chip::shown),
+            cycles: options.cycles.as_deref().map(chip::shown),
             output: None,
             files: Vec::new(),
             timeout: None,
