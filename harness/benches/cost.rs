@@ -395,20 +395,23 @@ impl Bench {
     /// Costs of the cycles of cores, and of `--branches` and `--exact` beside them.
     fn cycles(&mut self) -> Result<()> {
         println!("## `--cycles=CORE` against the same profile without, CPU time, {} rounds\n", self.rounds);
-        println!("| image | without | without again | `ibex-2` | `hazard3` | `--branches` | `--exact` |");
-        println!("|---|--:|--:|--:|--:|--:|--:|");
+        println!(
+            "| image | without | without again | `ibex-2` | `hazard3` | at 150 MHz | `--branches` | `--exact` |"
+        );
+        println!("|---|--:|--:|--:|--:|--:|--:|--:|");
         let without = What::Plugin(&[TO_THE_END]);
         let whats = [
             without,
             without,
             What::Plugin(&["--cycles=ibex-2", TO_THE_END]),
             What::Plugin(&["--cycles=hazard3", TO_THE_END]),
+            What::Plugin(&["--cycles=hazard3@150MHz", TO_THE_END]),
             What::Plugin(&["--branches", TO_THE_END]),
             What::Plugin(&["--exact", TO_THE_END]),
         ];
         for image in CYCLES_IMAGES {
             let rows = self.take_turns(image, &whats, self.rounds)?;
-            let [without, others @ ..] = &rows[..] else { unreachable!("six in, six out") };
+            let [without, others @ ..] = &rows[..] else { unreachable!("seven in, seven out") };
             let cpu = |row: &Row| row.cpu_s;
             print!("| {} | {:.2} s |", short(image), median(without.iter().map(cpu)));
             others.iter().for_each(|other| print!(" {:.2} |", ratio(other, without, cpu)));
@@ -873,6 +876,7 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         emulator: &emulator,
         options: &options,
         icount_shift: choice.machine.shift,
+        cycled: &chip::cycled::Cycled::default(),
         mcount: mcount.headers.first(),
         stubs: &[],
     };
@@ -889,7 +893,6 @@ fn run(name: &str, what: What<'_>, watched_for: Option<Duration>) -> Result<Row>
         rooms: &[],
         heap_end: None,
         heap: &allocators,
-        core: None,
         waiting: &harness::image::waiting::Code::default(),
         zones: &zones,
         sleep_shift: Some(choice.machine.shift),

@@ -18,6 +18,7 @@ use wire::request::Lives;
 use wire::trick::DEVICES;
 
 use crate::chip::Chip;
+use crate::chip::cycled::Cycled;
 use crate::chip::hints::{self, Hint};
 use crate::chip::learn::{self, Draft, Learned, LearnedCount, LearnedPulse, Verdict, Wanted};
 use crate::chip::svd::Svd;
@@ -836,6 +837,7 @@ impl Teacher<'_> {
             emulator: &self.emulator,
             options: &self.options,
             icount_shift: self.options.icount_shift.unwrap_or(choice.machine.shift),
+            cycled: &Cycled::default(),
             mcount: None,
             stubs: &[],
         };
@@ -852,7 +854,6 @@ impl Teacher<'_> {
             rooms: &[],
             heap_end: None,
             heap: &[],
-            core: None,
             sleep_shift: None,
             timeline: None,
             zones: &zones,

@@ -12,7 +12,7 @@ use wire::control::Word;
 use wire::definition::FrameKind;
 use wire::heap::Allocator;
 use wire::request::InlinedCall;
-use wire::trick::{AVR_STATE, DEVICES};
+use wire::trick::{AVR_STATE, DEVICES, PACE};
 
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::cycles;
@@ -25,7 +25,7 @@ use crate::analysis::restarts;
 use crate::analysis::size;
 use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill::{self, Accesses, Found};
-use crate::chip::core::Core;
+use crate::chip::cycled::{self, Cycled};
 use crate::chip::hints::{self, Hint};
 use crate::chip::{self, Chip};
 use crate::error::InputError;
@@ -55,12 +55,12 @@ use crate::run::qemu::memory::{self, Unread};
 use crate::run::qemu::offered;
 use crate::run::qemu::tricks;
 use crate::run::records::read::{Progress, Records};
-use crate::run::request::options::{CYCLES_AUTO, Options};
+use crate::run::request::options::{Length, Options};
 use crate::run::request::plan::{Measurement, Plan};
 use crate::run::store::directory::Output;
 use crate::run::store::workspace::Workspace;
 use crate::run::watch::execution::Outcome;
-use crate::text::number::Hex;
+use crate::text::number::{Hex, frequency};
 use crate::text::shell::quoted;
 
 /// Receiver of messages about a run while it is measured.
@@ -119,6 +119,8 @@ pub struct Loaded {
     /// Content of the ELF file that names the image's addresses, if there is one.
     symbol_file: Option<Vec<u8>>,
     stubs: Stubs,
+    /// Cycles that are counted.
+    cycled: Cycled,
 }
 
 impl Loaded {
@@ -150,6 +152,7 @@ impl Loaded {
             emulator,
             options,
             icount_shift: self.icount_shift(options),
+            cycled: &self.cycled,
             mcount: self.mcount.as_ref(),
             stubs: &self.stubs.list,
         }
@@ -162,7 +165,8 @@ impl Loaded {
 
     /// Shift of virtual time: an instruction takes 2^shift ns.
     fn icount_shift(&self, options: &Options) -> u8 {
-        options.icount_shift.unwrap_or(self.choice.machine.shift)
+        let paced = self.cycled.pace.map(|pace| pace.insn_shift);
+        paced.or(options.icount_shift).unwrap_or(self.choice.machine.shift)
     }
 
     /// Content of the ELF file that names the image's addresses, if there is one.
@@ -232,7 +236,37 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
             .map_err(|error| InputError::about(&options.firmware, error))?
     };
     warn(&stubs.warnings);
-    Ok(Loaded { image, choice, chip, mcount: mcount.headers.into_iter().next(), symbol_file, stubs })
+    let cycled = match &options.cycles {
+        Some(wanted) => {
+            Cycled::find(wanted, isa, chip.as_ref()).map_err(|error| InputError::about(&image.path, error))?
+        }
+        None => Cycled::default(),
+    };
+    let cycled = paced(cycled, options, &choice)?;
+    let typed = options.icount_shift;
+    if let Some(pace) = cycled.pace.filter(|pace| typed.is_some_and(|shift| shift != pace.insn_shift)) {
+        let clock = format!("with --cycles the machine's clock goes by cycles, at {}", frequency(pace.hz));
+        return Err(InputError::about(&image.path, format!("--shift: {clock}; leave it out")).into());
+    }
+    Ok(Loaded { image, choice, chip, mcount: mcount.headers.into_iter().next(), symbol_file, stubs, cycled })
+}
+
+/// Cycles of a run whose clock follows them where it can: with a QEMU of which that is known, and by instructions elsewhere,
+/// unless the user has typed the frequency.
+fn paced(cycled: Cycled, options: &Options, choice: &Choice) -> Result<Cycled> {
+    if cycled.pace.is_none() {
+        return Ok(cycled);
+    }
+    if let Some(Length::Ns(_)) = options.slice {
+        let why = "--slice: with --cycles the clock goes by cycles, and slices by instructions: give their number";
+        return Err(InputError::about(&options.firmware, why).into());
+    }
+    let is_typed = options.cycles.as_deref().is_some_and(|wanted| cycled::split(wanted).1.is_some());
+    match tricks::need(&emulator::locate(choice.machine.qemu)?, &PACE, "--cycles at a frequency") {
+        Err(error) if is_typed => Err(error.into()),
+        Err(_) => Ok(Cycled { pace: None, ..cycled }),
+        Ok(()) => Ok(cycled),
+    }
 }
 
 /// Copies the files of `--file` into the firmware's directory.
@@ -278,7 +312,6 @@ pub fn measure(options: &Options, output: &Output, listener: &mut dyn Listener) 
         rooms: &known.rooms,
         heap_end: known.heap_end,
         heap: &named.allocators,
-        core: named.core.as_ref().map(|core| &core.wire),
         sleep_shift: known.sleep_shift,
         timeline: timeline.as_ref(),
         zones: &known.zones,
@@ -329,8 +362,6 @@ struct Named {
     allocators: Vec<Allocator>,
     /// Functions whose calls the timeline records.
     traced: Vec<u64>,
-    /// Core whose cycles are counted.
-    core: Option<Core>,
 }
 
 impl Named {
@@ -348,7 +379,6 @@ impl Named {
         let span = |(from, until): &(String, String)| Ok((find("--span", from)?, find("--span", until)?));
         let spans = options.spans.iter().map(span).collect::<Result<Vec<_>, InputError>>()?;
         let generic_spans = generic_spans(&options.spans, &spans)?;
-        let core = core_of(isa, loaded, options.cycles.as_deref())?;
         let allocators = match &options.heap {
             Some(_) if isa.is_avr() => {
                 return Err(InputError::about(
@@ -362,35 +392,7 @@ impl Named {
         };
         let traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), symbols)
             .map_err(|error| InputError::about(path, error))?;
-        Ok(Named { from, until, spans, generic_spans, allocators, traced, core })
-    }
-}
-
-/// The core whose cycles `--cycles` counts; None: an AVR, or no cycles.
-fn core_of(isa: decode::Isa, loaded: &Loaded, wanted: Option<&str>) -> Result<Option<Core>, InputError> {
-    let path = &loaded.image.path;
-    let Some(wanted) = wanted else { return Ok(None) };
-    let of_chip = || loaded.chip.as_ref().and_then(|chip| chip.core.as_deref());
-    let named = if wanted == CYCLES_AUTO { of_chip() } else { Some(wanted) };
-    let Some(name) = named else {
-        if isa.is_avr() {
-            return Ok(None);
-        }
-        let cores = chip::core::names().collect::<Vec<_>>().join(", ");
-        let why = if isa.is_riscv() {
-            format!("--cycles does not know the processor's core; name it, as in --cycles=hazard3: known are {cores}")
-        } else {
-            "--cycles is not for Cortex-M: the cycles of its cores are not known; leave it out".to_owned()
-        };
-        return Err(InputError::about(path, why));
-    };
-    let core = chip::core::find(name)?;
-    match isa {
-        decode::Isa::Riscv32 | decode::Isa::Riscv32Zc => Ok(Some(core)),
-        isa => {
-            let why = format!("--cycles={name}: the core executes RV32, and the image is for {isa}; leave it out");
-            Err(InputError::about(path, why))
-        }
+        Ok(Named { from, until, spans, generic_spans, allocators, traced })
     }
 }
 
@@ -482,6 +484,10 @@ fn warn_of_run(plan: &Plan<'_>, outcome: &Outcome, listener: &mut dyn Listener) 
     }
     if let Some(line) = emulator::sharing_note(&outcome.qemu_version, &outcome.records.control) {
         listener.host(&format!("note: {line}"));
+    }
+    if plan.cycled.pace.is_some() && outcome.records.control.get(Word::Paced) == 0 {
+        let why = "the clock goes by instructions, not by cycles: QEMU's is not where it is expected, or there are several CPUs";
+        listener.say(&format!("warning: {why}"));
     }
     if let Some(why) = &outcome.unread_memory {
         listener.say(&format!("warning: {}", describe_unread(why, plan.choice)));
@@ -826,7 +832,7 @@ fn asleep(records: &mut Records, qemu_version: &str) -> Option<u64> {
 /// Assembles the saved profile.
 fn profile(
     plan: &Plan<'_>,
-    Named { allocators, core, .. }: &Named,
+    Named { allocators, .. }: &Named,
     kernel: Option<&wire::request::Kernel>,
     symbols: &Symbols<'_>,
     symbol_file: Option<&[u8]>,
@@ -898,8 +904,10 @@ fn profile(
     let before_window = std::mem::take(&mut records.before_window);
     let (end_pc, stores) = (records.control.get(Word::EndPc), std::mem::take(&mut records.stores));
     let (slower, cycle_clock) = (std::mem::take(&mut records.slower), records.cycle_clock);
+    let clock_hz = plan.cycled.pace.map(|pace| pace.hz).filter(|_| records.control.get(Word::Paced) == 1);
     let mut profile = records.into_profile(facts, names, code, in_target);
-    profile.cycles = cycles_of(&profile, plan, core.as_ref(), &slower, cycle_clock);
+    profile.cycles =
+        cycles_of(&profile, plan, &slower).map(|cycles| profile::Cycles { clock: cycle_clock, clock_hz, ..cycles });
     judge(&mut profile, &half, &Accesses { polls: &polls, stores: &stores }, (plan.choice.entry, end_pc));
     if let Some(Cut { stacks, samples }) = stack_proof::cut(&profile) {
         profile.stacks = stacks;
@@ -958,22 +966,16 @@ fn judge(profile: &mut Profile, half: &[profile::VcpuCounts], accesses: &Accesse
     }
 }
 
-/// Cycles of each instruction, if asked for; `slower`: those beyond the usual ones; `clock`: all of them.
-fn cycles_of(
-    profile: &Profile,
-    plan: &Plan<'_>,
-    core: Option<&Core>,
-    slower: &BTreeMap<u64, i64>,
-    clock: u64,
-) -> Option<profile::Cycles> {
+/// Cycles of each instruction, if asked for; `slower`: those beyond the usual ones.
+fn cycles_of(profile: &Profile, plan: &Plan<'_>, slower: &BTreeMap<u64, i64>) -> Option<profile::Cycles> {
     let isa = plan.choice.machine.isa.parse::<decode::Isa>().ok().filter(|_| plan.options.cycles.is_some())?;
     let code_at = |pc: u64| plan.image.code_at(pc.wrapping_sub(plan.choice.load_bias));
     let insns = profile.insns();
-    let counted = match core {
+    let counted = match &plan.cycled.core {
         Some(core) => cycles::of_core(core, &insns, slower, code_at),
         None => cycles::count(isa, &insns, slower, code_at),
     };
-    Some(profile::Cycles { clock, ..counted })
+    Some(counted)
 }
 
 /// Adds two facts to the in-target table: the runtime's return instructions, and its calls that were open when the

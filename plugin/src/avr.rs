@@ -8,6 +8,7 @@ use engine::block::Block;
 use engine::skip::Skips;
 use rustc_hash::FxHashMap;
 use wire::chip::{AVR_DATA, Chip};
+use wire::request::Pace;
 
 use crate::qemu::{self, AvrState, Block as QemuBlock, Guest, KnownAvr};
 
@@ -24,14 +25,17 @@ pub(crate) struct Avr {
     skips: FxHashMap<(usize, u64), Skips>,
     /// An instruction takes 2^shift ns. None: no devices are added.
     insn_shift: Option<u32>,
+    /// Nanoseconds by which the machine's clock is ahead of the instructions.
+    ahead_ns: u64,
 }
 
 impl Avr {
     /// An AVR with the devices of a chip.
-    pub(crate) fn new(chip: Option<&Chip>) -> Avr {
+    pub(crate) fn new(chip: Option<&Chip>, pace: Option<Pace>) -> Avr {
         let bytes = chip.iter().flat_map(|chip| &chip.blocks).flat_map(|block| &block.bytes_at);
         let ports = bytes.filter_map(|byte| u32::try_from(byte.address.checked_sub(IO)?).ok()).collect();
-        Avr { state: None, ports, skips: FxHashMap::default(), insn_shift: chip.map(|chip| chip.insn_shift) }
+        let insn_shift = chip.map(|chip| pace.map_or(chip.insn_shift, |pace| pace.insn_shift.into()));
+        Avr { state: None, ports, skips: FxHashMap::default(), insn_shift, ahead_ns: 0 }
     }
 
     /// Whether a register of I/O space is that of an added device.
@@ -39,9 +43,14 @@ impl Avr {
         self.ports.contains(&io)
     }
 
-    /// Time after this number of instructions, if a device is there to ask for it.
+    /// Time after this number of instructions, of this block or the one before, if a device is there to ask for it.
     pub(crate) fn ns(&self, insns: u64) -> Option<u64> {
-        self.insn_shift.map(|shift| insns << shift)
+        self.insn_shift.map(|shift| (insns << shift) + self.ahead_ns)
+    }
+
+    /// Notes by how much the machine's clock is ahead of the instructions.
+    pub(crate) fn set_ahead(&mut self, ns: u64) {
+        self.ahead_ns = ns;
     }
 
     /// Whether a block that is being translated only starts an instruction again, whose first start has been counted.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Time that the machine sleeps: the progress of its clock while no instruction executes.
 //!
-//! Virtual time advances by 2^shift ns for each instruction. When all CPUs wait for an interrupt, QEMU moves virtual
-//! time to the next timer. So after a wait, the clock's lead over the instructions is the time slept. After a wait
+//! Virtual time advances by 2^shift ns for each instruction, and by what it is moved on for their cycles. When all CPUs wait for an interrupt, QEMU moves virtual
+//! time to the next timer. So after a wait, the clock's further lead over the instructions is the time slept. After a wait
 //! without sleep the clock may lag, since QEMU has not accounted for all instructions yet.
 
 use wire::definition::Definition;
@@ -43,12 +43,12 @@ impl Sleep {
         self.waits
     }
 
-    /// Handles the end of a wait, `insns_of_run` instructions after reset, all of them settled. Counts the time slept, and
-    /// writes it to the timeline. Returns it in nanoseconds.
-    pub(crate) fn end(&mut self, vcpu: u32, insns_of_run: u64, ledger: &mut Ledger) -> u64 {
+    /// Handles the end of a wait, `insns_of_run` instructions after reset, all of them settled; the clock has been moved
+    /// `ahead_ns` beyond them. Counts the time slept, and writes it to the timeline. Returns it in nanoseconds.
+    pub(crate) fn end(&mut self, vcpu: u32, insns_of_run: u64, ahead_ns: u64, ledger: &mut Ledger) -> u64 {
         self.waits = false;
         let Some(now_ns) = self.time.ns() else { return 0 };
-        let awake_ns = (i128::from(insns_of_run)) << self.shift;
+        let awake_ns = (i128::from(insns_of_run) << self.shift) + i128::from(ahead_ns);
         let ns = u64::try_from(i128::from(now_ns) - awake_ns - self.slept_ns).unwrap_or(0);
         if ns > 0 {
             self.slept_ns += i128::from(ns);

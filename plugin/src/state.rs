@@ -32,7 +32,7 @@ use wire::counters::INPUT;
 use wire::debug;
 use wire::definition::FrameKind;
 use wire::refusal::Refusal;
-use wire::request::{self, Measure, Request, Semihosting};
+use wire::request::{self, Request, Semihosting};
 use wire::sample::Sample;
 use wire::stream::StreamFile;
 use wire::timeline::What;
@@ -43,6 +43,7 @@ use crate::debug::Debugger;
 use crate::errors::Errors;
 use crate::input::Input;
 use crate::output::Output;
+use crate::pace::Pace;
 use crate::pins::Pins;
 use crate::polled::Polls;
 use crate::qemu::{self, Access, Guard as StateGuard, Guest, Owned, Scoreboard, Vcpus};
@@ -120,6 +121,8 @@ pub(crate) struct State {
     pub(crate) cycles: Option<Cycles>,
     /// Cycles of a core whose pipeline is known; None: they are not counted.
     pub(crate) passages: Option<Passages>,
+    /// Time by cycles; None: the machine's clock counts instructions.
+    pub(crate) pace: Option<Pace>,
     /// Address of the loop in which the firmware ends (AVR); None: it is not known.
     pub(crate) stop: Option<u64>,
     /// Address of its `_exit`.
@@ -227,7 +230,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let input = Input::open(&request, &main_thread)?;
     let debugger = Debugger::open(&request, directory, vcpus, &main_thread)?;
     let follow = Follow::new(&request, vcpus, &mut ledger);
-    let (cycles, passages) = open_cycles(measure, is_avr, vcpus, &mut ledger);
+    let (cycles, passages) = open_cycles(&request, is_avr, vcpus, &mut ledger);
     // With several vCPUs, it is not known to which vCPU's instructions the time belongs.
     let sleep_shift = measure.filter(|_| vcpus == 1).and_then(|measure| measure.sleep_shift);
     let sleep = sleep_shift.and_then(|shift| Sleep::new(shift, &mut ledger));
@@ -270,9 +273,11 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         pins,
         polled: Polls::new(&request, directory),
         hold_at: None,
-        avr: is_avr.then(|| Avr::new(request.chip.as_ref())),
+        avr: is_avr.then(|| Avr::new(request.chip.as_ref(), request.pace)),
         cycles,
         passages,
+        // With several vCPUs, it is not known whose cycles the time belongs to.
+        pace: request.pace.filter(|_| vcpus == 1).map(Pace::new),
         stop: request.finisher.filter(|_| is_avr),
         exit: request.exit,
         exit_status: None,
@@ -293,14 +298,15 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
 
 /// Opens the counts of cycles: of an AVR, or of a core whose pipeline is known.
 fn open_cycles(
-    measure: Option<&Measure>,
+    request: &Request,
     is_avr: bool,
     vcpus: u32,
     ledger: &mut Ledger,
 ) -> (Option<Cycles>, Option<Passages>) {
-    let cycles = measure.filter(|_| is_avr).and_then(|measure| Cycles::new(measure, ledger));
-    let passages = measure.and_then(|measure| Passages::new(measure, vcpus, ledger));
-    (cycles, passages)
+    // A run that is debugged counts nothing, but its time may go by cycles.
+    let has_cycles = request.measure().is_some_and(|measure| measure.has_cycles) || request.pace.is_some();
+    let cycles = (is_avr && has_cycles).then(|| Cycles::new(ledger));
+    (cycles, request.core.as_ref().map(|core| Passages::new(core, vcpus, ledger)))
 }
 
 /// Creates the records that a request asks for, and the ledger that is kept in them.
@@ -429,13 +435,45 @@ impl State {
         }
     }
 
-    /// Counts the cycles of the block before, at the start of a block with this code.
-    pub(crate) fn begin_passage(&mut self, vcpu: u32, code: u32) {
+    /// Counts the cycles of the block before, where a passage through this code begins. Returns whether control has turned there.
+    pub(crate) fn begin_passage(&mut self, vcpu: u32, code: u32) -> bool {
         self.amend(vcpu);
         let insns = self.clock.insns_of_run(vcpu, &self.ledger);
-        if let Some(passages) = &mut self.passages {
-            passages.begin(vcpu, code, insns, &mut self.ledger);
+        let State { passages, ledger, .. } = self;
+        passages.as_mut().is_some_and(|passages| passages.begin(vcpu, code, insns, ledger))
+    }
+
+    /// Begins a block of an AVR whose clock follows the cycles. `is_jump`: its last instruction may lead elsewhere. Returns whether
+    /// control has turned there.
+    pub(crate) fn begin_block(&mut self, vcpu: u32, block: usize, is_jump: bool) -> bool {
+        self.amend(vcpu);
+        let insns = self.clock.insns_of_run(vcpu, &self.ledger);
+        let State { pace, blocks, .. } = self;
+        pace.as_mut().is_some_and(|pace| pace.begin_block(block, is_jump, insns, blocks))
+    }
+
+    /// Looks for QEMU's clock at the start of the run's first block. Returns whether the block has to be left.
+    pub(crate) fn seek_clock(&mut self) -> bool {
+        let State { pace, ledger, .. } = self;
+        pace.as_mut().is_some_and(|pace| pace.seek(ledger))
+    }
+
+    /// Moves the machine's clock on to the time of the cycles, at the start of a block of so many instructions. Returns whether the
+    /// block has to be left.
+    pub(crate) fn keep_time(&mut self, vcpu: u32, block_insns: u64) -> bool {
+        let insns = self.clock.insns_of_run(vcpu, &self.ledger);
+        let State { passages, pace, ledger, follow, avr, .. } = self;
+        let Some(pace) = pace else { return false };
+        let cycles = passages.as_ref().map(Passages::run_cycles);
+        let cycles = cycles.unwrap_or_else(|| pace.before_window + ledger.time(vcpu).cycles);
+        let (ns, is_over) = pace.move_on(cycles, (insns, block_insns), vcpu, ledger);
+        if let Some(avr) = avr {
+            avr.set_ahead(pace.ahead_ns());
         }
+        if let (Some(tasks), 1..) = (&follow.tasks, ns) {
+            tasks.moved_ahead(vcpu, follow.cores[vcpu as usize].task, ns, ledger);
+        }
+        is_over
     }
 
     /// Counts the cycles of what has started of the last block.
@@ -795,6 +833,7 @@ impl State {
             self.amend(vcpu);
             self.end_passage(vcpu);
         });
+        self.ledger.note_ahead(TIMEKEEPER);
         self.follow.advance(&mut self.ledger);
         if let Some(tasks) = &self.follow.tasks {
             tasks.note_paints(&mut self.guest, &self.ledger);
@@ -988,6 +1027,9 @@ impl State {
             self.ledger.written(taken.and_then(|()| self.ledger.records().keep_counters(wire::COUNTERS_OPEN)));
         }
         let before = self.ledger.insns_of_all();
+        if let Some(pace) = &mut self.pace {
+            pace.before_window += self.ledger.time(TIMEKEEPER).cycles;
+        }
         self.ledger.clear_counters();
         self.follow.restart(&self.ledger);
         if let Some(heap) = &mut self.heap {
@@ -1041,7 +1083,8 @@ impl State {
     /// Ends a wait, if there was one, before an instruction executes. All instructions before are settled.
     pub(crate) fn wake(&mut self, vcpu: u32) {
         if let Some(sleep) = self.sleep.as_mut().filter(|sleep| sleep.waits()) {
-            let ns = sleep.end(vcpu, self.clock.insns_of_run(vcpu, &self.ledger), &mut self.ledger);
+            let ahead_ns = self.pace.as_ref().map_or(0, Pace::ahead_ns);
+            let ns = sleep.end(vcpu, self.clock.insns_of_run(vcpu, &self.ledger), ahead_ns, &mut self.ledger);
             if let Some(tasks) = &self.follow.tasks {
                 tasks.slept(vcpu, self.follow.cores[vcpu as usize].task, ns, &self.ledger);
             }

@@ -6,7 +6,9 @@
 //! content. It is defined in one place: [`AT_BLOCK`] and [`AT_INSN`].
 
 use decode::{Flow, Isa, decode};
-use engine::block::{Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, progress, wait_id};
+use engine::block::{
+    Block, Count, Segment, Step, arrival_id, counts, from_insn_id, insn_id, paced_id, progress, wait_id,
+};
 use engine::branches::Branch;
 use engine::code::Code;
 use engine::cycles::Cycles;
@@ -27,11 +29,11 @@ use crate::hooks::{
     OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice, OnDeviceStore,
     OnDivision, OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnExit,
     OnFarLoad, OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnHold,
-    OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace, OnPassage,
-    OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump, OnReturned, OnSegment, OnSemihosting, OnSkippable,
-    OnSleep, OnSpin, OnStackMove, OnStackSet, OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn,
-    OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch,
-    OracleCount, OracleRecheck, OracleSample, OracleWay,
+    OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace,
+    OnPacedBlock, OnPacedPassage, OnPassage, OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump, OnReturned,
+    OnSegment, OnSemihosting, OnSkippable, OnSleep, OnSpin, OnStackMove, OnStackSet, OnStatus, OnStep, OnStop,
+    OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad,
+    OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, Counting, State};
@@ -512,7 +514,7 @@ fn register_at_block(
 ) {
     let pc = plan[0].pc;
     match what {
-        AtBlock::Passage => register_passage(state, qemu_block, plan),
+        AtBlock::Passage => register_passage(state, qemu_block, block, plan),
         AtBlock::Interrupted if state.avr.is_some() && state.guest.may_be_handler(pc, true) => {
             qemu_block.call::<OnInterrupted>(insn_id(block, 0));
         }
@@ -595,9 +597,15 @@ fn register_at_block(
 }
 
 /// Registers the end of the passage through the block before.
-fn register_passage(state: &mut State, qemu_block: &QemuBlock, plan: &[Planned]) {
-    if let Some(code) = passage(state, plan, 0) {
-        qemu_block.call::<OnPassage>(code);
+fn register_passage(state: &mut State, qemu_block: &QemuBlock, block: usize, plan: &[Planned]) {
+    if state.avr.is_some() && state.pace.is_some() {
+        let is_jump = plan.last().is_some_and(|last| last.ends_block);
+        qemu_block.call_to_leave::<OnPacedBlock>(paced_id(block, plan.len(), is_jump));
+    }
+    match (passage(state, plan, 0), &state.pace) {
+        (Some(code), Some(_)) => qemu_block.call_to_leave::<OnPacedPassage>(insn_id(code, plan.len())),
+        (Some(code), None) => qemu_block.call::<OnPassage>(code),
+        (None, _) => {}
     }
 }
 

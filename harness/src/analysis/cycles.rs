@@ -72,7 +72,7 @@ pub fn of_parts<'a>(
     let usual: BTreeMap<u64, u8> = whole.insns.iter().map(|insn| (insn.pc, insn.usual)).collect();
     let unknown: BTreeSet<u64> = whole.unknown.iter().copied().collect();
     let (mut insns, mut beyond): (BTreeMap<u64, u64>, BTreeMap<u64, i64>) = Default::default();
-    let mut cycles = Cycles { core: whole.core.clone(), ..Cycles::default() };
+    let mut cycles = Cycles { core: whole.core.clone(), clock_hz: whole.clock_hz, ..Cycles::default() };
     for part in parts() {
         cycles.clock = cycles.clock.saturating_add(part.cycles.clock);
         for (counts, whole) in part.vcpus.iter().zip(&profile.vcpus) {

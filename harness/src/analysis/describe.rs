@@ -2,12 +2,12 @@
 //! Descriptions of a run's events, in a sentence each.
 
 use crate::analysis::stacks::Exceptions;
-use crate::analysis::{dead_loop, overflow};
+use crate::analysis::{dead_loop, overflow, time};
 use crate::profile::input::When;
 use crate::profile::no_progress::{Device, Only, OnlyHandler, OnlyPoll, Standstill, is_long};
 use crate::profile::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, LeftStack, Names, Profile, Tricks, Unmodelled};
 use crate::text::columns::shorten;
-use crate::text::number::{Hex, group, plural, share_at_least};
+use crate::text::number::{Hex, frequency, group, plural, share_at_least};
 use crate::text::printable::printable;
 use crate::text::shell::quoted;
 
@@ -498,15 +498,19 @@ pub fn describe_input(facts: &Facts) -> Option<String> {
 }
 
 /// Describes the facts that a result depends on, in one line.
-pub fn describe_run(facts: &Facts) -> String {
+pub fn describe_run(profile: &Profile) -> String {
+    let facts = &profile.facts;
+    let clock = match time::clock_hz(profile) {
+        Some(hz) => format!("time by cycles at {}", frequency(hz)),
+        None => format!("{} ns per instruction", 1_u64 << facts.icount_shift),
+    };
     let cpu = facts.cpu.as_deref().map(|cpu| format!(", CPU {cpu}")).unwrap_or_default();
     let jitter = facts.jitter_seed.map(|seed| format!(", jitter seed {seed}")).unwrap_or_default();
     format!(
-        "{} on QEMU {} {}{cpu}, {} ns per instruction, period {}{jitter}",
+        "{} on QEMU {} {}{cpu}, {clock}, period {}{jitter}",
         facts.image_name,
         facts.qemu_version,
         facts.machine,
-        1u64 << facts.icount_shift,
         group(facts.period_insns)
     )
 }

@@ -17,8 +17,8 @@ pub struct Row {
     pub vcpu: u32,
     /// Instructions of the window that the vCPU had started.
     pub at_insns: u64,
-    /// Time that the machine had slept in the window.
-    pub slept_ns: u64,
+    /// Time of the machine's clock in the window beyond that of the instructions: asleep, or moved on for their cycles.
+    pub beyond_ns: u64,
     /// Task or interrupt that executed at the time.
     pub context: String,
     /// Kind of the event.
@@ -36,16 +36,16 @@ pub struct Row {
 /// All events in order. None: there is no timeline.
 pub fn rows(profile: &Profile) -> Option<impl Iterator<Item = Row> + '_> {
     let (mut words, mut cursor) = (Words::new(profile), Cursor::default());
-    let mut slept_ns = 0_u64;
+    let mut beyond_ns = 0_u64;
     Some(recorded(profile)?.filter_map(move |recorded| {
         let (vcpu, at_insns) = recorded.at();
         let context = cursor.context(vcpu);
         if let Recorded::Event(event) = &recorded
-            && let What::Slept { ns } = event.what
+            && let What::Slept { ns } | What::Ahead { ns } = event.what
         {
-            slept_ns = slept_ns.saturating_add(ns);
+            beyond_ns = beyond_ns.saturating_add(ns);
         }
-        let mut row = Row { vcpu, at_insns, slept_ns, ..Row::default() };
+        let mut row = Row { vcpu, at_insns, beyond_ns, ..Row::default() };
         match &recorded {
             Recorded::Heap { event, .. } => {
                 let (word, bytes) = of_heap(&event.what);
@@ -113,7 +113,7 @@ impl Row {
             }
             What::Masked => ("masked", String::new()),
             What::Unmasked => ("unmasked", String::new()),
-            What::Object { .. } | What::Stack { .. } | What::Heap | What::Stopped => return,
+            What::Object { .. } | What::Stack { .. } | What::Ahead { .. } | What::Heap | What::Stopped => return,
         };
         (self.event, self.name) = (event, name);
     }

@@ -104,8 +104,8 @@ pub struct Moment {
     pub vcpu: u32,
     /// Instructions of the window that the vCPU has started.
     pub at_insns: u64,
-    /// Time that the machine had slept in the window, if known.
-    pub slept_ns: u64,
+    /// Time of the machine's clock in the window beyond that of the instructions: asleep, if known, or moved on for their cycles.
+    pub beyond_ns: u64,
     /// Number of the track.
     pub track: u32,
     /// Content of the moment.
@@ -419,7 +419,7 @@ pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Resul
         pieces: Pieces::new(profile),
         phase: None,
         clocks: vec![0; profile.vcpus.len()],
-        slept_ns: 0,
+        beyond_ns: 0,
         counts: HashMap::new(),
         has_cpus: profile.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0).count() > 1,
         out: Vec::new(),
@@ -428,6 +428,9 @@ pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Resul
     walk.hand_on(&mut take)?;
     for recorded in recorded {
         match recorded {
+            Recorded::Event(Event { what: What::Ahead { ns }, .. }) => {
+                walk.beyond_ns = walk.beyond_ns.saturating_add(ns)
+            }
             Recorded::Event(event) => walk.event(profile, &event),
             Recorded::Heap { vcpu, at_insns, event } => walk.heap(vcpu, at_insns, &event),
         }
@@ -453,7 +456,7 @@ struct Walk<'a> {
     phase: Option<u32>,
     /// Clock of each CPU.
     clocks: Vec<u64>,
-    slept_ns: u64,
+    beyond_ns: u64,
     /// Last values of counters that are only written when they change, by track.
     counts: HashMap<u32, i64>,
     /// Whether more than one CPU has executed.
@@ -540,7 +543,7 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, vcpu: u32, at_insns: u64, track: u32, what: Happens) {
-        self.out.push(Moment { vcpu, at_insns, slept_ns: self.slept_ns, track, what });
+        self.out.push(Moment { vcpu, at_insns, beyond_ns: self.beyond_ns, track, what });
     }
 
     /// Adds an event without duration.
@@ -693,7 +696,7 @@ impl Walk<'_> {
                 let track = self.plain_track(Kind::Masked, vcpu, "interrupts masked");
                 self.ends(vcpu, at_insns, track, None);
             }
-            What::Object { .. } | What::Heap | What::Stopped => {}
+            What::Object { .. } | What::Ahead { .. } | What::Heap | What::Stopped => {}
         }
     }
 
@@ -773,7 +776,7 @@ impl Walk<'_> {
         self.ends(vcpu, at_insns, cpu, None);
         let track = self.plain_track(Kind::Waits, vcpu, WAITS);
         self.begins(vcpu, at_insns, track, "sleeps");
-        self.slept_ns = self.slept_ns.saturating_add(ns);
+        self.beyond_ns = self.beyond_ns.saturating_add(ns);
         self.ends(vcpu, at_insns, track, None);
         self.runs(vcpu, at_insns);
     }

@@ -429,6 +429,10 @@ const NO_BOUND: &str = "nothing bounds it: `harness stack` lists why, and [stack
 pub const NO_CYCLES: &str =
     "the run did not count cycles: ask for them with --cycles, or with cycles = true in a suite (AVR)";
 
+/// Reason for unknown times.
+pub const NO_CLOCK: &str =
+    "the machine's clock did not follow cycles: name the core's frequency, as in cycles = \"hazard3@150MHz\"";
+
 /// Reason for unknown sizes.
 const NO_ELF: &str = "the image is not an ELF file, so its sections are not known";
 

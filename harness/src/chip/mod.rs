@@ -8,6 +8,7 @@
 mod absent;
 pub(crate) mod base;
 pub mod core;
+pub mod cycled;
 mod file;
 pub mod hints;
 pub mod learn;

@@ -14,9 +14,10 @@ use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::analysis::heap::Quantity;
 use crate::analysis::size::Level;
+use crate::chip::cycled;
 use crate::export::Format;
 use crate::run::contain::semihosting::Semihosting;
-use crate::run::request::options::{CYCLES_AUTO, Sandbox};
+use crate::run::request::options::Sandbox;
 use crate::run::request::options::{
     DEFAULT_BIN_BYTES, DEFAULT_CHECKPOINT_MIB, DEFAULT_MAX_DEPTH, DEFAULT_MAX_OUTPUT, DEFAULT_PERIOD_INSNS,
 };
@@ -1159,13 +1160,14 @@ pub struct MeasureArgs {
     /// Count the ways of branches and table jumps that the counts of the instructions do not tell
     #[arg(long, help_heading = "Call stacks")]
     pub branches: bool,
-    /// Count the processor's cycles beside the instructions: those of an AVR, or of a core, as in --cycles=hazard3
+    /// Count the processor's cycles beside the instructions: those of an AVR, or of a core, as in --cycles=hazard3; at a
+    /// frequency, as in --cycles=hazard3@150MHz, the firmware's timers go by them
     #[arg(
         long,
         value_name = "CORE",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = CYCLES_AUTO,
+        default_missing_value = cycled::AUTO,
         help_heading = "Sampling"
     )]
     pub cycles: Option<String>,

@@ -18,7 +18,7 @@ use crate::profile::input::Input;
 use crate::profile::{DEFAULT_FOR_INSNS, Profile, Window};
 use crate::run::request::options::{Length, Options};
 use crate::show::part;
-use crate::text::number::{parse_insns, parse_number};
+use crate::text::number::{parse_insns, parse_ns, parse_number};
 
 /// Minimum sampling period, in instructions, at which each sample also notes the amount of console output. From this
 /// period on, the cost is too small to measure.
@@ -75,14 +75,9 @@ fn insns(option: &'static str, text: &str) -> Result<u64, OptionError> {
 /// Parses the length of a slice: instructions, or virtual time with a unit.
 fn slice_length(text: &str) -> Result<Length, OptionError> {
     const OPTION: &str = "--slice";
-    // The longer unit first: `ms` ends in `s`.
-    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000_u64)];
-    let length = match units.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns))) {
-        None => insns(OPTION, text).ok().map(Length::Insns),
-        Some((count, ns)) => {
-            let ns = count.parse::<u64>().ok().and_then(|count| count.checked_mul(*ns));
-            ns.filter(|ns| (1..wire::counters::MAX_INSNS).contains(ns)).map(Length::Ns)
-        }
+    let length = match text.ends_with('s') {
+        false => insns(OPTION, text).ok().map(Length::Insns),
+        true => parse_ns(text).filter(|ns| (1..wire::counters::MAX_INSNS).contains(ns)).map(Length::Ns),
     };
     length.ok_or_else(|| {
         let what = "must be instructions, such as 1M and below 2^48, or a time in s, ms, us or ns, such as 60s";

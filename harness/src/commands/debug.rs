@@ -204,7 +204,7 @@ fn subject(mut args: DebugArgs) -> Result<Subject> {
         .into());
     }
     let mut options = Options::resolve(args.into_profile_args(firmware))?;
-    repeat(&mut options, &profile.facts)?;
+    repeat(&mut options, &profile)?;
     Ok(Subject { options, profile, console })
 }
 

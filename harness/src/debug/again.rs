@@ -9,11 +9,12 @@ use clap::ValueEnum as _;
 
 use std::path::Path;
 
-use crate::chip;
+use crate::chip::cycled::{AUTO, frequency, split};
+use crate::chip::{self, core};
 use crate::error::InputError;
 use crate::image::stub::Wanted;
 use crate::profile::input::{Input, When};
-use crate::profile::{Chip, Facts};
+use crate::profile::{Chip, Cycles, Facts, Profile};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Options;
 use crate::run::request::settings::{self, Other};
@@ -27,7 +28,8 @@ const MAX_SHIFT: u8 = 10;
 /// # Errors
 /// When the profile has an option that must be typed, when a typed option differs from the profile's, and when the
 /// profile has facts that no run can have.
-pub fn repeat(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
+pub fn repeat(options: &mut Options, profile: &Profile) -> Result<(), InputError> {
+    let facts = &profile.facts;
     check(facts)?;
     match (&facts.chip, options.chip.take()) {
         (Some(made), typed) => options.chip = Some(chip_of(made, typed, options.svd.as_deref())?),
@@ -45,6 +47,7 @@ pub fn repeat(options: &mut Options, facts: &Facts) -> Result<(), InputError> {
     arguments(options, facts)?;
     options.semihosting = served(options.semihosting, facts.semihosting.as_deref())?;
     options.icount_shift = Some(facts.icount_shift);
+    options.cycles = paced(options.cycles.take(), profile.cycles.as_ref())?;
     options.firmware_args.clone_from(&facts.firmware_args);
     options.load_addr = facts.load_addr;
     options.load_bias = Some(facts.load_bias).filter(|&bias| bias != 0);
@@ -117,6 +120,33 @@ fn named(
             Ok(()) => Ok(own.to_owned()),
             Err(why) => Err(must_be_typed(why, &format!("{option} {}", quoted(own)))),
         },
+    }
+}
+
+/// Cycles by which the machine's clock went, if it did not count instructions: of a built-in core, or of the typed file.
+fn paced(typed: Option<String>, cycles: Option<&Cycles>) -> Result<Option<String>, InputError> {
+    let clock = cycles.and_then(|cycles| Some((cycles.core.as_deref(), cycles.clock_hz?)));
+    let own_core = clock.and_then(|(core, _)| core);
+    let own = |name: &str| clock.map(|(_, hz)| format!("{name}@{hz}"));
+    let Some(typed) = typed else {
+        if own_core.is_some_and(|core| !core::names().any(|known| known == core)) {
+            let why = "its clock went by the cycles of a core file, which a profile cannot name";
+            return Err(must_be_typed(InputError::new(why.to_owned()), "--cycles=FILE"));
+        }
+        return Ok(own(own_core.unwrap_or(AUTO)));
+    };
+    let (name, hz) = split(&typed);
+    let core = if name.is_empty() || name == AUTO { None } else { Some(core::find(name)?.name) };
+    let is_own = clock.is_some_and(|(_, own_hz)| {
+        core.as_deref().is_none_or(|core| own_core == Some(core)) && hz.is_none_or(|hz| frequency(hz) == Ok(own_hz))
+    });
+    match own(name).filter(|_| is_own) {
+        Some(own) => Ok(Some(own)),
+        None => {
+            let had = own(own_core.unwrap_or(AUTO))
+                .map_or_else(|| "no such clock".to_owned(), |own| format!("--cycles={own}"));
+            Err(not_the_profiles("--cycles", &typed, &had))
+        }
     }
 }
 

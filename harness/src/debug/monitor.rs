@@ -9,14 +9,14 @@ use decode::Isa;
 use wire::definition::FrameKind;
 
 use crate::analysis::stacks::{Exceptions, task_names};
-use crate::analysis::{describe, owner};
+use crate::analysis::{describe, owner, time};
 use crate::debug::find::{Finder, current_task};
 use crate::debug::place::{FORMS, Place};
 use crate::debug::threads::{State, Thread, Threads, state_name};
 use crate::debug::travel::register;
 use crate::debug::travel::{Travel, Vcpus, Why};
-use crate::profile::{Facts, Profile};
-use crate::text::number::{Hex, group, plural, share};
+use crate::profile::Profile;
+use crate::text::number::{Hex, frequency, group, plural, share};
 
 /// Most rows of a list.
 const MAX_ROWS: usize = 10;
@@ -169,7 +169,7 @@ impl Monitor<'_> {
         }
         text += &self.interrupt(travel)?;
         text.push('\n');
-        text += &time(&profile.facts, at.insn);
+        text += &time(profile, at.insn);
         Ok(text)
     }
 
@@ -352,7 +352,11 @@ fn shown(profile: &Profile, thread: &Thread) -> String {
 }
 
 /// Text for the virtual time before an instruction. The time of a sleeping processor is not included.
-fn time(facts: &Facts, insn: u64) -> String {
+fn time(profile: &Profile, insn: u64) -> String {
+    let facts = &profile.facts;
+    if let Some(hz) = time::clock_hz(profile) {
+        return format!("virtual time by cycles, at {}", frequency(hz));
+    }
     let ns = u128::from(insn.saturating_sub(1)) << facts.icount_shift;
     let (ms, rest) = (ns / 1_000_000, ns % 1_000_000);
     let ms = format!("{}.{rest:06} ms", group(u64::try_from(ms).unwrap_or(u64::MAX)));

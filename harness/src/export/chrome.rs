@@ -27,6 +27,7 @@ use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::event_tracks::{self, Happens};
 use crate::analysis::sample_tracks::{Groups, Run, SampleTracks, outwards};
 use crate::analysis::stacks::FrameRole;
+use crate::analysis::time;
 use crate::export::labels::full;
 use crate::export::settings::Settings;
 use crate::profile::Timeline as Events;
@@ -114,19 +115,24 @@ struct Clock {
     ns_per_insn: f64,
     /// Whether sleep is unknown, so that it takes no time.
     is_awake: bool,
-    /// Sleeps in order: instruction at which the machine slept, and the sum of all sleep up to its end.
+    /// Times of the machine's clock beyond that of the instructions, asleep or moved on for their cycles, in order: at which
+    /// instruction, and the sum up to its end.
     slept_ns: Vec<(u64, u64)>,
 }
 
 impl Clock {
     fn new(profile: &Profile, settings: &Settings) -> Clock {
-        let virtual_ns = (1_u64 << profile.facts.icount_shift.min(63)) as f64;
+        // Without a timeline, only the mean is known of a clock that goes by cycles.
+        let virtual_ns = match time::clock_hz(profile).filter(|_| profile.timeline.is_none()) {
+            Some(_) => time::awake_ns(profile) as f64 / profile.total_insns().max(1) as f64,
+            None => (1_u64 << profile.facts.icount_shift.min(63)) as f64,
+        };
         let ns_per_insn = settings.clock_hz.map_or(virtual_ns, |hz| 1e9 / f64::from(hz.get()));
         let mut slept_ns: Vec<(u64, u64)> = Vec::new();
         // A clock set by `--clock-hz` counts instructions only, so it contains no sleep.
         let timeline = profile.timeline.as_ref().filter(|_| settings.clock_hz.is_none());
         for event in timeline.into_iter().flat_map(Events::events) {
-            if let What::Slept { ns } = event.what {
+            if let What::Slept { ns } | What::Ahead { ns } = event.what {
                 let before = slept_ns.last().map_or(0, |&(_, ns)| ns);
                 slept_ns.push((event.at_insns, before.saturating_add(ns)));
             }
@@ -221,7 +227,7 @@ fn write_timeline(profile: &Profile, clock: &Clock, out: &mut dyn Write) -> Resu
             ph,
             pid: TIMELINE_PID,
             tid: moment.track + 1,
-            ts: clock.micros_after(moment.at_insns, moment.slept_ns),
+            ts: clock.micros_after(moment.at_insns, moment.beyond_ns),
             name,
             s: (ph == "i").then_some("t"),
             args: (why.is_some() || value.is_some()).then_some(ExactArgs { why, value }),

@@ -98,7 +98,7 @@ fn stream(profile: &Profile, settings: &Settings, vcpu: u32, out: &mut dyn Write
         if moment.vcpu != vcpu {
             return Ok(());
         }
-        let ns = settings.at_ns(profile, moment.at_insns, moment.slept_ns);
+        let ns = settings.at_ns(profile, moment.at_insns, moment.beyond_ns);
         let track = &*tables.title(&tables.tracks[moment.track as usize]);
         let name = |number: u32| tables.names[number as usize].as_str();
         match moment.what {

@@ -27,6 +27,7 @@ use decode::Isa;
 
 use crate::analysis::functions::{self, EXCEPTION, Entries, RESET, UNKNOWN};
 use crate::analysis::owner::Owner;
+use crate::analysis::time;
 use crate::error::InputError;
 use crate::export::settings::Settings;
 use crate::profile::Profile;
@@ -110,8 +111,12 @@ fn symbol(name: &str, address: u64) -> String {
     name
 }
 
-/// Instructions per second of the machine's own virtual time, rounded to the file's integer.
+/// Instructions per second of the machine's own virtual time, in the mean if it goes by cycles, rounded to the file's integer.
 fn virtual_clock_hz(profile: &Profile) -> u32 {
+    if time::clock_hz(profile).is_some() {
+        let rate_hz = u128::from(profile.total_insns()) * 1_000_000_000 / time::awake_ns(profile).max(1);
+        return u32::try_from(rate_hz).unwrap_or(u32::MAX).max(1);
+    }
     let insn_ns = 1u64.checked_shl(profile.facts.icount_shift.into()).unwrap_or(u64::MAX);
     ((1_000_000_000 + insn_ns / 2) / insn_ns).max(1) as u32
 }

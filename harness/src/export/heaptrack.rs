@@ -13,6 +13,7 @@ use wire::heap::What;
 
 use crate::analysis::calltree::Member;
 use crate::analysis::heap::{self, NOT_FOLLOWED};
+use crate::analysis::time;
 use crate::export::settings::Settings;
 use crate::profile::Profile;
 use crate::text::markup::shown;
@@ -57,7 +58,8 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
         traces: &tree.samples,
         kinds: HashMap::new(),
         held: HashMap::new(),
-        ns_per_insn: 1 << profile.facts.icount_shift,
+        all_ns: time::awake_ns(profile),
+        all_insns: profile.total_insns().max(1).into(),
         stamp: 0,
     };
     let mut is_window = false;
@@ -123,13 +125,15 @@ struct Events<'a> {
     kinds: HashMap<(u64, u32), usize>,
     /// Held blocks by address.
     held: HashMap<u64, usize>,
-    ns_per_insn: u128,
+    /// Time of all instructions, and their number: each takes its share.
+    all_ns: u128,
+    all_insns: u128,
     stamp: u128,
 }
 
 impl Events<'_> {
     fn stamp(&mut self, at_insns: u64) -> io::Result<()> {
-        let stamp = u128::from(at_insns) * self.ns_per_insn / NS_PER_STAMP;
+        let stamp = u128::from(at_insns) * self.all_ns / self.all_insns / NS_PER_STAMP;
         if stamp > self.stamp {
             self.stamp = stamp;
             writeln!(self.out, "c {stamp:x}")?;

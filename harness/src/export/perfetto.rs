@@ -5,7 +5,7 @@
 //!
 //! There is one packet for each moment, on the track of its task, interrupt, zone nest or counter. Names are interned:
 //! each name is written once. Times are the firmware's: nanoseconds of virtual time since the window opened, 2^shift
-//! for each instruction, plus the machine's sleep.
+//! for each instruction, plus the machine's sleep, or the time of the cycles.
 
 use std::io::Write;
 
@@ -90,7 +90,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
                 event.counter_value = Some(value);
             }
         }
-        let timestamp = Some(settings.at_ns(profile, moment.at_insns, moment.slept_ns));
+        let timestamp = Some(settings.at_ns(profile, moment.at_insns, moment.beyond_ns));
         writer.put(proto::TracePacket {
             timestamp,
             track_event: Some(event),

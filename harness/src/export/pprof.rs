@@ -28,7 +28,7 @@ use crate::analysis::cycles;
 use crate::analysis::owner::Owner;
 use crate::analysis::part::by_phase;
 use crate::analysis::stacks::{self, Exceptions, NO_FUNCTION, NO_TASK, NOT_SAMPLED};
-use crate::analysis::{describe, functions};
+use crate::analysis::{describe, functions, time};
 use crate::error::InputError;
 use crate::export::settings::Settings;
 use crate::profile::{Profile, Window};
@@ -90,7 +90,10 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
 /// Duration in virtual time: the machine's clock advances with the instructions of all vCPUs.
 fn duration_ns(profile: &Profile) -> i64 {
     let insns: u64 = profile.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
-    let ns = u128::from(insns) << profile.facts.icount_shift.min(63);
+    let ns = match time::clock_hz(profile) {
+        Some(_) => time::awake_ns(profile),
+        None => u128::from(insns) << profile.facts.icount_shift.min(63),
+    };
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
@@ -108,7 +111,7 @@ fn comments(profile: &Profile) -> Vec<String> {
         window.push("all".to_owned());
     }
     let mut lines = vec![
-        format!("harness {}: {}", facts.harness_version, describe::describe_run(facts)),
+        format!("harness {}: {}", facts.harness_version, describe::describe_run(profile)),
         format!("# image: {}", facts.image_name),
         format!("# sha256: {}", facts.image_sha256),
     ];

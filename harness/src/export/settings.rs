@@ -20,11 +20,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Nanoseconds since the window opened, after a number of instructions and an amount of sleep. If `clock_hz` is
-    /// set, sleep does not count.
-    pub(super) fn at_ns(&self, profile: &Profile, insns: u64, slept_ns: u64) -> u64 {
-        let slept_ns = if self.clock_hz.is_some() { 0 } else { slept_ns };
-        self.ns(profile, insns).saturating_add(slept_ns)
+    /// Nanoseconds since the window opened, after a number of instructions; `beyond_ns`: time of the machine's clock beyond
+    /// theirs. If `clock_hz` is set, that does not count.
+    pub(super) fn at_ns(&self, profile: &Profile, insns: u64, beyond_ns: u64) -> u64 {
+        let beyond_ns = if self.clock_hz.is_some() { 0 } else { beyond_ns };
+        self.ns(profile, insns).saturating_add(beyond_ns)
     }
 
     /// Nanoseconds that a number of instructions of a profile take.

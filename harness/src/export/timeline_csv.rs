@@ -2,7 +2,7 @@
 //! Timeline as comma-separated values, for spreadsheets and scripts: one line per event, in order.
 //!
 //! `ns` is the firmware's virtual time since the window opened: 2^shift for each instruction, plus the machine's
-//! sleep. `context` is the task or interrupt that executed at the event.
+//! sleep, or the time of the cycles. `context` is the task or interrupt that executed at the event.
 
 use std::io::Write;
 
@@ -25,7 +25,7 @@ pub fn write(profile: &Profile, settings: &Settings, out: &mut dyn Write) -> Res
     for row in rows {
         csv.write_record([
             &row.at_insns.to_string(),
-            &settings.at_ns(profile, row.at_insns, row.slept_ns).to_string(),
+            &settings.at_ns(profile, row.at_insns, row.beyond_ns).to_string(),
             &row.vcpu.to_string(),
             &*cell(&row.context),
             row.event,

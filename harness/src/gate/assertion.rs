@@ -16,10 +16,11 @@ use crate::analysis::lookup;
 use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject};
 use crate::analysis::owner::Owner;
 use crate::analysis::stacks;
+use crate::analysis::time;
 use crate::error::InputError;
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::near::nearest;
-use crate::text::number::{group, mean, parse_millionths, parse_number, percent};
+use crate::text::number::{group, mean, millis, parse_millionths, parse_ns, parse_number, percent};
 use crate::text::symbol_name::{file_name, key_name};
 
 /// One assertion, as it was written.
@@ -54,6 +55,7 @@ enum Of {
     Mean,
     Max,
     MaxCycles,
+    Time,
 }
 
 /// A kind of spans, taken together.
@@ -81,16 +83,17 @@ enum Make {
     Metric(Metric),
 }
 
-/// Use of `%` in an assertion's value.
+/// Use of `%` in an assertion's value, or of a unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     Never,
     Always,
     AsWritten,
+    Time,
 }
 
 /// Measures that are not metrics, so that baselines do not keep them.
-const MEASURES: [Word; 15] = [
+const MEASURES: [Word; 17] = [
     // Share of a file's lines that ran.
     Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
     // The same number, by the name that goes with `branches`. Older suites have `coverage`.
@@ -115,6 +118,8 @@ const MEASURES: [Word; 15] = [
         share: Share::Never,
         make: Make::Named(|name| Measure::Span(Of::MaxCycles, Spans::named(name))),
     },
+    // Time of the one that took the most cycles, by the clock that follows them.
+    Word { word: "time", share: Share::Time, make: Make::Named(|name| Measure::Span(Of::Time, Spans::named(name))) },
     // Instructions of an interrupt's longest run, without those of interrupts during it.
     Word {
         word: "handler_max",
@@ -126,6 +131,12 @@ const MEASURES: [Word; 15] = [
         word: "handler_max_cycles",
         share: Share::Never,
         make: Make::Named(|name| Measure::Span(Of::MaxCycles, Spans::Handler(name))),
+    },
+    // Time of that run.
+    Word {
+        word: "handler_time",
+        share: Share::Time,
+        make: Make::Named(|name| Measure::Span(Of::Time, Spans::Handler(name))),
     },
     // Mean of the interrupt's runs.
     Word {
@@ -192,6 +203,7 @@ const OPERATORS: [(&str, Operator); 6] = [
 enum Value {
     Number(u64),
     Millionths(u64),
+    Ns(u64),
 }
 
 /// A measured number, and the whole of which it is a share.
@@ -278,15 +290,20 @@ impl Assertion {
             return Err(error("write ==, !=, <, <=, > or >= after the measure".to_owned()));
         };
         let value = value.trim();
-        let value = match value.strip_suffix('%') {
+        let parsed = match value.strip_suffix('%') {
             Some(share) => parse_millionths(share.trim()).map(Value::Millionths),
+            None if share == Share::Time => parse_ns(value).map(Value::Ns),
             None => parse_number("", value).ok().map(Value::Number),
         };
-        let value =
-            value.ok_or_else(|| error("end with a number such as 256 or 10k, or a share such as 5%".to_owned()))?;
+        let value = parsed.ok_or_else(|| {
+            error(match share {
+                Share::Time => format!("{word} is a time: end with s, ms, us or ns, such as 3ms"),
+                _ => "end with a number such as 256 or 10k, or a share such as 5%".to_owned(),
+            })
+        })?;
         match (share, value) {
             (Share::Always, Value::Number(_)) => Err(error(format!("{word} is a share: write it with %"))),
-            (Share::Never, Value::Millionths(_)) => {
+            (Share::Never | Share::Time, Value::Millionths(_)) => {
                 Err(error(format!("{word} is a number and no share: write it without %")))
             }
             _ => Ok(Assertion { text: text.to_owned(), measure: make.make(name), operator, value }),
@@ -368,7 +385,7 @@ impl Assertion {
 
     fn holds(&self, Measured { part, whole }: Measured) -> bool {
         let (actual, wanted) = match self.value {
-            Value::Number(number) => (u128::from(part), u128::from(number)),
+            Value::Number(number) | Value::Ns(number) => (u128::from(part), u128::from(number)),
             Value::Millionths(millionths) => {
                 (u128::from(part) * 1_000_000, u128::from(whole.unwrap_or(0)) * u128::from(millionths))
             }
@@ -478,6 +495,7 @@ impl Measured {
             }
             (Value::Millionths(_), None) => format!("{}, and its share is not known", group(self.part)),
             (Value::Number(_), _) => group(self.part),
+            (Value::Ns(_), _) => millis(self.part),
         }
     }
 }
@@ -550,14 +568,19 @@ fn span(
         }
         _ => {}
     }
-    if of == Of::MaxCycles && !cycles::are_known(profile) {
+    if matches!(of, Of::MaxCycles | Of::Time) && !cycles::are_known(profile) {
         return Err(metrics::NO_CYCLES.to_owned().into());
     }
     let ran = || found.iter().filter(|span| span.count > 0);
+    let max_cycles = || ran().map(|span| span.cycles.max).max().unwrap_or(0);
     Ok(match of {
         Of::Min => ran().map(|span| span.min_insns).min().unwrap_or(0),
         Of::Max => ran().map(|span| span.max_insns).max().unwrap_or(0),
-        Of::MaxCycles => ran().map(|span| span.cycles.max).max().unwrap_or(0),
+        Of::MaxCycles => max_cycles(),
+        Of::Time => {
+            let hz = time::clock_hz(profile).ok_or_else(|| metrics::NO_CLOCK.to_owned())?;
+            u64::try_from(time::ns_of(max_cycles(), hz)).unwrap_or(u64::MAX)
+        }
         Of::Mean => {
             let (count, sum) = ran().fold((0, 0), |(count, sum), span| (count + span.count, sum + span.sum_insns));
             mean(sum, count).unwrap_or(0)
@@ -788,7 +811,11 @@ mod tests {
         let mut known: Vec<(Measure, &str)> = Vec::new();
         for Word { word, share, make } in words() {
             let name = if make.takes_name() { "(\"f\")" } else { "" };
-            let sign = if share == Share::Always { "%" } else { "" };
+            let sign = match share {
+                Share::Always => "%",
+                Share::Time => "ms",
+                Share::Never | Share::AsWritten => "",
+            };
             let measure = Assertion::parse(&format!("{word}{name} == 1{sign}")).unwrap().measure;
             if let Some((_, other)) = known.iter().find(|(other, _)| *other == measure) {
                 panic!("{word} measures what {other} does: {measure:?}");

@@ -234,6 +234,7 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     add("from", window.from.clone());
     add("until", window.until.clone());
     add("cycles", profile.cycles.as_ref().and_then(|cycles| cycles.core.clone()));
+    add("hz", profile.cycles.as_ref().and_then(|cycles| cycles.clock_hz).map(|hz| hz.to_string()));
     add("exact", (!profile.tree.is_empty()).then(|| "on".to_owned()));
     for argument in &profile.facts.qemu_args {
         add("qemu-arg", Some(argument.clone()));

@@ -14,7 +14,7 @@ use crate::analysis::compare::{Comparison, compare};
 use crate::analysis::describe;
 use crate::analysis::lookup;
 use crate::analysis::metrics::Metric;
-use crate::analysis::{crosscheck, functions};
+use crate::analysis::{crosscheck, functions, time};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export;
@@ -349,7 +349,7 @@ impl Session {
                 chip: describe::describe_chip(profile),
                 insns,
                 samples: profile.samples.len() as u64,
-                virtual_ns: insns.saturating_mul(1 << facts.icount_shift),
+                virtual_ns: u64::try_from(time::awake_ns(profile)).unwrap_or(u64::MAX),
             }),
             findings: vec![ending],
             comparison: None,

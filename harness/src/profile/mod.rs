@@ -50,7 +50,7 @@ pub use timeline_events::Timeline;
 pub use waiting::{Waiting, WaitingCode};
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x1a\n";
+const MAGIC: &[u8; 8] = b"fwprof\x1b\n";
 
 /// Reason why a profile cannot be read that another build has saved.
 const OF_ANOTHER_VERSION: &str = "it was saved by another version of harness; run the firmware again with this one";
@@ -105,6 +105,8 @@ pub struct Profile {
 pub struct Cycles {
     /// Core whose cycles they are: its name, and for a file the beginning of its SHA-256; None: they are those of an AVR.
     pub core: Option<String>,
+    /// Cycles that were a second for the machine's clock; None: it counted instructions.
+    pub clock_hz: Option<u64>,
     /// Cycles by the plugin's clock, which is counted independently of `insns` and equals their sum.
     pub clock: u64,
     /// Cycles of each instruction, sorted by address.
@@ -191,6 +193,8 @@ pub struct Task {
     pub painted_bytes: Option<u64>,
     /// Virtual time in nanoseconds that the machine slept while it was the running task, if that is known at all.
     pub slept_ns: u64,
+    /// Nanoseconds by which the machine's clock moved on beyond the instructions while it was the running task.
+    pub ahead_ns: u64,
     /// The first time that its stack pointer was below its stack.
     pub overflow: Option<Overflow>,
 }

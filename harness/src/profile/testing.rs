@@ -221,6 +221,7 @@ impl Profile {
             highest_sp: None,
             painted_bytes: None,
             slept_ns: 0,
+            ahead_ns: 0,
             overflow: None,
         });
         self

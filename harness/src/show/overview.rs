@@ -43,7 +43,7 @@ pub fn write(
     zone::write(profile, width_columns, out)?;
     part::write(profile, width_columns, out)?;
     writeln!(out)?;
-    writeln!(out, "{}", describe::describe_run(&profile.facts))?;
+    writeln!(out, "{}", describe::describe_run(profile))?;
     if let Some(line) = describe::describe_tricks(&profile.facts).filter(|_| size.is_verbose) {
         writeln!(out, "{line}")?;
     }

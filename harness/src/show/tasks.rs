@@ -177,6 +177,7 @@ mod tests {
             highest_sp: None,
             painted_bytes: Some(0x2e0),
             slept_ns: 0,
+            ahead_ns: 0,
             overflow: None,
         }
     }

@@ -94,17 +94,44 @@ pub fn parse_number(option: &str, text: &str) -> Result<u64, InputError> {
         Some((at, 'G')) => (&plain[..at], 1_000_000_000),
         _ => (&plain[..], 1),
     };
+    scaled(digits, scale).ok_or_else(error)
+}
+
+/// Reads a decimal number of units of `scale`, which is exact: 1.1G is 1100000000.
+fn scaled(digits: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let valid = !whole.is_empty() && [whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
-    // The fraction is read in decimal, so that 1.1G is exactly 1100000000.
-    let fraction_scale = u32::try_from(fraction.len()).ok().and_then(|len| 10u64.checked_pow(len));
-    let value = (|| {
-        let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
-        let fraction_scale = fraction_scale?;
-        let parts = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().ok()?.checked_mul(scale)? };
-        (parts % fraction_scale == 0).then_some(whole.checked_add(parts / fraction_scale)?)
-    })();
-    value.filter(|_| valid).ok_or_else(error)
+    if whole.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+    let fraction_scale = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let parts = if fraction.is_empty() { 0 } else { fraction.parse::<u64>().ok()?.checked_mul(scale)? };
+    (parts % fraction_scale == 0).then_some(whole.checked_add(parts / fraction_scale)?)
+}
+
+/// Reads a time with its unit, such as `3ms` or `1.5us`, in nanoseconds; None: it is none, or no whole number of them.
+pub fn parse_ns(text: &str) -> Option<u64> {
+    // The longer unit first: `ms` ends in `s`.
+    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+    let (digits, scale) = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
+    scaled(digits.trim_end(), scale)
+}
+
+/// Milliseconds, to the nanosecond.
+pub fn millis(ns: u64) -> String {
+    format!("{}.{:06} ms", group(ns / 1_000_000), ns % 1_000_000)
+}
+
+/// Frequency in its largest unit.
+pub fn frequency(hz: u64) -> String {
+    let units = [("GHz", 1_000_000_000), ("MHz", 1_000_000), ("kHz", 1_000)];
+    let (unit, scale) = units.into_iter().find(|&(_, scale)| hz >= scale).unwrap_or(("Hz", 1));
+    let (whole, rest) = (hz / scale, hz % scale);
+    let digits = format!("{:09}", rest * (1_000_000_000 / scale));
+    match digits.trim_end_matches('0') {
+        "" => format!("{} {unit}", group(whole)),
+        fraction => format!("{}.{fraction} {unit}", group(whole)),
+    }
 }
 
 /// Reads a number of instructions that a run can reach.
@@ -179,5 +206,21 @@ mod tests {
             let error = parse_number("--for", text).unwrap_err().to_string();
             assert!(error.contains("--for"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_time_has_its_unit_and_is_exact() {
+        let times = [("3ms", 3_000_000), ("1.5us", 1500), ("20 ns", 20), ("2s", 2_000_000_000), ("0.000001s", 1000)];
+        assert!(times.iter().all(|(text, ns)| parse_ns(text) == Some(*ns)));
+        assert!(
+            ["3", "ms", "1.5ns", "-1s", "1e3ms", "1..5s", "20000000000s"].iter().all(|text| parse_ns(text).is_none())
+        );
+        assert_eq!(millis(1_234_567_890), "1,234.567890 ms");
+    }
+
+    #[test]
+    fn a_frequency_has_its_largest_unit() {
+        let shown = [1, 32_768, 16_000_000, 7_372_800, 1_000_000_000].map(frequency);
+        assert_eq!(shown, ["1 Hz", "32.768 kHz", "16 MHz", "7.3728 MHz", "1 GHz"]);
     }
 }

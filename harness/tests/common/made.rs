@@ -109,6 +109,7 @@ pub fn task(profile: &mut Profile, name: &str, insns: u64) {
         highest_sp: None,
         painted_bytes: Some(0x400),
         slept_ns: 0,
+        ahead_ns: 0,
         overflow: None,
     });
 }

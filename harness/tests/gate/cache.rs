@@ -52,16 +52,19 @@ fn a_damaged_entry_is_made_again_and_mended() {
 
 #[test]
 fn another_description_of_a_core_is_another_run() {
-    let suite = Suite::new(&target("riscv32-paced-im", "cycles = \"own.toml\""));
-    let describe =
-        |alu: u64| fs::write(suite.path("own.toml"), format!("isa = \"rv32im\"\n[cycles]\nalu = {alu}\n")).unwrap();
-    describe(1);
-    suite.run(&[]).expect_code(0);
-    let again = suite.run(&[]).expect_code(0);
-    assert!(is_hit(&again.stderr), "{}", again.stderr);
-    describe(2);
-    let other = suite.run(&[]).expect_code(0);
-    assert!(!is_hit(&other.stderr), "{}", other.stderr);
+    for wanted in ["own.toml", "own.toml@48MHz"] {
+        let suite = Suite::new(&target("riscv32-paced-im", &format!("cycles = \"{wanted}\"")));
+        let describe = |alu: u64| {
+            fs::write(suite.path("own.toml"), format!("isa = \"rv32im\"\n[cycles]\nalu = {alu}\n")).unwrap();
+        };
+        describe(1);
+        suite.run(&[]).expect_code(0);
+        let again = suite.run(&[]).expect_code(0);
+        assert!(is_hit(&again.stderr), "{wanted}: {}", again.stderr);
+        describe(2);
+        let other = suite.run(&[]).expect_code(0);
+        assert!(!is_hit(&other.stderr), "{wanted}: {}", other.stderr);
+    }
 }
 
 #[test]

@@ -260,7 +260,7 @@ fn a_slice_may_be_a_time() {
     let profile = run("avr/uno-sketch", &["--slice", "64ms"]).expect_code(0).profile();
     assert_eq!(profile.parts.slice_insns, Some(1_000_000), "at 64 ns each");
     assert_eq!(profile.parts.slices(), 3);
-    let refused_lengths = ["0ms", "s", "1.5s", "-1s", "1h", "99999999999999s"];
+    let refused_lengths = ["0ms", "s", "1.5ns", "-1s", "1h", "99999999999999s"];
     for length in refused_lengths {
         refused("avr/uno-sketch", &[&format!("--slice={length}")], &["--slice", "or a time in s, ms, us or ns"]);
     }

@@ -13,6 +13,7 @@ mod bounds;
 #[cfg(target_os = "linux")]
 mod bundle;
 mod calls;
+mod clock;
 mod console;
 mod contained;
 mod crashes;

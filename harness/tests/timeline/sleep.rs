@@ -81,7 +81,7 @@ fn what_executes_has_gaps_as_long_as_the_sleep() {
         let (mut executes_ns, mut sleeps_ns, mut sleeps) = (0, 0, 0);
         let walked: Result<bool, ()> = event_tracks::walk(profile, |tables, moment| {
             let kind = tables.tracks[moment.track as usize].kind;
-            let at_ns = (moment.at_insns << shift) + moment.slept_ns;
+            let at_ns = (moment.at_insns << shift) + moment.beyond_ns;
             match moment.what {
                 Happens::Begins(_) => drop(since.insert(moment.track, at_ns)),
                 Happens::Ends(_) => {

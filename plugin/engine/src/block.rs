@@ -245,6 +245,17 @@ pub fn from_wait_id(id: usize) -> (usize, bool) {
     (id >> 1, id & 1 == 1)
 }
 
+/// Packs a block's number with its instructions, and whether the last one may lead elsewhere, into a callback's number.
+pub fn paced_id(block: usize, insns: usize, is_jump: bool) -> usize {
+    insn_id(block, insns << 1 | usize::from(is_jump))
+}
+
+/// The reverse of [`paced_id`].
+pub fn from_paced_id(id: usize) -> (usize, u64, bool) {
+    let (block, packed) = from_insn_id(id);
+    (block, packed >> 1, packed & 1 == 1)
+}
+
 /// The reverse of [`insn_id`].
 pub fn from_insn_id(id: usize) -> (usize, u64) {
     (id >> 16, (id & 0xffff) as u64)

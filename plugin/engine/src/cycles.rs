@@ -7,7 +7,6 @@
 use decode::{AvrCondition, AvrStore, Isa};
 use rustc_hash::FxHashMap;
 use wire::chip::AVR_DATA;
-use wire::request::Measure;
 
 use crate::block::Block;
 use crate::guest::{Guest, Vcpu, avr_pair};
@@ -122,12 +121,10 @@ pub struct TakenBack {
 }
 
 impl Cycles {
-    /// None: they are not asked for.
-    pub fn new(measure: &Measure, ledger: &mut Ledger<impl Counters>) -> Option<Cycles> {
-        measure.has_cycles.then(|| {
-            ledger.keep_cycles();
-            Cycles::default()
-        })
+    /// Counts from now on.
+    pub fn new(ledger: &mut Ledger<impl Counters>) -> Cycles {
+        ledger.keep_cycles();
+        Cycles::default()
     }
 
     /// Opens the window.

@@ -25,6 +25,9 @@ use crate::time::Time;
 /// Most notes of one run: firmware may make a million calls, with a new text each time.
 const MAX_NOTES: usize = 1000;
 
+/// Time by which the clock may have moved on before the timeline has it: a tenth of a usual tick.
+const MAX_AHEAD_NS: u64 = 100_000;
+
 /// Most priorities of exceptions that are noted: firmware may change them as often as it likes.
 const MAX_LEVELS: usize = 10_000;
 
@@ -88,6 +91,8 @@ pub struct Ledger<C> {
     timeline: Option<timeline::Encoder>,
     /// Clock of each vCPU at its last event of the timeline.
     timeline_insns: Vec<u64>,
+    /// Nanoseconds by which the machine's clock has moved on beyond the instructions, and that the timeline does not have yet.
+    ahead_ns: u64,
     buffer: Vec<u8>,
 }
 
@@ -110,6 +115,7 @@ impl<C: Counters> Ledger<C> {
             heap: heap::Encoder::default(),
             timeline: None,
             timeline_insns: Vec::new(),
+            ahead_ns: 0,
             buffer: Vec::new(),
         }
     }
@@ -403,6 +409,7 @@ impl<C: Counters> Ledger<C> {
     pub fn open_timeline(&mut self) {
         self.timeline = Some(timeline::Encoder::default());
         self.timeline_insns = vec![0; self.vcpus() as usize];
+        self.ahead_ns = 0;
     }
 
     /// Appends an event to the timeline, if there is one. All instructions of all vCPUs have been settled.
@@ -415,7 +422,24 @@ impl<C: Counters> Ledger<C> {
                 self.happens(other, What::Stopped);
             }
         }
+        self.note_ahead(vcpu);
         self.happens(vcpu, what);
+    }
+
+    /// Notes that the machine's clock has moved on beyond the instructions. The timeline has it with the next event, or when it has
+    /// become much.
+    pub fn move_ahead(&mut self, vcpu: u32, ns: u64) {
+        self.ahead_ns += ns;
+        if self.ahead_ns >= MAX_AHEAD_NS {
+            self.note_ahead(vcpu);
+        }
+    }
+
+    /// Appends to the timeline, if there is one, by how much the clock has moved on since the last such event.
+    pub fn note_ahead(&mut self, vcpu: u32) {
+        if let (ns @ 1.., true) = (std::mem::take(&mut self.ahead_ns), self.timeline.is_some()) {
+            self.happens(vcpu, What::Ahead { ns });
+        }
     }
 
     fn happens(&mut self, vcpu: u32, what: What) {

@@ -8,7 +8,7 @@
 //! | | |
 //! |---|---|
 //! | [`recent`] | cache of answers that never change |
-//! | [`time`] | instructions and cycles |
+//! | [`time`] [`pace`] | instructions and cycles; the machine's clock by cycles |
 //! | [`block`] [`ledger`] | units of code with counters; definitions of the counters, each written once |
 //! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
 //! | [`code`] | functions, unwind rows, places |
@@ -33,6 +33,7 @@ pub mod guest;
 pub mod heap;
 pub mod ledger;
 pub mod marks;
+pub mod pace;
 pub mod passage;
 pub mod prediction;
 pub mod recent;

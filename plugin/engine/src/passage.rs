@@ -9,7 +9,6 @@
 use pipeline::{Insn, State};
 use rustc_hash::FxHashMap;
 use wire::core::Core;
-use wire::request::Measure;
 
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
@@ -58,6 +57,8 @@ struct Passage {
     cycles: u64,
     /// The next place.
     to: u32,
+    /// Whether control has turned behind it.
+    is_turn: bool,
 }
 
 /// A vCPU on its way.
@@ -70,6 +71,8 @@ struct Position {
     outside: u64,
     /// The passage before, if it was counted by one counter.
     before: Option<(u32, Way, Passage)>,
+    /// Cycles of an interrupt's entry before the block, which its first instruction will have.
+    entry: u64,
 }
 
 /// Division whose operands changed its cycles.
@@ -98,6 +101,8 @@ pub struct Passages {
     vcpus: Vec<Option<Position>>,
     /// Such divisions of each vCPU's block and the one before.
     divided: Vec<Vec<Divided>>,
+    /// Cycles of all passages since reset.
+    run_cycles: u64,
 }
 
 /// Cycles that have been taken back, until they are restored.
@@ -109,12 +114,11 @@ pub struct TakenBack {
 }
 
 impl Passages {
-    /// None: they are not asked for.
-    pub fn new(measure: &Measure, vcpus: u32, ledger: &mut Ledger<impl Counters>) -> Option<Passages> {
-        let core = measure.core.clone()?;
+    /// Passages through a core, none yet.
+    pub fn new(core: &Core, vcpus: u32, ledger: &mut Ledger<impl Counters>) -> Passages {
         ledger.keep_cycles();
-        Some(Passages {
-            core,
+        Passages {
+            core: core.clone(),
             codes: Vec::new(),
             code_numbers: FxHashMap::default(),
             places: Vec::new(),
@@ -125,7 +129,13 @@ impl Passages {
             divisions: FxHashMap::default(),
             vcpus: vec![None; vcpus as usize],
             divided: vec![Vec::new(); vcpus as usize],
-        })
+            run_cycles: 0,
+        }
+    }
+
+    /// Cycles of all passages since reset.
+    pub fn run_cycles(&self) -> u64 {
+        self.run_cycles
     }
 
     /// Number of a block's code, for [`Passages::begin`].
@@ -159,18 +169,20 @@ impl Passages {
         }
     }
 
-    /// Counts the passage through the block before, at the beginning of a block, after so many instructions of the run.
+    /// Counts the passage through the block before, at the beginning of a block, after so many instructions of the run. Returns
+    /// whether control has turned there: the last instruction was a branch or jump, or something else has led elsewhere.
     #[inline]
-    pub fn begin(&mut self, vcpu: u32, code: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
+    pub fn begin(&mut self, vcpu: u32, code: u32, insns: u64, ledger: &mut Ledger<impl Counters>) -> bool {
         if let (divided @ [_, ..], Some(position)) = (&self.divided[vcpu as usize][..], &self.vcpus[vcpu as usize]) {
             let is_old = |division: &Divided| division.at_insns <= position.since_insns;
-            if divided.first().is_some_and(is_old) {
+            // Of a block that was left before its first instruction, the block before is still the last one.
+            if insns > position.since_insns && divided.first().is_some_and(is_old) {
                 let since_insns = position.since_insns;
                 self.divided[vcpu as usize].retain(|division| division.at_insns > since_insns);
             }
         }
         // Most passages are like the last one from their place.
-        if let Some(Position { at: At::Known(place), since_insns, outside: 0, before }) =
+        if let Some(Position { at: At::Known(place), since_insns, outside: 0, before, entry: 0 }) =
             &mut self.vcpus[vcpu as usize]
         {
             let way = Way { started: insns.saturating_sub(*since_insns) as u32, next: code };
@@ -179,18 +191,19 @@ impl Passages {
             {
                 ledger.add(passage.slot, vcpu, 1);
                 ledger.add_cycles(vcpu, passage.cycles as i64);
+                self.run_cycles += passage.cycles;
                 *before = Some((*place, way, passage));
                 (*place, *since_insns) = (passage.to, insns);
-                return;
+                return passage.is_turn;
             }
         }
-        self.begin_elsewhere(vcpu, code, insns, ledger);
+        self.begin_elsewhere(vcpu, code, insns, ledger)
     }
 
     /// Does the same for any passage.
-    fn begin_elsewhere(&mut self, vcpu: u32, code: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
+    fn begin_elsewhere(&mut self, vcpu: u32, code: u32, insns: u64, ledger: &mut Ledger<impl Counters>) -> bool {
         let position = self.vcpus[vcpu as usize].take();
-        let next = match position {
+        let (next, is_turn) = match position {
             Some(position) => self.pass(vcpu, position, code, insns, ledger),
             None => {
                 let Code { pc, insns: code_insns } = &self.codes[code as usize];
@@ -198,10 +211,12 @@ impl Passages {
                 if let Some(first) = code_insns.first() {
                     state.wait(&self.core, *pc, first);
                 }
-                Position { at: self.remember(Place { state, code }), since_insns: insns, outside: 0, before: None }
+                let at = self.remember(Place { state, code });
+                (Position { at, since_insns: insns, outside: 0, before: None, entry: 0 }, false)
             }
         };
         self.vcpus[vcpu as usize] = Some(next);
+        is_turn
     }
 
     fn pass(
@@ -211,8 +226,12 @@ impl Passages {
         next: u32,
         insns: u64,
         ledger: &mut Ledger<impl Counters>,
-    ) -> Position {
+    ) -> (Position, bool) {
         let way = Way { started: insns.saturating_sub(position.since_insns) as u32, next };
+        if way.started == 0 {
+            return (self.leave(position, next), false);
+        }
+        self.enter(vcpu, &position, ledger);
         let known = match position.at {
             At::Known(from) if position.outside == 0 => {
                 let known = self.passages.get(&(from, way)).copied();
@@ -220,25 +239,51 @@ impl Passages {
             }
             _ => None,
         };
-        let (at, before) = match known {
+        let (at, before, is_turn) = match known {
             Some((from, passage)) => {
                 self.recent[from as usize] = Some((way, passage));
                 ledger.add(passage.slot, vcpu, 1);
                 ledger.add_cycles(vcpu, passage.cycles as i64);
-                (At::Known(passage.to), Some((from, way, passage)))
+                self.run_cycles += passage.cycles;
+                (At::Known(passage.to), Some((from, way, passage)), passage.is_turn)
             }
             None => {
+                let is_turn = self.is_turn(self.place(&position.at).code, way);
                 let state = self.step(vcpu, &position, way.started, Some(next), ledger);
-                (self.remember(Place { state, code: next }), None)
+                (self.remember(Place { state, code: next }), None, is_turn)
             }
         };
-        Position { at, since_insns: insns, outside: 0, before }
+        (Position { at, since_insns: insns, outside: 0, before, entry: 0 }, is_turn)
+    }
+
+    /// Goes on from a block that was left before its first instruction: it is looked for again, or an interrupt comes first.
+    fn leave(&mut self, position: Position, next: u32) -> Position {
+        let mut place = self.place(&position.at).clone();
+        let from_pc = self.codes[place.code as usize].pc;
+        place.code = next;
+        let Code { pc, insns } = &self.codes[next as usize];
+        let mut entry = position.entry;
+        if let (true, Some(first)) = (*pc != from_pc, insns.first()) {
+            entry += place.state.interrupted(&self.core, *pc);
+            entry += place.state.wait(&self.core, *pc, first);
+        }
+        Position { at: self.remember(place), entry, ..position }
+    }
+
+    /// Counts the entry of the interrupt before a block whose first instruction has started.
+    fn enter(&mut self, vcpu: u32, position: &Position, ledger: &mut Ledger<impl Counters>) {
+        if position.entry > 0 {
+            let pc = self.codes[self.place(&position.at).code as usize].pc;
+            self.run_cycles += position.entry;
+            let slot = self.single(pc, position.entry as i64, ledger);
+            ledger.add(slot, vcpu, 1);
+            ledger.add_cycles(vcpu, position.entry as i64);
+        }
     }
 
     /// Steps a passage that has not been seen before. None: too many are remembered.
     fn find(&mut self, from: u32, way: Way, ledger: &mut Ledger<impl Counters>) -> Option<Passage> {
-        // Without an instruction there is nothing to count.
-        if self.passages.len() >= MAX_REMEMBERED || way.started == 0 {
+        if self.passages.len() >= MAX_REMEMBERED {
             return None;
         }
         let place = self.places[from as usize].clone();
@@ -249,9 +294,17 @@ impl Passages {
         let cycles: Vec<u64> = cycles.into_iter().map(|(_, cycles)| cycles).collect();
         let sum = cycles.iter().sum();
         let slot = ledger.passage(code.pc, sizes, cycles);
-        let passage = Passage { slot, cycles: sum, to };
+        let passage = Passage { slot, cycles: sum, to, is_turn: self.is_turn(place.code, way) };
         self.passages.insert((from, way), passage);
         Some(passage)
+    }
+
+    /// Whether control has turned on the way on from a code.
+    fn is_turn(&self, code: u32, way: Way) -> bool {
+        let (code, next) = (&self.codes[code as usize], &self.codes[way.next as usize]);
+        let started = code.insns.len().min(way.started as usize);
+        let is_jump = |last: usize| code.insns[last].class.may_jump();
+        started.checked_sub(1).is_some_and(is_jump) || next.pc != code.pc_of(started)
     }
 
     /// Steps a passage by itself, and counts its instructions one by one. Returns the state behind it.
@@ -265,6 +318,7 @@ impl Passages {
     ) -> State {
         let place = self.place(&position.at).clone();
         let (cycles, state) = self.cycles(&place, started, next);
+        self.run_cycles += cycles.iter().map(|(_, cycles)| cycles).sum::<u64>();
         for &(pc, cycles) in cycles.iter().skip(position.outside as usize) {
             let slot = self.single(pc, cycles as i64, ledger);
             ledger.add(slot, vcpu, 1);
@@ -284,6 +338,9 @@ impl Passages {
     pub fn end(&mut self, vcpu: u32, insns: u64, ledger: &mut Ledger<impl Counters>) {
         let Some(position) = self.vcpus[vcpu as usize].take() else { return };
         let started = insns.saturating_sub(position.since_insns) as u32;
+        if started > 0 {
+            self.enter(vcpu, &position, ledger);
+        }
         self.step(vcpu, &position, started, None, ledger);
     }
 
@@ -298,6 +355,7 @@ impl Passages {
         let slot = self.single(pc, cycles, ledger);
         ledger.add(slot, vcpu, 1);
         ledger.add_cycles(vcpu, cycles);
+        self.run_cycles = self.run_cycles.saturating_add_signed(cycles);
         let Some(position) = &self.vcpus[vcpu as usize] else { return };
         let code = &self.codes[self.place(&position.at).code as usize];
         let index = (0..code.insns.len()).find(|&index| code.pc_of(index) == pc).unwrap_or(0);
@@ -305,17 +363,17 @@ impl Passages {
         self.divided[vcpu as usize].push(Divided { at_insns, slot, cycles });
     }
 
-    /// Takes back the cycles of the last passage's instructions behind the `kept_insns`-th of the run.
+    /// Takes back the cycles of the last passage's instructions behind the `kept_insns`-th of the run, and of the way from that one to
+    /// the next.
     pub fn take_back(&mut self, vcpu: u32, kept_insns: u64, ledger: &mut Ledger<impl Counters>) -> Option<TakenBack> {
         let position = self.vcpus[vcpu as usize].as_ref()?;
         let (from, way, passage) = position.before?;
         let over =
-            position.since_insns.checked_sub(kept_insns).filter(|over| (1..=way.started.into()).contains(over))?;
+            position.since_insns.checked_sub(kept_insns).filter(|over| (0..=way.started.into()).contains(over))?;
         let place = self.places[from as usize].clone();
-        let (cycles, _) = self.cycles(&place, way.started, Some(way.next));
-        let kept = cycles.len().saturating_sub(over as usize);
-        let (kept, taken) = cycles.split_at(kept);
-        let taken: u64 = taken.iter().map(|(_, cycles)| cycles).sum();
+        // The last that is kept has the cycles that it has where the run ends behind it.
+        let (kept, _) = self.cycles(&place, way.started - over as u32, None);
+        let taken = passage.cycles - kept.iter().map(|(_, cycles)| cycles).sum::<u64>();
         let singles: Vec<u32> = kept.iter().map(|&(pc, cycles)| self.single(pc, cycles as i64, ledger)).collect();
         ledger.add(passage.slot, vcpu, u64::MAX);
         singles.iter().for_each(|&slot| {

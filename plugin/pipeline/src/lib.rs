@@ -87,7 +87,7 @@ impl State {
         self.reserves = matches!(insn.class, Class::LoadReserved | Class::StoreConditional);
         self.loaded = if self.reserves || insn.class == Class::Load { insn.rd } else { 0 };
         if !may_go_on {
-            return cycles + self.interrupt(core, insn, next);
+            return cycles + self.interrupt(core, insn.halves(), next);
         }
         match &mut self.fetch {
             Some(fetch) => {
@@ -107,13 +107,19 @@ impl State {
         cycles
     }
 
-    /// Enters an exception's handler behind an instruction. Returns the cycles, until the handler's first instruction is waited
-    /// for: those of a call for an exception behind its first.
-    fn interrupt(&mut self, core: &Core, insn: &Insn, next: u64) -> u64 {
+    /// Enters an interrupt's handler before the next instruction has begun. Returns the cycles, until the handler's first
+    /// instruction is waited for.
+    pub fn interrupted(&mut self, core: &Core, handler: u64) -> u64 {
+        self.interrupt(core, 0, handler)
+    }
+
+    /// Enters an exception's handler behind an instruction of so many half-words. Returns the cycles, until the handler's first
+    /// instruction is waited for: those of a call for an exception behind its first.
+    fn interrupt(&mut self, core: &Core, halves: usize, next: u64) -> u64 {
         (self.has_jumped, self.reserves, self.wakes, self.loaded) = (true, false, false, 0);
         let cycles = core.cycles_of(Class::Call).unwrap_or(1).max(1) - 1;
         if let Some(fetch) = &mut self.fetch {
-            fetch.cycle(insn.halves(), None);
+            fetch.cycle(halves, None);
             (1..cycles).for_each(|_| fetch.cycle(0, None));
             fetch.cycle(0, Some(next));
             fetch.forget();

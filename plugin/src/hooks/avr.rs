@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Callbacks of AVR alone.
 
+use engine::block::from_paced_id;
 use engine::clock::take_back;
 use engine::cycles::EECR;
 
 use super::{Here, arrive, find};
-use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Guard, Hook, SplitHook};
+use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Guard, Hook, LeaveHook, SplitHook};
 use crate::state::{self, State};
 
 /// Global interrupt enable, in the status register.
 const INTERRUPTS_ON: u64 = 1 << 7;
+
+/// At the start of each block, where the machine's clock follows the cycles. The number has the block's instructions, and whether
+/// the last one may lead elsewhere.
+pub(crate) struct OnPacedBlock;
+
+impl LeaveHook for OnPacedBlock {
+    const CALL: fn(u32, usize) -> bool = |vcpu, id| {
+        let (block, insns, is_jump) = from_paced_id(id);
+        let mut state = state::lock();
+        state.seek_clock() || (state.begin_block(vcpu, block, is_jump) && state.keep_time(vcpu, insns))
+    };
+}
 
 /// At a load or store that starts again, since it found a device.
 pub(crate) struct OnDevice;
@@ -157,7 +170,7 @@ pub(crate) struct OnInterrupted;
 impl Hook for OnInterrupted {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { guest, avr, cycles, ledger, clock, .. } = &mut *state;
+        let State { guest, avr, cycles, ledger, clock, pace, .. } = &mut *state;
         let starts_again = avr.as_mut().is_some_and(|avr| avr.interrupted(guest));
         let taken = guest.taken_exception(here.pc);
         // The instruction's first start has been counted.
@@ -166,6 +179,9 @@ impl Hook for OnInterrupted {
             take_back(here.vcpu, 1, ledger);
             if let Some(cycles) = cycles {
                 cycles.unstart(here.vcpu, interrupted.pc, ledger);
+            }
+            if let Some(pace) = pace {
+                pace.unstart();
             }
         }
         let insns = clock.insns_of_run(here.vcpu, ledger);

@@ -12,8 +12,8 @@ mod heap;
 mod time;
 
 pub(crate) use avr::{
-    OnDevice, OnDeviceStore, OnEntered, OnFarLoad, OnFarLoaded, OnInterrupted, OnPace, OnPort, OnSkippable, OnSleep,
-    OnStatus, OnStop, OnUnmasked,
+    OnDevice, OnDeviceStore, OnEntered, OnFarLoad, OnFarLoaded, OnInterrupted, OnPace, OnPacedBlock, OnPort,
+    OnSkippable, OnSleep, OnStatus, OnStop, OnUnmasked,
 };
 pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
@@ -25,9 +25,9 @@ pub(crate) use follow::{
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{
-    OnArrival, OnBlock, OnBound, OnDivision, OnInput, OnLanding, OnMispredicted, OnPassage, OnPredictedBlock,
-    OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnUnsure, OnVector, OnWait, OnWay, OracleBranch,
-    OracleCount, OracleRecheck, OracleSample, OracleWay,
+    OnArrival, OnBlock, OnBound, OnDivision, OnInput, OnLanding, OnMispredicted, OnPacedPassage, OnPassage,
+    OnPredictedBlock, OnRegisterJump, OnSegment, OnSemihosting, OnTransfer, OnUnsure, OnVector, OnWait, OnWay,
+    OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
 };
 
 use crate::qemu::{Guard, Thread, VcpuCallback, VcpuHook};

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU16;
 
-use engine::block::{from_arrival_id, from_wait_id};
+use engine::block::{from_arrival_id, from_insn_id, from_wait_id};
 use engine::clock::{self, Suspect};
 use engine::prediction::Prediction;
 use wire::control::{End, Word};
@@ -11,7 +11,7 @@ use wire::counters::{INPUT, LAST, VECTOR_MOVES};
 use wire::timeline::What;
 
 use super::{arrive, find};
-use crate::qemu::{ExecCallback, Hook};
+use crate::qemu::{ExecCallback, Hook, LeaveHook};
 use crate::semihosting::{self, Call, Written};
 use crate::state::{self, State};
 
@@ -53,6 +53,18 @@ impl Hook for OnPassage {
         let mut state = state::lock();
         let vcpu = state.running_vcpu(vcpu);
         state.begin_passage(vcpu, code as u32);
+    };
+}
+
+/// The same, where the machine's clock follows the cycles. The number has the block's instructions, too.
+pub(crate) struct OnPacedPassage;
+
+impl LeaveHook for OnPacedPassage {
+    const CALL: fn(u32, usize) -> bool = |vcpu, id| {
+        let (code, insns) = from_insn_id(id);
+        let mut state = state::lock();
+        let vcpu = state.running_vcpu(vcpu);
+        state.seek_clock() || (state.begin_passage(vcpu, code as u32) && state.keep_time(vcpu, insns))
     };
 }
 

@@ -108,10 +108,12 @@ pub enum Word {
     WaitInsns,
     /// 1 if several vCPUs share translations, so that each segment of a measured run calls back.
     Shared,
+    /// 1 if the machine's clock follows cycles.
+    Paced,
 }
 
 /// Number of words in use.
-pub const WORDS: usize = Word::Shared as usize + 1;
+pub const WORDS: usize = Word::Paced as usize + 1;
 
 /// Reason for which the plugin ended the run. harness sees other ends (QEMU's own exits, the host).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -115,6 +115,12 @@ pub const MAX_WORDS: u32 = 4;
 pub const MAX_CYCLES: u64 = 200;
 
 impl Class {
+    /// Whether control may go elsewhere behind such an instruction than to the next.
+    pub fn may_jump(self) -> bool {
+        use Class::{Branch, Call, Jump, JumpRegister, PopReturn, PopReturnZero, Return};
+        matches!(self, Branch | Jump | JumpRegister | Return | Call | PopReturn | PopReturnZero)
+    }
+
     /// Place of the class in [`Core`]'s cycles.
     pub fn index(self) -> usize {
         self.code().into()

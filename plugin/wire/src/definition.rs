@@ -310,10 +310,12 @@ pub enum TaskCounter {
     HighestSp,
     /// Nanoseconds of virtual time that the machine slept while the task was the running one.
     SleptNs,
+    /// Nanoseconds by which the machine's clock moved on beyond the instructions while the task was the running one.
+    AheadNs,
 }
 
 /// Counters of one task.
-pub const TASK_COUNTERS: u32 = 6;
+pub const TASK_COUNTERS: u32 = 7;
 
 record! {
     /// Kind of an exact call tree's node.

@@ -28,7 +28,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 16;
+const VERSION: u64 = 17;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -108,8 +108,23 @@ record! {
         input: Vec<Step>,
         /// The chip that the plugin adds to the machine; None: the machine stays as QEMU makes it.
         chip: Option<Chip>,
+        /// Core whose cycles are counted by passages through blocks (RISC-V); None: they are not.
+        core: Option<Core>,
+        /// Time by the core's cycles; None: the machine's clock counts instructions.
+        pace: Option<Pace>,
         /// Purpose of the run.
         purpose: Purpose,
+    }
+}
+
+record! {
+    /// Time by the core's cycles.
+    #[derive(Copy)]
+    pub struct Pace {
+        /// Cycles in a second.
+        hz: u64,
+        /// QEMU's clock moves by 2^shift ns with each instruction, which is not more than a cycle.
+        insn_shift: u8,
     }
 }
 
@@ -166,8 +181,6 @@ record! {
         landings: Vec<Range<u64>>,
         /// Whether the cycles are counted by which instructions differ from their usual number (AVR).
         has_cycles: bool,
-        /// Core whose cycles are counted by passages through blocks (RISC-V); None: they are not.
-        core: Option<Core>,
         /// Entries of functions that no instruction names as its target, sorted. As far as the code shows, they are
         /// reached through pointers only.
         pointed: Vec<u64>,
@@ -223,6 +236,9 @@ record! {
 
 /// Largest shift that QEMU takes (softmmu/icount.c, `MAX_ICOUNT_SHIFT`).
 const MAX_SHIFT: u8 = 10;
+
+/// Nanoseconds in a second.
+const NS_PER_S: u64 = 1_000_000_000;
 
 record! {
     /// Way of a conditional branch.
@@ -401,6 +417,18 @@ impl Codec<Vec<Row>> for Rows {
     }
 }
 
+impl Pace {
+    /// The pace of a clock of so many cycles in a second; None: a cycle is shorter than a nanosecond.
+    pub fn of(hz: u64) -> Option<Pace> {
+        let insn_shift = NS_PER_S.checked_div(hz)?.checked_ilog2()?.min(MAX_SHIFT.into()) as u8;
+        Some(Pace { hz, insn_shift })
+    }
+
+    fn is_meant(&self) -> bool {
+        self.insn_shift <= MAX_SHIFT && self.hz > 0 && NS_PER_S / self.hz >= 1 << self.insn_shift
+    }
+}
+
 /// Returns the name of the first rule that does not hold, as an error.
 fn hold<const RULES: usize>(rules: [(bool, &'static str); RULES]) -> Result<(), &'static str> {
     rules.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, what)| Err(what))
@@ -462,6 +490,8 @@ impl Request {
             (are_ranges(&self.memory), "request's range"),
             ((1..=MAX_PATH_BYTES).contains(&self.console.len()), "request's console"),
             (self.input.iter().all(Step::is_meant), "request's input"),
+            (self.core.iter().all(Core::is_meant), "request's core"),
+            (self.pace.iter().all(Pace::is_meant), "request's pace"),
         ])?;
         self.chip.as_ref().map_or(Ok(()), Chip::check)?;
         self.measure().map_or(Ok(()), Measure::check)
@@ -502,7 +532,6 @@ impl Measure {
             (self.waiting_code.is_sorted_by(|one, next| one < next), "request's waiting code"),
             (self.sleep_shift.is_none_or(|shift| shift <= MAX_SHIFT), "request's shift of virtual time"),
             (self.timeline.iter().all(Wanted::is_meant), "request's timeline"),
-            (self.core.iter().all(Core::is_meant), "request's core"),
         ])?;
         self.kernel.as_ref().map_or(Ok(()), Kernel::check)
     }
@@ -553,6 +582,8 @@ mod tests {
             console: "../console".into(),
             input: vec![],
             chip: None,
+            core: None,
+            pace: None,
             purpose: Purpose::Measure(Box::new(measure)),
         }
     }
@@ -627,7 +658,6 @@ mod tests {
             ],
             landings: vec![0x82..0x84, 0x84..u64::MAX],
             has_cycles: true,
-            core: Some(core()),
             pointed: vec![0x80, 0x100],
             forgetful: vec![0x100],
             forgetting: vec![0x82..0x84, 0x84..u64::MAX],
@@ -673,6 +703,8 @@ mod tests {
             memory: vec![0x8000_0000..0x8800_0000, 0..0x1000],
             input: vec![Step { when: When::After(b"> ".to_vec()), bytes: b"help\n".to_vec() }],
             chip: Some(crate::chip::tests::full()),
+            core: Some(core()),
+            pace: Some(Pace { hz: 150_000_000, insn_shift: 2 }),
             ..measured(measure)
         }
     }
@@ -800,7 +832,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_when_written() {
-        let of_core = |core| measured(Measure { core: Some(core), ..Measure::default() });
+        let of_core = |core| Request { core: Some(core), ..plain() };
+        let of_pace = |hz, insn_shift| Request { pace: Some(Pace { hz, insn_shift }), ..plain() };
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         let reversed = || 2..1;
         let bad_bytes = |register, bytes| {
@@ -864,6 +897,9 @@ mod tests {
             of_core(Core { cycles: vec![Some(MAX_CYCLES + 1); CLASSES], ..core() }),
             of_core(Core { queue: Some(Queue { words: 0, has_predictor: true }), ..core() }),
             of_core(Core { queue: Some(Queue { words: 5, has_predictor: true }), ..core() }),
+            of_pace(0, 0),
+            of_pace(150_000_000, 3),
+            of_pace(1, 11),
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
             Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },

@@ -106,6 +106,11 @@ record! {
         /// Duration of the sleep in nanoseconds.
             ns: u64,
         },
+        /// The machine's clock has moved on beyond the time of the instructions, by what their cycles take.
+        25 = Ahead {
+            /// By so many nanoseconds, since the last such event.
+            ns: u64,
+        },
         /// The kernel has saved the registers of the task that is about to be switched out.
         18 = Stack {
             /// Stack pointer of the task at that moment.
@@ -277,7 +282,7 @@ impl Stream for Events {
                 | What::Phase { name }
                 | What::Mark { name, .. } => *name != 0,
                 What::Printed { bytes } => *bytes != 0,
-                What::Slept { ns } => *ns != 0,
+                What::Slept { ns } | What::Ahead { ns } => *ns != 0,
                 What::Object { name, .. } => name.len() <= MAX_TEXT_BYTES,
                 _ => true,
             }
@@ -570,6 +575,7 @@ mod tests {
             event(2, u64::MAX, What::Stopped),
             event(0, 1000, What::Switched { task: 0, why: Why::Deleted }),
             event(0, 1001, What::Pin { port: 0x4002_0000, pin: 5, is_high: true, is_output: false }),
+            event(0, 1003, What::Ahead { ns: 300 }),
         ]
     }
 
@@ -614,6 +620,7 @@ mod tests {
                 What::Mark { name: 0, value: 1 },
                 What::Printed { bytes: 0 },
                 What::Slept { ns: 0 },
+                What::Ahead { ns: 0 },
             ]
             .map(|what| event(10, what)),
         );
@@ -635,7 +642,8 @@ mod tests {
             &events(),
             "0000010101051e01000f2d0103220004100180828080020200076772c3b6c39f650000ffffffff0f0501030a01070003ffffffff\
              ffffffffff01070103010509020401010609040801000801ac020a01ac020901000b060c0c0105120480c08080041105a0843d12\
-             00ff01120081be8080041100ffffffffffffffffff012e02ffffffffffffffffff010f003301063402002000ac07000815018080888004050100",
+             00ff01120081be8080041100ffffffffffffffffff012e02ffffffffffffffffff010f003301063402002000ac0700081501808088800405010019\
+             02ac02",
         );
     }
 }

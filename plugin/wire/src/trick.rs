@@ -95,6 +95,14 @@ table! {
         looked_at: ALL,
         without_it: "the summary and a timeline do not say how long the machine sleeps",
     };
+    /// The machine's clock, moved on by what instructions take beyond their share of it.
+    PACE = Trick {
+        name: "pace",
+        symbols: &["current_cpu", "timers_state", "icount_update", "cpu_exit", "cpu_loop_exit_restore"],
+        // The order of the clock's fields was looked at in this release only.
+        looked_at: &[(10, 0)],
+        without_it: "timers tick by instructions, with --cycles too",
+    };
     /// Semihosting's clocks, answered by the machine's time in place of the host's.
     CLOCKS = Trick {
         name: "clocks",

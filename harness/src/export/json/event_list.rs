@@ -33,7 +33,7 @@ struct JsonEvent {
     /// Instructions of the window that the vCPU had started.
     at_insns: u64,
     /// Nanoseconds of the firmware's time since the window opened: 2^icount_shift for each instruction, plus its
-    /// sleep.
+    /// sleep; or the time of the cycles, if clock_hz is not null.
     at_ns: u64,
     /// Index of the vCPU.
     vcpu: u32,
@@ -71,7 +71,7 @@ impl<'a> EventList<'a> {
         let number = move |name: &str| numbers.get(name).copied();
         let event = move |row: Row| JsonEvent {
             at_insns: row.at_insns,
-            at_ns: Settings::default().at_ns(profile, row.at_insns, row.slept_ns),
+            at_ns: Settings::default().at_ns(profile, row.at_insns, row.beyond_ns),
             vcpu: row.vcpu,
             context: number(&row.context).unwrap_or(0),
             event: row.event,

@@ -132,6 +132,10 @@ struct Document<'a> {
     total_insns: u64,
     /// Cycles of these instructions, if known. Exact.
     total_cycles: Option<u64>,
+    /// Core whose cycles they are, null without --cycles and for an AVR.
+    cycle_core: Option<&'a str>,
+    /// Cycles that were a second for the machine's clock, null if it counted instructions.
+    clock_hz: Option<u64>,
     /// Samples taken of them.
     total_samples: u64,
     /// Executed functions, most instructions first; the boot ROM and ranges of addresses without a name count as
@@ -319,7 +323,7 @@ struct Facts<'a> {
     cpu: Option<&'a str>,
     /// Instruction set.
     isa: &'a str,
-    /// Shift of virtual time: an instruction takes 2^icount_shift ns of the firmware's time.
+    /// Shift of virtual time: an instruction takes 2^icount_shift ns of the firmware's time, unless clock_hz is not null.
     icount_shift: u8,
     /// Address at which a raw binary was loaded.
     load_addr: Option<Address>,
@@ -584,6 +588,8 @@ struct JsonTask {
     painted_bytes: Option<u64>,
     /// Virtual time in nanoseconds that the machine slept while it was the running task, as far as that is known.
     slept_ns: u64,
+    /// Nanoseconds by which the machine's clock moved on beyond the instructions while it was the running task.
+    ahead_ns: u64,
     /// The first time that its stack pointer was below its stack.
     overflow: Option<JsonOverflow>,
 }
@@ -969,6 +975,8 @@ impl<'a> Document<'a> {
             facts: Facts::new(profile),
             total_insns: table.total_insns,
             total_cycles: table.total_cycles,
+            cycle_core: profile.cycles.as_ref().and_then(|cycles| cycles.core.as_deref()),
+            clock_hz: time::clock_hz(profile),
             total_samples: table.total_samples,
             cross_check,
             functions: List::of(move || {
@@ -1269,6 +1277,7 @@ impl JsonTask {
             deepest_sp: task.deepest_sp.map(Address),
             painted_bytes: task.painted_bytes,
             slept_ns: task.slept_ns,
+            ahead_ns: task.ahead_ns,
             overflow: task.overflow.map(JsonOverflow::new),
         }
     }

@@ -7,13 +7,14 @@ use crate::analysis::debug_hints;
 use crate::analysis::describe;
 use crate::analysis::stacks::View;
 use crate::analysis::time;
+use crate::chip::{core, cycled};
 use crate::image::heap::rule::Kind;
 use crate::profile::input::{Input, When};
 use crate::profile::{Facts, Profile, SpanKind, Window};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
 use crate::run::request::settings::{self, Setting};
-use crate::text::number::{Hex, group};
+use crate::text::number::{Hex, frequency, group};
 
 /// Facts of a run as terms with their texts, in the order of reading.
 pub(super) fn of(profile: &Profile, view: View) -> Vec<(String, String)> {
@@ -64,7 +65,13 @@ impl Terms {
         if profile.vcpus.len() > 1 {
             self.say("vCPUs", profile.vcpus.len().to_string());
         }
-        self.say("Firmware's time", format!("{} ns per instruction", 1_u64 << facts.icount_shift));
+        self.say(
+            "Firmware's time",
+            match time::clock_hz(profile) {
+                Some(hz) => format!("by cycles at {}", frequency(hz)),
+                None => format!("{} ns per instruction", 1_u64 << facts.icount_shift),
+            },
+        );
         if !facts.firmware_args.is_empty() {
             self.say("Firmware's arguments", facts.firmware_args.join(" "));
         }
@@ -129,7 +136,7 @@ fn command(profile: &Profile, view: View) -> String {
     line.window(&facts.window);
     line.measurement(profile);
     line.input(&facts.input);
-    line.machine(facts);
+    line.machine(profile);
     line.image(profile);
     let (settings, others) = settings::read(&facts.qemu_args);
     for argument in settings.iter().flat_map(Setting::words) {
@@ -217,7 +224,8 @@ impl CommandLine {
         }
     }
 
-    fn machine(&mut self, facts: &Facts) {
+    fn machine(&mut self, profile: &Profile) {
+        let facts = &profile.facts;
         match &facts.chip {
             Some(chip) => {
                 self.option("--chip", &chip.given);
@@ -230,7 +238,9 @@ impl CommandLine {
             Some(cpu) if settings::check_cpu(cpu).is_ok() => self.option("--cpu", cpu),
             cpu => self.left_out.extend(cpu.iter().map(|cpu| format!("--cpu {}", cpu.escape_debug()))),
         }
-        self.option("--shift", facts.icount_shift);
+        if time::clock_hz(profile).is_none() {
+            self.option("--shift", facts.icount_shift);
+        }
     }
 
     /// Adds the options about the image's place, its semihosting, its stubs and its symbols.
@@ -263,6 +273,14 @@ impl CommandLine {
     fn records(&mut self, profile: &Profile) {
         if !profile.tree.is_empty() {
             self.switch("--exact");
+        }
+        if let Some(cycles) = &profile.cycles {
+            let core = cycles.core.as_deref();
+            let at = cycles.clock_hz.map_or_else(String::new, |hz| format!("@{hz}"));
+            match core.filter(|&core| !core::names().any(|known| known == core)) {
+                Some(file) => self.left_out.push(format!("--cycles={}{at}", file.escape_debug())),
+                None => self.switch(&format!("--cycles={}{at}", core.unwrap_or(cycled::AUTO))),
+            }
         }
         if let Some(heap) = &profile.heap {
             self.switch("--heap");

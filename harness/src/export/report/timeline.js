@@ -60,6 +60,7 @@ if (data.timeline) {
     const width = () => Math.max(1, canvas.clientWidth - label());
     const insnsAt = (x) => view[0] + ((x - label()) / width()) * (view[1] - view[0]);
     const time = (insns) => {
+        if (timeline.shift === null) return `${Math.round(insns).toLocaleString('en-US')} instructions`;
         const ns = insns * 2 ** timeline.shift;
         const [unit, scale] = ns >= 1e9 ? ['s', 1e9] : ns >= 1e6 ? ['ms', 1e6] : ns >= 1e3 ? ['µs', 1e3] : ['ns', 1];
         return `${(ns / scale).toFixed(3).replace(/\.?0+$/, '')} ${unit}`;

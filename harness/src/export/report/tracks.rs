@@ -11,6 +11,7 @@ use wire::varint::{put, put_delta};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::event_tracks::{Happens, Kind, Track, walk};
 use crate::analysis::sample_tracks::{self, Groups};
+use crate::analysis::time;
 use crate::profile::Profile;
 
 /// Maximum number of stretches in a page; each takes about eight bytes.
@@ -26,8 +27,8 @@ pub(super) struct Tracks {
     exact: bool,
     /// Clock of the vCPU that executed most, in instructions.
     end_insns: u64,
-    /// Shift of virtual time: an instruction takes 2^shift ns.
-    shift: u8,
+    /// Shift of virtual time: an instruction takes 2^shift ns. None: time goes by cycles.
+    shift: Option<u8>,
     /// Length in instructions below which adjacent stretches are merged; 0: none are merged.
     merged_insns: u64,
     /// Number of rows that are left out.
@@ -94,7 +95,7 @@ impl Tracks {
             merged_insns = if merged_insns == 0 { (end_insns >> 20).max(1) } else { merged_insns * 2 };
             rows.iter_mut().for_each(|row| row.stretches = merged(&row.stretches, merged_insns));
         }
-        let shift = profile.facts.icount_shift;
+        let shift = time::clock_hz(profile).is_none().then_some(profile.facts.icount_shift);
         let rows = rows.into_iter().map(Row::of).collect();
         Some(Tracks { exact, end_insns, shift, merged_insns, more, names, rows })
     }

@@ -76,12 +76,8 @@ pub fn files(options: &Options) -> Vec<PathBuf> {
     let words = options.qemu_args.iter().flat_map(|argument| argument.split([',', '=']));
     let of_qemu = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
     let chip = options.chip.iter().map(PathBuf::from).filter(|path| path.exists());
-    let core = options
-        .cycles
-        .iter()
-        .filter(|core| chip::core::is_file(core))
-        .map(PathBuf::from)
-        .filter(|path| path.exists());
+    let core = options.cycles.iter().filter_map(|wanted| chip::cycled::file(wanted)).map(PathBuf::from);
+    let core = core.filter(|path| path.exists());
     contents
         .chain(&options.svd)
         .cloned()

@@ -13,10 +13,10 @@ use toml::Spanned;
 
 use crate::analysis::metrics::{Metric, Subject};
 use crate::analysis::stack_bound::Rules;
+use crate::chip::cycled;
 use crate::gate::budget;
 use crate::gate::expect::{Ending, ExpectedText};
 use crate::gate::work_floor;
-use crate::run::request::options::CYCLES_AUTO;
 use crate::text::number::parse_number;
 
 /// A suite's file.
@@ -223,10 +223,10 @@ impl<'de> Deserialize<'de> for WantedCycles {
         impl Visitor<'_> for Values {
             type Value = WantedCycles;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("true, false, or a core such as \"hazard3\"")
+                f.write_str("true, false, or a core such as \"hazard3\" or \"hazard3@150MHz\"")
             }
             fn visit_bool<E: de::Error>(self, value: bool) -> Result<WantedCycles, E> {
-                Ok(WantedCycles(value.then(|| CYCLES_AUTO.to_owned())))
+                Ok(WantedCycles(value.then(|| cycled::AUTO.to_owned())))
             }
             fn visit_str<E: de::Error>(self, value: &str) -> Result<WantedCycles, E> {
                 Ok(WantedCycles(Some(value.to_owned())))

@@ -9,7 +9,7 @@ use toml::Spanned;
 use wire::input::MAX_BYTES;
 
 use crate::analysis::metrics::Subject;
-use crate::chip;
+use crate::chip::{self, cycled};
 use crate::cli::{MeasureArgs, ProfileArgs, WideArgs};
 use crate::error::InputError;
 use crate::gate::assertion::Assertion;
@@ -139,6 +139,13 @@ impl Reader<'_> {
         }
     }
 
+    /// A core and its frequency, as the command line has them: a file is named from the suite's folder.
+    fn cycles(&self, span: &Range<usize>, folder: &Path, wanted: &str) -> Result<String, InputError> {
+        let (core, hz) = cycled::split(wanted);
+        let core = self.named(span, folder, core.to_owned(), chip::core::is_file(core))?;
+        Ok(hz.map_or_else(|| core.clone(), |hz| format!("{core}@{hz}")))
+    }
+
     fn options(
         &self,
         directory: &Path,
@@ -158,7 +165,7 @@ impl Reader<'_> {
         let path = |name: String, is_file: bool| self.named(span, directory, name, is_file);
         let chip = name(&entry.chip).map(|chip| path(chip.clone(), !chip::is_known(&chip) && chip != AUTO));
         let core = entry.cycles.as_ref().and_then(|wanted| wanted.0.as_ref());
-        let cycles = core.map(|core| path(core.clone(), chip::core::is_file(core))).transpose()?;
+        let cycles = core.map(|core| self.cycles(span, directory, core)).transpose()?;
         let svd = entry.svd.as_ref().map(|svd| self.file(span, directory.join(svd), Purpose::Data)).transpose()?;
         let unsaid = MeasureArgs::default();
         let measure = MeasureArgs {

@@ -513,6 +513,7 @@ impl<'a> Defined<'a> {
             highest_sp: counters.highest(slot + TaskCounter::HighestSp as u32)?,
             painted_bytes: counters.highest(slot + TaskCounter::Painted as u32)?.map(|bytes| bytes - 1),
             slept_ns: counters.sum(slot + TaskCounter::SleptNs as u32)?,
+            ahead_ns: counters.sum(slot + TaskCounter::AheadNs as u32)?,
             ..Task::default()
         })
     }

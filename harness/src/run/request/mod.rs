@@ -67,8 +67,7 @@ pub fn measure(plan: &Plan<'_>, measurement: &Measurement<'_>) -> io::Result<Req
         loops: targets.loops,
         ways,
         landings,
-        has_cycles: options.cycles.is_some() && measurement.core.is_none(),
-        core: measurement.core.cloned(),
+        has_cycles: options.cycles.is_some() && plan.cycled.core.is_none(),
         pointed: targets.pointed,
         forgetful: unwind.forgetful.clone(),
         forgetting: unwind.forgetting.clone(),
@@ -129,6 +128,7 @@ fn fill(array: &mut wire::chip::Array, image: &Image) {
 
 fn of(plan: &Plan<'_>, purpose: Purpose) -> io::Result<Request> {
     let Plan { choice, options, .. } = plan;
+    let core = plan.cycled.core.as_ref().map(|core| core.wire.clone());
     Ok(Request {
         isa: match isa(plan)? {
             decode::Isa::Riscv32 => Isa::Riscv32,
@@ -152,10 +152,18 @@ fn of(plan: &Plan<'_>, purpose: Purpose) -> io::Result<Request> {
         console: CONSOLE.to_owned(),
         input: options.input.iter().map(|input| input.step()).collect(),
         chip: plan.chip.map(|chip| {
-            let mut chip = wire::chip::Chip { insn_shift: plan.icount_shift.into(), ..chip.wire.clone() };
+            // What a chip file counts in instructions takes as long as without `--cycles`.
+            let shift = plan.cycled.pace.map_or(plan.icount_shift, |_| choice.machine.shift);
+            let mut chip = wire::chip::Chip { insn_shift: shift.into(), ..chip.wire.clone() };
+            // Its counters count the cycles by which the clock goes.
+            let riscv = chip.riscv.iter_mut().zip(plan.cycled.pace);
+            riscv.for_each(|(riscv, pace)| riscv.hz = pace.hz);
             chip.blocks.iter_mut().flat_map(|block| &mut block.arrays).for_each(|array| fill(array, plan.image));
             chip
         }),
+        // In a run that is debugged nothing is counted, but time may go by cycles.
+        core: core.filter(|_| plan.cycled.pace.is_some() || matches!(purpose, Purpose::Measure(_))),
+        pace: plan.cycled.pace,
         purpose,
     })
 }

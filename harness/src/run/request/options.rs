@@ -32,9 +32,6 @@ pub const DEFAULT_MAX_OUTPUT: &str = "256M";
 /// Default of `--checkpoint-mib`: memory for a debugger's checkpoints.
 pub const DEFAULT_CHECKPOINT_MIB: u64 = 512;
 
-/// Value of `--cycles` without a name: the processor's own cycles.
-pub const CYCLES_AUTO: &str = "auto";
-
 /// Everything that a profiling run needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -60,7 +57,7 @@ pub struct Options {
     pub exact: bool,
     /// Whether to count the ways of branches that the other counts do not tell.
     pub branches: bool,
-    /// `--cycles`: the core whose cycles are counted, or [`CYCLES_AUTO`]; None: they are not counted.
+    /// `--cycles`: the core whose cycles are counted, or [`AUTO`](crate::chip::cycled::AUTO); None: they are not counted.
     pub cycles: Option<String>,
     /// `--span`: pairs of functions between whose first instructions spans are measured.
     pub spans: Vec<(String, String)>,

@@ -8,6 +8,7 @@ use std::path::Path;
 use wire::request::InlinedCall;
 
 use crate::chip::Chip;
+use crate::chip::cycled::Cycled;
 use crate::image::{Format, Image, mcount, unwind, waiting, zone};
 use crate::machine::{Choice, MemoryKind};
 use crate::profile::Stub;
@@ -31,6 +32,8 @@ pub struct Plan<'a> {
     pub options: &'a Options,
     /// Binary logarithm of the virtual time per instruction, in ns.
     pub icount_shift: u8,
+    /// Cycles that are counted.
+    pub cycled: &'a Cycled,
     /// The in-target table, if the image has one.
     pub mcount: Option<&'a mcount::Header>,
     /// Functions that were made to return at once.
@@ -64,8 +67,6 @@ pub struct Measurement<'a> {
     pub heap_end: Option<u64>,
     /// Functions that allocate and free memory, if the heap is followed.
     pub heap: &'a [wire::heap::Allocator],
-    /// Core whose cycles are counted by the order of instructions; None: there is none.
-    pub core: Option<&'a wire::core::Core>,
     /// Shift of virtual time, by which sleep is measured; None: it is not.
     pub sleep_shift: Option<u8>,
     /// Request for the timeline; None: there is none.

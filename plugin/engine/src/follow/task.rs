@@ -331,6 +331,11 @@ impl Tasks {
         self.count(vcpu, task, TaskCounter::SleptNs, ns, ledger);
     }
 
+    /// Notes that the machine's clock has moved on beyond the instructions while a task was the running one; 0: none.
+    pub fn moved_ahead(&self, vcpu: u32, task: u32, ns: u64, ledger: &Ledger<impl Counters>) {
+        self.count(vcpu, task, TaskCounter::AheadNs, ns, ledger);
+    }
+
     /// Notes that a task's stack pointer has left its stack, once for each task.
     pub fn overflow(&mut self, task: u32, seen: Seen, ledger: &mut Ledger<impl Counters>) {
         // With a user mode, system calls go on below the stack, on another one of the same task.

@@ -230,6 +230,8 @@ pub(crate) fn request(isa: Isa, entry: Option<u64>, measure: Measure) -> Request
         console: "console".to_owned(),
         input: Vec::new(),
         chip: None,
+        core: None,
+        pace: None,
         purpose: Purpose::Measure(Box::new(measure)),
     }
 }

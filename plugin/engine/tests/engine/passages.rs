@@ -54,17 +54,29 @@ struct Run {
 
 impl Run {
     fn new() -> Run {
-        let measure = Measure { core: Some(core()), ..Measure::default() };
         let mut ledger = ledger(1);
-        let passages = Passages::new(&measure, 1, &mut ledger).expect("they are asked for");
+        let passages = Passages::new(&core(), 1, &mut ledger);
         Run { passages, ledger, insns: 0 }
     }
 
-    /// Goes through a block, of whose instructions `started` start.
-    fn go(&mut self, code: &Code, started: usize) {
+    /// Goes through a block, of whose instructions `started` start. Returns whether control has turned before it.
+    fn go(&mut self, code: &Code, started: usize) -> bool {
         let number = self.passages.code(code.pc, code.insns.clone());
-        self.passages.begin(0, number, self.insns, &mut self.ledger);
+        let is_turn = self.passages.begin(0, number, self.insns, &mut self.ledger);
         self.insns += started as u64;
+        is_turn
+    }
+
+    /// Instructions and cycles of the run at each turn of a path.
+    fn turns(mut self, path: &[(Code, usize)]) -> Vec<(u64, u64)> {
+        let mut turns = Vec::new();
+        for (code, started) in path {
+            let insns = self.insns;
+            if self.go(code, *started) {
+                turns.push((insns, self.passages.run_cycles()));
+            }
+        }
+        turns
     }
 
     fn end(&mut self) {
@@ -146,11 +158,38 @@ proptest! {
     #[test]
     fn passages_take_what_stepping_each_instruction_takes(path in paths()) {
         let mut run = Run::new();
-        path.iter().for_each(|(code, started)| run.go(code, *started));
+        for (code, started) in &path {
+            run.go(code, *started);
+        }
         run.end();
         let stepped = stepped(&path, usize::MAX);
         prop_assert_eq!(run.by_pc(), stepped.clone());
         prop_assert_eq!(run.clock() as i64, stepped.values().sum::<i64>(), "the clock has the same");
+    }
+
+    #[test]
+    fn turns_and_their_cycles_do_not_depend_on_how_code_is_cut(path in paths(), cut in 1..4_usize) {
+        // Each block in pieces, as QEMU may translate it.
+        let mut pieces = Vec::new();
+        for (code, started) in &path {
+            for (index, insns) in code.insns.chunks(cut).enumerate().filter(|(index, _)| index * cut < *started) {
+                let piece = Code { pc: code.pc_of(index * cut), insns: insns.to_vec() };
+                pieces.push((piece, insns.len().min(started - index * cut)));
+            }
+        }
+        let turns = Run::new().turns(&path);
+        prop_assert_eq!(Run::new().turns(&pieces), turns.clone());
+        // A turn is where an instruction ends that may jump, or where the next is not the one behind it.
+        let mut steps = path.iter().flat_map(|(code, started)| (0..*started).map(move |at| (code, at))).peekable();
+        let (mut expected, mut insns) = (Vec::new(), 0);
+        while let Some((code, at)) = steps.next() {
+            insns += 1;
+            let Some((next, next_at)) = steps.peek() else { break };
+            if code.insns[at].class.may_jump() || next.pc_of(*next_at) != code.pc_of(at + 1) {
+                expected.push(insns);
+            }
+        }
+        prop_assert_eq!(turns.iter().map(|(insns, _)| *insns).collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -223,6 +262,33 @@ fn a_block_of_which_nothing_starts_takes_nothing() {
     assert_eq!(run.by_pc(), stepped(&vec![(code, 2); 3], usize::MAX));
     let is_sound = |one: &Definition| !matches!(one, Definition::Passage { sizes, .. } if sizes.is_empty());
     assert!(run.ledger.records().definitions().iter().all(is_sound));
+}
+
+#[test]
+fn an_interrupt_before_a_block_has_its_entry_and_leaves_the_block_before_as_it_is() {
+    // A compressed jump to the upper half of a word: the core has fetched no more than that half.
+    let jumping = Code { pc: PC, insns: vec![insn(PLAIN[0]), insn(JUMPS[0])] };
+    let compressed = Code { pc: PC + 66, insns: vec![insn(0x0001), insn(0x0001)] };
+    let handler = Code { pc: PC + 128, insns: vec![insn(PLAIN[0]), insn(JUMPS[0])] };
+    let mut run = Run::new();
+    run.go(&jumping, 2);
+    assert!(run.go(&compressed, 0), "the jump");
+    let cycles = run.passages.run_cycles();
+    // The block is looked for again, and then an interrupt comes first.
+    assert!(!run.go(&compressed, 0) && !run.go(&handler, 2), "nothing has started");
+    assert_eq!(run.passages.run_cycles(), cycles);
+    let clock = run.clock();
+    let taken = run.passages.take_back(0, 1, &mut run.ledger).expect("the jump is the last that started");
+    assert!(run.clock() < clock);
+    taken.restore(0, &run.ledger);
+    assert!(run.go(&compressed, 2));
+    run.end();
+    let by_pc = run.by_pc();
+    let entry = by_pc[&handler.pc] - by_pc[&jumping.pc];
+    let call = core().cycles_of(Class::Call).unwrap() as i64;
+    assert!((call..call + 4).contains(&entry), "{entry}: {by_pc:?}");
+    assert_eq!(by_pc.values().sum::<i64>(), run.clock() as i64);
+    assert_eq!(run.clock(), run.passages.run_cycles());
 }
 
 #[test]

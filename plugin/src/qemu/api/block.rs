@@ -3,7 +3,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::hooks::{AccessHook, Hook, SplitHook, access_trampoline, split_entry, trampoline};
+use super::hooks::{AccessHook, Hook, LeaveHook, SplitHook, access_trampoline, leave_entry, split_entry, trampoline};
 use super::raw::{self, READS_REGISTERS, WRITES_REGISTERS, access, condition, operation};
 use super::versions;
 
@@ -51,6 +51,16 @@ impl Block {
         // SAFETY: the block is valid; `id` is only ever read as a number.
         unsafe {
             raw::qemu_plugin_register_vcpu_tb_exec_cb(self.0, trampoline::<H>, READS_REGISTERS, id as *mut c_void);
+        }
+    }
+
+    /// Calls `H` with `id` at the start of each execution, before anything else that is called, and leaves the block there if `H`
+    /// says so.
+    pub(crate) fn call_to_leave<H: LeaveHook>(&self, id: usize) {
+        // SAFETY: the block is valid; `id` is only ever read as a number.
+        unsafe {
+            let id = id as *mut c_void;
+            raw::qemu_plugin_register_vcpu_tb_exec_cb(self.0, leave_entry::<H>, READS_REGISTERS, id);
         }
     }
 

@@ -40,30 +40,42 @@ pub(crate) trait SplitHook {
     const CALL: fn(vcpu: u32, id: usize) -> bool;
 }
 
-/// Entry point that passes the address in generated code that called it, as a third argument.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-#[unsafe(naked)]
-pub(in crate::qemu) extern "C" fn split_entry<H: SplitHook>(_vcpu: c_uint, _id: *mut c_void) {
-    #[cfg(target_arch = "x86_64")]
-    std::arch::naked_asm!("mov rdx, [rsp]", "jmp {}", sym split_trampoline::<H>);
-    #[cfg(target_arch = "aarch64")]
-    std::arch::naked_asm!("mov x2, x30", "b {}", sym split_trampoline::<H>);
+/// Names a function at the start of a block that may have to be left there ([`super::block::Block::call_to_leave`]).
+pub(crate) trait LeaveHook {
+    /// The function; whether the block is left before its first instruction. It is then looked for again.
+    const CALL: fn(vcpu: u32, id: usize) -> bool;
 }
 
-/// On other hosts the block goes on, and what would have come behind the instruction comes behind the block.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(in crate::qemu) extern "C" fn split_entry<H: SplitHook>(vcpu: c_uint, id: *mut c_void) {
-    H::CALL(vcpu, id as usize);
-}
+/// Entry point that passes the address in generated code that called it, as a third argument. On other hosts the block goes on,
+/// and what would have come before an instruction comes behind the block.
+macro_rules! entry {
+    ($entry:ident, $trampoline:ident, $hook:ident, $jump_out:path) => {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        #[unsafe(naked)]
+        pub(in crate::qemu) extern "C" fn $entry<H: $hook>(_vcpu: c_uint, _id: *mut c_void) {
+            #[cfg(target_arch = "x86_64")]
+            std::arch::naked_asm!("mov rdx, [rsp]", "jmp {}", sym $trampoline::<H>);
+            #[cfg(target_arch = "aarch64")]
+            std::arch::naked_asm!("mov x2, x30", "b {}", sym $trampoline::<H>);
+        }
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-extern "C" fn split_trampoline<H: SplitHook>(vcpu: c_uint, id: *mut c_void, called_from: usize) {
-    if H::CALL(vcpu, id as usize) {
-        // SAFETY: QEMU's generated code calls the entry point, which passes the address that it returns to. The functions between
-        // it and this call have nothing to drop, and hold no lock: the hook's function has returned.
-        unsafe { super::super::beyond::avr::start_alone(called_from) }
-    }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        pub(in crate::qemu) extern "C" fn $entry<H: $hook>(vcpu: c_uint, id: *mut c_void) {
+            H::CALL(vcpu, id as usize);
+        }
+
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        extern "C" fn $trampoline<H: $hook>(vcpu: c_uint, id: *mut c_void, called_from: usize) {
+            if H::CALL(vcpu, id as usize) {
+                // SAFETY: QEMU's generated code calls the entry point, which passes the address that it returns to. The functions
+                // between it and this call have nothing to drop, and hold no lock: the hook's function has returned.
+                unsafe { $jump_out(called_from) }
+            }
+        }
+    };
 }
+entry!(split_entry, split_trampoline, SplitHook, super::super::beyond::avr::start_alone);
+entry!(leave_entry, leave_trampoline, LeaveHook, super::super::beyond::pace::leave_block);
 
 /// Names a function called after loads or stores.
 pub(crate) trait AccessHook {

@@ -17,6 +17,7 @@ pub(super) mod device;
 pub(super) mod editions;
 pub(super) mod fork;
 mod lock;
+pub(super) mod pace;
 pub(super) mod page;
 pub(super) mod register_file;
 pub(super) mod timers;
