@@ -23,6 +23,8 @@ pub(crate) struct Avr {
     ports: BTreeSet<u32>,
     /// Skips before instructions with callbacks that a skip matters to, by block and index.
     skips: FxHashMap<(usize, u64), Skips>,
+    /// Whether the first instruction of the block that executes is skipped, if a skip may lead to the block.
+    is_block_skipped: bool,
     /// An instruction takes 2^shift ns. None: no devices are added.
     insn_shift: Option<u32>,
     /// Nanoseconds by which the machine's clock is ahead of the instructions.
@@ -35,7 +37,7 @@ impl Avr {
         let bytes = chip.iter().flat_map(|chip| &chip.blocks).flat_map(|block| &block.bytes_at);
         let ports = bytes.filter_map(|byte| u32::try_from(byte.address.checked_sub(IO)?).ok()).collect();
         let insn_shift = chip.map(|chip| pace.map_or(chip.insn_shift, |pace| pace.insn_shift.into()));
-        Avr { state: None, ports, skips: FxHashMap::default(), insn_shift, ahead_ns: 0 }
+        Avr { state: None, ports, skips: FxHashMap::default(), is_block_skipped: false, insn_shift, ahead_ns: 0 }
     }
 
     /// Whether a register of I/O space is that of an added device.
@@ -61,9 +63,14 @@ impl Avr {
         decode::accesses_avr_data(guest.isa, &bytes[..length]) && self.state(guest).starts_again()
     }
 
-    /// Whether the block that is being translated is one for a skipped instruction, which is its first.
-    pub(crate) fn is_skipped_first(&mut self, guest: &mut Guest) -> bool {
-        self.state(guest).skips()
+    /// Begins a block that a skip may lead to.
+    pub(crate) fn begin_block(&mut self, guest: &mut Guest) {
+        self.is_block_skipped = self.state(guest).skips();
+    }
+
+    /// Whether the first instruction of the block that executes is skipped, if a skip may lead to the block.
+    pub(crate) fn is_block_skipped(&self) -> bool {
+        self.is_block_skipped
     }
 
     /// Notes the skips before an instruction.

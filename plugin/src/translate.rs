@@ -31,9 +31,9 @@ use crate::hooks::{
     OnFarLoad, OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnHold,
     OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace,
     OnPacedBlock, OnPacedPassage, OnPassage, OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump, OnReturned,
-    OnSegment, OnSemihosting, OnSkippable, OnSleep, OnSpin, OnStackMove, OnStackSet, OnStatus, OnStep, OnStop,
-    OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait, OnWatchedLoad,
-    OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
+    OnSegment, OnSemihosting, OnSkippable, OnSkipped, OnSleep, OnSpin, OnStackMove, OnStackSet, OnStatus, OnStep,
+    OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait,
+    OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, Counting, State};
@@ -42,6 +42,7 @@ use crate::state::{self, Counting, State};
 #[derive(Clone, Copy, Debug)]
 enum AtBlock {
     Passage,
+    Skipped,
     Interrupted,
     Exception,
     Entered,
@@ -60,9 +61,11 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 16] = [
+const AT_BLOCK: [AtBlock; 17] = [
     // The block before is over, so all that looks at the clock of cycles comes later.
     AtBlock::Passage,
+    // Before its first instruction, which takes the mark of a skip away.
+    AtBlock::Skipped,
     AtBlock::Interrupted,
     // A handler that has started must be known before a sample in this block.
     AtBlock::Exception,
@@ -515,6 +518,7 @@ fn register_at_block(
     let pc = plan[0].pc;
     match what {
         AtBlock::Passage => register_passage(state, qemu_block, block, plan),
+        AtBlock::Skipped if !plan[0].skips.are_none() => qemu_block.call::<OnSkipped>(0),
         AtBlock::Interrupted if state.avr.is_some() && state.guest.may_be_handler(pc, true) => {
             qemu_block.call::<OnInterrupted>(insn_id(block, 0));
         }
@@ -531,7 +535,12 @@ fn register_at_block(
         AtBlock::Function if state.follow.tree.is_some() => {
             qemu_block.call_unless::<OnFunction>(cell(state, HERE), plan[0].here, insn_id(block, 0));
         }
-        AtBlock::Interrupted | AtBlock::Entered | AtBlock::FirstTask | AtBlock::Exchange | AtBlock::Function => {}
+        AtBlock::Skipped
+        | AtBlock::Interrupted
+        | AtBlock::Entered
+        | AtBlock::FirstTask
+        | AtBlock::Exchange
+        | AtBlock::Function => {}
         // The profile, which exists already, has the exceptions.
         AtBlock::Exception if state.counting.is_debugged => {}
         AtBlock::Exception => {
@@ -905,9 +914,8 @@ impl SoFar {
 fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
     let first = block.insns().next().map(|insn| insn.pc());
     let conditional = first.and_then(|pc| state.counting.it_blocks.get(&pc).copied()).unwrap_or(0);
-    let State { avr, guest, .. } = &mut *state;
-    let is_skipped = conditional > 0 && avr.as_mut().is_some_and(|avr| avr.is_skipped_first(guest));
-    let mut so_far = SoFar { conditional, skips: Skips::at_block(is_skipped), ..SoFar::default() };
+    let may_be_skipped = conditional > 0 && state.avr.is_some();
+    let mut so_far = SoFar { conditional, skips: Skips::at_block(may_be_skipped), ..SoFar::default() };
     let mut plan: Vec<Planned> = Vec::with_capacity(block.insns().len());
     plan.extend(block.insns().map(|insn| plan_insn(state, &insn, &mut so_far)));
     if let (Some(last), 1..) = (plan.last(), so_far.conditional) {

@@ -141,6 +141,8 @@ impl Cycles {
     pub fn plan(&mut self, isa: Isa, pc: u64, bytes: &[u8], after_skip: bool) -> bool {
         let usual = decode::avr_cycles(bytes, isa.call_bytes().into()).unwrap_or(0);
         self.usual.insert(pc, usual as u8);
+        // Where a block begins, the code is translated with a skip before it and without.
+        let after_skip = after_skip || self.paced.get(&pc).is_some_and(|paced| paced.saved != 0);
         let paced = Paced::of(isa, bytes, usual, after_skip);
         if let Some(paced) = paced {
             self.paced.insert(pc, paced);

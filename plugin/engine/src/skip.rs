@@ -15,14 +15,14 @@ pub(crate) const IO: u64 = AVR_DATA.start + 0x20;
 pub struct Skips {
     /// Conditions of the skips, the nearest last: a skip may itself be skipped.
     conditions: Vec<AvrCondition>,
-    /// Whether the first of them is skipped, or the instruction if there is none: its block was translated for that.
-    is_first_skipped: bool,
+    /// Whether the first of them, or the instruction if there is none, begins a block that a skip may lead to.
+    begins_block: bool,
 }
 
 impl Skips {
-    /// Skips before the first instruction of a block.
-    pub fn at_block(is_skipped: bool) -> Skips {
-        Skips { conditions: Vec::new(), is_first_skipped: is_skipped }
+    /// Skips before the first instruction of a block. `may_be_skipped`: one may come right before the block.
+    pub fn at_block(may_be_skipped: bool) -> Skips {
+        Skips { conditions: Vec::new(), begins_block: may_be_skipped }
     }
 
     /// Skips before the instruction behind one with these before it.
@@ -35,7 +35,7 @@ impl Skips {
 
     /// Whether no skip comes before the instruction.
     pub fn are_none(&self) -> bool {
-        self.conditions.is_empty() && !self.is_first_skipped
+        self.conditions.is_empty() && !self.begins_block
     }
 
     /// Registers of devices that decide, in the order of the skips: address, and the number of instructions from there on.
@@ -47,9 +47,15 @@ impl Skips {
         ports.collect::<Vec<_>>().into_iter().rev()
     }
 
-    /// Whether the instruction is skipped, at its start. `ports`: values of the registers of [`Skips::ports`].
-    pub fn skip(&self, mut ports: impl Iterator<Item = u8>, guest: &mut Guest<impl Vcpu>) -> bool {
-        self.conditions.iter().fold(self.is_first_skipped, |is_skipped, &condition| {
+    /// Whether the instruction is skipped, at its start. `is_block_skipped`: the first instruction of its block is; `ports`: values
+    /// of the registers of [`Skips::ports`].
+    pub fn skip(
+        &self,
+        is_block_skipped: bool,
+        mut ports: impl Iterator<Item = u8>,
+        guest: &mut Guest<impl Vcpu>,
+    ) -> bool {
+        self.conditions.iter().fold(self.begins_block && is_block_skipped, |is_skipped, &condition| {
             let port = matches!(condition, AvrCondition::Port { .. }).then(|| ports.next()).flatten();
             !is_skipped && holds(condition, port, guest)
         })

@@ -6,6 +6,7 @@ use engine::clock::take_back;
 use engine::cycles::EECR;
 
 use super::{Here, arrive, find};
+use crate::avr::Avr;
 use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Guard, Hook, LeaveHook, SplitHook};
 use crate::state::{self, State};
 
@@ -21,6 +22,16 @@ impl LeaveHook for OnPacedBlock {
         let (block, insns, is_jump) = from_paced_id(id);
         let mut state = state::lock();
         state.seek_clock() || (state.begin_block(vcpu, block, is_jump) && state.keep_time(vcpu, insns))
+    };
+}
+
+/// At the start of a block that a skip may lead to.
+pub(crate) struct OnSkipped;
+
+impl Hook for OnSkipped {
+    const CALL: ExecCallback = |_, _| {
+        let State { guest, avr, .. } = &mut *state::lock();
+        avr.iter_mut().for_each(|avr| avr.begin_block(guest));
     };
 }
 
@@ -55,7 +66,9 @@ fn is_skipped(state: Guard<'static, State>, here: Here) -> (Guard<'static, State
     let insns = state.clock.insns_of_run(here.vcpu, &state.ledger);
     let (mut state, ports) =
         ports(state, skips.ports().map(|(address, before)| (address, insns.saturating_sub(before))));
-    let is_skipped = skips.skip(ports.into_iter(), &mut state.guest);
+    let State { guest, avr, .. } = &mut *state;
+    let is_block_skipped = avr.as_ref().is_some_and(Avr::is_block_skipped);
+    let is_skipped = skips.skip(is_block_skipped, ports.into_iter(), guest);
     (state, is_skipped)
 }
 

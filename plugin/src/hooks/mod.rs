@@ -13,7 +13,7 @@ mod time;
 
 pub(crate) use avr::{
     OnDevice, OnDeviceStore, OnEntered, OnFarLoad, OnFarLoaded, OnInterrupted, OnPace, OnPacedBlock, OnPort,
-    OnSkippable, OnSleep, OnStatus, OnStop, OnUnmasked,
+    OnSkippable, OnSkipped, OnSleep, OnStatus, OnStop, OnUnmasked,
 };
 pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};

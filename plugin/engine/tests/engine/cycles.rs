@@ -59,7 +59,12 @@ impl Run {
 
     /// Starts an instruction that comes after skips. `ports`: values that the devices have.
     fn start_after(&mut self, pc: u64, skips: &Skips, ports: &[u8]) {
-        let is_skipped = skips.skip(ports.iter().copied(), &mut self.guest);
+        self.start_in(true, pc, skips, ports);
+    }
+
+    /// Does so in a block whose first instruction is skipped or not.
+    fn start_in(&mut self, is_block_skipped: bool, pc: u64, skips: &Skips, ports: &[u8]) {
+        let is_skipped = skips.skip(is_block_skipped, ports.iter().copied(), &mut self.guest);
         self.cycles.start(0, pc, is_skipped, None, &mut self.guest, &mut self.ledger);
     }
 
@@ -105,10 +110,13 @@ fn a_skipped_instruction_takes_a_cycle_for_each_of_its_words() {
         run.set("r24", value);
         run.start_after(0x22, &sbrc, &[]);
     }
-    // A jump to it skips nothing; in a block that was translated for a skipped instruction its first is one.
+    // A jump to it skips nothing; where it begins a block, the same code comes with a skip before it and without.
     run.start(0x22);
     run.start_after(0x22, &Skips::at_block(true), &[]);
+    run.start_in(false, 0x22, &Skips::at_block(true), &[]);
     run.start_after(0x22, &Skips::at_block(false), &[]);
+    // Whichever of the two is translated last.
+    assert!(run.plan(0x22, &[0x940e, 0x100], false));
     assert_eq!(run.counted(), BTreeMap::from([((0x22, -2), 4)]));
     assert!(!run.plan(0x30, &[0x9508], false), "ret that nothing skips always takes four");
     assert!(!run.plan(0x30, &[0x9100, 0x100], true), "lds takes two, skipped or not");

@@ -97,7 +97,8 @@ impl AvrState {
             has_registers
                 && word(at + SP) == Some(known.sp.into())
                 && word(at - PC_BEFORE) == Some(known.pc / 2)
-                && word(at + SKIP).is_some_and(|skip| skip <= 1)
+                // A skip on a bit leaves the bit itself there.
+                && word(at + SKIP).is_some_and(|skip| skip <= 0xff)
                 && bytes.get(at + FULL_ACCESS).is_some_and(|&flag| flag <= 1)
                 && word(at + FEATURES).is_some_and(|features| features != 0)
         };
