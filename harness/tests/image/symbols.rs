@@ -606,3 +606,29 @@ fn compressed_sections_that_would_fill_the_memory_are_bad_debug_information() {
         }
     }
 }
+
+/// A unit with a function at the highest address, as a linker marks one that it has discarded, and one that is there.
+const DISCARDED: &str = r#"
+__asm__(".pushsection .debug_abbrev,\"\",@progbits\n.Labbrev:\n"
+    ".byte 1, 0x11, 1, 0x13, 5, 0x11, 1, 0x12, 7, 0, 0\n.byte 2, 0x2e, 0, 3, 8, 0x11, 1, 0x12, 7, 0, 0, 0\n.popsection\n"
+    ".pushsection .debug_info,\"\",@progbits\n.4byte .Lend - .Lbegin\n.Lbegin:\n.2byte 4\n.4byte .Labbrev\n.byte 8\n"
+    ".byte 1\n.2byte 12\n.8byte there\n.8byte 4\n"
+    ".byte 2\n.asciz \"discarded\"\n.8byte -1\n.8byte 16\n.byte 2\n.asciz \"by_debug_information\"\n.8byte there\n.8byte 4\n"
+    ".byte 0\n.Lend:\n.popsection\n.text\n.option push\n.option norvc\n.type there, %function\nthere: ret\n.size there, 4\n"
+    ".option pop\n");
+void there(void);
+void reset(void) { there(); host(0x18, STOPPED); for (;;) {} }
+"#;
+
+/// gimli's sum ends a debug build.
+#[test]
+fn a_range_that_ends_behind_the_last_address_is_none() {
+    let dir = scratch();
+    let path = built::riscv(64, 0x8000_0000, 0x8002_0000, 0x8003_0000).build_source(dir.path(), "tombs", DISCARDED);
+    let elf = fs::read(path).unwrap();
+    let symbols = Symbols::new(Some(&elf), 0, false);
+    let there = symbols.find("there").unwrap()[0].address;
+    let (names, warnings) = symbols.names(&[there]);
+    assert_eq!(warnings, [""; 0]);
+    assert_eq!(text(&names, names.frames_at(there)[0].function), "there");
+}

@@ -14,6 +14,7 @@ use wire::request::{Lives, Poll};
 
 use crate::image::symbols::demangle;
 use crate::image::symbols::dwarf::{Sections, Slice, Unit};
+use crate::image::symbols::entry_ranges::EntryRanges;
 
 /// Text before and after F in the function's name.
 const POLL: (&str, &str) = ("<embassy_executor::raw::TaskStorage<", ">>::poll");
@@ -119,7 +120,9 @@ fn futures(file: &object::File<'_>, names: &BTreeMap<u64, Vec<String>>) -> Vec<(
             if entry.tag() != gimli::DW_TAG_subprogram {
                 continue;
             }
-            let start = dwarf.die_ranges(unit, entry).ok().and_then(|mut ranges| ranges.next().ok().flatten());
+            let start = EntryRanges::of(&unit.unit_ref(&dwarf), entry)
+                .ok()
+                .and_then(|mut ranges| ranges.next().ok().flatten());
             let start = start.filter(|range| range.begin < range.end).map(|range| range.begin);
             let Some(start) = start.filter(|start| names.get(start).is_some_and(Vec::is_empty)) else { continue };
             let name = name(&dwarf, &units, index, entry);

@@ -7,6 +7,7 @@ use addr2line::gimli;
 use gimli::{AttributeValue, UnitRef};
 
 use super::dwarf::Slice;
+use super::entry_ranges::EntryRanges;
 
 /// First addresses of the functions in units of any language but assembly, and of each of their parts. Damage ends the
 /// reading of a unit.
@@ -39,7 +40,7 @@ fn read_unit(unit: &UnitRef<'_, Slice<'_>>, starts: &mut BTreeSet<u64>) -> Resul
         if entry.tag() != gimli::DW_TAG_subprogram {
             continue;
         }
-        let mut ranges = unit.die_ranges(entry)?;
+        let mut ranges = EntryRanges::of(unit, entry)?;
         while let Some(range) = ranges.next()? {
             starts.insert(range.begin);
         }

@@ -15,6 +15,7 @@ use addr2line::gimli::{
 use addr2line::{Context, LookupContinuation as _, LookupResult};
 use object::Object as _;
 
+use super::entry_ranges::EntryRanges;
 use super::patch::Patch;
 pub(crate) use super::patch::Slice;
 use super::shared_lists::{EMPTY_PROGRAM, EmptyLists, References};
@@ -581,7 +582,7 @@ impl<'a> Dwarf<'a> {
             }
             let named = self.declaration(unit, entry.offset());
             let Some((name, _)) = named.filter(|(name, _)| is_meant(name)) else { continue };
-            let mut ranges = unit.die_ranges(entry)?;
+            let mut ranges = EntryRanges::of(unit, entry)?;
             while let Some(range) = ranges.next()? {
                 if range.begin < range.end {
                     found.push((range.begin..range.end, name.clone()));

@@ -15,6 +15,7 @@
 
 mod compiled;
 pub(crate) mod dwarf;
+pub(crate) mod entry_ranges;
 mod missing;
 mod overlay;
 mod patch;

@@ -15,6 +15,7 @@ use std::ops::Range;
 use addr2line::gimli::{self, AttributeValue, DebuggingInformationEntry, UnitOffset, UnitRef};
 
 use super::dwarf::{Dwarf, MAX_HOPS, Slice, Unit, producer};
+use super::entry_ranges::EntryRanges;
 use crate::profile::bounds::MAX_PLACES;
 
 /// Place of an instruction, or of the call through which the next place's function was inlined.
@@ -97,7 +98,7 @@ impl<'a> Reader<'_, 'a> {
             }
             let Some(&(_, current)) = around.last() else { continue };
             let mut function = None;
-            let mut ranges = unit.die_ranges(entry).ok()?;
+            let mut ranges = EntryRanges::of(unit, entry).ok()?;
             while let Some(range) = ranges.next().ok()? {
                 self.spend()?;
                 for at in self.among(range.begin..range.end) {
