@@ -578,7 +578,8 @@ impl Metrics {
         let sum = self.functions.entry(key).or_default();
         for metric in Metric::of(Subject::Function) {
             if let Some(number) = numbers[metric] {
-                *sum[metric].get_or_insert(0) += number;
+                // A baseline is anybody's file.
+                sum[metric] = Some(sum[metric].unwrap_or(0).saturating_add(number));
             }
         }
     }

@@ -131,8 +131,9 @@ fn split_entry(text: &str) -> (&str, &str) {
     let before = before
         .strip_suffix(')')
         .map_or(before, |inner| inner.rsplit_once('(').map_or(inner, |(name, _)| name.trim_end()));
-    let start = before.rfind(|letter: char| letter.is_whitespace()).map_or(0, |at| at + 1);
-    text.split_at(start)
+    // Some white space is longer than a byte.
+    let space = before.char_indices().rfind(|(_, letter)| letter.is_whitespace());
+    text.split_at(space.map_or(0, |(at, letter)| at + letter.len_utf8()))
 }
 
 fn script_region(head: &str, entry: &str, known: &[LinkerRegion]) -> Result<LinkerRegion, String> {
@@ -252,6 +253,12 @@ mod tests {
     fn read(text: &str) -> Result<Vec<(String, u64, u64, bool)>, String> {
         let regions = parse(Path::new("memory.ld"), text).map_err(|error| error.to_string())?;
         Ok(regions.into_iter().map(|region| (region.name, region.start, region.bytes, region.is_writable)).collect())
+    }
+
+    #[test]
+    fn white_space_of_any_length_stands_before_a_name() {
+        let regions = read("MEMORY { A : ORIGIN = 0, LENGTH = 1K\u{2006}B : ORIGIN = 1K, LENGTH = 1K }").unwrap();
+        assert_eq!(regions.iter().map(|region| region.0.as_str()).collect::<Vec<_>>(), ["A", "B"]);
     }
 
     #[test]
