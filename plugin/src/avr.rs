@@ -8,7 +8,6 @@ use engine::block::Block;
 use engine::skip::Skips;
 use rustc_hash::FxHashMap;
 use wire::chip::{AVR_DATA, Chip};
-use wire::request::Pace;
 
 use crate::qemu::{self, AvrState, Block as QemuBlock, Guest, KnownAvr};
 
@@ -27,17 +26,15 @@ pub(crate) struct Avr {
     is_block_skipped: bool,
     /// An instruction takes 2^shift ns. None: no devices are added.
     insn_shift: Option<u32>,
-    /// Nanoseconds by which the machine's clock is ahead of the instructions.
-    ahead_ns: u64,
 }
 
 impl Avr {
     /// An AVR with the devices of a chip.
-    pub(crate) fn new(chip: Option<&Chip>, pace: Option<Pace>) -> Avr {
+    pub(crate) fn new(chip: Option<&Chip>) -> Avr {
         let bytes = chip.iter().flat_map(|chip| &chip.blocks).flat_map(|block| &block.bytes_at);
         let ports = bytes.filter_map(|byte| u32::try_from(byte.address.checked_sub(IO)?).ok()).collect();
-        let insn_shift = chip.map(|chip| pace.map_or(chip.insn_shift, |pace| pace.insn_shift.into()));
-        Avr { state: None, ports, skips: FxHashMap::default(), is_block_skipped: false, insn_shift, ahead_ns: 0 }
+        let insn_shift = chip.map(|chip| chip.insn_shift);
+        Avr { state: None, ports, skips: FxHashMap::default(), is_block_skipped: false, insn_shift }
     }
 
     /// Whether a register of I/O space is that of an added device.
@@ -45,14 +42,9 @@ impl Avr {
         self.ports.contains(&io)
     }
 
-    /// Time after this number of instructions, of this block or the one before, if a device is there to ask for it.
+    /// Time after this number of instructions, if a device is there to ask for it and the clock counts them.
     pub(crate) fn ns(&self, insns: u64) -> Option<u64> {
-        self.insn_shift.map(|shift| (insns << shift) + self.ahead_ns)
-    }
-
-    /// Notes by how much the machine's clock is ahead of the instructions.
-    pub(crate) fn set_ahead(&mut self, ns: u64) {
-        self.ahead_ns = ns;
+        self.insn_shift.map(|shift| insns << shift)
     }
 
     /// Whether a block that is being translated only starts an instruction again, whose first start has been counted.

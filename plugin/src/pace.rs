@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine's clock, moved on so that it shows the time of the cycles.
 
-use engine::block::Blocks;
-use engine::pace;
+use engine::pace::{self, Turns};
 use wire::control::Word;
 use wire::request;
 
@@ -11,21 +10,12 @@ use crate::records::Ledger;
 
 /// Time by cycles, of the only vCPU.
 pub(crate) struct Pace {
-    time: pace::Pace,
-    insn_shift: u8,
+    pub(crate) time: pace::Pace,
     clock: Clock,
     /// Cycles of an AVR before the window opened.
     pub(crate) before_window: u64,
-    /// Block of an AVR that has begun last, and the instructions of the run before it.
-    last: Option<(Begun, u64)>,
-}
-
-/// A block of an AVR that has begun.
-#[derive(Clone, Copy)]
-struct Begun {
-    block: usize,
-    /// Whether its last instruction may lead elsewhere than to the next.
-    is_jump: bool,
+    /// Turns of an AVR's control.
+    pub(crate) turns: Turns,
 }
 
 /// QEMU's clock.
@@ -39,13 +29,7 @@ enum Clock {
 impl Pace {
     /// Time from reset on.
     pub(crate) fn new(rate: request::Pace) -> Pace {
-        Pace {
-            time: pace::Pace::new(rate),
-            insn_shift: rate.insn_shift,
-            clock: Clock::Sought,
-            before_window: 0,
-            last: None,
-        }
+        Pace { time: pace::Pace::new(rate), clock: Clock::Sought, before_window: 0, turns: Turns::default() }
     }
 
     /// Looks for QEMU's clock, at the start of the run's first block. Returns whether the block has to be left, and this done again.
@@ -60,27 +44,6 @@ impl Pace {
         };
         ledger.say(Word::Paced, u64::from(matches!(self.clock, Clock::Found(_))));
         false
-    }
-
-    /// Nanoseconds by which the clock is ahead of the instructions.
-    pub(crate) fn ahead_ns(&self) -> u64 {
-        self.time.ahead_ns()
-    }
-
-    /// Begins a block, after so many instructions of the run. Returns whether control has turned there: the last instruction was a
-    /// branch or jump, or something else has led elsewhere.
-    pub(crate) fn begin_block(&mut self, block: usize, is_jump: bool, insns: u64, blocks: &Blocks) -> bool {
-        let Some((last, since_insns)) = self.last.replace((Begun { block, is_jump }, insns)) else { return false };
-        let (pc, last_block) = (blocks.get(block).pc, blocks.get(last.block));
-        let started = insns.saturating_sub(since_insns).min(last_block.insns());
-        (last.is_jump && started == last_block.insns()) || pc != last_block.pc_of(started)
-    }
-
-    /// Takes back the start of an instruction before the block that has begun: it starts again.
-    pub(crate) fn unstart(&mut self) {
-        if let Some((_, since_insns)) = &mut self.last {
-            *since_insns = since_insns.saturating_sub(1);
-        }
     }
 
     /// Moves the clock on to the time of so many cycles, after so many instructions of the run, at the start of a block of
@@ -98,8 +61,9 @@ impl Pace {
         if shares == 0 {
             return (0, false);
         }
-        let ns = shares << self.insn_shift;
+        let shift = self.time.insn_shift();
+        let ns = shares << shift;
         ledger.move_ahead(vcpu, ns);
-        (ns, clock.move_on(shares, self.insn_shift, block_insns))
+        (ns, clock.move_on(shares, shift, block_insns))
     }
 }

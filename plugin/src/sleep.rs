@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Time that the machine sleeps: the progress of its clock while no instruction executes.
 //!
-//! Virtual time advances by 2^shift ns for each instruction, and by what it is moved on for their cycles. When all CPUs wait for an interrupt, QEMU moves virtual
-//! time to the next timer. So after a wait, the clock's further lead over the instructions is the time slept. After a wait
+//! Virtual time advances by 2^shift ns for each instruction, and by what it is moved on for their cycles. When all CPUs wait for
+//! an interrupt, QEMU moves virtual time to the next timer. So after a wait, the clock's further lead over the instructions is the time slept. After a wait
 //! without sleep the clock may lag, since QEMU has not accounted for all instructions yet.
 
 use wire::definition::Definition;

@@ -273,7 +273,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         pins,
         polled: Polls::new(&request, directory),
         hold_at: None,
-        avr: is_avr.then(|| Avr::new(request.chip.as_ref(), request.pace)),
+        avr: is_avr.then(|| Avr::new(request.chip.as_ref())),
         cycles,
         passages,
         // With several vCPUs, it is not known whose cycles the time belongs to.
@@ -443,13 +443,19 @@ impl State {
         passages.as_mut().is_some_and(|passages| passages.begin(vcpu, code, insns, ledger))
     }
 
-    /// Begins a block of an AVR whose clock follows the cycles. `is_jump`: its last instruction may lead elsewhere. Returns whether
+    /// Begins a block of an AVR whose clock follows the cycles. `may_jump`: its last instruction may lead elsewhere. Returns whether
     /// control has turned there.
-    pub(crate) fn begin_block(&mut self, vcpu: u32, block: usize, is_jump: bool) -> bool {
+    pub(crate) fn begin_block(&mut self, vcpu: u32, block: usize, may_jump: bool) -> bool {
         self.amend(vcpu);
         let insns = self.clock.insns_of_run(vcpu, &self.ledger);
         let State { pace, blocks, .. } = self;
-        pace.as_mut().is_some_and(|pace| pace.begin_block(block, is_jump, insns, blocks))
+        pace.as_mut().is_some_and(|pace| pace.turns.begin(block, may_jump, insns, blocks))
+    }
+
+    /// Time after so many instructions, of this block or the one before, if an AVR's device is there to ask for it.
+    pub(crate) fn device_ns(&self, insns: u64) -> Option<u64> {
+        let ns = self.avr.as_ref()?.ns(insns)?;
+        Some(self.pace.as_ref().map_or(ns, |pace| pace.time.ns(insns)))
     }
 
     /// Looks for QEMU's clock at the start of the run's first block. Returns whether the block has to be left.
@@ -462,14 +468,11 @@ impl State {
     /// block has to be left.
     pub(crate) fn keep_time(&mut self, vcpu: u32, block_insns: u64) -> bool {
         let insns = self.clock.insns_of_run(vcpu, &self.ledger);
-        let State { passages, pace, ledger, follow, avr, .. } = self;
+        let State { passages, pace, ledger, follow, .. } = self;
         let Some(pace) = pace else { return false };
         let cycles = passages.as_ref().map(Passages::run_cycles);
         let cycles = cycles.unwrap_or_else(|| pace.before_window + ledger.time(vcpu).cycles);
         let (ns, is_over) = pace.move_on(cycles, (insns, block_insns), vcpu, ledger);
-        if let Some(avr) = avr {
-            avr.set_ahead(pace.ahead_ns());
-        }
         if let (Some(tasks), 1..) = (&follow.tasks, ns) {
             tasks.moved_ahead(vcpu, follow.cores[vcpu as usize].task, ns, ledger);
         }
@@ -1083,7 +1086,7 @@ impl State {
     /// Ends a wait, if there was one, before an instruction executes. All instructions before are settled.
     pub(crate) fn wake(&mut self, vcpu: u32) {
         if let Some(sleep) = self.sleep.as_mut().filter(|sleep| sleep.waits()) {
-            let ahead_ns = self.pace.as_ref().map_or(0, Pace::ahead_ns);
+            let ahead_ns = self.pace.as_ref().map_or(0, |pace| pace.time.ahead_ns());
             let ns = sleep.end(vcpu, self.clock.insns_of_run(vcpu, &self.ledger), ahead_ns, &mut self.ledger);
             if let Some(tasks) = &self.follow.tasks {
                 tasks.slept(vcpu, self.follow.cores[vcpu as usize].task, ns, &self.ledger);

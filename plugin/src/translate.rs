@@ -608,8 +608,8 @@ fn register_at_block(
 /// Registers the end of the passage through the block before.
 fn register_passage(state: &mut State, qemu_block: &QemuBlock, block: usize, plan: &[Planned]) {
     if state.avr.is_some() && state.pace.is_some() {
-        let is_jump = plan.last().is_some_and(|last| last.ends_block);
-        qemu_block.call_to_leave::<OnPacedBlock>(paced_id(block, plan.len(), is_jump));
+        let may_jump = plan.last().is_some_and(|last| last.ends_block);
+        qemu_block.call_to_leave::<OnPacedBlock>(paced_id(block, plan.len(), may_jump));
     }
     match (passage(state, plan, 0), &state.pace) {
         (Some(code), Some(_)) => qemu_block.call_to_leave::<OnPacedPassage>(insn_id(code, plan.len())),

@@ -246,8 +246,8 @@ pub fn from_wait_id(id: usize) -> (usize, bool) {
 }
 
 /// Packs a block's number with its instructions, and whether the last one may lead elsewhere, into a callback's number.
-pub fn paced_id(block: usize, insns: usize, is_jump: bool) -> usize {
-    insn_id(block, insns << 1 | usize::from(is_jump))
+pub fn paced_id(block: usize, insns: usize, may_jump: bool) -> usize {
+    insn_id(block, insns << 1 | usize::from(may_jump))
 }
 
 /// The reverse of [`paced_id`].

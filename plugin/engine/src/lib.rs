@@ -8,15 +8,16 @@
 //! | | |
 //! |---|---|
 //! | [`recent`] | cache of answers that never change |
-//! | [`time`] [`pace`] | instructions and cycles; the machine's clock by cycles |
+//! | [`time`] | instructions and cycles |
 //! | [`block`] [`ledger`] | units of code with counters; definitions of the counters, each written once |
+//! | [`pace`] | the machine's clock by cycles, and where control turns |
 //! | [`guest`] | registers, memory, exceptions; Arm and RISC-V, one file each |
 //! | [`code`] | functions, unwind rows, places |
 //! | [`skip`] | skips of AVR |
 //! | [`room`] | memory of stacks that no kernel describes |
 //! | [`clock`] | events and their times; only reports them |
 //! | [`follow`] | execution state: tasks, exceptions, functions, and their spans |
-//! | [`branches`] [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`access`] [`calls`] [`console`] [`cycles`] [`slice`] | one instrument each |
+//! | [`branches`] [`prediction`] [`transfer`] [`stack_cache`] [`stack`] [`heap`] [`marks`] [`access`] [`calls`] [`console`] [`cycles`] [`passage`] [`slice`] | one instrument each |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 

@@ -12,6 +12,7 @@ use wire::core::Core;
 
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
+use crate::pace;
 
 /// Most places and passages that are remembered. Others are stepped each time, with the same result.
 const MAX_REMEMBERED: usize = 1 << 18;
@@ -304,7 +305,7 @@ impl Passages {
         let (code, next) = (&self.codes[code as usize], &self.codes[way.next as usize]);
         let started = code.insns.len().min(way.started as usize);
         let is_jump = |last: usize| code.insns[last].class.may_jump();
-        started.checked_sub(1).is_some_and(is_jump) || next.pc != code.pc_of(started)
+        pace::is_turn(started.checked_sub(1).is_some_and(is_jump), code.pc_of(started), next.pc)
     }
 
     /// Steps a passage by itself, and counts its instructions one by one. Returns the state behind it.

@@ -19,9 +19,9 @@ pub(crate) struct OnPacedBlock;
 
 impl LeaveHook for OnPacedBlock {
     const CALL: fn(u32, usize) -> bool = |vcpu, id| {
-        let (block, insns, is_jump) = from_paced_id(id);
+        let (block, insns, may_jump) = from_paced_id(id);
         let mut state = state::lock();
-        state.seek_clock() || (state.begin_block(vcpu, block, is_jump) && state.keep_time(vcpu, insns))
+        state.seek_clock() || (state.begin_block(vcpu, block, may_jump) && state.keep_time(vcpu, insns))
     };
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct OnPort;
 impl Hook for OnPort {
     const CALL: ExecCallback = |vcpu, id| {
         let (state, here) = arrive(vcpu, id);
-        let ns = state.avr.as_ref().and_then(|avr| avr.ns(state.clock.insns_of_run(here.vcpu, &state.ledger)));
+        let ns = state.device_ns(state.clock.insns_of_run(here.vcpu, &state.ledger));
         qemu::set_device_time(ns);
     };
 }
@@ -75,8 +75,8 @@ fn is_skipped(state: Guard<'static, State>, here: Here) -> (Guard<'static, State
 /// Reads registers of devices, each as it is after so many instructions of the run. Their lock comes after QEMU's, so the state
 /// is not locked meanwhile.
 fn ports(state: Guard<'static, State>, wanted: impl Iterator<Item = (u64, u64)>) -> (Guard<'static, State>, Vec<u8>) {
-    let ns = |insns| state.avr.as_ref().and_then(|avr| avr.ns(insns));
-    let wanted: Vec<(u64, Option<u64>)> = wanted.map(|(address, insns)| (address, ns(insns))).collect();
+    let wanted = wanted.map(|(address, insns)| (address, state.device_ns(insns)));
+    let wanted: Vec<(u64, Option<u64>)> = wanted.collect();
     if wanted.is_empty() {
         return (state, Vec::new());
     }
@@ -194,14 +194,14 @@ impl Hook for OnInterrupted {
                 cycles.unstart(here.vcpu, interrupted.pc, ledger);
             }
             if let Some(pace) = pace {
-                pace.unstart();
+                pace.turns.unstart();
             }
         }
         let insns = clock.insns_of_run(here.vcpu, ledger);
         if let (Some(cycles), Some(_)) = (cycles, &taken) {
             cycles.interrupt(here.pc, insns, guest.facts.call_bytes);
         }
-        let ns = avr.as_ref().and_then(|avr| avr.ns(insns));
+        let ns = state.device_ns(insns);
         // The device's lock comes after QEMU's, and the device may print.
         drop(state);
         if let (Some(taken), Some(ns)) = (taken, ns) {
