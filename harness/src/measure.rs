@@ -236,12 +236,8 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
             .map_err(|error| InputError::about(&options.firmware, error))?
     };
     warn(&stubs.warnings);
-    let cycled = match &options.cycles {
-        Some(wanted) => {
-            Cycled::find(wanted, isa, chip.as_ref()).map_err(|error| InputError::about(&image.path, error))?
-        }
-        None => Cycled::default(),
-    };
+    let find = |wanted: &String| Cycled::find(wanted, &image.path, isa, chip.as_ref());
+    let cycled = options.cycles.as_ref().map_or_else(|| Ok(Cycled::default()), find)?;
     let cycled = paced(cycled, options, &choice)?;
     let typed = options.icount_shift;
     if let Some(pace) = cycled.pace.filter(|pace| typed.is_some_and(|shift| shift != pace.insn_shift)) {

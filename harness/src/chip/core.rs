@@ -106,6 +106,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CORES.iter().map(|(name, _)| *name)
 }
 
+/// Whether a name is that of a built-in core.
+pub fn is_known(name: &str) -> bool {
+    names().any(|known| known == name)
+}
+
 /// Whether a core is named by the path of its file.
 pub fn is_file(name_or_file: &str) -> bool {
     let path = Path::new(name_or_file);

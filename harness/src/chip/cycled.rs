@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cycles that `--cycles` asks for: of which core, and how many of them are a second for the machine's clock.
 
+use std::path::Path;
+
 use wire::request::Pace;
 
 use super::Chip;
@@ -21,14 +23,14 @@ pub struct Cycled {
 }
 
 impl Cycled {
-    /// Finds the cycles that a text asks for: a core's name or file, [`AUTO`], and behind `@` the frequency.
+    /// Finds the cycles of an image that a text asks for: a core's name or file, [`AUTO`], and behind `@` the frequency.
     ///
     /// # Errors
     /// When there is no such core, it does not execute the image's code, or the frequency is none of a processor.
-    pub fn find(wanted: &str, isa: decode::Isa, chip: Option<&Chip>) -> Result<Cycled, InputError> {
+    pub fn find(wanted: &str, image: &Path, isa: decode::Isa, chip: Option<&Chip>) -> Result<Cycled, InputError> {
         let (name, hz) = split(wanted);
         let hz = hz.map(frequency).transpose()?;
-        let core = core_of(if name.is_empty() { AUTO } else { name }, isa, chip)?;
+        let core = core_of(if name.is_empty() { AUTO } else { name }, image, isa, chip)?;
         let hz = hz.or(chip.map(|chip| chip.hz));
         Ok(Cycled { pace: hz.and_then(Pace::of), core })
     }
@@ -50,25 +52,27 @@ pub fn file(wanted: &str) -> Option<&str> {
 }
 
 /// The core; None: an AVR.
-fn core_of(wanted: &str, isa: decode::Isa, chip: Option<&Chip>) -> Result<Option<Core>, InputError> {
+fn core_of(wanted: &str, image: &Path, isa: decode::Isa, chip: Option<&Chip>) -> Result<Option<Core>, InputError> {
     let of_chip = || chip.and_then(|chip| chip.core.as_deref());
     let Some(name) = (if wanted == AUTO { of_chip() } else { Some(wanted) }) else {
         if isa.is_avr() {
             return Ok(None);
         }
         let cores = core::names().collect::<Vec<_>>().join(", ");
-        return Err(InputError::new(if isa.is_riscv() {
+        let why = if isa.is_riscv() {
             format!("--cycles does not know the processor's core; name it, as in --cycles=hazard3: known are {cores}")
         } else {
             "--cycles is not for Cortex-M: the cycles of its cores are not known; leave it out".to_owned()
-        }));
+        };
+        return Err(InputError::about(image, why));
     };
     let core = core::find(name)?;
     match isa {
         decode::Isa::Riscv32 | decode::Isa::Riscv32Zc => Ok(Some(core)),
-        isa => Err(InputError::new(format!(
-            "--cycles={name}: the core executes RV32, and the image is for {isa}; leave it out"
-        ))),
+        isa => {
+            let why = format!("--cycles={name}: the core executes RV32, and the image is for {isa}; leave it out");
+            Err(InputError::about(image, why))
+        }
     }
 }
 
@@ -102,7 +106,9 @@ mod tests {
 
     #[test]
     fn a_frequency_stands_behind_the_core() {
-        let find = |wanted| Cycled::find(wanted, decode::Isa::Riscv32, None).map_err(|error| error.to_string());
+        let image = Path::new("fw.elf");
+        let find =
+            |wanted| Cycled::find(wanted, image, decode::Isa::Riscv32, None).map_err(|error| error.to_string());
         let paced = find("hazard3@150MHz").unwrap();
         assert_eq!(paced.core.map(|core| core.name).as_deref(), Some("hazard3"));
         assert_eq!(paced.pace, Some(Pace { hz: 150_000_000, insn_shift: 2 }));
@@ -112,5 +118,7 @@ mod tests {
             assert!(find(bad).is_err(), "{bad}");
         }
         assert!(find("hazard3@2GHz").unwrap_err().contains("2GHz is not a frequency from 1 Hz to 1 GHz"));
+        // The image has no part in that.
+        assert!(!find("nothing@48M").unwrap_err().contains("fw.elf") && find("@48M").unwrap_err().contains("fw.elf"));
     }
 }

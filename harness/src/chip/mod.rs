@@ -25,6 +25,7 @@ use std::path::Path;
 
 use crate::error::InputError;
 use crate::image::sha256_hex;
+use crate::text::number::frequency;
 pub use file::File;
 use svd::Svd;
 
@@ -231,7 +232,7 @@ impl Chip {
             let names: Vec<&str> = self.wire.blocks.iter().map(|block| block.name.as_str()).collect();
             return format!("adds {} to QEMU's machine for {}", names.join(", "), self.cpu);
         }
-        format!("{} at {} MHz; {}", self.cpu, self.hz / 1_000_000, memory.join(", "))
+        format!("{} at {}; {}", self.cpu, frequency(self.hz), memory.join(", "))
     }
 
     /// Hash of the plugin's description, without the chip's name.

@@ -205,7 +205,7 @@ impl<'a> Resolver<'a> {
     /// Name of the core whose cycles can be counted.
     fn core(&self) -> Result<Option<String>, InputError> {
         let Some((core, source)) = self.said(|chip| chip.core.as_ref()) else { return Ok(None) };
-        if core::names().any(|known| known == core.get_ref()) {
+        if core::is_known(core.get_ref()) {
             return Ok(Some(core.get_ref().clone()));
         }
         let known = core::names().collect::<Vec<_>>().join(", ");

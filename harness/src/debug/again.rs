@@ -129,7 +129,7 @@ fn paced(typed: Option<String>, cycles: Option<&Cycles>) -> Result<Option<String
     let own_core = clock.and_then(|(core, _)| core);
     let own = |name: &str| clock.map(|(_, hz)| format!("{name}@{hz}"));
     let Some(typed) = typed else {
-        if own_core.is_some_and(|core| !core::names().any(|known| known == core)) {
+        if own_core.is_some_and(|core| !core::is_known(core)) {
             let why = "its clock went by the cycles of a core file, which a profile cannot name";
             return Err(must_be_typed(InputError::new(why.to_owned()), "--cycles=FILE"));
         }

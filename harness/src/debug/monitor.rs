@@ -16,7 +16,7 @@ use crate::debug::threads::{State, Thread, Threads, state_name};
 use crate::debug::travel::register;
 use crate::debug::travel::{Travel, Vcpus, Why};
 use crate::profile::Profile;
-use crate::text::number::{Hex, frequency, group, plural, share};
+use crate::text::number::{Hex, frequency, group, millis, plural, share};
 
 /// Most rows of a list.
 const MAX_ROWS: usize = 10;
@@ -357,9 +357,7 @@ fn time(profile: &Profile, insn: u64) -> String {
     if let Some(hz) = time::clock_hz(profile) {
         return format!("virtual time by cycles, at {}", frequency(hz));
     }
-    let ns = u128::from(insn.saturating_sub(1)) << facts.icount_shift;
-    let (ms, rest) = (ns / 1_000_000, ns % 1_000_000);
-    let ms = format!("{}.{rest:06} ms", group(u64::try_from(ms).unwrap_or(u64::MAX)));
+    let ms = millis(u128::from(insn.saturating_sub(1)) << facts.icount_shift);
     if facts.waits == 0 { format!("virtual time {ms}") } else { format!("virtual time {ms}, without sleep") }
 }
 

@@ -495,7 +495,7 @@ impl Measured {
             }
             (Value::Millionths(_), None) => format!("{}, and its share is not known", group(self.part)),
             (Value::Number(_), _) => group(self.part),
-            (Value::Ns(_), _) => millis(self.part),
+            (Value::Ns(_), _) => millis(self.part.into()),
         }
     }
 }

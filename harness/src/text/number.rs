@@ -118,8 +118,9 @@ pub fn parse_ns(text: &str) -> Option<u64> {
 }
 
 /// Milliseconds, to the nanosecond.
-pub fn millis(ns: u64) -> String {
-    format!("{}.{:06} ms", group(ns / 1_000_000), ns % 1_000_000)
+pub fn millis(ns: u128) -> String {
+    let whole = u64::try_from(ns / 1_000_000).unwrap_or(u64::MAX);
+    format!("{}.{:06} ms", group(whole), ns % 1_000_000)
 }
 
 /// Frequency in its largest unit.

@@ -277,7 +277,7 @@ impl CommandLine {
         if let Some(cycles) = &profile.cycles {
             let core = cycles.core.as_deref();
             let at = cycles.clock_hz.map_or_else(String::new, |hz| format!("@{hz}"));
-            match core.filter(|&core| !core::names().any(|known| known == core)) {
+            match core.filter(|core| !core::is_known(core)) {
                 Some(file) => self.left_out.push(format!("--cycles={}{at}", file.escape_debug())),
                 None => self.switch(&format!("--cycles={}{at}", core.unwrap_or(cycled::AUTO))),
             }
