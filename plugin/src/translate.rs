@@ -35,7 +35,7 @@ use crate::hooks::{
     OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait,
     OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
 };
-use crate::qemu::{self, Block as QemuBlock, Cell, Insn, TranslateCallback, TranslateHook};
+use crate::qemu::{self, Block as QemuBlock, Cell, Hook, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, Counting, State};
 
 /// Actions at a block's start, before any at its first instruction.
@@ -496,6 +496,13 @@ fn awaited(state: &mut State, by: AtBlock, pc: u64) -> Option<u32> {
     }
 }
 
+/// Registers the return of watched calls to a block, if any may return there.
+fn register_return<H: Hook>(state: &mut State, by: AtBlock, qemu_block: &QemuBlock, (block, pc): (usize, u64)) {
+    if let Some(awaited) = awaited(state, by, pc) {
+        qemu_block.call_when_at_least::<H>(cell(state, awaited), 1, insn_id(block, 0));
+    }
+}
+
 /// Registers the start of a poll, and of what begins or ends a future, at a block's first instruction.
 fn register_poll(state: &State, block: usize, pc: u64, qemu_block: &QemuBlock) {
     let Some(polls) = &state.follow.polls else { return };
@@ -548,22 +555,10 @@ fn register_at_block(
                 qemu_block.call::<OnException>(insn_id(block, 0));
             }
         }
-        AtBlock::Polled => {
-            if let Some(awaited) = awaited(state, what, pc) {
-                qemu_block.call_when_at_least::<OnPolled>(cell(state, awaited), 1, insn_id(block, 0));
-            }
-        }
+        AtBlock::Polled => register_return::<OnPolled>(state, what, qemu_block, (block, pc)),
         AtBlock::Poll => register_poll(state, block, pc, qemu_block),
-        AtBlock::Allocated => {
-            if let Some(awaited) = awaited(state, what, pc) {
-                qemu_block.call_when_at_least::<OnAllocated>(cell(state, awaited), 1, insn_id(block, 0));
-            }
-        }
-        AtBlock::Returned => {
-            if let Some(awaited) = awaited(state, what, pc) {
-                qemu_block.call_when_at_least::<OnReturned>(cell(state, awaited), 1, insn_id(block, 0));
-            }
-        }
+        AtBlock::Allocated => register_return::<OnAllocated>(state, what, qemu_block, (block, pc)),
+        AtBlock::Returned => register_return::<OnReturned>(state, what, qemu_block, (block, pc)),
         AtBlock::Events => {
             let due = DUE - plan.len() as u64;
             if let Some(number) = prediction {

@@ -4,7 +4,7 @@
 
 use addr2line::gimli::{self, AttributeValue, DebuggingInformationEntry, Range, RangeIter, UnitRef};
 
-use super::dwarf::Slice;
+use super::patch::Slice;
 
 /// Ranges of an entry, of which one that ends behind the last address is none.
 pub(crate) struct EntryRanges<'a>(Option<RangeIter<Slice<'a>>>);
