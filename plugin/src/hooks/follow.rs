@@ -122,9 +122,12 @@ pub(crate) struct OnTrapReturn;
 impl Hook for OnTrapReturn {
     const CALL: ExecCallback = |vcpu, id| {
         let (mut state, here) = arrive(vcpu, id);
-        let State { ledger, follow, stacks, .. } = &mut *state;
+        let State { ledger, follow, stacks, guest, code, .. } = &mut *state;
         let has_exceptions = follow.has_exceptions(stacks.is_some());
         let core = &mut follow.cores[here.vcpu as usize];
+        if exception::returns_from_call(core, here.pc, guest, code) {
+            return;
+        }
         core.fault.may_return(here.vcpu, ledger);
         if has_exceptions {
             exception::trap_return(core, follow.tree.as_mut(), ledger);

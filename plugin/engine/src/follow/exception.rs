@@ -5,6 +5,7 @@
 //! (Cortex-M) or they are all still there (RISC-V). With that a stack crosses into the interrupted code, even from a
 //! handler in assembly without unwind information, or on another stack.
 
+use decode::Flow;
 use wire::counters::{EXCEPTIONS, HERE, LINK};
 use wire::definition::SpanKind;
 use wire::timeline::What;
@@ -216,6 +217,27 @@ fn resumes_task(
     let activation = activation::at(context, false, guest, code).map(|(activation, _)| activation);
     let at = (context.pc, context.sp);
     activation.is_some() && core.parked.iter().any(|parked| parked.is(core.task, at, activation))
+}
+
+/// Whether the return instruction of an exception's handler at `pc` returns from a call. AVR's compiler lets a handler call another
+/// one that does the same, which ends as a handler does: the exception goes on, with interrupts allowed.
+pub fn returns_from_call(core: &Core, pc: u64, guest: &mut Guest<impl Vcpu>, code: &mut Code) -> bool {
+    let Some(active) = core.exceptions.last().filter(|_| guest.isa.is_avr()) else { return false };
+    if guest.stack_pointer() + guest.facts.exception_frame_bytes >= active.entry_sp {
+        return false;
+    }
+    let return_addr = guest.return_register();
+    let (isa, function, back) = (guest.isa, code.function_of(pc), guest.code_address(return_addr));
+    [2u8, 4].into_iter().any(|len_bytes| {
+        let site = back.wrapping_sub(len_bytes.into());
+        let Some(bytes) = guest.memory(site, len_bytes.into()) else { return false };
+        let insn = decode::decode(isa, site, &bytes);
+        insn.len_bytes == len_bytes
+            && match insn.flow {
+                Flow::Call { target } => function.is_some() && code.function_of(target) == function,
+                flow => flow.is_call(),
+            }
+    })
 }
 
 /// Handles the return instruction of the innermost exception, before it executes.

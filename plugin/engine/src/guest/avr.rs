@@ -137,8 +137,11 @@ impl<V: Vcpu> Arch<V> for Avr {
     }
 
     fn interrupted(&self, guest: &mut Guest<V>) -> Option<Interrupted> {
-        let return_addr = guest.return_register();
-        Some(Interrupted { pc: guest.code_address(return_addr), return_addr })
+        let pc = guest.return_register();
+        // Behind the address that the interrupt has pushed lies the one that was on top.
+        let top = guest.stack_pointer() + 1 + self.0.exception_frame_bytes;
+        let bytes = guest.memory(top, self.0.call_bytes as usize);
+        Some(Interrupted { pc: guest.code_address(pc), return_addr: bytes.map_or(0, |bytes| big_endian(&bytes)) })
     }
 
     fn is_masked(&self, guest: &mut Guest<V>) -> bool {

@@ -2,12 +2,14 @@
 //! The promise: what the processors' manuals say of exceptions, masks, priorities and memory is what the guest reports,
 //! for Arm, RISC-V and AVR.
 
+use engine::follow::context::Core;
+use engine::follow::exception::{enter, returns_from_call};
 use engine::guest::{Context, Guest, Insn, Stored};
 use proptest::prelude::*;
 use wire::control::Word;
 use wire::request::{Isa, Measure, Request};
 
-use crate::fake::{Fake, config, guest, only, request};
+use crate::fake::{Fake, config, guest, ledger, only, request};
 
 const TABLE: u64 = 0;
 const RAM: u64 = 0x2000_0000;
@@ -640,11 +642,56 @@ fn avr(isa: Isa, sreg: u64, pushed: &[u8]) -> Guest<Fake> {
     guest(&Request { memory, ..request(isa, None, Measure::default()) }, fake)
 }
 
+/// Two handlers of the same code, of which the compiler makes one that calls the other.
+#[test]
+fn a_handler_that_a_handler_calls_returns_from_a_call() {
+    const OUTER: u64 = 0x100;
+    const OTHER: u64 = 0x110;
+    let mut fake = Fake::default();
+    for (name, value) in [("sp", 0x4ff), ("sreg", 0), ("r28", 0), ("r29", 0)] {
+        fake.set(name, value);
+    }
+    let mut flash = [0x0c, 0x94, 0x80, 0].repeat(3);
+    flash.resize(0x120, 0);
+    // call OTHER, rcall OTHER, and behind them a call of something else.
+    flash[0x100..0x10a].copy_from_slice(&[0x0e, 0x94, 0x88, 0, 0x05, 0xd0, 0x0e, 0x94, 0x82, 0]);
+    let mut data = vec![0; 0x600];
+    data[0x500..0x502].copy_from_slice(&[0, 0x40]);
+    fake.memory = vec![(0, flash), (DATA, data)];
+    let memory = vec![0..0x120, DATA..DATA + 0x600];
+    let functions = [OUTER..OTHER, OTHER..0x120].to_vec();
+    let request = Request { memory, ..request(Isa::AvrPc16, None, Measure { functions, ..Measure::default() }) };
+    let (mut guest, mut code, mut ledger) = (guest(&request, fake), engine::code::Code::new(&request), ledger(1));
+    let mut core = Core::new(0, false);
+    let mut returns = |core: &Core, sp: u64, back: u64, guest: &mut Guest<Fake>| {
+        guest.registers().unwrap().set("sp", sp);
+        let words = (back / 2).to_be_bytes();
+        guest.registers().unwrap().store(DATA + sp + 1, u64::from(u16::from_le_bytes([words[6], words[7]])));
+        returns_from_call(core, OTHER + 8, guest, &mut code)
+    };
+    assert!(!returns(&core, 0x4f0, OUTER + 4, &mut guest), "outside of exceptions");
+    guest.registers().unwrap().set("sp", 0x4ff);
+    let taken = guest.taken_exception(4).unwrap();
+    enter(&mut core, None, taken, &mut guest, &mut engine::code::Code::new(&request), &mut ledger);
+    for (sp, back, expected) in [
+        (0x4f0, OUTER + 4, true),
+        (0x4f0, OUTER + 6, true),
+        (0x4f0, OUTER + 10, false),
+        (0x4f0, OUTER + 2, false),
+        // The interrupt's own frame, though it interrupted code behind such a call.
+        (0x4ff, OUTER + 4, false),
+    ] {
+        assert_eq!(returns(&core, sp, back, &mut guest), expected, "{sp:#x} {back:#x}");
+    }
+}
+
 #[test]
 fn interrupts_of_avr_push_a_return_address_in_words() {
-    for (isa, pushed, bytes, return_addr) in
-        [(Isa::AvrPc16, &[0x12, 0x34][..], 2, 0x1234), (Isa::AvrPc22, &[1, 0x12, 0x34], 3, 0x1_1234)]
-    {
+    // The interrupt's return address, and the one that was on top before.
+    for (isa, pushed, bytes, return_addr) in [
+        (Isa::AvrPc16, &[0x12, 0x34, 0, 0x56][..], 2, 0x1234),
+        (Isa::AvrPc22, &[1, 0x12, 0x34, 0, 0, 0x56], 3, 0x1_1234),
+    ] {
         let mut guest = avr(isa, 0, pushed);
         assert_eq!(guest.stack_pointer(), DATA + 0x4ff);
         assert_eq!(guest.return_register(), return_addr);
@@ -656,7 +703,7 @@ fn interrupts_of_avr_push_a_return_address_in_words() {
         assert_eq!((interrupted.pc, interrupted.sp), (return_addr << 1, taken.entry_sp));
         assert_eq!(interrupted.frame_pointer, DATA + 0x1234);
         let saved = guest.interrupted_code().unwrap();
-        assert_eq!((saved.pc, saved.return_addr), (return_addr << 1, return_addr));
+        assert_eq!((saved.pc, saved.return_addr), (return_addr << 1, 0x56));
         assert_eq!(guest.pushed_frame_pointer(0x1234), DATA + 0x1234);
         assert_eq!(guest.pushed(DATA + 0x500, bytes as u8), Some(return_addr));
         // The reset's vector, one in the middle of a jump, and code behind the vectors.
