@@ -931,6 +931,12 @@ fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result
         (b"\xcf\xfa\xed\xfe", "a macOS executable; build the firmware for its own target"),
         (b"#!", "a script; give the firmware's ELF"),
     ];
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ino")) {
+        let what = "this is a sketch's source; give the ELF that it is compiled to: the Arduino IDE's verbose output has its \
+                    path, `arduino-cli compile --output-dir build` makes build/NAME.ino.elf, PlatformIO \
+                    .pio/build/uno/firmware.elf";
+        return Err(InputError::about(path, what));
+    }
     let message = match KNOWN.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         Some((_, what)) => format!("this is {what}"),
         None if bytes.starts_with(b"\x7f") && bytes.len() < 4 => {

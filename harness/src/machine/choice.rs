@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::placement::{Placement, biases, home, place, shift, start};
-use super::processor::{Processor, isa_with, processor};
+use super::processor::{Processor, is_of_family, isa_with, processor};
 use super::table::{self, Core, DEFAULT_SHIFT, LoadOption, MACHINES, Machine, MemoryKind, NONE, Region};
 use crate::chip::base::{self, BASES};
 use crate::chip::{self, Chip};
@@ -334,6 +334,14 @@ fn none_fits(image: &Image, arch: Arch, rejected: &[(String, String)]) -> InputE
     InputError::new(message)
 }
 
+/// QEMU's longer names of machines of the table (hw/avr/arduino.c).
+const ALIASES: [(&str, &str); 4] = [
+    ("arduino-uno", "uno"),
+    ("arduino-duemilanove", "2009"),
+    ("arduino-mega", "mega"),
+    ("arduino-mega-2560-v3", "mega2560"),
+];
+
 /// Applies the user's own choice. The family must be right and all bytes must have a place; other mismatches are only
 /// reported.
 fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, InputError> {
@@ -345,7 +353,10 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
         _ => (None, name),
     };
     // A machine may come with properties of its own: virt,aclint=on.
-    let base = name.split(',').next().unwrap_or(name);
+    let typed = name.split(',').next().unwrap_or(name);
+    let base = ALIASES.iter().find(|(alias, _)| *alias == typed).map_or(typed, |&(_, of)| of);
+    let name = format!("{base}{}", &name[typed.len()..]);
+    let name = name.as_str();
     if base.is_empty() {
         let what = "--machine is empty; give a machine's name, such as mps2-an385";
         return Err(InputError::about(&image.path, what));
@@ -375,7 +386,7 @@ fn force(image: &Image, name: &str, forced_cpu: Option<&str>) -> Result<Choice, 
     let processor = match processor(machine, image, forced_cpu) {
         Ok(processor) => processor.cpu,
         // QEMU refuses code of another family.
-        Err(reason) if arch == Arch::Avr => {
+        Err(reason) if arch == Arch::Avr && !is_of_family(machine, image) => {
             let next = way_out(image);
             return Err(InputError::about(&image.path, format_args!("--machine {name}: {reason}; {next}")));
         }

@@ -106,8 +106,33 @@ fn chip_processor(cpu: &str, extensions: &str, image: &Image) -> Result<Processo
     Err(format!("its {cpu} has {extensions}, and the image uses {}", missing.join(", ")))
 }
 
-/// Checks an AVR device. QEMU refuses code of another family. Another device of the family has the same instructions,
-/// but its registers, vectors and memories may differ.
+/// AVRs that the devices of QEMU's machines stand for: those with the same vectors and registers, and no more memory.
+const AVR_ALIKE: &[(&str, &[&str])] = &[
+    ("atmega168", &["atmega328p"]),
+    ("atmega168a", &["atmega168", "atmega328p"]),
+    ("atmega168p", &["atmega168", "atmega328p"]),
+    ("atmega168pa", &["atmega168", "atmega328p"]),
+    ("atmega328", &["atmega328p"]),
+    // It has further devices.
+    ("atmega328pb", &["atmega328p"]),
+    ("atmega640", &["atmega1280"]),
+    ("atmega1281", &["atmega1280"]),
+    ("atmega2561", &["atmega2560"]),
+];
+
+/// Whether a device has the same vectors and registers as another, and as much memory.
+fn is_alike(device: &str, own: &str) -> bool {
+    AVR_ALIKE.iter().any(|(name, devices)| *name == own && devices.contains(&device))
+}
+
+/// Whether an image names an AVR of the machine's family, so that QEMU takes it, whatever its device.
+pub(super) fn is_of_family(machine: &Machine, image: &Image) -> bool {
+    let needs = image.needs.avr.as_ref().filter(|needs| needs.vectors.is_none());
+    matches!(machine.core, Core::Avr { family, .. } if needs.is_some_and(|needs| needs.family == family))
+}
+
+/// Checks an AVR device. QEMU refuses code of another family. Another device of the family has the same instructions, but most have
+/// other vectors, registers and memories: their code would restart, or wait for ever.
 fn avr_processor(machine: &Machine, device: &str, family: u32, image: &Image) -> Result<Processor, String> {
     let ready = |distance: u8, because: String| Ok(Processor { distance, because, cpu: None });
     let Some(needs) = &image.needs.avr else {
@@ -135,7 +160,10 @@ fn avr_processor(machine: &Machine, device: &str, family: u32, image: &Image) ->
     }
     match needs.device.as_deref() {
         Some(own) if own == device => ready(0, format!("{device} is the device that the image was built for")),
-        Some(own) => ready(2, format!("{device} executes what was built for {own}, but its devices may differ")),
+        Some(own) if is_alike(device, own) => {
+            ready(2, format!("{device} has the vectors and registers of {own}, which the image was built for"))
+        }
+        Some(own) => Err(format!("the image was built for {own}, whose vectors and registers its {device} has not")),
         None => ready(1, format!("the image was built for {}, without a device; {device} is one", name(family))),
     }
 }
