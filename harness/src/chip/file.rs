@@ -247,9 +247,29 @@ pub(super) struct PeripheralTable {
     /// Devices on the peripheral's bus.
     #[serde(default)]
     pub(super) devices: Vec<BusDeviceTable>,
-    /// Address of each register in the data space of an AVR, where it is a byte.
+    /// Address of each register in the data space of an AVR, where it is a byte or two.
     #[serde(default)]
-    pub(super) bytes: BTreeMap<String, u64>,
+    pub(super) bytes: BTreeMap<String, BytesAt>,
+}
+
+/// Addresses of a register's bytes.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum BytesAt {
+    /// Address of its only byte.
+    One(u64),
+    /// Addresses of its lowest byte and the one above.
+    Two([u64; 2]),
+}
+
+impl BytesAt {
+    /// The addresses, the lowest byte's first.
+    pub(super) fn each(&self) -> &[u64] {
+        match self {
+            BytesAt::One(address) => std::slice::from_ref(address),
+            BytesAt::Two(addresses) => addresses,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -270,6 +290,8 @@ pub(super) struct KindTable {
     /// Size of the register block in bytes.
     pub(super) bytes: Option<u64>,
     pub(super) atomic_aliases: bool,
+    /// Whether the registers only hold what is written, so that their accesses are reported as not modelled.
+    pub(super) undescribed: bool,
     pub(super) registers: BTreeMap<String, Spanned<RegisterTable>>,
     pub(super) clock: BTreeMap<String, Spanned<ClockTable>>,
     pub(super) follow: Vec<FollowTable>,
@@ -290,6 +312,8 @@ pub(super) struct KindTable {
     pub(super) connection: Vec<ConnectionTable>,
     pub(super) bus: Vec<BusTable>,
     pub(super) array: Vec<ArrayTable>,
+    /// Field to which AVR's `wdr` writes ones.
+    pub(super) fed_by: Option<Text>,
 }
 
 /// Bits of a register: a number, or all.
@@ -333,6 +357,9 @@ pub(super) struct RegisterTable {
     pub(super) upper_clears: Option<Text>,
     pub(super) reads: Option<Text>,
     pub(super) all_of: Vec<Text>,
+    /// Whether an AVR reaches the second byte through a register that the peripheral has once, see
+    /// [`wire::chip::Register::is_latched`].
+    pub(super) latched: bool,
     /// Number of registers of this shape; their names end in their numbers.
     pub(super) count: Option<u32>,
     /// Distance between two of these registers, in bytes.
@@ -422,6 +449,8 @@ pub(super) struct CounterTable {
     pub(super) clear: Option<Text>,
     #[serde(default)]
     pub(super) down: bool,
+    /// Field that is nonzero while it counts up and down again.
+    pub(super) two_way: Option<Text>,
     #[serde(default)]
     pub(super) overflow: Vec<Text>,
     pub(super) once: Option<Text>,
@@ -440,6 +469,9 @@ pub(super) struct CompareTable {
     pub(super) enabled: Option<Text>,
     #[serde(default)]
     pub(super) set: Vec<Text>,
+    /// Whether `set` comes a tick after the value.
+    #[serde(default)]
+    pub(super) late: bool,
     pub(super) clears: Option<Text>,
     pub(super) stops: Option<Text>,
     pub(super) capture: Option<Text>,
@@ -450,6 +482,8 @@ pub(super) struct CompareTable {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct PortTable {
     pub(super) send: Option<Text>,
+    #[serde(default)]
+    pub(super) sending: Vec<Text>,
     pub(super) receive: Option<Text>,
     #[serde(default)]
     pub(super) received: Vec<Text>,
@@ -568,6 +602,10 @@ pub(super) struct PinsTable {
     pub(super) mode_bits: u32,
     /// Modes of an output.
     pub(super) outputs: Vec<u32>,
+    /// Pins that are pulled up where nothing outside is connected.
+    pub(super) pulled: Option<Text>,
+    /// Pins whose levels a stimulus has set.
+    pub(super) connected: Option<Text>,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -673,6 +711,8 @@ pub(super) struct ArrayTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct BusTable {
+    #[serde(default)]
+    pub(super) when: Vec<Text>,
     pub(super) send: Text,
     pub(super) receive: Text,
     pub(super) address: Option<Text>,

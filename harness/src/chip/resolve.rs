@@ -230,7 +230,9 @@ impl<'a> Resolver<'a> {
             "chip's registers" => {
                 format!("{} registers of all peripherals, and at most {}", registers(), wire::chip::MAX_REGISTERS)
             }
-            "chip's bytes" => format!("more than {} `bytes` of all peripherals", wire::chip::MAX_BYTES_AT),
+            "chip's bytes" => {
+                format!("more than {} stretches of `bytes` of all peripherals", wire::chip::MAX_STRETCHES)
+            }
             "chip's arrays" => {
                 "a [[kind.…array]] has no bytes, or more than 65,536, or all together 1 MiB".to_owned()
             }
@@ -500,6 +502,7 @@ impl<'a> Resolver<'a> {
                 start,
                 bytes,
                 has_atomic_aliases: kind.table.atomic_aliases,
+                is_undescribed: kind.table.undescribed,
                 ..Block::default()
             };
             let peripheral = peripheral.get_ref().clone();
@@ -517,7 +520,9 @@ impl<'a> Resolver<'a> {
         // The file itself last: where two registers are at one place, the mistake is its.
         let (own, others): (Vec<_>, Vec<_>) = drafts.iter().partition(|draft| std::ptr::eq(draft.source, self.own()));
         for Draft { name, source, peripheral, .. } in others.into_iter().chain(own) {
-            for (register, &address) in &peripheral.bytes {
+            let bytes =
+                peripheral.bytes.iter().flat_map(|(register, at)| at.each().iter().map(move |at| (register, *at)));
+            for (register, address) in bytes {
                 let own = format!("{name}.{register}");
                 let error = |reason: String| Err(source.at(&peripheral.kind, reason));
                 if !is_addition {
@@ -769,11 +774,12 @@ impl<'a> Resolver<'a> {
 /// Names of registers by address.
 type RegisterNames = Vec<(u64, String)>;
 
-/// Names of a block's registers by address. In an undescribed block, the registers' names already contain the
-/// peripheral's.
+/// Names of a block's registers by address. In an undescribed block of an SVD, the registers' names already contain the
+/// peripheral's; one of an AVR's data space is a peripheral of its own.
 fn names_of(block: &Block) -> impl Iterator<Item = (u64, String)> + '_ {
     block.registers.iter().filter_map(|Register { name, offset, .. }| {
-        let name = if block.is_undescribed { name.clone() } else { format!("{}.{name}", block.name) };
+        let is_whole = block.is_undescribed && block.bytes_at.is_empty();
+        let name = if is_whole { name.clone() } else { format!("{}.{name}", block.name) };
         Some((block.start + (*offset)?, name))
     })
 }
@@ -782,6 +788,7 @@ fn names_of(block: &Block) -> impl Iterator<Item = (u64, String)> + '_ {
 fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.bytes = own.bytes.or(base.bytes);
     base.atomic_aliases |= own.atomic_aliases;
+    base.undescribed |= own.undescribed;
     base.registers.extend(own.registers);
     base.clock.extend(own.clock);
     base.follow.extend(own.follow);
@@ -802,6 +809,7 @@ fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.connection.extend(own.connection);
     base.bus.extend(own.bus);
     base.array.extend(own.array);
+    base.fed_by = own.fed_by.or(base.fed_by);
     base
 }
 
@@ -898,6 +906,7 @@ impl Draft<'_> {
                     read_clears: register.read_clears.bits(),
                     self_clearing: register.self_clearing.bits(),
                     write_resets: register.write_resets.bits(),
+                    is_latched: register.latched,
                     ..Register::default()
                 });
             }
@@ -1117,6 +1126,7 @@ impl Rules<'_, '_> {
         for port in &kind.port {
             block.ports.push(Port {
                 send: self.optional(&port.send, 0)?,
+                sending: self.all(&port.sending)?,
                 receive: self.optional(&port.receive, 0)?,
                 received: self.settings(&port.received, 0)?,
                 receiving: self.all(&port.receiving)?,
@@ -1161,6 +1171,7 @@ impl Rules<'_, '_> {
         self.flashes(kind, &mut block)?;
         self.interrupts(kind, &mut block)?;
         self.outward(kind, &mut block)?;
+        block.fed_by = self.optional(&kind.fed_by, 0)?;
         Ok(block)
     }
 
@@ -1175,6 +1186,8 @@ impl Rules<'_, '_> {
                 modes: pins.modes.iter().map(|text| self.register(text, 0)).collect::<Result<_, _>>()?,
                 mode_bits: pins.mode_bits,
                 outputs,
+                pulled: self.optional(&pins.pulled, 0)?,
+                connected: self.optional(&pins.connected, 0)?,
             });
         }
         for edge in &kind.edge {
@@ -1202,6 +1215,7 @@ impl Rules<'_, '_> {
         }
         for bus in &kind.bus {
             block.buses.push(Bus {
+                when: self.settings(&bus.when, 0)?,
                 send: self.field(&bus.send)?,
                 receive: self.field(&bus.receive)?,
                 address: self.optional(&bus.address, 0)?,
@@ -1403,6 +1417,7 @@ impl Rules<'_, '_> {
                     value: self.field_of(&compare.value, number)?,
                     enabled: self.optional(&compare.enabled, number)?,
                     set: self.settings(&compare.set, number)?,
+                    is_late: compare.late,
                     clears: self.optional(&compare.clears, number)?,
                     stops: self.optional(&compare.stops, number)?,
                     capture: self.optional(&compare.capture, number)?,
@@ -1420,6 +1435,7 @@ impl Rules<'_, '_> {
             width: self.factors(counter.width.as_slice())?.pop(),
             clear: self.optional(&counter.clear, 0)?,
             counts_down: counter.down,
+            two_way: self.optional(&counter.two_way, 0)?,
             overflow: self.settings(&counter.overflow, 0)?,
             once: self.optional(&counter.once, 0)?,
             compares,
@@ -1468,11 +1484,14 @@ impl Rules<'_, '_> {
     /// Adds the bytes of an AVR's data space that are registers.
     fn bytes(&self, block: &mut Block) -> Result<(), InputError> {
         let Draft { name, source, peripheral, .. } = self.draft;
-        for (register, &address) in &peripheral.bytes {
+        for (register, bytes) in &peripheral.bytes {
             let offset = block.registers.iter().find(|one| &one.name == register).and_then(|one| one.offset);
             let reason = || format!("{name} has no register {register} to be a byte of the data space");
             let offset = offset.ok_or_else(|| source.at(&peripheral.kind, reason()))?;
-            block.bytes_at.push(ByteAt { address: AVR_DATA.start + address, offset });
+            let bytes = (offset..).zip(bytes.each());
+            block
+                .bytes_at
+                .extend(bytes.map(|(offset, address)| ByteAt { address: AVR_DATA.start + address, offset }));
         }
         Ok(())
     }
@@ -1662,14 +1681,21 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
     fn bytes_of_the_data_space_are_for_avr_and_each_is_one_register() {
         let uno = |rest: &str| resolved(&format!("[chip]\nlike = \"atmega328p\"\n{rest}"));
         let port = |bytes: &str| {
-            uno(&format!("[peripherals]\nP = {{ at = 0x2000000, kind = \"avr-adc\", bytes = {{ {bytes} }} }}"))
+            uno(&format!(
+                "[peripherals]\nP = {{ at = 0x2000000, kind = \"avr-adc\", clock = \"io\", bytes = {{ {bytes} }} }}"
+            ))
         };
         let chip = port("ADMUX = 0x99").unwrap().wire;
         let bytes: Vec<_> = chip.blocks.iter().find(|block| block.name == "P").unwrap().bytes_at.clone();
         assert_eq!(bytes, [ByteAt { address: 0x80_0099, offset: 0x10 }]);
+        let chip = port("ADMUX = [0x99, 0x9c]").unwrap().wire;
+        let bytes: Vec<_> = chip.blocks.iter().find(|block| block.name == "P").unwrap().bytes_at.clone();
+        let byte = |address, offset| ByteAt { address, offset };
+        assert_eq!(bytes, [byte(0x80_0099, 0x10), byte(0x80_009c, 0x11)]);
         let on_arm = SMALL.replace("interrupt = 5,", "bytes = { CR = 0x44 },");
         let cases = [
             (port("ADMUX = 0x44"), "P.ADMUX lies at 0x00000044 where TC0.TCCRA does"),
+            (port("ADMUX = [0x99, 0x44]"), "P.ADMUX lies at 0x00000044 where TC0.TCCRA does"),
             (port("ADMUX = 0x10000"), "P.ADMUX at 0x00010000 lies outside of the data space"),
             (port("MUX = 0x99"), "P has no register MUX"),
             (uno("interrupts = 65"), "interrupts must be 1 to 64"),

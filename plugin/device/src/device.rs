@@ -103,6 +103,8 @@ struct State {
     /// Number of bytes received in each transfer; None: the transfer is not running.
     received: Vec<Option<u32>>,
     random: u64,
+    /// Second byte of the registers that are reached through it, see [`wire::chip::Register::is_latched`].
+    latch: u8,
     /// Time in ns when each watchdog was last fed; None: the watchdog is not running.
     fed_ns: Vec<Option<u64>>,
     /// Whether each interrupt of the block is raised.
@@ -394,9 +396,66 @@ impl Device {
 
     /// Writes `bytes` bytes at an offset of a block. Returns whether the chip file describes the register.
     pub fn write(&mut self, block: usize, offset: u64, bytes: u32, value: u32, host: &mut impl Host) -> bool {
+        self.write_bits(block, offset, lanes(bytes), value, host)
+    }
+
+    /// Reads a register's byte of an AVR's data space, at an offset of its block.
+    pub fn read_byte(&mut self, block: usize, offset: u64, host: &mut impl Host) -> u8 {
+        let (word, is_high) = (offset & !3, offset % 4 == 1);
+        if !self.is_latched_count(block, word) {
+            return self.read(block, offset, 1, host).value as u8;
+        }
+        if is_high {
+            return self.states[block].latch;
+        }
+        let [low, high, ..] = self.read(block, word, 2, host).value.to_le_bytes();
+        self.states[block].latch = high;
+        low
+    }
+
+    /// Writes bits of a register's byte of an AVR's data space, at an offset of its block. Returns as [`Device::write`] does.
+    pub fn write_byte(&mut self, block: usize, offset: u64, value: u8, bits: u8, host: &mut impl Host) -> bool {
+        let (word, is_high) = (offset & !3, offset % 4 == 1);
+        let register = self.states[block].by_offset.get(&word);
+        let is_latched =
+            register.is_some_and(|&register| self.chip.blocks[block].registers[register as usize].is_latched);
+        if is_latched && is_high {
+            self.states[block].latch = value;
+            return true;
+        }
+        if is_latched {
+            let both = u16::from_le_bytes([value, self.states[block].latch]);
+            return self.write(block, word, 2, both.into(), host);
+        }
+        self.write_bits(block, offset, bits.into(), value.into(), host)
+    }
+
+    /// Whether a word is a register that counts, of two bytes that are read one after the other.
+    fn is_latched_count(&self, block: usize, word: u64) -> bool {
+        let of = &self.chip.blocks[block];
+        let register = self.states[block].by_offset.get(&word);
+        register.is_some_and(|&register| {
+            of.registers[register as usize].is_latched
+                && of.counters.iter().any(|counter| is_register(&counter.value, register))
+        })
+    }
+
+    /// Feeds the chip's watchdogs.
+    pub fn feed_watchdogs(&mut self, host: &mut impl Host) {
+        self.advance(host);
+        for block in 0..self.chip.blocks.len() {
+            let Some(Field { register, mask }) = self.chip.blocks[block].fed_by.clone() else { continue };
+            self.store(block, register, mask, mask, host);
+            self.settle(block, host);
+        }
+        self.plan(host);
+    }
+
+    /// Writes some bits at an offset of a block, counted from the byte there.
+    fn write_bits(&mut self, block: usize, offset: u64, lanes: u32, value: u32, host: &mut impl Host) -> bool {
         self.advance(host);
         let shift = (offset % 4) as u32 * 8;
-        let (lanes, value) = (lanes(bytes) << shift, value << shift);
+        let (lanes, value) = (lanes << shift, value << shift);
         let (word, operation) = self.chip.blocks[block].reached(offset);
         self.writes += 1;
         if let Some(now) = self.counted(block, word, host)
@@ -696,8 +755,11 @@ impl Device {
             if self.chip.blocks[block].buses[index].send.register != register {
                 continue;
             }
-            let Bus { send, receive, address, addresses, reads, writing, reading, absent } =
+            let Bus { when, send, receive, address, addresses, reads, writing, reading, absent } =
                 self.chip.blocks[block].buses[index].clone();
+            if !self.hold(block, &when) {
+                continue;
+            }
             let byte = send.of(written) as u8;
             let Some(address) = address else {
                 let answer = self.states[block]
@@ -837,7 +899,7 @@ impl Device {
             let all = one.all_of.iter().map(|&other| self.peek(block, other, host, depth + 1));
             return all.fold(u32::MAX, |all, one| all & one);
         }
-        let other = [one.sets, one.clears, one.toggles, one.reads].into_iter().flatten().next();
+        let other = [one.reads, one.sets, one.clears, one.toggles].into_iter().flatten().next();
         if let Some(other) = other.filter(|&other| other != register && depth < MAX_DEPTH) {
             return self.peek(block, other, host, depth + 1);
         }
@@ -908,9 +970,11 @@ impl Device {
     fn written(&mut self, block: usize, register: u32, written: u32, lanes: u32, host: &mut impl Host, depth: u32) {
         if depth == 0 {
             for index in 0..self.chip.blocks[block].ports.len() {
-                if let Some(send) = &self.chip.blocks[block].ports[index].send
+                let wire::chip::Port { send, sending, .. } = &self.chip.blocks[block].ports[index];
+                if let Some(send) = send
                     && send.register == register
                     && lanes & send.mask != 0
+                    && sending.iter().all(|field| self.field(block, field) != 0)
                 {
                     host.print(send.of(written) as u8);
                 }
@@ -1001,8 +1065,12 @@ impl Device {
             }
         }
         for index in 0..self.chip.blocks[block].pins.len() {
-            let Pins { driven, outside, modes, .. } = &self.chip.blocks[block].pins[index];
-            if [driven.register, outside.register].contains(&register) || modes.contains(&register) {
+            let Pins { driven, outside, modes, pulled, connected, .. } = &self.chip.blocks[block].pins[index];
+            let mut others = pulled.iter().chain(connected).map(|field| field.register);
+            if [driven.register, outside.register].contains(&register)
+                || modes.contains(&register)
+                || others.any(|other| other == register)
+            {
                 self.level(block, index, host, depth);
             }
         }
@@ -1020,11 +1088,27 @@ impl Device {
         (0..level.mask.count_ones()).filter(is_output).fold(0, |all, pin| all | 1 << pin)
     }
 
-    /// Levels of a port's pins: an output has the driven level, any other pin the level from outside.
+    /// Levels of a port's pins: an output has the driven level, any other pin the level from outside, or the one to which it is
+    /// pulled.
     fn levels(&self, block: usize, index: usize) -> u32 {
-        let Pins { driven, outside, .. } = &self.chip.blocks[block].pins[index];
+        let Pins { driven, outside, pulled, connected, .. } = &self.chip.blocks[block].pins[index];
         let is_output = self.outputs(block, index);
-        (self.field(block, driven) & is_output) | (self.field(block, outside) & !is_output)
+        let field =
+            |field: &Option<Field>, otherwise| field.as_ref().map_or(otherwise, |field| self.field(block, field));
+        let is_connected = field(connected, if pulled.is_some() { 0 } else { u32::MAX });
+        let given = (self.field(block, outside) & is_connected) | (field(pulled, 0) & !is_connected);
+        (self.field(block, driven) & is_output) | (given & !is_output)
+    }
+
+    /// Connects the pins whose levels a stimulus sets.
+    fn connect(&mut self, block: usize, set: &[Setting], host: &mut impl Host) {
+        for index in 0..self.chip.blocks[block].pins.len() {
+            let Pins { outside, connected, .. } = &self.chip.blocks[block].pins[index];
+            let Some(connected) = connected.clone() else { continue };
+            let levels = set.iter().filter(|setting| setting.field.register == outside.register);
+            let pins = levels.fold(0, |pins, setting| pins | outside.of(setting.field.mask));
+            self.put(block, &connected, self.field(block, &connected) | pins, host, 0);
+        }
     }
 
     /// Updates the levels of a port's pins, with the effects of their edges.
@@ -1348,7 +1432,9 @@ impl Device {
                 Later::Idle(index) => self.idle(block, index, host),
                 Later::Stimulus(index) => {
                     let Stimulus { set, .. } = self.chip.stimuli[index].clone();
+                    // A level that is set before it is connected makes one edge at most.
                     self.apply(block, &set, host, 0);
+                    self.connect(block, &set, host);
                 }
                 Later::Items(index, ticket) => self.copy_items(block, index, ticket, host),
                 Later::Samples(index) => self.sample(block, index, host),
@@ -1385,17 +1471,17 @@ impl Device {
             let Counter { compares, .. } = &self.chip.blocks[block].counters[index];
             let passed: Vec<usize> = (0..compares.len())
                 .filter(|&compare| {
-                    let Compare { value, enabled, clears, .. } = &compares[compare];
+                    let Compare { value, enabled, clears, is_late, .. } = &compares[compare];
                     let is_enabled = enabled.as_ref().is_none_or(|field| self.field(block, field) != 0);
                     let mut value = u128::from(self.field(block, value));
                     // A counter that is cleared at this value wraps to 0 instead of reaching it.
                     if clears.as_ref().is_some_and(|field| self.field(block, field) != 0) {
                         value %= counting.pace().values;
                     }
-                    is_enabled && counting.has_passed(value, ticks)
+                    is_enabled && counting.has_passed(value, (*is_late).into(), ticks)
                 })
                 .collect();
-            let has_overflown = counting.has_passed(0, ticks);
+            let has_overflown = counting.has_passed(0, 0, ticks);
             self.states[block].counters[index].tell(ticks);
             for compare in passed {
                 is_anything = true;
@@ -1439,14 +1525,15 @@ impl Device {
                     continue;
                 }
                 if self.interrupts(block, &counter.overflow) {
-                    at(counting.next(0));
+                    at(counting.next(0, 0));
                 }
                 for compare in &counter.compares {
                     let is_enabled = compare.enabled.as_ref().is_none_or(|field| self.field(block, field) != 0);
                     if is_enabled && self.interrupts(block, &compare.set) {
                         let value = u128::from(self.field(block, &compare.value));
                         let clears = compare.clears.as_ref().is_some_and(|field| self.field(block, field) != 0);
-                        at(counting.next(if clears { value % counting.pace().values } else { value }));
+                        let value = if clears { value % counting.pace().values } else { value };
+                        at(counting.next(value, compare.is_late.into()));
                     }
                 }
             }
@@ -1547,6 +1634,7 @@ impl State {
             received: vec![None; block.transfers.len()],
             // Nonzero: xorshift maps 0 to 0.
             random: seed.wrapping_add(block.start).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            latch: 0,
             fed_ns: vec![None; block.watchdogs.len()],
             raised: vec![false; block.interrupts.len()],
         }
@@ -1601,6 +1689,7 @@ fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize)
         hz: hz[counter.clock as usize],
         divisor: counter.divide.iter().map(factor).fold(1u64, u64::saturating_mul).max(1),
         values,
+        is_two_way: counter.two_way.as_ref().is_some_and(|one| field(one) != 0),
         is_running: counter.running.iter().all(|one| field(one) != 0),
     }
 }
@@ -1931,6 +2020,7 @@ mod tests {
     #[test]
     fn a_port_prints_and_receives_one_byte_after_the_other() {
         let port = Port {
+            sending: Vec::new(),
             send: Some(field(0, 0xff)),
             receive: Some(field(0, 0xff)),
             received: vec![set(1, 1, 1)],
@@ -2315,6 +2405,7 @@ mod tests {
                 modes: vec![3],
                 mode_bits: 2,
                 outputs: 1 << 1,
+                ..Pins::default()
             }],
             edges: (0..4).map(edge).collect(),
             interrupts: vec![Interrupt {
@@ -2355,6 +2446,7 @@ mod tests {
     fn devices_on_a_bus_answer_their_bytes_and_others_do_not() {
         // R0: data, R1: an address comes, R2: events.
         let bus = Bus {
+            when: Vec::new(),
             send: field(0, 0xff),
             receive: field(0, 0xff),
             address: Some(field(0, 0xfe)),

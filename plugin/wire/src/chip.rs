@@ -96,9 +96,9 @@ const MAX_SECTIONS: u64 = PAGE_BYTES - 128;
 /// QEMU's page of a Cortex-M; that of a RISC-V processor is larger.
 const PAGE_BYTES: u64 = 1024;
 
-/// Most bytes of an AVR's data space that are registers. QEMU's page has 256 bytes there, so as many sections fit, and each
-/// byte takes up to two.
-pub const MAX_BYTES_AT: usize = 96;
+/// Most stretches of an AVR's data space that are registers. QEMU's page has 256 bytes there, so as many sections fit, and each
+/// stretch takes up to two.
+pub const MAX_STRETCHES: usize = 96;
 
 /// Whether QEMU's table has room for these ranges of a chip, in ascending order: each takes a section for its first page,
 /// its whole pages and its last page, and so does each gap. A page that several of them share takes one more.
@@ -551,16 +551,18 @@ record! {
         /// Bytes of the processor's data space that are registers of the block, of a chip that is an addition: the
         /// processor does not see the block itself.
         bytes_at: Vec<ByteAt>,
+        /// Field to which the processor's own instruction for it (AVR's `wdr`) writes ones: it feeds a watchdog.
+        fed_by: Option<Field>,
     }
 }
 
 record! {
-    /// A byte of the data space that is a register's lowest byte.
+    /// A byte of the data space that is a register's lowest byte, or the one above.
     #[derive(Default)]
     pub struct ByteAt {
         /// Address of the byte.
         address: u64,
-        /// Offset of the register in its block.
+        /// Offset of the register's byte in its block.
         offset: u64,
     }
 }
@@ -581,6 +583,10 @@ record! {
         mode_bits: u32,
         /// Modes of an output: bit m is set for mode m.
         outputs: u32,
+        /// Pins that a resistor pulls up where nothing outside is connected; None: there the levels from outside hold, too.
+        pulled: Option<Field>,
+        /// Pins to which something outside is connected: those whose level a stimulus has set.
+        connected: Option<Field>,
     }
 }
 
@@ -706,6 +712,8 @@ record! {
     /// A bus to devices outside of the chip: SPI if `address` is absent, otherwise I2C.
     #[derive(Default)]
     pub struct Bus {
+        /// Settings that must hold for a byte or an address to be sent.
+        when: Vec<Setting>,
         /// Field that sends a byte.
         send: Field,
         /// Field with the byte received.
@@ -822,6 +830,9 @@ record! {
         all_of: Vec<u32>,
         /// Bits that any write resets to their value at reset.
         write_resets: u32,
+        /// Whether instructions reach the second byte through a register of its own, which the block has once: it is written before
+        /// the lowest byte, and written with it. Where the register counts, the second byte is read as it was when the lowest was.
+        is_latched: bool,
     }
 }
 
@@ -899,6 +910,8 @@ record! {
         clear: Option<Field>,
         /// Whether it counts down from the reload value to 0.
         counts_down: bool,
+        /// Field that is nonzero while it counts up to its last value and from there down to 0: the wrap is at 0 alone.
+        two_way: Option<Field>,
         /// Settings applied at the wrap.
         overflow: Vec<Setting>,
         /// Bit that stops the counter at the wrap: if it is 1, the fields of `running` are cleared.
@@ -918,6 +931,8 @@ record! {
         enabled: Option<Field>,
         /// Settings applied when the value is reached.
         set: Vec<Setting>,
+        /// Whether they are applied a tick later, as the counter leaves the value.
+        is_late: bool,
         /// Bit that makes the counter wrap to 0 at the value.
         clears: Option<Field>,
         /// Bit that stops the counter at the value.
@@ -979,6 +994,8 @@ record! {
     pub struct Port {
         /// Field that sends a byte when it is written.
         send: Option<Field>,
+        /// Fields that must all be nonzero for that.
+        sending: Vec<Field>,
         /// Field that reads the next received byte.
         receive: Option<Field>,
         /// Settings that hold while a received byte is waiting.
@@ -1208,9 +1225,11 @@ impl Chip {
     fn has_bytes(&self) -> bool {
         let bytes: Vec<u64> = self.blocks.iter().flat_map(|block| &block.bytes_at).map(|byte| byte.address).collect();
         let distinct: BTreeSet<u64> = bytes.iter().copied().collect();
-        let is_register = |block: &Block, offset| block.registers.iter().any(|one| one.offset == Some(offset));
+        let is_register = |block: &Block, offset: u64| {
+            block.registers.iter().any(|one| one.offset == Some(offset & !3) && offset % 4 < 2)
+        };
         distinct.len() == bytes.len()
-            && bytes.len() <= MAX_BYTES_AT
+            && self.blocks.iter().map(|block| block.stretches().len()).sum::<usize>() <= MAX_STRETCHES
             && bytes.iter().all(|address| AVR_DATA.contains(address))
             && self.blocks.iter().all(|block| block.bytes_at.iter().all(|byte| is_register(block, byte.offset)))
             && if self.is_addition {
@@ -1275,6 +1294,11 @@ impl Chip {
             [&pins.level, &pins.driven, &pins.outside]
                 .into_iter()
                 .all(|field| has(field) && field.mask.count_ones() == count)
+                && pins
+                    .pulled
+                    .iter()
+                    .chain(&pins.connected)
+                    .all(|field| has(field) && field.mask.count_ones() == count)
                 && matches!(pins.mode_bits, 1 | 2 | 4)
                 && pins.modes.iter().all(has_register)
                 && pins.modes.len() as u32 * 32 / pins.mode_bits >= count
@@ -1308,7 +1332,7 @@ impl Chip {
                 has(&bus.send)
                     && has(&bus.receive)
                     && bus.address.iter().chain(&bus.reads).all(has)
-                    && [&bus.addresses, &bus.writing, &bus.reading, &bus.absent]
+                    && [&bus.when, &bus.addresses, &bus.writing, &bus.reading, &bus.absent]
                         .into_iter()
                         .all(|settings| sets(settings))
             })
@@ -1321,6 +1345,24 @@ impl Chip {
 
     fn is_factor(&self, factor: &Factor) -> bool {
         self.blocks.get(factor.block as usize).is_some_and(|block| block.has(&factor.field))
+    }
+
+    fn is_counter(&self, block: &Block, counter: &Counter) -> bool {
+        let has = |field: &Field| block.has(field);
+        let sets = |settings: &[Setting]| settings.iter().all(|setting| has(&setting.field));
+        let optional =
+            [&counter.value, &counter.upper, &counter.reload, &counter.clear, &counter.once, &counter.two_way];
+        let mut factors = counter.divide.iter().chain(&counter.width);
+        optional.into_iter().flatten().all(has)
+            && counter.running.iter().all(has)
+            && self.has_clock(Some(counter.clock))
+            && factors.all(|factor| self.is_factor(factor))
+            && (1..=64).contains(&counter.bits)
+            && sets(&counter.overflow)
+            && counter.compares.iter().all(|compare| {
+                let optional = [&compare.enabled, &compare.clears, &compare.stops, &compare.capture];
+                has(&compare.value) && optional.into_iter().flatten().all(has) && sets(&compare.set)
+            })
     }
 
     fn is_block(&self, block: &Block) -> bool {
@@ -1336,6 +1378,7 @@ impl Chip {
                     && [&one.sets, &one.clears, &one.toggles, &one.upper_clears, &one.reads].into_iter().all(register)
                     && one.all_of.iter().all(|&index| (index as usize) < registers.len())
             })
+            && block.fed_by.iter().all(has)
             && block.follows.iter().all(|follow| has(&follow.target) && has(&follow.source))
             && block.triggers.iter().all(|trigger| {
                 has(&trigger.field)
@@ -1343,22 +1386,10 @@ impl Chip {
                     && sets(&trigger.when)
                     && trigger.copies.iter().all(|copied| has(&copied.to) && has(&copied.from))
             })
-            && counters.iter().all(|counter| {
-                let optional = [&counter.value, &counter.upper, &counter.reload, &counter.clear, &counter.once];
-                let factors = counter.divide.iter().chain(&counter.width);
-                optional.into_iter().flatten().all(has)
-                    && all(&counter.running)
-                    && self.has_clock(Some(counter.clock))
-                    && factors.clone().all(|factor| self.is_factor(factor))
-                    && (1..=64).contains(&counter.bits)
-                    && sets(&counter.overflow)
-                    && counter.compares.iter().all(|compare| {
-                        let optional = [&compare.enabled, &compare.clears, &compare.stops, &compare.capture];
-                        has(&compare.value) && optional.into_iter().flatten().all(has) && sets(&compare.set)
-                    })
-            })
+            && counters.iter().all(|counter| self.is_counter(block, counter))
             && ports.iter().all(|port| {
                 port.send.iter().chain(&port.receive).all(has)
+                    && all(&port.sending)
                     && all(&port.receiving)
                     && sets(&port.received)
                     && sets(&port.empty)
@@ -1418,6 +1449,19 @@ impl Block {
     pub fn reached(&self, offset: u64) -> (u64, u64) {
         let word = offset & !3;
         self.period_bytes().map_or((word, 0), |period| (word % period, word / period))
+    }
+
+    /// Stretches of the data space whose bytes are registers of the block, ascending.
+    pub fn stretches(&self) -> Vec<Range<u64>> {
+        let addresses: BTreeSet<u64> = self.bytes_at.iter().map(|byte| byte.address).collect();
+        let mut stretches: Vec<Range<u64>> = Vec::new();
+        for address in addresses {
+            match stretches.last_mut() {
+                Some(last) if last.end == address => last.end += 1,
+                _ => stretches.push(address..address + 1),
+            }
+        }
+        stretches
     }
 
     /// Bytes after which the registers repeat as aliases; None: they do not.
@@ -1538,6 +1582,8 @@ pub(crate) mod tests {
                 modes: vec![0],
                 mode_bits: 2,
                 outputs: 2,
+                pulled: Some(field(0)),
+                connected: Some(field(1)),
             }],
             edges: vec![Edge {
                 ports: vec![Some(0), None],
@@ -1554,9 +1600,16 @@ pub(crate) mod tests {
                 ..Channel::default()
             }],
             requests: vec![Request { register: 1, is_read: true, when: vec![setting()] }],
-            buses: vec![Bus { send: field(0), receive: field(0), address: Some(field(0)), ..Bus::default() }],
+            buses: vec![Bus {
+                when: vec![setting()],
+                send: field(0),
+                receive: field(0),
+                address: Some(field(0)),
+                ..Bus::default()
+            }],
             devices: vec![BusDevice { address: 0x68, bytes: vec![0x71] }],
             arrays: vec![array()],
+            fed_by: Some(field(0)),
             ..Block::default()
         }
     }
@@ -1607,7 +1660,12 @@ pub(crate) mod tests {
         assert_eq!(with(&[byte(0x80_0044, offset)], false).check(), Err("chip's bytes"));
         let many = Chip { lines: MAX_ADDED_LINES + 1, ..with(&[], true) };
         assert_eq!(many.check(), Err("chip's bytes"));
-        assert_eq!(with(&[byte(0x80_0044, offset + 1)], true).check(), Err("chip's bytes"));
+        assert_eq!(with(&[byte(0x80_0044, offset), byte(0x80_0045, offset + 1)], true).check(), Ok(()));
+        assert_eq!(with(&[byte(0x80_0044, offset + 2)], true).check(), Err("chip's bytes"));
+        let stretches =
+            |count: u64| -> Vec<ByteAt> { (0..count).map(|at| byte(0x80_0020 + 2 * at, offset)).collect() };
+        assert_eq!(with(&stretches(MAX_STRETCHES as u64), true).check(), Ok(()));
+        assert_eq!(with(&stretches(MAX_STRETCHES as u64 + 1), true).check(), Err("chip's bytes"));
         assert_eq!(with(&[byte(AVR_DATA.end, offset)], true).check(), Err("chip's bytes"));
     }
 
