@@ -499,7 +499,7 @@ fn complete(
     workspace: &Workspace,
 ) -> Result<()> {
     let options = plan.options;
-    if let Some(chip) = plan.chip.filter(|_| options.chip.is_some()) {
+    if let Some(chip) = plan.chip {
         profile.facts.chip = Some(chip_facts(chip, options, workspace)?);
     }
     if let (Some(kept), Some(patterns)) = (&mut profile.timeline, &options.timeline) {
@@ -545,7 +545,7 @@ const MOST_CHIPS: usize = 6;
 fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bool) -> Option<String> {
     let firmware = quoted(&options.firmware.display().to_string());
     let is_lost = matches!(profile.facts.end, profile::End::Faulting { .. } | profile::End::LockUp { .. });
-    if let Some(chip) = &profile.facts.chip {
+    if let Some(chip) = profile.facts.chip.as_ref().filter(|chip| chip.is_given()) {
         let register = profile.facts.only.standstill.as_ref().map(|still| &still.register);
         // A wild pointer leads to where no chip has anything.
         let absent = chip.absent.filter(|&absent| is_lost && missing_device::may_have_register(profile, absent));
@@ -604,13 +604,9 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bo
 
 /// Collects the profile's facts about the chip.
 fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<profile::Chip> {
-    let mut rows = Vec::new();
-    // The accesses of an addition are not kept.
-    if !chip.wire.is_addition {
-        let table = fs::read(workspace.records().join(wire::chip::FILE_NAME))
-            .context("the plugin left no table of accesses")?;
-        rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
-    }
+    let table =
+        fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
+    let mut rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
     rows.sort_by_key(|row| (std::cmp::Reverse(row.reads + row.writes), row.address));
     let mut rules: Vec<profile::ChipRule> = Vec::new();
     rows.retain(|row| {
@@ -649,6 +645,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
         sha256: chip.sha256.clone(),
         differs: chip.differs.clone(),
         unmodelled: unmodelled.collect(),
+        // Those of an addition are not kept.
         accesses: if chip.wire.is_addition { Vec::new() } else { accesses(chip, workspace)? },
         bitten,
         rules,

@@ -24,6 +24,10 @@ pub(crate) struct Avr {
     skips: FxHashMap<(usize, u64), Skips>,
     /// Whether the first instruction of the block that executes is skipped, if a skip may lead to the block.
     is_block_skipped: bool,
+    /// Bits of registers of I/O space that single instructions write, by their addresses.
+    bits: FxHashMap<u64, u8>,
+    /// Address of the `wdr` that starts again, as one that is skipped.
+    started_again: Option<u64>,
     /// An instruction takes 2^shift ns. None: no devices are added.
     insn_shift: Option<u32>,
 }
@@ -34,7 +38,15 @@ impl Avr {
         let bytes = chip.iter().flat_map(|chip| &chip.blocks).flat_map(|block| &block.bytes_at);
         let ports = bytes.filter_map(|byte| u32::try_from(byte.address.checked_sub(IO)?).ok()).collect();
         let insn_shift = chip.map(|chip| chip.insn_shift);
-        Avr { state: None, ports, skips: FxHashMap::default(), is_block_skipped: false, insn_shift }
+        Avr {
+            state: None,
+            ports,
+            skips: FxHashMap::default(),
+            is_block_skipped: false,
+            bits: FxHashMap::default(),
+            started_again: None,
+            insn_shift,
+        }
     }
 
     /// Whether a register of I/O space is that of an added device.
@@ -57,7 +69,34 @@ impl Avr {
 
     /// Begins a block that a skip may lead to.
     pub(crate) fn begin_block(&mut self, guest: &mut Guest) {
-        self.is_block_skipped = self.state(guest).skips();
+        self.is_block_skipped = self.started_again.is_none() && self.state(guest).skips();
+    }
+
+    /// Notes that an instruction writes these bits of a register alone.
+    pub(crate) fn set_bits(&mut self, pc: u64, bits: u8) {
+        self.bits.insert(pc, bits);
+    }
+
+    /// Bits of a register of I/O space that an instruction writes.
+    pub(crate) fn bits(&self, pc: u64) -> u8 {
+        self.bits.get(&pc).copied().unwrap_or(u8::MAX)
+    }
+
+    /// Whether a `wdr` has to start again, as one that is skipped. Otherwise it is one already; at its block's start, as the skip
+    /// before it says.
+    pub(crate) fn start_again(&mut self, pc: u64, begins_block: bool, guest: &mut Guest) -> bool {
+        let can_leave = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        if !can_leave || self.started_again == Some(pc) || (begins_block && self.state(guest).skips()) {
+            return false;
+        }
+        self.started_again = Some(pc);
+        self.state(guest).skip_next();
+        true
+    }
+
+    /// Whether a `wdr` feeds the watchdog, as it starts again.
+    pub(crate) fn feeds(&mut self, pc: u64) -> bool {
+        self.started_again.take_if(|of| *of == pc).is_some()
     }
 
     /// Whether the first instruction of the block that executes is skipped, if a skip may lead to the block.

@@ -236,7 +236,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let sleep = sleep_shift.and_then(|shift| Sleep::new(shift, &mut ledger));
     let pins = timeline.map(|_| Pins::default());
     let unmodelled = complete_chip(&request, directory, refuse, pins.clone())?;
-    let accesses = unmodelled.as_ref().map(|_| Accesses::create(directory)).transpose()?;
+    let accesses = open_accesses(&request, directory)?;
     let mut state = State {
         guest,
         code: Code::new(&request),
@@ -333,7 +333,7 @@ fn complete_chip(
     pins: Option<Pins>,
 ) -> Result<Option<Unmodelled>, Refused> {
     let Some(chip) = request.chip.clone() else { return Ok(None) };
-    let is_kept = request.measure().is_some() && !chip.is_addition;
+    let is_kept = request.measure().is_some();
     let unmodelled = is_kept.then(|| Unmodelled::create(directory)).transpose()?;
     let tell: Box<dyn Fn(qemu::ChipEvent) + Send> = match &unmodelled {
         Some(unmodelled) => Box::new(unmodelled.on_event(move |change| note_pin(pins.as_ref(), change))),
@@ -343,6 +343,12 @@ fn complete_chip(
     let refuse_chip = move |missing: &str| refuse(&directory, Refused(Refusal::Chip, missing.to_owned()));
     qemu::complete_chip(chip, refuse_chip, tell).map_err(|missing| Refused(Refusal::Chip, missing))?;
     Ok(unmodelled)
+}
+
+/// The table of accesses of a chip's registers; None: they are not asked for, or those of an AVR, of which a chip has few.
+fn open_accesses(request: &Request, directory: &str) -> io::Result<Option<Accesses>> {
+    let is_kept = request.measure().is_some() && request.chip.as_ref().is_some_and(|chip| !chip.is_addition);
+    is_kept.then(|| Accesses::create(directory)).transpose()
 }
 
 /// Distance below a stack at which AVR code may only be setting the stack pointer, which it does byte by byte.

@@ -24,16 +24,18 @@ use wire::counters::{
 use wire::definition::{Transfer, TransferKind};
 use wire::request::Semihosting;
 
+use crate::avr::Avr;
 use crate::debug::Debugger;
 use crate::hooks::{
-    OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice, OnDeviceStore,
-    OnDivision, OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnExit,
-    OnFarLoad, OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnHold,
-    OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted, OnPace,
-    OnPacedBlock, OnPacedPassage, OnPassage, OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump, OnReturned,
-    OnSegment, OnSemihosting, OnSkippable, OnSkipped, OnSleep, OnSpin, OnStackMove, OnStackSet, OnStatus, OnStep,
-    OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait,
-    OnWatchedLoad, OnWatchedStore, OnWay, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample, OracleWay,
+    BeforeWdr, OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice,
+    OnDeviceStore, OnDivision, OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn,
+    OnExchange, OnExit, OnFarLoad, OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom,
+    OnFunction, OnHold, OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted,
+    OnPace, OnPacedBlock, OnPacedPassage, OnPassage, OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump,
+    OnReturned, OnSegment, OnSemihosting, OnSkippable, OnSkipped, OnSleep, OnSpin, OnStackMove, OnStackSet, OnStatus,
+    OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait,
+    OnWatchedLoad, OnWatchedStore, OnWay, OnWdr, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample,
+    OracleWay,
 };
 use crate::qemu::{self, Block as QemuBlock, Cell, Hook, Insn, TranslateCallback, TranslateHook};
 use crate::state::{self, Counting, State};
@@ -41,6 +43,7 @@ use crate::state::{self, Counting, State};
 /// Actions at a block's start, before any at its first instruction.
 #[derive(Clone, Copy, Debug)]
 enum AtBlock {
+    Restart,
     Passage,
     Skipped,
     Interrupted,
@@ -61,7 +64,9 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 17] = [
+const AT_BLOCK: [AtBlock; 18] = [
+    // Nothing has come yet: it all comes as the block is looked for again.
+    AtBlock::Restart,
     // The block before is over, so all that looks at the clock of cycles comes later.
     AtBlock::Passage,
     // Before its first instruction, which takes the mark of a skip away.
@@ -101,6 +106,7 @@ enum AtInsn {
     StackMove,
     FirstTask,
     Masked,
+    Restart,
     Function,
     Crossing,
     Leave,
@@ -134,6 +140,7 @@ enum AtInsn {
     Stop,
     Spin,
     Wait,
+    Feed,
     EventWait,
     Watch,
     Store,
@@ -141,13 +148,15 @@ enum AtInsn {
 }
 
 /// The order at an instruction.
-const AT_INSN: [AtInsn; 41] = [
+const AT_INSN: [AtInsn; 43] = [
     // The cycles of the instructions before it.
     AtInsn::Passage,
     // Effects of the instruction before it in the block.
     AtInsn::StackMove,
     AtInsn::FirstTask,
     AtInsn::Masked,
+    // Nothing that belongs to the instruction has come yet: it all comes as the instruction starts again.
+    AtInsn::Restart,
     // Function of this instruction, where a block runs into another function; before the instruction is counted.
     AtInsn::Function,
     // Possible targets of this instruction: the next block tells.
@@ -200,6 +209,7 @@ const AT_INSN: [AtInsn; 41] = [
     AtInsn::Stop,
     AtInsn::Spin,
     AtInsn::Wait,
+    AtInsn::Feed,
     AtInsn::EventWait,
     // After the instruction's accesses; an access that ends the run is handled before.
     AtInsn::Watch,
@@ -247,6 +257,8 @@ struct Planned {
     skips: Skips,
     /// Whether it is a jump to a computed address that one of them may skip.
     skippable: bool,
+    /// Whether it is a `wdr`.
+    feeds: bool,
     /// Register that it writes to AVR's status register.
     status: Option<u8>,
     /// Whether the one before it may have allowed interrupts, and it can be a block of its own.
@@ -349,7 +361,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
     let State { avr, guest, .. } = state;
     if avr.as_mut().is_some_and(|avr| avr.is_again(qemu_block, guest)) {
         // All that belongs to the instruction happened at its first start.
-        qemu_block.call::<OnDevice>(0);
+        qemu_block.call::<OnDevice>(qemu_block.insns().next().map_or(0, |insn| insn.pc() as usize));
         register_store(state, qemu_block);
         return;
     }
@@ -409,7 +421,7 @@ fn translate(state: &mut State, qemu_block: &QemuBlock) {
         for what in AT_INSN {
             register(state, what, &at);
         }
-        let asks = planned.pace.varies || planned.far_load || planned.wait;
+        let asks = planned.pace.varies || planned.far_load || planned.wait || planned.feeds;
         if let (Some(avr), true) = (&mut state.avr, asks && !planned.skips.are_none()) {
             avr.set_skips(block, index as u64, planned.skips.clone());
         }
@@ -461,6 +473,7 @@ fn looks_at_clock(insn: &Planned, follow: &Follow) -> bool {
         || insn.port
         || insn.pace.varies
         || insn.wait
+        || insn.feeds
         || insn.event_wait
         || insn.event
         || by_task
@@ -524,6 +537,7 @@ fn register_at_block(
 ) {
     let pc = plan[0].pc;
     match what {
+        AtBlock::Restart if plan[0].feeds => qemu_block.call_to_restart::<BeforeWdr>(insn_id(block, 0)),
         AtBlock::Passage => register_passage(state, qemu_block, block, plan),
         AtBlock::Skipped if !plan[0].skips.are_none() => qemu_block.call::<OnSkipped>(0),
         AtBlock::Interrupted if state.avr.is_some() && state.guest.may_be_handler(pc, true) => {
@@ -542,7 +556,8 @@ fn register_at_block(
         AtBlock::Function if state.follow.tree.is_some() => {
             qemu_block.call_unless::<OnFunction>(cell(state, HERE), plan[0].here, insn_id(block, 0));
         }
-        AtBlock::Skipped
+        AtBlock::Restart
+        | AtBlock::Skipped
         | AtBlock::Interrupted
         | AtBlock::Entered
         | AtBlock::FirstTask
@@ -692,6 +707,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Masked if before.is_some_and(|before| before.changes_mask) => insn.call::<OnMasked>(id),
+        AtInsn::Restart if planned.feeds && before.is_some() => insn.call_to_restart::<BeforeWdr>(id),
         AtInsn::Function if is_exact && before.is_some_and(|before| before.here != planned.here) => {
             insn.call::<OnFunction>(id);
         }
@@ -798,6 +814,7 @@ fn register_started(state: &mut State, what: AtInsn, at: &At<'_>) {
             insn.call_when_at_least::<OnSpin>(cell(state, FAULTED), 1, id);
         }
         AtInsn::Wait if planned.wait && state.avr.is_some() => insn.call::<OnSleep>(id),
+        AtInsn::Feed if planned.feeds => insn.call::<OnWdr>(id),
         AtInsn::Wait if planned.wait => insn.call::<OnWait>(wait_id(id, planned.event_wait)),
         AtInsn::EventWait if state.counting.is_debugged => {}
         // While it would sleep anyway, the turns of its loop cost no callback.
@@ -919,6 +936,21 @@ fn plan(state: &mut State, block: &QemuBlock) -> Vec<Planned> {
     plan
 }
 
+/// Whether an instruction accesses a device within its block. Notes the bits that it writes.
+fn accesses_port(avr: &mut Avr, isa: Isa, pc: u64, bytes: &[u8]) -> bool {
+    let has_port = decode::avr_io(isa, bytes).is_some_and(|io| avr.has_port(io));
+    if let (true, Some(bits)) = (has_port, decode::avr_io_bit(isa, bytes)) {
+        avr.set_bits(pc, bits);
+    }
+    has_port
+}
+
+/// Number of the register that an instruction writes to AVR's status register; None: it is another instruction.
+fn written_to_status(isa: Isa, bytes: &[u8]) -> Option<u8> {
+    let (port, register) = decode::avr_out(isa, bytes)?;
+    (port == decode::AVR_STATUS).then_some(register)
+}
+
 fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned {
     let calls_host = state.semihosting != Semihosting::Off && state.guest.is_semihosting(insn);
     let State { guest, code, ledger, clock, counting, follow, heap, calls, transfers, avr, cycles, passages, .. } =
@@ -941,6 +973,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         matches!(flow, Flow::Return | Flow::ComputedJump | Flow::IndirectJump { .. } | Flow::IndirectCall { .. });
     let (skips, splits) = so_far.pass_avr(isa, bytes);
     let skippable = is_computed && !skips.are_none();
+    let feeds = avr.is_some() && decode::is_wdr(isa, bytes);
     let pace = Pace::of((cycles, passages), isa, pc, bytes, !skips.are_none());
     so_far.pass(pc, flow, counting);
     let target = jump_target(flow);
@@ -962,7 +995,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         pc,
         size: decoded.len_bytes,
         ends_segment: decoded.may_leave || may_go_elsewhere || may_begin_first_task || pace.varies || splits,
-        bound: clock.is_bound(pc) || names || (exact && is_elsewhere) || decode::is_sev(isa, bytes),
+        bound: clock.is_bound(pc) || names || (exact && is_elsewhere) || decode::is_sev(isa, bytes) || feeds,
         transfer,
         site,
         branch,
@@ -979,12 +1012,11 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         crossing: target.filter(crosses),
         moves_sp: exact && decode::moves_sp(isa, bytes),
         changes_mask: follow.masks().is_some() && decode::changes_mask(isa, bytes),
-        port: avr.as_ref().is_some_and(|avr| decode::avr_io(isa, bytes).is_some_and(|io| avr.has_port(io))),
+        port: avr.as_mut().is_some_and(|avr| accesses_port(avr, isa, pc, bytes)),
         skips,
         skippable,
-        status: decode::avr_out(isa, bytes)
-            .filter(|&(port, _)| port == decode::AVR_STATUS)
-            .map(|(_, register)| register),
+        feeds,
+        status: written_to_status(isa, bytes),
         splits,
         pace,
         far_load: decode::is_elpm(isa, bytes),

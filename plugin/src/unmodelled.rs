@@ -2,7 +2,7 @@
 //! Accesses of a chip's registers that its file does not model: address, pc, and number.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wire::chip::{ABSENT, BITES, FILE_NAME, FIRST_RULE, FIRST_RULE_ROW, OTHERS, ROWS, TABLE_BYTES};
 use wire::timeline::What;
@@ -13,19 +13,21 @@ use crate::qemu;
 use crate::records::Table;
 
 /// The table of unmodelled accesses, which harness reads.
+#[derive(Clone)]
 pub(crate) struct Unmodelled {
     table: Arc<Table>,
-    rows: FxHashMap<u64, usize>,
+    /// Rows by address.
+    rows: Arc<Mutex<FxHashMap<u64, usize>>>,
 }
 
 impl Unmodelled {
     pub(crate) fn create(directory: &str) -> io::Result<Unmodelled> {
         let table = Table::create(directory, FILE_NAME, TABLE_BYTES)?;
-        Ok(Unmodelled { table: Arc::new(table), rows: FxHashMap::default() })
+        Ok(Unmodelled { table: Arc::new(table), rows: Arc::default() })
     }
 
     /// Notes the access that the instruction at `pc` has just made, if it was unmodelled.
-    pub(crate) fn note(&mut self, pc: u64) {
+    pub(crate) fn note(&self, pc: u64) {
         if let Some((address, is_write)) = qemu::take_unmodelled() {
             self.count(address, pc, is_write);
         }
@@ -34,12 +36,13 @@ impl Unmodelled {
         }
     }
 
-    fn count(&mut self, address: u64, pc: u64, is_write: bool) {
-        let next = self.rows.len();
-        let (row, address) = match self.rows.get(&address) {
+    fn count(&self, address: u64, pc: u64, is_write: bool) {
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = rows.len();
+        let (row, address) = match rows.get(&address) {
             Some(&row) => (row, address),
             None if next < FIRST_RULE_ROW => {
-                self.rows.insert(address, next);
+                rows.insert(address, next);
                 (next, address)
             }
             None => (ROWS - 1, OTHERS),
@@ -54,8 +57,9 @@ impl Unmodelled {
         &self,
         on_pin: P,
     ) -> impl Fn(qemu::ChipEvent) + Send + 'static + use<P> {
-        let table = Arc::clone(&self.table);
+        let (own, table) = (self.clone(), Arc::clone(&self.table));
         move |event| match event {
+            qemu::ChipEvent::Undescribed { address, pc, is_write } => own.count(address, pc, is_write),
             qemu::ChipEvent::Bite { watchdog } => table.count(ROWS - 2, BITES, watchdog, true),
             qemu::ChipEvent::Pulse { rule } => {
                 table.count(FIRST_RULE_ROW + rule, FIRST_RULE + rule as u64, 0, false);

@@ -8,7 +8,7 @@
 
 static volatile uint8_t seen, taken;
 
-/* The transmitter is idle, so that its interrupt waits from when it is enabled. */
+/* The transmitter has room, so that its interrupt waits from when it is enabled. */
 ISR(USART_UDRE_vect, ISR_NAKED)
 {
     __asm__ volatile("sts seen, r18\n\t"
@@ -31,6 +31,8 @@ ISR(USART_UDRE_vect, ISR_NAKED)
     do {                                                                                                               \
         seen = 255;                                                                                                    \
         taken = 0;                                                                                                     \
+        while (!(UCSR0A & 1 << UDRE0))                                                                                 \
+            ;                                                                                                          \
         UCSR0B = 1 << TXEN0 | 1 << UDRIE0;                                                                             \
         __asm__ volatile("clr r18\n\tldi r19, 0x80\n\tclr r20\n\t" code "\n\tcli" ::: "r18", "r19", "r20", "memory");  \
         UCSR0B = 1 << TXEN0;                                                                                           \

@@ -33,7 +33,12 @@ pub fn describe_chip(profile: &Profile) -> Vec<String> {
         format!("; differs from the chip: {}", chip.differs.join("; "))
     };
     let name = printable(&chip.name);
-    lines.push(printable(&format!("chip {name} ({hash}) on QEMU's {}{differs}", profile.facts.machine)).into_owned());
+    // What every run of a machine has is in its manual.
+    if chip.is_given() {
+        lines.push(
+            printable(&format!("chip {name} ({hash}) on QEMU's {}{differs}", profile.facts.machine)).into_owned(),
+        );
+    }
     if let Some((name, times)) = &chip.bitten {
         let times = plural(*times, "time");
         lines.push(format!(

@@ -175,6 +175,11 @@ impl Chip {
     /// Name of an address: a register's (`RCC.CR`), a peripheral's with the offset (`DMA1+0x8`), or an undescribed
     /// range's with the address (`APB2 at 0x40012008`).
     pub fn name_of(&self, address: u64) -> Option<String> {
+        let mut bytes =
+            self.wire.blocks.iter().flat_map(|block| block.bytes_at.iter().map(move |byte| (block, byte)));
+        // A byte of an AVR's data space has the name of its register.
+        let of_byte = bytes.find(|(_, byte)| byte.address == address);
+        let address = of_byte.map_or(address, |(block, byte)| block.start + byte.offset);
         let word = address & !3;
         if let Ok(index) = self.registers.binary_search_by_key(&word, |(address, _)| *address) {
             return Some(self.registers[index].1.clone());

@@ -31,7 +31,7 @@ const MAX_SHIFT: u8 = 10;
 pub fn repeat(options: &mut Options, profile: &Profile) -> Result<(), InputError> {
     let facts = &profile.facts;
     check(facts)?;
-    match (&facts.chip, options.chip.take()) {
+    match (facts.chip.as_ref().filter(|chip| chip.is_given()), options.chip.take()) {
         (Some(made), typed) => options.chip = Some(chip_of(made, typed, options.svd.as_deref())?),
         (None, Some(typed)) => return Err(not_the_profiles("--chip", &typed, "no --chip")),
         (None, None) => {

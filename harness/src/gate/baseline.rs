@@ -225,7 +225,7 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
             let _ = write!(run, " {key}={value}");
         }
     };
-    let chip = profile.facts.chip.as_ref();
+    let chip = profile.facts.chip.as_ref().filter(|chip| chip.is_given());
     // A chip is identified by its file's content, since another chip's numbers are not comparable.
     add("chip", chip.map(|chip| format!("{}/{}", chip.name, &chip.sha256[..chip.sha256.len().min(12)])));
     add("cpu", cpu.clone());

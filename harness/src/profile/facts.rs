@@ -166,7 +166,7 @@ impl Tricks {
 pub struct Chip {
     /// Name of the chip.
     pub name: String,
-    /// Argument of `--chip`: a name, or a file.
+    /// Argument of `--chip`: a name, or a file. Empty if the machine has the chip's devices without it, as an AVR's has.
     pub given: String,
     /// Name of `--svd`'s file.
     pub svd: Option<String>,
@@ -189,6 +189,11 @@ pub struct Chip {
 }
 
 impl Chip {
+    /// Whether `--chip` named it.
+    pub fn is_given(&self) -> bool {
+        !self.given.is_empty()
+    }
+
     /// Rules that answered and are guesses.
     pub fn guesses(&self) -> impl Iterator<Item = &ChipRule> {
         self.rules.iter().filter(|rule| rule.is_guess)

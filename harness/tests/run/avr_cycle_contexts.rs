@@ -14,7 +14,7 @@ use harness::profile::zone::ZoneCounts;
 use harness::profile::{End, Profile, SpanKind};
 use wire::definition::NodeKind;
 
-use super::avr_cycles::{PROGRAMS, SEES_TIME, simulated};
+use super::avr_cycles::{PROGRAMS, SEES_TIME, ready, simulated};
 use super::limit::suite;
 use crate::common::{harness, in_parallel, run};
 
@@ -62,7 +62,9 @@ fn the_calls_of_a_function_have_the_cycles_of_simavr() {
         ("avr/mega2560-O2", "atmega2560", "count_bits"),
     ];
     in_parallel(&calls, |&(name, mcu, called)| {
-        let profile = run(name, &["--cycles", "--exact", "--zone-call", called]).expect_code(0).profile();
+        let [option, chip] = ready(mcu);
+        let options = ["--cycles", "--exact", "--zone-call", called, &option, &chip];
+        let profile = run(name, &options).expect_code(0).profile();
         let End::Exit { pc, .. } = profile.facts.end else { panic!("{name}: {:?}", profile.facts.end) };
         let entry = function(&profile, called);
         let lines = simulated(name, mcu, pc, &[format!("{entry:x}"), u64::MAX.to_string()]);
@@ -78,7 +80,8 @@ fn the_calls_of_a_function_have_the_cycles_of_simavr() {
 #[test]
 fn every_slice_has_the_cycles_of_simavr() {
     in_parallel(&PROGRAMS, |&(name, mcu)| {
-        let profile = run(name, &["--cycles", "--slice", "997"]).expect_code(0).profile();
+        let [option, chip] = ready(mcu);
+        let profile = run(name, &["--cycles", "--slice", "997", &option, &chip]).expect_code(0).profile();
         let End::Exit { pc, .. } = profile.facts.end else { panic!("{name}: {:?}", profile.facts.end) };
         let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
         let (mut insns, mut clock) = (0, 0);

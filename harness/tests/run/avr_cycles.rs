@@ -26,6 +26,22 @@ pub(crate) const PROGRAMS: [(&str, &str); 10] = [
     ("avr/mega2560-cycles", "atmega2560"),
 ];
 
+/// Options of a run of one of these as the judge sees it: USART0 always has room and prints, so that no program waits for it.
+pub(crate) fn ready(mcu: &str) -> [String; 2] {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ready-{mcu}.toml"));
+    let text = format!(
+        "[chip]\nlike = \"{mcu}\"\n[kind.ready]\nbytes = 0x40\n[kind.ready.registers]\n\
+         UCSRA = {{ at = 0x00, reset = 0x20, read-only = true }}\nUCSRB = {{ at = 0x04 }}\nUDR = {{ at = 0x08 }}\n\
+         [[kind.ready.port]]\nsend = \"UDR[7:0]\"\n\
+         [peripherals.USART0]\nat = 0x1000300\nkind = \"ready\"\nbytes = {{ UCSRA = 0xc0, UCSRB = 0xc1, UDR = 0xc6 }}\n"
+    );
+    // Several tests write the same at once.
+    let own = file.with_extension(format!("{:?}", std::thread::current().id()));
+    std::fs::write(&own, text).unwrap();
+    std::fs::rename(&own, &file).unwrap();
+    ["--chip".to_owned(), file.to_str().unwrap().to_owned()]
+}
+
 /// The judge, built once: it needs libsimavr-dev (ci/setup --tests).
 fn judge() -> &'static Path {
     static JUDGE: OnceLock<PathBuf> = OnceLock::new();
@@ -51,7 +67,8 @@ pub(crate) fn simulated(name: &str, mcu: &str, stop: u64, more: &[String]) -> Ve
 #[test]
 fn cycles_and_instructions_are_those_of_simavr() {
     in_parallel(&PROGRAMS, |&(name, mcu)| {
-        let profile = run(name, &["--cycles"]).expect_code(0).profile();
+        let [option, chip] = ready(mcu);
+        let profile = run(name, &["--cycles", &option, &chip]).expect_code(0).profile();
         let End::Exit { pc, .. } = profile.facts.end else { panic!("{name}: {:?}", profile.facts.end) };
         let [cycles, insns, skipped] = simulated(name, mcu, pc, &[])[0][..] else { panic!("{name}") };
         assert!(insns > 10_000 && skipped > 1_000, "{name}: {insns} {skipped}");
@@ -120,9 +137,10 @@ fn a_read_of_the_eeprom_halts_the_processor_for_four_cycles() {
 #[test]
 fn an_interrupts_entry_takes_four_cycles() {
     let profile = run("avr/uno-timer", &["--cycles"]).expect_code(0).profile();
-    // The vector of TIMER1_COMPA: a jump of three cycles, 200 times.
-    let cycles = cycles::by_pc(&profile).unwrap();
-    assert_eq!(cycles[&0x2c], 200 * (4 + 3));
+    // The vector of TIMER1_COMPA: a jump of three cycles. The last interrupt may come before the program masks them.
+    let (cycles, times) = (cycles::by_pc(&profile).unwrap(), profile.insns()[&0x2c]);
+    assert!((200..=201).contains(&times), "{times}");
+    assert_eq!(cycles[&0x2c], times * (4 + 3));
 }
 
 #[test]

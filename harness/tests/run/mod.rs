@@ -5,6 +5,7 @@ mod asked;
 mod avr;
 mod avr_cycle_contexts;
 mod avr_cycles;
+mod avr_devices;
 mod avr_hex;
 mod avr_waiting;
 mod avr_zones;

@@ -19,6 +19,8 @@ pub(crate) const RETI: u16 = 0x9518;
 const SEI: u16 = 0x9478;
 /// `sleep`.
 pub(crate) const SLEEP: u16 = 0x9588;
+/// `wdr`.
+pub(crate) const WDR: u16 = 0x95a8;
 
 /// I/O addresses of the stack pointer's halves and of the status register, as `in` and `out` name them.
 const SPL: u32 = 0x3d;
@@ -132,6 +134,12 @@ pub(crate) fn io(bytes: &[u8]) -> Option<u32> {
         0x9 if matches!(bits(insn, 11, 8), 0x8..=0xb) => Some(bits(insn, 7, 3)),
         _ => None,
     }
+}
+
+/// Bit of its register of I/O space that `sbi` sets or `cbi` clears; the others stay.
+pub(crate) fn io_bit(bytes: &[u8]) -> Option<u8> {
+    let insn = u32::from(half(bytes)?);
+    matches!(insn >> 8, 0x98 | 0x9a).then(|| 1 << bits(insn, 2, 0))
 }
 
 /// Whether the instruction is `elpm`, in any of its three forms.

@@ -514,6 +514,18 @@ pub fn avr_io(isa: Isa, bytes: &[u8]) -> Option<u32> {
     avr::io(bytes).filter(|_| isa.is_avr())
 }
 
+/// Bit of its register of I/O space that AVR's `sbi` or `cbi` writes, as a mask. None: the instruction is another.
+#[must_use]
+pub fn avr_io_bit(isa: Isa, bytes: &[u8]) -> Option<u8> {
+    avr::io_bit(bytes).filter(|_| isa.is_avr())
+}
+
+/// Whether the instruction is AVR's `wdr`, which feeds the watchdog.
+#[must_use]
+pub fn is_wdr(isa: Isa, bytes: &[u8]) -> bool {
+    isa.is_avr() && half(bytes) == Some(avr::WDR)
+}
+
 /// Register of I/O space that AVR's `out` writes, and the number of the register that it writes there.
 #[must_use]
 pub fn avr_out(isa: Isa, bytes: &[u8]) -> Option<(u32, u8)> {

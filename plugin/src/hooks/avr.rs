@@ -7,7 +7,7 @@ use engine::cycles::EECR;
 
 use super::{Here, arrive, find};
 use crate::avr::Avr;
-use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Guard, Hook, LeaveHook, SplitHook};
+use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Guard, Hook, LeaveHook, RestartHook, SplitHook};
 use crate::state::{self, State};
 
 /// Global interrupt enable, in the status register.
@@ -35,15 +35,15 @@ impl Hook for OnSkipped {
     };
 }
 
-/// At a load or store that starts again, since it found a device.
+/// At a load or store that starts again, since it found a device. Its address is the identifier.
 pub(crate) struct OnDevice;
 
 impl Hook for OnDevice {
-    const CALL: ExecCallback = |vcpu, _| {
+    const CALL: ExecCallback = |vcpu, pc| {
         let mut state = state::lock();
         state.may_print(vcpu);
         state.follow.device.forget();
-        qemu::set_device_time(None);
+        qemu::set_device_access(None, pc as u64, u8::MAX);
     };
 }
 
@@ -54,7 +54,8 @@ impl Hook for OnPort {
     const CALL: ExecCallback = |vcpu, id| {
         let (state, here) = arrive(vcpu, id);
         let ns = state.device_ns(state.clock.insns_of_run(here.vcpu, &state.ledger));
-        qemu::set_device_time(ns);
+        let bits = state.avr.as_ref().map_or(u8::MAX, |avr| avr.bits(here.pc));
+        qemu::set_device_access(ns, here.pc, bits);
     };
 }
 
@@ -245,6 +246,46 @@ impl Hook for OnSleep {
         }
         if let Some(avr) = avr {
             avr.go_on_behind(blocks.get(here.block), here.index, guest);
+        }
+    };
+}
+
+/// Before a `wdr`, which QEMU stops at where it is not skipped.
+pub(crate) struct BeforeWdr;
+
+impl RestartHook for BeforeWdr {
+    const CALL: fn(u32, usize) -> bool = |vcpu, id| {
+        let (mut state, here) = find(vcpu, id);
+        let begins_block = here.index == 0;
+        if !begins_block {
+            let (locked, is_skipped) = is_skipped(state, here);
+            if is_skipped {
+                return false;
+            }
+            state = locked;
+        }
+        let State { guest, avr, .. } = &mut *state;
+        avr.as_mut().is_some_and(|avr| avr.start_again(here.pc, begins_block, guest))
+    };
+}
+
+/// At a `wdr`.
+pub(crate) struct OnWdr;
+
+impl Hook for OnWdr {
+    const CALL: ExecCallback = |vcpu, id| {
+        let (mut state, here) = arrive(vcpu, id);
+        let State { guest, avr, .. } = &mut *state;
+        let feeds = avr.as_mut().is_some_and(|avr| avr.feeds(here.pc));
+        // QEMU takes no interrupt before what is skipped, also one that the instruction before has just allowed.
+        if let (Some(avr), true, false) = (avr, feeds, guest.is_masked()) {
+            avr.unmask(guest);
+        }
+        let ns = state.device_ns(state.clock.insns_of_run(here.vcpu, &state.ledger));
+        // The device's lock comes after QEMU's.
+        drop(state);
+        if let (true, Some(ns)) = (feeds, ns) {
+            qemu::feed_watchdog(ns);
         }
     };
 }

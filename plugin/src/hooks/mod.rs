@@ -12,8 +12,8 @@ mod heap;
 mod time;
 
 pub(crate) use avr::{
-    OnDevice, OnDeviceStore, OnEntered, OnFarLoad, OnFarLoaded, OnInterrupted, OnPace, OnPacedBlock, OnPort,
-    OnSkippable, OnSkipped, OnSleep, OnStatus, OnStop, OnUnmasked,
+    BeforeWdr, OnDevice, OnDeviceStore, OnEntered, OnFarLoad, OnFarLoaded, OnInterrupted, OnPace, OnPacedBlock,
+    OnPort, OnSkippable, OnSkipped, OnSleep, OnStatus, OnStop, OnUnmasked, OnWdr,
 };
 pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};

@@ -26,8 +26,8 @@ mod thread;
 pub(crate) use abort::{AbortHook, exit, on_abort};
 pub(crate) use api::block::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use api::hooks::{
-    Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, LeaveHook, SplitHook, VcpuCallback, VcpuHook,
-    on_exit, on_vcpu_init,
+    Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, LeaveHook, RestartHook, SplitHook,
+    VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
 };
 pub(crate) use api::install::{Installation, install_by, installation};
 pub(crate) use api::later::write_register;
@@ -39,7 +39,8 @@ pub(crate) use beyond::busy::Clock;
 pub(crate) use beyond::choose;
 pub(crate) use beyond::clusters::Clusters;
 pub(crate) use beyond::device::{
-    ChipEvent, complete as complete_chip, set_time as set_device_time, take_answer, take_interrupt, take_unmodelled,
+    ChipEvent, complete as complete_chip, feed_watchdog, set_access as set_device_access, take_answer,
+    take_interrupt, take_unmodelled,
 };
 pub(crate) use beyond::editions::{Edition, Editions};
 pub(crate) use beyond::fork::{Copier, Side, executes};

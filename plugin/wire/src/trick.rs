@@ -127,7 +127,7 @@ table! {
     /// AVR's state beyond its registers: whether an instruction that found a device starts again.
     AVR_STATE = Trick {
         name: "avr",
-        symbols: &["current_cpu", "cpu_exit", "cpu_io_recompile"],
+        symbols: &["current_cpu", "cpu_exit", "cpu_io_recompile", "cpu_loop_exit_restore"],
         // The state's layout was looked at in this release only.
         looked_at: &[(10, 0)],
         without_it: "AVR firmware (Arduino Uno) is refused",

@@ -227,12 +227,12 @@ impl CommandLine {
     fn machine(&mut self, profile: &Profile) {
         let facts = &profile.facts;
         match &facts.chip {
-            Some(chip) => {
+            Some(chip) if chip.is_given() => {
                 self.option("--chip", &chip.given);
                 chip.svd.iter().for_each(|svd| self.option("--svd", svd));
             }
-            None if settings::check_machine(&facts.machine).is_ok() => self.option("--machine", &facts.machine),
-            None => self.left_out.push(format!("--machine {}", facts.machine.escape_debug())),
+            _ if settings::check_machine(&facts.machine).is_ok() => self.option("--machine", &facts.machine),
+            _ => self.left_out.push(format!("--machine {}", facts.machine.escape_debug())),
         }
         match &facts.cpu {
             Some(cpu) if settings::check_cpu(cpu).is_ok() => self.option("--cpu", cpu),

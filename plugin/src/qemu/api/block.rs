@@ -3,7 +3,10 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::hooks::{AccessHook, Hook, LeaveHook, SplitHook, access_trampoline, leave_entry, split_entry, trampoline};
+use super::hooks::{
+    AccessHook, Hook, LeaveHook, RestartHook, SplitHook, access_trampoline, leave_entry, restart_entry, split_entry,
+    trampoline,
+};
 use super::raw::{self, READS_REGISTERS, WRITES_REGISTERS, access, condition, operation};
 use super::versions;
 
@@ -61,6 +64,16 @@ impl Block {
         unsafe {
             let id = id as *mut c_void;
             raw::qemu_plugin_register_vcpu_tb_exec_cb(self.0, leave_entry::<H>, READS_REGISTERS, id);
+        }
+    }
+
+    /// Calls `H` with `id` at the start of each execution, before anything else that is registered later, and leaves the block
+    /// there if `H` says so.
+    pub(crate) fn call_to_restart<H: RestartHook>(&self, id: usize) {
+        // SAFETY: the block is valid; `id` is only ever read as a number.
+        unsafe {
+            let id = id as *mut c_void;
+            raw::qemu_plugin_register_vcpu_tb_exec_cb(self.0, restart_entry::<H>, READS_REGISTERS, id);
         }
     }
 
@@ -155,6 +168,16 @@ impl Insn<'_> {
         unsafe {
             let id = id as *mut c_void;
             raw::qemu_plugin_register_vcpu_insn_exec_cb(self.0, split_entry::<H>, READS_REGISTERS, id);
+        }
+    }
+
+    /// Calls `H` with `id` whenever the instruction starts, and leaves the block before it if `H` says so: all that is registered at
+    /// the instruction later comes as it is started again.
+    pub(crate) fn call_to_restart<H: RestartHook>(&self, id: usize) {
+        // SAFETY: the instruction is valid; `id` is only ever read as a number.
+        unsafe {
+            let id = id as *mut c_void;
+            raw::qemu_plugin_register_vcpu_insn_exec_cb(self.0, restart_entry::<H>, READS_REGISTERS, id);
         }
     }
 

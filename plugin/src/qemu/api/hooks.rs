@@ -46,6 +46,12 @@ pub(crate) trait LeaveHook {
     const CALL: fn(vcpu: u32, id: usize) -> bool;
 }
 
+/// Names a function at an instruction before which a block may have to be left ([`super::block::Insn::call_to_restart`]).
+pub(crate) trait RestartHook {
+    /// The function; whether the block is left before the instruction, which is then looked for again.
+    const CALL: fn(vcpu: u32, id: usize) -> bool;
+}
+
 /// Entry point that passes the address in generated code that called it, as a third argument. On other hosts the block goes on,
 /// and what would have come before an instruction comes behind the block.
 macro_rules! entry {
@@ -76,6 +82,7 @@ macro_rules! entry {
 }
 entry!(split_entry, split_trampoline, SplitHook, super::super::beyond::avr::start_alone);
 entry!(leave_entry, leave_trampoline, LeaveHook, super::super::beyond::pace::leave_block);
+entry!(restart_entry, restart_trampoline, RestartHook, super::super::beyond::avr::restart);
 
 /// Names a function called after loads or stores.
 pub(crate) trait AccessHook {

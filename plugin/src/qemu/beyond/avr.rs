@@ -16,6 +16,9 @@
 //! asks behind the block, where the processor takes an interrupt one instruction after it has been allowed. QEMU's way to execute
 //! an instruction in a block of its own is the one for accesses of devices under icount (`cpu_io_recompile`).
 //!
+//! `wdr` ends the run, since QEMU has no watchdog (`helper_wdr`). So the block is left before it, and the instruction starts again
+//! as one that is skipped: it is executed, and does nothing.
+//!
 //! Without this row, AVR firmware is refused.
 
 use std::ffi::c_void;
@@ -70,6 +73,25 @@ type StartAlone = unsafe extern "C" fn(*mut c_void, usize) -> !;
 
 static START_ALONE: OnceLock<StartAlone> = OnceLock::new();
 
+/// `cpu_loop_exit_restore` (accel/tcg/cpu-exec-common.c): leaves the block before the instruction that an address in generated code
+/// belongs to.
+type Restart = unsafe extern "C" fn(*mut c_void, usize) -> !;
+
+static RESTART: OnceLock<Restart> = OnceLock::new();
+
+/// Leaves the block before the instruction at whose start generated code has called the plugin. Returns only where that is not
+/// known to be possible.
+///
+/// # Safety
+///
+/// As for [`start_alone`].
+pub(in crate::qemu) unsafe fn restart(called_from: usize) {
+    if let (Some(restart), Some(vcpu)) = (RESTART.get(), vcpu::current()) {
+        // SAFETY: the caller's promise; the vCPU executes this thread's callback.
+        unsafe { restart(vcpu, called_from) }
+    }
+}
+
 /// Ends the block before the instruction at whose start generated code has called the plugin, and starts the instruction in a
 /// block of its own. Returns only where that is not known to be possible.
 ///
@@ -105,11 +127,15 @@ impl AvrState {
         // The state has a member of eight bytes, so that it begins at a multiple of eight.
         let mut places = (PC_BEFORE..bytes.len().saturating_sub(END)).step_by(8).filter(is_place);
         let at = places.next().filter(|_| places.next().is_none())?;
-        let (leave, alone) = (symbol(&AVR_STATE, c"cpu_exit")?, symbol(&AVR_STATE, c"cpu_io_recompile")?);
+        let [leave, alone, restart] =
+            [c"cpu_exit", c"cpu_io_recompile", c"cpu_loop_exit_restore"].map(|name| symbol(&AVR_STATE, name));
+        let (leave, alone, restart) = (leave?, alone?, restart?);
         // SAFETY: in the releases of the table's row the function has this type.
         let leave = unsafe { mem::transmute::<*mut c_void, Leave>(leave) };
         // SAFETY: as above.
         START_ALONE.get_or_init(|| unsafe { mem::transmute::<*mut c_void, StartAlone>(alone) });
+        // SAFETY: as above.
+        RESTART.get_or_init(|| unsafe { mem::transmute::<*mut c_void, Restart>(restart) });
         Some(AvrState { registers: object + at, leave })
     }
 
@@ -128,6 +154,12 @@ impl AvrState {
     pub(crate) fn skips(self) -> bool {
         // SAFETY: as in `starts_again`, for a word that is aligned as the registers are.
         unsafe { ptr::with_exposed_provenance::<u32>(self.registers + SKIP).read_volatile() != 0 }
+    }
+
+    /// Makes the instruction that starts next one that is skipped, if it starts in another block.
+    pub(crate) fn skip_next(self) {
+        // SAFETY: as in `skips`; QEMU reads the word when it looks for the next block.
+        unsafe { ptr::with_exposed_provenance_mut::<u32>(self.registers + SKIP).write_volatile(1) }
     }
 
     /// Whether the instruction that starts next has started before, and found a device.

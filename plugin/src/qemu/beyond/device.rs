@@ -22,12 +22,14 @@
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem;
+use std::ops::Range;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use device::{Device, Host};
-use wire::chip::{ByteAt, Chip, block_region, memory_region};
+use rustc_hash::FxHashMap;
+use wire::chip::{Chip, block_region, memory_region};
 use wire::trick::DEVICES;
 
 use super::lock::BigLock;
@@ -49,10 +51,6 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Interrupts before the first line: the processor's own exceptions (hw/intc/armv7m_nvic.c, `NVIC_FIRST_IRQ`).
 const FIRST_IRQ: u64 = 16;
-
-/// Bits of a register's offset in the opaque value of a region of one byte.
-const BYTE_OFFSET_BITS: u32 = 29;
-const _: () = assert!(wire::chip::MAX_BLOCK_BYTES < 1 << BYTE_OFFSET_BITS);
 
 /// Bytes that can be typed ahead.
 const INPUT_BYTES: c_int = 64;
@@ -115,7 +113,11 @@ const fn operations(read: ReadRegion, write: WriteRegion) -> Operations {
 static NOTHING: Operations = operations(read_nothing, write_nothing);
 static REGISTERS: Operations = operations(read_registers, write_registers);
 static FLASH: Operations = operations(read_flash, write_flash);
-static BYTE: Operations = operations(read_byte, write_byte);
+/// Each byte is an access of its own.
+static BYTES: Operations = Operations {
+    implemented: Implemented { least_bytes: 1, most_bytes: 1, unaligned: false },
+    ..operations(read_byte, write_byte)
+};
 
 /// Declares the functions of QEMU's used here, each looked up by its name.
 macro_rules! functions {
@@ -247,6 +249,8 @@ pub(crate) enum ChipEvent {
     Pulse { rule: usize },
     /// A pin of a port, by the address of its registers, has changed its level.
     Pin { port: u64, pin: u32, is_high: bool, is_output: bool },
+    /// An instruction has accessed a register that the chip file does not describe.
+    Undescribed { address: u64, pc: u64, is_write: bool },
     /// The firmware has accessed an address at which the chip has nothing.
     Absent { address: u64, is_write: bool },
 }
@@ -285,6 +289,8 @@ struct Machine {
     starts: Vec<u64>,
     /// Lines that an instruction has raised within its block, where QEMU takes no interrupt ([`AT`]).
     raised_later: Vec<u32>,
+    /// Blocks and offsets of the registers in AVR's data space, by address.
+    bytes: FxHashMap<u64, (usize, u64)>,
 }
 
 /// A chip's memory.
@@ -312,11 +318,17 @@ thread_local! {
     /// QEMU's AVR executes `in` and `out` within a block, while its clock already has all of the block's instructions. Other
     /// threads, which handle timers and input, read QEMU's clock meanwhile.
     static AT: Cell<Option<u64>> = const { Cell::new(None) };
+
+    /// Address of the instruction that this thread executes, and the bits that it writes of a register's byte: AVR's `sbi` and
+    /// `cbi` write one.
+    static ACCESS: Cell<(u64, u8)> = const { Cell::new((0, u8::MAX)) };
 }
 
-/// Sets the time at the instruction that executes: the instructions so far, each of 2^shift ns. None: QEMU's clock has it.
-pub(crate) fn set_time(ns: Option<u64>) {
+/// Sets time, address and written bits of an instruction that accesses a register of AVR's. The time is that of the instructions so
+/// far, each of 2^shift ns; None: QEMU's clock has it.
+pub(crate) fn set_access(ns: Option<u64>, pc: u64, bits: u8) {
     AT.set(ns);
+    ACCESS.set((pc, bits));
 }
 
 /// Does something at a time in ns; then this thread has the time that it had before.
@@ -331,9 +343,15 @@ pub(in crate::qemu) fn at_time<T>(ns: Option<u64>, what: impl FnOnce() -> T) -> 
 pub(crate) fn take_interrupt(line: u32, ns: u64) {
     let Some(lock) = LOCK.get() else { return };
     lock.hold(|| {
-        set_time(Some(ns));
-        with(|device, machine| device.take(line, machine));
-        set_time(None);
+        at_time(Some(ns), || with(|device, machine| device.take(line, machine)));
+    });
+}
+
+/// Tells the chip's devices that the processor has fed its watchdog, at this time.
+pub(crate) fn feed_watchdog(ns: u64) {
+    let Some(lock) = LOCK.get() else { return };
+    lock.hold(|| {
+        at_time(Some(ns), || with(|device, machine| device.feed_watchdogs(machine)));
     });
 }
 
@@ -465,6 +483,7 @@ impl Machine {
             tell,
             starts: chip.blocks.iter().map(|block| block.start).collect(),
             raised_later: Vec::new(),
+            bytes: registers_by_byte(chip),
         };
         // SAFETY: memory for a timer, on the clock of the instructions, in nanoseconds.
         unsafe {
@@ -502,6 +521,13 @@ impl Machine {
     }
 }
 
+/// Blocks and offsets of the registers in AVR's data space, by address.
+fn registers_by_byte(chip: &Chip) -> FxHashMap<u64, (usize, u64)> {
+    let blocks = chip.blocks.iter().zip(0..);
+    let bytes = blocks.flat_map(|(block, index)| block.bytes_at.iter().map(move |byte| (byte, index)));
+    bytes.map(|(byte, index)| (byte.address, (index, byte.offset))).collect()
+}
+
 /// Lays a chip's memory and registers over the machine's.
 fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec<Mapped>, Missing> {
     let add = |region: *mut c_void, start: u64, priority: c_int| {
@@ -509,9 +535,10 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
         unsafe { (functions.memory_region_add_subregion_overlap)(container, start, region, priority) };
     };
     if chip.is_addition {
-        for (block, index) in chip.blocks.iter().zip(0usize..) {
-            for byte in &block.bytes_at {
-                add(byte_region(functions, index, byte), byte.address, CHIP_PRIORITY);
+        for (block, index) in chip.blocks.iter().zip(0..) {
+            for bytes in block.stretches() {
+                let start = bytes.start;
+                add(stretch(functions, index, bytes), start, CHIP_PRIORITY);
             }
         }
         return Ok(Vec::new());
@@ -584,16 +611,15 @@ fn map(chip: &Chip, functions: &Functions, container: *mut c_void) -> Result<Vec
     Ok(mapped)
 }
 
-/// A region of one byte that is a register. Its opaque value is the block's index and the register's offset.
-fn byte_region(functions: &Functions, index: usize, byte: &ByteAt) -> *mut c_void {
-    let (whole, region, name) = (room(), room(), name(&block_region(index)));
-    let lead = lead_bytes(byte.address);
-    let opaque = (index << BYTE_OFFSET_BITS | byte.offset as usize) as *mut c_void;
+/// A region of bytes of the data space that are registers of a block. Its opaque value is the first one's address.
+fn stretch(functions: &Functions, block: usize, bytes: Range<u64>) -> *mut c_void {
+    let (whole, region, name) = (room(), room(), name(&block_region(block)));
+    let (lead, count) = (lead_bytes(bytes.start), bytes.end - bytes.start);
     // SAFETY: memory for two regions; the name is copied.
     unsafe {
-        let (operations, name) = (&raw const BYTE, name.as_ptr());
-        (functions.memory_region_init_io)(whole, null_mut(), operations, opaque, name, lead + 1);
-        (functions.memory_region_init_alias)(region, null_mut(), name, whole, lead, 1);
+        let (operations, name, opaque) = (&raw const BYTES, name.as_ptr(), bytes.start as *mut c_void);
+        (functions.memory_region_init_io)(whole, null_mut(), operations, opaque, name, lead + count);
+        (functions.memory_region_init_alias)(region, null_mut(), name, whole, lead, count);
     }
     region
 }
@@ -829,6 +855,19 @@ impl Machine {
         unsafe { (self.functions.memory_region_flush_rom_device)(memory.region, offset, bytes) };
     }
 
+    /// Block and offset of a register in AVR's data space, in a stretch of registers that begins at an address.
+    fn register_at(&self, at: (*mut c_void, u64)) -> Option<(usize, u64)> {
+        self.bytes.get(&byte_address(at)).copied()
+    }
+
+    /// Tells of an access of a register of AVR's that the chip file does not describe. Here the instruction is known.
+    fn tell_undescribed(&self, device: &Device, block: usize, at: (*mut c_void, u64), is_write: bool) {
+        if device.chip().blocks[block].is_undescribed {
+            let address = byte_address(at);
+            (self.tell)(ChipEvent::Undescribed { address, pc: ACCESS.get().0, is_write });
+        }
+    }
+
     fn set_clock(&self, clock: *mut Clock, hz: u64) {
         // A clock's period is in 2^-32 ns (include/hw/clock.h, CLOCK_PERIOD_1SEC).
         if let (false, Some(period)) = (clock.is_null(), (1_000_000_000u64 << 32).checked_div(hz)) {
@@ -886,27 +925,31 @@ extern "C" fn write_registers(block: *mut c_void, offset: u64, value: u64, bytes
     0
 }
 
-extern "C" fn read_byte(register: *mut c_void, _: u64, value: *mut u64, _: u32, _: Attributes) -> u32 {
+/// Address of a byte in a stretch of registers that begins at an address, by its offset in the stretch's region.
+fn byte_address((stretch, offset): (*mut c_void, u64)) -> u64 {
+    let start = stretch as u64;
+    start + offset.saturating_sub(lead_bytes(start))
+}
+
+extern "C" fn read_byte(stretch: *mut c_void, offset: u64, value: *mut u64, _: u32, _: Attributes) -> u32 {
     with(|device, machine| {
-        let (block, offset) = byte_register(register);
+        let at = (stretch, offset);
+        let Some((block, offset)) = machine.register_at(at) else { return };
+        machine.tell_undescribed(device, block, at, false);
         // SAFETY: QEMU's room for the value.
-        unsafe { *value = device.read(block, offset, 1, machine).value.into() };
+        unsafe { *value = device.read_byte(block, offset, machine).into() };
     });
     0
 }
 
-extern "C" fn write_byte(register: *mut c_void, _: u64, value: u64, _: u32, _: Attributes) -> u32 {
+extern "C" fn write_byte(stretch: *mut c_void, offset: u64, value: u64, _: u32, _: Attributes) -> u32 {
     with(|device, machine| {
-        let (block, offset) = byte_register(register);
-        device.write(block, offset, 1, value as u32, machine);
+        let at = (stretch, offset);
+        let Some((block, offset)) = machine.register_at(at) else { return };
+        machine.tell_undescribed(device, block, at, true);
+        device.write_byte(block, offset, value as u8, ACCESS.get().1, machine);
     });
     0
-}
-
-/// Index of the block and offset of the register that a region of one byte is.
-fn byte_register(opaque: *mut c_void) -> (usize, u64) {
-    let opaque = opaque as usize;
-    (opaque >> BYTE_OFFSET_BITS, (opaque & ((1 << BYTE_OFFSET_BITS) - 1)) as u64)
 }
 
 fn note(device: &Device, block: usize, offset: u64, is_write: u64) {
@@ -935,7 +978,7 @@ extern "C" fn write_flash(memory: *mut c_void, offset: u64, value: u64, bytes: u
 
 extern "C" fn timer_is_due(_: *mut c_void) {
     // A timer is due between two blocks, where this thread may still have the time of the last one's access.
-    set_time(None);
+    AT.set(None);
     with(|device, machine| {
         machine.due_ns = None;
         for line in mem::take(&mut machine.raised_later) {
