@@ -537,7 +537,7 @@ fn register_at_block(
 ) {
     let pc = plan[0].pc;
     match what {
-        AtBlock::Restart if plan[0].feeds => qemu_block.call_to_restart::<BeforeWdr>(insn_id(block, 0)),
+        AtBlock::Restart if plan[0].feeds => qemu_block.call_to_leave::<BeforeWdr>(insn_id(block, 0)),
         AtBlock::Passage => register_passage(state, qemu_block, block, plan),
         AtBlock::Skipped if !plan[0].skips.are_none() => qemu_block.call::<OnSkipped>(0),
         AtBlock::Interrupted if state.avr.is_some() && state.guest.may_be_handler(pc, true) => {
@@ -707,7 +707,7 @@ fn register(state: &mut State, what: AtInsn, at: &At<'_>) {
             }
         }
         AtInsn::Masked if before.is_some_and(|before| before.changes_mask) => insn.call::<OnMasked>(id),
-        AtInsn::Restart if planned.feeds && before.is_some() => insn.call_to_restart::<BeforeWdr>(id),
+        AtInsn::Restart if planned.feeds && before.is_some() => insn.call_to_leave::<BeforeWdr>(id),
         AtInsn::Function if is_exact && before.is_some_and(|before| before.here != planned.here) => {
             insn.call::<OnFunction>(id);
         }

@@ -7,7 +7,7 @@ use engine::cycles::EECR;
 
 use super::{Here, arrive, find};
 use crate::avr::Avr;
-use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Guard, Hook, LeaveHook, RestartHook, SplitHook};
+use crate::qemu::{self, AccessCallback, AccessHook, ExecCallback, Guard, Hook, LeaveHook, SplitHook};
 use crate::state::{self, State};
 
 /// Global interrupt enable, in the status register.
@@ -253,7 +253,7 @@ impl Hook for OnSleep {
 /// Before a `wdr`, which QEMU stops at where it is not skipped.
 pub(crate) struct BeforeWdr;
 
-impl RestartHook for BeforeWdr {
+impl LeaveHook for BeforeWdr {
     const CALL: fn(u32, usize) -> bool = |vcpu, id| {
         let (mut state, here) = find(vcpu, id);
         let begins_block = here.index == 0;

@@ -26,8 +26,8 @@ mod thread;
 pub(crate) use abort::{AbortHook, exit, on_abort};
 pub(crate) use api::block::{Block, Cell, Insn, Scoreboard, TranslateCallback, TranslateHook, on_translate};
 pub(crate) use api::hooks::{
-    Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, LeaveHook, RestartHook, SplitHook,
-    VcpuCallback, VcpuHook, on_exit, on_vcpu_init,
+    Access, AccessCallback, AccessHook, ExecCallback, ExitHook, Hook, LeaveHook, SplitHook, VcpuCallback, VcpuHook,
+    on_exit, on_vcpu_init,
 };
 pub(crate) use api::install::{Installation, install_by, installation};
 pub(crate) use api::later::write_register;

@@ -3,10 +3,7 @@
 
 use std::ffi::{c_uint, c_void};
 
-use super::hooks::{
-    AccessHook, Hook, LeaveHook, RestartHook, SplitHook, access_trampoline, leave_entry, restart_entry, split_entry,
-    trampoline,
-};
+use super::hooks::{AccessHook, Hook, LeaveHook, SplitHook, access_trampoline, leave_entry, split_entry, trampoline};
 use super::raw::{self, READS_REGISTERS, WRITES_REGISTERS, access, condition, operation};
 use super::versions;
 
@@ -57,23 +54,13 @@ impl Block {
         }
     }
 
-    /// Calls `H` with `id` at the start of each execution, before anything else that is called, and leaves the block there if `H`
-    /// says so.
+    /// Calls `H` with `id` at the start of each execution, before anything else that is registered later, and leaves the block
+    /// there if `H` says so.
     pub(crate) fn call_to_leave<H: LeaveHook>(&self, id: usize) {
         // SAFETY: the block is valid; `id` is only ever read as a number.
         unsafe {
             let id = id as *mut c_void;
             raw::qemu_plugin_register_vcpu_tb_exec_cb(self.0, leave_entry::<H>, READS_REGISTERS, id);
-        }
-    }
-
-    /// Calls `H` with `id` at the start of each execution, before anything else that is registered later, and leaves the block
-    /// there if `H` says so.
-    pub(crate) fn call_to_restart<H: RestartHook>(&self, id: usize) {
-        // SAFETY: the block is valid; `id` is only ever read as a number.
-        unsafe {
-            let id = id as *mut c_void;
-            raw::qemu_plugin_register_vcpu_tb_exec_cb(self.0, restart_entry::<H>, READS_REGISTERS, id);
         }
     }
 
@@ -173,11 +160,11 @@ impl Insn<'_> {
 
     /// Calls `H` with `id` whenever the instruction starts, and leaves the block before it if `H` says so: all that is registered at
     /// the instruction later comes as it is started again.
-    pub(crate) fn call_to_restart<H: RestartHook>(&self, id: usize) {
+    pub(crate) fn call_to_leave<H: LeaveHook>(&self, id: usize) {
         // SAFETY: the instruction is valid; `id` is only ever read as a number.
         unsafe {
             let id = id as *mut c_void;
-            raw::qemu_plugin_register_vcpu_insn_exec_cb(self.0, restart_entry::<H>, READS_REGISTERS, id);
+            raw::qemu_plugin_register_vcpu_insn_exec_cb(self.0, leave_entry::<H>, READS_REGISTERS, id);
         }
     }
 

@@ -40,14 +40,9 @@ pub(crate) trait SplitHook {
     const CALL: fn(vcpu: u32, id: usize) -> bool;
 }
 
-/// Names a function at the start of a block that may have to be left there ([`super::block::Block::call_to_leave`]).
+/// Names a function at an instruction, or at the start of a block, before which the block may have to be left
+/// ([`super::block::Insn::call_to_leave`], [`super::block::Block::call_to_leave`]).
 pub(crate) trait LeaveHook {
-    /// The function; whether the block is left before its first instruction. It is then looked for again.
-    const CALL: fn(vcpu: u32, id: usize) -> bool;
-}
-
-/// Names a function at an instruction before which a block may have to be left ([`super::block::Insn::call_to_restart`]).
-pub(crate) trait RestartHook {
     /// The function; whether the block is left before the instruction, which is then looked for again.
     const CALL: fn(vcpu: u32, id: usize) -> bool;
 }
@@ -81,8 +76,7 @@ macro_rules! entry {
     };
 }
 entry!(split_entry, split_trampoline, SplitHook, super::super::beyond::avr::start_alone);
-entry!(leave_entry, leave_trampoline, LeaveHook, super::super::beyond::pace::leave_block);
-entry!(restart_entry, restart_trampoline, RestartHook, super::super::beyond::avr::restart);
+entry!(leave_entry, leave_trampoline, LeaveHook, super::super::beyond::leave::leave_block);
 
 /// Names a function called after loads or stores.
 pub(crate) trait AccessHook {

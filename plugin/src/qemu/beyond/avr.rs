@@ -28,7 +28,7 @@ use std::{mem, ptr};
 use wire::trick::AVR_STATE;
 
 use super::register_file::copy;
-use super::{is_on, symbol, vcpu};
+use super::{is_on, leave, symbol, vcpu};
 
 /// Bytes of an object that are searched.
 const LOOKED_AT_BYTES: usize = 64 << 10;
@@ -73,25 +73,6 @@ type StartAlone = unsafe extern "C" fn(*mut c_void, usize) -> !;
 
 static START_ALONE: OnceLock<StartAlone> = OnceLock::new();
 
-/// `cpu_loop_exit_restore` (accel/tcg/cpu-exec-common.c): leaves the block before the instruction that an address in generated code
-/// belongs to.
-type Restart = unsafe extern "C" fn(*mut c_void, usize) -> !;
-
-static RESTART: OnceLock<Restart> = OnceLock::new();
-
-/// Leaves the block before the instruction at whose start generated code has called the plugin. Returns only where that is not
-/// known to be possible.
-///
-/// # Safety
-///
-/// As for [`start_alone`].
-pub(in crate::qemu) unsafe fn restart(called_from: usize) {
-    if let (Some(restart), Some(vcpu)) = (RESTART.get(), vcpu::current()) {
-        // SAFETY: the caller's promise; the vCPU executes this thread's callback.
-        unsafe { restart(vcpu, called_from) }
-    }
-}
-
 /// Ends the block before the instruction at whose start generated code has called the plugin, and starts the instruction in a
 /// block of its own. Returns only where that is not known to be possible.
 ///
@@ -127,15 +108,12 @@ impl AvrState {
         // The state has a member of eight bytes, so that it begins at a multiple of eight.
         let mut places = (PC_BEFORE..bytes.len().saturating_sub(END)).step_by(8).filter(is_place);
         let at = places.next().filter(|_| places.next().is_none())?;
-        let [leave, alone, restart] =
-            [c"cpu_exit", c"cpu_io_recompile", c"cpu_loop_exit_restore"].map(|name| symbol(&AVR_STATE, name));
-        let (leave, alone, restart) = (leave?, alone?, restart?);
+        let [leave, alone] = [c"cpu_exit", c"cpu_io_recompile"].map(|name| symbol(&AVR_STATE, name));
+        let (leave, alone, ()) = (leave?, alone?, leave::find(&AVR_STATE)?);
         // SAFETY: in the releases of the table's row the function has this type.
         let leave = unsafe { mem::transmute::<*mut c_void, Leave>(leave) };
         // SAFETY: as above.
         START_ALONE.get_or_init(|| unsafe { mem::transmute::<*mut c_void, StartAlone>(alone) });
-        // SAFETY: as above.
-        RESTART.get_or_init(|| unsafe { mem::transmute::<*mut c_void, Restart>(restart) });
         Some(AvrState { registers: object + at, leave })
     }
 

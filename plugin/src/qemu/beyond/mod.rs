@@ -16,6 +16,7 @@ mod csr;
 pub(super) mod device;
 pub(super) mod editions;
 pub(super) mod fork;
+pub(super) mod leave;
 mod lock;
 pub(super) mod pace;
 pub(super) mod page;

@@ -8,12 +8,11 @@
 //!
 //! So the clock moves on by n instructions' time if the bias grows by that time and the budget loses n instructions: then the
 //! next timer is due at the right instruction. If the block that has started no longer fits into the budget, it is left before
-//! its first instruction, as QEMU leaves a block for an exception (`cpu_loop_exit_restore`), which gives its instructions back.
+//! its first instruction (`leave`), which gives its instructions back.
 //!
 //! The fields are found by what QEMU's own functions change of them.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::{mem, ptr};
 
@@ -21,7 +20,7 @@ use wire::trick::PACE;
 
 use super::accounted::AccountedTime;
 use super::register_file::copy;
-use super::{symbol, vcpu};
+use super::{leave, symbol, vcpu};
 
 /// Bytes of an object that are searched: those that all kinds of vCPUs have.
 const LOOKED_AT_BYTES: usize = 64 << 10;
@@ -40,10 +39,6 @@ const MOST_LOW: i64 = 0xffff;
 
 /// `icount_update` and `cpu_exit`.
 type OfVcpu = unsafe extern "C" fn(*mut c_void);
-/// `cpu_loop_exit_restore`.
-type Leave = unsafe extern "C" fn(*mut c_void, usize) -> !;
-
-static LEAVE: OnceLock<Leave> = OnceLock::new();
 
 /// Places of the clock's fields, of the only vCPU.
 #[derive(Clone, Copy)]
@@ -59,19 +54,6 @@ pub(crate) enum Found {
     Now(InsnClock),
     /// The vCPU has been asked to leave its blocks already: once it has, they can be found.
     Later,
-}
-
-/// Leaves the block at whose start generated code has called the plugin, before its first instruction.
-///
-/// # Safety
-///
-/// `called_from` is the address that the callback returns to, in generated code. No frame up to there may need to be dropped:
-/// QEMU jumps out of them (`siglongjmp`).
-pub(in crate::qemu) unsafe fn leave_block(called_from: usize) {
-    if let (Some(leave), Some(vcpu)) = (LEAVE.get(), vcpu::current()) {
-        // SAFETY: the caller's promise; the vCPU executes this thread's callback.
-        unsafe { leave(vcpu, called_from) }
-    }
 }
 
 /// Places where integers of `BYTES` bytes have changed from one state to the next as `change` says, in order. Memory behind an object may
@@ -102,8 +84,7 @@ impl InsnClock {
         // them and stays loaded.
         let [update, exit] = [find(c"icount_update")?, find(c"cpu_exit")?]
             .map(|function| unsafe { mem::transmute::<*mut c_void, OfVcpu>(function) });
-        // SAFETY: as above.
-        let leave = unsafe { mem::transmute::<*mut c_void, Leave>(find(c"cpu_loop_exit_restore")?) };
+        leave::find(&PACE)?;
         let time = AccountedTime::find()?;
         let object = vcpu as usize;
         let look = || (copy(object, LOOKED_AT_BYTES), copy(state, STATE_BYTES));
@@ -111,7 +92,6 @@ impl InsnClock {
         // SAFETY: any thread may call it for any vCPU, which leaves its blocks once more than it would.
         unsafe { exit(vcpu) };
         let (asked, counted) = look();
-        LEAVE.get_or_init(|| leave);
         let Some(high) = changed::<2>(&before, &asked, |before, after| before == [0; 2] && after == [0xff; 2]).next()
         else {
             return Some(Found::Later);
