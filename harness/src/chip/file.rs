@@ -216,7 +216,7 @@ pub(super) struct UndescribedTable {
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a clock is a frequency in hertz, or a clock's name")]
 pub(super) enum ClockSource {
     Hz(u64),
     Clock(String),
@@ -254,7 +254,7 @@ pub(super) struct PeripheralTable {
 
 /// Addresses of a register's bytes.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a register's bytes are at one address, or at two as [LOW, HIGH]")]
 pub(super) enum BytesAt {
     /// Address of its only byte.
     One(u64),
@@ -318,7 +318,7 @@ pub(super) struct KindTable {
 
 /// Bits of a register: a number, or all.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "bits are a number with these bits set, or true for all")]
 pub(super) enum Mask {
     All(bool),
     Bits(u32),
@@ -332,7 +332,7 @@ impl Default for Mask {
 
 /// A field: one bit, or its last and first bit as `7:4`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a field is the number of its bit, or its bits as \"7:4\"")]
 pub(super) enum Bits {
     Bit(u32),
     Range(String),

@@ -1698,6 +1698,7 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
             (port("ADMUX = [0x99, 0x44]"), "P.ADMUX lies at 0x00000044 where TC0.TCCRA does"),
             (port("ADMUX = 0x10000"), "P.ADMUX at 0x00010000 lies outside of the data space"),
             (port("MUX = 0x99"), "P has no register MUX"),
+            (port("ADMUX = [1, 2, 3]"), "a register's bytes are at one address, or at two as [LOW, HIGH]"),
             (uno("interrupts = 65"), "interrupts must be 1 to 64"),
             (uno("[[memory]]\nname = \"RAM\"\nstart = 0\nbytes = 1024"), "leave [[memory]] out"),
             (resolved(&on_arm), "T.CR: `bytes` are for AVR"),
