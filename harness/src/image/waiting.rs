@@ -25,6 +25,9 @@ const ARDUINO: [&str; 2] = ["delay", "delayMicroseconds"];
 /// of these names for anything.
 const OF_ARDUINO: &str = "timer0_millis";
 
+/// Function of the same file, which `delay()` alone of its functions calls.
+const CALLED_BY_DELAY: &str = "micros";
+
 /// Code that only waits, and its calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
@@ -63,6 +66,9 @@ pub fn find(symbols: &Symbols<'_>, image: &Image, isa: Isa, load_bias: u64) -> C
         whole.filter(|(_, name)| is_meant(name)).map(|(range, name)| (range, name.to_owned())).collect();
     let exits = whole.iter().map(|(range, _)| exits(range, image, isa, load_bias)).sum();
     let mut found = symbols.inlined(is_meant);
+    if !arduino.is_empty() {
+        found.extend(inlined_delay(symbols, image, isa, load_bias));
+    }
     found.extend(whole);
     let mut functions: Vec<String> = found.iter().map(|(_, name)| name.clone()).collect();
     functions.sort();
@@ -77,6 +83,30 @@ pub fn find(symbols: &Symbols<'_>, image: &Image, isa: Isa, load_bias: u64) -> C
         }
     }
     Code { functions, ranges, calls, exits }
+}
+
+/// Inlined code of `delay()` where lines are known, but no inlined function: the lines of its file around those that call
+/// `micros()`, in a function of another file.
+fn inlined_delay(symbols: &Symbols<'_>, image: &Image, isa: Isa, load_bias: u64) -> Vec<(Range<u64>, String)> {
+    let lines = symbols.lines_inlined_from(CALLED_BY_DELAY);
+    let callee = symbols.functions().find(|(_, name)| *name == CALLED_BY_DELAY).map(|(range, _)| range.start);
+    let calls = |range: &Range<u64>| {
+        insns(range, image, isa, load_bias)
+            .any(|(_, _, flow)| matches!(flow, Flow::Call { target } if Some(target) == callee))
+    };
+    let of_calls = || lines.iter().filter(|(range, _)| calls(range)).map(|(_, line)| *line);
+    // Between the first call's line and the last one's, and up to the statements beside them.
+    let (Some(first), Some(last)) = (of_calls().min(), of_calls().max()) else { return Vec::new() };
+    let source = first..=last;
+    let mut found: Vec<(Range<u64>, String)> = Vec::new();
+    for (range, line) in lines {
+        match found.last_mut() {
+            Some((before, _)) if before.end == range.start => before.end = range.end,
+            _ if source.contains(&line) => found.push((range, ARDUINO[0].to_owned())),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Ranges without overlap: code of a function that is inlined into another of them is the outer one's.

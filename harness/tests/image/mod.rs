@@ -7,6 +7,7 @@ mod files;
 mod kernel;
 mod machine;
 mod size;
+mod stabs;
 mod stack;
 mod symbols;
 mod unwind_table;

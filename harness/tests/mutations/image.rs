@@ -25,8 +25,9 @@ use crate::common::built::run;
 use crate::common::{image, is_listed};
 
 /// Small images of every kind: processor, compiler, language, unwind information, kernel, executor, instrumentation.
-const ELVES: [&str; 24] = [
+const ELVES: [&str; 25] = [
     "avr/uno-prologues",
+    "avr/uno-sketch-stabs",
     "avr/uno-timer",
     "cortex-m0-bare-clang",
     "cortex-m0-storm-pg",

@@ -11,6 +11,9 @@ use crate::common::{Run, harness, run};
 /// The sketch, in which `delay()` is inlined; compiled so that it is a function; that without debug information.
 const SKETCHES: [&str; 3] = ["avr/uno-sketch", "avr/uno-sketch-whole", "avr/uno-sketch-whole-nodwarf"];
 
+/// The first of them with the debug information of Arduino's IDE, stabs, which have no inlined functions.
+const BY_STABS: &str = "avr/uno-sketch-ide";
+
 /// Turns of the sketch, each of which waits 20 ms, and the instructions of a millisecond.
 const TURNS: u64 = 5;
 const MS: u64 = 15_625;
@@ -34,7 +37,7 @@ fn idle_line(run: &Run) -> String {
 
 #[test]
 fn a_delay_of_20_ms_is_as_long_as_that_without_its_interrupts() {
-    for name in SKETCHES {
+    for name in SKETCHES.into_iter().chain([BY_STABS]) {
         let run = run(name, &[]).expect_code(0);
         let profile = run.profile();
         let waiting = time::waiting_insns(&profile);

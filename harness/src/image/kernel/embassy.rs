@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use addr2line::gimli::{self, AttributeValue};
+use gimli::{self, AttributeValue};
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
 use wire::definition::MAX_TEXT_BYTES;
 use wire::request::{Lives, Poll};

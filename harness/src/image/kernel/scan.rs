@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use addr2line::gimli::{self, AttributeValue, DwTag, UnitOffset, UnitType};
+use gimli::{self, AttributeValue, DwTag, UnitOffset, UnitType};
 
 use wire::request::MAX_OFFSET_BYTES;
 use wire::timeline::{State, StateValue, States};

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use addr2line::gimli;
 use gimli::{AttributeValue, UnitRef};
 
 use super::dwarf::Slice;

@@ -8,17 +8,18 @@ use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
-use addr2line::gimli::{
+use addr2line::{Context, LookupContinuation as _, LookupResult};
+use gimli::{
     self, AttributeValue, DebuggingInformationEntry, EndianSlice, LineProgramHeader, LittleEndian, Reader as _,
     Section as _, SectionId, UnitOffset, UnitRef,
 };
-use addr2line::{Context, LookupContinuation as _, LookupResult};
 use object::Object as _;
 
 use super::entry_ranges::EntryRanges;
 use super::patch::Patch;
 pub(crate) use super::patch::Slice;
 use super::shared_lists::{EMPTY_PROGRAM, EmptyLists, References};
+use super::stabs;
 use crate::image::section::uncompressed;
 use crate::text::path::normal;
 
@@ -43,6 +44,10 @@ pub(crate) struct Sections<'data> {
     bytes: BTreeMap<&'static str, Cow<'data, [u8]>>,
     /// Sentence about the parts that were left out.
     warning: Option<String>,
+    /// Whether they were made of stabs.
+    is_of_stabs: bool,
+    /// Whether the file has functions in stabs and in DWARF, of which these are one.
+    has_both: bool,
     /// Offsets of the line programs of partial units, by the unit's offset.
     partial_programs: BTreeMap<usize, usize>,
 }
@@ -66,10 +71,12 @@ pub(super) struct Dwarf<'a> {
     /// Offsets of the line programs of partial units, by the unit's offset, and those programs.
     partial_programs: &'a BTreeMap<usize, usize>,
     programs: BTreeMap<usize, gimli::IncompleteLineProgram<Slice<'a>>>,
+    /// Whether it was made of stabs: the first line of a function may be that of one which is inlined.
+    is_of_stabs: bool,
 }
 
 impl<'data> Sections<'data> {
-    /// Loads the debug sections of a file; None when it has none. `first` is the address range of its first function,
+    /// Loads the debug sections of a file, or makes them of its stabs; None when it has neither. `first` is the address range of its first function,
     /// `names` are that function's names.
     ///
     /// # Errors
@@ -79,25 +86,77 @@ impl<'data> Sections<'data> {
         first: &Range<u64>,
         names: &[&str],
     ) -> Result<Option<Self>, String> {
-        if elf.section_by_name(SectionId::DebugInfo.name()).is_none() {
-            return Ok(None);
-        }
-        let mut sections = Sections { bytes: BTreeMap::new(), warning: None, partial_programs: BTreeMap::new() };
-        gimli::Dwarf::load(|id| {
-            if let Some(section) = elf.section_by_name(id.name()) {
-                sections.bytes.insert(id.name(), uncompressed(elf, &section)?);
+        let made = stabs::as_dwarf(elf)?.map(|made| {
+            let bytes = made.into_iter().map(|(name, bytes)| (name, Cow::Owned(bytes))).collect();
+            Sections { is_of_stabs: true, ..Sections::new(bytes) }
+        });
+        let mut sections = match (Sections::read(elf)?, made) {
+            (None, None) => return Ok(None),
+            (Some(one), None) | (None, Some(one)) => one,
+            (Some(own), Some(made)) => {
+                let (own_functions, made_functions) = (own.functions(), made.functions());
+                let has_both = own_functions > 0 && made_functions > 0;
+                Sections { has_both, ..if made_functions > own_functions { made } else { own } }
             }
-            Ok::<_, String>(())
-        })?;
+        };
         let empty = sections.append_empty_lists();
         sections.bound(empty)?;
         sections.mend(first, names, empty.ranges);
         Ok(Some(sections))
     }
 
-    /// Sentence about what was left out; None: nothing was.
-    pub(crate) fn warning(&self) -> Option<&str> {
-        self.warning.as_deref()
+    fn new(bytes: BTreeMap<&'static str, Cow<'data, [u8]>>) -> Self {
+        Sections { bytes, warning: None, is_of_stabs: false, has_both: false, partial_programs: BTreeMap::new() }
+    }
+
+    /// Reads the sections of DWARF in a file.
+    fn read(elf: &object::File<'data>) -> Result<Option<Self>, String> {
+        if elf.section_by_name(SectionId::DebugInfo.name()).is_none() {
+            return Ok(None);
+        }
+        let mut bytes = BTreeMap::new();
+        gimli::Dwarf::load(|id| {
+            if let Some(section) = elf.section_by_name(id.name()) {
+                bytes.insert(id.name(), uncompressed(elf, &section)?);
+            }
+            Ok::<_, String>(())
+        })?;
+        Ok(Some(Sections::new(bytes)))
+    }
+
+    /// Number of functions that have code. Damage ends the count.
+    fn functions(&self) -> usize {
+        let dwarf = self.dwarf();
+        let (mut headers, mut functions) = (dwarf.units(), 0);
+        while let Ok(Some(header)) = headers.next() {
+            let Ok(unit) = dwarf.unit(header) else { continue };
+            let mut entries = unit.entries();
+            while let Ok(Some(entry)) = entries.next_dfs() {
+                let has_code =
+                    [gimli::DW_AT_low_pc, gimli::DW_AT_ranges].iter().any(|&at| entry.attr_value(at).is_some());
+                functions += usize::from(entry.tag() == gimli::DW_TAG_subprogram && has_code);
+            }
+        }
+        functions
+    }
+
+    /// Whether the debug information was made of stabs, which have no inlined functions.
+    pub(super) fn is_of_stabs(&self) -> bool {
+        self.is_of_stabs
+    }
+
+    /// Sentences about what was left out.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let of_stabs = self.is_of_stabs.then(|| {
+            "the ELF file's debug information is stabs, as gcc before 12 writes it for an AVR by -g: its lines are read, but it \
+             has no inlined functions; compile and link with -gdwarf-4 for these"
+                .to_owned()
+        });
+        let both = self.has_both.then(|| {
+            let read = if self.is_of_stabs { "stabs" } else { "DWARF" };
+            format!("the ELF file has stabs and DWARF, each of a part of its code: only the {read}, with more functions, are read")
+        });
+        of_stabs.into_iter().chain(both).chain(self.warning.clone()).collect()
     }
 
     /// Appends an empty list to each of the sections with lists, and returns the offsets.
@@ -443,7 +502,7 @@ impl<'a> Dwarf<'a> {
     /// # Errors
     /// When the headers are damaged, or functions are inlined too deep.
     pub(super) fn new(sections: &'a Sections<'_>) -> Result<Self, String> {
-        let partial_programs = &sections.partial_programs;
+        let (partial_programs, is_of_stabs) = (&sections.partial_programs, sections.is_of_stabs);
         let sections = Arc::new(sections.dwarf());
         let mut units = Vec::new();
         let mut headers = sections.units();
@@ -461,7 +520,7 @@ impl<'a> Dwarf<'a> {
             programs.extend(program.ok().map(|program| (own, program)));
         }
         let context = Context::from_arc_dwarf(sections.clone()).map_err(|error| error.to_string())?;
-        Ok(Dwarf { context, sections, units, partial_programs, programs })
+        Ok(Dwarf { context, sections, units, partial_programs, programs, is_of_stabs })
     }
 
     /// Lines of a range of code: address, bytes, file, line.
@@ -689,7 +748,7 @@ impl<'a> Dwarf<'a> {
             }
         }
         let file = file?;
-        if let Some(code) = code.filter(|(of_code, line)| *of_code != file && *line > 0) {
+        if let Some(code) = code.filter(|(of_code, line)| !self.is_of_stabs && *of_code != file && *line > 0) {
             return Some(code);
         }
         Some((file, u32::try_from(line?).ok().filter(|&line| line > 0)?))

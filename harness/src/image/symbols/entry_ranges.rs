@@ -2,7 +2,7 @@
 //! Address ranges of an entry of debug information. gimli adds the length of one to its start without a check, which ends a debug
 //! build; a linker's mark of discarded code is the highest address.
 
-use addr2line::gimli::{self, AttributeValue, DebuggingInformationEntry, Range, RangeIter, UnitRef};
+use gimli::{self, AttributeValue, DebuggingInformationEntry, Range, RangeIter, UnitRef};
 
 use super::patch::Slice;
 

@@ -2,7 +2,7 @@
 //! Debug information that an ELF file has in another file, or that cannot be found in it: each is a sentence, so that
 //! nothing is missing without a word.
 
-use addr2line::gimli::SectionId;
+use gimli::SectionId;
 use object::read::elf::{ElfFile, FileHeader};
 use object::{File, Object as _, ObjectSection as _};
 

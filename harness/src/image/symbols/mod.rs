@@ -23,6 +23,7 @@ mod places;
 mod search;
 mod shared_lists;
 mod signatures;
+mod stabs;
 #[cfg(test)]
 mod tests;
 
@@ -250,7 +251,7 @@ impl<'data> Symbols<'data> {
         debug_assert!(executed.is_sorted());
         let mut warnings = self.warnings.clone();
         let sections = self.sections();
-        warnings.extend(sections.iter().flatten().filter_map(Sections::warning).map(str::to_owned));
+        warnings.extend(sections.iter().flatten().flat_map(Sections::warnings));
         let dwarf = match &sections {
             Ok(Some(sections)) => Dwarf::new(sections).map(Some),
             Ok(None) => Ok(None),
@@ -434,6 +435,29 @@ impl<'data> Symbols<'data> {
             (self.function_at(range.start).is_some() && !self.is_patched(range.start)).then_some((range, name))
         });
         found.collect()
+    }
+
+    /// Code with lines of the file that defines a function, in functions that another file defines, load bias included: ranges
+    /// by address, each with its line. Only of debug information without inlined functions.
+    pub fn lines_inlined_from(&self, definer: &str) -> Vec<(Range<u64>, u32)> {
+        let sections = self.sections().ok().flatten().filter(Sections::is_of_stabs);
+        let Some(sections) = sections else { return Vec::new() };
+        let Ok(dwarf) = Dwarf::new(&sections) else { return Vec::new() };
+        let linked = |function: &Extent<'_>| {
+            function.range.start.wrapping_sub(self.load_bias)..function.range.end.wrapping_sub(self.load_bias)
+        };
+        let file_of = |function: &Extent<'_>| Some(dwarf.definition_at(linked(function).start)?.0);
+        let Some(file) = self.functions.iter().find(|function| function.name == definer).and_then(file_of) else {
+            return Vec::new();
+        };
+        let others = self.functions.iter().filter(|function| file_of(function).is_some_and(|other| other != file));
+        let lines = others.flat_map(|function| dwarf.lines(linked(function)));
+        let here = lines.filter(|(_, _, other, _)| normal(other) == file);
+        let placed = |(start, bytes, _, line): (u64, u64, &str, u32)| {
+            let start = start.wrapping_add(self.load_bias);
+            (start..start.wrapping_add(bytes), line)
+        };
+        here.map(placed).collect()
     }
 
     /// Further names of functions, which tables do not show, by address.

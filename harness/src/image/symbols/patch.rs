@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes of debug sections, made where a reader would be led astray or would never end.
 
-use addr2line::gimli::{EndianSlice, LittleEndian, SectionId};
+use gimli::{EndianSlice, LittleEndian, SectionId};
 
 /// Bytes of a debug section.
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;

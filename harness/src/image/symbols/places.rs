@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use addr2line::gimli::{self, AttributeValue, DebuggingInformationEntry, UnitOffset, UnitRef};
+use gimli::{self, AttributeValue, DebuggingInformationEntry, UnitOffset, UnitRef};
 
 use super::dwarf::{Dwarf, MAX_HOPS, Slice, Unit, producer};
 use super::entry_ranges::EntryRanges;

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use addr2line::gimli::{
+use gimli::{
     self, Abbreviations, AttributeValue, DebugRngListsBase, Encoding, RangeListsOffset, Reader as _, Section as _,
     SectionId, UnitHeader, UnitType,
 };

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use addr2line::gimli::{self, AttributeValue, UnitOffset, UnitRef};
+use gimli::{self, AttributeValue, UnitOffset, UnitRef};
 
 use super::dwarf::Slice;
 

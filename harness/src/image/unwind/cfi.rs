@@ -4,11 +4,11 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use addr2line::gimli::{
+use decode::Isa;
+use gimli::{
     BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EndianSlice, LittleEndian, Register, RegisterRule,
     UnwindContext, UnwindSection,
 };
-use decode::Isa;
 use object::{Object as _, ObjectSegment as _, SegmentFlags, elf};
 use wire::unwind::{Base, Rule, Saved};
 
@@ -110,10 +110,10 @@ impl Reader<'_> {
         frames: &S,
         bases: &BaseAddresses,
         found: &mut Vec<(u64, u64, Rules)>,
-    ) -> Result<(), addr2line::gimli::Error>
+    ) -> Result<(), gimli::Error>
     where
         S: UnwindSection<Slice<'s>>,
-        S::Offset: addr2line::gimli::UnwindOffset,
+        S::Offset: gimli::UnwindOffset,
     {
         let mut context = UnwindContext::new();
         let mut damage = Ok(());

@@ -4,8 +4,6 @@
 
 use std::ops::Range;
 
-use addr2line::gimli;
-
 use super::{CURRENT, Layout};
 use crate::image::kernel::scan::{At, Scan, offset};
 

@@ -2,7 +2,6 @@
 //! FreeRTOS's data that tell why a task does not execute: the lists that its control block's two items are in, and
 //! the state of its notifications. Offsets are from DWARF; members that it lacks are not asked for.
 
-use addr2line::gimli;
 use wire::timeline::{Lists, Objects, State};
 
 use super::{CURRENT, Table, lists};

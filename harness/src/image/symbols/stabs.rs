@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stabs, the debug information that avr-gcc writes for `-g` before release 12, and so of every sketch that Arduino's IDE builds.
+//! It is turned into DWARF, so that nothing else knows of it: functions with the lines of their definitions, and a line table.
+//! Stabs do not have inlined functions.
+//!
+//! An entry has twelve bytes: the offset of a string, a type, a line number and a value (`stab.def` of binutils, "The stabs debug
+//! format"). Offsets of lines count from the start of the function around them, or from 0 outside of functions, where only an
+//! assembler writes them.
+
+use gimli::{
+    self, Encoding, Format, LineEncoding,
+    constants::{
+        DW_AT_comp_dir, DW_AT_decl_file, DW_AT_decl_line, DW_AT_high_pc, DW_AT_language, DW_AT_linkage_name,
+        DW_AT_low_pc, DW_AT_name, DW_AT_ranges, DW_LANG_C_plus_plus, DW_LANG_C99, DW_LANG_Mips_Assembler,
+        DW_TAG_subprogram,
+    },
+    write::{
+        Address, AttributeValue, Dwarf, EndianVec, FileId, LineProgram, LineString, Range, RangeList, Sections, Unit,
+    },
+};
+use object::{Object as _, ObjectSection as _};
+use rustc_hash::FxHashMap;
+
+use crate::image::section::uncompressed;
+
+/// Names of the sections of entries and of their strings.
+const ENTRIES: &str = ".stab";
+const STRINGS: &str = ".stabstr";
+
+/// Size of an entry in bytes.
+const ENTRY_BYTES: usize = 12;
+
+/// Longest name or path in bytes: many entries may share a string.
+const MAX_NAME_BYTES: usize = 4096;
+
+/// Types of entries.
+const FUNCTION: u8 = 0x24;
+const OPTION: u8 = 0x3c;
+const LINE: u8 = 0x44;
+const UNIT: u8 = 0x64;
+const FILE: u8 = 0x84;
+
+/// Option by which gcc marks the units that it has compiled.
+const COMPILED: &[u8] = b"gcc2_compiled.";
+
+/// Sections of DWARF, by name.
+pub(super) type Made = Vec<(&'static str, Vec<u8>)>;
+
+/// Makes the sections with what the stabs of a file say; None: there are none.
+///
+/// # Errors
+/// When a section is outside of the file or cannot be decompressed, or the stabs say more than DWARF can hold.
+pub(super) fn as_dwarf(elf: &object::File<'_>) -> Result<Option<Made>, String> {
+    // Beside DWARF an empty one may be left.
+    if elf.section_by_name(ENTRIES).is_none_or(|section| section.size() <= ENTRY_BYTES as u64) {
+        return Ok(None);
+    }
+    let read = |name| {
+        elf.section_by_name(name)
+            .map_or_else(|| Ok(Vec::new()), |section| Ok::<_, String>(uncompressed(elf, &section)?.into_owned()))
+    };
+    let (entries, strings) = (read(ENTRIES)?, read(STRINGS)?);
+    let address_size = if elf.is_64() { 8 } else { 4 };
+    let encoding = Encoding { format: Format::Dwarf32, version: 5, address_size };
+    let mut writer = Writer { strings: &strings, encoding, dwarf: Dwarf::default(), unit: None };
+    for entry in entries.chunks_exact(ENTRY_BYTES).map(Entry::read) {
+        writer.add(entry);
+    }
+    writer.end_unit(None);
+    let mut sections = Sections::new(EndianVec::new(gimli::LittleEndian));
+    writer.dwarf.write(&mut sections).map_err(|error| format!("its stabs: {error}"))?;
+    let mut named = Vec::new();
+    let Ok(()) = sections.for_each(|id, bytes| {
+        named.push((id.name(), bytes.slice().to_vec()));
+        Ok::<_, std::convert::Infallible>(())
+    });
+    Ok(Some(named))
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    string: u32,
+    kind: u8,
+    line: u16,
+    value: u32,
+}
+
+impl Entry {
+    fn read(bytes: &[u8]) -> Entry {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Entry { string: word(0), kind: bytes[4], line: u16::from_le_bytes([bytes[6], bytes[7]]), value: word(8) }
+    }
+}
+
+struct Writer<'s> {
+    strings: &'s [u8],
+    encoding: Encoding,
+    dwarf: Dwarf,
+    unit: Option<Open<'s>>,
+}
+
+/// Unit whose end has not come yet.
+struct Open<'s> {
+    directory: &'s [u8],
+    file: &'s [u8],
+    is_compiled: bool,
+    /// File of the lines that follow.
+    current: FileId,
+    /// Files by the offsets of their names.
+    files: FxHashMap<u32, FileId>,
+    lines: LineProgram,
+    functions: Vec<Function<'s>>,
+    ranges: Vec<Range>,
+    /// Code whose end has not come yet: a function, or lines outside of functions.
+    code: Option<Code<'s>>,
+}
+
+struct Function<'s> {
+    linkage_name: &'s [u8],
+    start: u32,
+    bytes: u32,
+    file: FileId,
+    line: u16,
+}
+
+struct Code<'s> {
+    start: u32,
+    /// Linkage name, and file and line of the definition.
+    function: Option<(&'s [u8], FileId, u16)>,
+    /// Offsets from the start, with file and line.
+    rows: Vec<(u32, FileId, u16)>,
+}
+
+impl<'s> Writer<'s> {
+    fn string(&self, at: u32) -> &'s [u8] {
+        let strings = self.strings.get(at as usize..).unwrap_or_default();
+        let bytes = &strings[..strings.len().min(MAX_NAME_BYTES)];
+        bytes.iter().position(|&byte| byte == 0).map_or(&[], |end| &bytes[..end])
+    }
+
+    fn add(&mut self, entry: Entry) {
+        let text = self.string(entry.string);
+        match (entry.kind, &mut self.unit) {
+            (UNIT, _) if text.is_empty() => self.end_unit(Some(entry.value)),
+            (UNIT, Some(unit)) if unit.file.is_empty() => {
+                let directory = unit.directory;
+                self.unit = Some(self.open(directory, text, entry.string));
+            }
+            (UNIT, _) => {
+                self.end_unit(Some(entry.value));
+                // A directory comes before its file.
+                self.unit = Some(match text.ends_with(b"/") {
+                    true => self.open(text, &[], entry.string),
+                    false => self.open(&[], text, entry.string),
+                });
+            }
+            (OPTION, Some(unit)) => unit.is_compiled |= text == COMPILED,
+            (FILE, Some(unit)) => {
+                let name = entry.string;
+                unit.current = match unit.files.get(&name) {
+                    Some(&file) => file,
+                    None => {
+                        let path = LineString::new(text, self.encoding, &mut self.dwarf.line_strings);
+                        let directory = unit.lines.default_directory();
+                        let file = unit.lines.add_file(path, directory, None);
+                        unit.files.insert(name, file);
+                        file
+                    }
+                };
+            }
+            (FUNCTION, Some(unit)) if text.is_empty() => unit.end_code(entry.value),
+            (FUNCTION, Some(unit)) => {
+                unit.end_code_at(entry.value);
+                let name = text.split(|&byte| byte == b':').next().unwrap_or_default();
+                let function = Some((name, unit.current, entry.line));
+                unit.code = Some(Code { start: entry.value, function, rows: Vec::new() });
+            }
+            (LINE, Some(unit)) => unit.add_line(entry),
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, directory: &'s [u8], file: &'s [u8], name: u32) -> Open<'s> {
+        let mut string = |text: &[u8]| LineString::new(text, self.encoding, &mut self.dwarf.line_strings);
+        let (directory_string, file_string) = (string(directory), string(file));
+        let encoding = LineEncoding::default();
+        let mut lines = LineProgram::new(self.encoding, encoding, directory_string, None, file_string.clone(), None);
+        let current = lines.add_file(file_string, lines.default_directory(), None);
+        Open {
+            directory,
+            file,
+            is_compiled: false,
+            current,
+            files: FxHashMap::from_iter([(name, current)]),
+            lines,
+            functions: Vec::new(),
+            ranges: Vec::new(),
+            code: None,
+        }
+    }
+
+    /// Writes the unit that is open, whose code ends at an address.
+    fn end_unit(&mut self, end: Option<u32>) {
+        let Some(mut open) = self.unit.take() else { return };
+        open.end_code_at(end.unwrap_or_default());
+        let language = match open.is_compiled {
+            false => DW_LANG_Mips_Assembler,
+            true if open.file.ends_with(b".c") => DW_LANG_C99,
+            true => DW_LANG_C_plus_plus,
+        };
+        let mut unit = Unit::new(self.encoding, open.lines);
+        let ranges = unit.ranges.add(RangeList(open.ranges));
+        let strings = &mut self.dwarf.strings;
+        let root = unit.get_mut(unit.root());
+        root.set(DW_AT_language, AttributeValue::Language(language));
+        root.set(DW_AT_name, AttributeValue::StringRef(strings.add(open.file)));
+        root.set(DW_AT_comp_dir, AttributeValue::StringRef(strings.add(open.directory)));
+        root.set(DW_AT_ranges, AttributeValue::RangeListRef(ranges));
+        for function in open.functions {
+            let id = unit.add(unit.root(), DW_TAG_subprogram);
+            let entry = unit.get_mut(id);
+            entry.set(DW_AT_linkage_name, AttributeValue::StringRef(strings.add(function.linkage_name)));
+            entry.set(DW_AT_low_pc, AttributeValue::Address(Address::Constant(function.start.into())));
+            entry.set(DW_AT_high_pc, AttributeValue::Udata(function.bytes.into()));
+            entry.set(DW_AT_decl_file, AttributeValue::FileIndex(Some(function.file)));
+            entry.set(DW_AT_decl_line, AttributeValue::Udata(function.line.into()));
+        }
+        self.dwarf.units.add(unit);
+    }
+}
+
+impl Open<'_> {
+    fn add_line(&mut self, entry: Entry) {
+        let code = self.code.get_or_insert_with(|| Code { start: entry.value, function: None, rows: Vec::new() });
+        let offset = match code.function {
+            Some(_) => Some(entry.value),
+            None => entry.value.checked_sub(code.start),
+        };
+        code.rows.extend(offset.map(|offset| (offset, self.current, entry.line)));
+    }
+
+    /// Ends the code that is open where other code begins.
+    fn end_code_at(&mut self, end: u32) {
+        if let Some(code) = &self.code {
+            self.end_code(end.saturating_sub(code.start));
+        }
+    }
+
+    /// Ends the code that is open, whose size in bytes is known.
+    fn end_code(&mut self, bytes: u32) {
+        let Some(mut code) = self.code.take() else { return };
+        let is_in_space = code.start.checked_add(bytes).is_some();
+        if bytes == 0 || !is_in_space {
+            return;
+        }
+        if let Some((linkage_name, file, line)) = code.function {
+            // The definition's file is that of its first line: gcc names it behind the function.
+            let file = code.rows.first().map_or(file, |row| row.1);
+            self.functions.push(Function { linkage_name, start: code.start, bytes, file, line });
+        }
+        self.ranges.push(Range::StartLength { begin: Address::Constant(code.start.into()), length: bytes.into() });
+        code.rows.retain(|row| row.0 < bytes);
+        code.rows.sort_by_key(|row| row.0);
+        self.lines.begin_sequence(Some(Address::Constant(code.start.into())));
+        for (index, &(offset, file, line)) in code.rows.iter().enumerate() {
+            // Of the lines at one address, the last is the code's.
+            if code.rows.get(index + 1).is_some_and(|next| next.0 == offset) {
+                continue;
+            }
+            let row = self.lines.row();
+            (row.address_offset, row.file, row.line) = (offset.into(), file, line.into());
+            self.lines.generate_row();
+        }
+        self.lines.end_sequence(bytes.into());
+    }
+}
