@@ -5,7 +5,10 @@ use crate::analysis::stacks::Exceptions;
 use crate::analysis::{dead_loop, overflow, time};
 use crate::profile::input::When;
 use crate::profile::no_progress::{Device, Only, OnlyHandler, OnlyPoll, Standstill, is_long};
-use crate::profile::{Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, LeftStack, Names, Profile, Tricks, Unmodelled};
+use crate::profile::{
+    Chip, ChipRule, DEFAULT_AVR_FOR_INSNS, DEFAULT_FOR_INSNS, End, Facts, LeftStack, Names, Profile, Tricks,
+    Unmodelled,
+};
 use crate::text::columns::shorten;
 use crate::text::number::{Hex, frequency, group, plural, share_at_least};
 use crate::text::printable::printable;
@@ -165,7 +168,8 @@ pub fn describe_end_alone(profile: &Profile) -> String {
     match &facts.end {
         End::For => {
             let insns = facts.window.for_insns.unwrap_or(0);
-            let default = if insns == DEFAULT_FOR_INSNS { " (the default; --for sets another)" } else { "" };
+            let is_default = insns == DEFAULT_FOR_INSNS || insns == DEFAULT_AVR_FOR_INSNS;
+            let default = if is_default { " (the default; --for sets another)" } else { "" };
             format!("the window of {} instructions is complete{default}", group(insns))
         }
         End::Until => format!("{} was reached", facts.window.until.as_deref().unwrap_or("the end")),

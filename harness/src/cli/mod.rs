@@ -1214,7 +1214,7 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_BIN_BYTES.to_string(), help_heading = "Sampling")]
     pub bin_bytes: String,
 
-    /// Measure N instructions, then stop: a success [default: 2G; for `harness run`: to the end]
+    /// Measure N instructions, then stop: a success [default: 2G, 200M on an AVR; for `harness run`: to the end]
     #[arg(long = "for", value_name = "N", help_heading = "Measuring window")]
     pub for_insns: Option<String>,
     /// Start measuring when FUNCTION's first instruction first executes

@@ -10,12 +10,11 @@ use std::time::Duration;
 use crate::analysis::stacks::View;
 use crate::cli::{MeasureArgs, ProfileArgs, RunArgs, Split};
 use crate::error::InputError;
-use crate::image::heap;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
-use crate::image::zone_call;
+use crate::image::{Image, beside, heap, zone_call};
 use crate::profile::input::Input;
-use crate::profile::{DEFAULT_FOR_INSNS, Profile, Window};
+use crate::profile::{DEFAULT_AVR_FOR_INSNS, DEFAULT_FOR_INSNS, Profile, Window};
 use crate::run::request::options::{Length, Options};
 use crate::show::part;
 use crate::text::number::{parse_insns, parse_ns, parse_number};
@@ -199,8 +198,11 @@ impl Options {
     /// # Errors
     /// [`OptionError`]; its message says which values the option takes.
     pub fn resolve(args: ProfileArgs) -> Result<Options, OptionError> {
-        let mut options = Options::settle(args.firmware, args.measure)?;
-        options.window.for_insns.get_or_insert(DEFAULT_FOR_INSNS);
+        let mut options = Options::settle(args.firmware, args.measure)?.with_elf_beside();
+        if options.window.for_insns.is_none() {
+            let is_avr = Image::is_avr(&options.firmware, &options.load());
+            options.window.for_insns = Some(if is_avr { DEFAULT_AVR_FOR_INSNS } else { DEFAULT_FOR_INSNS });
+        }
         options.top_rows = (args.top > 0).then_some(args.top);
         options.is_wide = args.wide.wide;
         options.strict = args.strict;
@@ -223,7 +225,7 @@ impl Options {
             })
         };
         let firmware_args = words.map(text).collect::<Result<_, _>>()?;
-        Ok(Options { firmware_args, ..Options::settle(firmware.into(), args.measure)? })
+        Ok(Options { firmware_args, ..Options::settle(firmware.into(), args.measure)?.with_elf_beside() })
     }
 
     /// Resolves the settings that all commands share.
@@ -307,5 +309,13 @@ impl Options {
             console_marks: period_insns >= MARKED_PERIOD_INSNS,
             oracle: args.oracle,
         })
+    }
+
+    /// Takes the symbols of the ELF file beside a firmware file that has none.
+    fn with_elf_beside(mut self) -> Options {
+        if self.symbols.is_none() {
+            self.symbols = beside::elf_with_its_code(&self.firmware, &self.load());
+        }
+        self
     }
 }

@@ -33,7 +33,6 @@ pub(super) struct Facts {
     pub(super) entry: u64,
     pub(super) position_independent: bool,
     pub(super) has_symbols: bool,
-    pub(super) has_dwarf: bool,
 }
 
 /// Bits of an AVR file's flags that have the core's family (`EF_AVR_MACH`).
@@ -170,7 +169,6 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
             entry: self.header.e_entry(LittleEndian).into(),
             position_independent,
             has_symbols: self.has_symbols(),
-            has_dwarf: self.has_dwarf(),
         })
     }
 
@@ -367,17 +365,14 @@ impl<'a, E: FileHeader<Endian = LittleEndian>> Reader<'a, E> {
                 && symbol.name(e, symbols.strings()).is_ok_and(|name| !name.is_empty() && !name.starts_with(b"$"))
         })
     }
+}
 
-    fn has_dwarf(&self) -> bool {
-        let e = LittleEndian;
-        self.header.sections(e, self.bytes).is_ok_and(|sections| {
-            [&b".debug_info"[..], b".zdebug_info"].iter().any(|name| {
-                sections
-                    .section_by_name(e, name)
-                    .is_some_and(|(_, section)| section.data(e, self.bytes).is_ok_and(|data| !data.is_empty()))
-            })
-        })
-    }
+/// Size of an ELF file's first bytes up to the end of `e_machine`.
+pub(super) const MACHINE_END: usize = 20;
+
+/// Whether the first bytes of an ELF file say that it is for an AVR.
+pub(super) fn is_avr(start: &[u8; MACHINE_END]) -> bool {
+    u16::from_le_bytes([start[18], start[19]]) == elf::EM_AVR.0
 }
 
 /// Name of an `e_machine` value.

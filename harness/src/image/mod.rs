@@ -9,6 +9,7 @@ mod argument;
 mod attributes;
 pub mod avr_libc;
 mod avr_vectors;
+pub mod beside;
 pub mod bounded_read;
 pub mod defmt;
 mod dfu;
@@ -305,6 +306,17 @@ pub struct LoadOptions<'a> {
     pub chip: Option<&'a str>,
 }
 
+/// Result of comparing a symbol file's code with an image's.
+struct Compared {
+    /// Size of the symbol file's code.
+    code_bytes: u64,
+    /// Bytes of it that the image has, too.
+    bytes: u64,
+    /// Bytes among these that differ, and the first one's address.
+    different: u64,
+    first: Option<u64>,
+}
+
 /// Facts of one firmware file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
@@ -343,8 +355,6 @@ pub struct Image {
     pub symbols_from: Option<PathBuf>,
     /// Whether the symbol file names functions.
     pub has_symbols: bool,
-    /// Whether the symbol file has DWARF debug information.
-    pub has_dwarf: bool,
     /// Facts that were found in the file although it does not state them, each one sentence.
     pub found: Vec<String>,
     /// Oddities that do not prevent a run, each one sentence.
@@ -403,6 +413,17 @@ impl Image {
         Self::from_bytes(path, &bytes, options, symbols.as_ref().map(|(path, bytes)| (*path, &bytes[..])))
     }
 
+    /// Whether a firmware file is for an AVR; not if it cannot be read.
+    pub fn is_avr(path: &Path, options: &LoadOptions<'_>) -> bool {
+        let mut start = [0; elf::MACHINE_END];
+        let read = fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut start));
+        match read {
+            Ok(()) if start.starts_with(ELF_MAGIC) => elf::is_avr(&start),
+            Ok(()) => Self::open(path, options).is_ok_and(|image| image.arch == Some(Arch::Avr)),
+            Err(_) => false,
+        }
+    }
+
     /// Reads a firmware file from its bytes; `symbols` is the file of `options.symbols`.
     ///
     /// # Errors
@@ -450,7 +471,6 @@ impl Image {
             vectors: options.vectors,
             symbols_from: None,
             has_symbols: false,
-            has_dwarf: false,
             found: Vec::new(),
             warnings: Vec::new(),
         };
@@ -484,7 +504,6 @@ impl Image {
                 self.position_independent = facts.position_independent;
                 self.symbols_from = Some(self.path.clone());
                 self.has_symbols = facts.has_symbols;
-                self.has_dwarf = facts.has_dwarf;
             }
             Format::IntelHex => {
                 let contents = hex::parse(&self.path, bytes, options.board)?;
@@ -640,17 +659,14 @@ impl Image {
         }
         self.symbols_from = Some(path.to_path_buf());
         self.has_symbols = facts.has_symbols;
-        self.has_dwarf = facts.has_dwarf;
         Ok(())
     }
 
-    /// Compares the code of image and symbol file: symbols of another build would give wrong names without notice. A
-    /// file with debug information only has no bytes to compare.
-    fn compare_code(&mut self, path: &Path, theirs: &[Segment]) -> Result<(), InputError> {
-        let (mut compared, mut different, mut first) = (0_u64, 0_u64, None);
-        let mut has_code = false;
+    /// Compares the code of image and symbol file.
+    fn compared(&self, theirs: &[Segment]) -> Compared {
+        let mut found = Compared { code_bytes: 0, bytes: 0, different: 0, first: None };
         for code in theirs.iter().filter(|segment| segment.executable) {
-            has_code |= !code.data.is_empty();
+            found.code_bytes += code.data.len() as u64;
             for own in &self.segments {
                 let (a, b) = (code.load_range(), own.load_range());
                 let (start, end) = (a.start.max(b.start), a.end.min(b.end));
@@ -660,14 +676,21 @@ impl Image {
                 let len = (end - start) as usize;
                 let a = &code.data[(start - a.start) as usize..][..len];
                 let b = &own.data[(start - b.start) as usize..][..len];
-                compared += len as u64;
+                found.bytes += len as u64;
                 for (offset, _) in a.iter().zip(b).enumerate().filter(|(_, (a, b))| a != b) {
-                    different += 1;
-                    first.get_or_insert(start + offset as u64);
+                    found.different += 1;
+                    found.first.get_or_insert(start + offset as u64);
                 }
             }
         }
-        if has_code && compared == 0 {
+        found
+    }
+
+    /// Checks that image and symbol file have the same code: symbols of another build would give wrong names without notice.
+    /// A file with debug information only has no bytes to compare.
+    fn compare_code(&mut self, path: &Path, theirs: &[Segment]) -> Result<(), InputError> {
+        let Compared { code_bytes, bytes, different, first } = self.compared(theirs);
+        if code_bytes > 0 && bytes == 0 {
             let hint = match self.format {
                 Format::Raw => "check --load-addr, and that the ELF is the one it was made from",
                 _ => "give the ELF that the image was made from",
@@ -683,12 +706,14 @@ impl Image {
         }
         if let Some(first) = first {
             self.warnings.push(format!(
-                "{different} of {compared} bytes of code differ between {} and {}, the first at {}: \
+                "{different} of {bytes} bytes of code differ between {} and {}, the first at {}: \
                  if they are of different builds, functions are named wrongly",
                 self.path.display(),
                 path.display(),
                 Hex(first)
             ));
+        } else if bytes > 0 && self.format != Format::Elf {
+            self.found.push(format!("its functions have the names that {} has for the same code", path.display()));
         }
         Ok(())
     }
@@ -904,8 +929,11 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// First bytes of an ELF file.
+const ELF_MAGIC: &[u8] = b"\x7fELF";
+
 fn detect_format(path: &Path, bytes: &[u8], options: &LoadOptions<'_>) -> Result<Format, InputError> {
-    if bytes.starts_with(b"\x7fELF") {
+    if bytes.starts_with(ELF_MAGIC) {
         return Ok(Format::Elf);
     }
     if has_extension(path, &HEX_EXTENSIONS) || hex::looks_like(bytes) {

@@ -323,6 +323,9 @@ pub struct Window {
 /// Default length of `harness profile`'s window, since most firmware never exits.
 pub const DEFAULT_FOR_INSNS: u64 = 2_000_000_000;
 
+/// The same on an AVR, 13 seconds of an Arduino: QEMU executes a tenth as many instructions in a second as of other processors.
+pub const DEFAULT_AVR_FOR_INSNS: u64 = 200_000_000;
+
 /// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {

@@ -38,8 +38,8 @@ mod waiting;
 pub mod zone;
 
 pub use facts::{
-    Access, Chip, ChipRule, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, LeftStack, Note, Sizes, StackLeft, Stub,
-    Tricks, Unmodelled, Window,
+    Access, Chip, ChipRule, DEFAULT_AVR_FOR_INSNS, DEFAULT_FOR_INSNS, End, Facts, GenericSpan, LeftStack, Note,
+    Sizes, StackLeft, Stub, Tricks, Unmodelled, Window,
 };
 pub use files::FILE_NAME;
 pub use heap::Heap;

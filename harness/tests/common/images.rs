@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use globset::Glob;
+use tempfile::TempDir;
 
 /// Images that `cargo test` takes for all: every property of the images occurs in at least one of them.
 pub const DOZEN: [&str; 17] = [
@@ -63,6 +64,14 @@ pub fn image(name: &str) -> PathBuf {
     let path = images_dir().join(&name);
     assert!(path.is_file(), "{} is missing: run ci/setup --tests, which builds targets/", path.display());
     path
+}
+
+/// Copy of an image in a folder of its own, away from the ELF file that would name its functions.
+pub fn alone(name: &str) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    fs::copy(image(name), &path).unwrap();
+    (dir, path)
 }
 
 /// Output of `make -C targets` for a question.

@@ -11,7 +11,7 @@ use harness::analysis::functions;
 use harness::profile::{Function, Profile};
 use tempfile::TempDir;
 
-use crate::common::{image, run, run_file};
+use crate::common::{alone, run, run_file};
 
 /// Makes a directory with a saved profile.
 fn saved(profile: &Profile) -> TempDir {
@@ -280,7 +280,8 @@ fn a_profile_of_nothing_covers_nothing() {
 
 #[test]
 fn without_debug_information_it_says_what_to_do() {
-    let raw = run_file(&image("cortex-m3-bare.bin"), &["--load-addr", "0", "--machine", "mps2-an385"]);
+    let (_dir, raw) = alone("cortex-m3-bare.bin");
+    let raw = run_file(&raw, &["--load-addr", "0", "--machine", "mps2-an385"]);
     for profile in
         [run("cortex-m3-bare-nodwarf", &[]).profile(), run("cortex-m3-bare-stripped", &[]).profile(), raw.profile()]
     {

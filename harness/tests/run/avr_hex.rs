@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::built;
-use crate::common::{Run, image, refused_file, run, run_file};
+use crate::common::{Run, alone, image, refused_file, run, run_file};
 
 /// Bootloader of an ATmega328P from the package of Arduino's core, from 0x7800 on.
 const BOOTLOADER: &str = "/usr/share/arduino/hardware/arduino/avr/bootloaders/atmega/ATmegaBOOT_168_atmega328.hex";
@@ -47,6 +47,7 @@ fn a_hex_counts_as_the_elf_does_and_its_machine_is_found() {
         let (profile, expected) = (by_hex.profile(), by_elf.profile());
         assert_eq!(profile.facts.machine, "uno", "{name}");
         assert_eq!(profile.facts.end, expected.facts.end, "{name}: the end is known without symbols");
+        assert_eq!(profile.facts.window, expected.facts.window, "{name}");
         assert_eq!(profile.vcpus[0].insns, expected.vcpus[0].insns, "{name}");
         assert!(profile.samples.len() == expected.samples.len() && by_hex.console() == by_elf.console(), "{name}");
         assert!(expected.total_insns() > 50_000, "{name}");
@@ -121,9 +122,9 @@ fn what_fits_no_machine_says_so_with_the_next_step() {
 
 #[test]
 fn hex_files_of_other_processors_are_what_they_were() {
-    let run = run("cortex-m3-bare.hex", &[]).expect_code(0);
+    let (dir, hex) = alone("cortex-m3-bare.hex");
+    let run = run_file(&hex, &[]).expect_code(0);
     assert!(machine(&run).starts_with("mps2-an386 (cortex-m4), its memory fits"), "{}", run.stderr);
-    let dir = tempfile::tempdir().unwrap();
     let hex = dir.path().join("riscv.hex");
     let mut objcopy = Command::new("riscv64-unknown-elf-objcopy");
     built::run(objcopy.args(["-O", "ihex"]).arg(image("riscv64-bare")).arg(&hex));
@@ -142,4 +143,38 @@ fn two_tables_say_nothing() {
     let sum = sum.fold(0_u8, u8::wrapping_sub);
     fs::write(&hex, text.replace(":00000001FF", &format!("{table}{sum:02X}\n:00000001FF"))).unwrap();
     refused_file(&hex, &[], &["26 jumps, as code for AVR does, and has a Cortex-M vector table, too", "avr:NAME"]);
+}
+
+#[test]
+fn the_elf_beside_a_hex_names_it_if_it_has_the_same_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let (elf, hex) = (dir.path().join("sketch.ino.elf"), converted("avr/uno-timer", dir.path()));
+    fs::copy(image("avr/uno-timer"), &elf).unwrap();
+    let by_elf = run("avr/uno-timer", &[]).expect_code(0).profile();
+    let both = dir.path().join("sketch.ino.with_bootloader.hex");
+    fs::copy(&hex, &both).unwrap();
+    for hex in [&hex, &both] {
+        let by_hex = run_file(hex, &[]).expect_code(0);
+        assert_eq!(by_hex.profile().names, by_elf.names);
+        assert_eq!(by_hex.profile().vcpus, by_elf.vcpus);
+        let said = by_hex.stderr.lines().find(|line| line.starts_with("image: ")).unwrap_or_default();
+        assert!(said.contains("sketch.ino.elf has for the same code"), "{}", by_hex.stderr);
+    }
+    // An ELF of another build: one instruction differs.
+    let mut bytes = fs::read(&elf).unwrap();
+    let code = {
+        let file = object::File::parse(&*bytes).unwrap();
+        object::ObjectSection::file_range(&object::Object::section_by_name(&file, ".text").unwrap()).unwrap()
+    };
+    bytes[(code.0 + code.1 - 2) as usize] ^= 1;
+    fs::write(&elf, &bytes).unwrap();
+    let unnamed = run_file(&hex, &[]).expect_code(0);
+    assert!(!unnamed.stderr.contains("sketch.ino.elf has"), "{}", unnamed.stderr);
+    assert!(unnamed.profile().names.functions.iter().all(|function| function.file.is_none()));
+    // Damaged, or no file: it is as if it were not there.
+    fs::write(&elf, b"\x7fELF, but not one").unwrap();
+    assert_eq!(run_file(&hex, &[]).expect_code(0).profile().names, unnamed.profile().names);
+    fs::remove_file(&elf).unwrap();
+    fs::create_dir(&elf).unwrap();
+    assert_eq!(run_file(&hex, &[]).expect_code(0).profile().names, unnamed.profile().names);
 }

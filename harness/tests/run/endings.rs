@@ -327,6 +327,13 @@ fn the_default_window_is_2_g_and_said() {
 }
 
 #[test]
+fn the_default_window_of_an_avr_is_200_m() {
+    let window = run("avr/uno", &[]).expect_code(0).profile().facts.window.for_insns;
+    assert_eq!(window, Some(200_000_000));
+    assert_eq!(run("avr/uno", &["--for", "2G"]).profile().facts.window.for_insns, Some(2_000_000_000));
+}
+
+#[test]
 fn from_and_until_bound_the_window_by_function() {
     for arch in ["riscv64", "cortex-m3"] {
         let options = ["--from", "crc32_table", "--until", "heap_sort"];

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use harness::profile::Profile;
 
-use crate::common::{Run, image, run, run_file};
+use crate::common::{Run, alone, image, run, run_file};
 
 fn profile_file(name: &str, args: &[&str]) -> Run {
     run_file(&image(name), args).expect_code(0)
@@ -58,7 +58,8 @@ fn hex_and_raw_count_as_the_elf_does_without_names() {
         ("cortex-m3-bare.bin", &["--load-addr", "0"], &m3),
         ("riscv64-bare.bin", &on_riscv, &riscv),
     ] {
-        let run = profile_file(file, args);
+        let (_dir, path) = alone(file);
+        let run = run_file(&path, args).expect_code(0);
         let profile = run.profile();
         assert_same_counts(file, &profile, expected);
         assert!(profile.names.functions.is_empty() && profile.names.locations.is_empty(), "{file}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::common::{command, ends_with_us, finish, image, run_file};
+use crate::common::{alone, command, ends_with_us, finish, image, run_file};
 
 /// Profiles a file that is refused; returns the message, which contains `needles`.
 #[track_caller]
@@ -178,11 +178,8 @@ fn a_raw_binary_needs_an_address() {
 
 #[test]
 fn a_raw_binary_that_does_not_say_its_processor_needs_a_machine() {
-    refused(
-        &image("riscv64-bare.bin"),
-        &["--load-addr", "0x80000000"],
-        &["which processor", "--symbols", "--machine riscv64:virt"],
-    );
+    let (_dir, raw) = alone("riscv64-bare.bin");
+    refused(&raw, &["--load-addr", "0x80000000"], &["which processor", "--symbols", "--machine riscv64:virt"]);
 }
 
 #[test]
@@ -230,8 +227,9 @@ fn a_function_that_does_not_exist_is_answered_with_the_nearest_names() {
 
 #[test]
 fn a_window_by_function_needs_symbols() {
-    for stripped in ["cortex-m3-bare-stripped", "cortex-m3-bare.hex"] {
-        refused(&image(stripped), &["--from", "main"], &["--from main", "no symbols", "--symbols"]);
+    for stripped in ["cortex-m3-bare-stripped.elf", "cortex-m3-bare.hex"] {
+        let (_dir, stripped) = alone(stripped);
+        refused(&stripped, &["--from", "main"], &["--from main", "no symbols", "--symbols"]);
     }
 }
 
