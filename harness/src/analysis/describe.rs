@@ -168,8 +168,9 @@ pub fn describe_end_alone(profile: &Profile) -> String {
     match &facts.end {
         End::For => {
             let insns = facts.window.for_insns.unwrap_or(0);
-            let is_default = insns == DEFAULT_FOR_INSNS || insns == DEFAULT_AVR_FOR_INSNS;
-            let default = if is_default { " (the default; --for sets another)" } else { "" };
+            let is_avr = facts.isa().is_some_and(decode::Isa::is_avr);
+            let of_default = if is_avr { DEFAULT_AVR_FOR_INSNS } else { DEFAULT_FOR_INSNS };
+            let default = if insns == of_default { " (the default; --for sets another)" } else { "" };
             format!("the window of {} instructions is complete{default}", group(insns))
         }
         End::Until => format!("{} was reached", facts.window.until.as_deref().unwrap_or("the end")),

@@ -198,11 +198,8 @@ impl Options {
     /// # Errors
     /// [`OptionError`]; its message says which values the option takes.
     pub fn resolve(args: ProfileArgs) -> Result<Options, OptionError> {
-        let mut options = Options::settle(args.firmware, args.measure)?.with_elf_beside();
-        if options.window.for_insns.is_none() {
-            let is_avr = Image::is_avr(&options.firmware, &options.load());
-            options.window.for_insns = Some(if is_avr { DEFAULT_AVR_FOR_INSNS } else { DEFAULT_FOR_INSNS });
-        }
+        let mut options = Options::settle(args.firmware, args.measure)?;
+        options.window.for_insns.get_or_insert(DEFAULT_FOR_INSNS);
         options.top_rows = (args.top > 0).then_some(args.top);
         options.is_wide = args.wide.wide;
         options.strict = args.strict;
@@ -225,7 +222,7 @@ impl Options {
             })
         };
         let firmware_args = words.map(text).collect::<Result<_, _>>()?;
-        Ok(Options { firmware_args, ..Options::settle(firmware.into(), args.measure)?.with_elf_beside() })
+        Ok(Options { firmware_args, ..Options::settle(firmware.into(), args.measure)? }.with_elf_beside())
     }
 
     /// Resolves the settings that all commands share.
@@ -309,6 +306,20 @@ impl Options {
             console_marks: period_insns >= MARKED_PERIOD_INSNS,
             oracle: args.oracle,
         })
+    }
+
+    /// Resolves the arguments of `harness profile` for a firmware file that the user has named, by what the file is, and the ELF
+    /// file beside it. A suite is data, and says all.
+    ///
+    /// # Errors
+    /// See [`Options::resolve`].
+    pub fn resolve_named(args: ProfileArgs) -> Result<Options, OptionError> {
+        let is_default = args.measure.for_insns.is_none();
+        let mut options = Options::resolve(args)?.with_elf_beside();
+        if is_default && Image::is_avr(&options.firmware, &options.load()) {
+            options.window.for_insns = Some(DEFAULT_AVR_FOR_INSNS);
+        }
+        Ok(options)
     }
 
     /// Takes the symbols of the ELF file beside a firmware file that has none.

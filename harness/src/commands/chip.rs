@@ -115,7 +115,7 @@ fn learn(args: LearnArgs) -> Result<ExitCode> {
         }
         None => PathBuf::from(FILE),
     };
-    let options = Options::resolve(args.into_profile_args())?;
+    let options = Options::resolve_named(args.into_profile_args())?;
     end_on_interrupt();
     let lesson = match learn::learn(&options, &mut Terminal { is_quiet }) {
         Ok(lesson) => lesson,

@@ -173,7 +173,7 @@ struct Subject {
 fn subject(mut args: DebugArgs) -> Result<Subject> {
     let target = args.target.clone();
     if !is_profile(&target) {
-        let options = Options::resolve(args.into_profile_args(target))?;
+        let options = Options::resolve_named(args.into_profile_args(target))?;
         say("one run first: the firmware is profiled");
         let (profile, console) = profiled(&options, &Arc::default())?;
         return Ok(Subject { options, profile, console });

@@ -75,7 +75,7 @@ impl Listener for Terminal {
 /// If no profile was made; see [`ExitCode::of_error`].
 pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let (is_quiet, is_verbose, is_json) = (args.quiet, args.verbose, args.json);
-    let mut options = Options::resolve(args)?;
+    let mut options = Options::resolve_named(args)?;
     // Ctrl-C is handled from here on, before there are files to remove.
     end_on_interrupt();
     let output = Output::prepare_for(&options)?;

@@ -86,7 +86,7 @@ pub fn run(args: ServeArgs) -> Result<ExitCode> {
     let subject = if is_profile(&target) {
         Subject::Profile(target.clone())
     } else {
-        Subject::Firmware(Box::new(Options::resolve(args.into_profile_args(target.clone()))?))
+        Subject::Firmware(Box::new(Options::resolve_named(args.into_profile_args(target.clone()))?))
     };
     end_on_interrupt();
     // Changes during the work on the first page are seen, since the states are recorded before it.

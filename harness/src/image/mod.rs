@@ -415,12 +415,10 @@ impl Image {
 
     /// Whether a firmware file is for an AVR; not if it cannot be read.
     pub fn is_avr(path: &Path, options: &LoadOptions<'_>) -> bool {
-        let mut start = [0; elf::MACHINE_END];
-        let read = fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut start));
-        match read {
-            Ok(()) if start.starts_with(ELF_MAGIC) => elf::is_avr(&start),
-            Ok(()) => Self::open(path, options).is_ok_and(|image| image.arch == Some(Arch::Avr)),
-            Err(_) => false,
+        let Ok(bytes) = read(path, "firmware") else { return false };
+        match bytes.first_chunk() {
+            Some(start) if start.starts_with(ELF_MAGIC) => elf::is_avr(start),
+            _ => Self::from_bytes(path, &bytes, options, None).is_ok_and(|image| image.arch == Some(Arch::Avr)),
         }
     }
 
@@ -713,7 +711,10 @@ impl Image {
                 Hex(first)
             ));
         } else if bytes > 0 && self.format != Format::Elf {
-            self.found.push(format!("its functions have the names that {} has for the same code", path.display()));
+            self.found.push(format!(
+                "{} has the same code: it names the functions, and says for which processor they are",
+                path.display()
+            ));
         }
         Ok(())
     }

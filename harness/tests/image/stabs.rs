@@ -67,3 +67,38 @@ fn a_run_with_stabs_has_lines_in_tables_and_coverage() {
     let text = String::from_utf8(lcov.stdout).unwrap();
     assert!(lcov.status.success() && text.contains("/uno-sketch.cpp\n") && text.contains("/wiring.c\n"), "{text}");
 }
+
+/// Section of an ELF file: its offset and size in bytes.
+fn range(bytes: &[u8], name: &str) -> (usize, usize) {
+    let file = object::File::parse(bytes).unwrap();
+    let (start, size) = file.section_by_name(name).unwrap().file_range().unwrap();
+    (start as usize, size as usize)
+}
+
+#[test]
+fn entries_that_share_one_long_string_are_refused_and_cost_nothing() {
+    let mut bytes = fs::read(image(STABS)).unwrap();
+    let ((entries, entries_size), (strings, _)) = (range(&bytes, ".stab"), range(&bytes, ".stabstr"));
+    bytes[strings..strings + 4_000].fill(b'a');
+    for (number, entry) in bytes[entries..entries + entries_size].chunks_exact_mut(12).enumerate().skip(3) {
+        entry[..4].copy_from_slice(&(number as u32 % 2_000).to_le_bytes());
+        entry[4] = 0x84;
+    }
+    let (names, warnings) = Symbols::new(Some(&bytes), 0, false).names(&[]);
+    assert!(warnings.iter().any(|warning| warning.contains("share their strings")), "{warnings:?}");
+    assert!(names.lines.is_empty());
+}
+
+#[test]
+fn lines_of_a_function_whose_name_is_lost_are_no_other_codes() {
+    let mut bytes = fs::read(image(STABS)).unwrap();
+    let (entries, entries_size) = range(&bytes, ".stab");
+    let (expected, _) = Symbols::new(Some(&bytes), 0, false).names(&[]);
+    for entry in bytes[entries..entries + entries_size].chunks_exact_mut(12) {
+        if entry[4] == 0x24 && entry[..4] != [0; 4] {
+            entry[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        }
+    }
+    let (names, _) = Symbols::new(Some(&bytes), 0, false).names(&[]);
+    assert!(expected.lines.len() > 500 && names.lines.is_empty(), "{:?}", names.lines.first());
+}

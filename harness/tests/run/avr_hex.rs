@@ -158,7 +158,7 @@ fn the_elf_beside_a_hex_names_it_if_it_has_the_same_code() {
         assert_eq!(by_hex.profile().names, by_elf.names);
         assert_eq!(by_hex.profile().vcpus, by_elf.vcpus);
         let said = by_hex.stderr.lines().find(|line| line.starts_with("image: ")).unwrap_or_default();
-        assert!(said.contains("sketch.ino.elf has for the same code"), "{}", by_hex.stderr);
+        assert!(said.contains("sketch.ino.elf has the same code"), "{}", by_hex.stderr);
     }
     // An ELF of another build: one instruction differs.
     let mut bytes = fs::read(&elf).unwrap();

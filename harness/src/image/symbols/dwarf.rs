@@ -86,27 +86,42 @@ impl<'data> Sections<'data> {
         first: &Range<u64>,
         names: &[&str],
     ) -> Result<Option<Self>, String> {
-        let made = stabs::as_dwarf(elf)?.map(|made| {
-            let bytes = made.into_iter().map(|(name, bytes)| (name, Cow::Owned(bytes))).collect();
-            Sections { is_of_stabs: true, ..Sections::new(bytes) }
-        });
-        let mut sections = match (Sections::read(elf)?, made) {
+        let mut own = Sections::read(elf)?.map(Sections::bounded).transpose()?;
+        let made = match (stabs::as_dwarf(elf), &mut own) {
+            (Ok(made), _) => made.map(Sections::of_stabs).map(Sections::bounded).transpose()?,
+            (Err(error), None) => return Err(error),
+            (Err(error), Some((own, _))) => {
+                own.warning.get_or_insert(format!("only the ELF file's DWARF is read: {error}"));
+                None
+            }
+        };
+        let (mut sections, empty) = match (own, made) {
             (None, None) => return Ok(None),
             (Some(one), None) | (None, Some(one)) => one,
             (Some(own), Some(made)) => {
-                let (own_functions, made_functions) = (own.functions(), made.functions());
-                let has_both = own_functions > 0 && made_functions > 0;
-                Sections { has_both, ..if made_functions > own_functions { made } else { own } }
+                let (own_functions, made_functions) = (own.0.functions(), made.0.functions());
+                let (sections, empty) = if made_functions > own_functions { made } else { own };
+                (Sections { has_both: own_functions > 0, ..sections }, empty)
             }
         };
-        let empty = sections.append_empty_lists();
-        sections.bound(empty)?;
         sections.mend(first, names, empty.ranges);
         Ok(Some(sections))
     }
 
     fn new(bytes: BTreeMap<&'static str, Cow<'data, [u8]>>) -> Self {
         Sections { bytes, warning: None, is_of_stabs: false, has_both: false, partial_programs: BTreeMap::new() }
+    }
+
+    fn of_stabs(made: stabs::Made) -> Self {
+        let bytes = made.into_iter().map(|(name, bytes)| (name, Cow::Owned(bytes))).collect();
+        Sections { is_of_stabs: true, ..Sections::new(bytes) }
+    }
+
+    /// Bounds what entries share, before anything reads them; also returns the offsets of empty lists.
+    fn bounded(mut self) -> Result<(Self, EmptyLists), String> {
+        let empty = self.append_empty_lists();
+        self.bound(empty)?;
+        Ok((self, empty))
     }
 
     /// Reads the sections of DWARF in a file.
@@ -154,7 +169,7 @@ impl<'data> Sections<'data> {
         });
         let both = self.has_both.then(|| {
             let read = if self.is_of_stabs { "stabs" } else { "DWARF" };
-            format!("the ELF file has stabs and DWARF, each of a part of its code: only the {read}, with more functions, are read")
+            format!("the ELF file has functions in stabs and in DWARF: only the {read}, with more of them, are read")
         });
         of_stabs.into_iter().chain(both).chain(self.warning.clone()).collect()
     }

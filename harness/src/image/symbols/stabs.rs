@@ -7,6 +7,8 @@
 //! format"). Offsets of lines count from the start of the function around them, or from 0 outside of functions, where only an
 //! assembler writes them.
 
+use std::convert::Infallible;
+
 use gimli::{
     self, Encoding, Format, LineEncoding,
     constants::{
@@ -19,7 +21,7 @@ use gimli::{
     },
 };
 use object::{Object as _, ObjectSection as _};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::image::section::uncompressed;
 
@@ -30,10 +32,23 @@ const STRINGS: &str = ".stabstr";
 /// Size of an entry in bytes.
 const ENTRY_BYTES: usize = 12;
 
-/// Longest name or path in bytes: many entries may share a string.
+/// Longest name or path in bytes.
 const MAX_NAME_BYTES: usize = 4096;
 
+/// Bytes of strings beyond the size of their section: entries that begin in the middle of others' strings could need any number.
+const SPARE_BYTES: usize = 64 << 10;
+
+/// Most units with code: each takes some kilobytes, and its entries may be three.
+const MAX_UNITS: usize = 1 << 16;
+
+/// Most bytes of an instruction.
+const MAX_INSN_BYTES: u32 = 4;
+
+/// Most bytes of one line outside of functions, where an assembler has one for each instruction.
+const MAX_LINE_BYTES: u32 = 64;
+
 /// Types of entries.
+const STRINGS_OF_FILE: u8 = 0;
 const FUNCTION: u8 = 0x24;
 const OPTION: u8 = 0x3c;
 const LINE: u8 = 0x44;
@@ -62,17 +77,29 @@ pub(super) fn as_dwarf(elf: &object::File<'_>) -> Result<Option<Made>, String> {
     let (entries, strings) = (read(ENTRIES)?, read(STRINGS)?);
     let address_size = if elf.is_64() { 8 } else { 4 };
     let encoding = Encoding { format: Format::Dwarf32, version: 5, address_size };
-    let mut writer = Writer { strings: &strings, encoding, dwarf: Dwarf::default(), unit: None };
+    let mut writer = Writer {
+        strings: &strings,
+        base: 0,
+        next_base: 0,
+        taken: FxHashSet::default(),
+        spare_bytes: strings.len().saturating_add(SPARE_BYTES),
+        encoding,
+        dwarf: Dwarf::default(),
+        unit: None,
+    };
     for entry in entries.chunks_exact(ENTRY_BYTES).map(Entry::read) {
-        writer.add(entry);
+        writer.add(entry)?;
     }
-    writer.end_unit(None);
+    writer.end_unit(None)?;
+    if writer.dwarf.units.count() == 0 {
+        return Ok(None);
+    }
     let mut sections = Sections::new(EndianVec::new(gimli::LittleEndian));
     writer.dwarf.write(&mut sections).map_err(|error| format!("its stabs: {error}"))?;
     let mut named = Vec::new();
-    let Ok(()) = sections.for_each(|id, bytes| {
-        named.push((id.name(), bytes.slice().to_vec()));
-        Ok::<_, std::convert::Infallible>(())
+    let Ok(()) = sections.for_each_mut(|id, bytes| {
+        named.push((id.name(), bytes.take()));
+        Ok::<_, Infallible>(())
     });
     Ok(Some(named))
 }
@@ -94,6 +121,12 @@ impl Entry {
 
 struct Writer<'s> {
     strings: &'s [u8],
+    /// Where the strings of this and of the next object file begin, unless the linker has merged them.
+    base: usize,
+    next_base: usize,
+    /// Offsets of strings that were taken, and how many bytes more may be.
+    taken: FxHashSet<usize>,
+    spare_bytes: usize,
     encoding: Encoding,
     dwarf: Dwarf,
     unit: Option<Open<'s>>,
@@ -107,12 +140,14 @@ struct Open<'s> {
     /// File of the lines that follow.
     current: FileId,
     /// Files by the offsets of their names.
-    files: FxHashMap<u32, FileId>,
+    files: FxHashMap<usize, FileId>,
     lines: LineProgram,
     functions: Vec<Function<'s>>,
     ranges: Vec<Range>,
     /// Code whose end has not come yet: a function, or lines outside of functions.
     code: Option<Code<'s>>,
+    /// Whether the lines that follow are of a function that is not known.
+    is_lost: bool,
 }
 
 struct Function<'s> {
@@ -132,55 +167,77 @@ struct Code<'s> {
 }
 
 impl<'s> Writer<'s> {
-    fn string(&self, at: u32) -> &'s [u8] {
-        let strings = self.strings.get(at as usize..).unwrap_or_default();
-        let bytes = &strings[..strings.len().min(MAX_NAME_BYTES)];
-        bytes.iter().position(|&byte| byte == 0).map_or(&[], |end| &bytes[..end])
+    /// String of an entry; None: it is outside of the section, or too long.
+    fn string(&mut self, at: u32) -> Result<Option<&'s [u8]>, String> {
+        let start = self.base.saturating_add(at as usize);
+        let bytes = self.strings.get(start..).unwrap_or_default();
+        let bytes = &bytes[..bytes.len().min(MAX_NAME_BYTES)];
+        let Some(end) = bytes.iter().position(|&byte| byte == 0) else { return Ok(None) };
+        if self.taken.insert(start) {
+            let left = self.spare_bytes.checked_sub(end);
+            self.spare_bytes = left.ok_or("its stabs share their strings in more ways than any compiler's do")?;
+        }
+        Ok(Some(&bytes[..end]))
     }
 
-    fn add(&mut self, entry: Entry) {
-        let text = self.string(entry.string);
-        match (entry.kind, &mut self.unit) {
-            (UNIT, _) if text.is_empty() => self.end_unit(Some(entry.value)),
-            (UNIT, Some(unit)) if unit.file.is_empty() => {
-                let directory = unit.directory;
-                self.unit = Some(self.open(directory, text, entry.string));
+    fn add(&mut self, entry: Entry) -> Result<(), String> {
+        match entry.kind {
+            STRINGS_OF_FILE => {
+                self.base = self.next_base;
+                self.next_base = self.next_base.saturating_add(entry.value as usize);
             }
-            (UNIT, _) => {
-                self.end_unit(Some(entry.value));
-                // A directory comes before its file.
-                self.unit = Some(match text.ends_with(b"/") {
-                    true => self.open(text, &[], entry.string),
-                    false => self.open(&[], text, entry.string),
-                });
-            }
-            (OPTION, Some(unit)) => unit.is_compiled |= text == COMPILED,
-            (FILE, Some(unit)) => {
-                let name = entry.string;
-                unit.current = match unit.files.get(&name) {
-                    Some(&file) => file,
-                    None => {
-                        let path = LineString::new(text, self.encoding, &mut self.dwarf.line_strings);
+            UNIT => self.add_unit(entry)?,
+            LINE => self.unit.iter_mut().for_each(|unit| unit.add_line(entry)),
+            OPTION | FILE | FUNCTION => {
+                let text = self.string(entry.string)?;
+                let Writer { unit: Some(unit), encoding, dwarf, base, .. } = self else { return Ok(()) };
+                match (entry.kind, text) {
+                    (OPTION, text) => unit.is_compiled |= text == Some(COMPILED),
+                    (FILE, Some(text)) => {
                         let directory = unit.lines.default_directory();
-                        let file = unit.lines.add_file(path, directory, None);
-                        unit.files.insert(name, file);
-                        file
+                        let mut path = || LineString::new(text, *encoding, &mut dwarf.line_strings);
+                        let known = unit.files.entry(base.saturating_add(entry.string as usize));
+                        unit.current = *known.or_insert_with(|| unit.lines.add_file(path(), directory, None));
                     }
-                };
+                    (FUNCTION, Some([])) => unit.end_code(entry.value),
+                    (FUNCTION, text) => {
+                        unit.end_code_at(entry.value);
+                        // Without a name, its lines have no start.
+                        let name = text.and_then(|text| text.split(|&byte| byte == b':').next());
+                        unit.is_lost = name.is_none();
+                        unit.code = name.map(|name| Code {
+                            start: entry.value,
+                            function: Some((name, unit.current, entry.line)),
+                            rows: Vec::new(),
+                        });
+                    }
+                    _ => {}
+                }
             }
-            (FUNCTION, Some(unit)) if text.is_empty() => unit.end_code(entry.value),
-            (FUNCTION, Some(unit)) => {
-                unit.end_code_at(entry.value);
-                let name = text.split(|&byte| byte == b':').next().unwrap_or_default();
-                let function = Some((name, unit.current, entry.line));
-                unit.code = Some(Code { start: entry.value, function, rows: Vec::new() });
-            }
-            (LINE, Some(unit)) => unit.add_line(entry),
             _ => {}
         }
+        Ok(())
     }
 
-    fn open(&mut self, directory: &'s [u8], file: &'s [u8], name: u32) -> Open<'s> {
+    fn add_unit(&mut self, entry: Entry) -> Result<(), String> {
+        let Some(text) = self.string(entry.string)?.filter(|text| !text.is_empty()) else {
+            return self.end_unit(Some(entry.value));
+        };
+        let directory = self.unit.as_ref().filter(|unit| unit.file.is_empty()).map(|unit| unit.directory);
+        if directory.is_none() {
+            self.end_unit(Some(entry.value))?;
+        }
+        let name = self.base.saturating_add(entry.string as usize);
+        self.unit = Some(match directory {
+            Some(directory) => self.open(directory, text, name),
+            // A directory comes before its file.
+            None if text.ends_with(b"/") => self.open(text, &[], name),
+            None => self.open(&[], text, name),
+        });
+        Ok(())
+    }
+
+    fn open(&mut self, directory: &'s [u8], file: &'s [u8], name: usize) -> Open<'s> {
         let mut string = |text: &[u8]| LineString::new(text, self.encoding, &mut self.dwarf.line_strings);
         let (directory_string, file_string) = (string(directory), string(file));
         let encoding = LineEncoding::default();
@@ -196,13 +253,20 @@ impl<'s> Writer<'s> {
             functions: Vec::new(),
             ranges: Vec::new(),
             code: None,
+            is_lost: false,
         }
     }
 
     /// Writes the unit that is open, whose code ends at an address.
-    fn end_unit(&mut self, end: Option<u32>) {
-        let Some(mut open) = self.unit.take() else { return };
+    fn end_unit(&mut self, end: Option<u32>) -> Result<(), String> {
+        let Some(mut open) = self.unit.take() else { return Ok(()) };
         open.end_code_at(end.unwrap_or_default());
+        if open.ranges.is_empty() {
+            return Ok(());
+        }
+        if self.dwarf.units.count() == MAX_UNITS {
+            return Err(format!("its stabs are of more than {MAX_UNITS} units"));
+        }
         let language = match open.is_compiled {
             false => DW_LANG_Mips_Assembler,
             true if open.file.ends_with(b".c") => DW_LANG_C99,
@@ -226,17 +290,25 @@ impl<'s> Writer<'s> {
             entry.set(DW_AT_decl_line, AttributeValue::Udata(function.line.into()));
         }
         self.dwarf.units.add(unit);
+        Ok(())
     }
 }
 
 impl Open<'_> {
     fn add_line(&mut self, entry: Entry) {
+        if self.is_lost {
+            return;
+        }
+        if let Some(Code { start, function: None, rows }) = &self.code {
+            // Lines outside of functions may be of several sections.
+            let last = rows.last().map_or(*start, |row| start + row.0);
+            if !(last..=last.saturating_add(MAX_LINE_BYTES)).contains(&entry.value) {
+                self.end_code_at(u32::MAX);
+            }
+        }
         let code = self.code.get_or_insert_with(|| Code { start: entry.value, function: None, rows: Vec::new() });
-        let offset = match code.function {
-            Some(_) => Some(entry.value),
-            None => entry.value.checked_sub(code.start),
-        };
-        code.rows.extend(offset.map(|offset| (offset, self.current, entry.line)));
+        let offset = if code.function.is_some() { entry.value } else { entry.value - code.start };
+        code.rows.push((offset, self.current, entry.line));
     }
 
     /// Ends the code that is open where other code begins.
@@ -248,7 +320,10 @@ impl Open<'_> {
 
     /// Ends the code that is open, whose size in bytes is known.
     fn end_code(&mut self, bytes: u32) {
+        self.is_lost = false;
         let Some(mut code) = self.code.take() else { return };
+        let last = code.rows.last().map_or(0, |row| row.0);
+        let bytes = if code.function.is_none() { bytes.min(last.saturating_add(MAX_INSN_BYTES)) } else { bytes };
         let is_in_space = code.start.checked_add(bytes).is_some();
         if bytes == 0 || !is_in_space {
             return;
