@@ -322,7 +322,12 @@ impl<'a> Resolver<'a> {
                 for text in &table.get_ref().set {
                     let (name, setting) = text.get_ref().split_once('.').unwrap_or((text.get_ref(), ""));
                     let block = drafts.iter().position(|draft| draft.name == name && draft.kind.is_some());
-                    let reason = || format!("no peripheral is called {name} (write GPIOA.PIN[0]=1)");
+                    let has_pins =
+                        |draft: &&Draft<'_>| draft.kind.as_ref().is_some_and(|kind| !kind.table.pins.is_empty());
+                    let reason = || match drafts.iter().find(has_pins) {
+                        Some(port) => format!("no peripheral is called {name} (write {}.PIN[0]=1)", port.name),
+                        None => format!("no peripheral is called {name}"),
+                    };
                     let block = block.ok_or_else(|| source.at(text, reason()))?;
                     let set = vec![setting_of(&drafts[block], source, text, setting)?];
                     stimuli.push(Stimulus { at_insns: table.get_ref().at, block: block as u32, set });
@@ -1656,7 +1661,10 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
         assert_eq!((&*chip.blocks[port.block as usize].name, port.field.mask), ("SYSCFG", 0xf0));
         assert_eq!(of("DMA2").channels.len(), 8);
         let cases = [
-            ("[[stimulus]]\nat = 1\nset = [\"GPIOX.PIN[1]=1\"]\n", "small.toml:5: no peripheral is called GPIOX"),
+            (
+                "[[stimulus]]\nat = 1\nset = [\"GPIOX.PIN[1]=1\"]\n",
+                "small.toml:5: no peripheral is called GPIOX (write GPIOA.PIN[0]=1)",
+            ),
             ("[[stimulus]]\nat = 1\nset = [\"GPIOA.PIN[1]=2\"]\n", "small.toml:5: PIN[1]=2: that value does not fit"),
             (
                 "[[stimulus]]\nat = 1\nset = [\"GPIOA.PAN=2\"]\n",
@@ -1700,6 +1708,7 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
             (port("MUX = 0x99"), "P has no register MUX"),
             (port("ADMUX = [1, 2, 3]"), "a register's bytes are at one address, or at two as [LOW, HIGH]"),
             (uno("interrupts = 65"), "interrupts must be 1 to 64"),
+            (uno("[[stimulus]]\nat = 1\nset = [\"GPIOA.PIN[1]=1\"]"), "is called GPIOA (write PORTB.PIN[0]=1)"),
             (uno("[[memory]]\nname = \"RAM\"\nstart = 0\nbytes = 1024"), "leave [[memory]] out"),
             (resolved(&on_arm), "T.CR: `bytes` are for AVR"),
         ];

@@ -299,9 +299,10 @@ fn known_arch(image: &Image) -> Result<Arch, InputError> {
                 elsewhere(image)
             ),
         };
+        let article = if image.format == Format::IntelHex { "an" } else { "a" };
         InputError::about(
             &image.path,
-            format_args!("a {} file does not say which processor it is for, {reason}", image.format),
+            format_args!("{article} {} file does not say which processor it is for, {reason}", image.format),
         )
     })
 }

@@ -185,9 +185,13 @@ fn avr_by_vectors(machine: &Machine, device: &str, vectors: &AvrVectors) -> Resu
     }
 }
 
-/// Name of a family of AVR cores, by its number in ELF files.
+/// Name of a family of AVR cores, by its number in ELF files, as GNU's tools call it.
 fn name(family: u32) -> String {
-    format!("avr{family}")
+    match family {
+        100 => "avrtiny".to_owned(),
+        101.. => format!("avrxmega{}", family - 100),
+        _ => format!("avr{family}"),
+    }
 }
 
 /// Extensions of QEMU's default processors `rv64` and `rv32`. `zcf` exists on rv32 only.

@@ -232,6 +232,12 @@ pub(crate) fn swell(elf: &mut [u8], name: &str, bytes: u64) {
     }
 }
 
+/// Compiles a program for an AVR, with avr-libc's start-up code.
+pub fn avr(device: &str, flags: &[&str], source: &Path, elf: &Path) {
+    let mut gcc = Command::new("avr-gcc");
+    run(gcc.arg(format!("-mmcu={device}")).args(flags).arg("-o").arg(elf).arg(source));
+}
+
 /// Runs a tool, which must succeed.
 pub(crate) fn run(command: &mut Command) {
     let output =

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
 
 use crate::common::built;
 use crate::common::{Run, refused_file, run, run_file};
@@ -128,7 +127,7 @@ fn a_watchdog_that_would_reset_the_chip_is_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let (file, elf) = (dir.path().join("fw.c"), dir.path().join("fw.elf"));
     fs::write(&file, source).unwrap();
-    built::run(Command::new("avr-gcc").args(["-mmcu=atmega328p", "-Os", "-o"]).arg(&elf).arg(&file));
+    built::avr("atmega328p", &["-Os"], &file, &elf);
     let run = run_file(&elf, &[]);
     let bitten = run.profile().facts.chip.unwrap().bitten;
     assert_eq!(bitten, Some(("WDT".to_owned(), 1)), "{}", run.stdout);
@@ -214,8 +213,7 @@ fn a_chip_file_presses_a_button_and_answers_on_a_bus() {
     let (file, elf) = (dir.path().join("outside.toml"), dir.path().join("fw.elf"));
     fs::write(&file, chip).unwrap();
     fs::write(dir.path().join("fw.c"), source).unwrap();
-    let mut gcc = Command::new("avr-gcc");
-    built::run(gcc.args(["-mmcu=atmega328p", "-Os", "-o"]).arg(&elf).arg(dir.path().join("fw.c")));
+    built::avr("atmega328p", &["-Os"], &dir.path().join("fw.c"), &elf);
     let run = run_file(&elf, &["--chip", file.to_str().unwrap(), "--timeline"]).expect_code(0);
     let levels = "4 1 2 2 0 1";
     let bus = "8 24 40 16 64 80 71 88 72 0 239";
@@ -243,10 +241,10 @@ fn an_elf_for_another_avr_is_refused_and_a_sibling_runs() {
     fs::write(dir.path().join("fw.c"), "int main(void) { return 0; }").unwrap();
     let compiled = |device: &str| {
         let elf = dir.path().join(format!("{device}.elf"));
-        let mut gcc = Command::new("avr-gcc");
-        built::run(gcc.arg(format!("-mmcu={device}")).args(["-Os", "-o"]).arg(&elf).arg(dir.path().join("fw.c")));
+        built::avr(device, &["-Os"], &dir.path().join("fw.c"), &elf);
         elf
     };
+    refused_file(&compiled("atxmega128a1"), &[], &["no AVR machine can run this image", "was built for avrxmega7"]);
     for device in ["atmega32u4", "atmega644p"] {
         let why = format!("the image was built for {device}, whose vectors and registers its atmega328p has not");
         refused_file(&compiled(device), &[], &["no AVR machine can run this image", &why]);

@@ -27,8 +27,7 @@ fn converted(name: &str, dir: &Path) -> PathBuf {
 fn compiled(device: &str, source: &str, dir: &Path) -> PathBuf {
     let (file, elf, hex) = (dir.join("fw.c"), dir.join("fw.elf"), dir.join(format!("{device}.hex")));
     fs::write(&file, source).unwrap();
-    let mut gcc = Command::new("avr-gcc");
-    built::run(gcc.arg(format!("-mmcu={device}")).args(["-Os", "-o"]).arg(&elf).arg(&file));
+    built::avr(device, &["-Os"], &file, &elf);
     hex_of(&elf, &hex);
     hex
 }
@@ -77,7 +76,7 @@ fn a_bootloader_behind_the_sketch_is_data() {
     refused_file(
         Path::new(BOOTLOADER),
         &[],
-        &["does not say which processor", "AVR's vectors", "--machine", "avr:NAME"],
+        &["an Intel HEX file does not say which processor", "AVR's vectors", "--machine", "avr:NAME"],
     );
 }
 

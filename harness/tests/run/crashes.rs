@@ -435,8 +435,7 @@ fn an_interrupt_without_a_handler_restarts_an_avr_and_is_no_success() {
     let dir = scratch();
     let (source, elf) = (dir.path().join("tick.c"), dir.path().join("tick.elf"));
     std::fs::write(&source, NO_HANDLER).unwrap();
-    let mut compiler = std::process::Command::new("avr-gcc");
-    built::run(compiler.args(["-mmcu=atmega328p", "-Os", "-g", "-o"]).arg(&elf).arg(&source));
+    built::avr("atmega328p", &["-Os", "-g"], &source, &elf);
     let run = run_file(&elf, &["--for", "300k"]).expect_code(1);
     let first = run.stdout.lines().next().unwrap();
     assert!(first.starts_with("the firmware restarted ") && first.contains("in __bad_interrupt"), "{first}");

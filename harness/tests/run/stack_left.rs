@@ -3,7 +3,6 @@
 //! line names place and variable, with `--exact` the very instruction. A firmware that changes its stack has not.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use harness::profile::{End, LeftStack, Profile, StackLeft};
 use serde_json::{Value, json};
@@ -247,9 +246,7 @@ fn an_avr_whose_stack_grows_into_variables_has_failed() {
     std::fs::write(&source, AVR).unwrap();
     for (flag, depth, is_good) in [("-O1", 70, false), ("-O0", 70, false), ("-Os", 25, true), ("-O0", 25, true)] {
         let elf = dir.path().join(format!("growing{flag}-{depth}.elf"));
-        let mut gcc = Command::new("avr-gcc");
-        let flags = ["-mmcu=atmega328p", "-g", flag, "-o"];
-        built::run(gcc.args(flags).arg(&elf).arg(&source).arg(format!("-DDEPTH={depth}")));
+        built::avr("atmega328p", &["-g", flag, &format!("-DDEPTH={depth}")], &source, &elf);
         for options in [&["--exact"][..], &["--period", "97"]] {
             let run = run_file(&elf, options);
             let left = run.profile().facts.stack_left;
