@@ -46,6 +46,7 @@ const PLUGIN: &[&str] = &[
     "snapshot",
     "sleep",
     "pace",
+    "depth",
     "wait",
     "avr",
     "input",

@@ -48,7 +48,7 @@
 //! |---|---|
 //! | [`qemu`] | QEMU as safe calls: all `unsafe` but the maps of [`records`] |
 //! | [`records`] | the files of the run's counters and events |
-//! | [`avr`] [`output`] [`errors`] [`snapshot`] [`sleep`] [`pace`] [`wait`] [`input`] [`semihosting`] | one instrument each, which needs QEMU or its process |
+//! | [`avr`] [`output`] [`errors`] [`snapshot`] [`sleep`] [`pace`] [`depth`] [`wait`] [`input`] [`semihosting`] | one instrument each, which needs QEMU or its process |
 //! | [`debug`] | a debugger's view: the run held at an instruction, and asked |
 //! | [`state`] | the parts put together, and their reaction to due events |
 //! | [`hooks`] [`translate`] | callbacks and translation: the only ones that lock the state |
@@ -57,6 +57,7 @@
 mod accesses;
 mod avr;
 mod debug;
+mod depth;
 mod errors;
 mod hooks;
 mod input;

@@ -40,13 +40,14 @@ use wire::timeline::What;
 use crate::accesses::Accesses;
 use crate::avr::Avr;
 use crate::debug::Debugger;
+use crate::depth::Depth;
 use crate::errors::Errors;
 use crate::input::Input;
 use crate::output::Output;
 use crate::pace::Pace;
 use crate::pins::Pins;
 use crate::polled::Polls;
-use crate::qemu::{self, Access, Guard as StateGuard, Guest, Owned, Scoreboard, Vcpus};
+use crate::qemu::{self, Access, Guard as StateGuard, Guest, Owned, RegisterPlace, Scoreboard, Vcpus};
 use crate::records::{Ledger, Records};
 use crate::semihosting::Asked;
 use crate::semihosting::handles::Handles;
@@ -82,6 +83,8 @@ pub(crate) struct State {
     pub(crate) calls: Option<Calls>,
     /// The firmware's output, for the timeline; None: there is no timeline.
     pub(crate) console: Option<Console>,
+    /// Watch over the stack pointer; None: the call tree follows it, or nothing says where stacks end.
+    pub(crate) depth: Option<Depth>,
     /// The time slept; None: it is not asked for, or cannot be determined.
     pub(crate) sleep: Option<Sleep>,
     pub(crate) transfers: Transfers,
@@ -237,7 +240,9 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let pins = timeline.map(|_| Pins::default());
     let unmodelled = complete_chip(&request, directory, refuse, pins.clone())?;
     let accesses = open_accesses(&request, directory)?;
+    let stacks = Stacks::new(&request);
     let mut state = State {
+        depth: watch_depth(&request, vcpus, &follow, stacks.as_ref()),
         guest,
         code: Code::new(&request),
         ledger,
@@ -249,7 +254,7 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         timers: None,
         counting: Counting::new(&request, is_inline),
         follow,
-        stacks: Stacks::new(&request),
+        stacks,
         heap: Heap::new(&request),
         calls: Calls::new(&request),
         console: Console::open(&request)?,
@@ -294,6 +299,14 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         state.open_window();
     }
     STATE.set(Owned::new(state)).map_err(|_| io::Error::other("installed twice").into())
+}
+
+/// The watch over the stack pointer, where nothing else follows it. Kernels' tasks have stacks of their own, and AVR code sets the
+/// stack pointer byte by byte.
+fn watch_depth(request: &Request, vcpus: u32, follow: &Follow, stacks: Option<&Stacks>) -> Option<Depth> {
+    let is_measured = request.measure().is_some_and(|measure| !measure.is_exact && !measure.is_oracle);
+    let is_alone = vcpus == 1 && follow.tasks.is_none();
+    (is_measured && is_alone && stacks.is_some_and(Stacks::has_rooms)).then(Depth::default)
 }
 
 /// Opens the counts of cycles: of an AVR, or of a core whose pipeline is known.
@@ -1024,6 +1037,39 @@ impl State {
         let is_near = core.room.start.checked_sub(sp).is_some_and(|below| below < AVR_STEP_BYTES);
         if !(guest.isa.is_avr() && is_near && stacks.has_rooms()) {
             core.room = room;
+        }
+    }
+
+    /// Checks the room of the stack at the start of a block that is about to make it deeper.
+    pub(crate) fn check_depth(&mut self, vcpu: u32, block: usize) {
+        let sp = self.guest.stack_pointer();
+        let Some(depth) = &mut self.depth else { return };
+        let deepest = depth.moves(block).last().map_or(sp, |last| sp.wrapping_sub(last.depth));
+        if self.follow.cores[vcpu as usize].is_in_room(deepest) {
+            return depth.is_elsewhere();
+        }
+        if !self.stacks.as_ref().is_some_and(Stacks::has_rooms) {
+            return;
+        }
+        self.settle(vcpu);
+        self.wake(vcpu);
+        let State { guest, code, ledger, follow, stacks, transfers, blocks, depth, .. } = self;
+        let (Some(stacks), Some(depth)) = (stacks, depth) else { return };
+        let (block, moves) = (blocks.get(block), depth.moves(block));
+        follow.leave_exceptions(vcpu, block.pc, guest, code, ledger);
+        let core = &mut follow.cores[vcpu as usize];
+        let started = ledger.insns(vcpu);
+        let mover = |index| (block.pc_of(index), started + index + 1);
+        let by_transfer = transfers.has_led_to(block.pc);
+        core.room = stacks.check_depth(core, (block.pc, by_transfer), (moves, mover), guest, code, ledger);
+    }
+
+    /// Looks for the place of the registers.
+    pub(crate) fn seek_registers(&mut self) {
+        let Some(registers) = self.guest.registers() else { return };
+        registers.seek();
+        if !matches!(registers.place(0), RegisterPlace::Sought) {
+            Depth::end_search();
         }
     }
 

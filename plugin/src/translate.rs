@@ -15,6 +15,7 @@ use engine::cycles::Cycles;
 use engine::follow::{Follow, arrival};
 use engine::passage::Passages;
 use engine::prediction::{Check, Prediction};
+use engine::room::Move;
 use engine::skip::Skips;
 use engine::transfer::{Site, SiteKind, Transfers};
 use wire::counters::{
@@ -26,18 +27,19 @@ use wire::request::Semihosting;
 
 use crate::avr::Avr;
 use crate::debug::Debugger;
+use crate::depth::Depth;
 use crate::hooks::{
-    BeforeWdr, OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDelete, OnDevice,
-    OnDeviceStore, OnDivision, OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn,
+    BeforeWdr, OnAllocated, OnAllocator, OnArrival, OnBlock, OnBound, OnCalled, OnCrossing, OnDeeper, OnDelete,
+    OnDevice, OnDeviceStore, OnDivision, OnDueBlock, OnEntered, OnEvent, OnEventWait, OnException, OnExceptionReturn,
     OnExchange, OnExit, OnFarLoad, OnFarLoaded, OnFaultReturn, OnFirstTask, OnForgetful, OnForgetting, OnFrom,
     OnFunction, OnHold, OnIdle, OnInput, OnInterrupted, OnLanding, OnLife, OnLoad, OnMask, OnMasked, OnMispredicted,
     OnPace, OnPacedBlock, OnPacedPassage, OnPassage, OnPoll, OnPolled, OnPort, OnPredictedBlock, OnRegisterJump,
-    OnReturned, OnSegment, OnSemihosting, OnSkippable, OnSkipped, OnSleep, OnSpin, OnStackMove, OnStackSet, OnStatus,
-    OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector, OnWait,
-    OnWatchedLoad, OnWatchedStore, OnWay, OnWdr, OnZone, OracleBranch, OracleCount, OracleRecheck, OracleSample,
-    OracleWay,
+    OnReturned, OnSegment, OnSemihosting, OnSkippable, OnSkipped, OnSleep, OnSought, OnSpin, OnStackMove, OnStackSet,
+    OnStatus, OnStep, OnStop, OnStore, OnSwitch, OnTransfer, OnTrapReturn, OnUnmasked, OnUnsure, OnUntil, OnVector,
+    OnWait, OnWatchedLoad, OnWatchedStore, OnWay, OnWdr, OnZone, OracleBranch, OracleCount, OracleRecheck,
+    OracleSample, OracleWay,
 };
-use crate::qemu::{self, Block as QemuBlock, Cell, Hook, Insn, TranslateCallback, TranslateHook};
+use crate::qemu::{self, Block as QemuBlock, Cell, Hook, Insn, RegisterPlace, TranslateCallback, TranslateHook};
 use crate::state::{self, Counting, State};
 
 /// Actions at a block's start, before any at its first instruction.
@@ -51,6 +53,7 @@ enum AtBlock {
     Entered,
     FirstTask,
     Exchange,
+    Depth,
     Polled,
     Poll,
     Allocated,
@@ -64,7 +67,7 @@ enum AtBlock {
 }
 
 /// The order at the start of a block.
-const AT_BLOCK: [AtBlock; 18] = [
+const AT_BLOCK: [AtBlock; 19] = [
     // Nothing has come yet: it all comes as the block is looked for again.
     AtBlock::Restart,
     // The block before is over, so all that looks at the clock of cycles comes later.
@@ -80,6 +83,8 @@ const AT_BLOCK: [AtBlock; 18] = [
     AtBlock::FirstTask,
     // The stack before must be known before a sample on the other one.
     AtBlock::Exchange,
+    // Before a sample in this block finds the stack outside of its room.
+    AtBlock::Depth,
     // The polled task must be known before a sample, too.
     AtBlock::Polled,
     AtBlock::Poll,
@@ -233,6 +238,8 @@ struct Planned {
     /// Whether QEMU has made a semihosting call of it.
     calls_host: bool,
     wait: bool,
+    /// Bytes that it takes off the stack pointer; None: it changes it in another way, or may not execute.
+    taken: Option<u64>,
     /// Whether it is a `wfe`, and whether it is a `sev`.
     event_wait: bool,
     event: bool,
@@ -570,6 +577,7 @@ fn register_at_block(
                 qemu_block.call::<OnException>(insn_id(block, 0));
             }
         }
+        AtBlock::Depth => register_depth(state, qemu_block, block, plan),
         AtBlock::Polled => register_return::<OnPolled>(state, what, qemu_block, (block, pc)),
         AtBlock::Poll => register_poll(state, block, pc, qemu_block),
         AtBlock::Allocated => register_return::<OnAllocated>(state, what, qemu_block, (block, pc)),
@@ -613,6 +621,33 @@ fn register_at_block(
             }
         }
     }
+}
+
+/// Registers the watch over a block that makes the stack deeper.
+fn register_depth(state: &mut State, qemu_block: &QemuBlock, block: usize, plan: &[Planned]) {
+    let State { depth, stacks, guest, counting, .. } = state;
+    let (Some(depth), Some(stacks)) = (depth, stacks) else { return };
+    let number = guest.facts.sp;
+    let Some(place) = guest.registers().map(|registers| registers.place(number)) else { return };
+    if let RegisterPlace::Sought = place {
+        let sought = counting.scoreboard.cell(Depth::sought(), counting.translating);
+        qemu_block.call_if::<OnSought>(sought, 1, block);
+    }
+    let moves = Move::all(plan.iter().map(|insn| insn.taken));
+    let Some(most) = moves.last().map(|last| last.depth) else { return };
+    match place {
+        RegisterPlace::Sought => qemu_block.call::<OnDeeper>(block),
+        RegisterPlace::At(word) => {
+            let low = Some(word.value()).filter(|&sp| guest.is_memory(sp.wrapping_sub(1)));
+            let low = low.and_then(|sp| stacks.low_end(sp)).unwrap_or(0);
+            let limit = depth.limit(low).and_then(|limit| word.compared(limit.checked_add(most)?));
+            let Some((address, limit)) = limit else { return };
+            let cell = counting.scoreboard.cell(address, counting.translating);
+            qemu_block.call_when_below::<OnDeeper>(cell, limit, block);
+        }
+        RegisterPlace::Unknown => return,
+    }
+    depth.keep(block, moves);
 }
 
 /// Registers the end of the passage through the block before.
@@ -975,6 +1010,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
     let skippable = is_computed && !skips.are_none();
     let feeds = avr.is_some() && decode::is_wdr(isa, bytes);
     let pace = Pace::of((cycles, passages), isa, pc, bytes, !skips.are_none());
+    let taken = decode::taken_from_sp(isa, bytes).filter(|&taken| taken == 0 || so_far.conditional == 0);
     so_far.pass(pc, flow, counting);
     let target = jump_target(flow);
     if let (Some(calls), Some(target)) = (calls.as_mut(), target.filter(|&target| function == Some(target))) {
@@ -1007,6 +1043,7 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         here: here(function),
         leaves_function: matches!(decoded.flow, Flow::Return | Flow::IndirectJump { .. } | Flow::ComputedJump),
         leaves_activation: leaves_activation(flow, so_far.has_moved_sp || decode::is_exchange(isa, bytes)),
+        taken,
         sets_sp,
         link: flow.is_call().then(|| arrival::link(next, decode::links_to_t0(isa, bytes))),
         crossing: target.filter(crosses),

@@ -411,6 +411,17 @@ pub fn subtracts_from_sp(isa: Isa, bytes: &[u8]) -> bool {
     }
 }
 
+/// Bytes that the instruction takes off the stack pointer; 0: it leaves it as it is. None: it changes it in another way, or by
+/// an amount that it does not name, or it is AVR's.
+#[must_use]
+pub fn taken_from_sp(isa: Isa, bytes: &[u8]) -> Option<u64> {
+    match isa {
+        Isa::Riscv32 | Isa::Riscv64 | Isa::Riscv32Zc | Isa::Riscv64Zc => riscv::taken_from_sp(isa, bytes),
+        Isa::ThumbV6m | Isa::ThumbV7m | Isa::ThumbV8m => thumb::taken_from_sp(bytes),
+        Isa::AvrPc16 | Isa::AvrPc22 => None,
+    }
+}
+
 /// Whether code begins with an instruction without effect, as assemblers put between code and data.
 #[must_use]
 pub fn is_nop(isa: Isa, code: &[u8]) -> bool {

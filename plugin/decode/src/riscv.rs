@@ -279,6 +279,42 @@ pub(crate) fn subtracts_from_sp(bytes: &[u8]) -> bool {
         .is_some_and(|insn| insn & 0xfe00_707f == 0x4000_0033 && bits(insn, 11, 7) == SP && bits(insn, 19, 15) == SP)
 }
 
+/// See [`crate::taken_from_sp`]. addi, c.addi and c.addi16sp with sp as source and destination; cm.push.
+pub(crate) fn taken_from_sp(isa: Isa, bytes: &[u8]) -> Option<u64> {
+    const SP: u32 = 2;
+    match zcmp::known(isa, bytes) {
+        Some(Zcmp::Push { bytes, .. }) => return Some(bytes.into()),
+        Some(Zcmp::Pop { .. }) => return None,
+        Some(Zcmp::Move { .. } | Zcmp::Jump { .. }) => return Some(0),
+        None => {}
+    }
+    if !moves_sp(isa, bytes) {
+        return (!sets_sp(bytes)).then_some(0);
+    }
+    let low = u32::from(half(bytes)?);
+    let change = match (low & 3, bits(low, 15, 13)) {
+        (1, 0) => sign_extend(bits(low, 12, 12) << 5 | bits(low, 6, 2), 6),
+        // nzimm[9] in bit 12, nzimm[4|6|8:7|5] in bits 6:2.
+        (1, 3) => sign_extend(
+            bits(low, 12, 12) << 9
+                | bits(low, 4, 3) << 7
+                | bits(low, 5, 5) << 6
+                | bits(low, 2, 2) << 5
+                | bits(low, 6, 6) << 4,
+            10,
+        ),
+        (3, _) => {
+            let insn = word(bytes)?;
+            if bits(insn, 6, 0) != 0x13 || bits(insn, 19, 15) != SP {
+                return None;
+            }
+            sign_extend(bits(insn, 31, 20), 12)
+        }
+        _ => return None,
+    };
+    (change <= 0).then(|| i64::from(change).unsigned_abs())
+}
+
 /// See [`crate::sets_sp`].
 pub(crate) fn sets_sp(bytes: &[u8]) -> bool {
     const SP: u32 = 2;

@@ -361,6 +361,62 @@ pub(crate) fn subtracts_from_sp(bytes: &[u8]) -> bool {
     first == Some(0xebad) && second.is_some_and(|second| bits(second, 11, 8) == SP)
 }
 
+/// See [`crate::taken_from_sp`]. Pushes by their lists of registers, `sub sp` by its immediate (A7.7.176).
+pub(crate) fn taken_from_sp(bytes: &[u8]) -> Option<u64> {
+    let first = half(bytes)?;
+    if !moves_sp(bytes) {
+        return (!sets_sp(bytes) && !raises_sp(bytes)).then_some(0);
+    }
+    if first < 0xe800 {
+        return match first >> 8 {
+            0xb4 | 0xb5 => Some(u64::from((first & 0x1ff).count_ones()) * 4),
+            0xb0 => Some(u64::from(first & 0x7f) * 4),
+            _ => None,
+        };
+    }
+    let second = u32::from(half(&bytes[2..])?);
+    let is_from_sp = u32::from(first & 0xf) == SP;
+    let immediate = u32::from(first >> 10 & 1) << 11 | bits(second, 14, 12) << 8 | bits(second, 7, 0);
+    match first {
+        0xe92d => Some(u64::from(second.count_ones()) * 4),
+        0xf84d => Some(bits(second, 7, 0).into()),
+        0xe96d => Some(u64::from(bits(second, 7, 0)) * 4),
+        0xf1ad | 0xf5ad if is_from_sp => Some(expanded(immediate).into()),
+        0xf2ad | 0xf6ad if is_from_sp => Some(immediate.into()),
+        _ if first & 0xffbf == 0xed2d => Some(u64::from(bits(second, 7, 0)) * 4),
+        _ => None,
+    }
+}
+
+/// Whether an instruction adds to the stack pointer: pops, loads with write-back, `add sp`.
+fn raises_sp(bytes: &[u8]) -> bool {
+    let Some(first) = half(bytes) else { return false };
+    if first < 0xe800 {
+        return matches!(first >> 8, 0xbc | 0xbd) || first & 0xff80 == 0xb000;
+    }
+    let Some(second) = half(&bytes[2..]).map(u32::from) else { return false };
+    match first {
+        // ldmia sp!; ldr and ldrd with write-back; add.w and addw sp, sp.
+        0xe8bd | 0xe8fd | 0xe9fd => true,
+        0xf85d => bits(second, 11, 11) == 1 && bits(second, 8, 8) == 1,
+        0xf10d | 0xf50d | 0xf20d | 0xf60d | 0xeb0d => bits(second, 11, 8) == SP,
+        // vpop.
+        _ => first & 0xffbf == 0xecbd,
+    }
+}
+
+/// Value of a modified immediate: A5.3.2, ThumbExpandImm.
+fn expanded(immediate: u32) -> u32 {
+    let byte = immediate & 0xff;
+    match immediate >> 8 {
+        0 => byte,
+        1 => byte << 16 | byte,
+        2 => byte << 24 | byte << 8,
+        3 => byte << 24 | byte << 16 | byte << 8 | byte,
+        _ => (0x80 | byte & 0x7f).rotate_right(immediate >> 7 & 0x1f),
+    }
+}
+
 /// See [`crate::sets_sp`].
 pub(crate) fn sets_sp(bytes: &[u8]) -> bool {
     let Some(first) = half(bytes) else { return false };

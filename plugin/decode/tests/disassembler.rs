@@ -423,6 +423,9 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
                 .find_map(|condition| base.strip_suffix(condition))
                 .unwrap_or(base);
         }
+        if let (Some(taken), Input::Assembled) = (told_taken(isa, line), input) {
+            assert_eq!(decode::taken_from_sp(isa, &line.bytes), taken, "{what}");
+        }
         if line.undefined {
             assert!(input == Input::Arbitrary, "{what}: the source holds an undefined instruction");
             assert!(decoded.may_leave || raises_at_translation(isa, line), "{what}: {decoded:?}");
@@ -448,6 +451,49 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
         compared += 1;
     }
     compared
+}
+
+/// What an instruction takes off the stack pointer, by its text. None: the text is not of a kind that tells.
+fn told_taken(isa: Isa, line: &Line) -> Option<Option<u64>> {
+    let operands = line.operands.split([';', '@', '<']).next()?.trim();
+    let words: Vec<&str> = operands.split([' ', ',', '{', '}', '[', ']', '!', '(', ')']).collect();
+    let named = |word: &str| words.contains(&word);
+    let negative = || operands.rsplit(',').next()?.trim().strip_prefix('-')?.parse().ok();
+    if isa.is_riscv() {
+        return match line.mnemonic.as_str() {
+            "addi" | "c.addi" | "c.addi16sp" if operands.starts_with("x2,x2,-") || operands.starts_with("x2,-") => {
+                Some(negative())
+            }
+            mnemonic if mnemonic.starts_with("cm.") => None,
+            _ => (!named("x2") && !named("sp")).then_some(Some(0)),
+        };
+    }
+    let registers = |bytes: u64| {
+        let list = operands.split_once('{')?.1.trim_end_matches('}');
+        let number = |name: &str| match name {
+            "sp" => Some(13),
+            "lr" => Some(14),
+            "pc" => Some(15),
+            "sl" => Some(10),
+            "fp" => Some(11),
+            "ip" => Some(12),
+            _ => name.trim_start_matches(['r', 'd', 's']).parse::<u64>().ok(),
+        };
+        let count = list.split(',').map(|part| match part.trim().split_once('-') {
+            Some((from, to)) => Some(number(to)? - number(from)? + 1),
+            None => number(part.trim()).map(|_| 1),
+        });
+        count.sum::<Option<u64>>().map(|count| count * bytes)
+    };
+    let immediate = || operands.rsplit('#').next()?.parse::<u64>().ok();
+    match line.mnemonic.trim_end_matches(".w") {
+        "push" | "stmdb" if line.mnemonic == "push" || operands.starts_with("sp!") => registers(4).map(Some),
+        "vpush" => registers(if operands.contains('d') { 8 } else { 4 }).map(Some),
+        "sub" | "subw" if operands.starts_with("sp, #") || operands.starts_with("sp, sp, #") => immediate().map(Some),
+        mnemonic if mnemonic.starts_with("pop") || mnemonic.starts_with("vpop") => Some(None),
+        mnemonic if mnemonic.contains("push") || mnemonic.starts_with("vscc") => None,
+        _ => (!named("sp") && !named("r13")).then_some(Some(0)),
+    }
 }
 
 fn check_riscv_predicates(isa: Isa, line: &Line) {

@@ -39,6 +39,33 @@ impl Rooms {
     }
 }
 
+/// What a block has taken off the stack pointer once one of its instructions has executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Number of the instruction in its block.
+    pub index: u64,
+    /// Bytes below the stack pointer at the block's start.
+    pub depth: u64,
+}
+
+impl Move {
+    /// The moves of a block by what its instructions take off the stack pointer, as far as that is known.
+    pub fn all(taken: impl Iterator<Item = Option<u64>>) -> Vec<Move> {
+        let (mut moves, mut depth) = (Vec::new(), 0);
+        for (index, taken) in (0..).zip(taken) {
+            match taken {
+                Some(0) => {}
+                Some(bytes) => {
+                    depth += bytes;
+                    moves.push(Move { index, depth });
+                }
+                None => break,
+            }
+        }
+        moves
+    }
+}
+
 /// A stack that was found to be in more than one room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
@@ -113,6 +140,12 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_blocks_moves_are_known_up_to_one_that_is_not() {
+        let moves = Move::all([Some(0), Some(8), Some(16), Some(0), None, Some(4)].into_iter());
+        assert_eq!(moves, [Move { index: 1, depth: 8 }, Move { index: 2, depth: 24 }]);
+    }
 
     /// An array of 0x100 bytes, and variables behind it up to 0x1200, above which the main stack lies.
     fn rooms() -> Rooms {

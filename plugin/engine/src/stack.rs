@@ -20,7 +20,7 @@ use crate::code::{Code, CodePoint};
 use crate::follow::context::{Active, Core, Exchanged};
 use crate::guest::{Context, Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
-use crate::room::{Chain, Left, Rooms};
+use crate::room::{Chain, Left, Move, Rooms};
 use crate::stack_cache::{Recall, Recalled, Trail};
 
 /// Guest memory is read in pieces of this size: one for most stacks.
@@ -65,6 +65,17 @@ pub struct Stacks {
 struct Kept {
     return_addr: u64,
     frame_pointer: u64,
+}
+
+/// What is known about the innermost frame of a walk, beside the registers.
+#[derive(Clone, Copy, Default)]
+struct Start {
+    /// Whether the instruction may have been reached other than by direct calls.
+    by_transfer: bool,
+    /// Whether the instruction before has made the frame.
+    is_made: bool,
+    /// Bytes that the block takes off the stack pointer from here on.
+    to_come: u64,
 }
 
 /// A stack that a walk found outside of its room.
@@ -220,7 +231,7 @@ impl Stacks {
         ledger: &Ledger<impl Counters>,
     ) -> Stack {
         let context = guest.context(pc);
-        self.take_from(core, context, (by_transfer, false), guest, code, ledger)
+        self.take_from(core, context, Start { by_transfer, ..Start::default() }, guest, code, ledger)
     }
 
     /// Notes a stack that was found outside of its room, the first one of the run.
@@ -246,12 +257,43 @@ impl Stacks {
         // It takes a number of bytes off the stack pointer that only the run knows, for an array.
         let is_made = guest.memory(mover.0, 4).is_some_and(|bytes| decode::subtracts_from_sp(guest.isa, &bytes));
         self.left = None;
-        self.take_from(core, context, (by_transfer, is_made), guest, code, ledger);
+        self.take_from(core, context, Start { by_transfer, is_made, to_come: 0 }, guest, code, ledger);
         if let Some(found) = self.left.take() {
             self.rooms = None;
             ledger.note(&found.definition(Some(mover)));
         }
         self.rooms.as_ref().map_or(0..u64::MAX, |rooms| rooms.around(context.sp))
+    }
+
+    /// Does what [`Stacks::check_room`] does, at the start of a block that is about to make the stack deeper by these moves.
+    /// `mover` says the address and the number of a block's instruction.
+    pub fn check_depth(
+        &mut self,
+        core: &Core,
+        (pc, by_transfer): (u64, bool),
+        (moves, mover): (&[Move], impl Fn(u64) -> (u64, u64)),
+        guest: &mut Guest<impl Vcpu>,
+        code: &mut Code,
+        ledger: &mut Ledger<impl Counters>,
+    ) -> Range<u64> {
+        let context = guest.context(pc);
+        let to_come = moves.last().map_or(0, |last| last.depth);
+        self.left = None;
+        self.take_from(core, context, Start { by_transfer, is_made: false, to_come }, guest, code, ledger);
+        if let Some(mut found) = self.left.take() {
+            let leaves = |step: &&Move| context.sp.wrapping_sub(step.depth) < found.left.room.start;
+            if let Some(&Move { index, depth }) = moves.iter().find(leaves) {
+                self.rooms = None;
+                found.left.sp = context.sp.wrapping_sub(depth);
+                ledger.note(&found.definition(Some(mover(index))));
+            }
+        }
+        self.rooms.as_ref().map_or(0..u64::MAX, |rooms| rooms.around(context.sp.wrapping_sub(to_come)))
+    }
+
+    /// Lowest address of the room that a stack pointer is in. None: no rooms are known.
+    pub fn low_end(&self, sp: u64) -> Option<u64> {
+        self.rooms.as_ref().map(|rooms| rooms.around(sp.wrapping_sub(1)).start)
     }
 
     /// Whether stacks are judged that no kernel describes.
@@ -277,7 +319,8 @@ impl Stacks {
             core.note_stack_pointer(context.sp, ledger);
             return Taken::Recalled(recalled);
         }
-        let stack = self.take_from(core, context, (by_transfer, false), guest, code, ledger);
+        let start = Start { by_transfer, ..Start::default() };
+        let stack = self.take_from(core, context, start, guest, code, ledger);
         let is_whole = !matches!(stack.last(), Some(FrameKind::Unknown(_)));
         // A function that keeps no return address may have started without a call.
         let is_told = is_plain && is_whole && !code.is_forgetful(context.pc);
@@ -321,13 +364,12 @@ impl Stacks {
         id
     }
 
-    /// Does what [`Stacks::take`] does, with registers that were read already. `is_made`: the instruction before has made the
-    /// innermost frame.
+    /// Does what [`Stacks::take`] does, with registers that were read already.
     fn take_from(
         &mut self,
         core: &Core,
         mut context: Context,
-        (by_transfer, is_made): (bool, bool),
+        start: Start,
         guest: &mut Guest<impl Vcpu>,
         code: &mut Code,
         ledger: &Ledger<impl Counters>,
@@ -335,7 +377,7 @@ impl Stacks {
         self.reset.entry(core.vcpu).or_insert_with(|| guest.reset());
         let pc = context.pc;
         if code.is_forgetful(pc) {
-            context.return_addr = came_with(pc, context.return_addr, by_transfer, guest, code);
+            context.return_addr = came_with(pc, context.return_addr, start.by_transfer, guest, code);
         }
         let outermost = match core.exceptions.first() {
             Some(active) => active.interrupted.map(|interrupted| interrupted.sp),
@@ -363,8 +405,9 @@ impl Stacks {
             is_assumed: false,
             frame_pointer_from: FramePointer::Context,
             chain: Chain::default(),
-            is_made,
+            is_made: start.is_made,
         };
+        cursor.note_to_come(start.to_come);
         let walked = cursor.walk();
         cursor.note_left(walked, (pc, ledger.insns(core.vcpu)));
         if let Err(why) = walked {
@@ -447,6 +490,14 @@ impl<V: Vcpu> Cursor<'_, V> {
         let left = self.chain.left().or(met);
         let found = left.map(|left| Found { left, is_whole: walked.is_ok(), is_heap, at });
         self.stacks.left = self.stacks.left.take().or(found);
+    }
+
+    /// Adds what the code is about to take off the stack pointer to the frames.
+    fn note_to_come(&mut self, bytes: u64) {
+        let Some(rooms) = self.stacks.rooms.as_ref().filter(|_| bytes > 0) else { return };
+        if !self.core.is_on_tasks_stack(self.level, self.guest.isa) {
+            self.chain.add(self.at.sp.wrapping_sub(bytes)..self.at.sp, rooms);
+        }
     }
 
     /// Address behind the C library's heap now; None: it is not known.

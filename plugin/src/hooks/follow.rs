@@ -199,6 +199,20 @@ impl Hook for OnStackMove {
     };
 }
 
+/// At the start of a block that may take the stack out of its room.
+pub(crate) struct OnDeeper;
+
+impl Hook for OnDeeper {
+    const CALL: ExecCallback = |vcpu, block| state::lock().check_depth(vcpu, block);
+}
+
+/// At the start of a block while the place of the registers is looked for.
+pub(crate) struct OnSought;
+
+impl Hook for OnSought {
+    const CALL: ExecCallback = |_, _| state::lock().seek_registers();
+}
+
 /// After an instruction that may have exchanged the stack for another one; 1: it may also have made it deeper.
 pub(crate) struct OnStackSet;
 

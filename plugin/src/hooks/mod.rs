@@ -19,9 +19,9 @@ pub(crate) use calls::{OnCalled, OnReturned};
 pub(crate) use debug::{OnDueBlock, OnHold, OnStep, OnWatchedLoad, OnWatchedStore};
 pub(crate) use end::{OnExit, OnLoad, OnSpin, OnStore, watch};
 pub(crate) use follow::{
-    OnCrossing, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnFaultReturn,
+    OnCrossing, OnDeeper, OnDelete, OnEvent, OnEventWait, OnException, OnExceptionReturn, OnExchange, OnFaultReturn,
     OnFirstTask, OnForgetful, OnForgetting, OnFrom, OnFunction, OnIdle, OnLife, OnMask, OnMasked, OnPoll, OnPolled,
-    OnStackMove, OnStackSet, OnSwitch, OnTrapReturn, OnUntil, OnZone,
+    OnSought, OnStackMove, OnStackSet, OnSwitch, OnTrapReturn, OnUntil, OnZone,
 };
 pub(crate) use heap::{OnAllocated, OnAllocator};
 pub(crate) use time::{

@@ -14,7 +14,7 @@ use super::api::raw::{
 use super::api::register::Register;
 use super::api::versions::{self, Description};
 use super::beyond::device::at_time;
-use super::beyond::register_file::RegisterFile;
+use super::beyond::register_file::{RegisterFile, RegisterPlace};
 use super::thread::Thread;
 
 /// Handles of the guest's registers, and the buffer that QEMU copies guest data into.
@@ -44,6 +44,18 @@ impl Registers {
         }
         if values.len() == self.file.count() {
             self.file.compare(&values, value_bytes);
+        }
+    }
+
+    /// Place of an integer register in QEMU's memory.
+    pub(crate) fn place(&self, number: u8) -> RegisterPlace {
+        self.file.place(number)
+    }
+
+    /// Looks for the place of the integer registers; only inside callbacks of the vCPU.
+    pub(crate) fn seek(&mut self) {
+        if matches!(self.file.place(0), RegisterPlace::Sought) {
+            self.compare();
         }
     }
 

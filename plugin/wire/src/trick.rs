@@ -70,7 +70,7 @@ table! {
         name: "registers",
         symbols: &["current_cpu"],
         looked_at: ALL,
-        without_it: "reading registers takes several times as long",
+        without_it: "reading registers takes several times as long; a main stack that was left is seen in samples only",
     };
     /// Physical addresses, if the plugin API has no function for them.
     PAGES = Trick {

@@ -132,7 +132,8 @@ pub struct Facts {
     pub(super) registers: &'static [&'static str],
     /// Number of registers that QEMU keeps in an array, from the first one on.
     pub(super) registers_in_a_row: usize,
-    pub(super) sp: u8,
+    /// Number of the stack pointer.
+    pub sp: u8,
     pub(super) return_addr: u8,
     /// Number of the register in which millicode has its return address, or assembly that needs the first one.
     pub(super) second_return_addr: Option<u8>,

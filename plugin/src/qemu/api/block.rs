@@ -79,6 +79,11 @@ impl Block {
         self.call_when::<H>(condition::EQUAL, cell, value, id);
     }
 
+    /// Calls `H` with `id` at the start of each execution while the vCPU's cell is below `limit`.
+    pub(crate) fn call_when_below<H: Hook>(&self, cell: Cell, limit: u64, id: usize) {
+        self.call_when::<H>(condition::BELOW, cell, limit, id);
+    }
+
     /// Adds `amount` to the vCPU's cell at the start of each execution.
     pub(crate) fn add(&self, cell: Cell, amount: u64) {
         self.inline(operation::ADD, cell, amount);

@@ -80,6 +80,7 @@ pub(in crate::qemu) mod condition {
     use std::ffi::c_uint;
     pub(crate) const EQUAL: c_uint = 2;
     pub(crate) const NOT_EQUAL: c_uint = 3;
+    pub(crate) const BELOW: c_uint = 4;
     pub(crate) const AT_LEAST: c_uint = 7;
 }
 

@@ -50,6 +50,48 @@ pub(in crate::qemu) struct RegisterFile {
     reads_left: u32,
 }
 
+/// Place of a register in QEMU's memory.
+pub(crate) enum RegisterPlace {
+    /// It is still looked for.
+    Sought,
+    At(RegisterWord),
+    /// It will not be found.
+    Unknown,
+}
+
+/// A register's bytes in QEMU's memory. It is up to date where blocks begin.
+#[derive(Clone, Copy)]
+pub(crate) struct RegisterWord {
+    address: usize,
+    is_wide: bool,
+}
+
+/// Bytes of a register of 32 bits.
+const NARROW_BYTES: usize = 4;
+
+impl RegisterWord {
+    /// Value of the register; on the vCPU's thread, between two blocks or in a callback.
+    pub(crate) fn value(self) -> u64 {
+        // SAFETY: the word lies in the object of a vCPU, which never moves while QEMU lives; this thread executes that vCPU. It is
+        // aligned to its size, as in `Layout::value`.
+        unsafe {
+            match self.is_wide {
+                true => ptr::with_exposed_provenance::<u64>(self.address).read_volatile(),
+                false => ptr::with_exposed_provenance::<u32>(self.address).read_volatile().into(),
+            }
+        }
+    }
+
+    /// Address of eight bytes, and the number below which they are exactly if the register is below `limit`. Of a narrow register,
+    /// they begin with what lies before it. None: such a limit does not fit.
+    pub(crate) fn compared(self, limit: u64) -> Option<(usize, u64)> {
+        match self.is_wide {
+            true => Some((self.address, limit)),
+            false => Some((self.address - NARROW_BYTES, u64::from(u32::try_from(limit).ok()?) << 32)),
+        }
+    }
+}
+
 enum Stage {
     Sought(Search),
     Found {
@@ -108,6 +150,18 @@ impl RegisterFile {
         }
         self.reads_left = self.reads_left.saturating_sub(1);
         self.reads_left == 0
+    }
+
+    /// Place of a register, for generated code that compares it.
+    pub(in crate::qemu) fn place(&self, number: u8) -> RegisterPlace {
+        match self.stage {
+            Stage::Sought(_) => RegisterPlace::Sought,
+            Stage::Found { place, .. } if usize::from(number) < self.count => RegisterPlace::At(RegisterWord {
+                address: place.address + usize::from(number) * place.stride_bytes,
+                is_wide: place.value_bytes == 8,
+            }),
+            Stage::Found { .. } | Stage::Unknown => RegisterPlace::Unknown,
+        }
     }
 
     /// Number of registers in the array.
