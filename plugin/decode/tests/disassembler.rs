@@ -459,6 +459,9 @@ fn told_taken(isa: Isa, line: &Line) -> Option<Option<u64>> {
     let words: Vec<&str> = operands.split([' ', ',', '{', '}', '[', ']', '!', '(', ')']).collect();
     let named = |word: &str| words.contains(&word);
     let negative = || operands.rsplit(',').next()?.trim().strip_prefix('-')?.parse().ok();
+    if isa.is_avr() {
+        return Some(None);
+    }
     if isa.is_riscv() {
         return match line.mnemonic.as_str() {
             "addi" | "c.addi" | "c.addi16sp" if operands.starts_with("x2,x2,-") || operands.starts_with("x2,-") => {
