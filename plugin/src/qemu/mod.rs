@@ -45,7 +45,7 @@ pub(crate) use beyond::device::{
 pub(crate) use beyond::editions::{Edition, Editions};
 pub(crate) use beyond::fork::{Copier, Side, executes};
 pub(crate) use beyond::pace::{Found as FoundClock, InsnClock};
-pub(crate) use beyond::register_file::{RegisterPlace, RegisterWord};
+pub(crate) use beyond::register_file::RegisterPlace;
 pub(crate) use beyond::timers::Timers;
 pub(crate) use beyond::turns::Turns;
 pub(crate) use beyond::vcpu::Vcpus;
