@@ -26,6 +26,8 @@ pub(crate) struct Depth {
     /// Highest low end of the rooms that the stack pointer was in when blocks were translated.
     low: u64,
     elsewhere: u32,
+    /// Addresses of watched blocks that were translated before the place of the registers was known: they call back each time.
+    early: Vec<u64>,
 }
 
 impl Depth {
@@ -37,6 +39,16 @@ impl Depth {
     /// Notes that the place of the registers has been found, or will not be.
     pub(crate) fn end_search() {
         SOUGHT.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes a block that calls back each time.
+    pub(crate) fn is_early(&mut self, pc: u64) {
+        self.early.push(pc);
+    }
+
+    /// Takes the addresses of these blocks, which are to be translated anew.
+    pub(crate) fn take_early(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.early)
     }
 
     /// Keeps a block's moves.

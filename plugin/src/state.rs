@@ -235,11 +235,9 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
     let follow = Follow::new(&request, vcpus, &mut ledger);
     let (cycles, passages) = open_cycles(&request, is_avr, vcpus, &mut ledger);
     // With several vCPUs, it is not known to which vCPU's instructions the time belongs.
-    let sleep_shift = measure.filter(|_| vcpus == 1).and_then(|measure| measure.sleep_shift);
-    let sleep = sleep_shift.and_then(|shift| Sleep::new(shift, &mut ledger));
+    let shift = measure.filter(|_| vcpus == 1).and_then(|measure| measure.sleep_shift);
+    let sleep = shift.and_then(|shift| Sleep::new(shift, &mut ledger));
     let pins = timeline.map(|_| Pins::default());
-    let unmodelled = complete_chip(&request, directory, refuse, pins.clone())?;
-    let accesses = open_accesses(&request, directory)?;
     let stacks = Stacks::new(&request);
     let mut state = State {
         depth: watch_depth(&request, vcpus, &follow, stacks.as_ref()),
@@ -273,8 +271,8 @@ pub(crate) fn install(directory: &str, vcpus: u32, refuse: fn(&str, Refused)) ->
         handles: Handles::new(),
         asked: Asked::new(request.semihosting),
         debugger,
-        unmodelled,
-        accesses,
+        unmodelled: complete_chip(&request, directory, refuse, pins.clone())?,
+        accesses: open_accesses(&request, directory)?,
         pins,
         polled: Polls::new(&request, directory),
         hold_at: None,
@@ -363,6 +361,9 @@ fn open_accesses(request: &Request, directory: &str) -> io::Result<Option<Access
     let is_kept = request.measure().is_some() && request.chip.as_ref().is_some_and(|chip| !chip.is_addition);
     is_kept.then(|| Accesses::create(directory)).transpose()
 }
+
+/// Bytes of each instruction at least.
+const CODE_BYTES: usize = 2;
 
 /// Distance below a stack at which AVR code may only be setting the stack pointer, which it does byte by byte.
 const AVR_STEP_BYTES: u64 = 512;
@@ -1070,6 +1071,13 @@ impl State {
         registers.seek();
         if !matches!(registers.place(0), RegisterPlace::Sought) {
             Depth::end_search();
+            let State { depth, guest, .. } = self;
+            for pc in depth.as_mut().map(Depth::take_early).unwrap_or_default() {
+                // What a debugger writes discards the translation, though it is the same.
+                if let Some(code) = guest.memory(pc, CODE_BYTES) {
+                    qemu::write_memory(pc, &code);
+                }
+            }
         }
     }
 

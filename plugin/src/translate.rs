@@ -636,7 +636,10 @@ fn register_depth(state: &mut State, qemu_block: &QemuBlock, block: usize, plan:
     let moves = Move::all(plan.iter().map(|insn| insn.taken));
     let Some(most) = moves.last().map(|last| last.depth) else { return };
     match place {
-        RegisterPlace::Sought => qemu_block.call::<OnDeeper>(block),
+        RegisterPlace::Sought => {
+            depth.is_early(plan[0].pc);
+            qemu_block.call::<OnDeeper>(block);
+        }
         RegisterPlace::At(word) => {
             let low = Some(word.value()).filter(|&sp| guest.is_memory(sp.wrapping_sub(1)));
             let low = low.and_then(|sp| stacks.low_end(sp)).unwrap_or(0);
@@ -1007,7 +1010,6 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
     let is_computed =
         matches!(flow, Flow::Return | Flow::ComputedJump | Flow::IndirectJump { .. } | Flow::IndirectCall { .. });
     let (skips, splits) = so_far.pass_avr(isa, bytes);
-    let skippable = is_computed && !skips.are_none();
     let feeds = avr.is_some() && decode::is_wdr(isa, bytes);
     let pace = Pace::of((cycles, passages), isa, pc, bytes, !skips.are_none());
     let taken = decode::taken_from_sp(isa, bytes).filter(|&taken| taken == 0 || so_far.conditional == 0);
@@ -1050,8 +1052,8 @@ fn plan_insn(state: &mut State, insn: &Insn<'_>, so_far: &mut SoFar) -> Planned 
         moves_sp: exact && decode::moves_sp(isa, bytes),
         changes_mask: follow.masks().is_some() && decode::changes_mask(isa, bytes),
         port: avr.as_mut().is_some_and(|avr| accesses_port(avr, isa, pc, bytes)),
+        skippable: is_computed && !skips.are_none(),
         skips,
-        skippable,
         feeds,
         status: written_to_status(isa, bytes),
         splits,
