@@ -21,7 +21,8 @@ use crate::analysis::calltree::{CallTree, Member};
 use crate::analysis::functions::{self, Table};
 use crate::analysis::owner::{BOOT_ROM, Owner};
 use crate::analysis::stacks::{FrameRole, NO_TASK};
-use crate::profile::{Arc, Profile};
+use crate::profile::{Arc, Function, Profile};
+use crate::text::symbol_name::hot_name;
 
 /// Stands for the caller of code that no call entered: interrupt handlers, the first functions of tasks and of the
 /// firmware, and the one at which the window opened.
@@ -71,22 +72,65 @@ impl Party {
     }
 }
 
-/// Functions that are treated as one: the instances of a generic. Calls among them count as recursion.
+/// Functions that are treated as one: the instances of a generic, calls among which count as recursion; and a function with its
+/// seldom executed part (`parse.cold`), to which it jumps, so that there is no call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Together(BTreeSet<u64>);
+pub struct Together {
+    /// First address of the function that stands for one, by that one's.
+    stands: BTreeMap<u64, u64>,
+    /// First addresses of parts.
+    parts: BTreeSet<u64>,
+}
 
 impl Together {
-    /// Set of the functions with these first addresses.
-    pub fn new(starts: impl IntoIterator<Item = u64>) -> Together {
-        Together(starts.into_iter().collect())
+    /// Each function with its part.
+    pub fn parts(profile: &Profile) -> Together {
+        let mut whole: HashMap<(&str, Option<&str>), Option<u64>> = HashMap::new();
+        let functions = &profile.names.functions;
+        for function in functions.iter().filter(|function| hot_name(&function.linkage_name).is_none()) {
+            let start =
+                whole.entry((&function.linkage_name, function.file.as_deref())).or_insert(Some(function.start));
+            // Of two functions, nothing says whose part it is.
+            *start = start.filter(|&start| start == function.start);
+        }
+        let part = |function: &Function| {
+            let hot = hot_name(&function.linkage_name)?;
+            let whole = whole.get(&(hot, function.file.as_deref())).copied().flatten()?;
+            Some((function.start, whole))
+        };
+        let stands: BTreeMap<u64, u64> = functions.iter().filter_map(part).collect();
+        Together { parts: stands.keys().copied().collect(), stands }
     }
 
-    /// Party that stands for a party: for functions of the set, the one at the lowest address.
-    fn party(&self, party: Party) -> Party {
-        match (party, self.0.first()) {
-            (Party::Code(start), Some(&first)) if self.0.contains(&start) => Party::Code(first),
-            (party, _) => party,
+    /// Functions with these first addresses, by the lowest of them, and each function with its part.
+    pub fn new(profile: &Profile, starts: impl IntoIterator<Item = u64>) -> Together {
+        let mut together = Together::parts(profile);
+        let starts: BTreeSet<u64> = starts.into_iter().map(|start| together.start(start)).collect();
+        if let Some(&first) = starts.first().filter(|_| starts.len() > 1) {
+            for whole in together.stands.values_mut().filter(|whole| starts.contains(whole)) {
+                *whole = first;
+            }
+            together.stands.extend(starts.into_iter().map(|start| (start, first)));
         }
+        together
+    }
+
+    fn start(&self, start: u64) -> u64 {
+        self.stands.get(&start).copied().unwrap_or(start)
+    }
+
+    /// Party that stands for a party.
+    fn party(&self, party: Party) -> Party {
+        match party {
+            Party::Code(start) => Party::Code(self.start(start)),
+            party => party,
+        }
+    }
+
+    /// Whether a transfer stays within a function and its part.
+    fn is_within(&self, from: &Party, to: &Party) -> bool {
+        let is_part = |party: &Party| matches!(party, Party::Code(start) if self.parts.contains(start));
+        (is_part(from) || is_part(to)) && self.party(from.clone()) == self.party(to.clone())
     }
 
     /// Party of each member of a tree.
@@ -94,12 +138,14 @@ impl Together {
         tree.members.iter().map(|member| Party::of_member(member).map(|party| self.party(party))).collect()
     }
 
-    /// Number of the member that stands for each member: for functions of the set, the first such member.
+    /// Number of the member that stands for each member: for functions treated as one, the first such member.
     fn numbers(&self, parties: &[Option<Party>]) -> Vec<u32> {
-        let common = self.0.first().map(|&first| Party::Code(first));
-        let is_common = |party: &Option<Party>| common.is_some() && *party == common;
-        let first = parties.iter().position(is_common);
-        let number = |(index, party)| first.filter(|_| is_common(party)).unwrap_or(index) as u32;
+        let several: BTreeSet<u64> = self.stands.values().copied().collect();
+        let mut first: HashMap<u64, u32> = HashMap::new();
+        let number = |(index, party): (usize, &Option<Party>)| match party {
+            Some(Party::Code(start)) if several.contains(start) => *first.entry(*start).or_insert(index as u32),
+            _ => index as u32,
+        };
         parties.iter().enumerate().map(number).collect()
     }
 }
@@ -172,13 +218,14 @@ pub struct CallGraph {
     pub has_inclusive: bool,
     /// Whether inclusive counts are exact; otherwise they are divided over the callers by samples.
     pub is_exact: bool,
+    together: Together,
 }
 
 impl CallGraph {
-    /// Call graph of a profile and its call paths. Both views of the paths give the same graph, since an interrupt
+    /// Call graph of a profile and its call paths, with each function and its part as one. Both views of the paths give the same graph, since an interrupt
     /// never has a caller.
     pub fn new(profile: &Profile, tree: &CallTree) -> CallGraph {
-        CallGraph::with(profile, tree, &Together::default())
+        CallGraph::with(profile, tree, &Together::parts(profile))
     }
 
     /// Call graph as of [`CallGraph::new`], with some functions treated as one.
@@ -189,12 +236,14 @@ impl CallGraph {
             total_cycles: table.total_cycles,
             has_inclusive: profile.facts.max_depth.is_some() || !profile.tree.is_empty(),
             is_exact: !profile.tree.is_empty(),
+            together: together.clone(),
             ..CallGraph::default()
         };
         for row in &table.rows {
             let node = graph.nodes.entry(together.party(Party::of_start(row.start))).or_default();
             node.self_insns += row.self_insns;
-            node.calls += row.calls;
+            // A part is only entered from its function.
+            node.calls += if row.start.is_some_and(|start| together.parts.contains(&start)) { 0 } else { row.calls };
             node.samples += row.samples;
             node.self_cycles = row.cycles.map(|cycles| node.self_cycles.unwrap_or(0) + cycles);
         }
@@ -203,6 +252,11 @@ impl CallGraph {
             graph.add_paths(tree, together);
         }
         graph
+    }
+
+    /// Party of the function with this first address; None: the boot ROM.
+    pub fn party(&self, start: Option<u64>) -> Party {
+        self.together.party(Party::of_start(start))
     }
 
     /// The callers of a function with their calls; most instructions first, then most calls.
@@ -239,10 +293,19 @@ impl CallGraph {
         for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
             let Some(pair) = parties(profile, arc).filter(|pair| !by_tree(pair)) else { continue };
             let (caller, callee) = pair;
+            let site = Party::at(profile, arc.site);
+            if together.is_within(&site, &callee) {
+                let party = together.party(callee);
+                // A jump back to the first instruction is no entry from outside.
+                let node = self.nodes.entry(party.clone()).or_default();
+                node.calls =
+                    node.calls.saturating_sub(if Party::at(profile, arc.target) == party { arc.count } else { 0 });
+                continue;
+            }
             let edge = self.edges.entry((together.party(caller), together.party(callee))).or_default();
             edge.calls += arc.count;
             if !arc.links {
-                *edge.tail_calls.entry(together.party(Party::at(profile, arc.site))).or_default() += arc.count;
+                *edge.tail_calls.entry(together.party(site)).or_default() += arc.count;
             }
         }
         for node in profile.tree.iter().filter(|node| node.calls > 0) {
@@ -257,7 +320,7 @@ impl CallGraph {
             }
         }
         for (start, entries) in functions::entries(profile, table) {
-            if entries.others > 0 {
+            if entries.others > 0 && !together.parts.contains(&start) {
                 let callee = together.party(Party::Code(start));
                 self.edges.entry((Party::no_caller(), callee)).or_default().calls += entries.others;
             }
@@ -580,6 +643,47 @@ mod tests {
         assert!(!graph.edges.contains_key(&(Party::Code(0x50), Party::Code(0x60))));
         // Two of its seven entries are not calls.
         assert_eq!(edge(&graph, Party::no_caller(), 0x60), (2, 0));
+    }
+
+    /// `main` calls `parse`, which jumps to its part 80 times; the part calls `report` and jumps back, to the first instruction
+    /// twice.
+    fn cold() -> Profile {
+        let call = |entry| NodeKind::Function { entry };
+        empty()
+            .function("main", 0x40, 0x10)
+            .function("parse", 0x50, 0x10)
+            .function("parse.cold", 0x60, 0x10)
+            .function("report", 0x70, 0x10)
+            .insn(0x40, 10)
+            .insn(0x50, 700)
+            .insn(0x60, 60)
+            .insn(0x70, 5)
+            .arc((0x44, 0x50), Some(0x48), true, 20)
+            .arc((0x58, 0x60), Some(0x48), false, 80)
+            .arc((0x6c, 0x50), Some(0x48), false, 2)
+            .arc((0x64, 0x70), Some(0x68), true, 5)
+            .node(0, NodeKind::Root { task: 0 }, 0)
+            .node(1, call(0x40), 10)
+            .node(2, call(0x50), 700)
+            .node(2, call(0x60), 60)
+            .node(4, call(0x70), 5)
+    }
+
+    #[test]
+    fn a_function_and_its_seldom_executed_part_are_one() {
+        let profile = cold();
+        for graph in [graph(&profile), CallGraph::with(&profile, &tree(&profile), &Together::new(&profile, [0x60]))] {
+            assert_eq!(inclusive(&graph, 0x50), 765);
+            assert_eq!(graph.nodes[&Party::Code(0x50)].self_insns, 760);
+            assert!(!graph.nodes.contains_key(&Party::Code(0x60)));
+            assert_eq!(graph.party(Some(0x60)), Party::Code(0x50));
+            let edge = &graph.edges[&(Party::Code(0x40), Party::Code(0x50))];
+            assert_eq!((edge.calls, edge.inclusive.insns, edge.tail_calls.len()), (20, 765, 0));
+            assert!(graph.callees(&Party::Code(0x50)).iter().all(|(party, _)| **party == Party::Code(0x70)));
+        }
+        // Of two functions, nothing says whose part it is.
+        let profile = cold().function("parse", 0x80, 0x10);
+        assert!(graph(&profile).nodes.contains_key(&Party::Code(0x60)));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use anyhow::Result;
 use wire::definition::FrameKind;
 
 use crate::analysis::attribution::divide;
-use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
+use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party, Together};
 use crate::analysis::calltree::CallTree;
 use crate::analysis::cycles;
 use crate::analysis::flow::{BranchKind, Branches, Way};
@@ -38,7 +38,8 @@ const NO_NAME: &str = "???";
 /// Errors of `out`.
 pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
     // The call tree is dropped before anything is written: there may be millions of paths.
-    let graph = CallGraph::new(profile, &CallTree::of_calls(profile));
+    // Each symbol has its costs at its own addresses, a function's part too.
+    let graph = CallGraph::with(profile, &CallTree::of_calls(profile), &Together::default());
     let code = Code::new(profile);
     let mut sites = sites(profile, &graph, &code);
     let entries = graph.nodes.values().map(|node| node.calls).sum();

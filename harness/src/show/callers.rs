@@ -45,10 +45,10 @@ const MIN_NAME_COLUMNS: usize = 16;
 /// Errors of `out`.
 pub fn write(profile: &Profile, places: &[Owner<'_>], limits: CallersLimits, out: &mut impl Write) -> io::Result<()> {
     let Some(&place) = places.first() else { return Ok(()) };
-    let together = Together::new(places.iter().filter_map(|place| place.start()));
+    let together = Together::new(profile, places.iter().filter_map(|place| place.start()));
     let tree = CallTree::of_calls(profile);
     let graph = CallGraph::with(profile, &tree, &together);
-    let function = place.start().map_or(Party::BootRom, Party::Code);
+    let function = graph.party(place.start());
     let node = graph.nodes.get(&function).copied().unwrap_or_default();
     let around = if graph.has_inclusive {
         Surroundings::new(&tree, &function, limits.depth, &together)

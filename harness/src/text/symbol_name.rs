@@ -48,6 +48,13 @@ pub fn is_piece(name: &str) -> bool {
     PIECE_ENDINGS.iter().any(|ending| endings.contains(ending))
 }
 
+/// Name of the function of which a symbol is the seldom executed part, to which it jumps. None: it is no such part.
+pub fn hot_name(name: &str) -> Option<&str> {
+    let stem = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    let stem = if stem.len() < name.len() { stem.strip_suffix('.')? } else { stem };
+    stem.strip_suffix(".cold").filter(|hot| !hot.is_empty())
+}
+
 /// A function's name across runs: [`stable_name`] without the numbers that Rust gives to closures in the order of the
 /// source. Functions with equal names count as one, and their numbers are added up.
 pub fn key_name(name: &str) -> String {
@@ -120,6 +127,21 @@ mod tests {
             [("f.part.0", true), ("f.cold", true), ("f.constprop.0.cold", true), ("f.isra.0", false)]
         {
             assert_eq!(is_piece(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_cold_part_is_of_the_function_that_is_named_before_it() {
+        for (name, hot) in [
+            ("parse.cold", Some("parse")),
+            ("parse.cold.12", Some("parse")),
+            ("f.constprop.0.cold", Some("f.constprop.0")),
+            ("f.part.0", None),
+            (".cold", None),
+            ("cold", None),
+            ("f2", None),
+        ] {
+            assert_eq!(hot_name(name), hot, "{name}");
         }
     }
 }

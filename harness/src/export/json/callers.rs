@@ -100,10 +100,10 @@ struct Context {
 /// Errors of `out`.
 pub fn write(profile: &Profile, places: &[Owner<'_>], depth: usize, out: &mut dyn Write) -> Result<()> {
     let starts: Vec<u64> = places.iter().filter_map(|place| place.start()).collect();
-    let together = Together::new(starts.iter().copied());
+    let together = Together::new(profile, starts.iter().copied());
     let tree = CallTree::of_calls(profile);
     let graph = CallGraph::with(profile, &tree, &together);
-    let function = starts.first().map_or(Party::BootRom, |&start| Party::Code(start));
+    let function = graph.party(starts.first().copied());
     let node = graph.nodes.get(&function).copied().unwrap_or_default();
     let around = match graph.has_inclusive {
         true => Surroundings::new(&tree, &function, depth, &together),

@@ -27,7 +27,7 @@ const INDENT: &str = "    ";
 pub(in crate::ui) fn grid(book: &Book<'_>, place: Place, scope: &Scope) -> Grid {
     let run = book.run_of(place);
     let graph = CallGraph::new(run.profile, &run.scopes.within(&run.tree, scope));
-    let party = place.start.map_or(Party::BootRom, Party::Code);
+    let party = graph.party(place.start);
     let is_whole = *scope == Scope::Run;
     let node = graph.nodes.get(&party).copied().unwrap_or_default();
     let whole = graph.has_inclusive.then_some(node.inclusive);
