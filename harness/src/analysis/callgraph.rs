@@ -296,7 +296,7 @@ impl CallGraph {
             let site = Party::at(profile, arc.site);
             if together.is_within(&site, &callee) {
                 let party = together.party(callee);
-                // A jump back to the first instruction is no entry from outside.
+                // A jump back to the first instruction is not an entry from outside.
                 let node = self.nodes.entry(party.clone()).or_default();
                 node.calls =
                     node.calls.saturating_sub(if Party::at(profile, arc.target) == party { arc.count } else { 0 });

@@ -195,18 +195,24 @@ fn document(arguments: &[&str]) -> serde_json::Value {
     serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["image"].take()
 }
 
-/// Links a source by a script, and compares each region with the linker's own table. Returns the document.
-fn as_linked(source: &str, script: &str) -> serde_json::Value {
-    let temp = tempfile::tempdir().unwrap();
-    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
+/// Links a source by a script to `fw.elf`. Returns the linker's table of regions.
+fn link(dir: &Path, source: &str, script: &str) -> String {
+    let path = |name: &str| dir.join(name);
     fs::write(path("fw.c"), source).unwrap();
     fs::write(path("fw.ld"), script).unwrap();
     let flags = ["-mcpu=cortex-m3", "-mthumb", "-O1", "-nostdlib", "-Wl,--print-memory-usage", "-T"];
-    let files = [&path("fw.ld"), &path("fw.c"), "-o", &path("fw.elf")];
+    let files = [path("fw.ld"), path("fw.c"), "-o".into(), path("fw.elf")];
     let linked = Command::new("arm-none-eabi-gcc").args(flags).args(files).output().unwrap();
     assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
+    String::from_utf8(linked.stdout).unwrap()
+}
+
+/// Links a source by a script, and compares each region with the linker's own table. Returns the document.
+fn as_linked(source: &str, script: &str) -> serde_json::Value {
+    let temp = tempfile::tempdir().unwrap();
+    let table = link(temp.path(), source, script);
+    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
     let image = document(&[&path("fw.elf"), "--regions", &path("fw.ld")]);
-    let table = String::from_utf8(linked.stdout).unwrap();
     for region in image["regions"].as_array().unwrap() {
         let name = region["name"].as_str().unwrap();
         let row = table.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':')).unwrap();
@@ -232,6 +238,30 @@ fn memory_that_is_not_written_is_not_ram_and_regions_are_those_of_the_linkers_ta
     let share = image["ram_bytes"].as_f64().unwrap() / image["ram_room_bytes"].as_f64().unwrap();
     let expected = used_in("RAM") as f64 / f64::from(96 * 1024);
     assert!((share - expected).abs() < 1e-4, "{share} {expected}");
+}
+
+#[test]
+fn room_that_is_reserved_beside_code_is_not_ram_on_a_board_that_may_write_there() {
+    let source = SEVERAL.replace("(\".fast\"), used)) char", "(\".fast\"), used)) const char");
+    let script = "
+MEMORY { FLASH (rx) : ORIGIN = 0, LENGTH = 64K  RAM (rwx) : ORIGIN = 0x20000000, LENGTH = 128K }
+SECTIONS {
+  .text : { KEEP(*(.vec)) *(.text .text.*) *(.rodata .rodata.*) . = ALIGN(4); } > FLASH
+  .data : { *(.data .data.* .crash) . = ALIGN(4); } > RAM AT> FLASH
+  .store (NOLOAD) : { KEEP(*(.store)) } > FLASH
+  .bss (NOLOAD) : { *(.bss .bss.* COMMON) . = ALIGN(4); } > RAM
+  .fast (NOLOAD) : { KEEP(*(.fast)) } > RAM
+  stack_top = ORIGIN(RAM) + LENGTH(RAM);
+}
+";
+    let with_regions = as_linked(&source, script);
+    let temp = tempfile::tempdir().unwrap();
+    link(temp.path(), &source, script);
+    let alone = document(&[temp.path().join("fw.elf").to_str().unwrap()]);
+    assert_eq!(alone["neither"], serde_json::json!({".store": 4096}));
+    for number in ["flash_bytes", "ram_bytes"] {
+        assert_eq!(alone[number], with_regions[number], "{number}");
+    }
 }
 
 #[test]

@@ -453,7 +453,7 @@ fn check(isa: Isa, lines: &[Line], input: Input) -> usize {
     compared
 }
 
-/// What an instruction takes off the stack pointer, by its text. None: the text is not of a kind that tells.
+/// Bytes that an instruction takes off the stack pointer, by its text. None: the text is not of a kind that tells.
 fn told_taken(isa: Isa, line: &Line) -> Option<Option<u64>> {
     let operands = line.operands.split([';', '@', '<']).next()?.trim();
     let words: Vec<&str> = operands.split([' ', ',', '{', '}', '[', ']', '!', '(', ')']).collect();

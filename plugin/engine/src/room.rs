@@ -39,7 +39,7 @@ impl Rooms {
     }
 }
 
-/// What a block has taken off the stack pointer once one of its instructions has executed.
+/// Depth that a block has reached once one of its instructions has executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// Number of the instruction in its block.

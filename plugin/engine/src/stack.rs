@@ -67,7 +67,7 @@ struct Kept {
     frame_pointer: u64,
 }
 
-/// What is known about the innermost frame of a walk, beside the registers.
+/// Facts about the innermost frame of a walk, beside the registers.
 #[derive(Clone, Copy, Default)]
 struct Start {
     /// Whether the instruction may have been reached other than by direct calls.

@@ -312,6 +312,14 @@ impl Size {
         self.regions.iter().position(is_in)
     }
 
+    /// Whether code or constants run where they are loaded, in the region of an address.
+    fn runs_in_place_beside(&self, address: u64) -> bool {
+        let region = self.region_at(address);
+        let is_in_place = |section: &Section| !section.is_writable && section.load_address == Some(section.address);
+        region.is_some()
+            && self.sections.iter().any(|section| is_in_place(section) && self.region_at(section.address) == region)
+    }
+
     /// Flash and RAM that bytes take. Memory of other kinds is neither: AVR's EEPROM and fuses, room in flash that the
     /// firmware's start-up code leaves as it is.
     fn takes(&self, placed: Placed, bytes: u64) -> Bytes {
@@ -323,7 +331,11 @@ impl Size {
             |address: u64| self.region_at(address).map(|region| self.regions[region].memory.is_writable);
         // A debugger or a loader writes these bytes into RAM, so they are in no flash.
         let is_loaded_to_ram = self.has_flash && load.and_then(is_writable_at) == Some(true);
-        let is_ram = is_written && is_writable_at(address).unwrap_or(is_writable || load.is_some());
+        // An emulator's board may let the firmware write to all memory. What it reserves beside code, and says that it does not
+        // write, is like that code.
+        let is_beside_code = !is_writable && load.is_none() && self.runs_in_place_beside(address);
+        let is_ram =
+            is_written && !is_beside_code && is_writable_at(address).unwrap_or(is_writable || load.is_some());
         Bytes {
             flash: if load.is_some() && !is_loaded_to_ram { bytes } else { 0 },
             ram: if is_ram || is_loaded_to_ram { bytes } else { 0 },

@@ -121,7 +121,7 @@ impl Entry {
 
 struct Writer<'s> {
     strings: &'s [u8],
-    /// Where the strings of this and of the next object file begin, unless the linker has merged them.
+    /// Starts of the strings of this and of the next object file, unless the linker has merged them.
     base: usize,
     next_base: usize,
     /// Offsets of strings that were taken, and how many bytes more may be.
