@@ -12,8 +12,16 @@ from .executable import executable
 #: A file's path.
 PathLike = Union[str, "os.PathLike[str]"]
 
-#: Highest version of harness's JSON documents that this package reads.
-VERSION = 1
+#: Versions of harness's JSON documents that this package reads.
+VERSIONS = {
+    "harness-callers": 1,
+    "harness-coverage": 1,
+    "harness-diff": 1,
+    "harness-profile": 1,
+    "harness-report": 2,
+    "harness-size": 1,
+    "harness-stack": 1,
+}
 
 
 class Outcome(NamedTuple):
@@ -44,8 +52,8 @@ def document(text: bytes, kind: str) -> Dict[str, Any]:
     parsed: Dict[str, Any] = json.loads(text)
     if parsed.get("format") != kind:
         raise HarnessError(f"harness printed {parsed.get('format')!r} where {kind!r} was expected")
-    if parsed.get("version") != VERSION:
-        raise HarnessError(f"{kind} has version {parsed['version']}; this package reads {VERSION}: update it")
+    if parsed.get("version") != VERSIONS[kind]:
+        raise HarnessError(f"{kind} has version {parsed['version']}; this package reads {VERSIONS[kind]}: update it")
     return parsed
 
 

@@ -85,6 +85,8 @@ ERRORS: Dict[int, Type[HarnessError]] = {
 def error_of(exit_code: int, message: str, profile: "Optional[Profile]" = None) -> HarnessError:
     """Exception for a process's status other than 0 and its words on standard error."""
     lines: List[str] = [line for line in message.strip().splitlines() if line.strip()]
+    # A failed run ends with a sentence that may have stood before.
+    lines = [line for line in lines if not (line.startswith("end: ") and line[len("end: ") :] in lines)]
     words = "\n".join(lines)
     words = words[len("error: ") :] if words.startswith("error: ") else words
     kind = ERRORS.get(exit_code, HarnessError)

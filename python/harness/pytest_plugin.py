@@ -85,15 +85,18 @@ def firmware(request: pytest.FixtureRequest, tmp_path: Path) -> Profile:
     thresholds = options.pop("thresholds", None)
     elf = request.config.rootpath / marker.args[0]
     wanted = Request(elf, options, thresholds, options.pop("name", None) or elf.stem)
+    profile, failure = None, ""
     try:
         profile = _runs(request).profile(wanted, check=check)
     except HarnessError as error:
-        if error.profile is not None:
-            node.stash[_PROFILE] = error.profile
+        profile = error.profile
         accept = "\nto accept the numbers: pytest --harness-save-baseline" if isinstance(error, ThresholdCrossed) else ""
-        words = f"{marker.args[0]}: {error.meaning} (exit code {error.exit_code})\n{error}{accept}"
-        pytest.fail(words, pytrace=False)
-    node.stash[_PROFILE] = profile
+        failure = f"{marker.args[0]}: {error.meaning} (exit code {error.exit_code})\n{error}{accept}"
+    if profile is not None:
+        node.stash[_PROFILE] = profile
+    if profile is None or failure:
+        # Not within the handling of the exception, which would be shown, too.
+        pytest.fail(failure, pytrace=False)
     return profile
 
 

@@ -355,7 +355,7 @@ class FunctionChange:
     inclusive_insns: Pair
     #: Number of entries.
     calls: Pair
-    #: "stays", "new", "vanished", "now-inlined" or "no-longer-inlined".
+    #: "Stays", "New", "Vanished", "NowInlined" or "NoLongerInlined".
     fate: str
 
 

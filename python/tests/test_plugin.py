@@ -148,3 +148,51 @@ def test_a_rebuilt_file_runs_anew(project: pytest.Pytester) -> None:
         """
     )
     _run(project).assert_outcomes(passed=2)
+
+
+def test_thresholds_hold_a_run_against_a_saved_baseline(project: pytest.Pytester) -> None:
+    tests = """
+        import pytest
+        from harness import At
+
+        @pytest.mark.firmware(
+            "build/work.elf", for_="{length}", input=[At(1000, 'a:"b"\\\\n')], name="cost", thresholds={{"total": "0.1%"}}
+        )
+        def test_cost(firmware):
+            assert firmware.calls("main") == 1
+        """
+    project.makepyfile(test_cost=tests.format(length="300k"))
+    result = _run(project)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*there is no baseline*"])
+
+    _run(project, "--harness-save-baseline").assert_outcomes(passed=1)
+    baseline = project.path / "baselines" / "main" / "cost.baseline"
+    saved = baseline.read_text()
+    _run(project).assert_outcomes(passed=1)
+
+    project.makepyfile(test_cost=tests.format(length="301k"))
+    result = _run(project)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*a regression threshold was crossed (exit code 3)*", "*total*0.1 %*", "*--harness-save-baseline*", "report page:*"]
+    )
+    assert baseline.read_text() == saved
+    _run(project, "--harness-save-baseline").assert_outcomes(passed=1)
+    assert baseline.read_text() != saved
+    _run(project, "-p", "xdist", "-n", "2").assert_outcomes(passed=1)
+
+
+def test_an_option_that_suites_lack_is_named(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.firmware("build/work.elf", options=["--shift=4"], thresholds={})
+        def test_cost(firmware):
+            pass
+        """
+    )
+    result = _run(project)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*takes no options*"])
