@@ -148,10 +148,10 @@ class Session:
     def goto(self, place: str) -> Position:
         """Goes to a place of docs/debug.md, forwards or backwards: "insn:2M", "call:main", "max:crc32", "crash", …"""
         text = self.monitor(f"goto {place}")
-        found = _position(text)
-        if found is None:
+        if _position(text) is None:
             raise NotReached(text.strip())
-        return found
+        # The answer has hints for GDB, too.
+        return self.position
 
     def run_until(self, function: str) -> Position:
         """Goes on to the next execution of a function's first instruction, also beyond the profile's window."""

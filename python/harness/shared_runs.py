@@ -5,7 +5,6 @@ Processes of one session (pytest-xdist's workers) meet in one folder, where a lo
 wait for the first. A run is known by the content of its firmware and by its options, so that a rebuilt file runs anew.
 """
 
-import fcntl
 import hashlib
 import json
 from dataclasses import dataclass
@@ -62,6 +61,9 @@ class SharedRuns:
         return profile
 
     def _run(self, folder: Path, request: Request) -> Profile:
+        # Where it does not exist, pytest has to start all the same.
+        import fcntl
+
         folder.mkdir(parents=True, exist_ok=True)
         outcome = folder / "outcome.json"
         with open(folder / "lock", "w") as lock:

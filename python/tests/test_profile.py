@@ -36,8 +36,8 @@ def test_a_name_that_there_is_not_is_answered_with_the_nearest(freertos: Profile
     with pytest.raises(harness.BadInput, match="did you mean `crc32_bitwise`"):
         freertos.calls("crc32_bitwize")
     # Not an option, whatever it looks like.
-    with pytest.raises(harness.BadInput, match="--json"):
-        freertos.calls("--json")
+    with pytest.raises(harness.BadInput, match="no function is called `--depth=3`"):
+        freertos.calls("--depth=3")
 
 
 def test_a_saved_profile_is_the_same_when_it_is_loaded(tmp_path: Path) -> None:

@@ -96,6 +96,9 @@ def test_a_dialogue_is_typed_and_expected() -> None:
         run.type("help\n")
         run.expect(r"4: [0-9a-f ]+\n")
         assert run.position == answered
+        # What was printed already is no reason to go back.
+        end = run.goto("end")
+        assert run.expect("prompt> ") == "prompt> " and run.position == end
         with pytest.raises(harness.NotReached, match="nobody there"):
             run.expect("never printed")
 

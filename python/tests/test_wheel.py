@@ -32,7 +32,10 @@ def bundle(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_same_files_give_the_same_bytes_and_a_true_record(bundle: Path, tmp_path: Path) -> None:
+def test_the_same_files_give_the_same_bytes_and_a_true_record(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1600000000")
     made = []
     for turn in ("one", "two"):
         folder = tmp_path / turn
@@ -52,6 +55,7 @@ def test_the_same_files_give_the_same_bytes_and_a_true_record(bundle: Path, tmp_
             content = wheel.read(name)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             assert record[name] == [f"sha256={digest}", str(len(content))]
+        assert {info.date_time for info in wheel.infolist()} == {(2020, 9, 13, 12, 26, 40)}
         modes = {info.filename: info.external_attr >> 16 for info in wheel.infolist()}
     assert modes["harness/bundle/bin/harness"] == 0o100755
     assert modes["harness/bundle/libexec/harness/lib/libc.so.6"] == 0o100644
