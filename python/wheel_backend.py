@@ -80,7 +80,8 @@ def _folder(folder: Path) -> Dict[str, Member]:
 
 def _package() -> Dict[str, Member]:
     files = [path for path in (HERE / "harness").iterdir() if path.suffix == ".py" or path.name == "py.typed"]
-    return {f"harness/{path.name}": Member(path.read_bytes(), False) for path in files}
+    files.append(HERE / "harness_program.py")
+    return {path.relative_to(HERE).as_posix(): Member(path.read_bytes(), False) for path in files}
 
 
 def _metadata(has_bundle: bool) -> str:

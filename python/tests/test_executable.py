@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Which harness is executed: that of the wheel, of $HARNESS, of the PATH, and never one of the current directory."""
 
-import importlib
 import os
 from pathlib import Path
 
 import pytest
 
-place = importlib.import_module("harness.executable")
+import harness_program
+from harness import executable
 
 
 def _program(folder: Path) -> Path:
@@ -26,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.delenv("HARNESS", raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(place, "CARRIED", tmp_path / "wheel" / "harness")
+    monkeypatch.setattr(harness_program, "CARRIED", str(tmp_path / "wheel" / "harness"))
     return folder
 
 
@@ -35,26 +35,26 @@ def test_the_one_of_the_wheel_comes_first_then_the_variable_then_the_path(
 ) -> None:
     on_path = _program(tmp_path / "path")
     monkeypatch.setenv("PATH", str(on_path.parent))
-    assert place.executable() == on_path
+    assert executable() == on_path
     named = _program(tmp_path / "named")
     monkeypatch.setenv("HARNESS", str(named))
-    assert place.executable() == named
+    assert executable() == named
     carried = _program(tmp_path / "wheel")
-    assert place.executable() == carried
+    assert executable() == carried
 
 
 def test_one_of_the_current_directory_is_never_taken(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ["", ".", os.pathsep, f"{os.pathsep}/nonexistent", "..", f"..{os.sep}here"]:
         monkeypatch.setenv("PATH", path)
         with pytest.raises(FileNotFoundError, match="harness is not installed"):
-            place.executable()
+            executable()
     monkeypatch.setenv("HARNESS", "./harness")
     with pytest.raises(FileNotFoundError, match="not the absolute path"):
-        place.executable()
+        executable()
 
 
 def test_a_file_that_cannot_be_executed_is_none(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _program(tmp_path / "path").chmod(0o644)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     with pytest.raises(FileNotFoundError):
-        place.executable()
+        executable()

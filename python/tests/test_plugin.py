@@ -164,7 +164,7 @@ def test_thresholds_hold_a_run_against_a_saved_baseline(project: pytest.Pytester
     project.makepyfile(test_cost=tests.format(length="300k"))
     result = _run(project)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*there is no baseline*"])
+    result.stdout.fnmatch_lines(["*there is no baseline*", "*: pytest --harness-save-baseline"])
 
     _run(project, "--harness-save-baseline").assert_outcomes(passed=1)
     baseline = project.path / "baselines" / "main" / "cost.baseline"

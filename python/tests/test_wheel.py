@@ -85,6 +85,10 @@ def test_pip_installs_the_command_the_package_and_the_plugin(bundle: Path, tmp_p
         "print(harness.executable())\n"
         "print([e.value for e in m.distribution('harness').entry_points if e.group == 'pytest11'])\n"
     )
+    imported = [str(programs / "python"), "-X", "importtime", "-c", "import harness_program"]
+    times = subprocess.run(imported, env=environment, check=True, stderr=subprocess.PIPE, cwd=tmp_path).stderr.decode()
+    # The command does not wait for what the package imports.
+    assert "harness_program" in times and "subprocess" not in times and "dataclasses" not in times
     told = [str(programs / "python"), "-c", code]
     done = subprocess.run(told, env=environment, check=True, stdout=subprocess.PIPE, cwd=tmp_path)
     lines = done.stdout.decode().splitlines()
