@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn exit_codes_are_the_documented_ones() {
         let all = ExitCode::ALL;
-        // docs/commands.md: "When several apply, the first of 2, 5, 4, 1, 3 counts."
+        // docs/exit-codes.md: "If several apply, the first of 2, 5, 4, 1, 3 is returned."
         assert_eq!(all.map(ExitCode::status), [2, 5, 4, 1, 3, 0]);
         assert!(all.is_sorted());
     }
