@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The promise: harness/tests/README.md is true. Each promise in its table is in README.md, each test that it names exists,
-//! and each folder of tests is in it.
+//! The promise: harness/tests/README.md is true. Each promise in its tables is in the document that the table's head names,
+//! each test that they name exists, and each folder of tests is in them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use regex::Regex;
 
 use super::root;
 
-/// Table of promises, with the tests that hold them.
+/// Tables of promises, with the tests that hold them.
 const TABLE: &str = "harness/tests/README.md";
 
 /// Crates that have tests, with their folders.
@@ -24,17 +25,26 @@ const CRATES: [(&str, &str); 8] = [
     ("wire", "plugin/wire"),
 ];
 
-/// Row of the table.
+/// Row of a table.
 struct Row<'a> {
+    /// Document that makes the promise, as the table's head names it: `README` or a path.
+    document: &'a str,
     promise: &'a str,
     held_by: &'a str,
 }
 
-/// Rows of a document's table, without its head.
+/// Rows of all tables, without their heads, `| promise of DOCUMENT | held by |`.
 fn rows(text: &str) -> Vec<Row<'_>> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
-    let cells = lines.filter_map(|line| line.split_once(" | "));
-    cells.skip(1).map(|(promise, held_by)| Row { promise, held_by }).collect()
+    let mut document = "";
+    let mut rows = Vec::new();
+    for (promise, held_by) in lines.filter_map(|line| line.split_once(" | ")) {
+        match promise.strip_prefix("promise of ").filter(|_| held_by == "held by") {
+            Some(named) => document = named,
+            None => rows.push(Row { document, promise, held_by }),
+        }
+    }
+    rows
 }
 
 /// Words of a document without its markup: links, code, emphasis and tables.
@@ -85,15 +95,15 @@ fn complaint(root: &Path, named: &str) -> Option<String> {
     (!has_test(&source, &name)).then(|| format!("{named}: {file} has no such test"))
 }
 
-/// Complaints about rows of a table.
-fn complaints(root: &Path, table: &str, readme: &str) -> Vec<String> {
+/// Complaints about rows of tables; `read` has the words of a document.
+fn complaints(root: &Path, tables: &str, read: &dyn Fn(&str) -> String) -> Vec<String> {
     // What is in parentheses, and what the tests before it do not hold, explains the row.
     let explained = Regex::new(r"\([^)]*\)|; none\b.*$").unwrap();
     let code = Regex::new("`([^`]+)`").unwrap();
     let mut complaints = Vec::new();
-    for Row { promise, held_by } in rows(table) {
-        if !is_quoted(promise, readme) {
-            complaints.push(format!("{promise}: README.md does not say so"));
+    for Row { document, promise, held_by } in rows(tables) {
+        if !is_quoted(promise, &read(document)) {
+            complaints.push(format!("{promise}: {document} does not say so"));
         }
         let is_held_by_none = held_by.starts_with("none");
         let held_by = if is_held_by_none { held_by } else { &explained.replace_all(held_by, "") };
@@ -110,9 +120,14 @@ fn complaints(root: &Path, table: &str, readme: &str) -> Vec<String> {
 fn each_promise_of_the_table_is_the_readmes_and_each_test_exists() {
     let root = root();
     let read = |file: &str| fs::read_to_string(root.join(file)).unwrap();
-    let (table, readme) = (read(TABLE), plain(&read("README.md")));
-    assert!(rows(&table).len() > 80, "{} rows", rows(&table).len());
-    let found = complaints(&root, &table, &readme);
+    let tables = read(TABLE);
+    let mut words = BTreeMap::new();
+    for Row { document, .. } in rows(&tables) {
+        let file = if document == "README" { "README.md" } else { document };
+        words.entry(document.to_owned()).or_insert_with(|| plain(&read(file)));
+    }
+    assert!(rows(&tables).len() > 80 && words.len() > 1, "{} rows of {:?}", rows(&tables).len(), words.keys());
+    let found = complaints(&root, &tables, &|document| words[document].clone());
     assert!(found.is_empty(), "{TABLE}:\n{}", found.join("\n"));
 }
 
@@ -141,7 +156,8 @@ fn each_folder_of_tests_is_in_the_table() {
 #[test]
 fn a_quote_and_a_test_that_are_not_there_are_seen() {
     let root = root();
-    let row = |promise: &str, held_by: &str| format!("| promise | held by |\n|---|---|\n| {promise} | {held_by} |\n");
+    let head = |document: &str| format!("| promise of {document} | held by |\n|---|---|\n");
+    let row = |promise: &str, held_by: &str| format!("{}| {promise} | {held_by} |\n", head("README"));
     let readme = plain("It **counts** [all](docs/all.md), and\n`--exact` follows calls.");
     assert_eq!(readme, "It counts all, and --exact follows calls.");
     let own = "house: src/promises.rs::a_quote_and_a_test_that_are_not_there_are_seen";
@@ -153,9 +169,9 @@ fn a_quote_and_a_test_that_are_not_there_are_seen() {
         (
             "follows calls … counts all",
             format!("`{own}`"),
-            vec!["follows calls … counts all: README.md does not say so"],
+            vec!["follows calls … counts all: README does not say so"],
         ),
-        ("counts none", "`ci/usage`".to_owned(), vec!["counts none: README.md does not say so"]),
+        ("counts none", "`ci/usage`".to_owned(), vec!["counts none: README does not say so"]),
         ("counts all", "reading".to_owned(), vec!["counts all: neither a test nor \"none\""]),
         ("counts all", "`ci/nothing`".to_owned(), vec!["ci/nothing: no such file"]),
         ("counts all", "`run::nothing::a`".to_owned(), vec!["run::nothing::a: no such file of tests"]),
@@ -171,6 +187,10 @@ fn a_quote_and_a_test_that_are_not_there_are_seen() {
             vec!["sweep::findings: harness/tests/sweep/mod.rs has no such test"],
         ),
     ] {
-        assert_eq!(complaints(&root, &row(promise, &held_by), &readme), expected, "{promise}: {held_by}");
+        let found = complaints(&root, &row(promise, &held_by), &|_| readme.clone());
+        assert_eq!(found, expected, "{promise}: {held_by}");
     }
+    let two = format!("{}{}| counts all | none |\n", row("follows calls", "none"), head("docs/all.md"));
+    let read = |document: &str| if document == "README" { readme.clone() } else { "counts some".to_owned() };
+    assert_eq!(complaints(&root, &two, &read), ["counts all: docs/all.md does not say so"]);
 }
