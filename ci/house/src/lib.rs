@@ -5,6 +5,7 @@
 mod complete;
 mod expected;
 mod licence;
+mod links;
 mod promises;
 mod scripts;
 mod words;
