@@ -119,3 +119,13 @@ def test_the_cookbooks_commands_print_what_it_says(tmp_path: Path) -> None:
     codes = exit_codes("cookbook.md", work, environment)
     failed = {command.split("/")[-1] for command, code in codes if code != 0}
     assert len(codes) > 20 and failed == {"cortex-m3-faulting-exit.elf", "cortex-m3-overflow.elf --exact"}
+
+
+def test_the_chip_of_its_page_has_no_mistake(tmp_path: Path) -> None:
+    text = (REPOSITORY / "docs" / "chips.md").read_text(encoding="utf-8")
+    block = re.search(r"^    # XY1234: 8 MHz.*\n(?:^(?:    .*)?\n)+", text, re.MULTILINE)
+    assert block is not None
+    chip = tmp_path / "xy1234.toml"
+    chip.write_text(re.sub("^    ", "", block[0], flags=re.MULTILINE))
+    checked = subprocess.run([os.environ["HARNESS"], "chip", "check", chip], stdout=subprocess.PIPE, text=True)
+    assert checked.returncode == 0 and "3 peripherals with 13 registers" in checked.stdout, checked.stdout

@@ -4,6 +4,7 @@
 
 mod complete;
 mod expected;
+mod keys;
 mod licence;
 mod links;
 mod promises;
