@@ -198,6 +198,28 @@ pub fn measured(name: &str, args: &[&str]) -> &'static Measured {
     })
 }
 
+/// Result of a run that `--timeout` ends, once it has done enough. Nobody knows how much a busy machine executes in half a
+/// second, so a run that has done less is repeated with twice the time.
+#[track_caller]
+pub fn timed_out(once: impl Fn(&str) -> Run, is_enough: impl Fn(&Run) -> bool) -> Run {
+    let mut seconds = 0.5;
+    loop {
+        let run = once(&format!("{seconds}"));
+        if is_enough(&run) {
+            return run;
+        }
+        assert!(seconds < 200.0, "not enough in {seconds} s:\n{}{}", run.stdout, run.stderr);
+        seconds *= 2.0;
+    }
+}
+
+/// Result of an endless firmware's run as [`timed_out`] has it, with at least this many instructions in the window.
+#[track_caller]
+pub fn timed_out_after(insns: u64, firmware: &Path, args: &[&str]) -> Run {
+    let once = |seconds: &str| run_file(firmware, &[args, &["--for", "1000G", "--timeout", seconds]].concat());
+    timed_out(once, |run| run.has_profile() && run.profile().total_insns() >= insns).expect_code(4)
+}
+
 /// Starts a long run, calls `then` while it executes, and waits for its end. Also returns QEMU's pid.
 pub fn run_and(firmware: &Path, args: &[&str], then: impl Fn(&mut Child)) -> (Run, u32) {
     let temp = tempfile::tempdir().unwrap();
@@ -252,11 +274,16 @@ pub fn is_alive(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, fields)| !matches!(fields.trim_start().chars().next(), Some('Z' | 'X')))
 }
 
-/// Host CPU time that a process has used. A QEMU that has used some is executing the firmware.
+/// Host CPU time that a process has used in threads but its first, which prepares the machine. A QEMU that has used some
+/// is executing the firmware.
 pub fn cpu_ticks(pid: u32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().nth(11).unwrap_or("0").to_owned());
-    fields.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+    let of_thread = |thread: &str| -> Option<u64> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(11)?.parse().ok()
+    };
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let names = threads.filter_map(|thread| thread.ok()?.file_name().into_string().ok());
+    names.filter(|name| *name != pid.to_string()).filter_map(|name| of_thread(&name)).sum()
 }
 
 /// Runs a script of ci/viewers, which opens a file with another project's program, and returns its findings. If the

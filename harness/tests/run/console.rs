@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use harness::profile::End;
 
-use crate::common::{Run, image, run, run_again, run_file};
+use crate::common::{Run, image, run, run_again, run_file, timed_out_after};
 
 const BOARDS: [&str; 2] = ["riscv64", "cortex-m3"];
 
@@ -242,8 +242,7 @@ fn what_is_typed_before_a_library_asks_for_it_is_there_when_it_does() {
 #[test]
 fn a_run_that_the_host_ends_ends_while_input_is_offered() {
     let text = format!("10k:{}", "x".repeat(100));
-    let run = run_file(&image("cortex-m3-spin"), &["--input", &text, "--timeout", "0.7", "--for", "100G"]);
-    let run = run.expect_code(4);
+    let run = timed_out_after(100_000, &image("cortex-m3-spin"), &["--input", &text]);
     assert!(run.stdout.contains("reproduces this profile"), "{}", run.stdout);
 }
 

@@ -10,7 +10,7 @@ use harness::analysis::functions;
 use harness::profile::{End, Profile, SpanKind};
 
 use crate::common::built::{cortex_m, riscv, scratch};
-use crate::common::{Run, child_of, image, is_alive, run, run_again, run_and, run_file, signal};
+use crate::common::{Run, child_of, image, is_alive, run, run_again, run_and, run_file, signal, timed_out_after};
 
 #[track_caller]
 fn assert_says(run: &Run, words: &[&str]) {
@@ -226,7 +226,7 @@ fn a_loop_that_an_interrupt_may_still_leave_is_a_warning_and_no_failure() {
 #[test]
 fn a_run_that_the_host_ends_says_that_it_only_faulted() {
     for name in ["cortex-m3-faulting-again", "riscv64-faulting-again"] {
-        let run = run_file(&image(name), &["--for", "1000G", "--timeout", "1"]).expect_code(4);
+        let run = timed_out_after(1_000_000, &image(name), &[]);
         assert_eq!(run.profile().facts.end, End::Timeout);
         let first = run.stdout.lines().next().unwrap();
         assert!(first.starts_with("warning: since instruction "), "{name}: {first}");
@@ -234,7 +234,7 @@ fn a_run_that_the_host_ends_says_that_it_only_faulted() {
     }
     // Firmware that continues after its faults.
     for name in ["cortex-m3-probing", "riscv64-probing"] {
-        let run = run_file(&image(name), &["--for", "1000G", "--timeout", "1"]).expect_code(4);
+        let run = timed_out_after(1_000_000, &image(name), &[]);
         assert!(!run.stdout.lines().next().unwrap().contains("since instruction"), "{name}: {}", run.stdout);
     }
 }
@@ -376,7 +376,7 @@ fn max_insns_is_a_failure_counted_from_reset() {
 #[test]
 fn a_timeout_keeps_a_profile_that_for_reproduces_exactly() {
     for name in ["riscv64-spin", "cortex-m3-spin"] {
-        let ended = run_file(&image(name), &["--timeout", "0.7", "--for", "100G"]).expect_code(4);
+        let ended = timed_out_after(1_000_000, &image(name), &[]);
         assert_reproduced(name, &ended, &End::Timeout);
     }
 }

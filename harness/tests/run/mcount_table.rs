@@ -13,7 +13,7 @@ use harness::profile::in_target::{Before, Mode, Protection, Table, TableArc};
 use harness::profile::{End, InTarget, Profile};
 
 use crate::common::built::{self, Target, cortex_m, riscv, scratch};
-use crate::common::{Run, child_of, run_and, run_file, signal};
+use crate::common::{Run, child_of, run_and, run_file, signal, timed_out_after};
 
 /// `tick` counts itself. It is called three times before `opening`, five times before `closing`, and then as `THEN`
 /// has it. `table` is the address of the state in the header.
@@ -235,16 +235,16 @@ fn a_window_that_never_opens_has_no_table() {
 #[test]
 fn it_is_read_where_the_host_ends_the_run() {
     for chip in &CHIPS {
-        let run = chip.run(FOR_EVER, &["--timeout", "0.7", "--for", "100G"]).expect_code(4);
-        assert_eq!(run.profile().facts.end, End::Timeout);
-        assert_ticks_are_current(&run, 1000);
         let dir = scratch();
         let elf = chip.build(dir.path(), FOR_EVER, "state");
+        let run = timed_out_after(1_000_000, &elf, &[]);
+        assert_eq!(run.profile().facts.end, End::Timeout);
+        assert_ticks_are_current(&run, 1000);
         let (run, _) = run_and(&elf, &["--for", "1000G"], |child| signal(child.id(), "INT"));
         assert_eq!(run.profile().facts.end, End::Interrupted);
         assert_ticks_are_current(&run.expect_code(4), 1000);
         // Counts from before the window are subtracted.
-        let run = chip.run(FOR_EVER, &["--timeout", "0.7", "--for", "100G", "--from", "opening"]).expect_code(4);
+        let run = timed_out_after(1_000_000, &elf, &["--from", "opening"]);
         assert_ticks_are_current(&run, 1000);
         assert_eq!(table(&run).before, Before::Subtracted);
     }
@@ -336,11 +336,12 @@ fn outside_the_memory_nothing_is_touched_and_the_run_is_as_ever() {
     for chip in &CHIPS {
         let dir = scratch();
         for table in [chip.device, chip.edge] {
-            let outside = |then, args: &[&str]| run_file(&chip.build(dir.path(), then, table), args);
+            let build = |then| chip.build(dir.path(), then, table);
+            let outside = |then, args: &[&str]| run_file(&build(then), args);
             for run in [
                 outside("", &[]).expect_code(0),
                 outside("", &["--from", "opening"]).expect_code(0),
-                outside(FOR_EVER, &["--for", "100G", "--timeout", "2"]).expect_code(4),
+                timed_out_after(10_000, &build(FOR_EVER), &[]),
                 outside("for (;;) __asm__ volatile(\"wfi\");", &[]).expect_code(1),
             ] {
                 assert!(unread(&run).contains("where there is no memory"), "{}", unread(&run));
@@ -375,7 +376,8 @@ fn an_emulator_that_dies_as_the_run_is_interrupted_does_not_hang_it() {
         std::thread::sleep(Duration::from_millis(500));
         signal(qemu, "KILL");
     });
-    assert!(started.get().elapsed() < Duration::from_secs(4), "{:?}", started.get().elapsed());
+    // One that hangs waits for 10 s for the last words of its QEMU.
+    assert!(started.get().elapsed() < Duration::from_secs(9), "{:?}", started.get().elapsed());
     assert_eq!(run.profile().facts.end, End::Interrupted);
     assert!(unread(&run.expect_code(4)).contains("could not be copied as the run ended"));
 }

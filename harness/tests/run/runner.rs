@@ -10,7 +10,7 @@ use std::{env, fs};
 use harness::profile::End;
 use tempfile::TempDir;
 
-use crate::common::{self, Run, child_of, finish, image, listed_images, say, signal};
+use crate::common::{self, Run, child_of, finish, image, listed_images, say, signal, timed_out};
 
 /// `harness run`, not yet run; its profile goes to `dir/out`.
 fn command(firmware: &Path, options: &[&str], args: &[&str], dir: &Path) -> Command {
@@ -71,7 +71,8 @@ fn ends_without_a_status_are_1() {
 fn limits_are_124_and_windows_that_were_asked_for_0() {
     let limit = run("cortex-m3-spin", &["--max-insns", "100k"], &[]).expect_code(124);
     assert_eq!(limit.profile().facts.end, End::MaxInsns);
-    let timeout = run("riscv64-spin", &["--timeout", "0.5"], &[]).expect_code(124);
+    let once = |seconds: &str| run("riscv64-spin", &["--timeout", seconds], &[]);
+    let timeout = timed_out(once, Run::has_profile).expect_code(124);
     // The default has no limit on instructions.
     assert_eq!(timeout.profile().facts.window.for_insns, None);
     run("riscv64-spin", &["--for", "100k"], &[]).expect_code(0);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use harness::image::defmt::Decoder;
 use harness::profile::End;
 
-use crate::common::{Run, command, finish, image, run, run_again, run_and, signal};
+use crate::common::{Run, finish, image, run, run_again, run_and, run_file, signal, timed_out};
 
 const BOARDS: [&str; 2] = ["riscv64", "cortex-m3"];
 
@@ -112,11 +112,11 @@ fn all_of_the_input_can_be_read_there_and_then_its_end() {
 fn what_no_one_could_read_as_text_ends_neither_timeout_nor_interrupt() {
     for board in BOARDS {
         let endless = image(&format!("{board}-tt-endless"));
-        let temp = tempfile::tempdir().unwrap();
-        let mut command = command(&endless, &["--timeout", "1", "--for", "1000G"], temp.path());
-        let run = finish(temp, command.output().unwrap()).expect_code(4);
+        let bytes = |run: &Run| fs::metadata(run.dir.join("console.log")).map_or(0, |file| file.len());
+        let once = |seconds: &str| run_file(&endless, &["--for", "1000G", "--timeout", seconds]);
+        let run = timed_out(once, |run| bytes(run) >= 2 + (16 << 20)).expect_code(4);
         assert_eq!(run.profile().facts.end, End::Timeout);
-        assert_eq!(fs::metadata(run.dir.join("console.log")).unwrap().len(), 2 + (16 << 20));
+        assert_eq!(bytes(&run), 2 + (16 << 20));
     }
     let (run, _) = run_and(&image("riscv64-tt-endless"), &["--for", "1000G"], |child| signal(child.id(), "INT"));
     assert_eq!(run.expect_code(4).profile().facts.end, End::Interrupted);
