@@ -27,6 +27,7 @@ use crate::analysis::stack_proof::{self, Cut};
 use crate::analysis::standstill::{self, Accesses, Found};
 use crate::chip::cycled::{self, Cycled};
 use crate::chip::hints::{self, Hint};
+use crate::chip::suggest::{Likelihood, Suggestion};
 use crate::chip::{self, Chip};
 use crate::error::InputError;
 use crate::image::avr_libc;
@@ -576,6 +577,16 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bo
     if let Some(hint) = bounded_read::read_named(file).ok().and_then(|bytes| hints::find(&bytes, &chips)) {
         let Hint { name, why } = hint;
         return Some(format!("note: it looks built for the chip {name}, {why}: `--chip {name}` runs it there"));
+    }
+    let suggestion = Suggestion::of(image, &chips, None);
+    if let Some((names, Likelihood::Likely)) = suggestion.best() {
+        let found = suggestion.rows.first().map_or(0, |row| row.peripherals);
+        return Some(format!(
+            "note: it is likely built for the chip {}, by the addresses of {found} peripherals in its code: `--chip {}` \
+             runs it there, `harness chip suggest {firmware}` lists the chips",
+            names.join(" or "),
+            names[0]
+        ));
     }
     // Nothing points to a chip but the address.
     let address = missing?;

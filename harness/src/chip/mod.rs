@@ -17,6 +17,7 @@ mod origin;
 mod processor;
 mod resolve;
 mod spanned;
+pub mod suggest;
 pub mod svd;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -130,6 +130,11 @@ Examples:
   harness chip learn build/firmware.elf -o chip.toml   # then: --chip chip.toml
   harness chip learn app.bin --load-addr 0x08000000 --symbols app.elf";
 
+pub(super) const CHIP_SUGGEST: &str = "\
+Examples:
+  harness chip suggest build/firmware.elf
+  harness chip suggest app.bin --load-addr 0x08000000 --json";
+
 pub(super) const CHIP_SHOW: &str = "\
 Examples:
   harness build/firmware.elf --chip stm32f407 -o firmware.profile

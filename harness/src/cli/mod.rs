@@ -186,12 +186,68 @@ pub enum ChipCommand {
     /// Run firmware again and again, and write a chip file that gives it what it waits for
     #[command(after_help = examples::CHIP)]
     Learn(LearnArgs),
+    /// Say which chip an image is for, and how sure that is
+    #[command(after_help = examples::CHIP_SUGGEST)]
+    Suggest(ChipSuggestArgs),
     /// Show who read, wrote and polled the chip's registers in a run
     #[command(after_help = examples::CHIP_SHOW)]
     Show(ChipShowArgs),
     /// Check a chip file: each mistake with its line and reason
     #[command(after_help = examples::CHIP_CHECK)]
     Check(ChipCheckArgs),
+}
+
+/// Arguments of `harness chip suggest`.
+#[derive(Debug, Args)]
+pub struct ChipSuggestArgs {
+    /// Firmware, as for `harness profile`
+    #[arg(value_name = "FIRMWARE", required_unless_present = "schema")]
+    pub firmware: Option<PathBuf>,
+    /// Load address of a raw binary
+    #[arg(long, value_name = "ADDRESS")]
+    pub load_addr: Option<String>,
+    /// Address of the vector table [default: the image's]
+    #[arg(long, value_name = "ADDRESS")]
+    pub vectors: Option<String>,
+    /// ELF file with the symbols of an image that has none
+    #[arg(long, value_name = "ELF")]
+    pub symbols: Option<PathBuf>,
+    /// Chips shown; 0 shows all that have memory for the image
+    #[arg(long, value_name = "ROWS", default_value_t = 6)]
+    pub top: usize,
+    /// Print all of these chips as JSON
+    #[arg(long, conflicts_with = "top")]
+    pub json: bool,
+    /// Print the JSON Schema of --json
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
+}
+
+impl ChipSuggestArgs {
+    /// Converts the arguments to those of profiling the firmware.
+    pub fn into_profile_args(self) -> ProfileArgs {
+        let measure = MeasureArgs {
+            load_addr: self.load_addr,
+            vectors: self.vectors,
+            symbols: self.symbols,
+            ..MeasureArgs::default()
+        };
+        of_firmware(self.firmware, self.json, measure)
+    }
+}
+
+/// Arguments of profiling a firmware for a command of its own. clap demands the firmware, unless a schema is asked for.
+fn of_firmware(firmware: Option<PathBuf>, quiet: bool, measure: MeasureArgs) -> ProfileArgs {
+    ProfileArgs {
+        firmware: firmware.unwrap_or_default(),
+        top: 0,
+        wide: WideArgs::default(),
+        quiet,
+        verbose: false,
+        json: false,
+        strict: false,
+        measure,
+    }
 }
 
 /// Arguments of `harness chip show`.
@@ -278,27 +334,18 @@ pub struct LearnArgs {
 impl LearnArgs {
     /// Converts the arguments to those of profiling the firmware.
     pub fn into_profile_args(self) -> ProfileArgs {
-        ProfileArgs {
-            // clap demands it, unless the schema is asked for.
-            firmware: self.firmware.unwrap_or_default(),
-            top: 0,
-            wide: WideArgs::default(),
-            quiet: self.quiet,
-            verbose: false,
-            json: false,
-            strict: false,
-            measure: MeasureArgs {
-                for_insns: Some(self.for_insns),
-                timeout: self.timeout,
-                load_addr: self.load_addr,
-                vectors: self.vectors,
-                symbols: self.symbols,
-                svd: self.svd,
-                chip: Some("auto".to_owned()),
-                sandbox: self.sandbox,
-                ..MeasureArgs::default()
-            },
-        }
+        let measure = MeasureArgs {
+            for_insns: Some(self.for_insns),
+            timeout: self.timeout,
+            load_addr: self.load_addr,
+            vectors: self.vectors,
+            symbols: self.symbols,
+            svd: self.svd,
+            chip: Some("auto".to_owned()),
+            sandbox: self.sandbox,
+            ..MeasureArgs::default()
+        };
+        of_firmware(self.firmware, self.quiet, measure)
     }
 }
 

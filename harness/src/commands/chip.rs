@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::{ChipArgs, ChipCommand, LearnArgs};
-use crate::commands::{chip_check, chip_show};
+use crate::commands::{chip_check, chip_show, chip_suggest};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::json::document;
@@ -53,6 +53,7 @@ fn say(line: &str) {
 pub fn run(args: ChipArgs) -> Result<ExitCode> {
     match args.command {
         ChipCommand::Learn(args) => learn(args),
+        ChipCommand::Suggest(args) => chip_suggest::run(args),
         ChipCommand::Show(args) => chip_show::run(&args),
         ChipCommand::Check(args) => chip_check::run(&args),
     }

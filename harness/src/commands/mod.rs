@@ -9,6 +9,7 @@ pub mod callers;
 pub mod chip;
 mod chip_check;
 mod chip_show;
+mod chip_suggest;
 pub mod complete;
 pub mod coverage;
 pub mod debug;

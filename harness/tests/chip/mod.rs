@@ -9,14 +9,16 @@ mod learn;
 mod outside;
 mod said;
 mod show;
+mod suggest;
 mod svd;
 mod uf2;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::built::cortex_m;
+use crate::common::built::{self, cortex_m, scratch};
 use crate::common::{Run, command, emulator, harness, image, refused, run, run_again, run_file};
 use harness::profile::{End, Profile};
 

@@ -10,7 +10,7 @@ use harness::cli::Cli;
 use serde_json::Value;
 
 /// Commands with `--json`, and the command whose `--schema` describes it.
-const JSON: [(&str, &str); 22] = [
+const JSON: [(&str, &str); 23] = [
     ("annotate", "annotate"),
     ("bins", "bins"),
     ("budget", "budget"),
@@ -18,6 +18,7 @@ const JSON: [(&str, &str); 22] = [
     ("chip check", "chip check"),
     ("chip learn", "chip learn"),
     ("chip show", "chip show"),
+    ("chip suggest", "chip suggest"),
     ("coverage", "coverage"),
     ("diff", "diff"),
     ("doctor", "doctor"),
@@ -107,5 +108,5 @@ fn each_schema_names_its_format_and_has_a_version() {
             .collect();
         assert!(undescribed.is_empty(), "{name}: {undescribed:?} have no description");
     }
-    assert_eq!(ids.len(), 18, "two commands' formats have one name: {ids:?}");
+    assert_eq!(ids.len(), 19, "two commands' formats have one name: {ids:?}");
 }

@@ -51,7 +51,7 @@ fn each_command_has_a_manual_page_with_its_options() {
     assert!(learn.contains("\\-\\-for") && learn.contains("\\-\\-output"), "{learn}");
     assert_eq!(
         fs::read_dir(temp.path()).unwrap().count(),
-        commands.len() + 4,
+        commands.len() + 5,
         "and those of chip, and the program's own"
     );
     let own = fs::read_to_string(temp.path().join("harness.1")).unwrap();
