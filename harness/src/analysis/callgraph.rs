@@ -222,8 +222,8 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    /// Call graph of a profile and its call paths, with each function and its part as one. Both views of the paths give the same graph, since an interrupt
-    /// never has a caller.
+    /// Call graph of a profile and its call paths, with each function and its part as one. Both views of the paths give the
+    /// same graph, since an interrupt never has a caller.
     pub fn new(profile: &Profile, tree: &CallTree) -> CallGraph {
         CallGraph::with(profile, tree, &Together::parts(profile))
     }

@@ -95,7 +95,7 @@ fn inlined_delay(symbols: &Symbols<'_>, image: &Image, isa: Isa, load_bias: u64)
             .any(|(_, _, flow)| matches!(flow, Flow::Call { target } if Some(target) == callee))
     };
     let of_calls = || lines.iter().filter(|(range, _)| calls(range)).map(|(_, line)| *line);
-    // Between the first call's line and the last one's, and up to the statements beside them.
+    // Between the first call's line and the last one's.
     let (Some(first), Some(last)) = (of_calls().min(), of_calls().max()) else { return Vec::new() };
     let source = first..=last;
     let mut found: Vec<(Range<u64>, String)> = Vec::new();

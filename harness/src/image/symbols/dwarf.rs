@@ -76,8 +76,8 @@ pub(super) struct Dwarf<'a> {
 }
 
 impl<'data> Sections<'data> {
-    /// Loads the debug sections of a file, or makes them of its stabs; None when it has neither. `first` is the address range of its first function,
-    /// `names` are that function's names.
+    /// Loads the debug sections of a file, or makes them of its stabs; None when it has neither. `first` is the address range
+    /// of its first function, `names` are that function's names.
     ///
     /// # Errors
     /// When a section is outside the file or cannot be decompressed.
