@@ -67,6 +67,7 @@ pub(super) fn life(change: Life) -> &'static str {
         Life::Spawned => "spawned",
         Life::Woken => "woken",
         Life::Finished => "finished",
+        Life::Unready => "not ready",
     }
 }
 
@@ -707,7 +708,7 @@ impl Walk<'_> {
         let track = self.track((Kind::Life, 0, Some(context), 0), Some(task), Some(parent), |_| "life".to_owned());
         match change {
             Life::Spawned => self.begins(vcpu, at_insns, track, "alive"),
-            Life::Woken => self.single(vcpu, at_insns, track, life(change), None),
+            Life::Woken | Life::Unready => self.single(vcpu, at_insns, track, life(change), None),
             Life::Finished => self.ends(vcpu, at_insns, track, Some(life(change))),
         }
     }

@@ -7,7 +7,7 @@ use harness::analysis::event_tracks::Cursor;
 use harness::analysis::functions;
 use harness::profile::zone::Context;
 use harness::profile::{Profile, SpanKind};
-use wire::timeline::{Event, What};
+use wire::timeline::{Event, Life, What};
 
 use crate::common::{measured, run, run_again};
 
@@ -296,17 +296,28 @@ fn one_callback_per_instruction_sees_the_same_events() {
     let images = ["riscv64-zones-tasks", "cortex-m3-zones-tasks", "cortex-m3-nested", "riscv64-nested"];
     for image in images.into_iter().chain(["riscv64-idle", "cortex-m3-idle"]) {
         // Some events may come at other places: output of a semihosting call, masked interrupts and a handler's
-        // return are noticed later, since blocks do not check for them there.
+        // return are noticed later, since blocks do not check for them there; so are tasks that the handler made ready.
         let all = |args: &[&str]| {
             let events = events(measured(image, args).profile()).into_iter();
-            let is_late =
-                |what: &What| matches!(what, What::Printed { .. } | What::Masked | What::Unmasked | What::Left);
+            let is_late = |what: &What| {
+                matches!(what, What::Printed { .. } | What::Masked | What::Unmasked | What::Left | What::Lives { .. })
+            };
             events.filter(|event| !is_late(&event.what)).collect::<Vec<_>>()
         };
         let (plain, oracle) = (all(&["--trace", "*"]), all(&["--trace", "*", "--oracle"]));
         let at = plain.iter().zip(&oracle).position(|(one, other)| one != other);
         assert_eq!(at.map(|at| (&plain[at], &oracle[at])), None, "{image}");
         assert_eq!(plain.len(), oracle.len(), "{image}");
+        let lives = |args: &[&str]| {
+            let mut lives: BTreeMap<u32, Vec<Life>> = BTreeMap::new();
+            for event in events(measured(image, args).profile()) {
+                if let What::Lives { task, change } = event.what {
+                    lives.entry(task).or_default().push(change);
+                }
+            }
+            lives
+        };
+        assert_eq!(lives(&["--trace", "*"]), lives(&["--trace", "*", "--oracle"]), "{image}");
     }
 }
 

@@ -33,6 +33,7 @@ impl Hook for OnException {
         let core = &mut follow.cores[here.vcpu as usize];
         if has_exceptions {
             exception::enter(core, follow.tree.as_mut(), taken, guest, code, ledger);
+            follow.look_at_tasks(here.vcpu, guest, ledger);
         }
         if guest.facts.has_events {
             follow.wake(here.vcpu, ledger);
@@ -136,6 +137,7 @@ impl Hook for OnTrapReturn {
         if let Some(masks) = follow.masks_alone().filter(|_| is_outermost) {
             masks.outermost_returned(here.vcpu);
         }
+        follow.look_at_tasks(here.vcpu, guest, ledger);
     };
 }
 

@@ -137,7 +137,7 @@ record! {
             /// Whether the chip drives it.
             is_output: bool,
         },
-        /// The life of an executor's task has changed.
+        /// The life of an executor's task has changed, or a kernel's task has become ready or not while it did not execute.
         26 = Lives {
             /// Id of the task.
             task: u32,
@@ -159,15 +159,18 @@ record! {
 }
 
 record! {
-    /// Change of the life of an executor's task.
+    /// Change of the life of an executor's task, or of a kernel's task that does not execute.
     #[derive(Copy, Hash, PartialOrd, Ord)]
     pub enum Life {
         /// The executor takes the task.
         0 = Spawned,
-        /// The task is to be polled again.
+        /// The task is to be polled again, or the kernel has made it ready.
         1 = Woken,
-        /// The task is done: its last poll is over.
+        /// The task is done: its last poll is over, or another task has deleted it.
         2 = Finished,
+        /// The task is not ready, and it was not its own execution that ended with this: another task has suspended it, or
+        /// the window opens.
+        3 = Unready,
     }
 }
 
@@ -594,6 +597,8 @@ mod tests {
             Why::Polled,
         ];
         promises::hold::<Events>(&whys.map(|why| event(7, What::Switched { task: 2, why })));
+        let lives = [Life::Spawned, Life::Woken, Life::Finished, Life::Unready];
+        promises::hold::<Events>(&lives.map(|change| event(7, What::Lives { task: 2, change })));
     }
 
     #[test]

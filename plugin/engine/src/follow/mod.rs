@@ -130,6 +130,9 @@ impl Follow {
                 ledger.happened(core.vcpu, What::Entered { number: active.number });
             }
         }
+        if let Some(tasks) = &self.tasks {
+            tasks.open_timeline(ledger);
+        }
     }
 
     /// Removes exceptions of a vCPU that have returned unseen before the instruction at `pc`.
@@ -141,7 +144,19 @@ impl Follow {
         code: &mut Code,
         ledger: &mut Ledger<impl Counters>,
     ) {
-        exception::leave(&mut self.cores[vcpu as usize], self.tree.as_mut(), pc, guest, code, ledger);
+        let core = &mut self.cores[vcpu as usize];
+        let before = core.exceptions.len();
+        exception::leave(core, self.tree.as_mut(), pc, guest, code, ledger);
+        if core.exceptions.len() < before {
+            self.look_at_tasks(vcpu, guest, ledger);
+        }
+    }
+
+    /// Looks which tasks have become ready or not, after a handler has begun or ended: most are made ready by handlers.
+    pub fn look_at_tasks(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.look(vcpu, guest, ledger);
+        }
     }
 
     /// Handles the start of a function that exchanges the task's stack.

@@ -8,6 +8,7 @@
 //! The first task is named long before it runs, by code on the firmware's first stack. It begins after the
 //! instruction that switches the stack pointer to its stack.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,7 +16,7 @@ use wire::control::Word;
 use wire::counters;
 use wire::definition::{Definition, MAX_TEXT_BYTES, TASK_COUNTERS, TaskCounter};
 use wire::request::{Kernel, Request, TaskName};
-use wire::timeline::{What, Why};
+use wire::timeline::{Life, What, Why};
 
 use super::context::{Core, Handed, Parked, Path};
 use super::reason::Reasons;
@@ -44,6 +45,8 @@ pub struct Tasks {
     unseen_switches: u64,
     /// Reasons why tasks stop; None: not asked for, or not available.
     reasons: Option<Reasons>,
+    /// Tasks that live and do not execute, by id, if there are reasons.
+    apart: BTreeMap<u32, Apart>,
     /// Running task of each vCPU.
     running: Vec<Running>,
     /// Task that stands for the time in which the kernel idles outside of all tasks.
@@ -64,6 +67,15 @@ pub struct Seen {
 
 /// Name of the task that stands for the time in which the kernel idles outside of all tasks.
 const OUTSIDE: &str = "idle";
+
+/// A task that does not execute.
+#[derive(Clone, Copy, Debug)]
+struct Apart {
+    /// Address of its control block.
+    tcb: u64,
+    /// Whether it could execute, as the timeline has it so far. None: not known.
+    is_ready: Option<bool>,
+}
 
 /// Stack pointers that a kernel has saved for a task.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +105,14 @@ const MAX_CONTEXT_OFFSET: u64 = 512;
 /// Most bytes popped off a task's stack before it runs: its registers.
 const MAX_SAVED_BYTES: u64 = 1024;
 
+impl Apart {
+    /// The timeline's event for its state.
+    fn told(&self, task: u32) -> What {
+        let change = if self.is_ready == Some(true) { Life::Woken } else { Life::Unready };
+        What::Lives { task, change }
+    }
+}
+
 impl Tasks {
     /// No task yet. None: the firmware's kernel is not known.
     pub fn new(request: &Request, vcpus: u32) -> Option<Tasks> {
@@ -109,6 +129,7 @@ impl Tasks {
             waiting: FxHashMap::default(),
             unseen_switches: 0,
             reasons: Reasons::new(request, vcpus),
+            apart: BTreeMap::new(),
             // With several vCPUs, it is not known which one starts which task.
             running: vec![
                 Running { has_started: vcpus > 1 || is_first_running, ..Running::default() };
@@ -214,6 +235,38 @@ impl Tasks {
         }
     }
 
+    /// Tells the timeline of tasks that have become ready while they do not execute, or no longer are.
+    pub fn look(&mut self, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
+        let Some(reasons) = &self.reasons else { return };
+        for (&task, apart) in &mut self.apart {
+            let is_ready = reasons.is_ready(apart.tcb, guest);
+            if is_ready.is_some() && is_ready != apart.is_ready {
+                apart.is_ready = is_ready;
+                ledger.happened(vcpu, apart.told(task));
+            }
+        }
+    }
+
+    /// Tells the timeline, as it begins, which of the tasks that do not execute are ready.
+    pub fn open_timeline(&self, ledger: &mut Ledger<impl Counters>) {
+        for (&task, apart) in self.apart.iter().filter(|(_, apart)| apart.is_ready.is_some()) {
+            ledger.happened(0, apart.told(task));
+        }
+    }
+
+    /// Notes that the old task does not execute from here on, and for what reason, and that the new one does.
+    fn change_apart(&mut self, (old, old_tcb): (u32, u64), why: Why, new: u32) {
+        if self.reasons.is_some() && old != 0 && old_tcb != 0 && !self.deleted.contains(&old_tcb) {
+            let is_ready = match why {
+                Why::Unknown | Why::First => None,
+                Why::Preempted | Why::Yielded => Some(true),
+                _ => Some(false),
+            };
+            self.apart.insert(old, Apart { tcb: old_tcb, is_ready });
+        }
+        self.apart.remove(&new);
+    }
+
     /// Notes a store to the interrupt controller that asks for a switch of tasks, or cancels it.
     pub fn pend(&mut self, core: &Core, is_pending: bool) {
         if let Some(reasons) = &mut self.reasons {
@@ -229,6 +282,7 @@ impl Tasks {
         guest: &mut Guest<V>,
         ledger: &mut Ledger<C>,
     ) {
+        self.look(core.vcpu, guest, ledger);
         let why = |tasks: &mut Tasks, core: &Core, guest: &mut Guest<V>, ledger: &mut Ledger<C>| {
             let tcb = tasks.running[core.vcpu as usize].tcb;
             match &mut tasks.reasons {
@@ -304,6 +358,7 @@ impl Tasks {
             core.note_stack_pointer(sp, ledger);
         }
         ledger.happened(vcpu, What::Switched { task, why });
+        self.change_apart((old, old_tcb), why, task);
         ledger.set(counters::TASK, vcpu, task.into());
         ledger.set(counters::TASK_SINCE, vcpu, insns);
         let is_interrupted = self.waiting.get(&task).is_some_and(|(interrupted, _)| interrupted.is_some());
@@ -408,8 +463,10 @@ impl Tasks {
         if tcb == 0 {
             return 0;
         }
-        if self.deleted.remove(&tcb) {
-            self.live.remove(&tcb);
+        if self.deleted.remove(&tcb)
+            && let Some(before) = self.live.remove(&tcb)
+        {
+            self.apart.remove(&before);
         }
         if let Some(&task) = self.live.get(&tcb) {
             return task;
@@ -480,11 +537,14 @@ impl Tasks {
     }
 
     /// Handles the start of the function that deletes a task, or in which one ends.
-    pub fn delete(&mut self, pc: u64, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &Ledger<impl Counters>) {
+    pub fn delete(&mut self, pc: u64, vcpu: u32, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         let handle = if self.kernel.exit == Some(pc) { 0 } else { guest.arguments()[0] };
         let tcb = if handle == 0 { self.running[vcpu as usize].tcb } else { handle };
         if let Some(&task) = self.live.get(&tcb) {
             self.note_paint(task, guest, ledger);
+            if self.apart.remove(&task).is_some() {
+                ledger.happened(vcpu, What::Lives { task, change: Life::Finished });
+            }
         }
         self.deleted.insert(tcb);
     }

@@ -10,8 +10,8 @@ use engine::ledger::Ledger;
 use wire::request::Measure;
 use wire::stream::StreamFile;
 use wire::timeline::{
-    Decoder, KnownObject, Lists, ObjectKind, ObjectMembers, Objects, State, StateValue, States, Waits, Wanted, What,
-    Why,
+    Decoder, KnownObject, Life, Lists, ObjectKind, ObjectMembers, Objects, State, StateValue, States, Waits, Wanted,
+    What, Why,
 };
 
 use crate::fake::{Books, Fake, guest, kernel, ledger, riscv_request};
@@ -210,14 +210,14 @@ fn deleted_task_was_deleted_whatever_its_list_is() {
     let mut kernel = by_lists();
     kernel.store(&[(TASK, READY)]);
     assert!(kernel.tasks.deletes_at(0x8000_1000) && !kernel.tasks.deletes_at(0x8000_1002));
-    kernel.tasks.delete(0x8000_1000, 0, &mut kernel.guest, &kernel.ledger);
+    kernel.tasks.delete(0x8000_1000, 0, &mut kernel.guest, &mut kernel.ledger);
     assert_eq!(kernel.why(), Why::Deleted);
     // The next task at its address is another one.
     kernel.switch_to(TASK);
     assert!(matches!(kernel.events().last(), Some(What::Switched { task: 3, .. })));
     // A handle names a task that does not run.
     kernel.guest.registers().unwrap().set("a0", NEXT);
-    kernel.tasks.delete(0x8000_1000, 0, &mut kernel.guest, &kernel.ledger);
+    kernel.tasks.delete(0x8000_1000, 0, &mut kernel.guest, &mut kernel.ledger);
     kernel.switch_to(NEXT);
     assert!(matches!(kernel.events().last(), Some(What::Switched { task: 4, .. })));
 }
@@ -350,4 +350,50 @@ fn state_leads_to_the_object_with_its_kind_and_name() {
     let mut kernel = by_states();
     kernel.store(&[(TASK, 6), (TASK + 4, QUEUE)]);
     assert_eq!(kernel.object().3, "");
+}
+
+/// A change that the timeline tells of a task which does not execute.
+fn lives(task: u32, change: Life) -> What {
+    What::Lives { task, change }
+}
+
+#[test]
+fn task_that_waits_is_woken_once_and_one_that_is_suspended_meanwhile_is_no_longer_ready() {
+    let mut kernel = by_lists();
+    kernel.store(&[(TASK, DELAYED)]);
+    assert_eq!(kernel.why(), Why::Delayed);
+    let mut look = |list: u64| {
+        kernel.store(&[(TASK, list)]);
+        let before = kernel.events().len();
+        (0..2).for_each(|_| kernel.tasks.look(0, &mut kernel.guest, &mut kernel.ledger));
+        kernel.events().split_off(before)
+    };
+    assert_eq!(look(DELAYED), []);
+    assert_eq!(look(READY), [lives(1, Life::Woken)]);
+    // A list that is not known, as while the kernel moves the task, says nothing.
+    assert_eq!(look(0x1234), []);
+    assert_eq!(look(SUSPENDED), [lives(1, Life::Unready)]);
+    assert_eq!(look(READY), [lives(1, Life::Woken)]);
+    // The one that executes is looked at no more, and the one that stopped is.
+    kernel.switch_to(TASK);
+    kernel.store(&[(TASK, DELAYED), (NEXT, SUSPENDED)]);
+    let before = kernel.events().len();
+    kernel.tasks.look(0, &mut kernel.guest, &mut kernel.ledger);
+    assert_eq!(kernel.events().split_off(before), [lives(2, Life::Unready)]);
+    // Another task deletes it.
+    kernel.guest.registers().unwrap().set("a0", NEXT);
+    kernel.tasks.delete(0x8000_1000, 0, &mut kernel.guest, &mut kernel.ledger);
+    assert_eq!(kernel.events().split_off(before + 1), [lives(2, Life::Finished)]);
+}
+
+#[test]
+fn timeline_begins_with_the_readiness_of_all_that_do_not_execute() {
+    for (list, change) in [(READY, Life::Woken), (DELAYED, Life::Unready)] {
+        let mut kernel = by_lists();
+        kernel.store(&[(TASK, list)]);
+        kernel.why();
+        let before = kernel.events().len();
+        kernel.tasks.open_timeline(&mut kernel.ledger);
+        assert_eq!(kernel.events().split_off(before), [lives(1, change)]);
+    }
 }

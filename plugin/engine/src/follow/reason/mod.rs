@@ -89,17 +89,29 @@ impl Reasons {
         guest: &mut Guest<impl Vcpu>,
         ledger: &mut Ledger<impl Counters>,
     ) -> Why {
-        let stop = match &self.by {
-            By::Lists(lists) => lists.stop(tcb, guest),
-            By::States(layout) => states::stop(layout, tcb, guest),
-        };
-        match stop {
+        match self.stop(tcb, guest) {
             Stop::Ready => self.ready(core),
             Stop::Because(why) => why,
             Stop::Waits(object) => {
                 let number = self.number(&object, core.vcpu, guest, ledger);
                 number.map_or(Why::Unknown, |object| Why::Blocked { object })
             }
+        }
+    }
+
+    fn stop(&self, tcb: u64, guest: &mut Guest<impl Vcpu>) -> Stop {
+        match &self.by {
+            By::Lists(lists) => lists.stop(tcb, guest),
+            By::States(layout) => states::stop(layout, tcb, guest),
+        }
+    }
+
+    /// Whether the task with this control block, which does not execute, could execute. None: the kernel's data do not say.
+    pub(super) fn is_ready(&self, tcb: u64, guest: &mut Guest<impl Vcpu>) -> Option<bool> {
+        match self.stop(tcb, guest) {
+            Stop::Ready => Some(true),
+            Stop::Because(Why::Unknown) => None,
+            Stop::Because(_) | Stop::Waits(_) => Some(false),
         }
     }
 
