@@ -119,7 +119,7 @@ fn share_of_time(part_ns: u128, all_ns: u128) -> String {
 }
 
 /// Milliseconds with three decimals.
-fn millis_of(ns: u128) -> String {
+pub(super) fn millis_of(ns: u128) -> String {
     let micros = ns / 1000;
     format!("{}.{:03} ms", group(u64::try_from(micros / 1000).unwrap_or(u64::MAX)), micros % 1000)
 }
