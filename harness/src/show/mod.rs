@@ -20,5 +20,6 @@ pub mod stack;
 pub mod summary;
 pub mod table_size;
 pub mod tally;
+pub mod task_states;
 pub mod tasks;
 pub mod zone;

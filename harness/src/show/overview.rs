@@ -12,7 +12,7 @@ use crate::analysis::{cycles, metrics, time};
 use crate::profile::Profile;
 use crate::show::names::with_async_bodies;
 use crate::show::summary::{Beside, More, SummarySize};
-use crate::show::{part, spans, summary, tasks, zone};
+use crate::show::{part, spans, summary, task_states, tasks, zone};
 use crate::text::number::group;
 
 /// The hottest bins are shown without `-v` if more than one in this number of instructions has no name.
@@ -39,6 +39,7 @@ pub fn write(
         if width_columns.is_some() { with_async_bodies(&profile.names, table) } else { Cow::Borrowed(table) };
     summary::write(&readable, check, size, Beside { own_lines: &metrics::own_lines(profile), more }, out)?;
     tasks::write(profile, size.table(), out)?;
+    task_states::write(profile, size.table(), out)?;
     spans::write(profile, width_columns, out)?;
     zone::write(profile, width_columns, out)?;
     part::write(profile, width_columns, out)?;
