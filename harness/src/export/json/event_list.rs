@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::analysis::event_rows::{Row, rows};
 use crate::export::json::List;
+use crate::export::json::task_states::{self, JsonTaskStates};
 use crate::export::settings::Settings;
 use crate::profile::Profile;
 
@@ -20,6 +21,9 @@ pub(in crate::export) struct EventList<'a> {
     slept_ns: u64,
     /// Patterns of --trace.
     traced: &'a [String],
+    /// States of the tasks: running, ready while others executed, waiting; the task that was ready for longest at a stretch
+    /// first, idle tasks last. Empty: there are no tasks, or several CPUs.
+    tasks: Vec<JsonTaskStates>,
     /// Names that events refer to by index, in the order of first use.
     names: Vec<String>,
     /// Events of the timeline.
@@ -41,7 +45,8 @@ struct JsonEvent {
     context: u32,
     /// Kind of event: "switched" (in), "entered", "left" (an exception), "zone begins", "zone ends", "zone was left",
     /// "phase", "mark", "called", "returned", "call was left", "printed", "semihosting", "waits", "slept", "masked",
-    /// "unmasked", "pin" (of a chip, whose level has changed), "free stack" (of a task that is switched out); for the
+    /// "unmasked", "woken" (a task that does not execute has become ready), "not ready" (it no longer is), "spawned" and
+    /// "finished" (a task), "pin" (of a chip, whose level has changed), "free stack" (of a task that is switched out); for the
     /// heap "allocated", "freed", "reallocated", "allocation failed", "allocation left".
     event: &'static str,
     /// Task, exception, zone, phase, mark, function, operation or pin, an index into `names`.
@@ -86,6 +91,7 @@ impl<'a> EventList<'a> {
             rows(profile).into_iter().flatten().map(move |row| event(row))
         });
         let timeline = profile.timeline.as_ref()?;
-        Some(EventList { slept_ns: timeline.slept_ns(), traced: &timeline.patterns, names, events })
+        let tasks = task_states::list(profile);
+        Some(EventList { slept_ns: timeline.slept_ns(), traced: &timeline.patterns, tasks, names, events })
     }
 }

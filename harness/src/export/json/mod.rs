@@ -19,6 +19,7 @@ pub mod list;
 pub mod peripherals;
 pub mod size;
 pub mod stack;
+mod task_states;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -27,6 +27,7 @@ use crate::export::report::heap::Heap;
 use crate::export::report::listings::Listing;
 use crate::export::report::peripherals::Peripherals;
 use crate::export::report::strings::Strings;
+use crate::export::report::task_states::StateTables;
 use crate::export::report::tracks::Tracks;
 use crate::export::report::zones::Zones;
 use crate::profile::{Profile, Span, SpanKind};
@@ -72,6 +73,8 @@ pub(super) struct Data {
     merged_paths: u64,
     arcs: Arcs,
     tasks: Vec<TaskRow>,
+    /// States of the tasks, if there is a timeline.
+    task_states: Option<StateTables>,
     interrupts: Vec<InterruptRow>,
     /// The terminal's remarks on tasks, stacks and spans, line by line.
     remarks: Vec<String>,
@@ -241,6 +244,7 @@ impl Data {
             merged_paths,
             arcs,
             tasks: tasks_of(profile),
+            task_states: StateTables::of(profile),
             interrupts: interrupts_of(profile, interrupted),
             remarks: stack_remarks::remarks(profile).into_iter().chain(span_remarks::remarks(profile)).collect(),
             trouble: describe::describe_trouble(profile)

@@ -16,6 +16,7 @@ pub(crate) mod inline_json;
 mod listings;
 mod peripherals;
 mod strings;
+mod task_states;
 mod tracks;
 mod zones;
 

@@ -32,6 +32,11 @@ function showTasks() {
             group(task.switches), task.stack, task.painted,
         ]));
         for (const remark of data.remarks) host.append(make('p', {}, visible(remark)));
+        // States are known only for the whole run.
+        if (data.task_states !== null && !scope.part) {
+            for (const { heads, rows } of data.task_states.tables) plainTable(host, heads, rows.map((row) => row.map(visible)));
+            for (const sentence of data.task_states.sentences) host.append(make('p', {}, visible(sentence)));
+        }
     }
     if (data.interrupts.length) {
         const host = by('interrupts').querySelector('.plain');

@@ -204,7 +204,7 @@ fn rows_of(tracks: &[Track], lanes: Vec<Lane>, names: &mut Vec<String>) -> Vec<M
             Kind::Cpu => (0, "other"),
             Kind::Task => (1, "task"),
             Kind::Interrupt => (2, "interrupt"),
-            Kind::Zones | Kind::Calls => (1, "within"),
+            Kind::Zones | Kind::Calls | Kind::Life => (1, "within"),
             _ => (3, "other"),
         };
         // Rows within a task or interrupt come below it.
