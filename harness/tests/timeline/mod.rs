@@ -12,4 +12,5 @@ mod lives;
 mod loops;
 mod reasons;
 mod sleep;
+mod states;
 mod truth;
