@@ -387,8 +387,13 @@ impl Named {
             Some(wanted) => heap::find(wanted, symbols, isa).map_err(|error| InputError::about(path, error))?,
             None => Vec::new(),
         };
-        let traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), symbols)
+        let mut traced = trace_patterns::find(options.timeline.as_deref().unwrap_or_default(), symbols)
             .map_err(|error| InputError::about(path, error))?;
+        // The others are names of interrupts or tasks, or a mistake that a verdict on the run tells.
+        let timed = options.timed.iter().filter_map(|name| symbols.find(name).ok());
+        traced.extend(timed.flatten().map(|found| found.address));
+        traced.sort_unstable();
+        traced.dedup();
         Ok(Named { from, until, spans, generic_spans, allocators, traced })
     }
 }

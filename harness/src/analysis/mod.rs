@@ -49,6 +49,7 @@ pub mod stack_remarks;
 pub mod stack_vs_tree;
 pub mod stacks;
 pub mod standstill;
+pub mod stretches;
 pub mod task_state_cells;
 pub mod task_states;
 pub mod time;

@@ -74,12 +74,7 @@ pub fn sentence(profile: &Profile) -> Option<String> {
     if total == 0 || profile.vcpus.len() > 1 {
         return None;
     }
-    let shift = profile.facts.icount_shift;
-    let assumed = match clock_hz(profile) {
-        Some(hz) if cycles::are_known(profile) => format!("at {}", frequency(hz)),
-        Some(hz) => format!("at {}, and longer by instructions whose cycles are not known", frequency(hz)),
-        None => format!("if each instruction takes {} ns (--shift {shift})", 1_u64 << shift),
-    };
+    let assumed = assumption(profile);
     let awake_ns = awake_ns(profile);
     let busy_ns = awake_ns.saturating_sub(idle_ns(profile));
     if let Some(slept_ns) = profile.facts.slept_ns.filter(|&ns| ns > 0) {
@@ -102,6 +97,16 @@ pub fn sentence(profile: &Profile) -> Option<String> {
     };
     let millis = millis_of(awake_ns);
     Some(format!("time: {millis} {assumed}; {load}"))
+}
+
+/// Basis of the run's times: the clock's frequency, or the time that each instruction is taken to last.
+pub fn assumption(profile: &Profile) -> String {
+    let shift = profile.facts.icount_shift;
+    match clock_hz(profile) {
+        Some(hz) if cycles::are_known(profile) => format!("at {}", frequency(hz)),
+        Some(hz) => format!("at {}, and longer by instructions whose cycles are not known", frequency(hz)),
+        None => format!("if each instruction takes {} ns (--shift {shift})", 1_u64 << shift),
+    }
 }
 
 /// Share of the run's time in which a task was the running one, if the processor slept at all and it is known how long.

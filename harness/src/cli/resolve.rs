@@ -281,6 +281,7 @@ impl Options {
             zone_calls,
             heap,
             timeline: (args.timeline || !args.trace.is_empty()).then_some(args.trace),
+            timed: Vec::new(),
             slice: args.slice.as_deref().map(slice_length).transpose()?,
             view: View { fold_irqs: args.fold_irqs },
             zone_frames: args.zones,

@@ -16,8 +16,11 @@ use crate::analysis::lookup;
 use crate::analysis::metrics::{self, Metric, Metrics, Numbers, Role, Subject};
 use crate::analysis::owner::Owner;
 use crate::analysis::stacks;
+use crate::analysis::stretches::Unit;
 use crate::analysis::time;
 use crate::error::InputError;
+use crate::gate::existence::{Exists, UnknownName, Unmeasured, function_exists, interrupt_exists};
+use crate::gate::timing::{Times, Timing};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::near::nearest;
 use crate::text::number::{group, mean, millis, parse_millionths, parse_ns, parse_number, percent};
@@ -31,6 +34,8 @@ pub struct Assertion {
     measure: Measure,
     operator: Operator,
     value: Value,
+    /// Distance from the value that is allowed, in the value's unit.
+    tolerance: u64,
 }
 
 /// A number or share of a profile that an assertion asks for.
@@ -46,6 +51,8 @@ enum Measure {
     Waits,
     /// A statistic of all spans of one kind together.
     Span(Of, Spans),
+    /// Times between events.
+    Timing(Timing),
 }
 
 /// Statistic of many spans: least, mean or most instructions.
@@ -90,10 +97,12 @@ enum Share {
     Always,
     AsWritten,
     Time,
+    /// A time, or a number of instructions.
+    TimeOrInsns,
 }
 
 /// Measures that are not metrics, so that baselines do not keep them.
-const MEASURES: [Word; 17] = [
+const MEASURES: [Word; 22] = [
     // Share of a file's lines that ran.
     Word { word: "coverage", share: Share::Always, make: Make::Named(Measure::Coverage) },
     // The same number, by the name that goes with `branches`. Older suites have `coverage`.
@@ -148,6 +157,32 @@ const MEASURES: [Word; 17] = [
     Word { word: "masked_max", share: Share::Never, make: Make::Plain(|| Measure::Span(Of::Max, Spans::Masked)) },
     // Maximum number of instructions from PendSV's request to the first instruction of its handler.
     Word { word: "pendsv_max", share: Share::Never, make: Make::Plain(|| Measure::Span(Of::Max, Spans::PendSv)) },
+    // Time of a call or of a handler's run, from entry to return, whatever executes meanwhile.
+    Word {
+        word: "deadline",
+        share: Share::TimeOrInsns,
+        make: Make::Named(|name| Measure::Timing(Timing::Deadline(name))),
+    },
+    // Time for which an interrupt waited, or may have waited, for its first instruction.
+    Word {
+        word: "latency",
+        share: Share::TimeOrInsns,
+        make: Make::Named(|name| Measure::Timing(Timing::Latency(name))),
+    },
+    // Distance between successive starts of a task, function or handler.
+    Word {
+        word: "period",
+        share: Share::TimeOrInsns,
+        make: Make::Named(|name| Measure::Timing(Timing::Period(name))),
+    },
+    // Time with interrupts masked.
+    Word { word: "masked", share: Share::TimeOrInsns, make: Make::Plain(|| Measure::Timing(Timing::Masked)) },
+    // Time from a start of one function or handler to the next start of another: "from..until".
+    Word {
+        word: "response",
+        share: Share::TimeOrInsns,
+        make: Make::Named(|name| Measure::Timing(Timing::response(&name))),
+    },
 ];
 
 /// All measures: the metrics, and the others.
@@ -222,33 +257,8 @@ pub struct Outcome {
     pub actual: String,
     /// A name in the assertion that neither the run nor its image has.
     pub unknown: Option<UnknownName>,
-}
-
-/// An unknown name in an assertion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownName {
-    /// Kind of the named thing; None: a source file or an interrupt, of which baselines keep no numbers.
-    pub of: Option<Subject>,
-    /// The name.
-    pub name: String,
-}
-
-/// Reason why there is no number for an assertion.
-struct Unmeasured {
-    why: String,
-    unknown: Option<UnknownName>,
-}
-
-impl Unmeasured {
-    fn unknown(of: impl Into<Option<Subject>>, name: &str, why: impl Into<String>) -> Unmeasured {
-        Unmeasured { why: why.into(), unknown: Some(UnknownName { of: of.into(), name: name.to_owned() }) }
-    }
-}
-
-impl From<String> for Unmeasured {
-    fn from(why: String) -> Unmeasured {
-        Unmeasured { why, unknown: None }
-    }
+    /// Place for the debugger where the measured time began.
+    pub at: Option<String>,
 }
 
 impl fmt::Display for Assertion {
@@ -289,24 +299,31 @@ impl Assertion {
         let Some((operator, value)) = operator else {
             return Err(error("write ==, !=, <, <=, > or >= after the measure".to_owned()));
         };
-        let value = value.trim();
-        let parsed = match value.strip_suffix('%') {
-            Some(share) => parse_millionths(share.trim()).map(Value::Millionths),
-            None if share == Share::Time => parse_ns(value).map(Value::Ns),
-            None => parse_number("", value).ok().map(Value::Number),
+        let (value, tolerance) = match value.split_once('\u{b1}').or_else(|| value.split_once("+-")) {
+            Some((value, tolerance)) => (value.trim(), Some(tolerance.trim())),
+            None => (value.trim(), None),
         };
-        let value = parsed.ok_or_else(|| {
-            error(match share {
-                Share::Time => format!("{word} is a time: end with s, ms, us or ns, such as 3ms"),
-                _ => "end with a number such as 256 or 10k, or a share such as 5%".to_owned(),
-            })
-        })?;
-        match (share, value) {
-            (Share::Always, Value::Number(_)) => Err(error(format!("{word} is a share: write it with %"))),
-            (Share::Never | Share::Time, Value::Millionths(_)) => {
-                Err(error(format!("{word} is a number and no share: write it without %")))
+        let error = |what: &str| error(what.to_owned());
+        let (measure, value) = (make.make(name), parse_value(word, share, value).map_err(|what| error(&what))?);
+        let tolerance = tolerance.map(|tolerance| parse_value(word, share, tolerance)).transpose();
+        let tolerance = match (tolerance.map_err(|what| error(&what))?, value, operator) {
+            (None, ..) => 0,
+            (Some(Value::Ns(tolerance)), Value::Ns(_), Operator::Equal)
+            | (Some(Value::Number(tolerance)), Value::Number(_), Operator::Equal)
+                if share == Share::TimeOrInsns =>
+            {
+                tolerance
             }
-            _ => Ok(Assertion { text: text.to_owned(), measure: make.make(name), operator, value }),
+            _ => return Err(error("a tolerance goes with a time and ==, in the same unit: == 1ms +- 20us")),
+        };
+        match (&measure, operator) {
+            (Measure::Timing(_), Operator::NotEqual) => {
+                Err(error(&format!("{word} has many times: use another sign than !=")))
+            }
+            (Measure::Timing(Timing::Response(from, until)), _) if from.is_empty() || until.is_empty() => {
+                Err(error("write response(\"from..until\")"))
+            }
+            _ => Ok(Assertion { text: text.to_owned(), measure, operator, value, tolerance }),
         }
     }
 
@@ -326,6 +343,16 @@ impl Assertion {
             Measure::Span(_, spans) => !matches!(spans, Spans::Between(..)),
             Measure::Coverage(_) | Measure::Lines(_) | Measure::Branches(_) => false,
             Measure::Irq(_) | Measure::Waits => false,
+            Measure::Timing(timing) => timing.needs_exact(),
+        }
+    }
+
+    /// Functions whose calls the timeline has to record for the assertion; None: it needs no timeline. Names of interrupts and
+    /// tasks, whose events are always there, can be among them.
+    pub fn timed(&self) -> Option<Vec<String>> {
+        match &self.measure {
+            Measure::Timing(timing) => Some(timing.functions().into_iter().map(str::to_owned).collect()),
+            _ => None,
         }
     }
 
@@ -333,7 +360,7 @@ impl Assertion {
     /// of a piece of work, or demands a number of occurrences.
     pub fn sees_slowdown(&self) -> bool {
         match &self.measure {
-            Measure::Span(..) => true,
+            Measure::Span(..) | Measure::Timing(_) => true,
             // Numbers of one occurrence show slowness; the sum of all occurrences depends only on the window.
             Measure::Metric(metric, _) if metric.subject() == Subject::Zone => *metric != Metric::Zone,
             Measure::Metric(Metric::Calls, _) => {
@@ -348,6 +375,7 @@ impl Assertion {
         match &self.measure {
             Measure::Metric(metric, name) if metric.subject() == Subject::Function => Some(name),
             Measure::Depth(name) | Measure::Span(_, Spans::Calls(name)) => Some(name),
+            Measure::Timing(timing) => timing.functions().first().copied(),
             _ => None,
         }
     }
@@ -372,15 +400,37 @@ impl Assertion {
         profile: &Profile,
         metrics: &Metrics,
         covered: &OnceCell<Coverage>,
-        exists: &dyn Fn(&str) -> Result<(), String>,
+        exists: Exists<'_>,
     ) -> Outcome {
-        match self.measure(profile, metrics, covered, exists) {
-            Ok(measured) => {
-                let holds = self.holds(measured);
-                Outcome { holds, actual: measured.describe(self.value), unknown: None }
+        let outcome = match &self.measure {
+            Measure::Timing(timing) => {
+                let unit = if matches!(self.value, Value::Ns(_)) { Unit::Ns } else { Unit::Insns };
+                timing.measure(profile, metrics, unit, exists).map(|times| self.hold_times(&times))
             }
-            Err(Unmeasured { why, unknown }) => Outcome { holds: false, actual: why, unknown },
-        }
+            _ => self.measure(profile, metrics, covered, exists).map(|measured| {
+                let (holds, actual) = (self.holds(measured), measured.describe(self.value));
+                Outcome { holds, actual, unknown: None, at: None }
+            }),
+        };
+        outcome.unwrap_or_else(|Unmeasured { why, unknown }| Outcome { holds: false, actual: why, unknown, at: None })
+    }
+
+    /// Holds all times of one kind against the value. An upper limit is about the longest, a lower one about the shortest.
+    fn hold_times(&self, times: &Times) -> Outcome {
+        let (Value::Number(value) | Value::Ns(value)) = self.value else { unreachable!("times are not shares") };
+        let is_late = times.most > value.saturating_add(self.tolerance);
+        let is_early = times.least < value.saturating_sub(self.tolerance);
+        let (holds, longest) = match self.operator {
+            Operator::Equal => (!is_late && !is_early, is_late || !is_early),
+            Operator::Less => (times.most < value, true),
+            Operator::AtMost => (times.most <= value, true),
+            Operator::More => (times.least > value, false),
+            Operator::AtLeast => (times.least >= value, false),
+            Operator::NotEqual => (false, true),
+        };
+        let shown = times.shown(longest);
+        let actual = shown.map_or_else(|| "0: there was none".to_owned(), |shown| shown.text.clone());
+        Outcome { holds, actual, unknown: None, at: shown.map(|shown| shown.at.clone()) }
     }
 
     fn holds(&self, Measured { part, whole }: Measured) -> bool {
@@ -405,7 +455,7 @@ impl Assertion {
         profile: &Profile,
         metrics: &Metrics,
         covered: &OnceCell<Coverage>,
-        exists: &dyn Fn(&str) -> Result<(), String>,
+        exists: Exists<'_>,
     ) -> Result<Measured, Unmeasured> {
         let number = |part| Measured { part, whole: None };
         let covered = || covered.get_or_init(|| Coverage::of(&[profile]));
@@ -478,12 +528,38 @@ impl Assertion {
                 }
             }
             Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
+            Measure::Timing(_) => unreachable!("it has many times"),
             Measure::Depth(name) => {
                 let keys = lookup::keys(profile, metrics, name)?;
                 is_function(name, &keys)?;
                 number(depth(profile, &keys))
             }
         })
+    }
+}
+
+/// Value of a measure as written; the error says what was expected.
+fn parse_value(word: &str, share: Share, text: &str) -> Result<Value, String> {
+    let number = || parse_number("", text).ok().map(Value::Number);
+    let parsed = match text.strip_suffix('%') {
+        Some(share) => parse_millionths(share.trim()).map(Value::Millionths),
+        None if share == Share::Time => parse_ns(text).map(Value::Ns),
+        None if share == Share::TimeOrInsns => parse_ns(text).map(Value::Ns).or_else(number),
+        None => number(),
+    };
+    let value = parsed.ok_or_else(|| match share {
+        Share::Time => format!("{word} is a time: end with s, ms, us or ns, such as 3ms"),
+        Share::TimeOrInsns => {
+            format!("{word} is a time: end with s, ms, us or ns, such as 3ms, or with instructions such as 5k")
+        }
+        _ => "end with a number such as 256 or 10k, or a share such as 5%".to_owned(),
+    })?;
+    match (share, value) {
+        (Share::Always, Value::Number(_)) => Err(format!("{word} is a share: write it with %")),
+        (Share::Never | Share::Time | Share::TimeOrInsns, Value::Millionths(_)) => {
+            Err(format!("{word} is a number and no share: write it without %"))
+        }
+        _ => Ok(value),
     }
 }
 
@@ -538,13 +614,7 @@ impl Spans {
 }
 
 /// A statistic of the spans; 0 if none occurred, so that a limit holds for spans that never occur.
-fn span(
-    profile: &Profile,
-    metrics: &Metrics,
-    of: Of,
-    spans: &Spans,
-    exists: &dyn Fn(&str) -> Result<(), String>,
-) -> Result<u64, Unmeasured> {
+fn span(profile: &Profile, metrics: &Metrics, of: Of, spans: &Spans, exists: Exists<'_>) -> Result<u64, Unmeasured> {
     let exceptions = stacks::Exceptions::new(profile);
     let called = match spans {
         Spans::Calls(name) => lookup::keys(profile, metrics, name)?,
@@ -586,32 +656,6 @@ fn span(
             mean(sum, count).unwrap_or(0)
         }
     })
-}
-
-/// Succeeds if the image has a function of this name, which never ran; `keys` are the profile's functions for the name.
-fn function_exists(
-    exists: &dyn Fn(&str) -> Result<(), String>,
-    name: &str,
-    keys: &BTreeSet<String>,
-) -> Result<(), Unmeasured> {
-    exists(name).map_err(|why| match keys.is_empty() {
-        true => Unmeasured::unknown(Subject::Function, name, why),
-        false => Unmeasured::from(why),
-    })
-}
-
-/// Succeeds if an interrupt of this name can exist: it came, the architecture has it, or it has a handler.
-fn interrupt_exists(profile: &Profile, name: &str) -> Result<(), Unmeasured> {
-    let known = stacks::Exceptions::new(profile).names();
-    // Rust's handlers have the names of their interrupts; other interrupts may have only a number.
-    let can_come = || name.parse::<u64>().is_ok() || profile.names.find(name).is_ok();
-    if known.iter().any(|known| stacks::is_interrupt(known, name)) || can_come() {
-        return Ok(());
-    }
-    let bare: Vec<&str> = known.iter().flat_map(|known| stacks::words_of(known)).collect();
-    let hint =
-        nearest(name, bare.into_iter()).map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
-    Err(Unmeasured::unknown(None, name, format!("no interrupt is called {name}{hint}")))
 }
 
 /// Number of a file's lines that have code, or of the ways of its branches, and of those that ran for certain.
@@ -810,10 +854,10 @@ mod tests {
     fn every_word_is_a_measure_of_its_own_and_every_metric_for_assertions_has_one() {
         let mut known: Vec<(Measure, &str)> = Vec::new();
         for Word { word, share, make } in words() {
-            let name = if make.takes_name() { "(\"f\")" } else { "" };
+            let name = if make.takes_name() { "(\"f..g\")" } else { "" };
             let sign = match share {
                 Share::Always => "%",
-                Share::Time => "ms",
+                Share::Time | Share::TimeOrInsns => "ms",
                 Share::Never | Share::AsWritten => "",
             };
             let measure = Assertion::parse(&format!("{word}{name} == 1{sign}")).unwrap().measure;
@@ -838,6 +882,15 @@ mod tests {
             ("calls(f) == 1", "write calls(\"name\")"),
             ("total(\"f\") == 1", "total takes no name"),
             ("total = 1", "after the measure"),
+            ("deadline(\"f\") <= 5%", "without %"),
+            ("deadline(\"f\") <= 5apples", "such as 3ms, or with instructions such as 5k"),
+            ("deadline(\"f\") != 5ms", "use another sign"),
+            ("period(\"f\") <= 5ms +- 1us", "a tolerance goes with"),
+            ("period(\"f\") == 5ms +- 100", "in the same unit"),
+            ("calls(\"f\") == 5 +- 1", "a tolerance goes with"),
+            ("response(\"f\") <= 5ms", "from..until"),
+            ("response(\"f..\") <= 5ms", "from..until"),
+            ("masked(\"f\") <= 5ms", "takes no name"),
             ("total == one", "end with a number"),
             ("calls(\"f\") == 5%", "without %"),
             ("coverage(\"f\") == 5", "with %"),

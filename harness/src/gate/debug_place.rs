@@ -27,7 +27,10 @@ pub fn of_failure(case: &Case, profile: &Profile, findings: &[Finding]) -> Optio
         }
     }
     let of_assertions = findings.iter().filter(|finding| finding.kind == FindingKind::Assertion);
-    let (_, assertion) = of_assertions.zip(&case.assertions).find(|(finding, _)| !finding.passed)?;
+    let (finding, assertion) = of_assertions.zip(&case.assertions).find(|(finding, _)| !finding.passed)?;
+    if finding.at.is_some() {
+        return finding.at.clone();
+    }
     let places = lookup::places(profile, assertion.function()?).ok()?;
     debug_hints::of_functions(profile, &places).map(|visit| visit.place)
 }

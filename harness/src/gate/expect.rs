@@ -173,13 +173,16 @@ pub struct Finding {
     pub message: String,
     /// Source file and line that it concerns.
     pub place: Option<(String, u32)>,
+    /// Instruction that it concerns, as an argument of `harness debug --at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 impl Finding {
     /// Finding for a met expectation.
     pub fn met(kind: FindingKind, expected: impl Into<String>, actual: impl Into<String>) -> Finding {
         let (expected, actual) = (expected.into(), actual.into());
-        Finding { kind, passed: true, expected, actual, message: String::new(), place: None }
+        Finding { kind, passed: true, expected, actual, message: String::new(), place: None, at: None }
     }
 
     /// Finding for a failed expectation, with its message.
@@ -190,7 +193,7 @@ impl Finding {
         message: impl Into<String>,
     ) -> Finding {
         let (expected, actual, message) = (expected.into(), actual.into(), message.into());
-        Finding { kind, passed: false, expected, actual, message, place: None }
+        Finding { kind, passed: false, expected, actual, message, place: None, at: None }
     }
 
     /// Returns the finding with a place in the sources.

@@ -19,11 +19,11 @@ use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export;
 use crate::export::json::comparison::ComparisonResult;
-use crate::gate::assertion::UnknownName;
 use crate::gate::baseline::Baseline;
 use crate::gate::budget::{Bounds, BudgetRow, is_bound};
 use crate::gate::cache::{Cache, Hit, OpenCache};
 use crate::gate::debug_place;
+use crate::gate::existence::UnknownName;
 use crate::gate::expect::{self, Finding, FindingKind};
 use crate::gate::held::{Against, Held, hold};
 use crate::gate::known::Known;
@@ -567,10 +567,11 @@ fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
         }
         let is_known = |name: &UnknownName| name.of.is_some_and(|of| known.is_in_baseline(of, &name.name));
         is_mistaken |= outcome.unknown.is_some_and(|name| !is_known(&name));
+        let visit = outcome.at;
         let names = assertion.function().and_then(|name| lookup::keys(profile, now, name).ok());
         let place = names.iter().flatten().find_map(|name| defined(profile, name));
         let message = format!("{expected} does not hold: {}", outcome.actual);
-        Finding::failed(kind, expected, outcome.actual, message).at(place)
+        Finding { at: visit, ..Finding::failed(kind, expected, outcome.actual, message).at(place) }
     });
     (findings.collect(), is_mistaken)
 }

@@ -123,6 +123,17 @@ pub fn millis(ns: u128) -> String {
     format!("{}.{:06} ms", group(whole), ns % 1_000_000)
 }
 
+/// Time in its largest unit of which there is at least one, to the nanosecond: 62.4 us.
+pub fn duration(ns: u64) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+    let (unit, scale) = units.into_iter().find(|&(_, scale)| ns >= scale).unwrap_or(("ns", 1));
+    let digits = format!("{:09}", ns % scale * (1_000_000_000 / scale));
+    match digits.trim_end_matches('0') {
+        "" => format!("{} {unit}", group(ns / scale)),
+        fraction => format!("{}.{fraction} {unit}", group(ns / scale)),
+    }
+}
+
 /// Frequency in its largest unit.
 pub fn frequency(hz: u64) -> String {
     let units = [("GHz", 1_000_000_000), ("MHz", 1_000_000), ("kHz", 1_000)];
@@ -217,6 +228,8 @@ mod tests {
             ["3", "ms", "1.5ns", "-1s", "1e3ms", "1..5s", "20000000000s"].iter().all(|text| parse_ns(text).is_none())
         );
         assert_eq!(millis(1_234_567_890), "1,234.567890 ms");
+        let shown = [0, 999, 1_000, 62_400, 1_000_001, 2_000_000_000].map(duration);
+        assert_eq!(shown, ["0 ns", "999 ns", "1 us", "62.4 us", "1.000001 ms", "2 s"]);
     }
 
     #[test]

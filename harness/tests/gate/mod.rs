@@ -11,6 +11,7 @@ mod history;
 mod matcher;
 mod suite;
 mod suite_page;
+mod times;
 mod untrusted;
 mod watch;
 mod worker;

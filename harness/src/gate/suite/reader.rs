@@ -43,6 +43,25 @@ pub(super) struct Reader<'a> {
     pub(super) folder: Option<&'a Folder>,
 }
 
+/// Measurements of a run beyond its options, for assertions and limits.
+struct Needs {
+    exact: bool,
+    /// Pairs of functions.
+    spans: Vec<(String, String)>,
+    /// Functions whose calls have times; None: no times.
+    timed: Option<Vec<String>>,
+}
+
+/// Functions whose calls have to be timed for assertions, sorted; None: no assertion is about times.
+fn timed(assertions: &[Assertion]) -> Option<Vec<String>> {
+    let timed: Vec<Vec<String>> = assertions.iter().filter_map(Assertion::timed).collect();
+    let has_times = !timed.is_empty();
+    let mut names: Vec<String> = timed.into_iter().flatten().collect();
+    names.sort();
+    names.dedup();
+    has_times.then_some(names)
+}
+
 impl Reader<'_> {
     fn line(&self, offset: usize) -> usize {
         1 + self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&byte| byte == b'\n').count()
@@ -114,7 +133,8 @@ impl Reader<'_> {
         spans.sort();
         spans.dedup();
         let mut inputs = Vec::new();
-        let options = self.options(directory, span, (&elf, &mut inputs), &entry, needs_exact, spans)?;
+        let needs = Needs { exact: needs_exact, spans, timed: timed(&assertions) };
+        let options = self.options(directory, span, (&elf, &mut inputs), &entry, needs)?;
         let console = entry.console.unwrap_or_default().into_iter().map(|line| {
             let ConsoleLine(ConsoleText(text), by_insns) = line.into_inner();
             ExpectedLine { text, by_insns }
@@ -152,8 +172,7 @@ impl Reader<'_> {
         span: &Range<usize>,
         (elf, inputs): (&Path, &mut Vec<PathBuf>),
         entry: &Entry,
-        needs_exact: bool,
-        spans: Vec<(String, String)>,
+        Needs { exact, spans, timed }: Needs,
     ) -> Result<Options, InputError> {
         let text = |count: &Option<Spanned<Count>>| count.as_ref().map(|count| count.get_ref().0.clone());
         let name = |name: &Option<Spanned<String>>| name.as_ref().map(|name| name.get_ref().clone());
@@ -172,7 +191,7 @@ impl Reader<'_> {
             period: text(&entry.period).unwrap_or(unsaid.period),
             seeded_jitter: self.digits("seeded-jitter", entry.seeded_jitter.as_ref())?,
             max_depth: self.digits("max-depth", entry.max_depth.as_ref())?.unwrap_or(unsaid.max_depth),
-            exact: needs_exact || entry.exact == Some(true),
+            exact: exact || entry.exact == Some(true),
             branches: entry.branches == Some(true),
             cycles,
             heap: entry.heap == Some(true),
@@ -227,17 +246,27 @@ impl Reader<'_> {
             options.heap.get_or_insert_default().rules.extend(rules);
         }
         options.zone_calls.extend(self.zone_calls(entry)?);
-        for (pattern, value) in &entry.stub {
-            let StubValue(text) = value.get_ref();
-            let text = text.as_ref().map_or_else(|| pattern.clone(), |text| format!("{pattern}={text}"));
-            options.stubs.push(Wanted::parse(&text).map_err(|error| self.at(&value.span(), error))?);
-        }
+        options.stubs.extend(self.stubs(entry)?);
         options.firmware_args = entry.args.clone().unwrap_or_default();
         options.spans = spans;
+        if let Some(timed) = timed {
+            options.timeline.get_or_insert_default();
+            options.timed = timed;
+        }
         if self.folder.is_some() {
             stranger::confine(&mut options).map_err(|why| self.at(span, why))?;
         }
         Ok(options)
+    }
+
+    /// Functions that return at once.
+    fn stubs(&self, entry: &Entry) -> Result<Vec<Wanted>, InputError> {
+        let stub = |(pattern, value): (&String, &Spanned<StubValue>)| {
+            let StubValue(text) = value.get_ref();
+            let text = text.as_ref().map_or_else(|| pattern.clone(), |text| format!("{pattern}={text}"));
+            Wanted::parse(&text).map_err(|error| self.at(&value.span(), error))
+        };
+        entry.stub.iter().map(stub).collect()
     }
 
     /// Texts to be typed. The files that have such texts are added to `files`.

@@ -67,6 +67,8 @@ pub struct Options {
     pub heap: Option<heap::Wanted>,
     /// `--timeline`, with the names of `--trace`; None: there is no timeline.
     pub timeline: Option<Vec<String>>,
+    /// Names whose calls the timeline records, too, if they are functions.
+    pub timed: Vec<String>,
     /// Length of a slice; None: the run is not sliced.
     pub slice: Option<Length>,
     /// Settings for showing call stacks.
