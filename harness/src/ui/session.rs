@@ -3,21 +3,28 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd as _;
+use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
 use crate::error::InputError;
+use crate::exit_code::ExitCode;
 use crate::ui::App;
 
 /// Longest wait for a key until the stop and the terminal's size are looked at again.
 const LOOK_MILLIS: u8 = 100;
+
+/// Time that a view has to end by itself where the terminal is gone.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Most bytes of a text to copy; terminals ignore longer ones.
 const MOST_COPIED_BYTES: usize = 74_994;
@@ -71,12 +78,33 @@ fn wait() -> Keyboard {
     }
 }
 
+/// Ends the process soon after the terminal is gone, unless the view has ended it. A terminal may go at the very moment at which
+/// crossterm begins to read from it, after [`wait`] has looked.
+fn end_without_a_terminal() {
+    thread::spawn(|| {
+        let input = io::stdin();
+        // Without events to wait for, poll(2) tells of a terminal that is gone, and of nothing else.
+        let mut fds = [PollFd::new(input.as_fd(), PollFlags::empty())];
+        let gone = loop {
+            match poll(&mut fds, PollTimeout::NONE) {
+                Err(Errno::EINTR) => {}
+                seen => break seen,
+            }
+        };
+        if gone.is_ok() {
+            thread::sleep(GRACE);
+            process::exit(ExitCode::Good.status().into());
+        }
+    });
+}
+
 /// Shows the view until the user quits, the terminal is gone, or `stop` is set.
 ///
 /// # Errors
 /// When the terminal cannot be drawn on or read.
 pub fn run(app: &mut App<'_>, stop: &AtomicBool) -> Result<()> {
     let mut screen = Screen(ratatui::try_init()?);
+    end_without_a_terminal();
     let mut is_new = true;
     while !app.is_over() && !stop.load(Ordering::Relaxed) {
         if std::mem::take(&mut is_new) {

@@ -184,7 +184,8 @@ fn a_view_whose_terminal_is_gone_ends() {
     let line = format!("stty rows 24 cols 80; echo $$ > pid; exec {} ui fw.profile", env!("CARGO_BIN_EXE_harness"));
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").current_dir(&temp);
-    let mut script = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    // At the end of its input `script` types Ctrl-D, which would end a view that has not begun to take keys.
+    let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = script.stdout.take().unwrap();
     let mut shown = Vec::new();
     while !String::from_utf8_lossy(&shown).contains("Functions") {
