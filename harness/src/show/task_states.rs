@@ -9,7 +9,7 @@ use crate::analysis::task_states;
 use crate::profile::Profile;
 use crate::show::names;
 use crate::show::table_size::TableSize;
-use crate::text::number::group;
+use crate::show::tasks::{more, split};
 use crate::text::printable::printable;
 use crate::text::table::write_rows;
 
@@ -35,15 +35,13 @@ fn write_cells(cells: Cells, noun: &str, size: TableSize, out: &mut impl Write) 
     if rows.is_empty() {
         return Ok(());
     }
-    // A single remaining row is shown, since the line about it would take as much room.
-    let shown = size.top_rows.filter(|&top| top + 1 < rows.len()).unwrap_or(rows.len());
-    let more = rows.split_off(shown).len() as u64;
+    let rest = split(&mut rows, size.top_rows);
     let columns = heads.len();
     let mut lines = vec![heads];
     lines.append(&mut rows);
-    if more > 0 {
+    if !rest.is_empty() {
         let mut line = vec![String::new(); columns];
-        line[0] = format!("{} more {noun}s (--top 0)", group(more));
+        line[0] = more(rest.len(), noun);
         lines.push(line);
     }
     names::fit(&mut lines, 0, size.width_columns);

@@ -65,13 +65,13 @@ fn interrupts(profile: &Profile, size: TableSize, out: &mut impl Write) -> io::R
 
 /// Splits off the rows that a table has no room for. A single remaining row is shown, since the line about it would
 /// take as much room.
-fn split<T>(rows: &mut Vec<T>, top_rows: Option<usize>) -> Vec<T> {
+pub(super) fn split<T>(rows: &mut Vec<T>, top_rows: Option<usize>) -> Vec<T> {
     let shown = top_rows.filter(|&top| top + 1 < rows.len()).unwrap_or(rows.len());
     rows.split_off(shown)
 }
 
 /// Text of the line for the rows left out, with the option that shows them.
-fn more(rows: usize, noun: &str) -> String {
+pub(super) fn more(rows: usize, noun: &str) -> String {
     format!("{} more {noun}s (--top 0)", group(rows as u64))
 }
 
