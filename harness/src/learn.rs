@@ -310,13 +310,19 @@ pub fn settle(options: &mut Options, file: &Path, deadline: &Deadline, listener:
 /// When the image cannot be read.
 pub fn known(options: &Options) -> Result<Option<Hint>, InputError> {
     let image = Image::open(&options.firmware, &options.load())?;
-    let file = options.symbols.as_deref().unwrap_or(&options.firmware);
-    let bytes = bounded_read::read_named(file)?;
-    let fit = machine::chips_for(&image);
-    let of_family = image.family.and_then(|family| Some((family, hints::find(family.name()?.as_bytes(), &fit)?)));
+    hint(options, &image, &machine::chips_for(&image))
+}
+
+/// The chip as [`known`] has it, of an image that was read, among the chips that have memory for it.
+///
+/// # Errors
+/// When the image's file cannot be read.
+pub fn hint(options: &Options, image: &Image, fit: &[&'static str]) -> Result<Option<Hint>, InputError> {
+    let bytes = bounded_read::read_named(options.symbols.as_deref().unwrap_or(&options.firmware))?;
+    let of_family = image.family.and_then(|family| Some((family, hints::find(family.name()?.as_bytes(), fit)?)));
     Ok(match of_family {
         Some((family, Hint { name, .. })) => Some(Hint { name, why: format!("as its UF2 file is for {family}") }),
-        None => hints::find(&bytes, &fit),
+        None => hints::find(&bytes, fit),
     })
 }
 

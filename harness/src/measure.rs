@@ -596,8 +596,8 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bo
     // Nothing points to a chip but the address.
     let address = missing?;
     let learn = format!("`harness chip learn {firmware}` writes a chip file");
-    let with: Vec<&str> =
-        chips.into_iter().filter(|name| chip::find(name).is_ok_and(|chip| chip.holds(address))).collect();
+    let with = chip::built_in().iter().filter(|chip| chip.holds(address)).map(|chip| chip.name.as_str());
+    let with: Vec<&str> = with.filter(|name| chips.contains(name)).collect();
     let at = Hex(address);
     match with[..] {
         [] if image.arch != Some(Arch::CortexM) => None,

@@ -47,8 +47,7 @@ pub fn may_have_register(profile: &Profile, address: u64) -> bool {
     }
     let devices = if is_arm { ARM_PERIPHERALS } else { RISCV_DEVICES };
     let is_alike = |chip: &Chip| chip.cpu.starts_with("cortex-") == is_arm;
-    devices.contains(&address)
-        || chip::names().filter_map(|name| chip::find(name).ok()).any(|chip| is_alike(&chip) && chip.holds(address))
+    devices.contains(&address) || chip::built_in().iter().any(|chip| is_alike(chip) && chip.holds(address))
 }
 
 /// Address in the words of a fault: `BusFault: data access at address 0x40034000`.

@@ -23,6 +23,7 @@ pub mod svd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::error::InputError;
 use crate::image::sha256_hex;
@@ -97,6 +98,12 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Names of the built-in chips, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CHIPS.iter().map(|(name, _)| *name)
+}
+
+/// The built-in chips by name, each resolved once.
+pub fn built_in() -> &'static [Chip] {
+    static RESOLVED: OnceLock<Vec<Chip>> = OnceLock::new();
+    RESOLVED.get_or_init(|| names().filter_map(|name| find(name).ok()).collect())
 }
 
 /// Whether there is a built-in chip of this name.

@@ -38,7 +38,7 @@ pub struct Row {
     /// Name of the chip.
     pub chip: &'static str,
     /// Its processor.
-    pub cpu: String,
+    pub cpu: &'static str,
     /// Peripherals of the chip whose first address the code has.
     pub peripherals: usize,
 }
@@ -60,14 +60,10 @@ impl Suggestion {
         let addresses = addresses(image);
         let mut any: BTreeSet<u64> = BTreeSet::new();
         let mut rows = Vec::new();
-        for name in super::names() {
-            let Ok(chip) = super::find(name) else { continue };
-            if !is_alike(&chip, image.arch) {
-                continue;
-            }
-            let found: BTreeSet<u64> = first_addresses(&chip).filter(|first| addresses.contains(first)).collect();
-            if fit.contains(&name) && !found.is_empty() {
-                rows.push(Row { chip: name, cpu: chip.cpu.clone(), peripherals: found.len() });
+        for chip in super::built_in().iter().filter(|chip| is_alike(chip, image.arch)) {
+            let found: BTreeSet<u64> = first_addresses(chip).filter(|first| addresses.contains(first)).collect();
+            if fit.contains(&chip.name.as_str()) && !found.is_empty() {
+                rows.push(Row { chip: &chip.name, cpu: &chip.cpu, peripherals: found.len() });
             }
             any.extend(found);
         }
@@ -85,8 +81,8 @@ impl Suggestion {
         let is_as_good = |row: &&Row| 100 * row.peripherals >= ALIKE_PERCENT * best.peripherals;
         let has_one_processor = self.rows.iter().filter(is_as_good).all(|row| row.cpu == best.cpu);
         let is_one_family = equal.iter().all(|row| family(row.chip) == family(best.chip));
-        let has_all = (FEW..=best.peripherals).contains(&self.peripherals);
-        let likelihood = match has_all && has_one_processor && is_one_family {
+        let has_all = best.peripherals == self.peripherals;
+        let likelihood = match has_all && self.peripherals >= FEW && has_one_processor && is_one_family {
             true => Likelihood::Likely,
             false => Likelihood::Possible,
         };
@@ -150,9 +146,8 @@ fn immediates(data: &[u8]) -> BTreeSet<u64> {
 mod tests {
     use super::*;
 
-    fn suggestion(rows: &[(&'static str, &str, usize)], peripherals: usize) -> Suggestion {
-        let rows =
-            rows.iter().map(|&(chip, cpu, peripherals)| Row { chip, cpu: cpu.to_owned(), peripherals }).collect();
+    fn suggestion(rows: &[(&'static str, &'static str, usize)], peripherals: usize) -> Suggestion {
+        let rows = rows.iter().map(|&(chip, cpu, peripherals)| Row { chip, cpu, peripherals }).collect();
         Suggestion { hint: None, rows, peripherals }
     }
 

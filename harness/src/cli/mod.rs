@@ -203,15 +203,9 @@ pub struct ChipSuggestArgs {
     /// Firmware, as for `harness profile`
     #[arg(value_name = "FIRMWARE", required_unless_present = "schema")]
     pub firmware: Option<PathBuf>,
-    /// Load address of a raw binary
-    #[arg(long, value_name = "ADDRESS")]
-    pub load_addr: Option<String>,
-    /// Address of the vector table [default: the image's]
-    #[arg(long, value_name = "ADDRESS")]
-    pub vectors: Option<String>,
-    /// ELF file with the symbols of an image that has none
-    #[arg(long, value_name = "ELF")]
-    pub symbols: Option<PathBuf>,
+    /// Place of the image and of its symbols
+    #[command(flatten)]
+    pub placement: PlacementArgs,
     /// Chips shown; 0 shows all that have memory for the image
     #[arg(long, value_name = "ROWS", default_value_t = 6)]
     pub top: usize,
@@ -227,13 +221,27 @@ impl ChipSuggestArgs {
     /// Converts the arguments to those of profiling the firmware.
     pub fn into_profile_args(self) -> ProfileArgs {
         let measure = MeasureArgs {
-            load_addr: self.load_addr,
-            vectors: self.vectors,
-            symbols: self.symbols,
+            load_addr: self.placement.load_addr,
+            vectors: self.placement.vectors,
+            symbols: self.placement.symbols,
             ..MeasureArgs::default()
         };
         of_firmware(self.firmware, self.json, measure)
     }
+}
+
+/// Arguments of the commands for chips that place an image.
+#[derive(Debug, Args)]
+pub struct PlacementArgs {
+    /// Load address of a raw binary
+    #[arg(long, value_name = "ADDRESS")]
+    pub load_addr: Option<String>,
+    /// Address of the vector table [default: the image's]
+    #[arg(long, value_name = "ADDRESS")]
+    pub vectors: Option<String>,
+    /// ELF file with the symbols of an image that has none
+    #[arg(long, value_name = "ELF")]
+    pub symbols: Option<PathBuf>,
 }
 
 /// Arguments of profiling a firmware for a command of its own. clap demands the firmware, unless a schema is asked for.
@@ -305,15 +313,9 @@ pub struct LearnArgs {
     /// End learning after SECONDS on this host; what was learned by then is written
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Option<f64>,
-    /// Load address of a raw binary
-    #[arg(long, value_name = "ADDRESS")]
-    pub load_addr: Option<String>,
-    /// Address of the vector table [default: the image's]
-    #[arg(long, value_name = "ADDRESS")]
-    pub vectors: Option<String>,
-    /// ELF file with the symbols of an image that has none
-    #[arg(long, value_name = "ELF")]
-    pub symbols: Option<PathBuf>,
+    /// Place of the image and of its symbols
+    #[command(flatten)]
+    pub placement: PlacementArgs,
     /// Registers of the chip as its vendor describes them (CMSIS-SVD)
     #[arg(long, value_name = "FILE")]
     pub svd: Option<PathBuf>,
@@ -337,9 +339,9 @@ impl LearnArgs {
         let measure = MeasureArgs {
             for_insns: Some(self.for_insns),
             timeout: self.timeout,
-            load_addr: self.load_addr,
-            vectors: self.vectors,
-            symbols: self.symbols,
+            load_addr: self.placement.load_addr,
+            vectors: self.placement.vectors,
+            symbols: self.placement.symbols,
             svd: self.svd,
             chip: Some("auto".to_owned()),
             sandbox: self.sandbox,

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::chip::suggest::{Likelihood, Suggestion};
-use crate::cli::ChipSuggestArgs;
+use crate::cli::{ChipSuggestArgs, PlacementArgs};
 use crate::error::InputError;
 use crate::exit_code::ExitCode;
 use crate::export::json::document;
@@ -71,10 +71,11 @@ pub(super) fn run(args: ChipSuggestArgs) -> Result<ExitCode> {
         return Err(InputError::new("no firmware: name its file").into());
     }
     let (is_json, top) = (args.json, args.top);
-    let placement = placement(&args);
+    let placement = placement(&args.placement);
     let options = Options::resolve_named(args.into_profile_args())?;
     let image = Image::open(&options.firmware, &options.load())?;
-    let suggestion = Suggestion::of(&image, &machine::chips_for(&image), learn::known(&options)?);
+    let fit = machine::chips_for(&image);
+    let suggestion = Suggestion::of(&image, &fit, learn::hint(&options, &image, &fit)?);
     let best = suggestion.best();
     if is_json {
         let (names, likelihood) = best.unzip();
@@ -87,7 +88,7 @@ pub(super) fn run(args: ChipSuggestArgs) -> Result<ExitCode> {
             likelihood: likelihood.map(word),
             peripherals: suggestion.peripherals,
             chips: chips
-                .map(|row| Candidate { chip: row.chip, cpu: &row.cpu, peripherals: row.peripherals })
+                .map(|row| Candidate { chip: row.chip, cpu: row.cpu, peripherals: row.peripherals })
                 .collect(),
         };
         write_to(Path::new(STDOUT), |out| document::write(&suggested, out))?;
@@ -107,7 +108,7 @@ pub(super) fn run(args: ChipSuggestArgs) -> Result<ExitCode> {
 }
 
 /// Options that place the image, for a command that can be pasted.
-fn placement(args: &ChipSuggestArgs) -> String {
+fn placement(args: &PlacementArgs) -> String {
     let options = [("--load-addr", &args.load_addr), ("--vectors", &args.vectors)];
     options.iter().filter_map(|(name, value)| Some(format!(" {name} {}", quoted(value.as_ref()?)))).collect()
 }

@@ -223,7 +223,8 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
 
 /// Built-in chips whose memory fits an image. Suggested for an image that waits for a device that the machine lacks.
 pub fn chips_for(image: &Image) -> Vec<&'static str> {
-    chip::names().filter(|name| chip::find(name).is_ok_and(|chip| choose_chip(image, &chip).is_ok())).collect()
+    let fit = chip::built_in().iter().filter(|chip| choose_chip(image, chip).is_ok());
+    fit.map(|chip| chip.name.as_str()).collect()
 }
 
 /// Nanoseconds per instruction at a frequency, as the nearest power of 2.
