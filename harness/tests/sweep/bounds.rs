@@ -10,7 +10,7 @@ use harness::analysis::stack_bound::{self, Bound, Certainty, Program, Row, Rules
 use harness::image::{Image, LoadOptions};
 use harness::profile::Profile;
 
-use super::{Promise, Runs, findings, for_at_most};
+use super::{COMPARED_INSNS, Promise, Runs, findings, for_at_most};
 use crate::common::{has_several_cpus, image, run, run_again, say, selected};
 
 /// Images whose kernel stores both ends of its tasks' stacks, so that their depth is known.
@@ -111,9 +111,6 @@ pub(super) fn images() -> BTreeSet<String> {
     names
 }
 
-/// Bounds are compared with the use up to here: of most images the whole run.
-const COMPARED_INSNS: u64 = 3_000_000;
-
 /// Bounds of an image's stacks beside their use in an exact run, and the errors in them.
 ///
 /// The unwinder of C++'s exceptions calls the routines that exception tables name by offsets: docs/budget.md says so. So
@@ -121,9 +118,9 @@ const COMPARED_INSNS: u64 = 3_000_000;
 pub(super) fn judge(name: &str, runs: &Runs<'_>) -> (Vec<Compared>, Vec<String>) {
     let cut;
     let mut profile = runs.exact();
-    if profile.total_insns() > COMPARED_INSNS {
-        let length = COMPARED_INSNS.to_string();
-        cut = run_again(name, &[&["--exact"][..], &for_at_most(name, &length)].concat()).profile();
+    // Of a long image that runs whole, too, no more is compared: each weighs alike in the median.
+    if profile.total_insns() > COMPARED_INSNS.parse().unwrap() {
+        cut = run_again(name, &[&["--exact"][..], &for_at_most(name, COMPARED_INSNS)].concat()).profile();
         profile = &cut;
     }
     let (image, program) = read(name, slice::from_ref(profile));

@@ -2,9 +2,11 @@
 //! Promises that hold for every image. By default a named dozen is tested; `HARNESS_IMAGES=all cargo test --test promises
 //! sweep::` is the whole sweep, which .ci/run does.
 //!
-//! Each image runs eight times, once more for each further question (a sample per instruction, the firmware's own counts),
+//! Each image runs seven times, once more for each further question (a sample per instruction, the firmware's own counts),
 //! and every promise is judged by these runs ([`Runs`]). So the images are swept once, by the first test that asks, and
-//! each test says what was found of its promise ([`findings`]).
+//! each test says what was found of its promise ([`findings`]). The named dozen, and images that are listed for something at
+//! their end, run whole, the others to [`COMPARED_INSNS`]: what comes later is mostly more of the same, and was half of the
+//! time. With `HARNESS_WHOLE=1` (`.ci/run --all`) all run whole.
 
 mod bounds;
 mod mcount;
@@ -20,7 +22,8 @@ use std::sync::{Mutex, OnceLock};
 use harness::profile::Profile;
 
 use crate::common::{
-    Run, has_several_cpus, image_args, in_parallel, is_all, is_dozen, run_again, selected_that, selected_with_avr,
+    Run, dozen_with_avr, has_several_cpus, image_args, in_parallel, is_all, is_dozen, run_again, selected_that,
+    selected_with_avr,
 };
 use bounds::Compared;
 
@@ -68,37 +71,62 @@ impl Findings {
     }
 }
 
+/// Length of the runs of an image that does not run whole.
+const COMPARED_INSNS: &str = "3000000";
+
+/// Whether an image's runs go to its own end.
+fn is_whole(name: &str) -> bool {
+    std::env::var_os("HARNESS_WHOLE").is_some()
+        || dozen_with_avr().contains(&name)
+        || stacks::depends_on_end(name)
+        || image_args(name).contains(&"--for")
+}
+
 /// An image's runs, each made when it is first asked for and kept until all promises are judged.
 struct Runs<'a> {
     name: &'a str,
+    /// Options that end each run early.
+    length: &'static [&'static str],
     oracle: OnceCell<Profile>,
     tree: OnceCell<Profile>,
     exact: OnceCell<Profile>,
     default: OnceCell<Run>,
 }
 
-impl Runs<'_> {
+impl<'a> Runs<'a> {
+    fn of(name: &'a str) -> Runs<'a> {
+        let length: &[&str] = if is_whole(name) { &[] } else { &["--for", COMPARED_INSNS] };
+        let (oracle, tree, exact, default) = Default::default();
+        Runs { name, length, oracle, tree, exact, default }
+    }
+
+    /// A run of its own, with these options.
+    fn asked(&self, options: &[&str]) -> Run {
+        run_again(self.name, &[options, self.length].concat())
+    }
+
     /// The profile of one callback per instruction. Its samples at each 97th instruction include those of all periods that
     /// are multiples of it.
     fn oracle(&self) -> &Profile {
-        let options = [oracle::WITHOUT_STACKS, oracle::tree(self.name), &["--period", "97", "--oracle"]].concat();
+        let options =
+            [oracle::WITHOUT_STACKS, oracle::tree(self.name), &["--period", "97", "--oracle"], self.length].concat();
         self.oracle.get_or_init(|| oracle::asked(self.name, &options))
     }
 
     /// The run whose tree is the oracle's.
     fn tree(&self) -> &Profile {
         let options = [oracle::WITHOUT_STACKS, oracle::tree(self.name), &["--period", "9700"]].concat();
-        self.tree.get_or_init(|| run_again(self.name, &options).profile())
+        self.tree.get_or_init(|| self.asked(&options).profile())
     }
 
     /// Exact tree and stacks.
     fn exact(&self) -> &Profile {
-        self.exact.get_or_init(|| run_again(self.name, &["--exact", "--period", "997"]).profile())
+        self.exact.get_or_init(|| self.asked(&["--exact", "--period", "997"]).profile())
     }
 
     /// The run without options.
     fn default(&self) -> &Run {
-        self.default.get_or_init(|| run_again(self.name, &[]))
+        self.default.get_or_init(|| self.asked(&[]))
     }
 }
 
@@ -109,18 +137,14 @@ fn findings() -> &'static Findings {
         let swept = selected_with_avr();
         let bounded = bounds::images();
         let names: BTreeSet<&String> = swept.iter().chain(&bounded).collect();
-        let names: Vec<&String> = names.into_iter().collect();
+        // The longest first, so that no processor waits for the other at the end.
+        let mut names: Vec<&String> = names.into_iter().collect();
+        names.sort_by_key(|name| !is_whole(name));
         let instrumented = selected_that(|name| name.contains("-pg"));
         let found = Mutex::new(Findings::default());
         in_parallel(&names, |name| {
             let name = name.as_str();
-            let runs = Runs {
-                name,
-                oracle: OnceCell::new(),
-                tree: OnceCell::new(),
-                exact: OnceCell::new(),
-                default: OnceCell::new(),
-            };
+            let runs = Runs::of(name);
             let judge = |promise: Promise, judgement: &dyn Fn() -> Vec<String>| {
                 let errors = caught(name, judgement);
                 let mut found = found.lock().expect("no thread panicked");
@@ -131,7 +155,7 @@ fn findings() -> &'static Findings {
             };
             let is_swept = swept.iter().any(|swept| swept == name);
             if is_swept {
-                judge(Promise::Reproducible, &|| reproducible::errors(name, runs.default()));
+                judge(Promise::Reproducible, &|| reproducible::errors(&runs));
                 judge(Promise::Periods, &|| oracle::check_periods(name, &runs));
                 if oracle::has_period_1(name) {
                     judge(Promise::Period1, &|| oracle::check_period_1(name));

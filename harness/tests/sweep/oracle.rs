@@ -166,7 +166,7 @@ pub(super) fn check_period_1(name: &str) -> Vec<String> {
 pub(super) fn check_periods(name: &str, runs: &Runs<'_>) -> Vec<String> {
     let oracle = runs.oracle();
     for options in [&["--period", "97"][..], &["--period", "970", "--branches"]] {
-        assert_equal(name, options, &run_again(name, options).profile(), oracle);
+        assert_equal(name, options, &runs.asked(options).profile(), oracle);
     }
     assert_equal(name, &["--period", "9700", "--exact"], runs.tree(), oracle);
     let default = runs.default().profile();

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Promise, findings};
+use super::{Promise, Runs, findings};
 use crate::common::{self, Run, finish, image, image_args};
 
 /// Runs an image in an environment that differs in every property a run must not depend on.
-fn run_elsewhere(name: &str) -> Run {
+fn run_elsewhere(name: &str, options: &[&str]) -> Run {
     let temp = tempfile::tempdir().unwrap();
     let strange = temp.path().join("a folder, with commas,, and späces");
     fs::create_dir_all(strange.join("home")).unwrap();
@@ -20,6 +20,7 @@ fn run_elsewhere(name: &str) -> Run {
         .args(["-c", "umask 077; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_harness")])
         .arg(Path::new("..").join(copy.strip_prefix(temp.path()).unwrap()))
         .args(image_args(name))
+        .args(options)
         .args(["-o", "../out"])
         .current_dir(&strange)
         .env("HOME", strange.join("home"))
@@ -35,8 +36,9 @@ fn run_elsewhere(name: &str) -> Run {
 
 /// Differences between an image's run and one elsewhere. Sweeping keeps more programs busy than there are processors, so
 /// QEMU's threads are delayed anywhere.
-pub(super) fn errors(name: &str, here: &Run) -> Vec<String> {
-    let there = run_elsewhere(name);
+pub(super) fn errors(runs: &Runs<'_>) -> Vec<String> {
+    let (name, here) = (runs.name, runs.default());
+    let there = run_elsewhere(name, runs.length);
     assert_eq!(here.code, there.code, "{name}: {}{}", there.stdout, there.stderr);
     let (here_files, there_files) = (here.files(), there.files());
     let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
