@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use wire::timeline::What;
 
 use crate::analysis::event_tracks::{Cursor, Recorded, Words, free_stack, life, of_heap, recorded};
+use crate::analysis::moment::Clock;
 use crate::profile::Profile;
 use crate::profile::zone::Context;
 
@@ -36,16 +37,14 @@ pub struct Row {
 /// All events in order. None: there is no timeline.
 pub fn rows(profile: &Profile) -> Option<impl Iterator<Item = Row> + '_> {
     let (mut words, mut cursor) = (Words::new(profile), Cursor::default());
-    let mut beyond_ns = 0_u64;
+    let mut clock = Clock::new(profile);
     Some(recorded(profile)?.filter_map(move |recorded| {
         let (vcpu, at_insns) = recorded.at();
         let context = cursor.context(vcpu);
-        if let Recorded::Event(event) = &recorded
-            && let What::Slept { ns } | What::Ahead { ns } = event.what
-        {
-            beyond_ns = beyond_ns.saturating_add(ns);
+        if let Recorded::Event(event) = &recorded {
+            clock.pass(event);
         }
-        let mut row = Row { vcpu, at_insns, beyond_ns, ..Row::default() };
+        let mut row = Row { vcpu, at_insns, beyond_ns: clock.beyond_ns(), ..Row::default() };
         match &recorded {
             Recorded::Heap { event, .. } => {
                 let (word, bytes) = of_heap(&event.what);

@@ -12,6 +12,7 @@ use wire::heap;
 use wire::timeline::{Event, Life, ObjectKind, What, Why};
 
 use crate::analysis::heap::Pieces;
+use crate::analysis::moment::Clock;
 use crate::analysis::zone::ContextNames;
 use crate::profile::Profile;
 use crate::profile::zone::Context;
@@ -420,7 +421,7 @@ pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Resul
         pieces: Pieces::new(profile),
         phase: None,
         clocks: vec![0; profile.vcpus.len()],
-        beyond_ns: 0,
+        clock: Clock::new(profile),
         counts: HashMap::new(),
         has_cpus: profile.vcpus.iter().filter(|vcpu| vcpu.clock_insns > 0).count() > 1,
         out: Vec::new(),
@@ -429,9 +430,7 @@ pub fn walk<E>(profile: &Profile, mut take: impl FnMut(&Tables, Moment) -> Resul
     walk.hand_on(&mut take)?;
     for recorded in recorded {
         match recorded {
-            Recorded::Event(Event { what: What::Ahead { ns }, .. }) => {
-                walk.beyond_ns = walk.beyond_ns.saturating_add(ns)
-            }
+            Recorded::Event(event @ Event { what: What::Ahead { .. }, .. }) => walk.clock.pass(&event),
             Recorded::Event(event) => walk.event(profile, &event),
             Recorded::Heap { vcpu, at_insns, event } => walk.heap(vcpu, at_insns, &event),
         }
@@ -457,7 +456,7 @@ struct Walk<'a> {
     phase: Option<u32>,
     /// Clock of each CPU.
     clocks: Vec<u64>,
-    beyond_ns: u64,
+    clock: Clock<'a>,
     /// Last values of counters that are only written when they change, by track.
     counts: HashMap<u32, i64>,
     /// Whether more than one CPU has executed.
@@ -544,7 +543,7 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, vcpu: u32, at_insns: u64, track: u32, what: Happens) {
-        self.out.push(Moment { vcpu, at_insns, beyond_ns: self.beyond_ns, track, what });
+        self.out.push(Moment { vcpu, at_insns, beyond_ns: self.clock.beyond_ns(), track, what });
     }
 
     /// Adds an event without duration.
@@ -687,7 +686,7 @@ impl Walk<'_> {
                 let track = self.plain_track(Kind::Waits, vcpu, WAITS);
                 self.single(vcpu, at_insns, track, "waits", None);
             }
-            What::Slept { ns } => self.slept(vcpu, at_insns, ns),
+            What::Slept { .. } => self.slept(event),
             What::Stack { sp } => self.stack(profile, (vcpu, at_insns), old, sp),
             What::Masked => {
                 let track = self.plain_track(Kind::Masked, vcpu, "interrupts masked");
@@ -772,12 +771,13 @@ impl Walk<'_> {
     }
 
     /// Adds a sleep of the processor. No task or interrupt executes meanwhile.
-    fn slept(&mut self, vcpu: u32, at_insns: u64, ns: u64) {
+    fn slept(&mut self, event: &Event) {
+        let &Event { vcpu, at_insns, .. } = event;
         let cpu = self.plain_track(Kind::Cpu, vcpu, &format!("CPU {vcpu}"));
         self.ends(vcpu, at_insns, cpu, None);
         let track = self.plain_track(Kind::Waits, vcpu, WAITS);
         self.begins(vcpu, at_insns, track, "sleeps");
-        self.beyond_ns = self.beyond_ns.saturating_add(ns);
+        self.clock.pass(event);
         self.ends(vcpu, at_insns, track, None);
         self.runs(vcpu, at_insns);
     }

@@ -31,6 +31,7 @@ pub mod lookup;
 pub mod lost;
 pub mod metrics;
 pub mod missing_device;
+pub mod moment;
 pub mod overflow;
 pub mod owner;
 pub mod part;

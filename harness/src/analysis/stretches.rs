@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use wire::timeline::{Event, What, Why};
 
 use crate::analysis::event_tracks::Cursor;
+use crate::analysis::moment::{Clock, Moment};
 use crate::analysis::stacks::{self, Exceptions};
 use crate::profile::Profile;
 use crate::profile::zone::Context;
@@ -22,41 +23,6 @@ const SYSTICK: u64 = 15;
 /// Bit of other processors' exception numbers that marks interrupts.
 const INTERRUPT: u64 = 1 << 63;
 
-/// A moment of the window, or the length between two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
-    /// Instructions that have started.
-    pub insns: u64,
-    /// Time asleep, in nanoseconds.
-    pub slept_ns: u64,
-    /// Time by which the clock has moved on for the instructions' cycles, in nanoseconds.
-    ahead_ns: u64,
-}
-
-impl Moment {
-    /// Length since another moment.
-    fn since(self, before: Moment) -> Moment {
-        Moment {
-            insns: self.insns.saturating_sub(before.insns),
-            slept_ns: self.slept_ns.saturating_sub(before.slept_ns),
-            ahead_ns: self.ahead_ns.saturating_sub(before.ahead_ns),
-        }
-    }
-
-    fn add(&mut self, other: Moment) {
-        self.insns = self.insns.saturating_add(other.insns);
-        self.slept_ns = self.slept_ns.saturating_add(other.slept_ns);
-        self.ahead_ns = self.ahead_ns.saturating_add(other.ahead_ns);
-    }
-
-    /// Nanoseconds by the firmware's clock.
-    fn ns(self, profile: &Profile) -> u64 {
-        let awake = u128::from(self.insns) << profile.facts.icount_shift.min(63);
-        let all = awake + u128::from(self.slept_ns) + u128::from(self.ahead_ns);
-        u64::try_from(all).unwrap_or(u64::MAX)
-    }
-}
-
 /// Unit in which stretches are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -68,10 +34,10 @@ pub enum Unit {
 
 impl Unit {
     /// A length in this unit.
-    pub fn of(self, length: Moment, profile: &Profile) -> u64 {
+    pub fn of(self, length: Moment) -> u64 {
         match self {
             Unit::Insns => length.insns,
-            Unit::Ns => length.ns(profile),
+            Unit::Ns => length.ns,
         }
     }
 }
@@ -150,7 +116,7 @@ struct Step {
 /// Events in order. What an instruction unmasks, and lets in at once, comes in this order.
 fn steps(profile: &Profile) -> impl Iterator<Item = Step> + '_ {
     let mut events = profile.timeline.iter().flat_map(|timeline| timeline.events()).peekable();
-    let (mut group, mut cursor, mut at) = (VecDeque::new(), Cursor::default(), Moment::default());
+    let (mut group, mut cursor, mut clock) = (VecDeque::new(), Cursor::default(), Clock::new(profile));
     std::iter::from_fn(move || {
         if group.is_empty() {
             group.push_back(events.next()?);
@@ -168,15 +134,16 @@ fn steps(profile: &Profile) -> impl Iterator<Item = Step> + '_ {
             }
         }
         let event = group.pop_front()?;
-        at.insns = event.at_insns;
-        match event.what {
-            What::Slept { ns } => at.slept_ns = at.slept_ns.saturating_add(ns),
-            What::Ahead { ns } => at.ahead_ns = at.ahead_ns.saturating_add(ns),
-            _ => {}
-        }
+        clock.pass(&event);
         let (before, task_before) = (cursor.context(event.vcpu), cursor.task(event.vcpu));
         cursor.pass(&event);
-        Some(Step { at, before, task_before, after: cursor.context(event.vcpu), what: event.what })
+        Some(Step {
+            at: clock.at(event.at_insns),
+            before,
+            task_before,
+            after: cursor.context(event.vcpu),
+            what: event.what,
+        })
     })
 }
 
@@ -195,7 +162,7 @@ impl<'a> Finder<'a> {
     }
 
     fn add(&mut self, stretch: Stretch) {
-        let size = |stretch: &Stretch| self.unit.of(stretch.length, self.profile);
+        let size = |stretch: &Stretch| self.unit.of(stretch.length);
         let Some(found) = &mut self.found else {
             self.found = Some(Stretches { count: 1, shortest: stretch, longest: stretch });
             return;
@@ -211,12 +178,12 @@ impl<'a> Finder<'a> {
     }
 
     fn ended(&mut self, began: Moment, at: Moment, context: Context) {
-        self.add(Stretch { began, length: at.since(began), context, is_over: true });
+        self.add(Stretch { began, length: at - began, context, is_over: true });
     }
 
     /// Adds a stretch that is under way when the run ends.
     fn cut(&mut self, began: Moment, context: Context) {
-        self.add(Stretch { began, length: self.end.since(began), context, is_over: false });
+        self.add(Stretch { began, length: self.end - began, context, is_over: false });
     }
 
     /// Follows the clock, which ends with the run.
@@ -225,7 +192,9 @@ impl<'a> Finder<'a> {
     }
 
     fn run_ends(&mut self) {
-        self.end.insns = self.profile.vcpus.first().map_or(0, |vcpu| vcpu.clock_insns).max(self.end.insns);
+        let insns = self.profile.vcpus.first().map_or(0, |vcpu| vcpu.clock_insns);
+        // Clocks of lengths alone have neither sleep nor cycles.
+        self.end += Clock::new(self.profile).at(insns.saturating_sub(self.end.insns));
     }
 }
 
@@ -301,14 +270,19 @@ pub fn runs(profile: &Profile, subjects: &Subjects, unit: Unit) -> Option<Stretc
 pub fn masked(profile: &Profile, unit: Unit) -> Option<Stretches> {
     let mut finder = Finder::new(profile, unit);
     let mut since: Option<(Moment, Context)> = None;
-    let awake = |began: Moment, at: Moment| Moment { slept_ns: at.slept_ns, ..began };
+    let awake = |began: Moment, at: Moment, context: Context, is_over: bool| Stretch {
+        began,
+        length: at.awake_since(began),
+        context,
+        is_over,
+    };
     for step in steps(profile) {
         finder.pass(&step);
         match step.what {
             What::Masked => since = Some((step.at, step.after)),
             What::Unmasked => {
                 if let Some((began, context)) = since.take() {
-                    finder.ended(awake(began, step.at), step.at, context);
+                    finder.add(awake(began, step.at, context, true));
                 }
             }
             _ => {}
@@ -316,7 +290,7 @@ pub fn masked(profile: &Profile, unit: Unit) -> Option<Stretches> {
     }
     finder.run_ends();
     if let Some((began, context)) = since {
-        finder.cut(awake(began, finder.end), context);
+        finder.add(awake(began, finder.end, context, false));
     }
     finder.found
 }
@@ -473,10 +447,10 @@ pub fn others(profile: &Profile, stretch: &Stretch) -> BTreeMap<Context, Moment>
     let mut sums: BTreeMap<Context, Moment> = BTreeMap::new();
     let (mut last, mut context) = (Moment::default(), Context::Task(0));
     let mut end = stretch.began;
-    end.add(stretch.length);
+    end += stretch.length;
     let mut executed = |context: Context, last: Moment, at: Moment| {
         if context != stretch.context && last >= stretch.began && at <= end {
-            sums.entry(context).or_default().add(Moment { slept_ns: 0, ..at.since(last) });
+            *sums.entry(context).or_default() += at.awake_since(last);
         }
     };
     for step in steps(profile) {

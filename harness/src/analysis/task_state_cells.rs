@@ -2,7 +2,8 @@
 //! Texts about the tasks' states, for the terminal and the page: the cells of their tables, and a sentence about the task
 //! that was kept out for longest.
 
-use crate::analysis::task_states::{Extent, Report, Stretches, TaskStates};
+use crate::analysis::moment::Moment;
+use crate::analysis::task_states::{Report, Stretches, TaskStates};
 use crate::analysis::time::millis_of;
 use crate::text::number::{group, share};
 
@@ -86,7 +87,7 @@ pub fn sentence(report: &Report) -> Option<String> {
     ))
 }
 
-fn share_of(report: &Report, part: Extent) -> String {
+fn share_of(report: &Report, part: Moment) -> String {
     share(report.part(part), report.part(report.window))
 }
 
@@ -105,8 +106,8 @@ mod tests {
     use super::*;
     use crate::analysis::task_states::Stretch;
 
-    fn extent(insns: u64) -> Extent {
-        Extent { insns, ns: insns * 1_000_000 }
+    fn extent(insns: u64) -> Moment {
+        Moment { insns, ns: insns * 1_000_000, slept_ns: 0 }
     }
 
     fn stretches(sum: u64, times: u64, from: u64, length: u64) -> Stretches {

@@ -6,11 +6,11 @@
 //! task together are the window. A state that no event tells is unknown: nothing is guessed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::{AddAssign, Sub};
 
 use wire::timeline::{Event, Life, What, Why};
 
 use crate::analysis::event_tracks::{Cursor, Words};
+use crate::analysis::moment::{Clock, Moment};
 use crate::analysis::time;
 use crate::profile::Profile;
 use crate::profile::zone::Context;
@@ -24,51 +24,25 @@ pub const NOT_READY: &str = "waits, not known for what";
 /// Reason of a wait for an executor.
 pub const NOT_WOKEN: &str = "waits to be woken";
 
-/// A length, or a moment since the window opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// Instructions.
-    pub insns: u64,
-    /// Nanoseconds of the firmware's clock, with its sleep.
-    pub ns: u64,
-}
-
-impl Extent {
-    /// Order by length: a sleep takes time without instructions.
-    fn order(self) -> (u64, u64) {
-        (self.ns, self.insns)
-    }
-}
-
-impl AddAssign for Extent {
-    fn add_assign(&mut self, other: Extent) {
-        self.insns += other.insns;
-        self.ns = self.ns.saturating_add(other.ns);
-    }
-}
-
-impl Sub for Extent {
-    type Output = Extent;
-
-    fn sub(self, earlier: Extent) -> Extent {
-        Extent { insns: self.insns.saturating_sub(earlier.insns), ns: self.ns.saturating_sub(earlier.ns) }
-    }
+/// Order by length: a sleep takes time without instructions.
+fn by_length(length: Moment) -> (u64, u64) {
+    (length.ns, length.insns)
 }
 
 /// A stretch of one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stretch {
     /// Its begin.
-    pub from: Extent,
+    pub from: Moment,
     /// Its length.
-    pub length: Extent,
+    pub length: Moment,
 }
 
 /// All stretches of one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stretches {
     /// Their sum.
-    pub sum: Extent,
+    pub sum: Moment,
     /// Their number.
     pub times: u64,
     /// The longest one, the first of equals; of length 0 if there is none.
@@ -78,12 +52,12 @@ pub struct Stretches {
 impl Stretches {
     /// Adds a stretch. One of length 0 does not count. True: it is the longest so far.
     fn add(&mut self, stretch: Stretch) -> bool {
-        if stretch.length == Extent::default() {
+        if stretch.length == Moment::default() {
             return false;
         }
         self.sum += stretch.length;
         self.times += 1;
-        let is_longest = stretch.length.order() > self.longest.length.order();
+        let is_longest = by_length(stretch.length) > by_length(self.longest.length);
         if is_longest {
             self.longest = stretch;
         }
@@ -103,13 +77,13 @@ pub struct TaskStates {
     /// It was the current task.
     pub running: Stretches,
     /// Part of that in which handlers executed.
-    pub interrupted: Extent,
+    pub interrupted: Moment,
     /// It could have run, and did not.
     pub ready: Stretches,
     /// Tasks and interrupts that executed while it was ready, most time first.
-    pub kept_out_by: Vec<(String, Extent)>,
+    pub kept_out_by: Vec<(String, Moment)>,
     /// Tasks and interrupts that executed in its longest stretch of being ready.
-    pub longest_kept_out_by: Vec<(String, Extent)>,
+    pub longest_kept_out_by: Vec<(String, Moment)>,
     /// It waited, or was suspended.
     pub blocked: Stretches,
     /// The same by reason, most time first.
@@ -124,20 +98,20 @@ pub struct TaskStates {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Length of the window.
-    pub window: Extent,
+    pub window: Moment,
     /// Whether the firmware's time is known, with its sleep.
     pub has_ns: bool,
     /// Whether shares are of the time: the processor slept, or its clock follows the cycles.
     pub is_timed: bool,
     /// Time outside of all tasks, with the handlers in it.
-    pub outside: Extent,
+    pub outside: Moment,
     /// Tasks, the one that was ready for longest at a stretch first; idle tasks last.
     pub tasks: Vec<TaskStates>,
 }
 
 impl Report {
     /// A part of the window, by the clock that shares are of.
-    pub fn part(&self, extent: Extent) -> u64 {
+    pub fn part(&self, extent: Moment) -> u64 {
         if self.is_timed { extent.ns } else { extent.insns }
     }
 }
@@ -158,15 +132,14 @@ pub fn report(profile: &Profile) -> Option<Report> {
     let mut walk = Walk {
         words: Words::new(profile),
         cursor: Cursor::default(),
-        now: Extent::default(),
-        beyond_ns: 0,
-        shift: profile.facts.icount_shift.min(63),
+        now: Moment::default(),
+        clock: Clock::new(profile),
         contexts: Vec::new(),
         numbers: HashMap::new(),
         current: 0,
         depth: 0,
         task_depth: 0,
-        outside: Extent::default(),
+        outside: Moment::default(),
         ready: Vec::new(),
         tasks: profile.tasks.iter().map(|_| Followed::default()).collect(),
         has_wakes,
@@ -203,14 +176,14 @@ enum State {
 #[derive(Debug, Default)]
 struct Followed {
     state: State,
-    since: Extent,
+    since: Moment,
     states: TaskStates,
     waits: BTreeMap<String, Stretches>,
     /// Execution since the task is ready, by the number of the context.
-    kept: Vec<Extent>,
+    kept: Vec<Moment>,
     /// The same in all stretches of being ready, and in the longest.
-    all_kept: Vec<Extent>,
-    longest_kept: Vec<Extent>,
+    all_kept: Vec<Moment>,
+    longest_kept: Vec<Moment>,
     /// Whether it was woken, and whether it is done, while it runs.
     is_woken: bool,
     is_done: bool,
@@ -218,7 +191,7 @@ struct Followed {
 
 impl Followed {
     /// Ends the stretch of the present state.
-    fn close(&mut self, now: Extent) {
+    fn close(&mut self, now: Moment) {
         let stretch = Stretch { from: self.since, length: now - self.since };
         self.since = now;
         match &self.state {
@@ -234,7 +207,7 @@ impl Followed {
             }
             State::Ready => {
                 if self.all_kept.len() < self.kept.len() {
-                    self.all_kept.resize(self.kept.len(), Extent::default());
+                    self.all_kept.resize(self.kept.len(), Moment::default());
                 }
                 self.all_kept.iter_mut().zip(&self.kept).for_each(|(all, &kept)| *all += kept);
                 if self.states.ready.add(stretch) {
@@ -250,9 +223,8 @@ impl Followed {
 struct Walk<'a> {
     words: Words<'a>,
     cursor: Cursor,
-    now: Extent,
-    beyond_ns: u64,
-    shift: u8,
+    now: Moment,
+    clock: Clock<'a>,
     /// Contexts that have executed, by number.
     contexts: Vec<Context>,
     numbers: HashMap<Context, usize>,
@@ -261,7 +233,7 @@ struct Walk<'a> {
     /// Active exceptions, and the fewest since the current task was switched in.
     depth: usize,
     task_depth: usize,
-    outside: Extent,
+    outside: Moment,
     /// Indices of the tasks that are ready.
     ready: Vec<usize>,
     tasks: Vec<Followed>,
@@ -279,11 +251,10 @@ impl Walk<'_> {
 
     /// Counts what has executed since the last event for its context, and for the tasks that it kept out.
     fn advance(&mut self, at_insns: u64) {
-        let ns = u64::try_from(u128::from(at_insns) << self.shift).unwrap_or(u64::MAX);
-        let now = Extent { insns: at_insns, ns: ns.saturating_add(self.beyond_ns) };
+        let now = self.clock.at(at_insns);
         let passed = now - self.now;
         self.now = now;
-        if passed == Extent::default() {
+        if passed == Moment::default() {
             return;
         }
         match self.cursor.task(0) {
@@ -298,7 +269,7 @@ impl Walk<'_> {
         for &ready in &self.ready {
             let kept = &mut self.tasks[ready].kept;
             if kept.len() <= self.current {
-                kept.resize(self.current + 1, Extent::default());
+                kept.resize(self.current + 1, Moment::default());
             }
             kept[self.current] += passed;
         }
@@ -341,10 +312,7 @@ impl Walk<'_> {
                 self.advance(event.at_insns);
                 self.lives(task, change);
             }
-            What::Slept { ns } | What::Ahead { ns } => {
-                self.beyond_ns = self.beyond_ns.saturating_add(ns);
-                return;
-            }
+            What::Slept { .. } | What::Ahead { .. } => return self.clock.pass(event),
             _ => return,
         }
         self.cursor.pass(event);
@@ -398,14 +366,14 @@ impl Walk<'_> {
     /// Ends all stretches with the run.
     fn finish(mut self, profile: &Profile) -> Vec<TaskStates> {
         let names: Vec<String> = self.contexts.iter().map(|&context| self.words.context(context)).collect();
-        let named = |kept: &[Extent]| {
-            let mut named: BTreeMap<&str, Extent> = BTreeMap::new();
-            for (name, &kept) in names.iter().zip(kept).filter(|(_, kept)| **kept != Extent::default()) {
+        let named = |kept: &[Moment]| {
+            let mut named: BTreeMap<&str, Moment> = BTreeMap::new();
+            for (name, &kept) in names.iter().zip(kept).filter(|(_, kept)| **kept != Moment::default()) {
                 *named.entry(name).or_default() += kept;
             }
-            let mut named: Vec<(String, Extent)> =
+            let mut named: Vec<(String, Moment)> =
                 named.into_iter().map(|(name, of)| (name.to_owned(), of)).collect();
-            named.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.order()));
+            named.sort_by_key(|(_, kept)| std::cmp::Reverse(by_length(*kept)));
             named
         };
         let mut tasks = Vec::new();
@@ -413,7 +381,7 @@ impl Walk<'_> {
             followed.close(self.now);
             let mut waits: Vec<(String, Stretches)> = followed.waits.into_iter().collect();
             waits.retain(|(_, wait)| wait.times > 0);
-            waits.sort_by_key(|(_, wait)| std::cmp::Reverse(wait.sum.order()));
+            waits.sort_by_key(|(_, wait)| std::cmp::Reverse(by_length(wait.sum)));
             tasks.push(TaskStates {
                 task: number,
                 name: self.words.task(number),
@@ -425,7 +393,7 @@ impl Walk<'_> {
             });
         }
         // Stable: equal ones stay in the order in which they first ran.
-        tasks.sort_by_key(|task| (task.is_idle, std::cmp::Reverse(task.ready.longest.length.order())));
+        tasks.sort_by_key(|task| (task.is_idle, std::cmp::Reverse(by_length(task.ready.longest.length))));
         tasks
     }
 }
@@ -459,21 +427,21 @@ mod tests {
     }
 
     fn stretches(sum: u64, times: u64, from: u64, length: u64) -> Stretches {
-        let extent = |insns: u64| Extent { insns, ns: insns * 32 };
+        let extent = |insns: u64| Moment { insns, ns: insns * 32, slept_ns: 0 };
         Stretches { sum: extent(sum), times, longest: Stretch { from: extent(from), length: extent(length) } }
     }
 
-    fn insns(kept: &[(String, Extent)]) -> Vec<(&str, u64)> {
+    fn insns(kept: &[(String, Moment)]) -> Vec<(&str, u64)> {
         kept.iter().map(|(name, extent)| (name.as_str(), extent.insns)).collect()
     }
 
     /// All states of each task are the window, and all that runs, with the time outside of tasks, is it too.
     fn add_up(report: &Report) {
         for TaskStates { running, ready, blocked, waits, gone, unknown, name, .. } in &report.tasks {
-            let mut sum = Extent::default();
+            let mut sum = Moment::default();
             [running, ready, blocked, gone, unknown].iter().for_each(|state| sum += state.sum);
             assert_eq!(sum, report.window, "{name}");
-            let of_waits = waits.iter().fold(Extent::default(), |mut sum, (_, wait)| {
+            let of_waits = waits.iter().fold(Moment::default(), |mut sum, (_, wait)| {
                 sum += wait.sum;
                 sum
             });
@@ -541,11 +509,11 @@ mod tests {
         profile.facts.slept_ns = Some(10_000);
         let report = report(&profile).unwrap();
         add_up(&report);
-        assert_eq!(report.window, Extent { insns: 100, ns: 100 * 32 + 10_000 });
+        assert_eq!(report.window, Moment { insns: 100, ns: 100 * 32 + 10_000, slept_ns: 10_000 });
         assert!(report.is_timed && report.has_ns);
         // The idle task is ready for longest, and no reason to worry.
         let [worker, idle] = &report.tasks[..] else { panic!("{report:?}") };
-        assert_eq!(worker.blocked.sum, Extent { insns: 20, ns: 20 * 32 + 10_000 });
+        assert_eq!(worker.blocked.sum, Moment { insns: 20, ns: 20 * 32 + 10_000, slept_ns: 10_000 });
         assert_eq!(worker.ready, Stretches::default());
         assert_eq!(idle.ready.sum.insns, 40);
     }

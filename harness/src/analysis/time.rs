@@ -39,7 +39,7 @@ pub fn clock_hz(profile: &Profile) -> Option<u64> {
 pub fn awake_ns(profile: &Profile) -> u128 {
     match (&profile.cycles, clock_hz(profile)) {
         (Some(cycles), Some(hz)) => ns_of(cycles.clock, hz),
-        _ => u128::from(profile.total_insns()) << profile.facts.icount_shift.min(63),
+        _ => profile.facts.insns_ns(profile.total_insns()),
     }
 }
 
@@ -51,7 +51,7 @@ pub fn ns_of(cycles: u64, hz: u64) -> u128 {
 /// Time of what was idle while the processor was awake, as [`idle_insns`] has it.
 fn idle_ns(profile: &Profile) -> u128 {
     let Some(hz) = clock_hz(profile) else {
-        return u128::from(idle_insns(profile)) << profile.facts.icount_shift.min(63);
+        return profile.facts.insns_ns(idle_insns(profile));
     };
     let idle = profile.tasks.iter().filter(|task| task.is_idle).map(|task| task_ns(task, profile));
     let insns = profile.cycles.iter().flat_map(|cycles| &cycles.insns).map(|insn| (insn.pc, insn.cycles));
@@ -62,7 +62,7 @@ fn idle_ns(profile: &Profile) -> u128 {
 
 /// Nanoseconds in which a task was the running one, while the processor was awake.
 fn task_ns(task: &Task, profile: &Profile) -> u128 {
-    (u128::from(task.insns) << profile.facts.icount_shift.min(63)) + u128::from(task.ahead_ns)
+    profile.facts.insns_ns(task.insns) + u128::from(task.ahead_ns)
 }
 
 /// Time of the window's instructions and the load, in a sentence; None: no instruction executed, or several CPUs took

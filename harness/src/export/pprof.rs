@@ -92,7 +92,7 @@ fn duration_ns(profile: &Profile) -> i64 {
     let insns: u64 = profile.vcpus.iter().map(|vcpu| vcpu.clock_insns).sum();
     let ns = match time::clock_hz(profile) {
         Some(_) => time::awake_ns(profile),
-        None => u128::from(insns) << profile.facts.icount_shift.min(63),
+        None => profile.facts.insns_ns(insns),
     };
     i64::try_from(ns).unwrap_or(i64::MAX)
 }

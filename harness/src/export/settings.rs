@@ -31,7 +31,7 @@ impl Settings {
     pub(super) fn ns(&self, profile: &Profile, insns: u64) -> u64 {
         let ns = match self.clock_hz {
             Some(hz) => u128::from(insns) * 1_000_000_000 / u128::from(hz.get()),
-            None => u128::from(insns) << profile.facts.icount_shift.min(63),
+            None => profile.facts.insns_ns(insns),
         };
         u64::try_from(ns).unwrap_or(u64::MAX)
     }

@@ -4,6 +4,7 @@
 
 use crate::analysis::lookup;
 use crate::analysis::metrics::Metrics;
+use crate::analysis::moment::Moment;
 use crate::analysis::stretches::{self, PENDSV, Stretch, Stretches, Subjects, Unit};
 use crate::analysis::time;
 use crate::analysis::zone::ContextNames;
@@ -155,13 +156,13 @@ impl Timing {
 
     fn times(&self, profile: &Profile, unit: Unit, found: Option<Stretches>) -> Times {
         let Some(found) = found else { return Times { least: 0, most: 0, shown: None } };
-        let [least, most] = [found.shortest, found.longest].map(|stretch| unit.of(stretch.length, profile));
+        let [least, most] = [found.shortest, found.longest].map(|stretch| unit.of(stretch.length));
         let show = |stretch: &Stretch| self.show(profile, unit, stretch, found.count);
         Times { least, most, shown: Some([show(&found.shortest), show(&found.longest)]) }
     }
 
     fn show(&self, profile: &Profile, unit: Unit, stretch: &Stretch, count: u64) -> Shown {
-        let [insns, ns] = [Unit::Insns, Unit::Ns].map(|unit| unit.of(stretch.length, profile));
+        let [insns, ns] = [Unit::Insns, Unit::Ns].map(|unit| unit.of(stretch.length));
         let names = ContextNames::new(profile);
         let mut text = length(unit, insns, ns);
         if self == &Timing::Masked {
@@ -176,7 +177,7 @@ impl Timing {
         };
         let at = format!("insn:{first}");
         text = match self {
-            Timing::Latency(_) if stretch.length == stretches::Moment::default() => {
+            Timing::Latency(_) if stretch.length == Moment::default() => {
                 format!("0 in {}: it came at once", plural(count, "time"))
             }
             Timing::Latency(_) => format!(
@@ -210,7 +211,7 @@ fn parts(profile: &Profile, unit: Unit, stretch: &Stretch, names: &ContextNames)
     };
     let others = stretches::others(profile, stretch);
     let mut others: Vec<(Context, u64)> =
-        others.into_iter().map(|(context, length)| (context, unit.of(length, profile))).collect();
+        others.into_iter().map(|(context, length)| (context, unit.of(length))).collect();
     others.sort_by_key(|(_, amount)| std::cmp::Reverse(*amount));
     let own = names.name(stretch.context);
     let mut text = match others.iter().map(|(_, amount)| amount).sum() {
@@ -235,7 +236,7 @@ fn pendsv(profile: &Profile, unit: Unit) -> Result<Times, Unmeasured> {
     let span = span.ok_or("when PendSV was asked for was not seen: set `exact = true`".to_owned())?;
     let ns = |insns: u64, cycles: u64| match time::clock_hz(profile) {
         Some(hz) => u64::try_from(time::ns_of(cycles, hz)).unwrap_or(u64::MAX),
-        None => insns.saturating_mul(1_u64 << profile.facts.icount_shift.min(63)),
+        None => u64::try_from(profile.facts.insns_ns(insns)).unwrap_or(u64::MAX),
     };
     let [least, most] = [(span.min_insns, span.cycles.min), (span.max_insns, span.cycles.max)];
     let of = |(insns, cycles)| match unit {

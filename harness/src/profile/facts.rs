@@ -127,6 +127,11 @@ impl Facts {
         self.isa.parse().ok()
     }
 
+    /// Nanoseconds of the machine's clock that a number of instructions take.
+    pub fn insns_ns(&self, insns: u64) -> u128 {
+        u128::from(insns) << self.icount_shift.min(63)
+    }
+
     /// Whether the instruction set is Arm's: code addresses have Thumb's bit 0, exceptions are a Cortex-M's.
     pub fn is_arm(&self) -> bool {
         self.isa().is_some_and(|isa| isa.is_thumb())

@@ -4,7 +4,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::analysis::task_states::{self, Extent, Report, Stretches};
+use crate::analysis::moment::Moment;
+use crate::analysis::task_states::{self, Report, Stretches};
 use crate::profile::Profile;
 
 /// States of a task over the window. The five sums of running, ready, blocked, gone and unknown are the window.
@@ -110,7 +111,7 @@ pub(super) fn list(profile: &Profile) -> Vec<JsonTaskStates> {
     tasks.collect()
 }
 
-fn ns(report: &Report, extent: Extent) -> Option<u64> {
+fn ns(report: &Report, extent: Moment) -> Option<u64> {
     report.has_ns.then_some(extent.ns)
 }
 
@@ -124,7 +125,7 @@ fn state(report: &Report, &Stretches { sum, times, longest }: &Stretches) -> Jso
     JsonState { times, insns: sum.insns, ns: ns(report, sum), longest }
 }
 
-fn kept(report: &Report, kept: &[(String, Extent)]) -> Vec<JsonKept> {
+fn kept(report: &Report, kept: &[(String, Moment)]) -> Vec<JsonKept> {
     let kept = kept.iter();
     kept.map(|(name, of)| JsonKept { name: name.clone(), insns: of.insns, ns: ns(report, *of) }).collect()
 }
