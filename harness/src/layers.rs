@@ -26,6 +26,7 @@ const HARNESS: &[&str] = &[
     "cli",
     "measure",
     "learn",
+    "taken",
     "debug",
     "gate",
     "serve",

@@ -265,14 +265,15 @@ pub const AUTO: &str = "auto";
 const AUTO_INSNS: u64 = 20_000_000;
 
 /// Settles `--chip auto`: takes the one built-in chip that the image is for, or the chip file learned from the image,
-/// which is learned once and written to `file`. Without `--chip` and `--machine` the family of a UF2 file chooses the
+/// which is learned once and written to `file`. Without `--chip`, `--no-chip` and `--machine` the family of a UF2 file chooses the
 /// chip.
 ///
 /// # Errors
 /// Same as [`learn`]; also when the file cannot be written, and [`CutShort`] if `--timeout` ends learning.
 pub fn settle(options: &mut Options, file: &Path, deadline: &Deadline, listener: &mut dyn Listener) -> Result<()> {
     let is_auto = options.chip.as_deref() == Some(AUTO);
-    let is_asked = is_auto || options.chip.is_none() && options.machine.is_none() && image::is_uf2(&options.firmware);
+    let is_plain = options.chip.is_none() && options.machine.is_none() && !options.no_chip;
+    let is_asked = is_auto || is_plain && image::is_uf2(&options.firmware);
     if !is_asked {
         return Ok(());
     }

@@ -29,5 +29,6 @@ pub mod profile;
 pub mod run;
 pub mod serve;
 pub mod show;
+pub mod taken;
 pub mod text;
 pub mod ui;

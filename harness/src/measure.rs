@@ -76,6 +76,10 @@ pub trait Listener {
     fn runner_up(&mut self, line: &str) {
         self.choice(line);
     }
+    /// Receives the line about a chip that the user has not asked for.
+    fn taken(&mut self, line: &str) {
+        self.say(line);
+    }
     /// Receives the line about a feature that this host lacks; it says nothing about the firmware.
     fn host(&mut self, line: &str) {
         self.say(line);

@@ -73,6 +73,24 @@ pub fn find(file: &[u8], fit: &[&'static str]) -> Option<Hint> {
     }
 }
 
+/// Whether a file may point to a chip: a word of it begins as a name of a chip or family does, or as the section for
+/// probe-rs. One look at each byte, so that files without any cost little.
+pub fn may_point(file: &[u8]) -> bool {
+    let families = super::names().map(|name| name.get(..name.len().saturating_sub(MEMBER)).unwrap_or(name));
+    let beginnings: Vec<&[u8]> = families.chain([TOLD_SECTION.trim_start_matches('.')]).map(str::as_bytes).collect();
+    let is_first = |byte: u8| beginnings.iter().any(|name| name.first() == Some(&byte));
+    let mut firsts = [false; 256];
+    (0..=u8::MAX).for_each(|byte| firsts[usize::from(byte)] = is_first(byte.to_ascii_lowercase()));
+    let mut before = b' ';
+    file.iter().enumerate().any(|(at, &byte)| {
+        let begins = firsts[usize::from(byte)] && !before.is_ascii_alphanumeric();
+        before = byte;
+        let is_there =
+            |name: &&[u8]| file.get(at..at + name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name));
+        begins && beginnings.iter().any(|name| is_there(&name))
+    })
+}
+
 /// Whether a file names a chip: in a path of its sources, a symbol or a section.
 fn names(file: &[u8], chip: &str) -> bool {
     // The package may follow the name: STM32F407VG, nRF52840_xxAA.
@@ -118,6 +136,14 @@ mod tests {
     fn a_file_names_a_chip_in_whatever_case_and_with_its_package() {
         assert!(names(b"/src/STM32F407VG.c\0", "stm32f407") && names(b"nrf52840_xxaa", "nrf52840"));
         assert!(!names(b"xstm32f407", "stm32f407") && !names(b"stm32f40", "stm32f407"));
+    }
+
+    #[test]
+    fn a_file_that_points_nowhere_is_passed_over() {
+        for file in [&b"\0.probe-rs.chip\0"[..], b"/STM32F407VG.c", b"nrf52840_xxaa", b"stm32f4xx_hal.c\0"] {
+            assert!(may_point(file), "{}", file.escape_ascii());
+        }
+        assert!(!may_point(b"xstm32f407 stm32 cortex-m4\0") && !may_point(b"") && !may_point(b"stm32f"));
     }
 
     #[test]

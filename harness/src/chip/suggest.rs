@@ -71,6 +71,22 @@ impl Suggestion {
         Suggestion { hint, rows, peripherals: any.len() }
     }
 
+    /// Whether no chip has more of the peripherals whose addresses the code has than the one that the file names.
+    pub fn is_undisputed(&self) -> bool {
+        self.rows.iter().all(|row| row.peripherals <= self.of_named())
+    }
+
+    /// Whether the code has the addresses of many peripherals of the chip that the file names.
+    pub fn is_evident(&self) -> bool {
+        self.of_named() >= FEW
+    }
+
+    /// Peripherals, whose addresses the code has, of the chip that the file names.
+    fn of_named(&self) -> usize {
+        let is_named = |row: &&Row| self.hint.as_ref().is_some_and(|hint| hint.name == row.chip);
+        self.rows.iter().find(is_named).map_or(0, |row| row.peripherals)
+    }
+
     /// The chips for which most speaks, and how sure that is. None: nothing points to a chip.
     pub fn best(&self) -> Option<(Vec<&'static str>, Likelihood)> {
         if let Some(hint) = &self.hint {
@@ -168,6 +184,19 @@ mod tests {
         let third = suggestion(&[("rp2040", "cortex-m0", 9)], 27);
         assert_eq!(third.best().map(|best| best.1), Some(Likelihood::Possible));
         assert_eq!(suggestion(&[], 4).best(), None);
+    }
+
+    #[test]
+    fn a_name_is_disputed_by_code_for_another_chip() {
+        let hint = |name| Some(Hint { name, why: "which the image names".to_owned() });
+        let rows = [("stm32f103", "cortex-m3", 12), ("stm32f407", "cortex-m4", 10)];
+        let of = |name| Suggestion { hint: hint(name), ..suggestion(&rows, 12) };
+        assert!(of("stm32f103").is_undisputed() && of("stm32f103").is_evident());
+        assert!(!of("stm32f407").is_undisputed() && of("stm32f407").is_evident());
+        // A chip that is no row at all: no address in the code is its.
+        assert!(!of("nrf52840").is_undisputed() && !of("nrf52840").is_evident());
+        let silent = Suggestion { hint: hint("nrf52840"), ..suggestion(&[], 0) };
+        assert!(silent.is_undisputed() && !silent.is_evident());
     }
 
     #[test]

@@ -1297,6 +1297,9 @@ pub struct MeasureArgs {
     /// which finds or learns it
     #[arg(long, value_name = "NAME|FILE|auto", help_heading = "Machine", conflicts_with_all = ["machine", "cpu"])]
     pub chip: Option<String>,
+    /// Take no chip that the image itself names: run it on QEMU's own machines only
+    #[arg(long, help_heading = "Machine", conflicts_with = "chip")]
+    pub no_chip: bool,
     /// Registers of the chip as its vendor describes them (CMSIS-SVD): their names, values at reset, and flags, where --chip
     /// describes none
     #[arg(long, value_name = "FILE", help_heading = "Machine")]

@@ -239,6 +239,10 @@ impl Options {
             let what = "a chip says which machine and processor it needs: leave out --machine and --cpu";
             return Err(OptionError::new("--chip", chip, what));
         }
+        if args.no_chip && args.chip.is_some() {
+            let what = "no chip is to be taken, and --chip names one: leave one of them out";
+            return Err(OptionError { option: "--no-chip", error: InputError::new(format!("--no-chip: {what}")) });
+        }
         let files = args.file.iter().map(|text| file(text)).collect::<Result<_, _>>()?;
         let stubs = args.stub.iter().map(|text| Wanted::parse(text).map_err(OptionError::of("--stub")));
         let stubs = stubs.collect::<Result<_, _>>()?;
@@ -289,6 +293,7 @@ impl Options {
             flamechart: args.flamechart,
             bin_bytes,
             chip: args.chip,
+            no_chip: args.no_chip,
             svd: args.svd,
             machine: args.machine,
             cpu: args.cpu,

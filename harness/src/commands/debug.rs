@@ -105,7 +105,7 @@ pub fn run(args: DebugArgs) -> Result<ExitCode> {
                 options.console_marks = true;
             }
         }
-        let again = profiled(&options, &position)?.0;
+        let again = profiled(&mut options, &position)?.0;
         if again.facts.end == End::Interrupted {
             return Err(Refused("interrupted during the search".to_owned()).into());
         }
@@ -173,9 +173,9 @@ struct Subject {
 fn subject(mut args: DebugArgs) -> Result<Subject> {
     let target = args.target.clone();
     if !is_profile(&target) {
-        let options = Options::resolve_named(args.into_profile_args(target))?;
+        let mut options = Options::resolve_named(args.into_profile_args(target))?;
         say("one run first: the firmware is profiled");
-        let (profile, console) = profiled(&options, &Arc::default())?;
+        let (profile, console) = profiled(&mut options, &Arc::default())?;
         return Ok(Subject { options, profile, console });
     }
     let profile = Profile::load(&target)?;
@@ -231,7 +231,7 @@ fn firmware(directory: &Path, profile: &Profile) -> Result<PathBuf> {
 }
 
 /// Measures a run in a temporary directory, which is removed again.
-fn profiled(options: &Options, position: &Arc<Position>) -> Result<(Profile, Option<Vec<u8>>)> {
+fn profiled(options: &mut Options, position: &Arc<Position>) -> Result<(Profile, Option<Vec<u8>>)> {
     let stem = image::stem(&options.firmware);
     let bar = Some(Bar::new(&stem, options.window.for_insns.unwrap_or(0)));
     let mut terminal = Terminal { bar, position: Arc::clone(position) };

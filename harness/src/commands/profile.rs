@@ -16,7 +16,7 @@ use crate::exit_code::ExitCode;
 use crate::export::{self, Settings, json};
 use crate::image;
 use crate::learn;
-use crate::measure::{Listener, Measured, measure};
+use crate::measure::{Listener, Measured};
 use crate::profile::Profile;
 use crate::profile::files::{FILES, FLAMECHART};
 use crate::run::records::read::Progress;
@@ -28,6 +28,7 @@ use crate::run::watch::progress::Bar;
 use crate::show::next;
 use crate::show::overview;
 use crate::show::summary::SummarySize;
+use crate::taken;
 use crate::text::fold::Folded;
 use crate::text::terminal;
 
@@ -50,6 +51,10 @@ impl Listener for Terminal {
         if !self.is_quiet {
             self.say(line);
         }
+    }
+
+    fn taken(&mut self, line: &str) {
+        self.choice(line);
     }
 
     fn runner_up(&mut self, line: &str) {
@@ -84,8 +89,8 @@ pub fn run(args: ProfileArgs) -> Result<ExitCode> {
     let bar = if is_quiet { Bar::hidden() } else { Bar::new(&stem, options.window.for_insns.unwrap_or(0)) };
     let mut terminal = Terminal { bar, is_quiet, is_verbose, runners_up: Vec::new() };
     let chip_file = learn::file_of(&options);
-    learn::settle(&mut options, &chip_file, output.deadline(), &mut terminal)?;
-    let measured = measure(&options, &output, &mut terminal);
+    taken::settle(&mut options, &chip_file, output.deadline(), &mut terminal)?;
+    let measured = taken::measure(&mut options, &output, &mut terminal);
     terminal.bar.finish();
     let deadline = output.deadline().clone();
     let made = measured.and_then(|Measured { profile, console }| {

@@ -22,6 +22,7 @@ use crate::run::store::directory::{Output, write_file};
 use crate::run::watch::errors::Reddened;
 use crate::run::watch::interrupt::{INTERRUPTED, end_on_interrupt};
 use crate::run::watch::tail::Tail;
+use crate::taken;
 use crate::text::github::{self, Stopped};
 use crate::text::number::group;
 use crate::text::screen::Screen;
@@ -42,6 +43,10 @@ impl Listener for Console {
     }
 
     fn choice(&mut self, _line: &str) {}
+
+    fn taken(&mut self, line: &str) {
+        self.say(&format!("harness: {line}"));
+    }
 
     fn starts(&mut self, console: &Path) {
         let console = console.to_owned();
@@ -115,7 +120,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     });
     let mut passed_on = Console { decoder, tail: None };
     let chip_file = learn::file_of(&options);
-    learn::settle(&mut options, &chip_file, output.deadline(), &mut passed_on)?;
+    taken::settle(&mut options, &chip_file, output.deadline(), &mut passed_on)?;
     let measured = measure(&options, &output, &mut passed_on);
     let console_error = passed_on.tail.and_then(|tail| tail.finish(&INTERRUPTED).err());
     drop(job);

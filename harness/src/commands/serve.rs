@@ -67,7 +67,7 @@ impl Subject {
             Subject::Firmware(options) => {
                 let bar = Bar::new(&image::stem(&options.firmware), options.window.for_insns.unwrap_or(0));
                 let mut terminal = Terminal(bar);
-                let measured = measured(options, &mut terminal);
+                let measured = measured(&mut Options::clone(options), &mut terminal);
                 terminal.0.finish();
                 measured
             }

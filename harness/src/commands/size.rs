@@ -20,6 +20,7 @@ use crate::machine::{choose, choose_chip};
 use crate::profile::Profile;
 use crate::run::store::directory::{STDOUT, write_file, write_to};
 use crate::show::size::{self as table, Tables};
+use crate::taken;
 use crate::text::terminal;
 
 /// Runs the command.
@@ -80,12 +81,12 @@ fn read(path: &Path, args: &SizeArgs) -> Result<Size, InputError> {
             format!("is {}, which has no sections or symbols; give the ELF file that it was made from", image.format);
         return Err(InputError::about(path, why));
     }
-    let regions = regions(&image, args)?;
+    let regions = regions(&bytes, &image, args)?;
     Ok(size::of(&bytes, &image, regions))
 }
 
-/// Regions that the user names, or else those of the machine that fits.
-fn regions(image: &Image, args: &SizeArgs) -> Result<Regions, InputError> {
+/// Regions that the user names, or else those of the machine that fits, or of the chip that a run would take.
+fn regions(file: &[u8], image: &Image, args: &SizeArgs) -> Result<Regions, InputError> {
     if let Some(path) = &args.regions {
         let text = bounded_read::read_named(path)?;
         let regions = linker_memory::parse(path, &String::from_utf8_lossy(&text))?;
@@ -98,7 +99,10 @@ fn regions(image: &Image, args: &SizeArgs) -> Result<Regions, InputError> {
             Ok(choice) => choice,
             Err(error) if args.machine.is_some() => return Err(error),
             // The sizes themselves need no machine.
-            Err(_) => return Ok(Regions { from: UNKNOWN.to_owned(), ..Regions::default() }),
+            Err(_) => match taken::for_refused(file, image)? {
+                Some(choice) => choice,
+                None => return Ok(Regions { from: UNKNOWN.to_owned(), ..Regions::default() }),
+            },
         },
     };
     let from = format!("{}; --regions FILE reads a linker script or map file", choice.machine.title());

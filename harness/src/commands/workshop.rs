@@ -9,12 +9,13 @@ use anyhow::Result;
 
 use crate::debug::WORKSHOP;
 use crate::error::InputError;
-use crate::measure::{Listener, Measured, measure};
+use crate::measure::{Listener, Measured};
 use crate::profile::Profile;
 use crate::run::request::options::Options;
 use crate::run::store::deadline::Deadline;
 use crate::run::store::directory::Output;
 use crate::run::store::staging::Making;
+use crate::taken;
 
 /// Whether a path is a saved profile: a directory, or a file that begins as profiles do.
 pub(super) fn is_profile(path: &Path) -> bool {
@@ -24,14 +25,15 @@ pub(super) fn is_profile(path: &Path) -> bool {
     path.is_dir() || (is_read && Profile::begins(&first))
 }
 
-/// Measures a run in a temporary directory, which is removed again. Returns the profile and the console's output.
+/// Measures a run in a temporary directory, which is removed again. A chip that the run takes is put into the options. Returns the profile and the console's output.
 ///
 /// # Errors
 /// Errors of [`measure`]; also if there is no room for the directory.
-pub(super) fn measured(options: &Options, listener: &mut dyn Listener) -> Result<(Profile, Option<Vec<u8>>)> {
+pub(super) fn measured(options: &mut Options, listener: &mut dyn Listener) -> Result<(Profile, Option<Vec<u8>>)> {
+    taken::refused(options, listener);
     let place = Making::begin(&std::env::temp_dir(), WORKSHOP, |_| ());
     let place = place.map_err(|error| InputError::new(format!("no directory for the run: {error}")))?;
     let output = Output::prepare_within(place.path().join("run.profile"), Deadline::new(options.timeout))?;
-    let Measured { profile, console } = measure(options, &output, listener)?;
+    let Measured { profile, console } = taken::measure(options, &output, listener)?;
     Ok((profile, fs::read(console).ok()))
 }

@@ -47,6 +47,7 @@ use crate::run::records::read::Progress;
 use crate::run::request::options::{Options, Sandbox};
 use crate::run::store::deadline::{Deadline, GLANCE, GivenUp};
 use crate::run::store::directory::Output;
+use crate::taken;
 
 /// Maximum number of console lines that a failure shows.
 const TAIL_LINES: usize = 10;
@@ -277,6 +278,8 @@ impl Session {
             // Before the cache is asked, which knows the chip by its name or by its file's contents.
             learn::settle(&mut options, &self.learned_file(case), deadline, &mut Silent)?;
         }
+        let mut taken = Collector { messages: Vec::new(), progress };
+        taken::refused(&mut options, &mut taken);
         let target = self.settings.directory.join(profile_directory(case));
         let output = Output::prepare_within(target, Arc::clone(deadline))?;
         let cached = self.cache.as_ref();
@@ -301,12 +304,15 @@ impl Session {
         } else {
             output.take_console(&printed)?;
         }
+        // Not of the run, which the cache may have had for the chip's name.
+        let taken = taken.messages;
         messages.extend(output.shortened());
         let directory = output.commit()?;
         if let (Some((cache, key)), false) = (&cached, cache_use.is_hit) {
             // If this fails, the case runs again next time, and nothing else is lost.
             cache_use.noted(cache.put(key, &profile, &directory, &messages));
         }
+        messages.splice(0..0, taken);
         match Decoder::of(options.symbol_file(), false) {
             Ok(None) => {}
             Ok(Some(decoder)) => console = words(decoder, &console, &mut profile.console_marks),

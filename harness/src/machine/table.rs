@@ -575,7 +575,16 @@ pub fn emulators() -> BTreeSet<&'static str> {
     MACHINES.iter().map(|machine| machine.qemu).collect()
 }
 
+/// Machines that are boards with a chip that harness describes, too (hw/arm/netduinoplus2.c, olimex-stm32-h405.c, microbit.c).
+const MODELS: [(&str, &str); 3] =
+    [("netduinoplus2", "stm32f405"), ("olimex-stm32-h405", "stm32f405"), ("microbit", "nrf51822")];
+
 impl Machine {
+    /// Built-in chip of which the machine is QEMU's own model.
+    pub fn model(&self) -> Option<&'static str> {
+        MODELS.iter().find(|(name, _)| *name == self.name).map(|(_, chip)| *chip)
+    }
+
     /// Processor of the machine, if it has a single known one.
     pub(super) fn cpu(&self) -> Option<&'static str> {
         match self.core {

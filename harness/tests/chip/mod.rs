@@ -11,6 +11,7 @@ mod said;
 mod show;
 mod suggest;
 mod svd;
+mod taken;
 mod uf2;
 
 use std::fs;
@@ -179,7 +180,7 @@ fn a_chip_that_cannot_be_meant_is_bad_input() {
 
 #[test]
 fn firmware_that_waits_for_a_chips_registers_is_told_of_its_chip() {
-    let run = run("chips/stm32f407-kinds", &["--for", "2M"]);
+    let run = run("chips/stm32f407-kinds", &["--for", "2M", "--no-chip"]);
     assert!(run.stderr.contains("--chip") && run.stderr.contains("stm32f407"), "{}", run.stderr);
     assert!(matches!(run.profile().facts.end, End::For | End::Faulting { .. } | End::LockUp { .. }));
 }

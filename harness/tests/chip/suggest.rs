@@ -34,7 +34,7 @@ fn writing(dir: &Path, flash: u64, addresses: &[u32]) -> PathBuf {
 }
 
 /// Peripherals of STM32F1 (RM0008, table 3): TIM2, TIM3, TIM4, USART2, I2C1, AFIO, GPIOA, GPIOB, GPIOC, USART1, DMA1, RCC.
-const STM32F1: [u32; 12] = [
+pub(super) const STM32F1: [u32; 12] = [
     0x4000_0000,
     0x4000_0400,
     0x4000_0800,

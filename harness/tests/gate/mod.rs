@@ -9,7 +9,7 @@ mod first;
 mod held;
 mod history;
 mod matcher;
-mod suite;
+pub(crate) mod suite;
 mod suite_page;
 mod times;
 mod untrusted;

@@ -44,6 +44,7 @@ pub(super) struct Entry {
     pub(super) elf: Option<PathBuf>,
     pub(super) tags: Vec<String>,
     pub(super) chip: Option<Spanned<String>>,
+    pub(super) no_chip: Option<bool>,
     pub(super) svd: Option<PathBuf>,
     pub(super) machine: Option<Spanned<String>>,
     pub(super) cpu: Option<Spanned<String>>,
@@ -377,7 +378,9 @@ impl Entry {
             name: self.name,
             elf: self.elf.or_else(|| defaults.elf.clone()),
             tags: tags.into_iter().chain(self.tags).collect(),
-            chip: self.chip.or_else(|| defaults.chip.clone()),
+            // Each of the two keys outweighs the other one of the defaults.
+            no_chip: self.no_chip.or(defaults.no_chip.filter(|_| self.chip.is_none())),
+            chip: self.chip.or_else(|| defaults.chip.clone().filter(|_| self.no_chip != Some(true))),
             svd: self.svd.or_else(|| defaults.svd.clone()),
             machine: self.machine.or_else(|| defaults.machine.clone()),
             cpu: self.cpu.or_else(|| defaults.cpu.clone()),

@@ -207,6 +207,7 @@ impl Reader<'_> {
             timeout: entry.timeout.as_ref().map(|seconds| *seconds.get_ref()),
             max_output: text(&entry.max_output).unwrap_or(unsaid.max_output),
             chip: chip.transpose()?,
+            no_chip: entry.no_chip == Some(true),
             svd,
             machine: name(&entry.machine),
             cpu: name(&entry.cpu),

@@ -91,6 +91,8 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// `--chip`: a name, or a file.
     pub chip: Option<String>,
+    /// `--no-chip`: whether no chip is taken that the user has not named.
+    pub no_chip: bool,
     /// `--svd`: registers that the chip file does not describe.
     pub svd: Option<PathBuf>,
     /// `--machine`.

@@ -161,6 +161,16 @@ impl Output {
         self.making.path().join("run")
     }
 
+    /// Empties the directory of the run's own files, for another run in place of the one that was there.
+    ///
+    /// # Errors
+    /// When it cannot be emptied.
+    pub fn begin_again(&self) -> Result<(), InputError> {
+        let run = self.run_directory();
+        let emptied = fs::remove_dir_all(&run).and_then(|()| fs::create_dir(&run));
+        emptied.map_err(|error| unwritable(&self.target, &error))
+    }
+
     /// Deadline of the work on the profile.
     pub fn deadline(&self) -> &Arc<Deadline> {
         &self.deadline
