@@ -157,7 +157,10 @@ pub fn measure(options: &mut Options, output: &Output, listener: &mut dyn Listen
 
 /// Chip that a run may lack, and the board that the image runs on without it.
 pub fn candidate(options: &Options) -> Option<(String, Certain)> {
-    let image = Image::open(&options.firmware, &options.load()).ok().filter(|_| is_plain(options))?;
+    if !is_plain(options) {
+        return None;
+    }
+    let image = Image::open(&options.firmware, &options.load()).ok()?;
     let board = machine::choose(&image, None, None).ok()?.machine;
     let found = Certain::of(options, &image)?;
     (board.model() != Some(found.hint.name)).then(|| (board.name.into_owned(), found))

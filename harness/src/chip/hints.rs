@@ -86,8 +86,8 @@ pub fn may_point(file: &[u8]) -> bool {
         let begins = firsts[usize::from(byte)] && !before.is_ascii_alphanumeric();
         before = byte;
         let is_there =
-            |name: &&[u8]| file.get(at..at + name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name));
-        begins && beginnings.iter().any(|name| is_there(&name))
+            |name: &[u8]| file.get(at..at + name.len()).is_some_and(|word| word.eq_ignore_ascii_case(name));
+        begins && beginnings.iter().any(|name| is_there(name))
     })
 }
 

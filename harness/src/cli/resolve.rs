@@ -118,6 +118,19 @@ pub(crate) fn slices(text: &str, profile: &Profile) -> Result<Profile, OptionErr
     })
 }
 
+/// Checks that what is said of the chip can be true together.
+fn check_chip(args: &MeasureArgs) -> Result<(), OptionError> {
+    if let (Some(chip), Some(_), _) | (Some(chip), _, Some(_)) = (&args.chip, &args.machine, &args.cpu) {
+        let what = "a chip says which machine and processor it needs: leave out --machine and --cpu";
+        return Err(OptionError::new("--chip", chip, what));
+    }
+    if args.no_chip && args.chip.is_some() {
+        let what = "no chip is to be taken, and --chip names one: leave one of them out";
+        return Err(OptionError { option: "--no-chip", error: InputError::new(format!("--no-chip: {what}")) });
+    }
+    Ok(())
+}
+
 /// Parses `--shift`.
 fn icount_shift(text: &str) -> Result<u8, OptionError> {
     match number("--shift", text)? {
@@ -235,14 +248,7 @@ impl Options {
             let what = "must be at least 1; --no-stacks takes no call stacks";
             return Err(OptionError::new("--max-depth", args.max_depth, what));
         }
-        if let (Some(chip), Some(_), _) | (Some(chip), _, Some(_)) = (&args.chip, &args.machine, &args.cpu) {
-            let what = "a chip says which machine and processor it needs: leave out --machine and --cpu";
-            return Err(OptionError::new("--chip", chip, what));
-        }
-        if args.no_chip && args.chip.is_some() {
-            let what = "no chip is to be taken, and --chip names one: leave one of them out";
-            return Err(OptionError { option: "--no-chip", error: InputError::new(format!("--no-chip: {what}")) });
-        }
+        check_chip(&args)?;
         let files = args.file.iter().map(|text| file(text)).collect::<Result<_, _>>()?;
         let stubs = args.stub.iter().map(|text| Wanted::parse(text).map_err(OptionError::of("--stub")));
         let stubs = stubs.collect::<Result<_, _>>()?;

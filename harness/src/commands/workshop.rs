@@ -25,7 +25,8 @@ pub(super) fn is_profile(path: &Path) -> bool {
     path.is_dir() || (is_read && Profile::begins(&first))
 }
 
-/// Measures a run in a temporary directory, which is removed again. A chip that the run takes is put into the options. Returns the profile and the console's output.
+/// Measures a run in a temporary directory, which is removed again. A chip that the run takes is put into the options. Returns
+/// the profile and the console's output.
 ///
 /// # Errors
 /// Errors of [`measure`]; also if there is no room for the directory.

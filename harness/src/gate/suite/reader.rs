@@ -226,11 +226,10 @@ impl Reader<'_> {
             ..unsaid
         };
         // A suite prints no table of functions.
-        let wide = WideArgs::default();
         let args = ProfileArgs {
             firmware: elf.to_owned(),
             top: 0,
-            wide,
+            wide: WideArgs::default(),
             quiet: false,
             verbose: false,
             json: false,
