@@ -2,6 +2,7 @@
 //! Promises that the sources make about themselves: a crate of its own without harness, so that a slip is known in seconds.
 #![cfg(test)]
 
+mod architecture;
 mod complete;
 mod expected;
 mod keys;
