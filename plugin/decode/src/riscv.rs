@@ -289,7 +289,7 @@ pub(crate) fn taken_from_sp(isa: Isa, bytes: &[u8]) -> Option<u64> {
         None => {}
     }
     if !moves_sp(isa, bytes) {
-        return (!sets_sp(bytes)).then_some(0);
+        return (!sets_sp(bytes) && !computes_sp(bytes)).then_some(0);
     }
     let low = u32::from(half(bytes)?);
     let change = match (low & 3, bits(low, 15, 13)) {
@@ -313,6 +313,13 @@ pub(crate) fn taken_from_sp(isa: Isa, bytes: &[u8]) -> Option<u64> {
         _ => return None,
     };
     (change <= 0).then(|| i64::from(change).unsigned_abs())
+}
+
+/// Whether an instruction of 32 bits computes the stack pointer, as `andi` does that aligns it.
+fn computes_sp(bytes: &[u8]) -> bool {
+    const SP: u32 = 2;
+    word(bytes)
+        .is_some_and(|insn| matches!(bits(insn, 6, 0), OP | OP_IMM | OP_32 | OP_IMM_32) && bits(insn, 11, 7) == SP)
 }
 
 /// See [`crate::sets_sp`].
