@@ -478,6 +478,116 @@ fn an_array_of_a_length_that_code_is_told_is_taken_off_the_stack_pointer() {
 }
 
 #[test]
+fn thumb_takes_off_the_stack_pointer_what_its_registers_or_its_immediate_need() {
+    let taken = |first: u32, second: u32| decode::taken_from_sp(Isa::ThumbV7m, &thumb(first << 16 | second));
+    let narrow = |insn: u32| decode::taken_from_sp(Isa::ThumbV7m, &thumb(insn));
+    let bytes = |list: u32, each: u64| Some((0..16).filter(|bit| list >> bit & 1 == 1).count() as u64 * each);
+    for list in 0..0x200 {
+        assert_eq!(narrow(0xb400 | list), bytes(list, 4), "push {list:x}");
+        assert_eq!(narrow(0xbc00 | list), None, "pop {list:x}");
+    }
+    for words in 0..0x80 {
+        assert_eq!(narrow(0xb080 | words), Some(4 * u64::from(words)), "sub sp, #{words}");
+        assert_eq!(narrow(0xb000 | words), None, "add sp, #{words}");
+    }
+    for low in 0..0x100 {
+        assert_eq!(taken(0xe92d, 0x4000 | low), bytes(0x4000 | low, 4), "push.w {low:x}");
+        assert_eq!(taken(0xf84d, 0xed00 | low), Some(low.into()), "str lr, [sp, #-{low}]!");
+        assert_eq!(taken(0xe96d, 0x4500 | low), Some(4 * u64::from(low)), "strd r4, r5, [sp, #-{low}]!");
+        assert_eq!(taken(0xf1ad, 0x0d00 | low), Some(low.into()), "sub.w sp, sp, #{low}");
+        // A5.3.2: the byte once or twice in each halfword.
+        let low = u64::from(low);
+        for (pattern, value) in [(1, low << 16 | low), (2, low << 24 | low << 8), (3, low * 0x0101_0101)] {
+            assert_eq!(taken(0xf1ad, pattern << 12 | 0xd00 | low as u32), Some(value), "{pattern} {low:x}");
+        }
+    }
+    for (first, second, expected) in [
+        (0xf5ad, 0x7d00, Some(512)),         // sub.w sp, sp, #512
+        (0xf5ad, 0x5d80, Some(4096)),        // sub.w sp, sp, #4096
+        (0xf5ad, 0x4d81, Some(0x4080)),      // sub.w sp, sp, #0x4080
+        (0xf1ad, 0x4d7f, Some(0xff00_0000)), // sub.w sp, sp, #0xff000000
+        (0xf2ad, 0x3de8, Some(1000)),        // subw sp, sp, #1000
+        (0xf6ad, 0x7dff, Some(4095)),        // subw sp, sp, #4095
+        (0xed2d, 0x8b02, Some(8)),           // vpush {d8}
+        (0xed2d, 0x8b10, Some(64)),          // vpush {d8-d15}
+        (0xed6d, 0x8a03, Some(12)),          // vpush {s17-s19}
+        (0xebad, 0x0d03, None),              // sub.w sp, sp, r3
+        (0xe8bd, 0x4010, None),              // pop.w {r4, lr}
+        (0xe8fd, 0x4502, None),              // ldrd r4, r5, [sp], #8
+        (0xf85d, 0xeb04, None),              // ldr lr, [sp], #4
+        (0xf85d, 0xef04, None),              // ldr lr, [sp, #4]!
+        (0xf85d, 0xec04, Some(0)),           // ldr lr, [sp, #-4]
+        (0xf85d, 0x0023, Some(0)),           // ldr r0, [sp, r3, lsl #2]
+        (0xf50d, 0x7d80, None),              // add.w sp, sp, #256
+        (0xf20d, 0x3de8, None),              // addw sp, sp, #1000
+        (0xf20d, 0x30e8, Some(0)),           // addw r0, sp, #1000
+        (0xeb0d, 0x0d03, None),              // add.w sp, sp, r3
+        (0xecbd, 0x8b02, None),              // vpop {d8}
+        (0xf380, 0x8808, None),              // msr MSP, r0
+        (0xf8d0, 0xd000, None),              // ldr.w sp, [r0]
+        (0xf84d, 0x0c04, Some(0)),           // str r0, [sp, #-4]
+        (0xf5ad, 0x7080, Some(0)),           // sub.w r0, sp, #256
+        (0xf000, 0xf800, Some(0)),           // bl
+    ] {
+        assert_eq!(taken(first, second), expected, "{first:x} {second:x}");
+    }
+    // mov sp, r7; mov sp, r0; add sp, r4.
+    assert_eq!([0x46bd, 0x4685, 0x44a5].map(narrow), [None; 3]);
+    // mov r1, sp; nop; str r0, [sp, #4]; add r0, sp, #4; mov r7, sp.
+    assert_eq!([0x4669, 0xbf00, 0x9001, 0xa801, 0x466f].map(narrow), [Some(0); 5]);
+}
+
+#[test]
+fn risc_v_takes_off_the_stack_pointer_what_its_immediate_says() {
+    for isa in RISCV {
+        let taken = |insn: u32| decode::taken_from_sp(isa, &riscv(insn));
+        let lowered = |bytes: i32| (bytes <= 0).then_some(u64::from(bytes.unsigned_abs()));
+        for bytes in -2048..2048 {
+            assert_eq!(taken((bytes as u32) << 20 | 0x0001_0113), lowered(bytes), "addi sp, sp, {bytes}");
+        }
+        for bytes in -32..32 {
+            let imm = bytes as u32;
+            let insn = 0x0101 | (imm >> 5 & 1) << 12 | (imm & 0x1f) << 2;
+            assert_eq!(taken(insn), lowered(bytes), "c.addi sp, {bytes}");
+        }
+        // nzimm[9] in bit 12, nzimm[4|6|8:7|5] in bits 6:2; zero is reserved.
+        for bytes in (-512..512).step_by(16).filter(|&bytes| bytes != 0) {
+            let bit = |from: u32, to: u32| (bytes as u32 >> from & 1) << to;
+            let insn = 0x6101 | bit(9, 12) | bit(4, 6) | bit(6, 5) | bit(8, 4) | bit(7, 3) | bit(5, 2);
+            assert_eq!(taken(insn), lowered(bytes), "c.addi16sp {bytes}");
+        }
+        // sub sp, sp, a5; add sp, sp, t0; c.add sp, a0; addi sp, s0, -16; mv sp, a0 in both lengths; lw sp, 0(a0); lui sp, 1;
+        // andi sp, sp, -16, which aligns it; and sp, sp, a0.
+        let otherwise = [
+            0x40f1_0133,
+            0x0051_0133,
+            0x912a,
+            0xff04_0113,
+            0x0005_0113,
+            0x812a,
+            0x0005_2103,
+            0x0000_1137,
+            0xff01_7113,
+            0x00a1_7133,
+        ];
+        for insn in otherwise {
+            assert_eq!(taken(insn), None, "{isa} {insn:x}");
+        }
+        // nop in both lengths; addi a0, sp, 8; c.addi4spn a0, 8; c.swsp a0, 0(sp); andi a0, sp, -16; c.fsdsp; beq sp, a0.
+        for insn in [0x0000_0013, 0x0001, 0x0081_0513, 0x0028, 0xc02a, 0xff01_7513, 0xb8f2, 0x00a1_0263] {
+            assert_eq!(taken(insn), Some(0), "{isa} {insn:x}");
+        }
+    }
+    // cm.push {ra, s0-s11}, -64; cm.pop; cm.popret; cm.mva01s; cm.jt.
+    let zcmp = [0xb8f2, 0xbaf2, 0xbef2, 0xac7e, 0xa00e];
+    let of = |isa| zcmp.map(|insn| decode::taken_from_sp(isa, &riscv(insn)));
+    assert_eq!(of(Isa::Riscv32Zc), [Some(64), None, None, Some(0), Some(0)]);
+    assert_eq!(of(Isa::Riscv64Zc), [Some(112), None, None, Some(0), Some(0)]);
+    // AVR's pushes and outputs are not named.
+    assert_eq!(decode::taken_from_sp(Isa::AvrPc16, &[0xdf, 0xbf]), None);
+}
+
+#[test]
 fn what_goes_over_to_another_stack_sets_sp() {
     let thumb = |halves: &[u16]| {
         let bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
@@ -666,6 +776,24 @@ fn flash_of_an_avr_is_read_by_its_own_instructions() {
 }
 
 #[test]
+fn bits_of_an_avrs_io_registers_are_set_and_cleared_by_their_number() {
+    for isa in [Isa::AvrPc16, Isa::AvrPc22] {
+        for bit in 0..8_u8 {
+            // sbi 0x05, bit; cbi 0x05, bit; sbic, sbis, which only read; in r0, 0x35.
+            let low = 0x28 | bit;
+            let bits = [0x9a, 0x98, 0x99, 0x9b, 0xb6].map(|high| decode::avr_io_bit(isa, &[low, high]));
+            assert_eq!(bits, [Some(1 << bit), Some(1 << bit), None, None, None]);
+        }
+        assert_eq!(decode::avr_io_bit(isa, &[0x28]), None, "cut short");
+        // wdr; sleep.
+        assert!(decode::is_wdr(isa, &[0xa8, 0x95]) && !decode::is_wdr(isa, &[0x88, 0x95]));
+    }
+    for isa in THUMB.into_iter().chain(RISCV) {
+        assert!(decode::avr_io_bit(isa, &[0x28, 0x9a]).is_none() && !decode::is_wdr(isa, &[0xa8, 0x95]));
+    }
+}
+
+#[test]
 fn instruction_that_is_cut_off_is_nothing_of_what_it_might_be() {
     for (isa, whole) in [
         (Isa::ThumbV7m, thumb(0xb580)),      // push {r7, lr}
@@ -733,6 +861,51 @@ fn zcmps_instructions_return_call_and_jump_where_the_processor_has_them() {
     assert!(!decode::is_known(Isa::Riscv32Zc, &0xb832_u16.to_le_bytes()), "a list without ra");
 }
 
+fn zcmp_text(isa: Isa, insn: u32) -> Option<String> {
+    decode::zcmp(isa, &riscv(insn)).map(|known| {
+        let (name, operands) = known.text();
+        format!("{name} {operands}")
+    })
+}
+
+#[test]
+fn every_form_of_zcmp_has_its_registers_and_bytes() {
+    for (insn, short, long) in [
+        (0xb842, "cm.push {ra}, -16", "cm.push {ra}, -16"),
+        (0xb852, "cm.push {ra, s0}, -16", "cm.push {ra, s0}, -16"),
+        (0xb866, "cm.push {ra, s0-s1}, -32", "cm.push {ra, s0-s1}, -48"),
+        (0xb872, "cm.push {ra, s0-s2}, -16", "cm.push {ra, s0-s2}, -32"),
+        (0xb882, "cm.push {ra, s0-s3}, -32", "cm.push {ra, s0-s3}, -48"),
+        (0xb8ce, "cm.push {ra, s0-s7}, -96", "cm.push {ra, s0-s7}, -128"),
+        (0xb8e2, "cm.push {ra, s0-s9}, -48", "cm.push {ra, s0-s9}, -96"),
+        (0xb8f2, "cm.push {ra, s0-s11}, -64", "cm.push {ra, s0-s11}, -112"),
+        (0xbaf2, "cm.pop {ra, s0-s11}, 64", "cm.pop {ra, s0-s11}, 112"),
+        (0xbc42, "cm.popretz {ra}, 16", "cm.popretz {ra}, 16"),
+        (0xbe62, "cm.popret {ra, s0-s1}, 16", "cm.popret {ra, s0-s1}, 32"),
+        (0xaca2, "cm.mvsa01 s1, s0", "cm.mvsa01 s1, s0"),
+        (0xac7e, "cm.mva01s s0, s7", "cm.mva01s s0, s7"),
+        (0xa002, "cm.jt 0", "cm.jt 0"),
+        (0xa07e, "cm.jt 31", "cm.jt 31"),
+        (0xa082, "cm.jalt 32", "cm.jalt 32"),
+        (0xa3fe, "cm.jalt 255", "cm.jalt 255"),
+    ] {
+        assert_eq!(zcmp_text(Isa::Riscv32Zc, insn).as_deref(), Some(short), "{insn:#x}");
+        assert_eq!(zcmp_text(Isa::Riscv64Zc, insn).as_deref(), Some(long), "{insn:#x}");
+    }
+    // Reserved: less than ra, one register from both, other kinds. c.swsp.
+    for insn in [0xb832, 0xac22, 0xb942, 0xb042, 0xc042] {
+        assert_eq!(zcmp_text(Isa::Riscv32Zc, insn), None, "{insn:#x}");
+    }
+}
+
+#[test]
+fn registers_that_zcmp_stores_are_in_the_order_of_their_addresses() {
+    let numbers = |saved| decode::Registers { saved }.numbers().collect::<Vec<u8>>();
+    assert_eq!(numbers(0), [1]);
+    assert_eq!(numbers(3), [1, 8, 9, 18]);
+    assert_eq!(numbers(12), [1, 8, 9, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27]);
+}
+
 #[test]
 fn encodings_of_vendors_and_reserved_ones_are_not_known() {
     let known = |isa: Isa, word: u32| decode::is_known(isa, &word.to_le_bytes());
@@ -745,6 +918,11 @@ fn encodings_of_vendors_and_reserved_ones_are_not_known() {
         for word in [0x13, 0x1000_202f, 0x57, 0xffff_ffff, 0, 0x9c61] {
             assert!(known(isa, word), "{isa} {word:x}");
         }
+        // c.addw is RV64's; c.mul and c.sub; c.addi4spn without an immediate is reserved.
+        assert_eq!(known(isa, 0x9d2d), isa.is_riscv64());
+        assert!(known(isa, 0x9d4d) && known(isa, 0x8d0d) && known(isa, 0x0028) && !known(isa, 0x0008));
+        // Half of an instruction is none.
+        assert!(!decode::is_known(isa, &[0x13]) && !decode::is_known(isa, &[0x13, 0, 0]));
     }
     // bf of Armv8.1-M, bxaut; bl, and pop.
     let word = |first: u32, second: u32| first | second << 16;
