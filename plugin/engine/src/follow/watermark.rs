@@ -108,25 +108,3 @@ fn painted(paint: Paint, address: u64, piece: &[u8], pointer_bytes: u64) -> usiz
     };
     unit as usize * words.take_while(|&(bytes, address)| is_painted(bytes, address)).count()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paint_is_a_byte_a_word_or_each_words_own_address() {
-        let addresses: Vec<u8> = [0x2000_0100_u32, 0x2000_0104, 0x2000_0100].map(u32::to_le_bytes).concat();
-        let long: Vec<u8> = [0x8000_0100_u64, 0x8000_0108].map(u64::to_le_bytes).concat();
-        let words: Vec<u8> = [0xdead_beef_u32, 0xdead_beef, 0xdead_be00].map(u32::to_le_bytes).concat();
-        for (paint, address, piece, pointer_bytes, expected) in [
-            (Paint::Byte(0xa5), 0x2000_0100, &vec![0xa5, 0xa5, 0xa5, 0, 0xa5], 4, 3),
-            (Paint::Word(0xdead_beef), 0x2000_0100, &words, 4, 8),
-            (Paint::Guarded(0, 0xa5), 0x2000_0104, &vec![0xa5, 0xa5, 0], 4, 2),
-            (Paint::OwnAddress, 0x2000_0100, &addresses, 4, 8),
-            (Paint::OwnAddress, 0x2000_0104, &addresses, 4, 0),
-            (Paint::OwnAddress, 0x8000_0100, &long, 8, 16),
-        ] {
-            assert_eq!(painted(paint, address, piece, pointer_bytes), expected, "{paint:?}");
-        }
-    }
-}

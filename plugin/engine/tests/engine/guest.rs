@@ -440,6 +440,33 @@ fn traps_start_at_their_vectors() {
 }
 
 #[test]
+fn interrupts_are_held_back_by_masks_outside_of_handlers() {
+    // (handler, mask, SysTick's control, enabled interrupts of the second group)
+    for (number, mask, systick, enabled, expected) in [
+        (0, "primask", 3, 0, true),
+        (0, "faultmask", 3, 0, true),
+        (0, "basepri", 0, 1 << 7, true),
+        // No mask; SysTick without its interrupt, or not counting; no interrupt at all.
+        (0, "r0", 3, 1, false),
+        (0, "primask", 1, 0, false),
+        (0, "primask", 2, 0, false),
+        (0, "primask", 0, 0, false),
+        // In a handler another one may only wait for its end.
+        (20, "primask", 3, 1, false),
+    ] {
+        let mut fake = cortex_m();
+        fake.set("xpsr", number);
+        fake.set(mask, 1);
+        // 64 interrupts.
+        fake.store(CORE + 0x004, 1);
+        fake.store(CORE + 0x010, systick);
+        fake.store(CORE + 0x104, enabled);
+        assert_eq!(arm(fake).holds_back(), expected, "{number} {mask} {systick} {enabled:x}");
+    }
+    assert!(!guest(&riscv_request_of(Isa::Riscv32), Fake::riscv(0)).holds_back());
+}
+
+#[test]
 fn epoch_ends_as_the_trap_vector_moves() {
     let mut guest = riscv(Fake::riscv(0x8000_0100));
     assert!(guest.epoch_without_exception(0x8000_0100).is_none());

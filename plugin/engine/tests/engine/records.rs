@@ -5,8 +5,8 @@
 use std::num::NonZeroU16;
 
 use engine::block::{
-    Block, Blocks, Count, Segment, arrival_id, from_arrival_id, from_insn_id, from_progress, from_wait_id, insn_id,
-    progress, wait_id,
+    Block, Blocks, Count, Segment, arrival_id, from_arrival_id, from_insn_id, from_paced_id, from_progress,
+    from_wait_id, insn_id, paced_id, progress, wait_id,
 };
 use engine::follow::Follow;
 use engine::follow::device::DevicePoll;
@@ -22,6 +22,7 @@ use wire::request::{Isa, Measure, Paint, Request};
 use wire::sample::Sample;
 use wire::slice::Decoder;
 use wire::stream::StreamFile;
+use wire::timeline::{Decoder as TimelineDecoder, What};
 use wire::zone::{Event, EventKind};
 
 use crate::fake::{Books, Fake, config, guest, ledger, only, request, riscv_request};
@@ -88,6 +89,10 @@ proptest! {
     #[test]
     fn numbers_of_callbacks_come_back(block in 0..1_usize << 20, index in 0..512_usize, epoch in any::<u16>()) {
         prop_assert_eq!(from_insn_id(insn_id(block, index)), (block, index as u64));
+        for may_jump in [false, true] {
+            let insns = index >> 1;
+            prop_assert_eq!(from_paced_id(paced_id(block, insns, may_jump)), (block, insns as u64, may_jump));
+        }
         let epoch = NonZeroU16::new(epoch);
         prop_assert_eq!(from_arrival_id(arrival_id(block, epoch)), (block, epoch));
         for is_for_event in [false, true] {
@@ -195,6 +200,78 @@ proptest! {
 }
 
 #[test]
+fn store_to_a_device_is_reported_with_its_last_change() {
+    let (mut device, mut ledger) = (DevicePoll::default(), ledger(1));
+    device.read(1, 2, 3, 4);
+    // (pc, address, value, instruction)
+    for (pc, address, value, insns) in
+        [(0x10, 0xa0, 1, 5), (0x10, 0xa0, 1, 9), (0x20, 0xb0, 0, 6), (0x10, 0xa0, 2, 12), (0x10, 0xa0, 2, 15)]
+    {
+        device.stored(pc, address, value, insns);
+    }
+    // The same value in another register is another store; of two at once the lower address comes first.
+    device.stored(0x30, 0xa0, 7, 3);
+    device.stored(0x30, 0xa4, 7, 6);
+    device.note_stores(&mut ledger);
+    let written =
+        |(pc, address, last_insns, changed_insns)| Definition::Written { pc, address, last_insns, changed_insns };
+    let expected = [(0x10, 0xa0, 15, 12), (0x20, 0xb0, 6, 6), (0x30, 0xa4, 6, 6)].map(written);
+    assert_eq!(ledger.records().definitions(), expected);
+    // It is an access, too.
+    device.note(&ledger);
+    assert_eq!(ledger.records().word(Word::PollPc), None);
+    // The latest ones of many.
+    device.restart();
+    (0..100).for_each(|at| device.stored(0x100 + at, 0xa0, 1, at));
+    device.note_stores(&mut ledger);
+    let latest = (36..100).rev().map(|at| written((0x100 + at, 0xa0, at, at)));
+    assert_eq!(ledger.records().definitions()[3..], latest.collect::<Vec<_>>());
+}
+
+#[test]
+fn timeline_has_by_how_much_the_clock_is_ahead_before_the_next_event() {
+    let mut ledger = ledger(1);
+    // Without a timeline, and before it, nothing is kept.
+    ledger.move_ahead(0, 3);
+    ledger.open_timeline();
+    ledger.set(CLOCK, 0, 7);
+    ledger.happened(0, What::Stopped);
+    ledger.move_ahead(0, 5);
+    ledger.move_ahead(0, 6);
+    ledger.happened(0, What::Stopped);
+    // When it has become much, it does not wait.
+    ledger.move_ahead(0, 99_999);
+    ledger.move_ahead(0, 2);
+    ledger.note_ahead(0);
+    let events: Vec<What> = TimelineDecoder::new(ledger.records().stream(StreamFile::Timeline))
+        .map(|event| event.unwrap().what)
+        .collect();
+    assert_eq!(events, [What::Stopped, What::Ahead { ns: 11 }, What::Stopped, What::Ahead { ns: 100_001 }]);
+}
+
+#[test]
+fn stack_of_a_task_is_left_at_its_low_end() {
+    const STACK: u64 = 0x8000_2000;
+    let slot = ledger(1).new_slots(TASK_COUNTERS);
+    let watermark = Watermark::new(slot, STACK..STACK + 0x200);
+    for (last, sp, is_left) in [
+        (STACK + 4, STACK - 4, true),
+        (STACK + 0x200, STACK - 0x100, true),
+        (STACK + 4, STACK, false),
+        // It was on another stack before.
+        (STACK + 0x204, STACK - 4, false),
+        (STACK - 8, STACK - 12, false),
+    ] {
+        assert_eq!(watermark.is_left(last, sp), is_left, "{last:x} {sp:x}");
+    }
+    // Where the stack ends is not known; nor where it starts.
+    assert!(Watermark::new(slot, STACK..0).is_left(STACK + 0x1000, STACK - 4));
+    assert!(!Watermark::new(slot, 0..STACK).is_left(8, 4));
+    let below = [STACK, STACK - 4, STACK - 4096, STACK - 4100];
+    assert_eq!(below.map(|sp| watermark.is_below(sp)), [false, true, true, false]);
+}
+
+#[test]
 fn write_to_a_device_ends_a_poll() {
     let (mut device, mut ledger) = (DevicePoll::default(), ledger(1));
     device.read(1, 2, 3, 4);
@@ -270,6 +347,30 @@ fn watermark_keeps_the_deepest_and_the_highest_stack_pointer() {
     // A stack of unknown place has none.
     Watermark::new(slot, 0..0).note_paint(Paint::Byte(0x5a), &mut guest, &ledger);
     assert_eq!(get(&ledger, TaskCounter::Painted), 1);
+}
+
+#[test]
+fn paint_is_a_byte_a_word_or_each_words_own_address() {
+    let addresses: Vec<u8> = [0x2000_0100_u32, 0x2000_0104, 0x2000_0100].map(u32::to_le_bytes).concat();
+    let long: Vec<u8> = [0x8000_0100_u64, 0x8000_0108].map(u64::to_le_bytes).concat();
+    let words: Vec<u8> = [0xdead_beef_u32, 0xdead_beef, 0xdead_be00].map(u32::to_le_bytes).concat();
+    for (paint, isa, stack, bytes, expected) in [
+        (Paint::Byte(0xa5), Isa::Riscv32, 0x2000_0100, &vec![0xa5, 0xa5, 0xa5, 0, 0xa5], 3),
+        (Paint::Word(0xdead_beef), Isa::Riscv32, 0x2000_0100, &words, 8),
+        (Paint::OwnAddress, Isa::Riscv32, 0x2000_0100, &addresses, 8),
+        (Paint::OwnAddress, Isa::Riscv32, 0x2000_0104, &addresses, 0),
+        (Paint::OwnAddress, Isa::Riscv64, 0x8000_0100, &long, 16),
+    ] {
+        // Memory is read in pieces of 256 bytes.
+        let bytes = [&bytes[..], &[0; 256]].concat();
+        let request =
+            Request { memory: only(stack..stack + bytes.len() as u64), ..request(isa, None, Measure::default()) };
+        let mut guest = guest(&request, Fake { memory: vec![(stack, bytes)], ..Fake::default() });
+        let mut ledger = ledger(1);
+        let slot = ledger.new_slots(TASK_COUNTERS);
+        Watermark::new(slot, stack..stack + 0x100).note_paint(paint, &mut guest, &ledger);
+        assert_eq!(ledger.get(slot + TaskCounter::Painted as u32, 0), expected + 1, "{paint:?} {stack:x}");
+    }
 }
 
 #[test]

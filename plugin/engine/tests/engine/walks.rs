@@ -204,6 +204,14 @@ fn return_address_is_kept_before_a_call_that_never_returns() {
 }
 
 #[test]
+fn any_address_may_be_an_entry_where_no_functions_are_known() {
+    let run = Run::new();
+    assert!(run.code.may_be_entry(LEAF) && !run.code.may_be_entry(LEAF + 4) && !run.code.may_be_entry(OUTSIDE));
+    let stripped = Code::new(&request(Isa::Riscv32, Some(MAIN), Measure::default()));
+    assert!(stripped.may_be_entry(LEAF) && stripped.may_be_entry(LEAF + 4));
+}
+
+#[test]
 fn helper_returns_by_the_second_link_register() {
     let mut run = Run::new();
     // The function that called it has its return address still in the first one.
