@@ -98,6 +98,36 @@ fn what_is_no_test_is_seen() {
     }
 }
 
+/// Whether a manifest says that the library's own tests are not built.
+fn leaves_tests_out(manifest: &str) -> bool {
+    let library = manifest.split("\n[").find(|section| section.starts_with("lib]"));
+    library.is_some_and(|section| section.lines().any(|line| line.trim() == "test = false"))
+}
+
+#[test]
+fn no_test_is_in_a_library_whose_tests_are_left_out() {
+    let root = root();
+    let mut left_out = 0;
+    for folder in
+        ["plugin", "plugin/decode", "plugin/device", "plugin/engine", "plugin/pipeline", "plugin/wire", "harness"]
+    {
+        let manifest = fs::read_to_string(root.join(folder).join("Cargo.toml")).unwrap();
+        if !leaves_tests_out(&manifest) {
+            continue;
+        }
+        left_out += 1;
+        for path in sources(&root.join(folder).join("src")) {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(!text.contains("#[test]\n"), "{}: nothing runs its tests: {folder}/tests", path.display());
+        }
+    }
+    assert!(left_out >= 3, "{left_out}");
+    assert!(
+        leaves_tests_out("[package]\n[lib]\ntest = false\n")
+            && !leaves_tests_out("[package]\n[lib]\n[[test]]\ntest = false\n")
+    );
+}
+
 #[test]
 fn every_file_of_the_test_program_is_part_of_it() {
     let tests = root().join("harness/tests");
