@@ -3,7 +3,7 @@
 //!
 //! A name in a file proves little: a comment, a list of relatives or a path has one, too, and an image that comes through
 //! on a board of QEMU's must give the same bytes there as ever. So the name alone never decides. The chip is taken
-//! where the alternative is no result:
+//! where a run without it has nothing to show:
 //! - before the run, if no machine of QEMU's has memory for the image, which would be refused;
 //! - after it, if the run ended for lack of the chip: at an address where the board has nothing and the chip has something;
 //!   or in a fault or a mute endless loop, if the code has the addresses of many of the chip's peripherals. Then it runs

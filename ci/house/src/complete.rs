@@ -135,8 +135,11 @@ fn every_file_of_the_test_program_is_part_of_it() {
     let mut undeclared = Vec::new();
     let mut check = |head: PathBuf, names: Vec<String>| {
         let text = fs::read_to_string(&head).unwrap();
-        let is_declared =
-            |name: &str| text.lines().any(|line| line.trim_start_matches("pub ") == format!("mod {name};"));
+        let is_declared = |name: &str| {
+            text.lines().any(|line| {
+                line.trim_start_matches("pub ").trim_start_matches("pub(crate) ") == format!("mod {name};")
+            })
+        };
         undeclared.extend(names.into_iter().filter(|name| !is_declared(name)).map(|name| (head.clone(), name)));
     };
     let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();

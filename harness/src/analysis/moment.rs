@@ -15,7 +15,7 @@ pub struct Moment {
     pub insns: u64,
     /// Nanoseconds of the firmware's clock, asleep or awake.
     pub ns: u64,
-    /// Those of them asleep.
+    /// Part of that asleep, in nanoseconds.
     pub slept_ns: u64,
 }
 

@@ -193,7 +193,7 @@ mod tests {
         let of = |name| Suggestion { hint: hint(name), ..suggestion(&rows, 12) };
         assert!(of("stm32f103").is_undisputed() && of("stm32f103").is_evident());
         assert!(!of("stm32f407").is_undisputed() && of("stm32f407").is_evident());
-        // A chip that is no row at all: no address in the code is its.
+        // The code has none of the addresses of this chip.
         assert!(!of("nrf52840").is_undisputed() && !of("nrf52840").is_evident());
         let silent = Suggestion { hint: hint("nrf52840"), ..suggestion(&[], 0) };
         assert!(silent.is_undisputed() && !silent.is_evident());

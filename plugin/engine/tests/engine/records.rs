@@ -3,6 +3,7 @@
 //! event lasts until the event, and numbers that callbacks carry come back as they were.
 
 use std::num::NonZeroU16;
+use std::ops::Range;
 
 use engine::block::{
     Block, Blocks, Count, Segment, arrival_id, from_arrival_id, from_insn_id, from_paced_id, from_progress,
@@ -265,7 +266,7 @@ fn stack_of_a_task_is_left_at_its_low_end() {
         assert_eq!(watermark.is_left(last, sp), is_left, "{last:x} {sp:x}");
     }
     // Where the stack ends is not known; nor where it starts.
-    assert!(Watermark::new(slot, STACK..0).is_left(STACK + 0x1000, STACK - 4));
+    assert!(Watermark::new(slot, Range { start: STACK, end: 0 }).is_left(STACK + 0x1000, STACK - 4));
     assert!(!Watermark::new(slot, 0..STACK).is_left(8, 4));
     let below = [STACK, STACK - 4, STACK - 4096, STACK - 4100];
     assert_eq!(below.map(|sp| watermark.is_below(sp)), [false, true, true, false]);
