@@ -24,6 +24,7 @@ mod passages;
 mod polls;
 mod predictions;
 mod reasons;
+mod recall;
 mod recent;
 mod records;
 mod resumed;

@@ -60,9 +60,14 @@ fn a_sample_long_after_the_last_access_of_a_device_does_not_look() {
     fs::write(&file, "unseen").unwrap();
     ledgers.iter().for_each(|ledger| ledger.set(CLOCK, 0, LATE));
     one.mark(0, &mut ledgers[0]);
-    // Each vCPU's clock counts its own instructions only.
+    // Each vCPU's clock counts its own instructions only, so that there each sample looks, also long after an access.
+    several.may_print(0, &ledgers[1]);
+    ledgers[1].set(CLOCK, 0, 2 * LATE);
+    several.mark(0, &mut ledgers[1]);
+    // Nothing was printed since.
+    ledgers[1].add(CLOCK, 0, 1000);
     several.mark(0, &mut ledgers[1]);
     fs::remove_file(&file).unwrap();
     assert_eq!(marks(&ledgers[0]), []);
-    assert_eq!(marks(&ledgers[1]), [(LATE, 6)]);
+    assert_eq!(marks(&ledgers[1]), [(2 * LATE, 6)]);
 }
