@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use decode::Flow;
 use wire::control::Word;
 use wire::definition::FrameKind;
 use wire::heap::Allocator;
@@ -48,7 +49,7 @@ use crate::image::zone_call;
 use crate::image::{Arch, Format, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
-use crate::profile::{self, Code, Facts, GenericSpan, InTarget, Profile, StackLeft};
+use crate::profile::{self, Code, Facts, GenericSpan, InTarget, JumpTable, Profile, StackLeft};
 use crate::run::contain::grants::Walls;
 use crate::run::contain::sandbox;
 use crate::run::qemu::emulator;
@@ -804,6 +805,25 @@ fn code(plan: &Plan<'_>, symbols: &Symbols<'_>, records: &Records) -> Vec<Code> 
     code
 }
 
+/// Tables of the jumps that executed, as far as the image tells them.
+fn jump_tables(
+    profile: &Profile,
+    image: &Image,
+    symbols: &Symbols<'_>,
+    symbol_file: Option<&[u8]>,
+) -> Vec<JumpTable> {
+    let Some(isa) = profile.facts.isa() else { return Vec::new() };
+    let is_jump = |pc: u64| {
+        let flow = profile.code_at(pc).map(|code| decode::decode(isa, pc, code).flow);
+        matches!(flow, Some(Flow::IndirectJump { .. } | Flow::ComputedJump))
+    };
+    let insns = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns).filter(|insn| insn.count > 0);
+    let sites: BTreeSet<u64> = insns.map(|insn| insn.pc).filter(|&pc| is_jump(pc)).collect();
+    let (functions, load_bias) = (symbols.ranges(), profile.facts.load_bias);
+    let tables = unwind::jump_tables(symbol_file, isa, &image.segments, load_bias, &functions, &sites);
+    tables.into_iter().map(|(site, targets)| JumpTable { site, targets }).collect()
+}
+
 /// Parts of sorted ranges that lie outside of all other ranges, which are sorted, too.
 fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut left = Vec::new();
@@ -919,6 +939,7 @@ fn profile(
     let (slower, cycle_clock) = (std::mem::take(&mut records.slower), records.cycle_clock);
     let clock_hz = plan.cycled.pace.map(|pace| pace.hz).filter(|_| records.control.get(Word::Paced) == 1);
     let mut profile = records.into_profile(facts, names, code, in_target);
+    profile.tables = jump_tables(&profile, image, symbols, symbol_file);
     profile.cycles =
         cycles_of(&profile, plan, &slower).map(|cycles| profile::Cycles { clock: cycle_clock, clock_hz, ..cycles });
     judge(&mut profile, &half, &Accesses { polls: &polls, stores: &stores }, (plan.choice.entry, end_pc));
@@ -1002,7 +1023,7 @@ fn close_calls(profile: &mut Profile, plan: &Plan<'_>, before_window: &BTreeMap<
     let mut returns = in_target::returning(profile, table);
     returns.retain(|&pc| {
         let code = plan.image.code_at(pc.wrapping_sub(plan.choice.load_bias));
-        code.is_some_and(|code| decode::decode(isa, pc, code).flow == decode::Flow::Return)
+        code.is_some_and(|code| decode::decode(isa, pc, code).flow == Flow::Return)
     });
     if let Some(InTarget::Table(table)) = &mut profile.in_target {
         let before = |pc: &u64| before_window.get(pc).copied().unwrap_or(0);

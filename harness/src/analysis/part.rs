@@ -101,6 +101,7 @@ pub fn of(profile: &Profile, is_meant: impl Fn(&Part) -> bool) -> Profile {
         notes: Vec::new(),
         names: profile.names.clone(),
         code: profile.code.clone(),
+        tables: profile.tables.clone(),
         in_target: None,
         heap: None,
         timeline: None,

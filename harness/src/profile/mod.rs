@@ -88,6 +88,8 @@ pub struct Profile {
     /// Code of the image by address. The pieces do not overlap. Data between functions is left out, as far as the
     /// symbol table tells it from code.
     pub code: Vec<Code>,
+    /// Tables of the jumps that executed, by the jump, as far as the image tells them.
+    pub tables: Vec<JumpTable>,
     /// Counts that the firmware made itself, if it links the in-target runtime.
     pub in_target: Option<InTarget>,
     /// Allocations and frees, if asked for.
@@ -155,6 +157,15 @@ pub struct Edge {
     pub target: u64,
     /// Number of times.
     pub count: u64,
+}
+
+/// Table that a jump reads its target from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct JumpTable {
+    /// Address of the jump.
+    pub site: u64,
+    /// Targets, sorted, reached or not.
+    pub targets: Vec<u64>,
 }
 
 /// Frame of a call stack.
@@ -369,6 +380,12 @@ impl Profile {
         self.vcpus.iter().flat_map(|vcpu| &vcpu.insns).map(|insn| insn.count).sum()
     }
 
+    /// Targets in the table of the jump at an address; None: the table is not known.
+    pub fn table_at(&self, site: u64) -> Option<&[u64]> {
+        let index = self.tables.binary_search_by_key(&site, |table| table.site).ok()?;
+        Some(&self.tables[index].targets)
+    }
+
     /// Code from an address on; None: the image has no code there.
     pub fn code_at(&self, address: u64) -> Option<&[u8]> {
         let after = self.code.partition_point(|code| code.start <= address);
@@ -468,6 +485,7 @@ impl Profile {
             notes: Cow::Borrowed(&self.notes),
             names: Cow::Borrowed(&self.names),
             code: Cow::Borrowed(&self.code),
+            tables: Cow::Borrowed(&self.tables),
             in_target: Cow::Borrowed(&self.in_target),
             heap: Cow::Borrowed(&self.heap),
             timeline: Cow::Borrowed(&self.timeline),
@@ -552,6 +570,7 @@ impl Profile {
             notes: body.notes.into_owned(),
             names: body.names.into_owned(),
             code: body.code.into_owned(),
+            tables: body.tables.into_owned(),
             in_target: body.in_target.into_owned(),
             heap: body.heap.into_owned(),
             timeline: body.timeline.into_owned(),
@@ -606,6 +625,7 @@ struct Body<'a> {
     notes: Cow<'a, [Note]>,
     names: Cow<'a, Names>,
     code: Cow<'a, [Code]>,
+    tables: Cow<'a, [JumpTable]>,
     in_target: Cow<'a, Option<InTarget>>,
     heap: Cow<'a, Option<Heap>>,
     timeline: Cow<'a, Option<Timeline>>,

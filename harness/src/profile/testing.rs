@@ -72,6 +72,7 @@ pub(crate) fn empty() -> Profile {
         notes: Vec::new(),
         names: Names::default(),
         code: Vec::new(),
+        tables: Vec::new(),
         in_target: None,
         heap: None,
         timeline: None,

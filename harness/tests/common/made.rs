@@ -72,6 +72,7 @@ pub fn empty(period_insns: u64) -> Profile {
         edges: Vec::new(),
         cycles: None,
         code: Vec::new(),
+        tables: Vec::new(),
     }
 }
 

@@ -97,6 +97,18 @@ fn assert_branches(context: &str, fast: &Profile, oracle: &Profile) {
             "{context}: {branch:x?} went {total} times"
         );
         let targets: BTreeSet<u64> = branch.ways.iter().filter_map(|way| way.target).collect();
+        let reached = seen.range((site, 0)..=(site, u64::MAX)).filter(|(_, count)| **count > 0);
+        let unlisted: Vec<u64> =
+            reached.map(|(&(_, target), _)| target).filter(|target| !targets.contains(target)).collect();
+        if branch.kind == BranchKind::Table {
+            assert!(
+                unlisted.is_empty() || fast.table_at(site).is_none(),
+                "{context}: the table of {site:#x} lacks {unlisted:x?}"
+            );
+            if !unlisted.is_empty() {
+                eprintln!("{context}: without its table, {site:#x} lacks {} targets", unlisted.len());
+            }
+        }
         let named: u64 = targets.iter().copied().map(from).sum();
         for target in targets.into_iter().map(Some).chain([None]) {
             // The oracle sees where a branch leads: both ways of a branch to the next instruction are one to it.

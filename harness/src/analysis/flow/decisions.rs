@@ -129,7 +129,7 @@ impl Graph {
                     leads(site.next, Some(false));
                 }
                 Out::BranchAway => leads(site.next, Some(false)),
-                Out::Return | Out::Table(_) | Out::Indirect => {}
+                Out::Return | Out::Table | Out::Indirect => {}
             }
             if site.out.is_conditional() {
                 let group = (profile.names.function_index_at(site.pc), site.line);

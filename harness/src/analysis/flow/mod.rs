@@ -271,9 +271,9 @@ enum Out {
     BranchAway,
     /// Away: a return.
     Return,
-    /// To an address from a table in the code, whose entries have so many bytes.
-    Table(u8),
-    /// To an address from a register or from memory.
+    /// To an address from a table that the profile has.
+    Table,
+    /// To another address from a register or from memory.
     Indirect,
 }
 
@@ -296,16 +296,13 @@ fn out_of(isa: Isa, bytes: &[u8], flow: Flow, conditional: bool) -> Out {
         (Flow::Return, false) => Out::Return,
         // Armv6-M returns by it when the return address is not in lr.
         (Flow::IndirectJump { .. }, false) if isa == Isa::ThumbV6m && decode::is_exchange(isa, bytes) => Out::Return,
-        (Flow::IndirectJump { .. } | Flow::ComputedJump, false) => {
-            decode::table_entry_bytes(isa, bytes).map_or(Out::Indirect, Out::Table)
-        }
+        (Flow::IndirectJump { .. } | Flow::ComputedJump, false) => Out::Indirect,
     }
 }
 
 /// The executed code with the flow that the counts tell directly.
 struct Graph<'a> {
     profile: &'a Profile,
-    isa: Isa,
     nodes: Vec<Node>,
     /// Flow into each instruction from those that always go on there.
     known_in: Vec<u64>,
@@ -317,7 +314,7 @@ struct Graph<'a> {
     looping: BTreeSet<usize>,
     /// Functions with conditional returns.
     conditional: BTreeSet<usize>,
-    /// Table jumps whose targets are solved or read from the code, by node.
+    /// Table jumps whose targets are solved or read from the image, by node.
     tables: BTreeMap<usize, table::Targets>,
     /// Ways that the run has counted.
     counted: CountedWays,
@@ -330,10 +327,10 @@ impl<'a> Graph<'a> {
         let exits = vec![0; profile.names.functions.len()];
         let (open, looping, conditional) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let tables = BTreeMap::new();
-        let mut graph = Graph { profile, isa, nodes, known_in, exits, open, looping, conditional, tables, counted };
+        let mut graph = Graph { profile, nodes, known_in, exits, open, looping, conditional, tables, counted };
         graph.leave_functions();
         graph.add_known();
-        graph.tables = table::read(&graph);
+        graph.tables = table::known(&graph);
         let jumps = table::open(&graph);
         for (&target, &count) in jumps.iter().flat_map(|jump| &jump.counted) {
             graph.add_known_in(target, count);
@@ -446,8 +443,8 @@ impl<'a> Graph<'a> {
             let targets: Vec<Option<u64>> = match node.out {
                 Some(Out::Branch(target)) => vec![Some(target), Some(node.next)],
                 Some(Out::BranchAway) => vec![None, Some(node.next)],
-                Some(Out::Table(_)) => match self.tables.get(&index) {
-                    Some(table::Targets::InCode(targets)) => targets.iter().map(|&target| Some(target)).collect(),
+                Some(Out::Table) => match self.tables.get(&index) {
+                    Some(table::Targets::Known(targets)) => targets.iter().map(|&target| Some(target)).collect(),
                     _ => continue,
                 },
                 _ => continue,
@@ -490,7 +487,7 @@ impl<'a> Graph<'a> {
         for (&site, targets) in &self.counted {
             let sum = targets.values().fold(0, |sum: u64, &count| sum.saturating_add(count));
             let table = match self.at(site).and_then(|index| self.tables.get(&index)) {
-                Some(table::Targets::InCode(targets)) => targets.as_slice(),
+                Some(table::Targets::Known(targets)) => targets.as_slice(),
                 _ => &[],
             };
             if let Some(branch) = branches.get_mut(&site).filter(|branch| branch.executions == sum) {
@@ -503,7 +500,7 @@ impl<'a> Graph<'a> {
     fn branch(&self, index: usize, ways: Vec<Way>) -> Branch {
         let node = &self.nodes[index];
         let kind = match node.out {
-            Some(Out::Table(_) | Out::Indirect) => BranchKind::Table,
+            Some(Out::Table | Out::Indirect) => BranchKind::Table,
             Some(Out::BranchAway) => BranchKind::ConditionalReturn,
             _ => BranchKind::Conditional,
         };
@@ -579,7 +576,10 @@ fn nodes(profile: &Profile, isa: Isa) -> Vec<Node> {
         let is_known = insn.len_bytes == size && bytes.len() >= size.into();
         let flow = upper.take().map_or(insn.flow, |upper| insn.flow.after_upper(isa, upper));
         upper = decode::auipc(isa, pc, bytes);
-        let out = is_known.then(|| out_of(isa, bytes, flow, conditional > 0));
+        let out = is_known.then(|| match out_of(isa, bytes, flow, conditional > 0) {
+            Out::Indirect if profile.table_at(pc).is_some() => Out::Table,
+            out => out,
+        });
         conditional = match flow {
             Flow::It { count } if conditional == 0 => count,
             _ => u8::saturating_sub(conditional, 1),
@@ -607,7 +607,7 @@ fn nodes(profile: &Profile, isa: Isa) -> Vec<Node> {
 mod tests {
     use super::*;
     use crate::profile::testing::empty;
-    use crate::profile::{Code, Edge as Counted};
+    use crate::profile::{Code, Edge as Counted, JumpTable};
 
     /// One function of Thumb halfwords at 0x40, with the executions of each.
     fn function(halfwords: &[(u16, u64)]) -> Profile {
@@ -670,11 +670,21 @@ mod tests {
         // One of its turns is missing.
         let profile = function(&[(0x469f, 11), (0xe000, 3), (MOVS, 7), (BX_LR, 10)]);
         assert_eq!(ways(&profile, 0x40), [Count::Bounded { least: 0, most: 11 }; 2]);
-        // tbb [pc, r0] with its table in the code: targets 0x48 and 0x4a.
-        let code = [(0xe8df, 0), (0xf000, 0), (0x0302, 0), (0, 0), (MOVS, 4), (BX_LR, 10)];
-        let mut profile = function(&code);
-        profile.vcpus[0].insns.insert(0, crate::profile::InsnCount { pc: 0x40, size_bytes: 4, count: 10 });
-        assert_eq!(ways(&profile, 0x40), [Count::Exact(4), Count::Exact(6)]);
+    }
+
+    #[test]
+    fn a_known_table_has_its_ways_also_where_something_else_leads() {
+        // beq 0x48; mov pc, r3; 0x44: movs; 0x46: movs; 0x48: bx lr. The branch leads where the table does, too.
+        let code = |turns| [(0xd002, 10), (0x469f, turns), (MOVS, 3), (MOVS, 5), (BX_LR, 10)];
+        let mut profile = function(&code(8));
+        assert_eq!(targets(&profile, 0x42).len(), 2, "the third is not told apart from the branch's");
+        profile.tables = vec![JumpTable { site: 0x42, targets: vec![0x44, 0x46, 0x48, 0x80] }];
+        let counts = [(0x44, 3), (0x46, 2), (0x48, 3), (0x80, 0)].map(|(pc, count)| (pc, Count::Exact(count)));
+        assert_eq!(targets(&profile, 0x42), counts);
+        assert_eq!(ways(&profile, 0x40), [Count::Exact(2), Count::Exact(8)]);
+        // One turn went where the table does not lead.
+        profile = Profile { tables: profile.tables, ..function(&code(9)) };
+        assert!(targets(&profile, 0x42).iter().any(|(_, count)| count.exact().is_none()));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets of table jumps, which compilers make of `switch`.
 //!
-//! Thumb's `tbb` and `tbh` have their table behind them, which is read if the profile has it. Of other jumps only the
-//! counts tell where they went: to the instructions of the function that executed more often than anything else that
-//! leads to them. With one such jump in the function, the numbers that are missing there must be its own count.
+//! The profile has the tables that the image tells. Of other jumps only the counts tell where they went: to the instructions of
+//! the function that executed more often than anything else that leads to them. With one such jump in the function, the
+//! numbers that are missing there must be its own count.
 //!
 //! A run with `--branches` has counted the ways of a jump to all places where something else may lead, too. Then these are
 //! known, and the numbers that are missing are those of the other places.
@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Count, Graph, Out};
 
-/// Most entries of all tables of an image: far more than a firmware has, and few enough for an image made to harm.
-const MAX_ENTRIES: usize = 1 << 20;
+/// Most targets that are tried for all jumps of a function: far more than a firmware has, and few enough for an image made to
+/// harm.
+const MAX_TARGETS: usize = 1 << 20;
 
 /// Targets of one table jump.
 pub(super) enum Targets {
-    /// Read from the code, sorted.
-    InCode(Vec<u64>),
+    /// Of the profile's table, sorted.
+    Known(Vec<u64>),
     /// Counted by the run, or found by counts, with these.
     Inferred(BTreeMap<u64, Count>),
 }
@@ -33,24 +34,15 @@ pub(super) struct Jump {
     rest: u64,
 }
 
-/// Targets of the table jumps whose table is in the code, by node.
-pub(super) fn read(graph: &Graph<'_>) -> BTreeMap<usize, Targets> {
-    let mut tables = BTreeMap::new();
-    let mut left = MAX_ENTRIES;
-    for (index, node) in graph.nodes.iter().enumerate() {
-        let Some(Out::Table(entry_bytes)) = node.out else { continue };
-        let code = graph.profile.code_at(node.next).unwrap_or_default();
-        let targets = decode::table_targets(graph.isa, node.next, entry_bytes, code, left);
-        left -= targets.len();
-        // Without the table, which the symbol table may call data, the jump is like any other.
-        if targets.is_empty() {
-            continue;
-        }
-        let mut targets: BTreeSet<u64> = targets.into_iter().collect();
+/// Targets of the jumps whose table is known, by node.
+pub(super) fn known(graph: &Graph<'_>) -> BTreeMap<usize, Targets> {
+    let tables = graph.nodes.iter().enumerate().filter(|(_, node)| node.out == Some(Out::Table));
+    let known = tables.filter_map(|(index, node)| {
+        let mut targets: BTreeSet<u64> = graph.profile.table_at(node.pc)?.iter().copied().collect();
         targets.extend(graph.counted_jumps(node.pc).keys());
-        tables.insert(index, Targets::InCode(targets.into_iter().collect()));
-    }
-    tables
+        Some((index, Targets::Known(targets.into_iter().collect())))
+    });
+    known.collect()
 }
 
 /// Other jumps that stayed in their function, by address.
@@ -60,13 +52,8 @@ pub(super) fn open(graph: &Graph<'_>) -> Vec<Jump> {
         let sum = arcs.entry(arc.site).or_default();
         *sum = sum.saturating_add(arc.count);
     }
-    let is_open = |index: usize| match graph.nodes[index].out {
-        Some(Out::Indirect) => true,
-        Some(Out::Table(_)) => !graph.tables.contains_key(&index),
-        _ => false,
-    };
     let mut jumps = Vec::new();
-    for (index, node) in graph.nodes.iter().enumerate().filter(|&(index, _)| is_open(index)) {
+    for (index, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.out == Some(Out::Indirect)) {
         let inside = node.count.saturating_sub(arcs.get(&node.pc).copied().unwrap_or(0));
         let (Some(function), 1..) = (node.function, inside) else { continue };
         let mut counted = graph.counted_jumps(node.pc);
@@ -101,7 +88,7 @@ pub(super) fn infer(graph: &Graph<'_>, jumps: Vec<Jump>) -> BTreeMap<usize, Targ
         if rest > 0 {
             let (left, missing) = (left[&function], missing.get(&function).map_or(&[][..], Vec::as_slice));
             // Several jumps with many targets each are not told apart anyway.
-            if left > 1 && left.saturating_mul(missing.len()) > MAX_ENTRIES {
+            if left > 1 && left.saturating_mul(missing.len()) > MAX_TARGETS {
                 continue;
             }
             let sum = missing.iter().fold(0, |sum: u64, (_, rest)| sum.saturating_add(*rest));
@@ -130,7 +117,7 @@ fn uncertain(graph: &Graph<'_>) -> BTreeSet<u64> {
         }
     }
     for targets in graph.tables.values() {
-        if let Targets::InCode(targets) = targets {
+        if let Targets::Known(targets) = targets {
             uncertain.extend(targets);
         }
     }

@@ -19,6 +19,7 @@ use wire::unwind::{Base, Row, Rule, Saved};
 
 use crate::image::Segment;
 use crate::image::section::uncompressed;
+use crate::image::sorted_ranges::holding;
 
 mod avr;
 mod cfi;
@@ -143,6 +144,32 @@ pub fn frames(
     let described = said.into_iter().filter(|(_, _, rules)| rules.values().any(|rule| *rule != Some(ENTRY)));
     let regular = described.map(|(start, ..)| start).filter(|start| compiled.contains(start)).collect();
     code::frames::frames(&code, functions, rows, &Compiled { all: compiled, regular: &regular })
+}
+
+/// Finds the targets of those of some jumps that are through tables, each sorted, by the jump's address. `sites` are the
+/// jumps' addresses (load bias included); other arguments are those of [`table`]. None on AVR.
+pub fn jump_tables(
+    elf: Option<&[u8]>,
+    isa: Isa,
+    segments: &[Segment],
+    load_bias: u64,
+    functions: &[Range<u64>],
+    sites: &BTreeSet<u64>,
+) -> BTreeMap<u64, Vec<u64>> {
+    if isa.is_avr() || sites.is_empty() {
+        return BTreeMap::new();
+    }
+    let has_jump = |function: &&Range<u64>| sites.range((*function).clone()).next().is_some();
+    let mut with_jumps: Vec<Range<u64>> = functions.iter().filter(has_jump).cloned().collect();
+    // Without a function, only a table that the instruction itself names is known.
+    let outside = sites.iter().filter(|&&pc| holding(functions, pc).is_none());
+    with_jumps.extend(outside.map(|&pc| pc..pc.saturating_add(4)));
+    with_jumps.sort_by_key(|function| function.start);
+    let file = elf.filter(|_| isa.is_thumb()).and_then(|bytes| object::File::parse(bytes).ok());
+    let hints = file.map(|file| Hints::read(&file, load_bias)).unwrap_or_default();
+    let mut tables = code::tables::read(&Code { isa, segments, load_bias, hints }, &with_jumps);
+    tables.retain(|site, _| sites.contains(site));
+    tables
 }
 
 impl Table {

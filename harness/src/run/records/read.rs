@@ -144,6 +144,7 @@ impl Records {
             notes,
             names,
             code,
+            tables: Vec::new(),
             in_target,
             heap,
             timeline,

@@ -31,11 +31,13 @@ pub(super) mod hints;
 mod returns;
 mod riscv;
 mod state;
+pub(super) mod tables;
 mod thumb;
 
 use by_address::ByAddress;
 use groups::Groups;
 use hints::Entry;
+use tables::{Table, Tables};
 
 /// Longest piece of millicode: RISC-V's largest, which saves thirteen registers, has 20 instructions.
 const MAX_MILLICODE: usize = 64;
@@ -366,6 +368,8 @@ struct Step {
     is_too_much: bool,
     /// Data to which the instruction refers.
     data: Option<Range<u64>>,
+    /// Table that it jumps through, if tables are looked for.
+    table: Option<Table>,
 }
 
 struct Walk<'a> {
@@ -401,6 +405,8 @@ struct Walk<'a> {
     groups: Groups,
     /// Functions with states that would be others if they were followed again.
     stale: BTreeSet<usize>,
+    /// Tables of jumps; None: they are not looked for, so that only those behind a jump are known.
+    tables: Option<Tables>,
 }
 
 impl<'a> Walk<'a> {
@@ -424,6 +430,7 @@ impl<'a> Walk<'a> {
             open: Vec::new(),
             groups: Groups::new(unknown.len()),
             stale: BTreeSet::new(),
+            tables: None,
         }
     }
 
@@ -556,6 +563,9 @@ impl<'a> Walk<'a> {
                 self.stale.extend(self.taken_for_code(&data));
                 self.data.extend(data);
             }
+            if let Some(tables) = &mut self.tables {
+                tables.note(pc, step.table);
+            }
             self.behind_traps.extend(step.behind_trap);
             self.lost.extend(step.unknown);
             if let Some(&state) = step.computed.first() {
@@ -667,6 +677,13 @@ impl<'a> Walk<'a> {
             Value::Constant(value) => Some(u64::from(value.wrapping_add(offset) as u32 & !1)),
             _ => None,
         };
+        if let (Some(tables), Some(function), Some(before), Some(after)) = (&self.tables, function, &state, &after)
+            && let Some(table) = tables.of(code, function, pc, bytes, [before, after])
+        {
+            step.jumps.extend(table.targets().iter().map(|&target| (target, Some(*after))));
+            step.table = Some(table);
+            return;
+        }
         match insn.flow {
             Flow::Next if self.end_of(function) != End::Open && is_trap(code, pc, bytes) => {
                 step.behind_trap = Some((next, state));

@@ -4,7 +4,7 @@
 
 use decode::{Isa, Registers, Zcmp};
 
-use super::state::{State, Value};
+use super::state::{State, Value, Width};
 use super::{bits, sign_extended};
 
 const SP: usize = 2;
@@ -102,10 +102,22 @@ fn full(pc: u64, word: u32, state: &mut State) {
             let value = read(state, rs1).minus(read(state, rs2));
             write(state, rd, value);
         }
+        // sh1add, sh2add, sh3add, and with the lower half of the first register add.uw and its like: Zba.
+        0x33 if matches!((word >> 25, function), (0x10, 2 | 4 | 6)) => {
+            write(state, rd, Value::Unknown.sum(read(state, rs2)));
+        }
+        0x3b if matches!((word >> 25, function), (0x10, 2 | 4 | 6) | (4, 0)) => {
+            write(state, rd, Value::Unknown.sum(read(state, rs2)));
+        }
         // Loads and stores.
         0x03 if rd != 0 => {
             let address = read(state, rs1).plus(immediate);
-            state.load(if is_word { address } else { Value::Unknown }, rd);
+            match function {
+                _ if is_word => state.load(address, rd),
+                // lw
+                2 => state.set(rd, address.read(Width::Four)),
+                _ => state.set(rd, Value::Unknown),
+            }
         }
         0x23 => {
             let offset = (immediate & !0x1f) | bits(word, 11, 7) as i32;
@@ -141,7 +153,7 @@ fn compressed(low: u32, state: &mut State) {
         (0, 2) => {
             let offset = (bits(low, 12, 10) << 3 | bits(low, 6, 6) << 2 | bits(low, 5, 5) << 6) as i32;
             let address = state.get(low_rs1).plus(offset);
-            state.load(if wide { Value::Unknown } else { address }, low_rd);
+            if wide { state.set(low_rd, address.read(Width::Four)) } else { state.load(address, low_rd) }
         }
         (0, 3) if wide => {
             let offset = (bits(low, 12, 10) << 3 | bits(low, 6, 5) << 6) as i32;

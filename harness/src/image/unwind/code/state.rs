@@ -19,6 +19,19 @@ pub(super) enum Value {
     ReturnAddr,
     /// The caller's frame pointer.
     CallersFrame,
+    /// Constant plus a number that only a run knows: a place in a table.
+    Above(i32),
+    /// Entry of the table at this address.
+    Read(i32, Width),
+    /// The same plus the table's address, of entries of four bytes.
+    ReadFrom(i32),
+}
+
+/// Width of an entry of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Width {
+    Four,
+    Eight,
 }
 
 impl Value {
@@ -27,18 +40,40 @@ impl Value {
             Value::Constant(value) => Value::Constant(value.wrapping_add(bytes)),
             Value::Frame(at) => at.checked_add(bytes).map_or(Value::Unknown, Value::Frame),
             Value::Near => Value::Near,
+            Value::Above(base) => Value::Above(base.wrapping_add(bytes)),
             other if bytes == 0 => other,
             _ => Value::Unknown,
         }
     }
 
+    /// Whether it is nothing of the frame, and no constant.
+    pub(super) fn is_any(self) -> bool {
+        matches!(self, Value::Unknown | Value::Above(_) | Value::Read(..) | Value::ReadFrom(_))
+    }
+
     /// Sum of two values.
     pub(super) fn sum(self, other: Value) -> Value {
         match (self, other) {
+            (Value::Unknown, Value::Constant(n)) | (Value::Constant(n), Value::Unknown) if n != 0 => Value::Above(n),
+            (Value::Above(base), Value::Unknown) | (Value::Unknown, Value::Above(base)) => Value::Above(base),
+            (Value::Read(table, Width::Four), Value::Constant(n))
+            | (Value::Constant(n), Value::Read(table, Width::Four))
+                if n == table =>
+            {
+                Value::ReadFrom(table)
+            }
             (value, Value::Constant(n)) | (Value::Constant(n), value) => value.plus(n),
-            (Value::Frame(_) | Value::Near, Value::Unknown) | (Value::Unknown, Value::Frame(_) | Value::Near) => {
+            (Value::Frame(_) | Value::Near, other) | (other, Value::Frame(_) | Value::Near) if other.is_any() => {
                 Value::Near
             }
+            _ => Value::Unknown,
+        }
+    }
+
+    /// Word at this address.
+    pub(super) fn read(self, width: Width) -> Value {
+        match self {
+            Value::Above(table) => Value::Read(table, width),
             _ => Value::Unknown,
         }
     }
@@ -47,7 +82,7 @@ impl Value {
     pub(super) fn minus(self, other: Value) -> Value {
         match (self, other) {
             (value, Value::Constant(n)) => value.plus(n.wrapping_neg()),
-            (Value::Frame(_) | Value::Near, Value::Unknown) => Value::Near,
+            (Value::Frame(_) | Value::Near, other) if other.is_any() => Value::Near,
             _ => Value::Unknown,
         }
     }
@@ -173,7 +208,7 @@ impl State {
         if let (Value::Frame(one), Value::Frame(two)) = (self.registers[sp], other.registers[sp])
             && one != two
             // Dynamic frames change the stack pointer; the frame pointer then has the fixed place.
-            && both.registers[self.roles.fp].plus(0) == Value::Unknown
+            && both.registers[self.roles.fp].is_any()
         {
             return None;
         }
@@ -217,7 +252,8 @@ impl State {
         if register == self.roles.fp && value == Value::CallersFrame {
             self.frame_pointer = None;
         }
-        self.registers[register] = value;
+        let is_sp = register == self.roles.sp;
+        self.registers[register] = if is_sp && value.is_any() { Value::Unknown } else { value };
     }
 
     pub(super) fn add(&mut self, register: usize, bytes: i32) {
@@ -255,7 +291,7 @@ impl State {
                 Some((place, value)) if place == at => Value::Constant(value),
                 _ => Value::Unknown,
             },
-            _ => Value::Unknown,
+            other => other.read(if self.roles.word_bytes == 8 { Width::Eight } else { Width::Four }),
         };
         self.set(register, value);
     }

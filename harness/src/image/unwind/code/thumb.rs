@@ -2,7 +2,7 @@
 //! Effects of Thumb's instructions on the stack: Armv7-M Architecture Reference Manual, A5 and A7.7.
 
 use super::bits;
-use super::state::{State, Value};
+use super::state::{State, Value, Width};
 
 const SP: usize = 13;
 const LR: usize = 14;
@@ -90,13 +90,18 @@ fn narrow(pc: u64, low: u32, literal: impl Fn(u64) -> Value, state: &mut State) 
         0x48..=0x4f => state.set(high_rd, literal(((pc + 4) & !3) + u64::from(low & 0xff) * 4)),
         // Register offsets: stores, then loads.
         0x50..=0x55 => {}
+        // ldr
+        0x58 | 0x59 => state.set(rd, state.get(rn).sum(state.get(rm)).read(Width::Four)),
         0x56..=0x5f => state.set(rd, Value::Unknown),
         0x60..=0x67 => state.store(state.get(rn).plus(offset * 4), rd),
         0x68..=0x6f => state.load(state.get(rn).plus(offset * 4), rd),
         0x78..=0x7f | 0x88..=0x8f => state.set(rd, Value::Unknown),
         0x90..=0x97 => state.store(state.get(SP).plus((low & 0xff) as i32 * 4), high_rd),
         0x98..=0x9f => state.load(state.get(SP).plus((low & 0xff) as i32 * 4), high_rd),
-        0xa0..=0xa7 => state.set(high_rd, Value::Unknown),
+        // adr
+        0xa0..=0xa7 => {
+            state.set(high_rd, Value::Constant((((pc + 4) & !3) as i32).wrapping_add((low & 0xff) as i32 * 4)));
+        }
         0xa8..=0xaf => state.set(high_rd, state.get(SP).plus((low & 0xff) as i32 * 4)),
         0xb0 => state.add(SP, (low & 0x7f) as i32 * if low & 0x80 == 0 { 4 } else { -4 }),
         // hlt, a semihosting call
@@ -188,6 +193,8 @@ fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mu
             let value = match operation {
                 2 if rn == PC && is_plain => state.get(rm),
                 8 if is_plain && rn != PC => state.get(rn).sum(state.get(rm)),
+                // A shifted index.
+                8 if rn != PC => Value::Unknown.sum(state.get(rn)),
                 13 if is_plain && rn != PC => state.get(rn).minus(state.get(rm)),
                 _ => Value::Unknown,
             };
@@ -218,13 +225,19 @@ fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mu
                 match bits(low, 8, 5) {
                     2 if rn == PC => Value::Constant(immediate),
                     3 if rn == PC => Value::Constant(!immediate),
+                    // Bit 0 marks Thumb code.
+                    2 if immediate == 1 && matches!(base, Value::Read(..)) => base,
                     8 => base.plus(immediate),
                     13 => base.plus(immediate.wrapping_neg()),
                     _ => Value::Unknown,
                 }
             } else {
                 let half = (rn as u32) << 12 | encoded;
+                let here = Value::Constant(((pc + 4) & !3) as i32);
                 match (bits(low, 8, 4), state.get(rd)) {
+                    // adr
+                    (0x00, _) if rn == PC => here.plus(encoded as i32),
+                    (0x0a, _) if rn == PC => here.plus(-(encoded as i32)),
                     (0x00, _) => base.plus(encoded as i32),
                     (0x0a, _) => base.plus(-(encoded as i32)),
                     (0x04, _) => Value::Constant(half as i32),
@@ -261,7 +274,8 @@ fn wide(pc: u64, low: u32, high: u32, literal: impl Fn(u64) -> Value, state: &mu
                 let (is_before, writes_back) = (bits(high, 10, 10) == 1, bits(high, 8, 8) == 1);
                 (base.plus(if is_before { offset } else { 0 }), writes_back.then(|| base.plus(offset)))
             } else {
-                (Value::Unknown, None)
+                // An index, perhaps shifted.
+                (Value::Unknown.sum(base), None)
             };
             match (is_load, is_word) {
                 (true, true) => state.load(address, if rt == PC { LR } else { rt }),
