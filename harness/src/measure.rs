@@ -206,7 +206,8 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         let what = "an SVD names the registers of a chip: --chip says which";
         return Err(InputError::about(svd, format_args!("--svd: {what}")).into());
     }
-    let chip = options.chip.as_deref().map(|chip| chip::find_with(chip, options.svd.as_deref())).transpose()?;
+    let mut chip = options.chip.as_deref().map(|chip| chip::find_with(chip, options.svd.as_deref())).transpose()?;
+    let widened = chip.as_mut().map(|chip| chip.widen(&image)).unwrap_or_default();
     let mut choice = match &chip {
         Some(chip) => machine::choose_chip(&image, chip)?,
         None => machine::choose(&image, options.machine.as_deref(), options.cpu.as_deref())?,
@@ -220,6 +221,7 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
     let mut warn = |warnings: &[String]| warnings.iter().for_each(|line| listener.say(&format!("warning: {line}")));
     warn(&image.warnings);
     warn(&choice.warnings);
+    warn(&widened);
     let mcount = mcount::find(&image.segments, Some(choice.machine.arch), choice.load_bias);
     warn(&mcount.warnings);
     let symbol_file = read_symbol_file(&image)?;

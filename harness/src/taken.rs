@@ -63,7 +63,7 @@ impl Certain {
     fn of(options: &Options, image: &Image) -> Option<Certain> {
         let file = bounded_read::read_named(options.symbol_file()).ok()?;
         let found = Certain::find(&file, image, |fit| learn::hint(options, image, fit).ok()?)?;
-        let choice = machine::choose_chip(image, found.chip()?).ok()?;
+        let choice = machine::fit_chip(image, found.chip()?).ok()?;
         let emulator = emulator::locate(choice.machine.qemu).ok()?;
         tricks::need(&emulator, &DEVICES, "--chip").is_ok().then_some(found)
     }
@@ -169,10 +169,10 @@ pub fn candidate(options: &Options) -> Option<(String, Certain)> {
 /// Chip that a command without a run takes for an image that no machine of QEMU's can run.
 ///
 /// # Errors
-/// The errors of [`machine::choose_chip`].
+/// The errors of [`machine::fit_chip`].
 pub fn for_refused(file: &[u8], image: &Image) -> Result<Option<machine::Choice>, InputError> {
     let found = Certain::find(file, image, |fit| hints::find(file, fit));
-    found.as_ref().and_then(Certain::chip).map(|chip| machine::choose_chip(image, chip)).transpose()
+    found.as_ref().and_then(Certain::chip).map(|chip| machine::fit_chip(image, chip)).transpose()
 }
 
 /// Kind of a line of a [`Listener`].

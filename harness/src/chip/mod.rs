@@ -22,16 +22,25 @@ pub mod svd;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use wire::chip::Memory;
+
 use crate::error::InputError;
-use crate::image::sha256_hex;
-use crate::text::number::frequency;
+use crate::image::{Image, sha256_hex};
+use crate::text::number::{Hex, frequency, group};
 pub use file::File;
 use svd::Svd;
 
 include!(concat!(env!("OUT_DIR"), "/chips.rs"));
+
+/// Most times that a memory is enlarged for an image: the chips of a family differ by less, and a wrong file by more.
+const MOST_TIMES: u64 = 8;
+
+/// Unit of memory sizes.
+const STEP_BYTES: u64 = 1024;
 
 /// A resolved chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -246,6 +255,50 @@ impl Chip {
             return format!("adds {} to QEMU's machine for {}", names.join(", "), self.cpu);
         }
         format!("{} at {}; {}", self.cpu, frequency(self.hz), memory.join(", "))
+    }
+
+    /// Enlarges memories whose end an image goes beyond, as those of a larger chip of the family. Returns a sentence on each.
+    pub fn widen(&mut self, image: &Image) -> Vec<String> {
+        let places = image.segments.iter().flat_map(|segment| [segment.load_range(), segment.run_range()]);
+        let stack = image.initial_sp().map(|top| top.saturating_sub(4)..top);
+        let mut needed: Vec<Range<u64>> = places.chain(stack).filter(|place| !place.is_empty()).collect();
+        needed.sort_by_key(|place| place.end);
+        let mut widened: BTreeMap<usize, u64> = BTreeMap::new();
+        for place in needed {
+            let Some((index, bytes)) = self.too_small(&place) else { continue };
+            let old = std::mem::replace(&mut self.wire.memory[index].bytes, bytes);
+            if self.wire.check().is_err() {
+                self.wire.memory[index].bytes = old;
+                continue;
+            }
+            widened.entry(index).or_insert(old);
+        }
+        let sentence = |(index, old): (usize, u64)| {
+            let Memory { name, start, bytes, .. } = &self.wire.memory[index];
+            let old = group(old);
+            format!(
+                "--chip {}: {name} at {} has {old} bytes, and the image goes beyond: it has {} here, as in a larger chip",
+                self.name,
+                Hex(*start),
+                group(*bytes)
+            )
+        };
+        widened.into_iter().map(sentence).collect()
+    }
+
+    /// Memory at whose end a place begins or goes on, with the size that holds the place.
+    fn too_small(&self, place: &Range<u64>) -> Option<(usize, u64)> {
+        let memory = &self.wire.memory;
+        let end = |memory: &Memory| memory.start.saturating_add(memory.bytes);
+        if self.wire.is_addition || memory.iter().any(|own| own.start <= place.start && place.end <= end(own)) {
+            return None;
+        }
+        let own = memory.iter().enumerate().filter(|(_, own)| own.alias_of.is_none() && own.start <= place.start);
+        let (index, own) = own.max_by_key(|(_, own)| own.start)?;
+        let next = memory.iter().map(|own| own.start).filter(|&start| start > own.start).min().unwrap_or(u64::MAX);
+        let bytes = (place.end - own.start).checked_next_multiple_of(STEP_BYTES)?;
+        let is_near = bytes <= own.bytes.saturating_mul(MOST_TIMES) && own.start.saturating_add(bytes) <= next;
+        is_near.then_some((index, bytes))
     }
 
     /// Hash of the plugin's description, without the chip's name.

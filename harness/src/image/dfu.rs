@@ -31,6 +31,11 @@ pub(super) fn looks_like(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC) || suffix(bytes).is_some_and(|suffix| suffix[SIGNATURE.0..].starts_with(SIGNATURE.1))
 }
 
+/// Whether a file says where its bytes belong.
+pub(super) fn says_addresses(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 fn suffix(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(bytes.len().checked_sub(SUFFIX_BYTES)?..)
 }

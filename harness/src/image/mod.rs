@@ -436,7 +436,8 @@ impl Image {
             return Err(InputError::about(path, "the file is empty; did the build that writes it fail?"));
         }
         let format = detect_format(path, bytes, options)?;
-        if format != Format::Raw && options.load_addr.is_some() {
+        let is_unplaced = format == Format::Raw || (format == Format::Dfu && !dfu::says_addresses(bytes));
+        if !is_unplaced && options.load_addr.is_some() {
             return Err(InputError::about(
                 path,
                 format_args!(

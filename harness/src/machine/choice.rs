@@ -162,11 +162,29 @@ fn with_processor(machine: Machine, cpu: Option<&str>) -> Machine {
     Machine { isa: isa_with(machine.isa, cpu), ..machine }
 }
 
-/// Places an image on a chip, using the chip's base machine.
+/// Places an image on a chip that the user has named, using the chip's base machine. Which processor the image says it was
+/// built for is a claim then, and a warning where the chip has another.
 ///
 /// # Errors
 /// [`InputError`] when it does not fit: the address, and the chip's memory.
 pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
+    on_chip(image, chip, |reason| Ok(format!("{reason}; it starts all the same")))
+}
+
+/// Places an image on a chip that nobody has named.
+///
+/// # Errors
+/// As for [`choose_chip`], and when the image was built for what the chip's processor has not.
+pub fn fit_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
+    on_chip(image, chip, Err)
+}
+
+/// Places an image on a chip. `mend` makes a warning of the reason why the chip's processor is not the image's.
+fn on_chip(
+    image: &Image,
+    chip: &Chip,
+    mend: impl Fn(String) -> Result<String, String>,
+) -> Result<Choice, InputError> {
     let base = BASES.iter().find(|(cpu, _)| *cpu == chip.cpu).map_or("", |(_, base)| base);
     let about = |reason: String| InputError::about(&image.path, format_args!("--chip {}: {reason}", chip.name));
     let Some(base) = MACHINES.iter().chain([&NONE]).find(|machine| machine.name == base) else {
@@ -198,7 +216,12 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
     if let Some(riscv) = riscv {
         machine.core = Core::RiscvChip { cpu: riscv.name, extensions: riscv.extensions, start: None };
     }
-    let processor = processor(&machine, image, None).map_err(&about)?;
+    let (cpu, warning) = match processor(&machine, image, None) {
+        Ok(processor) => (processor.cpu, None),
+        // QEMU refuses code of another family.
+        Err(reason) if machine.arch == Arch::Avr => return Err(about(reason)),
+        Err(reason) => (None, Some(mend(reason).map_err(&about)?)),
+    };
     let placement = place(&machine, image).map_err(|reason| {
         let way_out = match image.format {
             Format::Raw => "; --load-addr says where the file lies, --vectors where its vector table",
@@ -206,24 +229,32 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
         };
         about(format!("{reason}{}{way_out}", elsewhere(image)))
     })?;
+    let no_stack = placement.initial_sp.filter(|sp| !machine.memory.iter().any(|region| is_stack_top(region, *sp)));
+    let no_stack = no_stack.map(|sp| mend(format!("initial stack pointer {} is in no RAM", Hex(sp))).map_err(&about));
+    let warnings = warning.into_iter().chain(no_stack.transpose()?);
     Ok(Choice {
         // QEMU reads the vector table at 0 unless it gets another address.
         vectors: placement.vectors.or((chip.vectors != 0).then_some(chip.vectors)),
         machine,
-        cpu: riscv.map_or(processor.cpu, |core| Some(core.cpu.to_owned())),
+        cpu: riscv.map_or(cpu, |core| Some(core.cpu.to_owned())),
         because: "--chip asks for it".to_owned(),
         runners_up: Vec::new(),
         rejected: Vec::new(),
-        warnings: Vec::new(),
+        warnings: warnings.map(|reason| format!("--chip {}: {reason}", chip.name)).collect(),
         load_bias: placement.load_bias,
         entry: placement.entry,
         initial_sp: placement.initial_sp,
     })
 }
 
+/// Whether a stack that begins at an address grows into a RAM.
+fn is_stack_top(region: &Region, sp: u64) -> bool {
+    region.is_writable() && region.start < sp && sp <= region.range().end
+}
+
 /// Built-in chips whose memory fits an image. Suggested for an image that waits for a device that the machine lacks.
 pub fn chips_for(image: &Image) -> Vec<&'static str> {
-    let fit = chip::built_in().iter().filter(|chip| choose_chip(image, chip).is_ok());
+    let fit = chip::built_in().iter().filter(|chip| fit_chip(image, chip).is_ok());
     fit.map(|chip| chip.name.as_str()).collect()
 }
 

@@ -11,6 +11,6 @@ mod placement;
 mod processor;
 mod table;
 
-pub use choice::{Choice, chips_for, choose, choose_chip};
+pub use choice::{Choice, chips_for, choose, choose_chip, fit_chip};
 pub use processor::riscv_extensions;
 pub use table::{Core, LoadOption, MACHINES, Machine, MemoryKind, Region, emulators, find};

@@ -105,6 +105,10 @@ pub(super) fn fit_segment(machine: &Machine, segment: &Segment, bias: u64) -> Re
     // The memory is written (copied to or cleared) before its use, so it must be writable.
     let what = if segment.data.is_empty() { "zero-initialised memory" } else { "run address" };
     let region = home(machine, &run, what)?;
+    // A section without contents in a chip's flash is kept for what the firmware programs there: it begins erased.
+    if segment.data.is_empty() && machine.chip.is_some() && region.kind == MemoryKind::Rom {
+        return Ok(());
+    }
     if !region.is_writable() {
         return Err(format!("{what} {} lies in {}, which cannot be written", show_range(&run), region.name));
     }
@@ -152,11 +156,11 @@ pub(super) fn fit_vector_table(machine: &Machine, image: &Image, bias: u64) -> R
         ));
     }
     let (sp, reset) = (table.initial_sp, table.reset_vector & !1);
-    if !machine
-        .memory
-        .iter()
-        .any(|region| region.kind == MemoryKind::Ram && region.start < sp && sp <= region.range().end)
-    {
+    let is_in = |region: &Region| region.start < sp && sp <= region.range().end;
+    let is_ram = |region: &Region| region.kind == MemoryKind::Ram && is_in(region);
+    // A chip's boot code may set its own stack before it uses any: SoftDevices of Nordic's begin with one in flash.
+    let may_set_its_own = machine.chip.is_some() && machine.memory.iter().any(is_in);
+    if !machine.memory.iter().any(is_ram) && !may_set_its_own {
         return Err(format!("initial stack pointer {} is outside its RAM ({})", Hex(sp), machine.list_memory()));
     }
     if table.reset_vector & 1 == 0 {

@@ -3,6 +3,7 @@
 //! `ci/chips` tests whole chip families.
 
 mod check;
+mod claims;
 mod dfu;
 mod instruments;
 mod learn;

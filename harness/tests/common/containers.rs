@@ -46,6 +46,11 @@ pub fn dfu(pieces: &[(u32, &[u8])]) -> Vec<u8> {
         file.extend((data.len() as u32).to_le_bytes());
         file.extend(*data);
     }
+    ended(file)
+}
+
+/// Bytes with the suffix of DFU files.
+pub fn ended(mut file: Vec<u8>) -> Vec<u8> {
     file.extend(b"\0\0\x11\xdf\x83\x04\x1a\x01UFD\x10");
     file.extend((!crc32fast::hash(&file)).to_le_bytes());
     file
