@@ -15,6 +15,7 @@ use wire::heap::Allocator;
 use wire::request::InlinedCall;
 use wire::trick::{AVR_STATE, DEVICES, PACE};
 
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::crosscheck::in_target;
 use crate::analysis::cycles;
 use crate::analysis::dead_loop;
@@ -49,7 +50,7 @@ use crate::image::zone_call;
 use crate::image::{Arch, Format, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
-use crate::profile::{self, Code, Facts, GenericSpan, InTarget, JumpTable, Profile, StackLeft};
+use crate::profile::{self, Code, Facts, GenericSpan, InTarget, JumpTable, Profile, SpanKind, StackLeft};
 use crate::run::contain::grants::Walls;
 use crate::run::contain::sandbox;
 use crate::run::qemu::emulator;
@@ -522,6 +523,9 @@ fn complete(
         kept.check(profile.vcpus.len(), profile.tasks.len()).context("cannot use the plugin's records")?;
     }
     profile.facts.generic_spans = named.generic_spans;
+    // The time from a jump into a part until its function returns is not that of a call.
+    let parts = ColdParts::of(profile);
+    profile.spans.retain(|span| !matches!(span.kind, SpanKind::Call { entry } if parts.contains(entry)));
     profile.parts.slice_insns = options.slice.map(|length| length.insns(plan.icount_shift));
     if matches!(profile.facts.end, profile::End::EndlessLoop { .. }) {
         profile.facts.last_line = last_line(&workspace.console());

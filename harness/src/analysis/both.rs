@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::analysis::attribution::divide;
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::functions;
 use crate::analysis::stacks::{self, Frame, FrameRole};
 use crate::profile::Profile;
@@ -72,15 +73,16 @@ impl Sampling {
         }
         let mut samples: HashMap<Leaf, [u64; 2]> = HashMap::new();
         for (at, profile) in sides.into_iter().enumerate() {
+            let parts = ColdParts::of(profile);
             let mut of_function: HashMap<Frame, u64> = HashMap::new();
             for (pc, count) in profile.samples_by_pc() {
-                let leaf = stacks::at(profile, pc);
+                let leaf = stacks::at(profile, &parts, pc);
                 *of_function.entry(leaf[0].clone()).or_default() += count;
                 samples.entry(leaf).or_default()[at] += count;
             }
             // Code without a sample of its own is divided as its function is.
             for pc in profile.insns().into_keys() {
-                let leaf = stacks::at(profile, pc);
+                let leaf = stacks::at(profile, &parts, pc);
                 let function = of_function.get(&leaf[0]).copied().unwrap_or(0);
                 let own = &mut samples.entry(leaf).or_default()[at];
                 if *own == 0 {

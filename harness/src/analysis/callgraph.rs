@@ -18,11 +18,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use wire::definition::NodeKind;
 
 use crate::analysis::calltree::{CallTree, Member};
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::functions::{self, Table};
 use crate::analysis::owner::{BOOT_ROM, Owner};
 use crate::analysis::stacks::{FrameRole, NO_TASK};
-use crate::profile::{Arc, Function, Profile};
-use crate::text::symbol_name::hot_name;
+use crate::profile::{Arc, Profile};
 
 /// Stands for the caller of code that no call entered: interrupt handlers, the first functions of tasks and of the
 /// firmware, and the one at which the window opened.
@@ -40,9 +40,9 @@ pub enum Party {
 }
 
 impl Party {
-    /// The party that an instruction belongs to.
-    pub fn at(profile: &Profile, pc: u64) -> Party {
-        Owner::of(profile, pc).start().map_or(Party::BootRom, Party::Code)
+    /// The party that an instruction belongs to: for a function's part, the function.
+    pub fn at(profile: &Profile, parts: &ColdParts, pc: u64) -> Party {
+        parts.owner(profile, pc).start().map_or(Party::BootRom, Party::Code)
     }
 
     fn of_start(start: Option<u64>) -> Party {
@@ -78,28 +78,15 @@ impl Party {
 pub struct Together {
     /// First address of the function that stands for one, by that one's.
     stands: BTreeMap<u64, u64>,
-    /// First addresses of parts.
-    parts: BTreeSet<u64>,
+    /// Parts of functions, which `stands` has, too.
+    parts: ColdParts,
 }
 
 impl Together {
     /// Each function with its part.
     pub fn parts(profile: &Profile) -> Together {
-        let mut whole: HashMap<(&str, Option<&str>), Option<u64>> = HashMap::new();
-        let functions = &profile.names.functions;
-        for function in functions.iter().filter(|function| hot_name(&function.linkage_name).is_none()) {
-            let start =
-                whole.entry((&function.linkage_name, function.file.as_deref())).or_insert(Some(function.start));
-            // Of two functions, nothing says whose part it is.
-            *start = start.filter(|&start| start == function.start);
-        }
-        let part = |function: &Function| {
-            let hot = hot_name(&function.linkage_name)?;
-            let whole = whole.get(&(hot, function.file.as_deref())).copied().flatten()?;
-            Some((function.start, whole))
-        };
-        let stands: BTreeMap<u64, u64> = functions.iter().filter_map(part).collect();
-        Together { parts: stands.keys().copied().collect(), stands }
+        let parts = ColdParts::of(profile);
+        Together { stands: parts.iter().collect(), parts }
     }
 
     /// Functions with these first addresses, by the lowest of them, and each function with its part.
@@ -125,12 +112,6 @@ impl Together {
             Party::Code(start) => Party::Code(self.start(start)),
             party => party,
         }
-    }
-
-    /// Whether a transfer stays within a function and its part.
-    fn is_within(&self, from: &Party, to: &Party) -> bool {
-        let is_part = |party: &Party| matches!(party, Party::Code(start) if self.parts.contains(start));
-        (is_part(from) || is_part(to)) && self.party(from.clone()) == self.party(to.clone())
     }
 
     /// Party of each member of a tree.
@@ -242,8 +223,7 @@ impl CallGraph {
         for row in &table.rows {
             let node = graph.nodes.entry(together.party(Party::of_start(row.start))).or_default();
             node.self_insns += row.self_insns;
-            // A part is only entered from its function.
-            node.calls += if row.start.is_some_and(|start| together.parts.contains(&start)) { 0 } else { row.calls };
+            node.calls += row.calls;
             node.samples += row.samples;
             node.self_cycles = row.cycles.map(|cycles| node.self_cycles.unwrap_or(0) + cycles);
         }
@@ -288,39 +268,31 @@ impl CallGraph {
             Party::Code(start) => matches!(Owner::of(profile, *start), Owner::Function(_)),
             Party::BootRom | Party::Outside(_) => true,
         };
-        let is_exact = self.is_exact;
+        let (is_exact, parts) = (self.is_exact, &together.parts);
         let by_tree = |(caller, callee): &(Party, Party)| is_exact && !(has_name(caller) && has_name(callee));
         for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-            let Some(pair) = parties(profile, arc).filter(|pair| !by_tree(pair)) else { continue };
+            let Some(pair) = parties(profile, parts, arc).filter(|pair| !by_tree(pair)) else { continue };
             let (caller, callee) = pair;
-            let site = Party::at(profile, arc.site);
-            if together.is_within(&site, &callee) {
-                let party = together.party(callee);
-                // A jump back to the first instruction is not an entry from outside.
-                let node = self.nodes.entry(party.clone()).or_default();
-                node.calls =
-                    node.calls.saturating_sub(if Party::at(profile, arc.target) == party { arc.count } else { 0 });
-                continue;
-            }
             let edge = self.edges.entry((together.party(caller), together.party(callee))).or_default();
             edge.calls += arc.count;
             if !arc.links {
+                let site = Party::at(profile, parts, arc.site);
                 *edge.tail_calls.entry(together.party(site)).or_default() += arc.count;
             }
         }
         for node in profile.tree.iter().filter(|node| node.calls > 0) {
             let NodeKind::Function { entry } = node.kind else { continue };
             let caller = match profile.calling_node(node.parent).map(|node| node.kind) {
-                Some(NodeKind::Function { entry }) => Party::at(profile, entry),
+                Some(NodeKind::Function { entry }) => Party::at(profile, parts, entry),
                 _ => Party::no_caller(),
             };
-            let pair = (caller, Party::at(profile, entry));
+            let pair = (caller, Party::at(profile, parts, entry));
             if by_tree(&pair) {
                 self.edges.entry((together.party(pair.0), together.party(pair.1))).or_default().calls += node.calls;
             }
         }
         for (start, entries) in functions::entries(profile, table) {
-            if entries.others > 0 && !together.parts.contains(&start) {
+            if entries.others > 0 {
                 let callee = together.party(Party::Code(start));
                 self.edges.entry((Party::no_caller(), callee)).or_default().calls += entries.others;
             }
@@ -528,17 +500,18 @@ struct Level {
     pair: Option<(u32, u32, u32)>,
 }
 
-/// Caller and callee of an arc; the caller is the function that the callee returns to. None: the arc is not a call.
-pub fn parties(profile: &Profile, arc: &Arc) -> Option<(Party, Party)> {
-    if !functions::is_call(profile, arc) {
+/// Caller and callee of an arc, each with its part; the caller is the function that the callee returns to. None: the arc
+/// is not a call.
+pub fn parties(profile: &Profile, parts: &ColdParts, arc: &Arc) -> Option<(Party, Party)> {
+    if !functions::is_call(profile, parts, arc) {
         return None;
     }
     let caller = match functions::caller(profile, arc.return_addr) {
-        (_, Some(start)) => Party::Code(start),
+        (_, Some(start)) => Party::Code(parts.whole(start)),
         (name, None) if name == BOOT_ROM => Party::BootRom,
         _ => Party::no_caller(),
     };
-    Some((caller, Party::at(profile, arc.target)))
+    Some((caller, Party::at(profile, parts, arc.target)))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::owner::Owner;
 use crate::analysis::stack_proof;
 use crate::analysis::stacks::{
@@ -85,7 +86,8 @@ impl CallTree {
 
     fn build(profile: &Profile, mut builder: Builder<'_>) -> CallTree {
         let mut lists = MemberLists::default();
-        let leaves = Leaves::new(profile, |pc| lists.at(profile, pc));
+        let parts = builder.parts.clone();
+        let leaves = Leaves::new(profile, |pc| lists.at(profile, &parts, pc));
         let mut members = Vec::with_capacity(leaves.keys.len());
         for &list in &leaves.keys {
             let list = &lists.lists[list as usize];
@@ -219,11 +221,11 @@ struct MemberLists {
 
 impl MemberLists {
     /// Number of the list of an address.
-    fn at(&mut self, profile: &Profile, pc: u64) -> u32 {
+    fn at(&mut self, profile: &Profile, parts: &ColdParts, pc: u64) -> u32 {
         let key = (Owner::of(profile, pc).key(), profile.names.stack_at(pc));
         *self.known.entry(key).or_insert_with(|| {
             let next = self.lists.len() as u32;
-            *self.numbers.entry(at(profile, pc)).or_insert_with_key(|list| {
+            *self.numbers.entry(at(profile, parts, pc)).or_insert_with_key(|list| {
                 self.lists.push(list.clone());
                 next
             })
@@ -232,10 +234,10 @@ impl MemberLists {
 }
 
 /// Members that execute at an address, with the function's address.
-fn at(profile: &Profile, pc: u64) -> Vec<Member> {
-    let start = Owner::of(profile, pc).start();
+fn at(profile: &Profile, parts: &ColdParts, pc: u64) -> Vec<Member> {
+    let start = parts.owner(profile, pc).start();
     let with_start = |(depth, frame)| Member { frame, start: if depth == 0 { start } else { None } };
-    stacks::at(profile, pc).into_iter().enumerate().map(with_start).collect()
+    stacks::at(profile, parts, pc).into_iter().enumerate().map(with_start).collect()
 }
 
 struct Builder<'a> {
@@ -243,6 +245,8 @@ struct Builder<'a> {
     view: View,
     /// Whether a polled task's function keeps the callers that poll it, see [`CallTree::of_calls`].
     is_of_calls: bool,
+    /// Parts, which have their functions' frames.
+    parts: ColdParts,
     tasks: Vec<String>,
     exceptions: Exceptions<'a>,
     members: HashMap<Member, u32>,
@@ -269,6 +273,7 @@ impl<'a> Builder<'a> {
             profile,
             view,
             is_of_calls,
+            parts: ColdParts::of(profile),
             tasks: stacks::task_names(profile),
             exceptions: Exceptions::new(profile),
             members: HashMap::new(),
@@ -337,7 +342,8 @@ impl<'a> Builder<'a> {
         if let Some(known) = self.at.get(&pc) {
             return known.clone();
         }
-        let members: Vec<u32> = at(self.profile, pc).into_iter().map(|member| self.member(&member)).collect();
+        let members: Vec<u32> =
+            at(self.profile, &self.parts, pc).into_iter().map(|member| self.member(&member)).collect();
         self.at.insert(pc, members.clone());
         members
     }

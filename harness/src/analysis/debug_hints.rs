@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::owner::Owner;
 use crate::analysis::{functions, lookup, stacks};
 use crate::profile::{Profile, SpanKind};
@@ -75,7 +76,8 @@ pub fn first_new_sample(profile: &Profile, key: &str, before_insns: u64) -> Opti
     if profile.vcpus.len() > 1 {
         return None;
     }
-    let is_in = |pc: u64| stacks::at(profile, pc).last().is_some_and(|frame| key_name(&frame.name) == key);
+    let parts = ColdParts::of(profile);
+    let is_in = |pc: u64| stacks::at(profile, &parts, pc).last().is_some_and(|frame| key_name(&frame.name) == key);
     let mut known: BTreeMap<u64, bool> = BTreeMap::new();
     let samples = (1..).zip(&profile.samples);
     let mut of_it = samples.filter(|(_, sample)| *known.entry(sample.pc).or_insert_with(|| is_in(sample.pc)));

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::cycles;
 use crate::analysis::owner::Owner;
 use crate::profile::{Arc, Profile};
@@ -62,7 +63,8 @@ pub struct Row {
     /// Cycles of these instructions, if known.
     pub cycles: Option<u64>,
     /// Entries: executions of its first instruction that a call led to, or any other way from outside of the
-    /// function. 0 for other code.
+    /// function. 0 for other code, and for the part of a function to which only that jumps; see
+    /// [`crate::analysis::cold_part`].
     pub calls: u64,
     /// Samples taken in it.
     pub samples: u64,
@@ -136,6 +138,9 @@ pub fn table(profile: &Profile) -> Table {
         inside: u64,
         samples: u64,
     }
+    let parts = ColdParts::of(profile);
+    // Calls of parts: the ways that keep a return address. Their functions have others, not all of them recorded.
+    let mut of_parts: BTreeMap<u64, u64> = BTreeMap::new();
     let mut sums: BTreeMap<(u8, u64), (Owner<'_>, Sums)> = BTreeMap::new();
     // Sums by the owner of each instruction.
     for vcpu in &profile.vcpus {
@@ -147,10 +152,13 @@ pub fn table(profile: &Profile) -> Table {
                 sums.entry_insns += insn.count;
             }
         }
+        for arc in vcpu.arcs.iter().filter(|arc| arc.links && parts.contains(arc.target)) {
+            *of_parts.entry(arc.target).or_default() += arc.count;
+        }
         for arc in vcpu.arcs.iter().filter(|arc| !arc.links) {
             if let Owner::Function(function) = Owner::of(profile, arc.target)
                 && function.start == arc.target
-                && Owner::of(profile, arc.site) == Owner::Function(function)
+                && (Owner::of(profile, arc.site) == Owner::Function(function) || parts.is_jump(profile, arc))
                 && let Some((_, sums)) = sums.get_mut(&Owner::Function(function).key())
             {
                 sums.inside += arc.count;
@@ -171,6 +179,11 @@ pub fn table(profile: &Profile) -> Table {
         // If the host ended the run, a counted jump to the start may not have arrived. In a window that opens at
         // reset, a function whose first instruction executed has been called at least once.
         let at_least = u64::from(entry_insns > 0 && profile.facts.before_window_insns == 0);
+        let calls = match place {
+            Owner::Function(part) if parts.contains(part.start) => of_parts.get(&part.start).copied().unwrap_or(0),
+            Owner::Function(_) => entry_insns.saturating_sub(inside).max(at_least),
+            Owner::BootRom | Owner::Range { .. } => 0,
+        };
         let row = Row::of(place);
         let kind = row.kind;
         if kind == RowKind::Unnamed {
@@ -179,7 +192,7 @@ pub fn table(profile: &Profile) -> Table {
         table.rows.push(Row {
             self_insns,
             cycles: cycles.as_ref().map(|cycles| cycles.get(&row.start).copied().unwrap_or(0)),
-            calls: if kind == RowKind::Function { entry_insns.saturating_sub(inside).max(at_least) } else { 0 },
+            calls,
             samples,
             expected_samples: total_samples as f64 * self_insns as f64 / total_insns.max(1) as f64,
             z: z_score(samples, total_samples, self_insns, total_insns),
@@ -213,10 +226,11 @@ pub struct Entries {
 
 /// Entries of all functions of the table, by first address; they add up to the functions' calls.
 pub fn entries(profile: &Profile, table: &Table) -> BTreeMap<u64, Entries> {
+    let parts = ColdParts::of(profile);
     let mut entries: BTreeMap<u64, Entries> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
         let enters = matches!(Owner::of(profile, arc.target), Owner::Function(callee) if callee.start == arc.target);
-        if enters && is_call(profile, arc) {
+        if enters && is_call(profile, &parts, arc) {
             *entries.entry(arc.target).or_default().calls.entry(arc.return_addr).or_default() += arc.count;
         }
     }
@@ -254,15 +268,23 @@ pub struct TailCall {
     pub function: String,
 }
 
-/// Calls by caller and callee, most frequent first. Jumps inside a function are not listed.
+/// Calls by caller and callee, most frequent first; the part of a function is that function. Jumps inside a function
+/// are not listed.
 pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
+    let parts = ColdParts::of(profile);
     let mut counts: BTreeMap<_, u64> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
-        if !is_call(profile, arc) {
+        if !is_call(profile, &parts, arc) {
             continue;
         }
-        let (site, callee) = (Owner::of(profile, arc.site), Owner::of(profile, arc.target));
-        let (caller, caller_start) = caller(profile, arc.return_addr);
+        let (site, callee) = (parts.owner(profile, arc.site), parts.owner(profile, arc.target));
+        let (caller, caller_start) = match caller(profile, arc.return_addr) {
+            (_, Some(start)) if parts.contains(start) => {
+                let whole = parts.owner(profile, start);
+                (whole.to_string(), whole.start())
+            }
+            known => known,
+        };
         let tail_call = (!arc.links).then(|| TailCall { site: arc.site, function: site.to_string() });
         let key = (caller, caller_start, callee.to_string(), callee.start(), tail_call);
         *counts.entry(key).or_default() += arc.count;
@@ -284,8 +306,13 @@ pub fn arcs(profile: &Profile) -> Vec<ArcRow> {
 }
 
 /// Whether a transfer of control is a call or a tail call. A jump is a tail call if it enters another function at its
-/// start.
-pub(crate) fn is_call(profile: &Profile, arc: &Arc) -> bool {
+/// start, unless it stays within a function and its part.
+pub(crate) fn is_call(profile: &Profile, parts: &ColdParts, arc: &Arc) -> bool {
+    enters(profile, arc) && !parts.is_jump(profile, arc)
+}
+
+/// Whether a transfer of control is a call or enters another symbol's code at its start.
+pub(crate) fn enters(profile: &Profile, arc: &Arc) -> bool {
     let callee = Owner::of(profile, arc.target);
     let enters = matches!(callee, Owner::Function(_)) && callee.start() == Some(arc.target);
     arc.links || enters && Owner::of(profile, arc.site) != callee

@@ -4,6 +4,7 @@
 use wire::definition::FrameKind;
 
 use crate::analysis::allocator_clones;
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::heap::{self, HeapUse, Held, Misuse, Unfollowed, Use, Wrong};
 use crate::analysis::lost::Lost;
 use crate::analysis::stacks::{self, View};
@@ -20,7 +21,8 @@ const CALLED_BY: &str = " < ";
 /// Call path of each site, in order of site number, each caller with the file and line of its call. The same call on
 /// another line is another path.
 pub fn call_paths(profile: &Profile) -> Vec<String> {
-    written_paths(profile, calls_of)
+    let parts = ColdParts::of(profile);
+    written_paths(profile, |profile, stack| calls_of(profile, &parts, stack))
 }
 
 /// Call path of each site as [`call_paths`], without lines: an edit elsewhere in a file moves them.
@@ -31,7 +33,7 @@ pub fn call_paths_without_lines(profile: &Profile) -> Vec<String> {
 /// Name of a caller, and the place of its call, if that is known.
 type Call = (String, Option<String>);
 
-fn written_paths(profile: &Profile, calls: fn(&Profile, u32) -> Vec<Call>) -> Vec<String> {
+fn written_paths(profile: &Profile, calls: impl Fn(&Profile, u32) -> Vec<Call>) -> Vec<String> {
     let tree = heap::paths(profile, View::default());
     let sites = profile.heap.iter().flat_map(|heap| &heap.sites);
     let path = |(number, site): (&u32, &Site)| {
@@ -53,7 +55,7 @@ fn written_paths(profile: &Profile, calls: fn(&Profile, u32) -> Vec<Call>) -> Ve
 }
 
 /// Callers up to the first interrupt, innermost first, with inlined ones.
-fn calls_of(profile: &Profile, stack: u32) -> Vec<Call> {
+fn calls_of(profile: &Profile, parts: &ColdParts, stack: u32) -> Vec<Call> {
     let mut calls = Vec::new();
     for frame in profile.stack(stack).into_iter().rev() {
         let FrameKind::Caller { return_addr } = frame.kind else { break };
@@ -64,7 +66,7 @@ fn calls_of(profile: &Profile, stack: u32) -> Vec<Call> {
             Some(format!("{}:{}", file_name(file), frame.line?))
         };
         let mut places = names.frames_at(site).iter().map(place);
-        let functions = stacks::at(profile, site).into_iter().map(|function| function.name);
+        let functions = stacks::at(profile, parts, site).into_iter().map(|function| function.name);
         let own: Vec<Call> = functions.map(|name| (name, places.next().flatten())).collect();
         calls.extend(own.into_iter().rev());
     }

@@ -10,6 +10,7 @@ pub mod both;
 pub mod callgraph;
 pub mod calltree;
 pub mod changed_lines;
+pub mod cold_part;
 pub mod column;
 pub mod compare;
 pub mod coverage;

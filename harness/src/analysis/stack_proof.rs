@@ -16,6 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wire::definition::{FrameKind, NodeKind, Unknown};
 use wire::sample::Sample;
 
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::functions;
 use crate::analysis::owner::Owner;
 use crate::profile::{Function, Profile, StackFrame};
@@ -90,6 +91,7 @@ const IN_FLIGHT: u64 = 2;
 /// Calls of the exact call tree that the arcs disprove; empty without a tree.
 pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
     let deepest = profile.facts.max_depth.map_or(1, |depth| depth.max(1)) as usize;
+    let parts = ColdParts::of(profile);
     let mut in_tree: BTreeMap<(Option<u64>, u64), u64> = BTreeMap::new();
     let mut depths = Vec::with_capacity(profile.tree.len());
     for node in &profile.tree {
@@ -105,7 +107,10 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
                 Some(NodeKind::Function { entry }) => Some(entry),
                 _ => None,
             };
-            *in_tree.entry((caller, entry)).or_default() += node.calls;
+            // A part is entered by ways that are not recorded, too.
+            if !parts.contains(entry) {
+                *in_tree.entry((caller, entry)).or_default() += node.calls;
+            }
         }
     }
     // Calls deeper than that are siblings in the tree, so their callers there are not the real ones.
@@ -116,7 +121,7 @@ pub fn wrong_calls(profile: &Profile) -> Vec<WrongCalls> {
     // Entries whose caller cannot be told by the return address: entries from code without a name, which has no node of
     // its own; entries without a call; and entries by a jump, after which the return address may be any.
     let mut others: BTreeMap<u64, u64> = BTreeMap::new();
-    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| functions::is_call(profile, arc)) {
+    for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| functions::enters(profile, arc)) {
         let caller = functions::caller(profile, arc.return_addr).1.and_then(|caller| start_of(profile, caller));
         match caller.filter(|_| arc.links) {
             Some(caller) => *exact.entry((Some(caller), arc.target)).or_default() += arc.count,

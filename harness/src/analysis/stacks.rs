@@ -10,6 +10,7 @@ use decode::Isa;
 use rustc_hash::FxHashMap;
 use wire::definition::{FrameKind, NodeKind, Unknown};
 
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::owner::Owner;
 use crate::analysis::rtic;
 use crate::profile::{Profile, SpanKind, StackFrame, Task};
@@ -411,9 +412,9 @@ fn look(name: &str) -> String {
     name.replace(';', ":").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Frames that execute at an address: the function, then functions inlined there.
-pub fn at(profile: &Profile, pc: u64) -> Vec<Frame> {
-    let place = Owner::of(profile, pc);
+/// Frames that execute at an address: the function, also in its part, then functions inlined there.
+pub fn at(profile: &Profile, parts: &ColdParts, pc: u64) -> Vec<Frame> {
+    let place = parts.owner(profile, pc);
     let role = if matches!(place, Owner::Function(_)) { FrameRole::Function } else { FrameRole::Other };
     let mut frames = vec![Frame::new(role, place.to_string())];
     let name = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);

@@ -13,6 +13,7 @@ use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 use wire::chip::AVR_DATA;
 use wire::request::Kernel;
 
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::stacks::{Exceptions, is_interrupt, task_names};
 use crate::analysis::{describe, functions, lookup, overflow, owner};
 use crate::debug::crash;
@@ -739,7 +740,8 @@ impl Turns {
         let insns = profile.vcpus.iter().flat_map(|vcpu| &vcpu.insns);
         let size = |pc: u64| insns.clone().find(|insn| insn.pc == pc).map_or(0, |insn| u64::from(insn.size_bytes));
         let arcs = profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs);
-        let turns = arcs.filter(|arc| entries.contains(&arc.target) && !functions::is_call(profile, arc));
+        let parts = ColdParts::of(profile);
+        let turns = arcs.filter(|arc| entries.contains(&arc.target) && !functions::is_call(profile, &parts, arc));
         let mut turns: Vec<_> = turns.map(|arc| (arc.site, arc.site + size(arc.site), arc.target)).collect();
         turns.sort_unstable();
         turns.dedup();

@@ -8,6 +8,8 @@
 //! call that was made before the window opened is left out: the format has no cost without a call. Known cycles are one more
 //! cost, exact by instruction and divided over calls as the instructions are.
 //!
+//! A function's part (`parse.cold`) is written as code of the function.
+//!
 //! Readers tell functions apart by name and file, and add up functions that agree in both. Here such functions have
 //! their addresses in their names.
 
@@ -18,8 +20,9 @@ use anyhow::Result;
 use wire::definition::FrameKind;
 
 use crate::analysis::attribution::divide;
-use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party, Together};
+use crate::analysis::callgraph::{self, CallGraph, Inclusive, Party};
 use crate::analysis::calltree::CallTree;
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::cycles;
 use crate::analysis::flow::{BranchKind, Branches, Way};
 use crate::analysis::owner::Owner;
@@ -38,10 +41,10 @@ const NO_NAME: &str = "???";
 /// Errors of `out`.
 pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Result<()> {
     // The call tree is dropped before anything is written: there may be millions of paths.
-    // Each symbol has its costs at its own addresses, a function's part too.
-    let graph = CallGraph::with(profile, &CallTree::of_calls(profile), &Together::default());
-    let code = Code::new(profile);
-    let mut sites = sites(profile, &graph, &code);
+    let graph = CallGraph::new(profile, &CallTree::of_calls(profile));
+    let parts = ColdParts::of(profile);
+    let code = Code::new(profile, &parts);
+    let mut sites = sites(profile, &parts, &graph, &code);
     let entries = graph.nodes.values().map(|node| node.calls).sum();
     let mut totals = vec![graph.total_insns, profile.samples.len() as u64, entries];
     totals.extend(cycles::total(profile));
@@ -49,7 +52,7 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     writeln!(out, "\nob=(1) {}", clean(&profile.facts.image_name))?;
     let names = names(profile, &graph, &code);
     let (files, functions, branches) = (HashMap::new(), HashMap::new(), Branches::of(profile));
-    let mut writer = Writer { profile, names, files, functions, branches, file: 0, out };
+    let mut writer = Writer { profile, parts, names, files, functions, branches, file: 0, out };
     // A function can make calls without being a node: its other code ran before the window opened.
     let parties: BTreeSet<Party> = graph.nodes.keys().chain(sites.keys()).cloned().collect();
     for party in &parties {
@@ -158,7 +161,7 @@ struct Code {
 }
 
 impl Code {
-    fn new(profile: &Profile) -> Code {
+    fn new(profile: &Profile, parts: &ColdParts) -> Code {
         let mut insns = profile.insns();
         let samples = profile.samples_by_pc();
         for &pc in samples.keys() {
@@ -170,7 +173,7 @@ impl Code {
             let samples = samples.get(&pc).copied().unwrap_or(0);
             let cycles = cycles.get(&pc).copied().unwrap_or(0);
             if insns > 0 || samples > 0 {
-                costs.entry(Party::at(profile, pc)).or_default().push(Cost { pc, insns, samples, cycles });
+                costs.entry(Party::at(profile, parts, pc)).or_default().push(Cost { pc, insns, samples, cycles });
             }
         }
         Code { costs, insns }
@@ -193,19 +196,19 @@ struct Site {
 }
 
 /// Call sites of each caller, by address.
-fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, Vec<Site>> {
+fn sites(profile: &Profile, parts: &ColdParts, graph: &CallGraph, code: &Code) -> BTreeMap<Party, Vec<Site>> {
     // Calls by site. The site of a tail call is the call that left its return address.
     let mut by_pair: BTreeMap<(Party, Party), BTreeMap<u64, u64>> = BTreeMap::new();
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs).filter(|arc| arc.count > 0) {
-        let Some((caller, callee)) = callgraph::parties(profile, arc) else { continue };
-        let is_here = arc.links && Party::at(profile, arc.site) == caller;
+        let Some((caller, callee)) = callgraph::parties(profile, parts, arc) else { continue };
+        let is_here = arc.links && Party::at(profile, parts, arc.site) == caller;
         let pc = if is_here { arc.site } else { code.before(arc.return_addr.unwrap_or(0)) };
         *by_pair.entry((caller, callee)).or_default().entry(pc).or_default() += arc.count;
     }
     // Only pairs with several sites are divided.
     let divided = by_pair.iter().filter(|(_, calls)| calls.len() > 1);
     let divided = divided.flat_map(|((_, callee), calls)| calls.keys().map(|&pc| ((pc, callee.clone()), 0)));
-    let sampled = sampled_sites(profile, code, divided.collect());
+    let sampled = sampled_sites(profile, parts, code, divided.collect());
     let mut sites: BTreeMap<Party, Vec<Site>> = BTreeMap::new();
     for ((caller, callee), calls) in by_pair {
         if matches!(caller, Party::Outside(_)) {
@@ -235,6 +238,7 @@ fn sites(profile: &Profile, graph: &CallGraph, code: &Code) -> BTreeMap<Party, V
 /// Adds up the samples in calls. Each entry of `by_site` is a site and the function called there.
 fn sampled_sites(
     profile: &Profile,
+    parts: &ColdParts,
     code: &Code,
     mut by_site: HashMap<(u64, Party), u64>,
 ) -> HashMap<(u64, Party), u64> {
@@ -246,7 +250,7 @@ fn sampled_sites(
         _ => None,
     };
     let mut add = |site: u64, callee: u64, samples: u64| {
-        if let Some(sum) = by_site.get_mut(&(site, Party::at(profile, callee))) {
+        if let Some(sum) = by_site.get_mut(&(site, Party::at(profile, parts, callee))) {
             *sum += samples;
         }
     };
@@ -325,6 +329,7 @@ fn exact(way: &Way) -> Option<(u64, u64)> {
 
 struct Writer<'a> {
     profile: &'a Profile,
+    parts: ColdParts,
     names: BTreeMap<Party, String>,
     /// Numbers, from 1, of files and functions whose names were written before.
     files: HashMap<String, usize>,
@@ -419,7 +424,7 @@ impl Writer<'_> {
             if number != self.file {
                 writeln!(self.out, "jfi={file}")?;
             }
-            let callee = Party::at(self.profile, target);
+            let callee = Party::at(self.profile, &self.parts, target);
             if callee != *party {
                 let name = self.function_name(&callee);
                 writeln!(self.out, "jfn={name}")?;

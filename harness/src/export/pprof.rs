@@ -24,6 +24,7 @@ use prost::Message;
 use wire::definition::{FrameKind, NodeKind};
 
 use crate::analysis::attribution::{Context, Leaves};
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::cycles;
 use crate::analysis::owner::Owner;
 use crate::analysis::part::by_phase;
@@ -372,6 +373,7 @@ impl<'p> Contexts<'p> {
 /// Tables that samples refer to, numbered from 1 (strings from 0).
 struct Tables<'p> {
     profile: &'p Profile,
+    parts: ColdParts,
     locations: Vec<proto::Location>,
     functions: Vec<proto::Function>,
     strings: Vec<String>,
@@ -395,7 +397,17 @@ impl<'p> Tables<'p> {
         let (location_of, function_of) = (HashMap::new(), HashMap::new());
         let string_of = [(String::new(), 0)].into();
         let strings = vec![String::new()];
-        Tables { profile, locations: Vec::new(), functions: Vec::new(), strings, location_of, function_of, string_of }
+        let parts = ColdParts::of(profile);
+        Tables {
+            profile,
+            parts,
+            locations: Vec::new(),
+            functions: Vec::new(),
+            strings,
+            location_of,
+            function_of,
+            string_of,
+        }
     }
 
     fn string(&mut self, text: &str) -> i64 {
@@ -413,7 +425,7 @@ impl<'p> Tables<'p> {
     }
 
     fn place(&self, address: u64) -> Option<u64> {
-        Owner::of(self.profile, address).start()
+        self.parts.owner(self.profile, address).start()
     }
 
     /// Mapping of the image, for all of its code.
@@ -488,7 +500,7 @@ impl<'p> Tables<'p> {
             return known;
         }
         let profile = self.profile;
-        let place = Owner::of(profile, address);
+        let place = self.parts.owner(profile, address);
         let text = |index: u32| profile.names.strings.get(index as usize).map_or("?", String::as_str);
         let frames = profile.names.frames_at(address);
         let outermost = frames.first().filter(|frame| !frame.inlined);
@@ -506,7 +518,7 @@ impl<'p> Tables<'p> {
     /// Location of the function that begins at an address, regardless of inlining. The location has no address (pprof
     /// invents one), since the function's first instruction belongs to another line, whose location has that address.
     fn entry(&mut self, address: u64) -> u64 {
-        let place = Owner::of(self.profile, address);
+        let place = self.parts.owner(self.profile, address);
         let key = Location::Entry(place.start());
         if let Some(&known) = self.location_of.get(&key) {
             return known;

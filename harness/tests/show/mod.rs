@@ -2,6 +2,7 @@
 //! Tests of showing a saved profile, in the terminal and in the report.
 
 mod callers;
+mod cold_part;
 mod differential;
 mod generics;
 mod json;

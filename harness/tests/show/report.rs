@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use harness::analysis::bins::bins;
-use harness::analysis::callgraph::{CallGraph, Party};
+use harness::analysis::callgraph::CallGraph;
 use harness::analysis::calltree::CallTree;
 use harness::analysis::compare::compare;
 use harness::analysis::listing::Lister;
@@ -133,7 +133,7 @@ fn expected(profile: &Profile, chosen: &str, saved: &Path, svg: &Path) -> Value 
     let row = table.rows.iter().find(|row| row.name == chosen).unwrap();
     let place = Owner::of(profile, row.start.unwrap());
     let graph = CallGraph::new(profile, &CallTree::new(profile, View::default()));
-    let callers = graph.callers(&Party::at(profile, row.start.unwrap()));
+    let callers = graph.callers(&graph.party(row.start));
     let mut callers: Vec<(String, String)> =
         callers.into_iter().map(|(party, edge)| (party.name(profile), group(edge.calls))).collect();
     callers.sort_by_key(|(name, calls)| format!("{name},{calls}"));

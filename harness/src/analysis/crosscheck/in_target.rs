@@ -22,6 +22,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::functions::{self, RowKind, Table};
 use crate::analysis::owner::Owner;
 use crate::profile::Profile;
@@ -389,7 +390,7 @@ fn callees(
             callees.entry(start).or_default().entries = row.calls;
         }
     }
-    let insns = profile.insns();
+    let (insns, parts) = (profile.insns(), ColdParts::of(profile));
     let entry_point = code(table.entry_point);
     for arc in profile.vcpus.iter().flat_map(|vcpu| &vcpu.arcs) {
         let return_addr = arc.return_addr.map(code);
@@ -404,7 +405,7 @@ fn callees(
             }
             continue;
         }
-        if runtime.contains(&arc.target) || !functions::is_call(profile, arc) {
+        if runtime.contains(&arc.target) || !functions::is_call(profile, &parts, arc) {
             continue;
         }
         let pair = callees.entry(arc.target).or_default().arcs.entry(return_addr.unwrap_or(0)).or_default();

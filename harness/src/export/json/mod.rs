@@ -31,6 +31,7 @@ use serde::{Serialize, Serializer};
 use wire::definition::NodeKind;
 
 use crate::analysis::calltree::{self, CallTree};
+use crate::analysis::cold_part::ColdParts;
 use crate::analysis::crosscheck;
 use crate::analysis::cycles;
 use crate::analysis::describe::describe_end;
@@ -513,7 +514,7 @@ struct JsonNode {
     via: Option<Address>,
     /// Instructions there and not in what it called.
     insns: u64,
-    /// Entries.
+    /// Entries; 0 for the part of a function, to which the function jumps.
     calls: u64,
     /// Cycles of its instructions, null without --cycles. Those up to an interrupt's vector are the exception's.
     cycles: Option<u64>,
@@ -992,13 +993,13 @@ impl<'a> Document<'a> {
                 branches.map(move |branch| JsonBranch::new(profile, &branch))
             }),
             lines: lines(names, executed),
-            arcs: List::of(move || {
-                vcpus()
-                    .flat_map(move |(vcpu, counts)| counts.arcs.iter().map(move |arc| Arc::new(profile, vcpu, arc)))
-            }),
+            arcs: List::of(move || arcs(profile)),
             frames: List::of(|| tree.members.iter().map(Frame::new)),
             paths: List::of(move || tree.paths.iter().map(move |path| Path::new(path, has_cycles))),
-            tree: List::of(move || profile.tree.iter().map(move |node| JsonNode::new(node, has_cycles))),
+            tree: List::of(move || {
+                let parts = ColdParts::of(profile);
+                profile.tree.iter().map(move |node| JsonNode::new(node, &parts, has_cycles))
+            }),
             in_target_arcs: List::of(|| {
                 let table = profile.in_target.as_ref().and_then(InTarget::table);
                 table.into_iter().flat_map(|table| &table.arcs).map(InTargetArc::new)
@@ -1182,9 +1183,17 @@ impl Insn {
     }
 }
 
+/// Transfers of control, by CPU.
+fn arcs(profile: &Profile) -> impl Iterator<Item = Arc> {
+    let parts = ColdParts::of(profile);
+    let cpus = profile.vcpus.iter().enumerate();
+    let arcs = cpus.flat_map(|(vcpu, counts)| counts.arcs.iter().map(move |arc| (vcpu, arc)));
+    arcs.map(move |(vcpu, arc)| Arc::new(profile, &parts, vcpu, arc))
+}
+
 impl Arc {
-    fn new(profile: &Profile, vcpu: usize, arc: &profile::Arc) -> Arc {
-        let kind = match (arc.links, functions::is_call(profile, arc)) {
+    fn new(profile: &Profile, parts: &ColdParts, vcpu: usize, arc: &profile::Arc) -> Arc {
+        let kind = match (arc.links, functions::is_call(profile, parts, arc)) {
             (true, _) => "call",
             (false, true) => "tail-call",
             (false, false) => "jump",
@@ -1221,13 +1230,16 @@ impl Path {
 }
 
 impl JsonNode {
-    fn new(node: &profile::Node, has_cycles: bool) -> JsonNode {
+    fn new(node: &profile::Node, parts: &ColdParts, has_cycles: bool) -> JsonNode {
         let (kind, task, address) = match node.kind {
             NodeKind::Root { task } => ("root", task.checked_sub(1), None),
             NodeKind::Function { entry } => ("function", None, Some(Address(entry))),
             NodeKind::Exception { number } => ("exception", None, Some(Address(number))),
         };
         let &profile::Node { parent, via, insns, calls, cycles, .. } = node;
+        // A function jumps to its part.
+        let calls =
+            if matches!(node.kind, NodeKind::Function { entry } if parts.contains(entry)) { 0 } else { calls };
         let cycles = has_cycles.then_some(cycles);
         JsonNode { parent: parent.checked_sub(1), kind, task, address, via: via.map(Address), insns, calls, cycles }
     }
