@@ -65,6 +65,7 @@ Examples:
 pub(super) const SIZE: &str = "\
 Examples:
   harness size build/firmware.elf --regions link.ld -o size.html
+  harness size build/firmware.elf --map build/firmware.map --by library
   harness size before.elf after.elf --markdown
   harness size build/firmware.elf --profile firmware.profile --by symbol --top 50";
 

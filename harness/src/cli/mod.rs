@@ -802,6 +802,12 @@ pub struct SizeArgs {
     /// Regions: a linker script with MEMORY, or GNU ld's map file [default: the memory of the machine that fits]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["chip", "machine"])]
     pub regions: Option<PathBuf>,
+    /// Linker's map file, of GNU ld or LLD: archives (libc.a) are libraries by their names
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
+    /// Map file of the later build
+    #[arg(long, value_name = "FILE", requires = "after")]
+    pub map_after: Option<PathBuf>,
     /// Regions of a chip: its name, or a chip file
     #[arg(long, value_name = "CHIP", conflicts_with = "machine")]
     pub chip: Option<String>,
@@ -841,7 +847,7 @@ pub enum SizeLevel {
     Region,
     /// Sections of the file
     Section,
-    /// Crates, and directories of source files
+    /// Archives (with --map), crates, and directories of source files
     Library,
     /// Source files
     File,

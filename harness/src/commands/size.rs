@@ -14,6 +14,7 @@ use crate::exit_code::ExitCode;
 use crate::export::json;
 use crate::export::size_page;
 use crate::image::bounded_read;
+use crate::image::linker_map::{self, LinkerMap};
 use crate::image::linker_memory;
 use crate::image::{Format, Image, LoadOptions};
 use crate::machine::{choose, choose_chip};
@@ -35,8 +36,13 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode> {
     let Some(firmware) = &args.firmware else {
         return Err(InputError::new("no firmware: name its ELF file").into());
     };
-    let first = read(firmware, args)?;
-    let second = args.after.as_deref().map(|after| read(after, args)).transpose()?;
+    if args.after.is_some() && args.map.is_some() != args.map_after.is_some() {
+        let why = "archives would be compared with directories: name the map of the first ELF file with --map, that of the second \
+                   with --map-after";
+        return Err(InputError::new(why).into());
+    }
+    let first = read(firmware, args.map.as_deref(), args)?;
+    let second = args.after.as_deref().map(|after| read(after, args.map_after.as_deref(), args)).transpose()?;
     let profile = args.profile.as_deref().map(Profile::load).transpose()?;
     let used = profile.as_ref().map_or_else(Vec::new, used);
     let (before, size) = second.as_ref().map_or((None, &first), |second| (Some(&first), second));
@@ -72,8 +78,8 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode> {
     Ok(ExitCode::Good)
 }
 
-/// Reads the sizes of one file.
-fn read(path: &Path, args: &SizeArgs) -> Result<Size, InputError> {
+/// Reads the sizes of one file, with the archives that a map names.
+fn read(path: &Path, map: Option<&Path>, args: &SizeArgs) -> Result<Size, InputError> {
     let bytes = bounded_read::read_named(path)?;
     let image = Image::from_bytes(path, &bytes, &LoadOptions::default(), None)?;
     if image.format != Format::Elf {
@@ -82,7 +88,11 @@ fn read(path: &Path, args: &SizeArgs) -> Result<Size, InputError> {
         return Err(InputError::about(path, why));
     }
     let regions = regions(&bytes, &image, args)?;
-    Ok(size::of(&bytes, &image, regions))
+    let Some(map) = map else { return Ok(size::of(&bytes, &image, regions)) };
+    let text = bounded_read::read_up_to(map, linker_map::MAX_BYTES);
+    let text = text.map_err(|error| InputError::about(map, format_args!("cannot be read: {error}")))?;
+    let read = LinkerMap::parse(map, &String::from_utf8_lossy(&text))?;
+    size::with_map(&bytes, &image, regions, (map, &read))
 }
 
 /// Regions that the user names, or else those of the machine that fits, or of the chip that a run would take.

@@ -18,6 +18,7 @@ pub mod heap;
 mod hex;
 pub mod kernel;
 pub mod layout;
+pub mod linker_map;
 pub mod linker_memory;
 pub mod mcount;
 pub mod pages;

@@ -7,9 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use harness::analysis::size::{self, Bytes, Level, Regions, Size};
+use harness::image::linker_map::LinkerMap;
 use harness::image::{Arch, Image, LoadOptions};
 use harness::machine;
+use regex::Regex;
 
+use crate::common::built::run;
 use crate::common::{harness, image, is_all, selected};
 
 /// Output of a tool that must succeed.
@@ -341,4 +344,161 @@ fn sizes_that_add_up_to_more_than_64_bits_end_at_the_largest_number() {
     let image = Image::from_bytes(Path::new("firmware.elf"), &elf, &LoadOptions::default(), None).unwrap();
     let size = size::of(&elf, &image, Regions::default());
     assert_eq!(size.elsewhere.values().max(), Some(&u64::MAX));
+}
+
+/// Program of parts of its own, of archives and of the C library.
+const PARTS: [(&str, &str); 4] = [
+    (
+        "main",
+        "#include <stdlib.h>\n#include <string.h>\nextern int one(int), two(int); extern const char *text(void);\n\
+              static int order(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }\n\
+              int values[10] = {3, 1, 2}; char copy[40]; void _exit(int status) { for (;;) {} }\n\
+              int main(void) { qsort(values, 10, sizeof *values, order); strcpy(copy, text()); return one(values[0]) + two(3); }\n",
+    ),
+    ("one", "int kept[25]; int one(int a) { kept[a] = a; return a * 3; }\n"),
+    ("two", "static int state = 7; int two(int a) { return state += a; } int never(int a) { return a / 3; }\n"),
+    (
+        "text",
+        "const char *text(void) { return \"a text that the linker may merge\"; }\nconst short table_of_numbers[33] = {1};\n\
+              const short *table(void) { return table_of_numbers; }\n",
+    ),
+];
+
+/// Compiles [`PARTS`], `one` and `two` into an archive whose path has a space and parentheses, `text` into another one.
+fn archived(dir: &Path, compiler: &str, flags: &[&str]) {
+    let directory = dir.join("of others (1)");
+    fs::create_dir_all(&directory).unwrap();
+    for (name, source) in PARTS {
+        fs::write(dir.join(format!("{name}.c")), source).unwrap();
+        run(Command::new(compiler).current_dir(dir).args(flags).args([
+            "-Os",
+            "-g",
+            "-ffunction-sections",
+            "-c",
+            &format!("{name}.c"),
+        ]));
+    }
+    let ar = compiler.replace("gcc", "ar");
+    run(Command::new(&ar).current_dir(dir).args(["rcs", "of others (1)/libparts.a", "one.o", "two.o"]));
+    run(Command::new(&ar).current_dir(dir).args(["rcs", "libtext.a", "text.o"]));
+}
+
+/// Bytes by archive, added up from the lines of a map file.
+fn sums(map: &str) -> BTreeMap<String, u64> {
+    let gnu = r"(?m)^ [.C]\S*\s+0x[0-9a-f]+\s+0x(?<bytes>[0-9a-f]+) .*?(?<name>[^/\n]+\.a)\((?<of>)\S+\)$";
+    let lld =
+        r"(?m)^ *[0-9a-f]+ +[0-9a-f]+ +(?<bytes>[0-9a-f]+) +[0-9]+ {9}.*?(?<name>[^/\n]+\.a)\(\S+\):\((?<of>\S+)\)$";
+    let (pattern, table) = match map.split_once("\nLinker script and memory map\n") {
+        // Sections that take no memory come last.
+        Some((_, table)) => (
+            gnu,
+            &table
+                [..[".comment", ".debug_"].iter().filter_map(|name| table.find(&format!("\n{name}"))).min().unwrap()],
+        ),
+        None => (lld, map),
+    };
+    let mut sums = BTreeMap::new();
+    for found in Regex::new(pattern).unwrap().captures_iter(table) {
+        if ![".debug", ".comment", ".ARM.attributes"].iter().any(|name| found["of"].starts_with(name)) {
+            *sums.entry(found["name"].to_owned()).or_default() += u64::from_str_radix(&found["bytes"], 16).unwrap();
+        }
+    }
+    sums.retain(|_, bytes| *bytes > 0);
+    sums
+}
+
+/// Bytes by library, with a map.
+fn libraries(elf: &Path, map: &Path) -> BTreeMap<String, u64> {
+    let bytes = fs::read(elf).unwrap();
+    let image = Image::from_bytes(elf, &bytes, &LoadOptions::default(), None).unwrap();
+    let read = LinkerMap::parse(map, &fs::read_to_string(map).unwrap()).unwrap();
+    let size = size::with_map(&bytes, &image, Regions::default(), (map, &read)).unwrap();
+    let mut sums = BTreeMap::new();
+    size.pieces.iter().for_each(|piece| *sums.entry(piece.library.clone()).or_default() += piece.bytes);
+    sums
+}
+
+/// LLD as rustup installs it, by which Rust's firmware is linked.
+fn lld() -> Command {
+    let version = Command::new("rustc").arg("-vV").output().unwrap().stdout;
+    let version = String::from_utf8(version).unwrap();
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+    let root =
+        String::from_utf8(Command::new("rustc").args(["--print", "sysroot"]).output().unwrap().stdout).unwrap();
+    let mut lld = Command::new(format!("{}/lib/rustlib/{host}/bin/rust-lld", root.trim()));
+    lld.args(["-flavor", "gnu"]);
+    lld
+}
+
+/// Path of a file of the compiler.
+fn file_of(compiler: &str, flags: &[&str], name: &str) -> String {
+    let path = Command::new(compiler).args(flags).arg(format!("-print-file-name={name}")).output().unwrap().stdout;
+    String::from_utf8(path).unwrap().trim().to_owned()
+}
+
+#[test]
+fn archives_are_libraries_with_as_many_bytes_as_the_linkers_map_says() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let (arm, flags) = ("arm-none-eabi-gcc", ["-mcpu=cortex-m3", "-mthumb"]);
+    archived(dir, arm, &flags);
+    let own = ["main.o", "of others (1)/libparts.a", "libtext.a"];
+    run(Command::new(arm)
+        .current_dir(dir)
+        .args(flags)
+        .args(["-specs=nosys.specs", "-Wl,-Map=gnu.map", "-o", "gnu.elf"])
+        .args(own));
+    let libraries_of_c = ["libc.a", "libnosys.a", "libgcc.a"].map(|name| file_of(arm, &flags, name));
+    run(lld().current_dir(dir).args(["-Map=lld.map", "-o", "lld.elf", "-e", "main"]).args(own).args(libraries_of_c));
+    let (riscv, flags) =
+        ("riscv64-unknown-elf-gcc", ["-march=rv32imac", "-mabi=ilp32", "-ffreestanding", "-isystem", "include"]);
+    fs::create_dir(dir.join("riscv")).unwrap();
+    let headers = dir.join("riscv/include");
+    fs::create_dir(&headers).unwrap();
+    fs::write(headers.join("stdlib.h"), "void qsort(void *, int, int, int (*)(const void *, const void *));")
+        .unwrap();
+    fs::write(headers.join("string.h"), "char *strcpy(char *, const char *);").unwrap();
+    archived(&dir.join("riscv"), riscv, &flags);
+    run(Command::new(riscv)
+        .current_dir(dir.join("riscv"))
+        .args(flags)
+        .args(["-nostdlib", "-Wl,-Map=riscv.map,-e,main,--defsym=qsort=0,--defsym=strcpy=0", "-o", "riscv.elf"])
+        .args(own));
+    for (name, least) in [("gnu", 3), ("lld", 3), ("riscv/riscv", 2)] {
+        let [elf, map] = ["elf", "map"].map(|ending| dir.join(format!("{name}.{ending}")));
+        let expected = sums(&fs::read_to_string(&map).unwrap());
+        assert!(
+            expected.len() >= least && expected["libparts.a"] > 100 && expected["libtext.a"] > 66,
+            "{name}: {expected:?}"
+        );
+        let mut found = libraries(&elf, &map);
+        found.retain(|library, _| library.ends_with(".a"));
+        assert_eq!(found, expected, "{name}");
+        // The totals are the same, and objects in no archive stay where they are.
+        let [elf, map] = [&elf, &map].map(|path| path.to_str().unwrap());
+        let (with, without) = (document(&[elf, "--map", map]), document(&[elf]));
+        for number in ["flash_bytes", "ram_bytes"] {
+            assert_eq!(with[number], without[number], "{name}");
+        }
+        let of_main = |document: &serde_json::Value| {
+            let pieces = document["pieces"].as_array().unwrap();
+            pieces.iter().find(|piece| piece["name"] == "main").unwrap()["library"].clone()
+        };
+        assert_eq!(of_main(&with), of_main(&without), "{name}");
+    }
+    // A map of another build.
+    let refused = |args: &[&str], why: &str| {
+        let output = harness().current_dir(dir).arg("size").args(args).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(why), "{args:?}: {stderr}");
+    };
+    refused(&["gnu.elf", "--map", "lld.map"], "lld.map: is not the map of gnu.elf: its section ");
+    refused(&["gnu.elf", "--map", "gnu.elf"], "gnu.elf: has no table of sections");
+    refused(&["gnu.elf", "--map", "none.map"], "none.map: cannot be read");
+    refused(&["gnu.elf", "lld.elf", "--map", "gnu.map"], "--map-after");
+    refused(&["gnu.elf", "--map-after", "lld.map"], "AFTER");
+    let both = ["size", "gnu.elf", "lld.elf", "--map", "gnu.map", "--map-after", "lld.map", "--by", "library"];
+    let output = harness().current_dir(dir).args(both).output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && table.contains("libc.a"), "{table}");
 }

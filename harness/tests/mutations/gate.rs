@@ -10,6 +10,7 @@ use harness::gate::budget;
 use harness::gate::result::{Missing, SuiteResult};
 use harness::gate::suite::Suite;
 use harness::gate::{junit, lines, markdown};
+use harness::image::linker_map::LinkerMap;
 use harness::image::linker_memory;
 use harness::show::diff;
 use harness::show::table_size::TableSize;
@@ -103,6 +104,7 @@ pub(crate) fn read_suite(_: &Seed, bytes: &[u8], scratch: &Path) -> bool {
     }
     let text = String::from_utf8_lossy(bytes);
     let is_other = linker_memory::parse(&path, &text).is_ok() | budget::File::parse(&path, &text).is_ok();
+    let is_other = is_other | LinkerMap::parse(&path, &text).is_ok();
     Suite::load(&path).is_ok() || is_other
 }
 

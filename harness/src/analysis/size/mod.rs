@@ -9,6 +9,7 @@ mod used;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
+use std::path::Path;
 
 pub use compare::{Change, compare};
 pub use library::NO_SOURCE;
@@ -16,7 +17,9 @@ use pieces::BETWEEN;
 pub use pieces::PieceKind;
 pub use used::{Used, used};
 
+use crate::error::InputError;
 use crate::image::layout::{self, Layout, Section, Symbol};
+use crate::image::linker_map::{Brought, LinkerMap};
 use crate::image::linker_memory::LinkerRegion;
 use crate::image::symbols::{SourceFiles, Symbols, demangle};
 use crate::image::{Arch, Image};
@@ -91,7 +94,7 @@ pub struct Piece {
     pub key: String,
     /// Source file.
     pub file: Option<String>,
-    /// Crate, or directory of the source file.
+    /// Archive, if a linker map names it; or else the crate, or the directory of the source file.
     pub library: String,
 }
 
@@ -198,7 +201,7 @@ pub enum Level {
     Region,
     /// Section of the file.
     Section,
-    /// Crate, or directory.
+    /// Archive, crate, or directory.
     Library,
     /// Source file.
     File,
@@ -254,11 +257,32 @@ impl Regions {
 pub fn of(bytes: &[u8], image: &Image, regions: Regions) -> Size {
     let layout = layout::read(bytes, image);
     let sources = sources(bytes, image, &layout);
-    divided(&layout, image, regions, &sources)
+    divided(&layout, image, regions, &sources, &[])
 }
 
-/// Divides an image into its pieces, and adds them up.
-fn divided(layout: &Layout, image: &Image, regions: Regions, sources: &SourceFiles) -> Size {
+/// Finds the sizes as [`of`], with the archives that a linker map names. `path` is the map's, for messages.
+///
+/// # Errors
+/// When the map is of another build.
+pub fn with_map(
+    bytes: &[u8],
+    image: &Image,
+    regions: Regions,
+    (path, map): (&Path, &LinkerMap),
+) -> Result<Size, InputError> {
+    let layout = layout::read(bytes, image);
+    let brought = map.brought(path, &image.path, &layout.sections)?;
+    Ok(divided(&layout, image, regions, &sources(bytes, image, &layout), &brought))
+}
+
+/// Divides an image into its pieces, and adds them up. `brought`: what archives bring, by section; empty: unknown.
+fn divided(
+    layout: &Layout,
+    image: &Image,
+    regions: Regions,
+    sources: &SourceFiles,
+    brought: &[Vec<Brought<'_>>],
+) -> Size {
     let mut size = Size {
         image: image.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         image_sha256: image.sha256.clone(),
@@ -281,7 +305,7 @@ fn divided(layout: &Layout, image: &Image, regions: Regions, sources: &SourceFil
     let loads = image.segments.iter().filter(|segment| !segment.data.is_empty()).map(|segment| segment.load_addr);
     size.has_flash =
         loads.filter_map(|load| size.region_at(load)).any(|region| !size.regions[region].memory.is_writable);
-    size.divide(image, layout, sources);
+    size.divide(image, layout, sources, brought);
     size.add_outside(image);
     size.pieces.sort_by_key(|piece| (piece.address, piece.section));
     size.sum();
@@ -292,7 +316,7 @@ fn divided(layout: &Layout, image: &Image, regions: Regions, sources: &SourceFil
 /// Finds the totals of an image on its machine, without names; `bytes` is the image's file.
 pub fn totals(bytes: &[u8], image: &Image, choice: &Choice) -> Sizes {
     let layout = layout::sections(bytes, image);
-    let size = divided(&layout, image, Regions::of(choice), &SourceFiles::default());
+    let size = divided(&layout, image, Regions::of(choice), &SourceFiles::default(), &[]);
     Sizes {
         flash_bytes: size.total.flash,
         ram_bytes: size.total.ram,
@@ -343,7 +367,7 @@ impl Size {
     }
 
     /// Divides all sections into pieces.
-    fn divide(&mut self, image: &Image, layout: &Layout, sources: &SourceFiles) {
+    fn divide(&mut self, image: &Image, layout: &Layout, sources: &SourceFiles, brought: &[Vec<Brought<'_>>]) {
         let mut by_section: BTreeMap<usize, Vec<(usize, &Symbol)>> = BTreeMap::new();
         for (index, symbol) in layout.symbols.iter().enumerate() {
             by_section.entry(symbol.section).or_default().push((index, symbol));
@@ -356,7 +380,9 @@ impl Size {
         for (number, section) in layout.sections.iter().enumerate() {
             let taken = reach;
             let symbols = by_section.get(&number).map_or(&[][..], Vec::as_slice);
-            for range in pieces::divide(section, symbols, image) {
+            let brought = brought.get(number).map_or(&[][..], Vec::as_slice);
+            let ranges = pieces::divide(section, symbols, image);
+            for (range, archive) in pieces::by_archive(ranges, brought) {
                 if let Some(symbol) = range.symbol {
                     *own.entry(symbol).or_default() += range.bytes;
                 }
@@ -383,7 +409,7 @@ impl Size {
                     bytes: range.bytes,
                     takes,
                     is_overlay,
-                    library: String::new(),
+                    library: archive.unwrap_or_default().to_owned(),
                     linkage_name: range.symbol.map_or_else(String::new, |symbol| layout.symbols[symbol].name.clone()),
                     name,
                     key,
@@ -668,10 +694,11 @@ fn name_libraries(pieces: &mut [Piece]) {
     let directories: BTreeSet<String> = pieces.iter().filter_map(own).collect();
     let prefix = library::common_prefix(directories.iter().map(String::as_str));
     for piece in pieces {
+        let of_map = Some(std::mem::take(&mut piece.library)).filter(|archive| !archive.is_empty());
         let of_symbol = library::crate_of_symbol(&piece.linkage_name, &piece.name);
         let of_path = piece.file.as_deref().and_then(library::crate_of_path);
         let directory = own(piece).map(|directory| library::shortened(&directory, &prefix));
-        piece.library = of_path.or(of_symbol).or(directory).unwrap_or_else(|| match piece.kind {
+        piece.library = of_map.or(of_path).or(of_symbol).or(directory).unwrap_or_else(|| match piece.kind {
             PieceKind::Symbol | PieceKind::Label => NO_SOURCE.to_owned(),
             PieceKind::Padding | PieceKind::Unattributed | PieceKind::Outside => piece.kind.word().to_owned(),
         });

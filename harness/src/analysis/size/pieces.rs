@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::image::Image;
 use crate::image::layout::{Section, Symbol};
+use crate::image::linker_map::Brought;
 
 /// Kind of a piece of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +110,28 @@ pub(super) fn divide(section: &Section, symbols: &[(usize, &Symbol)], image: &Im
         }
     }
     ranges
+}
+
+/// Divides pieces where what an archive brings begins or ends, and names the archive of each. `brought` is of the same
+/// section.
+pub(super) fn by_archive<'m>(ranges: Vec<Range>, brought: &[Brought<'m>]) -> Vec<(Range, Option<&'m str>)> {
+    let mut divided = Vec::with_capacity(ranges.len());
+    let mut brought = brought.iter().peekable();
+    for range in ranges {
+        let end = range.start.saturating_add(range.bytes);
+        let mut at = range.start;
+        while at < end {
+            while brought.next_if(|one| one.range.end <= at).is_some() {}
+            let (stop, archive) = match brought.peek() {
+                Some(one) if one.range.start <= at => (one.range.end.min(end), Some(one.archive)),
+                Some(one) => (one.range.start.min(end), None),
+                None => (end, None),
+            };
+            divided.push((Range { start: at, bytes: stop - at, ..range.clone() }, archive));
+            at = stop;
+        }
+    }
+    divided
 }
 
 /// Appends a piece, joined with the one before it if both are of one symbol.

@@ -154,7 +154,7 @@ struct JsonPiece<'a> {
     section: Option<&'a str>,
     /// Source file.
     file: Option<&'a str>,
-    /// Crate, or directory of the source file.
+    /// Archive, with --map; else crate, or directory of the source file.
     library: &'a str,
 }
 
