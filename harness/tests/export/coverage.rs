@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use harness::analysis::coverage::{Branch, Coverage, File};
-use harness::analysis::flow::BranchKind;
+use harness::analysis::flow::{self, BranchKind, Branches, Count};
 use serde_json::Value;
 
 use crate::common::tools::{self, stdout};
-use crate::common::{Run, run};
+use crate::common::{Run, measured, run};
 
 fn targets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../targets").canonicalize().unwrap()
@@ -392,4 +392,38 @@ fn since_keeps_the_changed_lines_of_the_users_repository() {
         assert!(said.contains(&format!("--since {bad}: ")), "{said}");
     }
     assert!(!dir.join("x").exists());
+}
+
+/// Jumps through tables of a run, by address.
+fn table_jumps(name: &str, args: &[&str]) -> BTreeMap<u64, flow::Branch> {
+    let branches = Branches::of(measured(name, &[&["--for", "3M"], args].concat()).profile()).into_list();
+    let tables = branches.into_iter().filter(|branch| branch.kind == BranchKind::Table);
+    tables.map(|branch| (branch.site, branch)).collect()
+}
+
+#[test]
+fn a_jump_through_a_table_has_the_same_ways_whether_they_are_counted_or_not() {
+    // Computed gotos, and `switch`es that are alone in their function: so many. The tables' addresses are made before the jump or
+    // once for all, the entries are addresses or distances.
+    let images = [
+        ("cortex-m0-bytecode", 0),
+        ("cortex-m3-interpreter", 1),
+        ("cortex-m3-freertos", 1),
+        ("riscv32-bytecode", 0),
+        ("riscv64-interpreter", 1),
+    ];
+    for (name, switches) in images {
+        let (plain, counted) = (table_jumps(name, &[]), table_jumps(name, &["--branches"]));
+        let targets = |branch: &flow::Branch| branch.ways.iter().map(|way| way.target).collect::<Vec<_>>();
+        let targets = |jumps: &BTreeMap<u64, flow::Branch>| {
+            jumps.iter().map(|(&site, branch)| (site, targets(branch))).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(targets(&plain), targets(&counted), "{name}");
+        let is_exact = |branch: &&flow::Branch| branch.ways.iter().all(|way| matches!(way.count, Count::Exact(_)));
+        assert!(counted.values().all(|branch| is_exact(&branch)), "{name}: {counted:x?}");
+        // A switch is exact without a counter, also where a branch leads to one of its cases.
+        let exact: Vec<&flow::Branch> = plain.values().filter(is_exact).collect();
+        assert!(exact.iter().all(|branch| counted[&branch.site] == **branch), "{name}");
+        assert!(exact.len() >= switches, "{name}: {plain:x?}");
+    }
 }

@@ -675,14 +675,14 @@ mod tests {
     #[test]
     fn a_known_table_has_its_ways_also_where_something_else_leads() {
         // beq 0x48; mov pc, r3; 0x44: movs; 0x46: movs; 0x48: bx lr. The branch leads where the table does, too.
-        let code = |turns| [(0xd002, 10), (0x469f, turns), (MOVS, 3), (MOVS, 5), (BX_LR, 10)];
-        let mut profile = function(&code(8));
+        let code = |end| [(0xd002, 10), (0x469f, 8), (MOVS, 3), (MOVS, 5), (BX_LR, end)];
+        let mut profile = function(&code(10));
         assert_eq!(targets(&profile, 0x42).len(), 2, "the third is not told apart from the branch's");
         profile.tables = vec![JumpTable { site: 0x42, targets: vec![0x44, 0x46, 0x48, 0x80] }];
         let counts = [(0x44, 3), (0x46, 2), (0x48, 3), (0x80, 0)].map(|(pc, count)| (pc, Count::Exact(count)));
         assert_eq!(targets(&profile, 0x42), counts);
         assert_eq!(ways(&profile, 0x40), [Count::Exact(2), Count::Exact(8)]);
-        // One turn went where the table does not lead.
+        // One of the jumps went where the table does not lead.
         profile = Profile { tables: profile.tables, ..function(&code(9)) };
         assert!(targets(&profile, 0x42).iter().any(|(_, count)| count.exact().is_none()));
     }

@@ -4,7 +4,7 @@
 //! The state at a jump tells which table it reads, also where the table's address was made once for many jumps. The table has no
 //! length: it ends at the first entry that leads out of the function, and where another table begins.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -17,11 +17,13 @@ use super::{Edge, Walk, bits, halves};
 /// Most entries of all tables of an image: far more than a firmware has, and few enough for an image made to harm.
 const MAX_ENTRIES: usize = 1 << 18;
 
-/// Table of a jump: its address, and the targets of its entries, in their order; the bytes of an entry.
+/// Most walks in which the tables' starts are found.
+const MAX_ROUNDS: usize = 4;
+
+/// Table of a jump: its address, and the targets of its entries, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     start: u64,
-    entry_bytes: u64,
     targets: Vec<u64>,
 }
 
@@ -29,35 +31,46 @@ pub(super) struct Table {
 #[derive(Default)]
 pub(super) struct Tables {
     found: BTreeMap<u64, Table>,
+    /// Starts of all tables that were met, also by jumps that turned out to have several.
+    met: BTreeSet<u64>,
+    /// Starts of tables, at which others end.
+    ends: BTreeSet<u64>,
     left: Cell<usize>,
+    /// Addresses of the instructions of functions that have a table of distances, by the function's start.
+    insns: RefCell<BTreeMap<u64, BTreeSet<u64>>>,
 }
 
 /// Finds the targets of the jumps through tables in some functions, each sorted, by the jump's address.
 pub(in super::super) fn read(code: &Code<'_>, functions: &[Range<u64>]) -> BTreeMap<u64, Vec<u64>> {
     let unknown: Vec<&Range<u64>> = functions.iter().collect();
     let never = BTreeSet::new();
-    let tables = Tables { found: BTreeMap::new(), left: Cell::new(MAX_ENTRIES) };
-    let mut walk = Walk { tables: Some(tables), ..Walk::empty(code, &unknown, &never) };
-    for function in functions {
-        walk.open.push((function.start, Some(State::entry(code.isa)), Edge::Flow));
-        walk.follow();
+    let mut tables = Tables::default();
+    // What is read beyond a table's end would lead into other code, where nothing is known any more.
+    for round in 0..MAX_ROUNDS {
+        let ends = std::mem::take(&mut tables.met);
+        if round > 0 && ends == tables.ends {
+            break;
+        }
+        let empty = Tables { ends, left: Cell::new(MAX_ENTRIES), ..Tables::default() };
+        let mut walk = Walk { tables: Some(empty), ..Walk::empty(code, &unknown, &never) };
+        for function in functions {
+            walk.open.push((function.start, Some(State::entry(code.isa)), Edge::Flow));
+            walk.follow();
+        }
+        tables = walk.tables.unwrap_or_default();
     }
-    let found = walk.tables.unwrap_or_default().found;
-    let starts: BTreeSet<u64> = found.values().map(|table| table.start).collect();
-    let targets = |table: &Table| {
-        let next = starts.range(table.start + 1..).next().map_or(u64::MAX, |next| next - table.start);
-        let entries = usize::try_from(next.div_ceil(table.entry_bytes)).unwrap_or(usize::MAX);
-        let targets: BTreeSet<u64> = table.targets.iter().take(entries).copied().collect();
-        targets.into_iter().collect()
-    };
-    found.iter().map(|(&site, table)| (site, targets(table))).collect()
+    let targets = |table: Table| table.targets.into_iter().collect::<BTreeSet<u64>>().into_iter().collect();
+    tables.found.into_iter().map(|(site, table)| (site, targets(table))).collect()
 }
 
 impl Tables {
     /// Notes the table of a jump, or that it has none now that more ways to it are known.
     pub(super) fn note(&mut self, site: u64, table: Option<Table>) {
         match table {
-            Some(table) => drop(self.found.insert(site, table)),
+            Some(table) => {
+                self.met.insert(table.start);
+                self.found.insert(site, table);
+            }
             None => drop(self.found.remove(&site)),
         }
     }
@@ -72,9 +85,9 @@ impl Tables {
         [before, after]: [&State; 2],
     ) -> Option<Table> {
         let table = match decode::table_entry_bytes(code.isa, bytes) {
-            Some(entry_bytes) => {
+            Some(_) => {
                 let (targets, table) = code.cases(pc, bytes);
-                Table { start: table.start, entry_bytes: entry_bytes.into(), targets }
+                Table { start: table.start, targets }
             }
             None => self.entries(code, function, jumped_to(code.isa, pc, bytes, [before, after])?)?,
         };
@@ -91,7 +104,12 @@ impl Tables {
         };
         let start = u64::from(table as u32);
         let entry_bytes = if width == Width::Four { 4 } else { 8 };
-        let targets: Vec<u64> = (0..self.left.get())
+        let end = self.ends.range(start + 1..).next().map_or(u64::MAX, |&end| end);
+        let most = usize::try_from((end - start).div_ceil(entry_bytes)).unwrap_or(usize::MAX);
+        // Any small number may be a distance into the function, so it must lead to an instruction. Of addresses the ends suffice.
+        let mut insns = self.insns.borrow_mut();
+        let insns = is_distance.then(|| insns.entry(function.start).or_insert_with(|| insns_of(code, function)));
+        let targets: Vec<u64> = (0..self.left.get().min(most))
             .map_while(|index| {
                 let at = start.checked_add(index as u64 * entry_bytes)?;
                 let bytes = code.bytes(at)?;
@@ -102,12 +120,13 @@ impl Tables {
                     }
                     Width::Four => u64::from(u32::from_le_bytes(*bytes.first_chunk()?)),
                 };
-                // Bit 0 may mark Thumb code.
+                // Bit 0 may mark Thumb code. No case is the function's start, to which a table of functions may point.
                 let target = if code.isa.is_thumb() { target & !1 } else { target };
-                (function.contains(&target) && target & 1 == 0).then_some(target)
+                let is_insn = insns.as_ref().map_or(target & 1 == 0, |insns| insns.contains(&target));
+                (function.contains(&target) && target != function.start && is_insn).then_some(target)
             })
             .collect();
-        (!targets.is_empty()).then_some(Table { start, entry_bytes, targets })
+        (!targets.is_empty()).then_some(Table { start, targets })
     }
 }
 
@@ -115,6 +134,12 @@ impl Table {
     pub(super) fn targets(&self) -> &[u64] {
         &self.targets
     }
+}
+
+/// Addresses of a function's instructions, among which there are no data.
+fn insns_of(code: &Code<'_>, function: &Range<u64>) -> BTreeSet<u64> {
+    let next = |&pc: &u64| Some(code.next(pc)).filter(|next| next < &function.end);
+    std::iter::successors(Some(function.start), next).collect()
 }
 
 /// Value that a jump makes the program counter.
@@ -195,15 +220,15 @@ mod tests {
     #[test]
     fn one_of_two_tables_is_none() {
         // beqz a0, 0xc; lla s1, t; j 0x14; 0c: lla s1, u; 14: slli a5, a5, 2; add a5, a5, s1; lw a5, 0(a5); jr a5; 1c: ret
-        // t: 0x1c, 0; u: 0x1c, 0
+        // t: 0x1c, 0x14; u: 0x1c, 0
         let code = [
             0xc511, 0x0497, 0x0000, 0x8493, 0x01e4, 0xa029, 0x0497, 0x0000, 0x8493, 0x01c4, 0x078a, 0x97a6, 0x439c,
-            0x8782, 0x8082, 0x0001, 0x001c, 0, 0, 0, 0x001c, 0, 0, 0,
+            0x8782, 0x8082, 0x0001, 0x001c, 0, 0x0014, 0, 0x001c, 0, 0, 0,
         ];
         assert_eq!(tables(Isa::Riscv32, 0x20, &code), []);
-        // The same without the branch: c.nop.
+        // The same without the branch (c.nop). The 0 behind them is the start of the function, no case of it.
         let mut code = code;
         code[0] = 0x0001;
-        assert_eq!(tables(Isa::Riscv32, 0x20, &code), [(0x1a, vec![0, 0x1c])]);
+        assert_eq!(tables(Isa::Riscv32, 0x20, &code), [(0x1a, vec![0x14, 0x1c])]);
     }
 }
