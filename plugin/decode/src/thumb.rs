@@ -365,7 +365,8 @@ pub(crate) fn subtracts_from_sp(bytes: &[u8]) -> bool {
 pub(crate) fn taken_from_sp(bytes: &[u8]) -> Option<u64> {
     let first = half(bytes)?;
     if !moves_sp(bytes) {
-        return (!sets_sp(bytes) && !raises_sp(bytes)).then_some(0);
+        let is_whole = first < 0xe800 || bytes.len() >= 4;
+        return (is_whole && !sets_sp(bytes) && !changes_sp_otherwise(bytes)).then_some(0);
     }
     if first < 0xe800 {
         return match first >> 8 {
@@ -388,20 +389,26 @@ pub(crate) fn taken_from_sp(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Whether an instruction adds to the stack pointer: pops, loads with write-back, `add sp`.
-fn raises_sp(bytes: &[u8]) -> bool {
+/// Whether an instruction changes the stack pointer in another way: pops, any write-back, results of `add` and its like.
+fn changes_sp_otherwise(bytes: &[u8]) -> bool {
     let Some(first) = half(bytes) else { return false };
     if first < 0xe800 {
         return matches!(first >> 8, 0xbc | 0xbd) || first & 0xff80 == 0xb000;
     }
     let Some(second) = half(&bytes[2..]).map(u32::from) else { return false };
     match first {
-        // ldmia sp!; ldr and ldrd with write-back; add.w and addw sp, sp.
-        0xe8bd | 0xe8fd | 0xe9fd => true,
-        0xf85d => bits(second, 11, 11) == 1 && bits(second, 8, 8) == 1,
-        0xf10d | 0xf50d | 0xf20d | 0xf60d | 0xeb0d => bits(second, 11, 8) == SP,
-        // vpop.
-        _ => first & 0xffbf == 0xecbd,
+        // ldmia, stmia, ldmdb; ldrd and strd with write-back.
+        0xe8bd | 0xe8ad | 0xe93d => true,
+        0xe86d | 0xe87d | 0xe8ed | 0xe8fd | 0xe97d | 0xe9ed | 0xe9fd => true,
+        // Single loads and stores with write-back, before or after.
+        0xf80d | 0xf81d | 0xf82d | 0xf83d | 0xf84d | 0xf85d | 0xf91d | 0xf93d => {
+            bits(second, 11, 11) == 1 && bits(second, 8, 8) == 1
+        }
+        // Data processing, of registers and of immediates; a comparison has no result.
+        0xea00..=0xebff => bits(second, 11, 8) == SP,
+        0xf000..=0xf7ff => bits(second, 15, 15) == 0 && bits(second, 11, 8) == SP,
+        // vpop; vstmia, vldmdb.
+        _ => matches!(first & 0xffbf, 0xecbd | 0xecad | 0xed3d),
     }
 }
 

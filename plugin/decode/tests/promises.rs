@@ -526,11 +526,25 @@ fn thumb_takes_off_the_stack_pointer_what_its_registers_or_its_immediate_need() 
         (0xf380, 0x8808, None),              // msr MSP, r0
         (0xf8d0, 0xd000, None),              // ldr.w sp, [r0]
         (0xf84d, 0x0c04, Some(0)),           // str r0, [sp, #-4]
+        (0xf84d, 0x0904, None),              // str r0, [sp], #-4
+        (0xf84d, 0x0b04, None),              // str r0, [sp], #4
+        (0xf82d, 0x0f04, None),              // strh r0, [sp, #4]!
+        (0xf91d, 0x0b01, None),              // ldrsb r0, [sp], #1
+        (0xe86d, 0x4502, None),              // strd r4, r5, [sp], #-8
+        (0xe8ed, 0x4502, None),              // strd r4, r5, [sp], #8
+        (0xe9cd, 0x4502, Some(0)),           // strd r4, r5, [sp, #8]
+        (0xe8ad, 0x4010, None),              // stmia sp!, {r4, lr}
+        (0xe88d, 0x4010, Some(0)),           // stmia sp, {r4, lr}
+        (0xecad, 0x8b02, None),              // vstmia sp!, {d8}
+        (0xea4f, 0x0d03, None),              // mov.w sp, r3
+        (0xeb0d, 0x0f03, Some(0)),           // cmn.w sp, r3
+        (0xf10d, 0x0f08, Some(0)),           // cmn.w sp, #8
         (0xf5ad, 0x7080, Some(0)),           // sub.w r0, sp, #256
         (0xf000, 0xf800, Some(0)),           // bl
     ] {
         assert_eq!(taken(first, second), expected, "{first:x} {second:x}");
     }
+    assert_eq!(decode::taken_from_sp(Isa::ThumbV7m, &[0x4f, 0xea]), None, "half of mov.w sp, r3");
     // mov sp, r7; mov sp, r0; add sp, r4.
     assert_eq!([0x46bd, 0x4685, 0x44a5].map(narrow), [None; 3]);
     // mov r1, sp; nop; str r0, [sp, #4]; add r0, sp, #4; mov r7, sp.
