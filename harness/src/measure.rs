@@ -50,6 +50,7 @@ use crate::image::zone_call;
 use crate::image::{Arch, Format, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
+use crate::profile::no_progress::{Device, OnlyPoll};
 use crate::profile::{self, Code, Facts, GenericSpan, InTarget, JumpTable, Profile, SpanKind, StackLeft};
 use crate::run::contain::grants::Walls;
 use crate::run::contain::sandbox;
@@ -569,6 +570,9 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bo
         let what = match (register, absent) {
             (Some(poll), _) => {
                 let at = describe::place(&profile.names, poll.pc);
+                if !chip.unmodelled.iter().any(|row| row.address == poll.address) {
+                    return Some(outside_hint(chip, poll, &at));
+                }
                 format!("{at} waits for {:#010x}, for which chip {} has no answer", poll.address, chip.name)
             }
             (None, Some(absent)) => format!("chip {} has nothing at {absent:#010x}", chip.name),
@@ -627,6 +631,16 @@ fn chip_hint(image: &Image, options: &Options, profile: &Profile, is_learned: bo
             many.len()
         )),
     }
+}
+
+/// Says what may answer firmware that waits at a place for a register that its chip's file models.
+fn outside_hint(chip: &profile::Chip, poll: &OnlyPoll, at: &str) -> String {
+    let is_serial = poll.device.as_ref().is_some_and(Device::is_serial);
+    let typed = if is_serial { "--input TEXT or --input-after 'PROMPT:TEXT' types it, " } else { "" };
+    format!(
+        "note: {at} waits for {:#010x}, which chip {} models, so for what comes from outside: {typed}[[stimulus]], [[edge]] and          devices of a chip file bring it (docs/chips.md)",
+        poll.address, chip.name
+    )
 }
 
 /// Collects the profile's facts about the chip.

@@ -15,6 +15,7 @@ use crate::error::InputError;
 use crate::image::{AVR5, Arch, Format, Image, list_segments, show_range};
 use crate::text::near::nearest;
 use crate::text::number::Hex;
+use crate::text::shell::quoted;
 
 /// Machine that was chosen for an image, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -359,6 +360,18 @@ fn none_fits(image: &Image, arch: Arch, rejected: &[(String, String)]) -> InputE
     message.push_str(".\n  Considered:");
     for (title, reason) in rejected {
         let _ = write!(message, "\n    {title}: {reason}");
+    }
+    // A chip file only adds devices to the machines of AVRs.
+    if arch != Arch::Avr {
+        let name = match chips_for(image).len() {
+            0 => "--chip FILE describes it (docs/chips.md)".to_owned(),
+            fit => format!(
+                "--chip NAME; {fit} of `harness list chips` have memory for it, and `harness chip suggest {}` says which is \
+                 likely",
+                quoted(&image.path.display().to_string())
+            ),
+        };
+        let _ = write!(message, "\n  If it was built for a chip, name that: {name}.");
     }
     message.push_str(
         "\n  Link it for one of these, or name another machine that QEMU has: --machine NAME \

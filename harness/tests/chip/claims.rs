@@ -88,3 +88,49 @@ fn a_dfu_file_without_addresses_runs_where_the_user_places_it() {
     let text = run_file(&file, &placed).expect_code(2).stderr;
     assert!(text.contains("leave --load-addr out"), "{text}");
 }
+
+#[test]
+fn an_image_that_fits_no_machine_is_told_of_chips() {
+    let dir = scratch();
+    let built = |ram| {
+        let target = cortex_m("-mcpu=cortex-m4", 0, ram, ram + 0x8000);
+        let elf = target.build_source(dir.path(), "firmware", "void reset(void) { for (;;) {} }");
+        run_file(&elf, &["--no-chip"]).expect_code(2).stderr
+    };
+    // The RAM of a Kinetis, and of no chip that is known.
+    let text = built(0x1fff_0000);
+    assert!(
+        text.contains("If it was built for a chip, name that: --chip NAME; 1 of `harness list chips` have"),
+        "{text}"
+    );
+    assert!(text.contains("`harness chip suggest "), "{text}");
+    let text = built(0x5000_0000);
+    assert!(text.contains("name that: --chip FILE describes it"), "{text}");
+}
+
+#[test]
+fn a_wait_for_what_comes_from_outside_is_not_the_chip_files_fault() {
+    let dir = scratch();
+    let waits = |address: u32, bit: u32| {
+        let body = format!(
+            "while (!(*(volatile unsigned *){address:#x} & {bit:#x})) {{}} host(0x18, STOPPED); for (;;) {{}}"
+        );
+        let target = cortex_m("-mcpu=cortex-m3", 0x0800_0000, 0x2000_0000, 0x2000_2000);
+        let elf = target.build_source(dir.path(), "firmware", &format!("void reset(void) {{ {body} }}"));
+        run_file(&elf, &["--chip", "stm32f103", "--for", "1M"]).stderr
+    };
+    // USART1.SR has a byte; GPIOA.IDR shows a pin.
+    let text = waits(0x4001_3800, 0x20);
+    assert!(
+        text.contains("waits for 0x40013800, which chip stm32f103 models, so for what comes from outside: --input "),
+        "{text}"
+    );
+    let text = waits(0x4001_0808, 1);
+    assert!(
+        text.contains("waits for 0x40010808, which chip stm32f103 models, so for what comes from outside: [["),
+        "{text}"
+    );
+    // Nothing describes a register of bxCAN's.
+    let text = waits(0x4000_6404, 1);
+    assert!(text.contains("waits for 0x40006404, for which chip stm32f103 has no answer"), "{text}");
+}
