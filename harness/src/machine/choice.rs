@@ -175,7 +175,7 @@ pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
 /// Places an image on a chip that nobody has named.
 ///
 /// # Errors
-/// As for [`choose_chip`], and when the image was built for what the chip's processor has not.
+/// [`InputError`] as for [`choose_chip`], and when the image was built for what the chip's processor has not.
 pub fn fit_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
     on_chip(image, chip, Err)
 }

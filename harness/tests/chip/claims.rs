@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an image says of its processor and memory, where the user has named a chip that is otherwise: a warning, and the run
-//! goes on.
+//! Images whose processor or memory is not that of the chip that the user has named: a warning, and the run goes on.
 
 use super::*;
 use crate::common::containers;

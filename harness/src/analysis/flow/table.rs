@@ -18,7 +18,7 @@ const MAX_TARGETS: usize = 1 << 20;
 
 /// Targets of one table jump.
 pub(super) enum Targets {
-    /// Of the profile's table, sorted.
+    /// Targets in the profile's table, sorted.
     Known(Vec<u64>),
     /// Counted by the run, or found by counts, with these.
     Inferred(BTreeMap<u64, Count>),
