@@ -173,8 +173,8 @@ mod tests {
         let segment = Segment { load_addr: 0, run_addr: 0, data, mem_bytes, executable: true, writable: false };
         let segments = [segment];
         let code = Code { isa, segments: &segments, load_bias: 0, hints: Hints::default() };
-        let all = [0..function_bytes];
-        read(&code, &all).into_iter().collect()
+        let function = 0..function_bytes;
+        read(&code, std::slice::from_ref(&function)).into_iter().collect()
     }
 
     #[test]
