@@ -47,9 +47,11 @@ impl Hints {
             let is_code = symbol.section_index().is_some_and(|index| code.contains(&index.0));
             let Some(name) = symbol.name().ok().filter(|_| is_code) else { continue };
             let address = (symbol.address() & !1).wrapping_add(load_bias);
+            // Data may begin at any byte: the padding behind a table of an odd number of bytes has a mark of its own.
+            let data = symbol.address().wrapping_add(load_bias);
             match name {
                 "__gnu_mcount_nc" => hints.mcount = Some(address),
-                _ if name == "$d" || name.starts_with("$d.") => drop(marks.entry(address).or_insert(true)),
+                _ if name == "$d" || name.starts_with("$d.") => drop(marks.entry(data).or_insert(true)),
                 _ if name == "$t" || name.starts_with("$t.") => drop(marks.insert(address, false)),
                 _ => {
                     let entry = match name.strip_prefix("__gnu_thumb1_case_") {

@@ -85,15 +85,9 @@ impl Tables {
         [before, after]: [&State; 2],
     ) -> Option<Table> {
         let table = match decode::table_entry_bytes(code.isa, bytes) {
-            Some(entry_bytes) => {
-                let (start, all) = (pc + 4, bytes.get(4..).unwrap_or_default());
-                // The assembler marks the padding behind an odd number of bytes as data of its own.
-                let mut end = start;
-                while let Some(next) = code.hints.data_end(end) {
-                    end = next;
-                }
-                let data = if end > start { all.get(..(end - start) as usize).unwrap_or(all) } else { all };
-                Table { start, targets: decode::table_targets(code.isa, start, entry_bytes, data, self.left.get()) }
+            Some(_) => {
+                let (targets, table) = code.cases(pc, bytes);
+                Table { start: table.start, targets }
             }
             None => self.entries(code, function, jumped_to(code.isa, pc, bytes, [before, after])?)?,
         };
