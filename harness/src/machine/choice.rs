@@ -169,23 +169,6 @@ fn with_processor(machine: Machine, cpu: Option<&str>) -> Machine {
 /// # Errors
 /// [`InputError`] when it does not fit: the address, and the chip's memory.
 pub fn choose_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
-    on_chip(image, chip, |reason| Ok(format!("{reason}; it starts all the same")))
-}
-
-/// Places an image on a chip that nobody has named.
-///
-/// # Errors
-/// [`InputError`] as for [`choose_chip`], and when the image was built for what the chip's processor has not.
-pub fn fit_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
-    on_chip(image, chip, Err)
-}
-
-/// Places an image on a chip. `mend` makes a warning of the reason why the chip's processor is not the image's.
-fn on_chip(
-    image: &Image,
-    chip: &Chip,
-    mend: impl Fn(String) -> Result<String, String>,
-) -> Result<Choice, InputError> {
     let base = BASES.iter().find(|(cpu, _)| *cpu == chip.cpu).map_or("", |(_, base)| base);
     let about = |reason: String| InputError::about(&image.path, format_args!("--chip {}: {reason}", chip.name));
     let Some(base) = MACHINES.iter().chain([&NONE]).find(|machine| machine.name == base) else {
@@ -221,7 +204,7 @@ fn on_chip(
         Ok(processor) => (processor.cpu, None),
         // QEMU refuses code of another family.
         Err(reason) if machine.arch == Arch::Avr => return Err(about(reason)),
-        Err(reason) => (None, Some(mend(reason).map_err(&about)?)),
+        Err(reason) => (None, Some(reason)),
     };
     let placement = place(&machine, image).map_err(|reason| {
         let way_out = match image.format {
@@ -231,8 +214,8 @@ fn on_chip(
         about(format!("{reason}{}{way_out}", elsewhere(image)))
     })?;
     let no_stack = placement.initial_sp.filter(|sp| !machine.memory.iter().any(|region| is_stack_top(region, *sp)));
-    let no_stack = no_stack.map(|sp| mend(format!("initial stack pointer {} is in no RAM", Hex(sp))).map_err(&about));
-    let warnings = warning.into_iter().chain(no_stack.transpose()?);
+    let no_stack = no_stack.map(|sp| format!("initial stack pointer {} is in no RAM", Hex(sp)));
+    let warnings = warning.into_iter().chain(no_stack);
     Ok(Choice {
         // QEMU reads the vector table at 0 unless it gets another address.
         vectors: placement.vectors.or((chip.vectors != 0).then_some(chip.vectors)),
@@ -241,11 +224,23 @@ fn on_chip(
         because: "--chip asks for it".to_owned(),
         runners_up: Vec::new(),
         rejected: Vec::new(),
-        warnings: warnings.map(|reason| format!("--chip {}: {reason}", chip.name)).collect(),
+        warnings: warnings.map(|reason| format!("--chip {}: {reason}; it starts all the same", chip.name)).collect(),
         load_bias: placement.load_bias,
         entry: placement.entry,
         initial_sp: placement.initial_sp,
     })
+}
+
+/// Places an image on a chip that nobody has named.
+///
+/// # Errors
+/// [`InputError`] as for [`choose_chip`], and where that would warn.
+pub fn fit_chip(image: &Image, chip: &Chip) -> Result<Choice, InputError> {
+    let choice = choose_chip(image, chip)?;
+    match choice.warnings.first() {
+        Some(warning) => Err(InputError::about(&image.path, warning)),
+        None => Ok(choice),
+    }
 }
 
 /// Whether a stack that begins at an address grows into a RAM.
