@@ -239,6 +239,12 @@ impl<'a> Code<'a> {
         segment.data.get(usize::try_from(address - segment.run_addr).ok()?..)
     }
 
+    /// Whether the firmware may change what is at an address.
+    fn is_writable(&self, address: u64) -> bool {
+        let address = address.wrapping_sub(self.load_bias);
+        self.segments.iter().any(|segment| segment.writable && segment.run_range().contains(&address))
+    }
+
     fn half(&self, address: u64) -> Option<u16> {
         Some(u16::from_le_bytes(*self.bytes(address)?.first_chunk()?))
     }

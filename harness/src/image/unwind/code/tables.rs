@@ -103,6 +103,10 @@ impl Tables {
             _ => return None,
         };
         let start = u64::from(table as u32);
+        // What the firmware changes leads to where the image does not say.
+        if code.is_writable(start) {
+            return None;
+        }
         let entry_bytes = if width == Width::Four { 4 } else { 8 };
         let end = self.ends.range(start + 1..).next().map_or(u64::MAX, |&end| end);
         let most = usize::try_from((end - start).div_ceil(entry_bytes)).unwrap_or(usize::MAX);
@@ -168,9 +172,14 @@ mod tests {
 
     /// Tables of one function, which is the first bytes of an image at 0.
     fn tables(isa: Isa, function_bytes: u64, halves: &[u16]) -> Vec<(u64, Vec<u64>)> {
+        tables_in(isa, function_bytes, halves, false)
+    }
+
+    /// Tables as [`tables`], in memory that the firmware may change or not.
+    fn tables_in(isa: Isa, function_bytes: u64, halves: &[u16], writable: bool) -> Vec<(u64, Vec<u64>)> {
         let data: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
         let mem_bytes = data.len() as u64;
-        let segment = Segment { load_addr: 0, run_addr: 0, data, mem_bytes, executable: true, writable: false };
+        let segment = Segment { load_addr: 0, run_addr: 0, data, mem_bytes, executable: true, writable };
         let segments = [segment];
         let code = Code { isa, segments: &segments, load_bias: 0, hints: Hints::default() };
         let function = 0..function_bytes;
@@ -186,6 +195,7 @@ mod tests {
             0x8, 0, 0x13, 0, 0x12, 0, 0x100, 0,
         ];
         assert_eq!(tables(Isa::ThumbV6m, 0x1c, &code), [(6, vec![8, 0x12]), (0x10, vec![8, 0x12])]);
+        assert_eq!(tables_in(Isa::ThumbV6m, 0x1c, &code, true), [], "the firmware may change it");
         // adr r2, t; ldr.w pc, [r2, r3, lsl #2]; t: 0x15, 0x1f, 0x15
         // 14: ldr.w r3, [r2, r1, lsl #2]; orr r3, r3, #1; bx r3; 1e: bx lr
         let code = [
