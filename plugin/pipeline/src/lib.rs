@@ -6,14 +6,29 @@
 //! ([`fetch::Fetch`]). What a core does is decided by a [`State`] of a few words. So the same block in the same state always
 //! takes the same cycles, and whoever executes blocks can remember them.
 //!
+//! Cortex-M0 to M4 are [`cortex`]'s, with instructions of their own ([`thumb::Insn`]) and cycles as an interval ([`Cycles`]),
+//! since no RTL of them is public. [`cortex::State`] is used as [`State`] is: `wait` for the first instruction, then for each
+//! `execute` with the address of the next and `wait` for the next, whose sum is the instruction's. It is hashed and compared by
+//! what it holds, so a passage can be remembered with three sums. No operand is read: where operands decide, the interval has
+//! all that they can do. Conditional instructions need no help either, as the state counts them from `it` on. An exception
+//! shows by control that goes elsewhere from an instruction that does not jump, or by [`cortex::State::interrupted`] between
+//! two; the way back from its handler is that of any return until whoever knows handlers adds what the core reads from the
+//! stack.
+//!
 //! Memory answers in one cycle. Wait states, caches, a bus that several share, and the way to an interrupt's handler are
 //! outside.
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+pub mod cortex;
+mod cycles;
 pub mod fetch;
+mod float;
 mod insn;
+mod prefetch;
+pub mod thumb;
 
+pub use cycles::Cycles;
 pub use insn::{Class, Insn};
 
 use fetch::Fetch;
