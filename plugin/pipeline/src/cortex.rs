@@ -42,6 +42,17 @@ enum Pending {
     IndexedStore,
 }
 
+/// Way by which control has come to an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Arrival {
+    /// From the instruction before it.
+    Straight,
+    /// By a jump through a register.
+    Register,
+    /// By another jump.
+    Jump,
+}
+
 /// Everything that an instruction's cycles depend on, other than the instruction and its operands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
@@ -51,8 +62,8 @@ pub struct State {
     was_narrow: bool,
     /// Whether the last instruction was conditional, and perhaps did not execute.
     was_conditional: bool,
-    /// Whether control has come to the next instruction by a jump.
-    has_jumped: bool,
+    /// Way by which control has come to the next instruction.
+    arrival: Arrival,
     pending: Pending,
     /// Whether one of the loads that follow each other up to here does not load from the stack.
     loads_elsewhere: bool,
@@ -83,7 +94,7 @@ impl State {
             conditional: 0,
             was_narrow: false,
             was_conditional: false,
-            has_jumped: true,
+            arrival: Arrival::Jump,
             pending: Pending::Nothing,
             loads_elsewhere: false,
             computed: 0,
@@ -99,13 +110,19 @@ impl State {
     /// a load has the cycle in which nothing else can go on, and a jump those until its target executes.
     pub fn wait(&mut self, core: Core, pc: u64, insn: &Insn) -> Cycles {
         let stall = self.stall(core, pc, insn);
-        let has_jumped = std::mem::take(&mut self.has_jumped);
+        let arrival = std::mem::replace(&mut self.arrival, Arrival::Straight);
         let Some(prefetch) = &mut self.prefetch else { return Cycles::default() };
         (0..std::mem::take(&mut self.holds)).for_each(|_| prefetch.hold());
         (0..stall.nominal).for_each(|_| prefetch.pass());
         let starved = prefetch.decode(insn.halves(), matches!(insn.class, Class::Branch | Class::Jump));
         self.dividing = self.dividing.saturating_sub((stall.nominal + starved) as u8);
-        stall + Cycles { least: if has_jumped { starved } else { 0 }, ..Cycles::exact(starved) }
+        let least = match arrival {
+            Arrival::Straight => 0,
+            // On boards with an M3, perhaps not more for a target in two words either.
+            Arrival::Register => starved.min(1),
+            Arrival::Jump => starved,
+        };
+        stall + Cycles { least, ..Cycles::exact(starved) }
     }
 
     /// Executes an instruction for which [`State::wait`] has waited, after which control goes to `next`. Returns its cycles.
@@ -118,9 +135,13 @@ impl State {
                 let mut cycles = own(core, insn, self.was_narrow);
                 self.holds = cycles.nominal.saturating_sub(1) as u8;
                 if is_taken {
-                    cycles += way(insn);
+                    cycles += way(core, insn);
                     *prefetch = Prefetch::at(next);
-                    (self.has_jumped, self.holds) = (true, 0);
+                    self.holds = 0;
+                    self.arrival = match insn.class {
+                        Class::JumpRegister => Arrival::Register,
+                        _ => Arrival::Jump,
+                    };
                 }
                 cycles
             }
@@ -183,9 +204,10 @@ impl State {
     fn stall(&self, core: Core, pc: u64, insn: &Insn) -> Cycles {
         let mut cycles = match self.pending {
             Pending::Load if self.follows_load(core, insn) => {
-                // The notes: a load of four bytes in two words does not always follow, and a store does, other than 3.3.2 says.
+                // The notes: a load of four bytes in two words does not always follow. A store does not by the manuals and on boards
+                // with an M4, and does by the notes and on boards with an M3.
                 let is_late = insn.is_store() || (insn.len_bytes == 4 && pc & 2 != 0);
-                Cycles::between(0, 0, is_late.into())
+                Cycles::between(0, u64::from(insn.is_store() && core == Core::M4), is_late.into())
             }
             Pending::Load => {
                 // The notes: an address is needed a cycle earlier than another value.
@@ -250,10 +272,11 @@ fn own(core: Core, insn: &Insn, was_narrow: bool) -> Cycles {
 
 /// Cycles until the address of an instruction's target goes out, beyond those of a branch whose target is known while it is
 /// decoded.
-fn way(insn: &Insn) -> Cycles {
+fn way(core: Core, insn: &Insn) -> Cycles {
     match insn.class {
         Class::Branch | Class::Jump => Cycles::between(0, 0, 1),
-        Class::JumpRegister => Cycles::between(0, 1, 1),
+        // Routines with many calls took fewer on boards with an M3 than on those with an M4.
+        Class::JumpRegister => Cycles::between(0, u64::from(core == Core::M4), 1),
         // 3.3.2: an address, and three cycles.
         Class::Table => Cycles::exact(2),
         // On boards, calls of functions that return by `pop` took no longer than this.
