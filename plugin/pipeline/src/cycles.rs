@@ -30,11 +30,6 @@ impl Cycles {
     pub fn at_least(self, cycles: u64) -> Cycles {
         Cycles { least: self.least.max(cycles), nominal: self.nominal.max(cycles), most: self.most.max(cycles) }
     }
-
-    /// Whether the number is proved.
-    pub const fn is_exact(self) -> bool {
-        self.least == self.most
-    }
 }
 
 impl Add for Cycles {

@@ -98,6 +98,8 @@ fn a_load_from_elsewhere_than_the_stack_may_meet_a_fetch() {
     // ldrd, and four bytes in two words.
     assert_eq!(interval(&line(Core::M4, &[0xe9d2_0100])), [3, 4]);
     assert_eq!(interval(&line(Core::M4, &[LDR_SP, LDR_W])), [3, 5]);
+    // The next ones are others.
+    assert_eq!(interval(&line(Core::M4, &[0xe9d2_0100, LDR_SP])), [5, 6]);
 }
 
 #[test]
@@ -149,6 +151,18 @@ fn multiplications_and_divisions_take_what_the_manuals_say() {
     let between = |core: Core| codes.map(|code| interval(&line(core, &[code])));
     assert_eq!(between(Core::M3), [[1, 1], [2, 2], [3, 5], [4, 7], [2, 12]]);
     assert_eq!(between(Core::M4), [[1, 1], [1, 2], [1, 1], [1, 1], [2, 12]]);
+}
+
+#[test]
+fn what_no_manual_numbers_is_an_interval() {
+    // mrs, dsb, isb, wfi.
+    for (code, between) in [(0xf3ef_8010, [1, 2]), (0xf3bf_8f4f, [1, 4]), (0xf3bf_8f6f, [2, 5]), (0xbf30, [1, 4])] {
+        assert_eq!(interval(&line(Core::M4, &[code])), between, "{code:x}");
+    }
+    // ldr pc, [r0].
+    let loaded = path(Core::M4, &[(PC, 0xf8d0_f000), (PC + 64, NOP), (PC + 66, NOP)]);
+    assert_eq!(loaded[0].most, 6, "3.3.3: at least five");
+    assert_eq!(State::at_reset(Core::M4, PC).interrupted(Core::M4, PC).most, 29);
 }
 
 #[test]
@@ -326,18 +340,78 @@ fn instructions_are_what_the_manual_says() {
         (0xeef1_fa10, FloatMove, 0, 0, 0, 0),      // vmrs apsr_nzcv, fpscr
         (0xedd0_0a00, Load, 0x1, 0, 0, 0),         // vldr s1, [r0]
     ];
-    for (code, class, address, reads, writes, base) in rows {
+    let more: [(u32, Class, u32, u32, u32, u32); 44] = [
+        (0x5a88, Load, 0x6, 0, 0x1, 0),               // ldrh r0, [r1, r2]
+        (0x2903, Alu, 0, 0x2, 0, 0),                  // cmp r1, #3
+        (0x4208, Alu, 0, 0x3, 0, 0),                  // tst r0, r1
+        (0x1888, Alu, 0, 0x6, 0x1, 0),                // adds r0, r1, r2
+        (0x00c8, Alu, 0, 0x2, 0x1, 0),                // lsls r0, r1, #3
+        (0xa001, Alu, 0, 0, 0x1, 0),                  // adr r0
+        (0xa801, Alu, 0, 0x2000, 0x1, 0),             // add r0, sp, #4
+        (0xb002, Alu, 0, 0x2000, 0x2000, 0),          // add sp, #8
+        (0x4348, Multiply, 0, 0x3, 0x1, 0),           // muls r0, r1
+        (0xc407, StoreMultiple, 0x10, 0x7, 0, 0x10),  // stmia r4!, {r0-r2}
+        (0xb672, System, 0, 0, 0, 0),                 // cpsid i
+        (0x4680, Alu, 0, 0x1, 0x100, 0),              // mov r8, r0
+        (0x4487, JumpRegister, 0, 0x8001, 0x8000, 0), // add pc, r0
+        (0xe924_0003, StoreMultiple, 0x10, 0x3, 0, 0x10),
+        (0xe8d1_0f4f, Load, 0x2, 0, 0x1, 0),         // ldrexb r0, [r1]
+        (0xe8c1_0f42, Load, 0x2, 0x1, 0x4, 0),       // strexb r2, r0, [r1]
+        (0xe8e2_0102, StorePair, 0x4, 0x3, 0, 0x4),  // strd r0, r1, [r2], #8
+        (0xea10_0f01, Alu, 0, 0x3, 0, 0),            // tst.w r0, r1
+        (0xea4f_0001, Alu, 0, 0x2, 0x1, 0),          // mov.w r0, r1
+        (0xf1b0_0f01, Alu, 0, 0x1, 0, 0),            // cmp.w r0, #1
+        (0xf04f_0001, Alu, 0, 0, 0x1, 0),            // mov.w r0, #1
+        (0xf201_0001, Alu, 0, 0x2, 0x1, 0),          // addw r0, r1, #1
+        (0xf36f_0084, Alu, 0, 0x1, 0x1, 0),          // bfc r0, #2, #3
+        (0xf7ff_bffe, Jump, 0, 0, 0, 0),             // b.w
+        (0xf3af_8003, Wait, 0, 0, 0, 0),             // wfi.w
+        (0xf3bf_8f2f, Alu, 0, 0, 0, 0),              // clrex
+        (0xf841_0002, Store, 0x6, 0x1, 0, 0),        // str.w r0, [r1, r2]
+        (0xf8df_0004, Load, 0x8000, 0, 0x1, 0),      // ldr.w r0, [pc, #4]
+        (0xf841_0c04, Store, 0x2, 0x1, 0, 0),        // str r0, [r1, #-4]
+        (0xfa81_f042, Alu, 0, 0x6, 0x1, 0),          // uadd8 r0, r1, r2
+        (0xfb82_0103, MultiplyLong, 0, 0xc, 0x3, 0), // smull r0, r1, r2, r3
+        (0xfbc2_0103, MultiplyLongAdd, 0, 0xf, 0x3, 0),
+        (0xfbc2_01c3, MultiplyDsp, 0, 0xf, 0x3, 0), // smlald r0, r1, r2, r3
+        (0xfb51_f002, MultiplyDsp, 0, 0x6, 0x1, 0), // smmul r0, r1, r2
+        (0xfb91_f0f2, Divide, 0, 0x6, 0x1, 0),      // sdiv r0, r1, r2
+        (0xfa5f_f081, Alu, 0, 0x2, 0x1, 0),         // uxtb.w r0, r1
+        (0xeee1_0a10, FloatMove, 0, 0x1, 0, 0),     // vmsr fpscr, r0
+        (0xed81_0a00, Store, 0x2, 0, 0, 0),         // vstr s0, [r1]
+        (0xdeff, Call, 0, 0, 0, 0),                 // udf
+        (0xb800, Unknown, 0, 0, 0, 0),
+        (0xf3c0_8f00, Unknown, 0, 0, 0, 0), // bxj, not on these cores
+        (0xee00_0000, Unknown, 0, 0, 0, 0), // cdp
+        (0xfc00_0000, Unknown, 0, 0, 0, 0),
+        (0xf000_8000, Branch, 0, 0, 0, 0), // beq.w
+    ];
+    for (code, class, address, reads, writes, base) in rows.into_iter().chain(more) {
         let found = insn(code);
         let registers = (found.address, found.reads, found.writes, found.base);
         assert_eq!((found.class, registers), (class, (address, reads, writes, base)), "{code:x}");
     }
-    // Registers of floating point: vldr s1; vmov r0, r1, d1; vstmia r0!, {s1-s3}; vcmp s1, s2; vpush {d8, d9}.
-    let floats: [(u32, u32, u32); 5] = [
-        (0xedd0_0a00, 0, 2),
-        (0xec51_0b11, 0xc, 0),
-        (0xece0_0a03, 0xe, 0),
-        (0xeef4_0a41, 6, 0),
-        (0xed2d_8b04, 0xf_0000, 0),
+    // Registers of floating point that are read and written.
+    let floats: [(u32, u32, u32); 19] = [
+        (0xedd0_0a00, 0, 0x2),         // vldr s1, [r0]
+        (0xed90_0b00, 0, 0x3),         // vldr d0, [r0]
+        (0xecb0_0b04, 0, 0xf),         // vldmia r0!, {d0, d1}
+        (0xec90_0a20, 0, 0xffff_ffff), // vldmia r0, {s0-s31}
+        (0xedd0_0b00, 0, 0),           // vldr d16, [r0]: not on these cores
+        (0xec51_0b11, 0xc, 0),         // vmov r0, r1, d1
+        (0xec41_0a10, 0, 0x3),         // vmov s0, s1, r0, r1
+        (0xee12_0a90, 0x20, 0),        // vmov r0, s5
+        (0xee02_0a90, 0, 0x20),        // vmov s5, r0
+        (0xece0_0a03, 0xe, 0),         // vstmia r0!, {s1-s3}
+        (0xed2d_8b04, 0xf_0000, 0),    // vpush {d8, d9}
+        (0xeef4_0a41, 0x6, 0),         // vcmp s1, s2
+        (0xeef5_0a40, 0x2, 0),         // vcmp s1, #0
+        (0xeeb7_0a00, 0, 0x1),         // vmov s0, #1.0
+        (0xeeb1_0a60, 0x2, 0x1),       // vneg s0, s1
+        (0xeeb1_0ae0, 0x2, 0x1),       // vsqrt s0, s1
+        (0xee00_0a81, 0x7, 0x1),       // vmla s0, s1, s2
+        (0xee90_0ac1, 0x7, 0x1),       // vfnma s0, s1, s2
+        (0xee30_0ac1, 0x6, 0x1),       // vsub s0, s1, s2
     ];
     for (code, reads, writes) in floats {
         let found = insn(code);
