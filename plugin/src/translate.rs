@@ -306,7 +306,7 @@ struct Pace {
     /// Whether its cycles depend on what it finds, on AVR.
     varies: bool,
     /// The instruction for a core whose cycles are counted by passages.
-    insn: Option<pipeline::Insn>,
+    insn: Option<pipeline::model::Insn>,
     /// Whether its operands decide on its cycles there.
     divides: bool,
 }
@@ -321,7 +321,7 @@ impl Pace {
         after_skip: bool,
     ) -> Pace {
         let (cycles, passages) = state;
-        let insn = passages.as_ref().map(|_| pipeline::Insn::decode(bytes));
+        let insn = passages.as_ref().map(|passages| passages.decode(bytes));
         Pace {
             varies: cycles.as_mut().is_some_and(|cycles| cycles.plan(isa, pc, bytes, after_skip)),
             cycles: cycles.as_ref().map_or(0, |cycles| cycles.usual(pc)),

@@ -348,6 +348,11 @@ impl<C: Counters> Ledger<C> {
         self.define(|slot| Definition::Passage { slot, pc, sizes, cycles })
     }
 
+    /// Notes by how many cycles fewer and more the instructions of a passage, or a slower one, may have taken.
+    pub fn doubt(&mut self, slot: u32, pc: u64, sizes: Vec<u8>, fewer: Vec<u64>, more: Vec<u64>) {
+        self.note(&Definition::Doubt { slot, pc, sizes, fewer, more });
+    }
+
     /// Keeps the data for [`Ledger::calls`] from now on.
     pub fn keep_calls(&mut self) {
         self.calls = Some(FxHashMap::default());

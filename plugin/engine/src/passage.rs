@@ -6,7 +6,8 @@
 //! The beginning of the next block tells how a block went: how many of its instructions started, and where control is. So its
 //! cycles are on the clock from there on.
 
-use pipeline::{Insn, State};
+use pipeline::Cycles;
+use pipeline::model::{Insn, State};
 use rustc_hash::FxHashMap;
 use wire::core::Core;
 
@@ -17,6 +18,9 @@ use crate::pace;
 /// Most places and passages that are remembered. Others are stepped each time, with the same result.
 const MAX_REMEMBERED: usize = 1 << 18;
 
+/// No cycles.
+const NONE: Cycles = Cycles::exact(0);
+
 /// Straight-line code that was translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Code {
@@ -26,7 +30,7 @@ struct Code {
 
 impl Code {
     fn pc_of(&self, index: usize) -> u64 {
-        self.pc + self.insns[..index].iter().map(|insn| u64::from(insn.len_bytes)).sum::<u64>()
+        self.pc + self.insns[..index].iter().map(|insn| u64::from(insn.len_bytes())).sum::<u64>()
     }
 }
 
@@ -73,7 +77,7 @@ struct Position {
     /// The passage before, if it was counted by one counter.
     before: Option<(u32, Way, Passage)>,
     /// Cycles of an interrupt's entry before the block, which its first instruction will have.
-    entry: u64,
+    entry: Cycles,
 }
 
 /// Division whose operands changed its cycles.
@@ -95,8 +99,8 @@ pub struct Passages {
     passages: FxHashMap<(u32, Way), Passage>,
     /// The last passage from each place.
     recent: Vec<Option<(Way, Passage)>>,
-    /// Counters of single instructions, by address and cycles.
-    singles: FxHashMap<(u64, i64), u32>,
+    /// Counters of single instructions, by address, cycles, and the cycles by which these may be fewer or more.
+    singles: FxHashMap<(u64, i64, [u64; 2]), u32>,
     /// Instructions whose operands decide on their cycles, by address.
     divisions: FxHashMap<u64, Insn>,
     vcpus: Vec<Option<Position>>,
@@ -139,6 +143,11 @@ impl Passages {
         self.run_cycles
     }
 
+    /// Decodes an instruction as the core sees it; its bytes may go on behind it.
+    pub fn decode(&self, bytes: &[u8]) -> Insn {
+        Insn::decode(&self.core, bytes)
+    }
+
     /// Number of a block's code, for [`Passages::begin`].
     pub fn code(&mut self, pc: u64, insns: Vec<Insn>) -> u32 {
         let code = Code { pc, insns: insns.into() };
@@ -154,7 +163,7 @@ impl Passages {
 
     /// Notes an instruction that is being translated. Returns whether [`Passages::divide`] is to be called at it.
     pub fn plan(&mut self, pc: u64, insn: &Insn) -> bool {
-        let asks = pipeline::is_data_dependent(&self.core, insn);
+        let asks = insn.deciding(&self.core).is_some();
         if asks {
             self.divisions.insert(pc, insn.clone());
         }
@@ -183,7 +192,7 @@ impl Passages {
             }
         }
         // Most passages are like the last one from their place.
-        if let Some(Position { at: At::Known(place), since_insns, outside: 0, before, entry: 0 }) =
+        if let Some(Position { at: At::Known(place), since_insns, outside: 0, before, entry: NONE }) =
             &mut self.vcpus[vcpu as usize]
         {
             let way = Way { started: insns.saturating_sub(*since_insns) as u32, next: code };
@@ -213,7 +222,7 @@ impl Passages {
                     state.wait(&self.core, *pc, first);
                 }
                 let at = self.remember(Place { state, code });
-                (Position { at, since_insns: insns, outside: 0, before: None, entry: 0 }, false)
+                (Position { at, since_insns: insns, outside: 0, before: None, entry: NONE }, false)
             }
         };
         self.vcpus[vcpu as usize] = Some(next);
@@ -254,7 +263,7 @@ impl Passages {
                 (self.remember(Place { state, code: next }), None, is_turn)
             }
         };
-        (Position { at, since_insns: insns, outside: 0, before, entry: 0 }, is_turn)
+        (Position { at, since_insns: insns, outside: 0, before, entry: NONE }, is_turn)
     }
 
     /// Goes on from a block that was left before its first instruction: it is looked for again, or an interrupt comes first.
@@ -273,12 +282,12 @@ impl Passages {
 
     /// Counts the entry of the interrupt before a block whose first instruction has started.
     fn enter(&mut self, vcpu: u32, position: &Position, ledger: &mut Ledger<impl Counters>) {
-        if position.entry > 0 {
+        if position.entry != NONE {
             let pc = self.codes[self.place(&position.at).code as usize].pc;
-            self.run_cycles += position.entry;
-            let slot = self.single(pc, position.entry as i64, ledger);
+            self.run_cycles += position.entry.nominal;
+            let slot = self.single(pc, position.entry, ledger);
             ledger.add(slot, vcpu, 1);
-            ledger.add_cycles(vcpu, position.entry as i64);
+            ledger.add_cycles(vcpu, position.entry.nominal as i64);
         }
     }
 
@@ -291,10 +300,15 @@ impl Passages {
         let (cycles, state) = self.cycles(&place, way.started, Some(way.next));
         let At::Known(to) = self.remember(Place { state, code: way.next }) else { return None };
         let code = &self.codes[place.code as usize];
-        let sizes = code.insns[..cycles.len()].iter().map(|insn| insn.len_bytes).collect();
-        let cycles: Vec<u64> = cycles.into_iter().map(|(_, cycles)| cycles).collect();
-        let sum = cycles.iter().sum();
-        let slot = ledger.passage(code.pc, sizes, cycles);
+        let sizes: Vec<u8> = code.insns[..cycles.len()].iter().map(Insn::len_bytes).collect();
+        let cycles: Vec<Cycles> = cycles.into_iter().map(|(_, cycles)| cycles).collect();
+        let nominal: Vec<u64> = cycles.iter().map(|cycles| cycles.nominal).collect();
+        let sum = nominal.iter().sum();
+        let slot = ledger.passage(code.pc, sizes.clone(), nominal);
+        if cycles.iter().any(|cycles| !cycles.is_exact()) {
+            let of = |doubt: fn(&Cycles) -> u64| cycles.iter().map(doubt).collect();
+            ledger.doubt(slot, code.pc, sizes, of(Cycles::fewer), of(Cycles::more));
+        }
         let passage = Passage { slot, cycles: sum, to, is_turn: self.is_turn(place.code, way) };
         self.passages.insert((from, way), passage);
         Some(passage)
@@ -304,7 +318,7 @@ impl Passages {
     fn is_turn(&self, code: u32, way: Way) -> bool {
         let (code, next) = (&self.codes[code as usize], &self.codes[way.next as usize]);
         let started = code.insns.len().min(way.started as usize);
-        let is_jump = |last: usize| code.insns[last].class.may_jump();
+        let is_jump = |last: usize| code.insns[last].may_jump();
         pace::is_turn(started.checked_sub(1).is_some_and(is_jump), code.pc_of(started), next.pc)
     }
 
@@ -319,11 +333,11 @@ impl Passages {
     ) -> State {
         let place = self.place(&position.at).clone();
         let (cycles, state) = self.cycles(&place, started, next);
-        self.run_cycles += cycles.iter().map(|(_, cycles)| cycles).sum::<u64>();
+        self.run_cycles += cycles.iter().map(|(_, cycles)| cycles.nominal).sum::<u64>();
         for &(pc, cycles) in cycles.iter().skip(position.outside as usize) {
-            let slot = self.single(pc, cycles as i64, ledger);
+            let slot = self.single(pc, cycles, ledger);
             ledger.add(slot, vcpu, 1);
-            ledger.add_cycles(vcpu, cycles as i64);
+            ledger.add_cycles(vcpu, cycles.nominal as i64);
         }
         state
     }
@@ -348,12 +362,13 @@ impl Passages {
     /// Counts what the operands of a division, which starts, change of its cycles.
     pub fn divide(&mut self, vcpu: u32, pc: u64, guest: &mut Guest<impl Vcpu>, ledger: &mut Ledger<impl Counters>) {
         let Some(insn) = self.divisions.get(&pc) else { return };
-        let operands = insn.sources.map(|source| guest.general_register(source) as u32);
-        let cycles = pipeline::beyond(&self.core, insn, operands);
+        let Some(operands) = insn.deciding(&self.core) else { return };
+        let operands = operands.map(|operand| guest.general_register(operand) as u32);
+        let cycles = insn.beyond(&self.core, operands);
         if cycles == 0 {
             return;
         }
-        let slot = self.single(pc, cycles, ledger);
+        let slot = self.counter((pc, cycles, [0; 2]), ledger);
         ledger.add(slot, vcpu, 1);
         ledger.add_cycles(vcpu, cycles);
         self.run_cycles = self.run_cycles.saturating_add_signed(cycles);
@@ -374,8 +389,8 @@ impl Passages {
         let place = self.places[from as usize].clone();
         // The last that is kept has the cycles that it has where the run ends behind it.
         let (kept, _) = self.cycles(&place, way.started - over as u32, None);
-        let taken = passage.cycles - kept.iter().map(|(_, cycles)| cycles).sum::<u64>();
-        let singles: Vec<u32> = kept.iter().map(|&(pc, cycles)| self.single(pc, cycles as i64, ledger)).collect();
+        let taken = passage.cycles - kept.iter().map(|(_, cycles)| cycles.nominal).sum::<u64>();
+        let singles: Vec<u32> = kept.iter().map(|&(pc, cycles)| self.single(pc, cycles, ledger)).collect();
         ledger.add(passage.slot, vcpu, u64::MAX);
         singles.iter().for_each(|&slot| {
             ledger.add(slot, vcpu, 1);
@@ -390,13 +405,26 @@ impl Passages {
         Some(TakenBack { slot: passage.slot, singles, divided, cycles })
     }
 
-    fn single(&mut self, pc: u64, cycles: i64, ledger: &mut Ledger<impl Counters>) -> u32 {
-        *self.singles.entry((pc, cycles)).or_insert_with(|| ledger.slower(pc, cycles))
+    /// Counter of an instruction that takes these cycles.
+    fn single(&mut self, pc: u64, cycles: Cycles, ledger: &mut Ledger<impl Counters>) -> u32 {
+        self.counter((pc, cycles.nominal as i64, [cycles.fewer(), cycles.more()]), ledger)
+    }
+
+    fn counter(&mut self, key: (u64, i64, [u64; 2]), ledger: &mut Ledger<impl Counters>) -> u32 {
+        let (pc, cycles, [fewer, more]) = key;
+        *self.singles.entry(key).or_insert_with(|| {
+            let slot = ledger.slower(pc, cycles);
+            if fewer + more > 0 {
+                // The size is of no use for one instruction.
+                ledger.doubt(slot, pc, vec![2], vec![fewer], vec![more]);
+            }
+            slot
+        })
     }
 
     /// Each of a place's instructions that started, by its address, with its cycles; and the core's state where the next code
     /// begins.
-    fn cycles(&self, place: &Place, started: u32, next: Option<u32>) -> (Vec<(u64, u64)>, State) {
+    fn cycles(&self, place: &Place, started: u32, next: Option<u32>) -> (Vec<(u64, Cycles)>, State) {
         let (core, code) = (&self.core, &self.codes[place.code as usize]);
         let insns = &code.insns[..code.insns.len().min(started as usize)];
         let next = next.map(|next| &self.codes[next as usize]);
@@ -404,13 +432,13 @@ impl Passages {
         let mut pc = code.pc;
         let mut cycles = Vec::with_capacity(insns.len());
         for (index, insn) in insns.iter().enumerate() {
-            let behind = pc + u64::from(insn.len_bytes);
+            let behind = pc + u64::from(insn.len_bytes());
             let (to, then) = match insns.get(index + 1) {
                 Some(then) => (behind, Some(then)),
                 None => (next.map_or(behind, |next| next.pc), next.and_then(|next| next.insns.first())),
             };
             let own = state.execute(core, pc, insn, to);
-            cycles.push((pc, own + then.map_or(0, |then| state.wait(core, to, then))));
+            cycles.push((pc, own + then.map_or(NONE, |then| state.wait(core, to, then))));
             pc = behind;
         }
         (cycles, state)

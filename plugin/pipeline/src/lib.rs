@@ -25,6 +25,7 @@ mod cycles;
 pub mod fetch;
 mod float;
 mod insn;
+pub mod model;
 mod prefetch;
 pub mod thumb;
 

@@ -64,9 +64,30 @@ record! {
 }
 
 record! {
+    /// Cortex-M whose pipeline is known.
+    #[derive(Copy, Hash)]
+    pub enum Cortex {
+        /// Cortex-M0 whose multiplier takes one cycle.
+        0 = M0,
+        /// Cortex-M0 whose multiplier takes 32.
+        1 = SmallM0,
+        /// Cortex-M0+ whose multiplier takes one cycle.
+        2 = M0Plus,
+        /// Cortex-M0+ whose multiplier takes 32.
+        3 = SmallM0Plus,
+        /// Cortex-M3.
+        4 = M3,
+        /// Cortex-M4, with or without an FPU.
+        5 = M4,
+    }
+}
+
+record! {
     /// Processor core.
     #[derive(Default)]
     pub struct Core {
+        /// Cortex-M that it is; all else is nothing then.
+        cortex: Option<Cortex>,
         /// Cycles of the classes, in the order of [`Class`]; None: the core has no such instructions, or their cycles are not
         /// known. Without a queue, those of jumps include the way to their target. Those of several registers have one for each
         /// register more.

@@ -224,6 +224,20 @@ record! {
             /// Cycles of each.
             cycles: Vec<u64>,
         },
+        /// Cycles by which each of the instructions of a passage, or the one of a slower instruction, may have taken fewer or more.
+        /// It has the counter of that definition.
+        26 = Doubt {
+            /// Counter.
+            slot: u32,
+            /// Address of the first instruction.
+            pc: u64,
+            /// Size of each instruction in bytes, 2 or 4.
+            sizes: Vec<u8> = Sizes,
+            /// Cycles of each by which it may have taken fewer.
+            fewer: Vec<u64>,
+            /// Cycles of each by which it may have taken more.
+            more: Vec<u64>,
+        },
         /// All cycles of a vCPU's instructions, counted as they start.
         20 = CycleClock {
             /// Counter.
@@ -554,6 +568,7 @@ impl Definition {
             | Definition::Edge { slot, .. }
             | Definition::Slower { slot, .. }
             | Definition::Passage { slot, .. }
+            | Definition::Doubt { slot, .. }
             | Definition::CycleClock { slot }
             | Definition::Slept { slot }
             | Definition::Row { slot, .. } => Some(slot),
@@ -589,6 +604,12 @@ impl Stream for Definitions {
                     are_sizes(sizes)
                         && sizes.len() == cycles.len()
                         && cycles.iter().all(|&cycles| cycles <= MAX_PASSAGE_CYCLES)
+                }
+                Definition::Doubt { sizes, fewer, more, .. } => {
+                    let are_few = |all: &[u64]| {
+                        all.len() == sizes.len() && all.iter().all(|&cycles| cycles <= MAX_PASSAGE_CYCLES)
+                    };
+                    are_sizes(sizes) && are_few(fewer) && are_few(more)
                 }
                 Definition::Arc { kind, .. } => *kind != TransferKind::Branch,
                 Definition::Frame { parent, kind: FrameKind::Unknown(_) } => *parent == 0,
@@ -707,6 +728,7 @@ mod tests {
             Definition::Edge { slot: slot(92), site: 0x104, target: 0x100 },
             Definition::Slower { slot: slot(93), pc: 0x104, cycles: -2 },
             Definition::Passage { slot: slot(93), pc: 0x104, sizes: vec![2, 4], cycles: vec![1, 200] },
+            Definition::Doubt { slot: slot(93), pc: 0x104, sizes: vec![2, 4], fewer: vec![0, 3], more: vec![1, 0] },
             Definition::CycleClock { slot: slot(94) },
             Definition::Slept { slot: slot(95) },
             Definition::Row { slot: slot(95), row: Row::ExceptionCycles { number: 1 << 32 | 12 } },
@@ -743,6 +765,8 @@ mod tests {
             Definition::CycleClock { slot: counters::CLOCK },
             Definition::Passage { slot: slot(0), pc: 0, sizes: vec![2, 4], cycles: vec![1] },
             Definition::Passage { slot: slot(0), pc: 0, sizes: vec![2], cycles: vec![MAX_PASSAGE_CYCLES + 1] },
+            Definition::Doubt { slot: slot(0), pc: 0, sizes: vec![2, 4], fewer: vec![1, 1], more: vec![1] },
+            Definition::Doubt { slot: slot(0), pc: 0, sizes: vec![2], fewer: vec![0], more: vec![MAX_PASSAGE_CYCLES + 1] },
             Definition::Slept { slot: counters::CLOCK },
             Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
             task,

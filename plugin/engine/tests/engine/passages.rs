@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use engine::ledger::Ledger;
 use engine::passage::Passages;
-use pipeline::{Class, Insn, State};
+use pipeline::{Class, Insn, State, model};
 use proptest::prelude::*;
 use wire::core::{CLASSES, Core, Queue};
 use wire::definition::Definition;
@@ -61,7 +61,7 @@ impl Run {
 
     /// Goes through a block, of whose instructions `started` start. Returns whether control has turned before it.
     fn go(&mut self, code: &Code, started: usize) -> bool {
-        let number = self.passages.code(code.pc, code.insns.clone());
+        let number = self.passages.code(code.pc, code.insns.iter().cloned().map(model::Insn::Riscv).collect());
         let is_turn = self.passages.begin(0, number, self.insns, &mut self.ledger);
         self.insns += started as u64;
         is_turn
@@ -298,7 +298,8 @@ fn operands_of_a_division_change_its_cycles() {
     (0..32).for_each(|number| fake.set(&format!("x{number}"), 0));
     let mut guest = guest(&request(Isa::Riscv32, None, Measure::default()), fake);
     let mut run = Run::new();
-    assert!(run.passages.plan(PC, &code.insns[0]) && !run.passages.plan(PC + 4, &code.insns[1]));
+    let [first, second] = [0, 1].map(|index| model::Insn::Riscv(code.insns[index].clone()));
+    assert!(run.passages.plan(PC, &first) && !run.passages.plan(PC + 4, &second));
     for dividend in [7, 0xffff_fff9, 0, 0x8000_0000] {
         run.go(&code, 2);
         guest.registers().unwrap().set("a0", dividend);
