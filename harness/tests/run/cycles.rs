@@ -108,6 +108,14 @@ fn the_parts_of_a_run_add_up_to_its_cycles() {
 }
 
 #[test]
+fn an_interrupt_has_cycles_of_its_own() {
+    let profile = run("riscv32-storm-pg", &["--cycles=hazard3"]).profile();
+    let (of, total) = (cycles::by_interrupt(&profile).expect("they are known"), cycles::total(&profile).unwrap());
+    let insns: u64 = profile.zones.exceptions.iter().map(|exception| exception.insns).sum();
+    assert!(of.len() == 1 && of.values().all(|&cycles| insns < cycles && cycles < total), "{of:?} of {total}");
+}
+
+#[test]
 fn a_window_that_ends_within_a_block_has_the_cycles_up_to_there() {
     let total = |insns: u64| {
         let insns = insns.to_string();

@@ -78,6 +78,7 @@ impl Follow {
                     || !measure.waiting_calls.is_empty()
                     || measure.slice_insns.is_some()
                     || measure.has_cycles
+                    || request.core.is_some()
             });
         let tree = Tree::new(request, vcpus);
         let kernel = measure.and_then(|measure| measure.kernel.as_ref());
