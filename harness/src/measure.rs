@@ -51,7 +51,7 @@ use crate::image::{Arch, Format, Image};
 use crate::machine::{self, Choice};
 use crate::profile::input::Input;
 use crate::profile::no_progress::{Device, OnlyPoll};
-use crate::profile::{self, Code, Facts, GenericSpan, InTarget, JumpTable, Profile, SpanKind, StackLeft};
+use crate::profile::{self, Beyond, Code, Facts, GenericSpan, InTarget, JumpTable, Profile, SpanKind, StackLeft};
 use crate::run::contain::grants::Walls;
 use crate::run::contain::sandbox;
 use crate::run::qemu::emulator;
@@ -1022,7 +1022,7 @@ fn judge(profile: &mut Profile, half: &[profile::VcpuCounts], accesses: &Accesse
 }
 
 /// Cycles of each instruction, if asked for; `slower`: those beyond the usual ones.
-fn cycles_of(profile: &Profile, plan: &Plan<'_>, slower: &BTreeMap<u64, i64>) -> Option<profile::Cycles> {
+fn cycles_of(profile: &Profile, plan: &Plan<'_>, slower: &BTreeMap<u64, Beyond>) -> Option<profile::Cycles> {
     let isa = plan.choice.machine.isa.parse::<decode::Isa>().ok().filter(|_| plan.options.cycles.is_some())?;
     let code_at = |pc: u64| plan.image.code_at(pc.wrapping_sub(plan.choice.load_bias));
     let insns = profile.insns();

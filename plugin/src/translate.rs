@@ -13,7 +13,7 @@ use engine::branches::Branch;
 use engine::code::Code;
 use engine::cycles::Cycles;
 use engine::follow::{Follow, arrival};
-use engine::passage::Passages;
+use engine::passage::{Mode, Passages};
 use engine::prediction::{Check, Prediction};
 use engine::room::Move;
 use engine::skip::Skips;
@@ -669,11 +669,17 @@ fn register_passage(state: &mut State, qemu_block: &QemuBlock, block: usize, pla
 /// Number of the code whose passage begins at an instruction of a block: up to the next instruction at which something looks at
 /// the clock. None: none begins there, or cycles are not counted by passages.
 fn passage(state: &mut State, plan: &[Planned], start: usize) -> Option<usize> {
-    let State { passages, follow, .. } = state;
+    let State { passages, follow, guest, .. } = state;
     let passages = passages.as_mut().filter(|_| start == 0 || begins_passage(plan, start, follow))?;
     let end = (start + 1..plan.len()).find(|&index| begins_passage(plan, index, follow)).unwrap_or(plan.len());
     let insns = plan[start..end].iter().filter_map(|insn| insn.pace.insn.clone()).collect();
-    Some(passages.code(plan[start].pc, insns) as usize)
+    let pc = plan[start].pc;
+    let mode = if guest.isa.is_thumb() && guest.is_in_exception() {
+        Mode::Handler { is_vector: guest.may_be_handler(pc, true), jumps_to: plan[end - 1].jumps_to }
+    } else {
+        Mode::Thread
+    };
+    Some(passages.code(pc, insns, mode) as usize)
 }
 
 /// Whether a passage ends before an instruction in the middle of a block, so that what looks at the clock there has its cycles.

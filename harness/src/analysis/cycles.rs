@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use decode::Isa;
+use pipeline::model::Insn;
 
 use crate::analysis::owner::Owner;
 use crate::analysis::stacks::Exceptions;
-use crate::chip::core::Core;
+use crate::chip::core::{self, Core};
 use crate::profile::part::Part;
-use crate::profile::{Cycles, InsnCycles, Profile};
+use crate::profile::{Beyond, Cycles, InsnCycles, Profile};
 use crate::text::number::{Hex, group};
 use crate::text::printable::printable;
 
@@ -18,12 +19,12 @@ use crate::text::printable::printable;
 pub fn count<'a>(
     isa: Isa,
     insns: &BTreeMap<u64, u64>,
-    slower: &BTreeMap<u64, i64>,
+    slower: &BTreeMap<u64, Beyond>,
     code_at: impl Fn(u64) -> Option<&'a [u8]>,
 ) -> Cycles {
     let mut cycles = Cycles::default();
     for (&pc, &executions) in insns.iter().filter(|(_, executions)| **executions > 0) {
-        let beyond = slower.get(&pc).copied().unwrap_or(0);
+        let beyond = slower.get(&pc).map_or(0, |beyond| beyond.cycles);
         let code = code_at(pc);
         let known = code.and_then(|code| decode::avr_cycles(code, isa.call_bytes().into()));
         // An instruction without usual cycles may have been skipped each time, and has taken one for each of its words then.
@@ -34,7 +35,8 @@ pub fn count<'a>(
         match known.or_else(skipped) {
             Some(usual) => {
                 let sum = executions.saturating_mul(usual).saturating_add_signed(beyond);
-                cycles.insns.push(InsnCycles { pc, usual: u8::try_from(usual).unwrap_or(u8::MAX), cycles: sum });
+                let usual = u8::try_from(usual).unwrap_or(u8::MAX);
+                cycles.insns.push(InsnCycles { pc, usual, cycles: sum, ..InsnCycles::default() });
             }
             None => cycles.unknown.push(pc),
         }
@@ -46,21 +48,28 @@ pub fn count<'a>(
 pub fn of_core<'a>(
     core: &Core,
     insns: &BTreeMap<u64, u64>,
-    counted: &BTreeMap<u64, i64>,
+    counted: &BTreeMap<u64, Beyond>,
     code_at: impl Fn(u64) -> Option<&'a [u8]>,
 ) -> Cycles {
     let mut cycles = Cycles { core: Some(core.name.clone()), ..Cycles::default() };
     for (&pc, _) in insns.iter().filter(|(_, executions)| **executions > 0) {
         // What is not in the file has been copied: its classes were decoded where it executed.
-        let is_known = code_at(pc).is_none_or(|code| pipeline::is_known(&core.wire, &pipeline::Insn::decode(code)));
-        let sum = counted.get(&pc).map_or(0, |&sum| u64::try_from(sum).unwrap_or(0));
+        let is_known = code_at(pc).is_none_or(|code| Insn::decode(&core.wire, code).is_known(&core.wire));
         if is_known {
-            cycles.insns.push(InsnCycles { pc, usual: 0, cycles: sum });
+            let beyond = counted.get(&pc).copied().unwrap_or_default();
+            cycles.insns.push(summed(pc, 0, 0, beyond));
         } else {
             cycles.unknown.push(pc);
         }
     }
     cycles
+}
+
+/// Cycles of an instruction: of its executions the usual ones, and those beyond.
+fn summed(pc: u64, usual: u8, executions: u64, beyond: Beyond) -> InsnCycles {
+    let cycles = executions.saturating_mul(usual.into()).saturating_add_signed(beyond.cycles);
+    let [fewer, more] = [beyond.fewer, beyond.more].map(|cycles| u64::try_from(cycles).unwrap_or(0));
+    InsnCycles { pc, usual, cycles, fewer, more }
 }
 
 /// Cycles of parts of a run; None: they were not asked for.
@@ -71,7 +80,7 @@ pub fn of_parts<'a>(
     let whole = profile.cycles.as_ref()?;
     let usual: BTreeMap<u64, u8> = whole.insns.iter().map(|insn| (insn.pc, insn.usual)).collect();
     let unknown: BTreeSet<u64> = whole.unknown.iter().copied().collect();
-    let (mut insns, mut beyond): (BTreeMap<u64, u64>, BTreeMap<u64, i64>) = Default::default();
+    let (mut insns, mut beyond): (BTreeMap<u64, u64>, BTreeMap<u64, Beyond>) = Default::default();
     let mut cycles = Cycles { core: whole.core.clone(), clock_hz: whole.clock_hz, ..Cycles::default() };
     for part in parts() {
         cycles.clock = cycles.clock.saturating_add(part.cycles.clock);
@@ -83,8 +92,7 @@ pub fn of_parts<'a>(
             }
         }
         for &(pc, cycles) in &part.cycles.slower {
-            let sum = beyond.entry(pc).or_default();
-            *sum = sum.saturating_add(cycles);
+            beyond.entry(pc).or_default().plus(cycles);
         }
     }
     cycles.unknown = unknown.into_iter().filter(|pc| insns.contains_key(pc)).collect();
@@ -92,9 +100,7 @@ pub fn of_parts<'a>(
         .into_iter()
         .filter_map(|(pc, executions)| {
             let usual = *usual.get(&pc)?;
-            let sum = executions.saturating_mul(usual.into());
-            let cycles = sum.saturating_add_signed(beyond.get(&pc).copied().unwrap_or(0));
-            Some(InsnCycles { pc, usual, cycles })
+            Some(summed(pc, usual, executions, beyond.get(&pc).copied().unwrap_or_default()))
         })
         .collect();
     Some(cycles)
@@ -125,6 +131,47 @@ pub fn by_interrupt(profile: &Profile) -> Option<BTreeMap<String, u64>> {
 /// Cycles of the whole run; None: they were not asked for, or those of an executed instruction are not known.
 pub fn total(profile: &Profile) -> Option<u64> {
     Some(known(profile)?.insns.iter().map(|insn| insn.cycles).fold(0, u64::saturating_add))
+}
+
+/// Interval of the cycles of the whole run, where they are known to one only; None: also if they are proved.
+pub fn interval(profile: &Profile) -> Option<(u64, u64)> {
+    let (fewer, more) = doubt(profile)?;
+    let sum = total(profile)?;
+    Some((sum.saturating_sub(fewer), sum.saturating_add(more)))
+}
+
+/// Whether the cycles of all that executed are known, and to one number each.
+pub fn are_proved(profile: &Profile) -> bool {
+    are_known(profile) && doubt(profile).is_none()
+}
+
+/// Fewest and most cycles of the instructions whose addresses are asked for.
+pub fn interval_where(profile: &Profile, is_asked: impl Fn(u64) -> bool) -> (u64, u64) {
+    let insns = known(profile).into_iter().flat_map(|cycles| &cycles.insns).filter(|insn| is_asked(insn.pc));
+    insns.fold((0, 0), |(least, most), insn| {
+        let more = insn.cycles.saturating_add(insn.more);
+        (least.saturating_add(insn.cycles.saturating_sub(insn.fewer)), most.saturating_add(more))
+    })
+}
+
+/// Cycles by which those of the whole run may be too many, and too few; None: as for [`interval`].
+pub fn doubt(profile: &Profile) -> Option<(u64, u64)> {
+    let cycles = known(profile)?;
+    let sum = |of: fn(&InsnCycles) -> u64| cycles.insns.iter().map(of).fold(0, u64::saturating_add);
+    let (fewer, more) = (sum(|insn| insn.fewer), sum(|insn| insn.more));
+    (fewer > 0 || more > 0).then_some((fewer, more))
+}
+
+/// Cycles by which those of each function's code may be fewer and more, as [`by_function`]; None: as for [`interval`].
+pub fn doubts_by_function(profile: &Profile) -> Option<BTreeMap<Option<u64>, (u64, u64)>> {
+    interval(profile)?;
+    let mut doubts = BTreeMap::new();
+    for insn in &known(profile)?.insns {
+        let (fewer, more): &mut (u64, u64) = doubts.entry(Owner::of(profile, insn.pc).start()).or_default();
+        *fewer = fewer.saturating_add(insn.fewer);
+        *more = more.saturating_add(insn.more);
+    }
+    Some(doubts)
 }
 
 /// Cycles of each instruction that executed, by address; None: as for [`total`].
@@ -161,8 +208,13 @@ pub fn sentence(profile: &Profile) -> Option<String> {
     }
     let (sum, insns) = (total(profile)?, profile.total_insns());
     let mean = sum as f64 / insns.max(1) as f64;
-    let core = cycles.core.as_ref().map_or_else(String::new, |core| format!(" of {}", printable(core)));
-    Some(format!("cycles: {}{core}, {mean:.2} for each instruction", group(sum)))
+    let core = cycles.core.as_ref().map_or_else(String::new, |core| {
+        let unheld = if core::is_unheld(core) { " by its manual, and held on no board" } else { "" };
+        format!(" of {}{unheld}", printable(core))
+    });
+    let between = interval(profile)
+        .map_or_else(String::new, |(least, most)| format!(" (between {} and {})", group(least), group(most)));
+    Some(format!("cycles: {}{core}{between}, {mean:.2} for each instruction", group(sum)))
 }
 
 #[cfg(test)]
@@ -177,9 +229,10 @@ mod tests {
             [0xe083_u16, 0x958a, 0xf7f1, 0x940c, 0, 0x95e8].iter().flat_map(|insn| insn.to_le_bytes()).collect();
         let code_at = |pc: u64| code.get(pc as usize..).filter(|code| !code.is_empty());
         let mut insns = BTreeMap::from([(0, 1), (2, 3), (4, 3), (6, 1), (10, 0)]);
-        let slower = BTreeMap::from([(4, 2), (6, -1)]);
+        let more = |cycles| Beyond { cycles, ..Beyond::default() };
+        let slower = BTreeMap::from([(4, more(2)), (6, more(-1))]);
         let cycles = count(Isa::AvrPc16, &insns, &slower, code_at);
-        let of = |pc, usual, cycles| InsnCycles { pc, usual, cycles };
+        let of = |pc, usual, cycles| InsnCycles { pc, usual, cycles, ..InsnCycles::default() };
         let counted = vec![of(0, 1, 1), of(2, 1, 3), of(4, 1, 5), of(6, 3, 2)];
         assert_eq!(cycles, Cycles { insns: counted, ..Cycles::default() });
         let mut profile = empty().function("f", 0, 6).insn(0, 1).insn(2, 3).insn(4, 3).insn(6, 1);
@@ -191,7 +244,7 @@ mod tests {
         insns.insert(10, 1);
         profile.cycles = Some(count(Isa::AvrPc16, &insns, &slower, code_at));
         assert_eq!(total(&profile), None);
-        let skipped = BTreeMap::from([(4, 2), (6, -1), (10, 1)]);
+        let skipped = BTreeMap::from([(4, more(2)), (6, more(-1)), (10, more(1))]);
         let all = count(Isa::AvrPc16, &insns, &skipped, code_at);
         assert_eq!((all.insns.last(), all.unknown.len()), (Some(&of(10, 0, 1)), 0), "spm was skipped");
         assert!(sentence(&profile).unwrap().starts_with("cycles: not known, since the instruction at 0x0000000a"));

@@ -30,6 +30,8 @@ pub struct Table {
     pub unnamed_insns: u64,
     /// Cycles of the window, if known.
     pub total_cycles: Option<u64>,
+    /// Cycles by which these may be too many, and too few; None: they are proved.
+    pub total_doubt: Option<(u64, u64)>,
 }
 
 /// Kind of code of a [`Row`].
@@ -62,6 +64,8 @@ pub struct Row {
     pub self_insns: u64,
     /// Cycles of these instructions, if known.
     pub cycles: Option<u64>,
+    /// Cycles by which these may be too many, and too few; None: those of the whole run are proved.
+    pub doubt: Option<(u64, u64)>,
     /// Entries: executions of its first instruction that a call led to, or any other way from outside of the
     /// function. 0 for other code, and for the part of a function to which only that jumps; see
     /// [`crate::analysis::cold_part`].
@@ -82,6 +86,12 @@ impl Table {
 }
 
 impl Row {
+    /// Fewest and most cycles that it can have taken, where they are known to an interval only.
+    pub fn cycles_between(&self) -> Option<[u64; 2]> {
+        let (cycles, (fewer, more)) = self.cycles.zip(self.doubt)?;
+        Some([cycles.saturating_sub(fewer), cycles.saturating_add(more)])
+    }
+
     /// Cycles of the code, if known; else its instructions.
     pub fn cost(&self) -> u64 {
         self.cycles.unwrap_or(self.self_insns)
@@ -103,6 +113,7 @@ impl Row {
             line: function.and_then(|function| function.line),
             self_insns: 0,
             cycles: None,
+            doubt: None,
             calls: 0,
             samples: 0,
             expected_samples: 0.0,
@@ -174,7 +185,10 @@ pub fn table(profile: &Profile) -> Table {
     let total_samples = profile.samples.len() as u64;
     let cycles = cycles::by_function(profile);
     let total_cycles = cycles::total(profile);
-    let mut table = Table { rows: Vec::new(), total_insns, total_samples, unnamed_insns: 0, total_cycles };
+    let total_doubt = cycles::doubt(profile);
+    let doubts = cycles::doubts_by_function(profile);
+    let mut table =
+        Table { rows: Vec::new(), total_insns, total_samples, unnamed_insns: 0, total_cycles, total_doubt };
     for (place, Sums { self_insns, entry_insns, inside, samples }) in sums.into_values() {
         // If the host ended the run, a counted jump to the start may not have arrived. In a window that opens at
         // reset, a function whose first instruction executed has been called at least once.
@@ -192,6 +206,7 @@ pub fn table(profile: &Profile) -> Table {
         table.rows.push(Row {
             self_insns,
             cycles: cycles.as_ref().map(|cycles| cycles.get(&row.start).copied().unwrap_or(0)),
+            doubt: doubts.as_ref().map(|doubts| doubts.get(&row.start).copied().unwrap_or((0, 0))),
             calls,
             samples,
             expected_samples: total_samples as f64 * self_insns as f64 / total_insns.max(1) as f64,

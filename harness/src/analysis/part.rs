@@ -194,10 +194,10 @@ fn cycles_by_place(profile: &Profile, places: &[Vec<u32>]) -> Vec<BTreeMap<u32, 
                 }
             }
         }
-        for (pc, cycles) in &part.cycles.slower {
+        for (pc, beyond) in &part.cycles.slower {
             if let Some(&function) = place_of.get(pc) {
                 let sum = sums.entry(function).or_default();
-                *sum = sum.saturating_add(*cycles);
+                *sum = sum.saturating_add(beyond.cycles);
             }
         }
         sums.into_iter().map(|(function, cycles)| (function, cycles.max(0) as u64)).collect()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
-use wire::core::{CLASSES, Class, MAX_CYCLES, MAX_WORDS, Queue};
+use wire::core::{CLASSES, Class, Cortex, MAX_CYCLES, MAX_WORDS, Queue};
 
 use super::CORES;
 use super::origin::Origin;
@@ -26,12 +26,19 @@ pub struct Core {
     pub wire: wire::core::Core,
 }
 
-/// A core file.
+/// A core file: of a Cortex-M, or of a RISC-V core with its cycles.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct CoreFile {
-    /// Instructions that it has, as `rv32imc`.
-    isa: Spanned<String>,
+    /// Cortex-M that it is; everything but the multiplier is known then.
+    #[serde(default)]
+    cortex: Option<Spanned<String>>,
+    /// Cycles of the multiplier of a Cortex-M0 or M0+: 1 or 32.
+    #[serde(default)]
+    multiplier: Option<Spanned<u64>>,
+    /// Instructions that a RISC-V core has, as `rv32imc`.
+    #[serde(default)]
+    isa: Option<Spanned<String>>,
     /// Cycles for which an instruction waits for what the one before it loads.
     #[serde(default)]
     load_use: Option<Spanned<u64>>,
@@ -54,7 +61,23 @@ struct CoreFile {
     #[serde(default)]
     queue: Option<Spanned<QueueTable>>,
     /// Cycles of the instructions.
-    cycles: Spanned<BTreeMap<String, Spanned<u64>>>,
+    #[serde(default)]
+    cycles: Option<Spanned<BTreeMap<String, Spanned<u64>>>>,
+}
+
+impl CoreFile {
+    /// Whether it has anything of a RISC-V core.
+    fn says_more(&self) -> bool {
+        let CoreFile { cortex: _, multiplier: _, isa, load_use, stores_wait, .. } = self;
+        let CoreFile { unaligned_target, negative_dividend, csr_waits, wakes, queue, cycles, .. } = self;
+        let numbers = [load_use, unaligned_target, negative_dividend, wakes];
+        numbers.into_iter().any(Option::is_some)
+            || isa.is_some()
+            || cycles.is_some()
+            || queue.is_some()
+            || *stores_wait
+            || *csr_waits
+    }
 }
 
 /// Queue of fetched words.
@@ -117,6 +140,20 @@ pub fn is_file(name_or_file: &str) -> bool {
     path.components().count() > 1 || path.extension().is_some()
 }
 
+/// Cores that are not served, and why.
+const UNSERVED: [(&str, &str); 5] = [
+    ("cortex-m23", "no measured numbers are public that would bound its cycles"),
+    ("cortex-m33", "no measured numbers are public that would bound which of its instructions execute in pairs"),
+    ("cortex-m55", "no measured numbers are public that would bound its vector unit and its caches"),
+    ("cortex-m7", "it executes two instructions in a cycle and has caches, and no list of what pairs is public"),
+    ("cortex-m85", "it executes two instructions in a cycle and has caches, and no list of what pairs is public"),
+];
+
+/// Whether no board's numbers were found against which a core's cycles could be held.
+pub fn is_unheld(name: &str) -> bool {
+    matches!(name, "cortex-m0" | "cortex-m0plus")
+}
+
 /// Finds a built-in core by its name, or reads a core file.
 ///
 /// # Errors
@@ -124,6 +161,9 @@ pub fn is_file(name_or_file: &str) -> bool {
 pub fn find(name_or_file: &str) -> Result<Core, InputError> {
     if let Some((name, text)) = CORES.iter().find(|(name, _)| *name == name_or_file) {
         return read(name, &format!("{name}.toml"), text);
+    }
+    if let Some((name, why)) = UNSERVED.iter().find(|(name, _)| *name == name_or_file) {
+        return Err(InputError::new(format!("--cycles={name}: {name} is not served: {why}; leave it out")));
     }
     let path = Path::new(name_or_file);
     if !is_file(name_or_file) {
@@ -145,17 +185,42 @@ pub fn find(name_or_file: &str) -> Result<Core, InputError> {
 fn read(name: &str, file: &str, text: &str) -> Result<Core, InputError> {
     let origin = Origin { path: file, text };
     let parsed: CoreFile = origin.parse()?;
-    let isa = parsed.isa.get_ref();
+    let wire = match (&parsed.cortex, &parsed.multiplier, &parsed.isa, &parsed.cycles) {
+        (Some(cortex), ..) if parsed.says_more() => {
+            return Err(origin.at(cortex, "all of a cortex is known but its multiplier: leave the rest out"));
+        }
+        (Some(cortex), multiplier, ..) => cortex_of(&origin, cortex, multiplier.as_ref())?,
+        (None, Some(multiplier), ..) => {
+            let reason = "multiplier is of a cortex; of another core it is a class of [cycles]";
+            return Err(origin.at(multiplier, reason));
+        }
+        (None, None, Some(isa), Some(cycles)) => riscv_of(&origin, &parsed, isa, cycles)?,
+        _ => {
+            let reason = "a core has `isa` and a table `[cycles]`, or is `cortex = \"m4\"` or its kin";
+            return Err(InputError::about(Path::new(file), reason));
+        }
+    };
+    Ok(Core { name: name.to_owned(), wire })
+}
+
+/// A RISC-V core by its instructions and its table of cycles.
+fn riscv_of(
+    origin: &Origin<'_>,
+    parsed: &CoreFile,
+    said: &Spanned<String>,
+    cycles_table: &Spanned<BTreeMap<String, Spanned<u64>>>,
+) -> Result<wire::core::Core, InputError> {
+    let isa = said.get_ref();
     let Some(extensions) = isa.strip_prefix("rv32i").filter(|rest| rest.chars().all(|letter| "mac".contains(letter)))
     else {
-        return Err(origin.at(&parsed.isa, "isa is \"rv32i\" with any of m, a and c behind it"));
+        return Err(origin.at(said, "isa is \"rv32i\" with any of m, a and c behind it"));
     };
     let number = |value: &Spanned<u64>| match *value.get_ref() {
         cycles if cycles <= MAX_CYCLES => Ok(cycles),
         _ => Err(origin.at(value, format_args!("cycles are at most {MAX_CYCLES}"))),
     };
     let optional = |value: &Option<Spanned<u64>>| value.as_ref().map_or(Ok(0), number);
-    let table = parsed.cycles.get_ref();
+    let table = cycles_table.get_ref();
     let mut cycles = vec![None; CLASSES];
     for (key, value) in table {
         match NAMES.iter().find(|(name, _)| name == key) {
@@ -185,7 +250,7 @@ fn read(name: &str, file: &str, text: &str) -> Result<Core, InputError> {
     };
     let (Some(taken), Some(by_zero)) = (taken, by_zero) else {
         let reason = "a taken branch takes no fewer cycles, and a division by zero no more";
-        return Err(origin.at(&parsed.cycles, reason));
+        return Err(origin.at(cycles_table, reason));
     };
     let queue = match &parsed.queue {
         Some(queue) if !(1..=MAX_WORDS).contains(&queue.get_ref().words) => {
@@ -198,7 +263,8 @@ fn read(name: &str, file: &str, text: &str) -> Result<Core, InputError> {
         Some(queue) => Some(Queue { words: queue.get_ref().words, has_predictor: queue.get_ref().predictor }),
         None => None,
     };
-    let wire = wire::core::Core {
+    Ok(wire::core::Core {
+        cortex: None,
         cycles,
         is_compressed: extensions.contains('c'),
         taken,
@@ -210,8 +276,34 @@ fn read(name: &str, file: &str, text: &str) -> Result<Core, InputError> {
         negative_dividend: optional(&parsed.negative_dividend)?,
         by_zero,
         queue,
+    })
+}
+
+/// A Cortex-M by its name in a file.
+fn cortex_of(
+    origin: &Origin<'_>,
+    name: &Spanned<String>,
+    multiplier: Option<&Spanned<u64>>,
+) -> Result<wire::core::Core, InputError> {
+    let is_small = match multiplier.map(|cycles| (*cycles.get_ref(), cycles)) {
+        None | Some((1, _)) => false,
+        Some((32, _)) => true,
+        Some((_, cycles)) => return Err(origin.at(cycles, "a multiplier takes 1 cycle or 32")),
     };
-    Ok(Core { name: name.to_owned(), wire })
+    let cortex = match (name.get_ref().as_str(), is_small) {
+        ("m0", false) => Cortex::M0,
+        ("m0", true) => Cortex::SmallM0,
+        ("m0plus", false) => Cortex::M0Plus,
+        ("m0plus", true) => Cortex::SmallM0Plus,
+        ("m3", false) => Cortex::M3,
+        ("m4", false) => Cortex::M4,
+        _ => {
+            return Err(
+                origin.at(name, "cortex is \"m0\" or \"m0plus\", with a multiplier or without, \"m3\" or \"m4\"")
+            );
+        }
+    };
+    Ok(wire::core::Core { cortex: Some(cortex), cycles: vec![None; CLASSES], ..wire::core::Core::default() })
 }
 
 #[cfg(test)]
@@ -229,7 +321,8 @@ mod tests {
         for name in names() {
             let core = find(name).unwrap_or_else(|error| panic!("{error}"));
             assert!(core.wire.is_meant() && core.name == name, "{name}");
-            assert!(core.wire.cycles_of(Class::Alu).is_some() && core.wire.cycles_of(Class::Unknown).is_none());
+            assert!(core.wire.cortex.is_some() || core.wire.cycles_of(Class::Alu).is_some(), "{name}");
+            assert!(core.wire.cycles_of(Class::Unknown).is_none());
         }
         assert_eq!(find("ibex-2").unwrap().wire.by_zero, 35);
         assert_eq!(find("ibex-2").unwrap().wire.taken, 2);
@@ -252,7 +345,12 @@ mod tests {
             ("isa = \"rv32i\"\n[cycles]\nbranch = 3\nbranch-taken = 2\n", "2: a taken branch takes no fewer"),
             ("isa = \"rv32i\"\n[cycles]\ndivide = 3\ndivide-by-zero = 9\n", "2: a taken branch takes no fewer"),
             ("isa = \"rv32i\"\nhazard = 1\n[cycles]\n", "2: unknown field `hazard`"),
-            ("isa = \"rv32i\"\n", "1: missing field `cycles`"),
+            ("isa = \"rv32i\"\n", " a core has `isa` and a table `[cycles]`, or is `cortex"),
+            ("cortex = \"m7\"\n", "1: cortex is \"m0\" or \"m0plus\""),
+            ("cortex = \"m3\"\nmultiplier = 32\n", "1: cortex is \"m0\" or \"m0plus\""),
+            ("cortex = \"m0\"\nmultiplier = 2\n", "2: a multiplier takes 1 cycle or 32"),
+            ("cortex = \"m3\"\n[cycles]\nalu = 1\n", "1: all of a cortex is known but its multiplier"),
+            ("isa = \"rv32i\"\nmultiplier = 1\n[cycles]\n", "2: multiplier is of a cortex"),
         ];
         for (text, message) in rows {
             let found = refused(text);

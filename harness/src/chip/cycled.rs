@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use wire::core::Cortex;
 use wire::request::Pace;
 
 use super::Chip;
@@ -59,21 +60,24 @@ fn core_of(wanted: &str, image: &Path, isa: decode::Isa, chip: Option<&Chip>) ->
             return Ok(None);
         }
         let cores = core::names().collect::<Vec<_>>().join(", ");
-        let why = if isa.is_riscv() {
-            format!("--cycles does not know the processor's core; name it, as in --cycles=hazard3: known are {cores}")
-        } else {
-            "--cycles is not for Cortex-M: the cycles of its cores are not known; leave it out".to_owned()
-        };
+        let one = if isa.is_riscv() { "hazard3" } else { "cortex-m4" };
+        let why =
+            format!("--cycles does not know the processor's core; name it, as in --cycles={one}: known are {cores}");
         return Err(InputError::about(image, why));
     };
     let core = core::find(name)?;
-    match isa {
-        decode::Isa::Riscv32 | decode::Isa::Riscv32Zc => Ok(Some(core)),
-        isa => {
-            let why = format!("--cycles={name}: the core executes RV32, and the image is for {isa}; leave it out");
-            Err(InputError::about(image, why))
+    let (executes, is_its) = match core.wire.cortex {
+        None => ("RV32", matches!(isa, decode::Isa::Riscv32 | decode::Isa::Riscv32Zc)),
+        Some(Cortex::M0 | Cortex::SmallM0 | Cortex::M0Plus | Cortex::SmallM0Plus) => {
+            ("Armv6-M", isa == decode::Isa::ThumbV6m)
         }
+        Some(Cortex::M3 | Cortex::M4) => ("Armv7-M", matches!(isa, decode::Isa::ThumbV6m | decode::Isa::ThumbV7m)),
+    };
+    if !is_its {
+        let why = format!("--cycles={name}: the core executes {executes}, and the image is for {isa}; leave it out");
+        return Err(InputError::about(image, why));
     }
+    Ok(Some(core))
 }
 
 /// Reads a frequency, such as `150MHz`, in Hz.

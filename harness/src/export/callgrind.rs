@@ -489,7 +489,7 @@ mod tests {
     fn known_cycles_are_a_cost_of_their_own() {
         let mut profile = empty().function("main", 0x40, 8).insn(0x40, 3).insn(0x42, 2);
         assert!(!text(&profile).contains("ycles"));
-        let insn = |pc, usual, cycles| InsnCycles { pc, usual, cycles };
+        let insn = |pc, usual, cycles| InsnCycles { pc, usual, cycles, ..InsnCycles::default() };
         let insns = vec![insn(0x40, 2, 6), insn(0x42, 1, 3)];
         profile.cycles = Some(Cycles { clock: 9, insns, ..Cycles::default() });
         let text = text(&profile);

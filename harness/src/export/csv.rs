@@ -11,7 +11,8 @@ use crate::profile::Profile;
 use crate::text::csv::cell;
 
 /// Writes one line per executed function, most instructions first, below a line of column names. Addresses are in
-/// hexadecimal; unknown values are empty. The column of cycles is there if they are known.
+/// hexadecimal; unknown values are empty. The column of cycles is there if they are known, and those of the fewest and most if they are
+/// known to an interval only.
 ///
 /// # Errors
 /// Errors of `out`.
@@ -19,7 +20,9 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
     let table = functions::table(profile);
     let mut csv = csv::Writer::from_writer(out);
     let columns = ["function", "linkage_name", "address", "file", "line", "self_insns", "calls", "samples"];
-    csv.write_record(columns.into_iter().chain(table.total_cycles.map(|_| "cycles")))?;
+    let of_cycles = table.total_cycles.map(|_| "cycles");
+    let between = table.total_doubt.map(|_| ["cycles_least", "cycles_most"]);
+    csv.write_record(columns.into_iter().chain(of_cycles).chain(between.into_iter().flatten()))?;
     for row in table.rows {
         let number = |number: u64| number.to_string();
         let cells = [
@@ -32,7 +35,8 @@ pub fn write(profile: &Profile, _settings: &Settings, out: &mut dyn Write) -> Re
             number(row.calls),
             number(row.samples),
         ];
-        csv.write_record(cells.into_iter().chain(row.cycles.map(number)))?;
+        let between = row.cycles_between().into_iter().flatten();
+        csv.write_record(cells.into_iter().chain(row.cycles.into_iter().chain(between).map(number)))?;
     }
     csv.flush()?;
     Ok(())

@@ -8,7 +8,7 @@ use wire::sample::MAX_VCPUS;
 
 use super::part::Parts;
 use super::zone::{Zone, ZoneCounts, Zones};
-use super::{Cycles, Edge, Facts, InTarget, LengthCycles, Names, Node, Span, Task, VcpuCounts};
+use super::{Beyond, Cycles, Edge, Facts, InTarget, LengthCycles, Names, Node, Span, Task, VcpuCounts};
 
 /// Highest value of any count, over all vCPUs together.
 const MOST: u64 = MAX_INSNS * MAX_VCPUS as u64;
@@ -62,7 +62,7 @@ pub(crate) fn check_edges(edges: &[Edge]) -> Result<()> {
 /// # Errors
 /// When a count is larger.
 pub(crate) fn check_cycles(cycles: &Cycles) -> Result<()> {
-    let counts = cycles.insns.iter().map(|insn| insn.cycles);
+    let counts = cycles.insns.iter().flat_map(|insn| [insn.cycles, insn.fewer, insn.more]);
     let are_usual = cycles.insns.iter().all(|insn| u64::from(insn.usual) <= MOST_USUAL);
     let are_small = fits(counts, MAX_INSNS * MOST_CYCLES) && cycles.clock <= MAX_INSNS * MOST_CYCLES && are_usual;
     ensure!(are_small, "the cycles are damaged: they are more than any run's");
@@ -165,7 +165,8 @@ pub(crate) fn check_parts(parts: &Parts, vcpus: &[VcpuCounts]) -> Result<()> {
             && fits(parts_of(vcpu).flat_map(|counts| &counts.arcs).map(|&(_, count)| count), MAX_INSNS)
     });
     let list = || parts.list.iter();
-    let slower = list().flat_map(|part| &part.cycles.slower).map(|(_, cycles)| cycles.unsigned_abs());
+    let beyond = list().flat_map(|part| &part.cycles.slower).map(|(_, beyond)| *beyond);
+    let slower = beyond.flat_map(|Beyond { cycles, fewer, more }| [cycles, fewer, more].map(i64::unsigned_abs));
     let are_one_run = are_of_vcpus
         && fits(list().flat_map(|part| &part.tasks).map(|&(_, insns)| insns), MOST)
         && fits(list().flat_map(|part| &part.exceptions).map(|&(_, insns)| insns), MOST)
@@ -204,11 +205,14 @@ mod tests {
     #[test]
     fn parts_that_cannot_be_added_up_are_damage() {
         type Change = fn(&mut Part);
+        const fn cycles(cycles: i64) -> Beyond {
+            Beyond { cycles, fewer: 0, more: 0 }
+        }
         let changes: [Change; 5] = [
             |part| part.vcpus[0].clock_insns = MAX_INSNS,
             |part| part.tasks = vec![(0, MOST)],
             |part| part.cycles.clock = MAX_INSNS * MOST_CYCLES,
-            |part| part.cycles.slower = vec![(0, (MAX_INSNS * MOST_CYCLES) as i64)],
+            |part| part.cycles.slower = vec![(0, cycles((MAX_INSNS * MOST_CYCLES) as i64))],
             |part| part.cycles.exceptions = vec![(1, MAX_INSNS * MOST_CYCLES)],
         ];
         for (index, change) in changes.into_iter().enumerate() {
@@ -253,11 +257,17 @@ mod tests {
         let mut slower = interrupted();
         let vcpus = vec![PartCounts::default(); slower.vcpus.len()];
         slower.parts.list = vec![Part { vcpus, ..Part::default() }];
-        for (cycles, is_sound) in [(vec![(0, -1), (2, 1)], true), (vec![(0, i64::MIN), (2, i64::MIN)], false)] {
+        let of = |pc, cycles| (pc, Beyond { cycles, ..Beyond::default() });
+        let doubt = |more| (4, Beyond { more, ..Beyond::default() });
+        for (cycles, is_sound) in [
+            (vec![of(0, -1), of(2, 1), doubt(1)], true),
+            (vec![of(0, i64::MIN), of(2, i64::MIN)], false),
+            (vec![doubt(i64::MAX), doubt(i64::MAX)], false),
+        ] {
             slower.parts.list[0].cycles.slower = cycles;
             assert_eq!(sound(&slower), is_sound);
         }
-        let insn = |usual| InsnCycles { pc: 0, usual, cycles: 1 };
+        let insn = |usual| InsnCycles { usual, cycles: 1, ..InsnCycles::default() };
         for (usual, is_sound) in [(MOST_USUAL as u8, true), (u8::MAX, false)] {
             slower.parts.list.clear();
             slower.cycles = Some(Cycles { insns: vec![insn(usual)], ..Cycles::default() });

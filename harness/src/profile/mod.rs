@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wire::counters::FIRST_DEFINED;
 pub use wire::definition::SpanKind;
-use wire::definition::{self, Definition, FrameKind, NodeKind};
+use wire::definition::{self, Definition, Doubt, FrameKind, NodeKind};
 use wire::sample::{Decoder, Encoder, Sample};
 
 use crate::text::number::mean;
@@ -117,8 +117,39 @@ pub struct Cycles {
     pub unknown: Vec<u64>,
 }
 
+/// Cycles beyond the usual ones, of an instruction's executions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beyond {
+    /// Cycles more; fewer, if negative.
+    pub cycles: i64,
+    /// Cycles by which this may be too many.
+    pub fewer: i64,
+    /// Cycles by which this may be too few.
+    pub more: i64,
+}
+
+impl Beyond {
+    /// Adds executions that took so many cycles each, fewer or more by a doubt.
+    pub fn add(&mut self, times: i64, cycles: i64, doubt: Doubt) {
+        let sum = |sum: i64, each: i64| sum.saturating_add(times.saturating_mul(each));
+        let of = |cycles: u64| i64::try_from(cycles).unwrap_or(i64::MAX);
+        *self = Beyond {
+            cycles: sum(self.cycles, cycles),
+            fewer: sum(self.fewer, of(doubt.fewer)),
+            more: sum(self.more, of(doubt.more)),
+        };
+    }
+
+    /// Adds others.
+    pub fn plus(&mut self, other: Beyond) {
+        self.cycles = self.cycles.saturating_add(other.cycles);
+        self.fewer = self.fewer.saturating_add(other.fewer);
+        self.more = self.more.saturating_add(other.more);
+    }
+}
+
 /// Cycles that all executions of one instruction took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InsnCycles {
     /// Address of the instruction.
     pub pc: u64,
@@ -126,6 +157,10 @@ pub struct InsnCycles {
     pub usual: u8,
     /// Sum over its executions.
     pub cycles: u64,
+    /// Cycles by which the sum may be too many, where the core's pipeline is known to an interval only.
+    pub fewer: u64,
+    /// Cycles by which it may be too few.
+    pub more: u64,
 }
 
 /// Cycles of something that happened several times; 0 unless cycles were asked for.

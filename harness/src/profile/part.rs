@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Beyond;
+
 /// Parts of a run, in the order in which they began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
@@ -39,8 +41,8 @@ pub struct Part {
 pub struct PartCycles {
     /// Cycles by the plugin's clock.
     pub clock: u64,
-    /// Cycles beyond the usual ones (fewer, if negative), by the instruction's address. Sorted.
-    pub slower: Vec<(u64, i64)>,
+    /// Cycles beyond the usual ones, by the instruction's address. Sorted.
+    pub slower: Vec<(u64, Beyond)>,
     /// Cycles of each exception by number, sorted.
     pub exceptions: Vec<(u64, u64)>,
 }

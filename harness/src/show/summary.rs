@@ -61,11 +61,12 @@ impl Default for SummarySize {
     }
 }
 
-/// Cells of one row: name, instructions, share, cycles, own lines, the additional column, calls, samples, location.
-type Cells = [String; 9];
+/// Cells of one row: name, cost, doubt, share, instructions beside cycles, own lines, the additional column, calls, samples,
+/// location.
+type Cells = [String; 10];
 
 /// Index of the location in the cells.
-const LOCATION: usize = 8;
+const LOCATION: usize = 9;
 
 /// Terminals narrower than this get no column of own lines.
 const OWN_LINES_FROM_COLUMNS: usize = 100;
@@ -109,6 +110,7 @@ pub fn write(
     let headings = [
         "Function",
         if table.total_cycles.is_some() { "Cycles" } else { "Instructions" },
+        if table.total_doubt.is_some() { "±" } else { "" },
         "Share",
         if table.total_cycles.is_some() { "Instructions" } else { "" },
         if has_own { "Own lines" } else { "" },
@@ -128,9 +130,13 @@ pub fn write(
         let insns = rest.iter().map(|row| row.self_insns).sum();
         let cycles = rest.iter().map(|row| row.cycles).sum();
         let samples = rest.iter().map(|row| row.samples).sum();
-        lines.push(sum_line(format!("{} more {noun}", group(rest.len() as u64)), (insns, cycles, samples), table));
+        let doubts = rest.iter().filter_map(|row| row.doubt);
+        let doubt = doubts.reduce(|(fewer, more), doubt| (fewer + doubt.0, more + doubt.1));
+        let sums = Sums { insns, cycles, doubt, samples };
+        lines.push(sum_line(format!("{} more {noun}", group(rest.len() as u64)), sums, table));
     }
-    let total = (table.total_insns, table.total_cycles, table.total_samples);
+    let (insns, samples) = (table.total_insns, table.total_samples);
+    let total = Sums { insns, cycles: table.total_cycles, doubt: table.total_doubt, samples };
     lines.push(sum_line("Total".to_owned(), total, table));
 
     let name_columns = match size.width_columns {
@@ -216,6 +222,7 @@ fn line(row: &Row, table: &Table, own_lines: Option<u64>, more: More<'_>) -> Cel
     [
         printable(&row.name).into_owned(),
         group(row.cost()),
+        row.doubt.map(|doubt| within(row.cost(), doubt)).unwrap_or_default(),
         share(row.cost(), table.total_cost()),
         row.cycles.map(|_| group(row.self_insns)).unwrap_or_default(),
         own_lines.map(group).unwrap_or_default(),
@@ -226,12 +233,26 @@ fn line(row: &Row, table: &Table, own_lines: Option<u64>, more: More<'_>) -> Cel
     ]
 }
 
-/// `sums`: instructions, cycles and samples.
-fn sum_line(name: String, sums: (u64, Option<u64>, u64), table: &Table) -> Cells {
+/// Numbers of several rows together.
+struct Sums {
+    insns: u64,
+    cycles: Option<u64>,
+    /// Cycles by which these may be too many, and too few.
+    doubt: Option<(u64, u64)>,
+    samples: u64,
+}
+
+fn sum_line(name: String, Sums { insns, cycles, doubt, samples }: Sums, table: &Table) -> Cells {
     let none = String::new;
-    let (insns, cycles, samples) = sums;
     let (cost, beside) = cycles.map_or((insns, none()), |cycles| (cycles, group(insns)));
-    [name, group(cost), share(cost, table.total_cost()), beside, none(), none(), none(), group(samples), none()]
+    let doubt = doubt.map(|doubt| within(cost, doubt)).unwrap_or_default();
+    let share = share(cost, table.total_cost());
+    [name, group(cost), doubt, share, beside, none(), none(), none(), group(samples), none()]
+}
+
+/// Part of a number of cycles by which it may be wrong, in the direction in which that is more.
+fn within(cycles: u64, (fewer, more): (u64, u64)) -> String {
+    share(fewer.max(more), cycles)
 }
 
 /// Place of a function's definition, `…/work/crc.c:13`, with as many directories as fit.

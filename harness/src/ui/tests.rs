@@ -108,7 +108,12 @@ fn the_first_view_has_the_hottest_function_selected_and_the_run_in_its_head() {
 #[test]
 fn callers_and_callees_have_cycles_where_these_are_known() {
     let mut profile = called();
-    let insns = profile.insns().into_iter().map(|(pc, insns)| InsnCycles { pc, usual: 3, cycles: 3 * insns });
+    let insns = profile.insns().into_iter().map(|(pc, insns)| InsnCycles {
+        pc,
+        usual: 3,
+        cycles: 3 * insns,
+        ..InsnCycles::default()
+    });
     profile.cycles = Some(Cycles { insns: insns.collect(), ..Cycles::default() });
     let mut seen = Seen::of(&profile, None, (90, 24));
     seen.keys("/filter<Enter>c");

@@ -160,7 +160,7 @@ fn a_chip_file_names_the_core() {
     };
     let own = run("chips/gd32vf103-csrs", &["--chip", &chip("ibex-2"), "--cycles"]);
     assert_eq!(own.profile().cycles.and_then(|cycles| cycles.core).as_deref(), Some("ibex-2"), "{own:?}");
-    let message = "ibex-9.toml:3: no core is called ibex-9; one of hazard3, ibex-2, ibex-3, picorv32";
+    let message = "ibex-9.toml:3: no core is called ibex-9; one of cortex-m0, cortex-m0plus, cortex-m3, cortex-m4, hazard3, ibex-2";
     refused("chips/gd32vf103-csrs", &["--chip", &chip("ibex-9"), "--cycles"], &[message]);
     refused("chips/gd32vf103-csrs", &["--chip", "gd32vf103", "--cycles"], &["name it, as in --cycles=hazard3"]);
 }

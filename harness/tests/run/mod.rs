@@ -17,6 +17,7 @@ mod calls;
 mod clock;
 mod console;
 mod contained;
+mod cortex_cycles;
 mod crashes;
 mod cycles;
 mod deadline;

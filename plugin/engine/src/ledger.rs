@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use wire::Malformed;
 use wire::control::{End, Word};
 use wire::counters::{self, CLOCK, ORIGIN};
-use wire::definition::{self, Definition, Transfer, TransferKind};
+use wire::definition::{self, Definition, Doubt, Transfer, TransferKind};
 use wire::heap;
 use wire::sample::{self, Sample};
 use wire::slice::{self, Slice};
@@ -340,17 +340,17 @@ impl<C: Counters> Ledger<C> {
 
     /// Defines a new counter of an instruction's executions that take more or fewer cycles than usual.
     pub fn slower(&mut self, pc: u64, cycles: i64) -> u32 {
-        self.define(|slot| Definition::Slower { slot, pc, cycles })
+        self.define(|slot| Definition::Slower { slot, pc, cycles, doubt: Doubt::default() })
+    }
+
+    /// Defines a new counter of an instruction's executions that take so many cycles more, or fewer or more by a doubt.
+    pub fn doubtful(&mut self, pc: u64, cycles: i64, doubt: Doubt) -> u32 {
+        self.define(|slot| Definition::Slower { slot, pc, cycles, doubt })
     }
 
     /// Defines a new counter of passages through straight-line code in which each instruction took these cycles.
-    pub fn passage(&mut self, pc: u64, sizes: Vec<u8>, cycles: Vec<u64>) -> u32 {
-        self.define(|slot| Definition::Passage { slot, pc, sizes, cycles })
-    }
-
-    /// Notes by how many cycles fewer and more the instructions of a passage, or a slower one, may have taken.
-    pub fn doubt(&mut self, slot: u32, pc: u64, sizes: Vec<u8>, fewer: Vec<u64>, more: Vec<u64>) {
-        self.note(&Definition::Doubt { slot, pc, sizes, fewer, more });
+    pub fn passage(&mut self, pc: u64, sizes: Vec<u8>, cycles: Vec<u64>, doubts: Vec<Doubt>) -> u32 {
+        self.define(|slot| Definition::Passage { slot, pc, sizes, cycles, doubts })
     }
 
     /// Keeps the data for [`Ledger::calls`] from now on.

@@ -10,6 +10,7 @@ use pipeline::Cycles;
 use pipeline::model::{Insn, State};
 use rustc_hash::FxHashMap;
 use wire::core::Core;
+use wire::definition::Doubt;
 
 use crate::guest::{Guest, Vcpu};
 use crate::ledger::{Counters, Ledger};
@@ -21,11 +22,37 @@ const MAX_REMEMBERED: usize = 1 << 18;
 /// No cycles.
 const NONE: Cycles = Cycles::exact(0);
 
+/// Processor's mode in which code was translated, where code is translated for each apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Outside of exceptions, or code is translated for all modes together.
+    #[default]
+    Thread,
+    /// In an exception's handler.
+    Handler {
+        /// Whether a vector names the code's first instruction.
+        is_vector: bool,
+        /// Address to which the code's last instruction always jumps.
+        jumps_to: Option<u64>,
+    },
+}
+
 /// Straight-line code that was translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Code {
     pc: u64,
     insns: Box<[Insn]>,
+    mode: Mode,
+}
+
+/// Exception's entry or return between two codes, as their modes tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Crossing {
+    None,
+    Entry,
+    Return,
+    /// A handler in a handler: it follows the one that has ended, or has preempted one and will return to it, which no mode tells.
+    Nested,
 }
 
 impl Code {
@@ -64,6 +91,8 @@ struct Passage {
     to: u32,
     /// Whether control has turned behind it.
     is_turn: bool,
+    /// Cycles of an exception's entry behind it.
+    entry: Cycles,
 }
 
 /// A vCPU on its way.
@@ -100,7 +129,7 @@ pub struct Passages {
     /// The last passage from each place.
     recent: Vec<Option<(Way, Passage)>>,
     /// Counters of single instructions, by address, cycles, and the cycles by which these may be fewer or more.
-    singles: FxHashMap<(u64, i64, [u64; 2]), u32>,
+    singles: FxHashMap<(u64, i64, Doubt), u32>,
     /// Instructions whose operands decide on their cycles, by address.
     divisions: FxHashMap<u64, Insn>,
     vcpus: Vec<Option<Position>>,
@@ -149,8 +178,8 @@ impl Passages {
     }
 
     /// Number of a block's code, for [`Passages::begin`].
-    pub fn code(&mut self, pc: u64, insns: Vec<Insn>) -> u32 {
-        let code = Code { pc, insns: insns.into() };
+    pub fn code(&mut self, pc: u64, insns: Vec<Insn>, mode: Mode) -> u32 {
+        let code = Code { pc, insns: insns.into(), mode };
         let alike = self.code_numbers.entry(pc).or_default();
         if let Some(&number) = alike.iter().find(|&&number| self.codes[number as usize] == code) {
             return number;
@@ -216,7 +245,7 @@ impl Passages {
         let (next, is_turn) = match position {
             Some(position) => self.pass(vcpu, position, code, insns, ledger),
             None => {
-                let Code { pc, insns: code_insns } = &self.codes[code as usize];
+                let Code { pc, insns: code_insns, .. } = &self.codes[code as usize];
                 let mut state = State::at_reset(&self.core, *pc);
                 if let Some(first) = code_insns.first() {
                     state.wait(&self.core, *pc, first);
@@ -249,32 +278,39 @@ impl Passages {
             }
             _ => None,
         };
-        let (at, before, is_turn) = match known {
+        let (at, before, is_turn, entry) = match known {
             Some((from, passage)) => {
-                self.recent[from as usize] = Some((way, passage));
+                // The next passage has the entry, which the short way does not know.
+                if passage.entry == NONE {
+                    self.recent[from as usize] = Some((way, passage));
+                }
                 ledger.add(passage.slot, vcpu, 1);
                 ledger.add_cycles(vcpu, passage.cycles as i64);
                 self.run_cycles += passage.cycles;
-                (At::Known(passage.to), Some((from, way, passage)), passage.is_turn)
+                (At::Known(passage.to), Some((from, way, passage)), passage.is_turn, passage.entry)
             }
             None => {
                 let is_turn = self.is_turn(self.place(&position.at).code, way);
-                let state = self.step(vcpu, &position, way.started, Some(next), ledger);
-                (self.remember(Place { state, code: next }), None, is_turn)
+                let (state, entry) = self.step(vcpu, &position, way.started, Some(next), ledger);
+                (self.remember(Place { state, code: next }), None, is_turn, entry)
             }
         };
-        (Position { at, since_insns: insns, outside: 0, before, entry: NONE }, is_turn)
+        (Position { at, since_insns: insns, outside: 0, before, entry }, is_turn)
     }
 
     /// Goes on from a block that was left before its first instruction: it is looked for again, or an interrupt comes first.
     fn leave(&mut self, position: Position, next: u32) -> Position {
         let mut place = self.place(&position.at).clone();
         let from_pc = self.codes[place.code as usize].pc;
+        let crossing = Self::crossing(&self.codes[place.code as usize], 0, &self.codes[next as usize]);
         place.code = next;
-        let Code { pc, insns } = &self.codes[next as usize];
+        let Code { pc, insns, .. } = &self.codes[next as usize];
         let mut entry = position.entry;
         if let (true, Some(first)) = (*pc != from_pc, insns.first()) {
-            entry += place.state.interrupted(&self.core, *pc);
+            entry += match crossing {
+                Crossing::Nested => place.state.nested(&self.core, *pc),
+                _ => place.state.interrupted(&self.core, *pc),
+            };
             entry += place.state.wait(&self.core, *pc, first);
         }
         Position { at: self.remember(place), entry, ..position }
@@ -297,19 +333,17 @@ impl Passages {
             return None;
         }
         let place = self.places[from as usize].clone();
-        let (cycles, state) = self.cycles(&place, way.started, Some(way.next));
+        let (cycles, state, entry) = self.cycles(&place, way.started, Some(way.next));
         let At::Known(to) = self.remember(Place { state, code: way.next }) else { return None };
         let code = &self.codes[place.code as usize];
-        let sizes: Vec<u8> = code.insns[..cycles.len()].iter().map(Insn::len_bytes).collect();
+        let sizes = code.insns[..cycles.len()].iter().map(Insn::len_bytes).collect();
         let cycles: Vec<Cycles> = cycles.into_iter().map(|(_, cycles)| cycles).collect();
         let nominal: Vec<u64> = cycles.iter().map(|cycles| cycles.nominal).collect();
         let sum = nominal.iter().sum();
-        let slot = ledger.passage(code.pc, sizes.clone(), nominal);
-        if cycles.iter().any(|cycles| !cycles.is_exact()) {
-            let of = |doubt: fn(&Cycles) -> u64| cycles.iter().map(doubt).collect();
-            ledger.doubt(slot, code.pc, sizes, of(Cycles::fewer), of(Cycles::more));
-        }
-        let passage = Passage { slot, cycles: sum, to, is_turn: self.is_turn(place.code, way) };
+        let are_proved = cycles.iter().all(Cycles::is_exact);
+        let doubts = if are_proved { Vec::new() } else { cycles.iter().map(doubt).collect() };
+        let slot = ledger.passage(code.pc, sizes, nominal, doubts);
+        let passage = Passage { slot, cycles: sum, to, is_turn: self.is_turn(place.code, way), entry };
         self.passages.insert((from, way), passage);
         Some(passage)
     }
@@ -322,7 +356,8 @@ impl Passages {
         pace::is_turn(started.checked_sub(1).is_some_and(is_jump), code.pc_of(started), next.pc)
     }
 
-    /// Steps a passage by itself, and counts its instructions one by one. Returns the state behind it.
+    /// Steps a passage by itself, and counts its instructions one by one. Returns the state behind it, and the cycles of an
+    /// exception's entry there.
     fn step(
         &mut self,
         vcpu: u32,
@@ -330,16 +365,16 @@ impl Passages {
         started: u32,
         next: Option<u32>,
         ledger: &mut Ledger<impl Counters>,
-    ) -> State {
+    ) -> (State, Cycles) {
         let place = self.place(&position.at).clone();
-        let (cycles, state) = self.cycles(&place, started, next);
+        let (cycles, state, entry) = self.cycles(&place, started, next);
         self.run_cycles += cycles.iter().map(|(_, cycles)| cycles.nominal).sum::<u64>();
         for &(pc, cycles) in cycles.iter().skip(position.outside as usize) {
             let slot = self.single(pc, cycles, ledger);
             ledger.add(slot, vcpu, 1);
             ledger.add_cycles(vcpu, cycles.nominal as i64);
         }
-        state
+        (state, entry)
     }
 
     fn place<'a>(&'a self, at: &'a At) -> &'a Place {
@@ -368,7 +403,7 @@ impl Passages {
         if cycles == 0 {
             return;
         }
-        let slot = self.counter((pc, cycles, [0; 2]), ledger);
+        let slot = self.counter((pc, cycles, Doubt::default()), ledger);
         ledger.add(slot, vcpu, 1);
         ledger.add_cycles(vcpu, cycles);
         self.run_cycles = self.run_cycles.saturating_add_signed(cycles);
@@ -388,7 +423,7 @@ impl Passages {
             position.since_insns.checked_sub(kept_insns).filter(|over| (0..=way.started.into()).contains(over))?;
         let place = self.places[from as usize].clone();
         // The last that is kept has the cycles that it has where the run ends behind it.
-        let (kept, _) = self.cycles(&place, way.started - over as u32, None);
+        let (kept, ..) = self.cycles(&place, way.started - over as u32, None);
         let taken = passage.cycles - kept.iter().map(|(_, cycles)| cycles.nominal).sum::<u64>();
         let singles: Vec<u32> = kept.iter().map(|&(pc, cycles)| self.single(pc, cycles, ledger)).collect();
         ledger.add(passage.slot, vcpu, u64::MAX);
@@ -407,32 +442,54 @@ impl Passages {
 
     /// Counter of an instruction that takes these cycles.
     fn single(&mut self, pc: u64, cycles: Cycles, ledger: &mut Ledger<impl Counters>) -> u32 {
-        self.counter((pc, cycles.nominal as i64, [cycles.fewer(), cycles.more()]), ledger)
+        self.counter((pc, cycles.nominal as i64, doubt(&cycles)), ledger)
     }
 
-    fn counter(&mut self, key: (u64, i64, [u64; 2]), ledger: &mut Ledger<impl Counters>) -> u32 {
-        let (pc, cycles, [fewer, more]) = key;
-        *self.singles.entry(key).or_insert_with(|| {
-            let slot = ledger.slower(pc, cycles);
-            if fewer + more > 0 {
-                // The size is of no use for one instruction.
-                ledger.doubt(slot, pc, vec![2], vec![fewer], vec![more]);
+    fn counter(&mut self, key: (u64, i64, Doubt), ledger: &mut Ledger<impl Counters>) -> u32 {
+        let (pc, cycles, doubt) = key;
+        *self.singles.entry(key).or_insert_with(|| ledger.doubtful(pc, cycles, doubt))
+    }
+
+    /// Exception's entry or return on the way from a code, of which so many instructions started, to another.
+    fn crossing(from: &Code, started: usize, to: &Code) -> Crossing {
+        match (from.mode, to.mode) {
+            (Mode::Thread, Mode::Thread) => Crossing::None,
+            (Mode::Thread, Mode::Handler { .. }) => Crossing::Entry,
+            (Mode::Handler { .. }, Mode::Thread) => Crossing::Return,
+            (Mode::Handler { jumps_to, .. }, Mode::Handler { is_vector, .. }) => {
+                let leads = started == from.insns.len() && jumps_to == Some(to.pc);
+                if is_vector && !leads { Crossing::Nested } else { Crossing::None }
             }
-            slot
-        })
+        }
     }
 
-    /// Each of a place's instructions that started, by its address, with its cycles; and the core's state where the next code
-    /// begins.
-    fn cycles(&self, place: &Place, started: u32, next: Option<u32>) -> (Vec<(u64, Cycles)>, State) {
+    /// Each of a place's instructions that started, by its address, with its cycles; the core's state where the next code begins;
+    /// and the cycles of an exception's entry there.
+    fn cycles(&self, place: &Place, started: u32, next: Option<u32>) -> (Vec<(u64, Cycles)>, State, Cycles) {
         let (core, code) = (&self.core, &self.codes[place.code as usize]);
         let insns = &code.insns[..code.insns.len().min(started as usize)];
         let next = next.map(|next| &self.codes[next as usize]);
+        let crossing = next.map_or(Crossing::None, |next| Self::crossing(code, insns.len(), next));
         let mut state = place.state.clone();
         let mut pc = code.pc;
         let mut cycles = Vec::with_capacity(insns.len());
+        let mut entry = NONE;
         for (index, insn) in insns.iter().enumerate() {
             let behind = pc + u64::from(insn.len_bytes());
+            if let (Some(next), None, true) = (next, insns.get(index + 1), crossing != Crossing::None) {
+                // Where the instruction would have led to is not known.
+                let mut own = state.execute(core, pc, insn, behind);
+                let mut way = match crossing {
+                    Crossing::Return => state.returned(core, next.pc),
+                    Crossing::Nested => state.nested(core, next.pc),
+                    Crossing::Entry | Crossing::None => state.interrupted(core, next.pc),
+                };
+                way += next.insns.first().map_or(NONE, |first| state.wait(core, next.pc, first));
+                // A return belongs to the handler that returns, and an entry to the one that begins.
+                *(if crossing == Crossing::Return { &mut own } else { &mut entry }) += way;
+                cycles.push((pc, own));
+                break;
+            }
             let (to, then) = match insns.get(index + 1) {
                 Some(then) => (behind, Some(then)),
                 None => (next.map_or(behind, |next| next.pc), next.and_then(|next| next.insns.first())),
@@ -441,7 +498,7 @@ impl Passages {
             cycles.push((pc, own + then.map_or(NONE, |then| state.wait(core, to, then))));
             pc = behind;
         }
-        (cycles, state)
+        (cycles, state, entry)
     }
 
     fn remember(&mut self, place: Place) -> At {
@@ -457,6 +514,11 @@ impl Passages {
         self.place_numbers.insert(place, number);
         At::Known(number)
     }
+}
+
+/// Cycles by which a number may be too many, and too few.
+fn doubt(cycles: &Cycles) -> Doubt {
+    Doubt { fewer: cycles.nominal.saturating_sub(cycles.least), more: cycles.most.saturating_sub(cycles.nominal) }
 }
 
 impl TakenBack {

@@ -31,16 +31,6 @@ impl Cycles {
         self.least == self.most
     }
 
-    /// Cycles by which it may be fewer than the most likely number.
-    pub fn fewer(&self) -> u64 {
-        self.nominal.saturating_sub(self.least)
-    }
-
-    /// Cycles by which it may be more.
-    pub fn more(&self) -> u64 {
-        self.most.saturating_sub(self.nominal)
-    }
-
     /// The same, raised to a number that is proved where it is below.
     pub fn at_least(self, cycles: u64) -> Cycles {
         Cycles { least: self.least.max(cycles), nominal: self.nominal.max(cycles), most: self.most.max(cycles) }

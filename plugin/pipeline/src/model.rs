@@ -111,6 +111,24 @@ impl State {
             _ => Cycles::default(),
         }
     }
+
+    /// Enters a handler from another one, which has either just ended or is preempted. Returns the cycles, and those of the later
+    /// return to a preempted one, until the handler's first instruction is waited for.
+    pub fn nested(&mut self, core: &Core, handler: u64) -> Cycles {
+        match (self, core.cortex) {
+            (State::Cortex(state), Some(cortex)) => state.nested(cortex.into(), handler),
+            (state, _) => state.interrupted(core, handler),
+        }
+    }
+
+    /// Returns from the outermost exception, whose last instruction has executed. Returns the cycles, until the first instruction of
+    /// what was interrupted is waited for.
+    pub fn returned(&mut self, core: &Core, to: u64) -> Cycles {
+        match (self, core.cortex) {
+            (State::Cortex(state), Some(cortex)) => state.returned(cortex.into(), to),
+            _ => Cycles::default(),
+        }
+    }
 }
 
 impl From<Cortex> for cortex::Core {

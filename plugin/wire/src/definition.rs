@@ -22,6 +22,17 @@ pub const MAX_PASSAGE_CYCLES: u64 = 4 * crate::core::MAX_CYCLES;
 pub const MAX_TEXT_BYTES: usize = 1024;
 
 record! {
+    /// Cycles by which a number of them may be too many, and too few.
+    #[derive(Copy, Default, Hash)]
+    pub struct Doubt {
+        /// Cycles that it may be fewer.
+        fewer: u64,
+        /// Cycles that it may be more.
+        more: u64,
+    }
+}
+
+record! {
     /// Record of the definitions file.
     #[derive(Hash)]
     pub enum Definition {
@@ -212,6 +223,8 @@ record! {
             pc: u64,
             /// Cycles more; fewer, if negative.
             cycles: i64,
+            /// Cycles by which this may be too many and too few.
+            doubt: Doubt,
         },
         /// Passages through straight-line code in which each instruction took these cycles.
         25 = Passage {
@@ -223,20 +236,8 @@ record! {
             sizes: Vec<u8> = Sizes,
             /// Cycles of each.
             cycles: Vec<u64>,
-        },
-        /// Cycles by which each of the instructions of a passage, or the one of a slower instruction, may have taken fewer or more.
-        /// It has the counter of that definition.
-        26 = Doubt {
-            /// Counter.
-            slot: u32,
-            /// Address of the first instruction.
-            pc: u64,
-            /// Size of each instruction in bytes, 2 or 4.
-            sizes: Vec<u8> = Sizes,
-            /// Cycles of each by which it may have taken fewer.
-            fewer: Vec<u64>,
-            /// Cycles of each by which it may have taken more.
-            more: Vec<u64>,
+            /// Cycles of each by which this may be too many and too few; empty: it is proved.
+            doubts: Vec<Doubt>,
         },
         /// All cycles of a vCPU's instructions, counted as they start.
         20 = CycleClock {
@@ -568,13 +569,17 @@ impl Definition {
             | Definition::Edge { slot, .. }
             | Definition::Slower { slot, .. }
             | Definition::Passage { slot, .. }
-            | Definition::Doubt { slot, .. }
             | Definition::CycleClock { slot }
             | Definition::Slept { slot }
             | Definition::Row { slot, .. } => Some(slot),
             _ => None,
         }
     }
+}
+
+/// Whether a doubt is about no more cycles than an instruction takes.
+fn is_doubt(Doubt { fewer, more }: Doubt) -> bool {
+    fewer <= MAX_PASSAGE_CYCLES && more <= MAX_PASSAGE_CYCLES
 }
 
 /// Stream of definitions: the highest ids so far, which later ones may refer to.
@@ -600,17 +605,14 @@ impl Stream for Definitions {
         definition.slot().is_none_or(|slot| slot >= counters::FIRST_DEFINED)
             && match definition {
                 Definition::Segment { sizes, .. } => are_sizes(sizes),
-                Definition::Passage { sizes, cycles, .. } => {
+                Definition::Passage { sizes, cycles, doubts, .. } => {
                     are_sizes(sizes)
                         && sizes.len() == cycles.len()
+                        && (doubts.is_empty() || doubts.len() == cycles.len())
                         && cycles.iter().all(|&cycles| cycles <= MAX_PASSAGE_CYCLES)
+                        && doubts.iter().all(|&doubt| is_doubt(doubt))
                 }
-                Definition::Doubt { sizes, fewer, more, .. } => {
-                    let are_few = |all: &[u64]| {
-                        all.len() == sizes.len() && all.iter().all(|&cycles| cycles <= MAX_PASSAGE_CYCLES)
-                    };
-                    are_sizes(sizes) && are_few(fewer) && are_few(more)
-                }
+                Definition::Slower { doubt, .. } => is_doubt(*doubt),
                 Definition::Arc { kind, .. } => *kind != TransferKind::Branch,
                 Definition::Frame { parent, kind: FrameKind::Unknown(_) } => *parent == 0,
                 Definition::Frame { parent, .. } => *parent <= self.frames,
@@ -626,7 +628,6 @@ impl Stream for Definitions {
                 | Definition::Mark { .. }
                 | Definition::Span { .. }
                 | Definition::Priority { .. }
-                | Definition::Slower { .. }
                 | Definition::CycleClock { .. }
                 | Definition::Slept { .. }
                 | Definition::StackLeft { .. }
@@ -661,6 +662,11 @@ mod tests {
 
     fn slot(number: u32) -> u32 {
         counters::FIRST_DEFINED + number
+    }
+
+    fn passage(offset: u32, cycles: &[u64], doubts: &[Doubt]) -> Definition {
+        let sizes = vec![2; cycles.len()];
+        Definition::Passage { slot: slot(offset), pc: 0x104, sizes, cycles: cycles.to_vec(), doubts: doubts.to_vec() }
     }
 
     fn definitions() -> Vec<Definition> {
@@ -726,9 +732,10 @@ mod tests {
             Definition::ZonePath { parent: 0, name: 1, pc: 0x100 },
             Definition::ZoneName { text: "queue.test_put".into() },
             Definition::Edge { slot: slot(92), site: 0x104, target: 0x100 },
-            Definition::Slower { slot: slot(93), pc: 0x104, cycles: -2 },
-            Definition::Passage { slot: slot(93), pc: 0x104, sizes: vec![2, 4], cycles: vec![1, 200] },
-            Definition::Doubt { slot: slot(93), pc: 0x104, sizes: vec![2, 4], fewer: vec![0, 3], more: vec![1, 0] },
+            Definition::Slower { slot: slot(93), pc: 0x104, cycles: -2, doubt: Doubt::default() },
+            Definition::Slower { slot: slot(93), pc: 0x104, cycles: 12, doubt: Doubt { fewer: 6, more: 17 } },
+            passage(93, &[1, 200], &[]),
+            passage(93, &[1], &[Doubt { fewer: 0, more: 1 }]),
             Definition::CycleClock { slot: slot(94) },
             Definition::Slept { slot: slot(95) },
             Definition::Row { slot: slot(95), row: Row::ExceptionCycles { number: 1 << 32 | 12 } },
@@ -745,6 +752,7 @@ mod tests {
     #[test]
     fn impossible_definitions_are_refused_when_written_and_when_read() {
         let segment = |slot, sizes| Definition::Segment { slot, pc: 0, transfer: None, sizes };
+        let passage = |sizes, cycles, doubts| Definition::Passage { slot: slot(0), pc: 0, sizes, cycles, doubts };
         let long = || "x".repeat(MAX_TEXT_BYTES + 1);
         let task = Definition::Task {
             slot: slot(0),
@@ -763,10 +771,16 @@ mod tests {
             Definition::Span { slot: counters::CLOCK, kind: SpanKind::Masked },
             Definition::Edge { slot: counters::CLOCK, site: 4, target: 8 },
             Definition::CycleClock { slot: counters::CLOCK },
-            Definition::Passage { slot: slot(0), pc: 0, sizes: vec![2, 4], cycles: vec![1] },
-            Definition::Passage { slot: slot(0), pc: 0, sizes: vec![2], cycles: vec![MAX_PASSAGE_CYCLES + 1] },
-            Definition::Doubt { slot: slot(0), pc: 0, sizes: vec![2, 4], fewer: vec![1, 1], more: vec![1] },
-            Definition::Doubt { slot: slot(0), pc: 0, sizes: vec![2], fewer: vec![0], more: vec![MAX_PASSAGE_CYCLES + 1] },
+            passage(vec![2, 4], vec![1], vec![]),
+            passage(vec![2], vec![MAX_PASSAGE_CYCLES + 1], vec![]),
+            passage(vec![2, 4], vec![1, 1], vec![Doubt::default()]),
+            passage(vec![2], vec![1], vec![Doubt { fewer: 0, more: MAX_PASSAGE_CYCLES + 1 }]),
+            Definition::Slower {
+                slot: slot(0),
+                pc: 0,
+                cycles: 1,
+                doubt: Doubt { fewer: MAX_PASSAGE_CYCLES + 1, more: 0 },
+            },
             Definition::Slept { slot: counters::CLOCK },
             Definition::Note { kind: NoteKind::Denied, operation: 1, pc: 0, text: long() },
             task,

@@ -132,8 +132,10 @@ struct Document<'a> {
     facts: Facts<'a>,
     /// Instructions of the window. Exact.
     total_insns: u64,
-    /// Cycles of these instructions, if known. Exact.
+    /// Cycles of these instructions, if known. Exact, if `total_cycles_between` is null.
     total_cycles: Option<u64>,
+    /// Fewest and most that these cycles can be, where the core is known to an interval only.
+    total_cycles_between: Option<[u64; 2]>,
     /// Core whose cycles they are, null without --cycles and for an AVR.
     cycle_core: Option<&'a str>,
     /// Cycles that were a second for the machine's clock, null if it counted instructions.
@@ -417,8 +419,10 @@ struct Function {
     line: Option<u32>,
     /// Instructions in it, inlined ones included, called ones not. Exact.
     self_insns: u64,
-    /// Cycles of these instructions, if known. Exact.
+    /// Cycles of these instructions, if known. Exact, if `cycles_between` is null.
     cycles: Option<u64>,
+    /// Fewest and most that these cycles can be, where the core is known to an interval only.
+    cycles_between: Option<[u64; 2]>,
     /// Entries from outside. Exact.
     calls: u64,
     /// Samples taken in it.
@@ -977,6 +981,7 @@ impl<'a> Document<'a> {
             facts: Facts::new(profile),
             total_insns: table.total_insns,
             total_cycles: table.total_cycles,
+            total_cycles_between: cycles::interval(profile).map(<[u64; 2]>::from),
             cycle_core: profile.cycles.as_ref().and_then(|cycles| cycles.core.as_deref()),
             clock_hz: time::clock_hz(profile),
             total_samples: table.total_samples,
@@ -1060,6 +1065,7 @@ impl CrossCheck {
 impl Function {
     fn new(profile: &Profile, row: Row) -> Function {
         let function = row.start.filter(|_| row.kind == functions::RowKind::Function);
+        let cycles_between = row.cycles_between();
         Function {
             kind: match row.kind {
                 functions::RowKind::Function => "function",
@@ -1074,6 +1080,7 @@ impl Function {
             line: row.line,
             self_insns: row.self_insns,
             cycles: row.cycles,
+            cycles_between,
             calls: row.calls,
             samples: row.samples,
         }

@@ -114,6 +114,9 @@ pub(super) struct Functions {
     /// Empty if they are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cycles: Vec<u64>,
+    /// Fewest and most that these can be; empty if they are proved.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cycles_between: Vec<[u64; 2]>,
     inclusive: Vec<u64>,
     calls: Vec<u64>,
     samples: Vec<u64>,
@@ -305,6 +308,7 @@ fn functions_of(profile: &Profile, table: &Table, strings: &mut Strings) -> (Fun
         columns.start.push(row.start.map_or_else(String::new, |start| Hex(start).to_string()));
         columns.self_insns.push(row.self_insns);
         columns.cycles.extend(table.total_cycles.map(|_| row.cycles.unwrap_or(0)));
+        columns.cycles_between.extend(table.total_doubt.map(|_| row.cycles_between().unwrap_or_default()));
         columns.calls.push(row.calls);
         columns.samples.push(row.samples);
         columns.z.push((10.0 * row.z).round() / 10.0);

@@ -57,7 +57,7 @@ function showFunction() {
     if (data.stacked) say(group(scope.inclusive[row]), `inclusive${data.exact ? '' : ', estimated from samples'}`);
     const samples = scope.samples[row];
     if (scope.part) say(group(functions.self[row]), 'self in the whole run');
-    if (functions.cycles) say(group(functions.cycles[row]), 'cycles');
+    if (functions.cycles) say(group(functions.cycles[row]), `cycles${functions.cycles_between ? `, ${cyclesBetween(row)}` : ''}`);
     if (functions.is_function[row]) say(group(functions.calls[row]), functions.calls[row] === 1 ? 'call' : 'calls');
     if (functions.calls[row] > 0) say(group(Math.round(functions.self[row] / functions.calls[row])), 'self per call');
     const call = perCall(row);

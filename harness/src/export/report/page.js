@@ -187,6 +187,11 @@ function perCall(row) {
     return calls && calls.min[row] >= 0 ? { min: calls.min[row], mean: calls.mean[row], max: calls.max[row] } : null;
 }
 
+/** Fewest and most cycles of a function in words; empty: they are proved. */
+function cyclesBetween(row) {
+    return functions.cycles_between ? `between ${functions.cycles_between[row].map(group).join(' and ')}` : '';
+}
+
 const aboutInclusive = data.exact
     ? 'Instructions in it and in what it calls, interrupts meanwhile left out. Exact.'
     : 'Instructions in it and in what it calls, interrupts meanwhile left out. Divided over the callers as the samples are; --exact follows every call.';
@@ -203,7 +208,7 @@ const functionTable = new Table(by('functions-table'), {
         { name: 'Function', width: 'minmax(9rem, 3fr)', class: 'mono', cell: functionName, key: (row) => names[row], title: functionName },
         { name: 'Self', width: '6rem', number: true, cell: (row) => group(scope.self[row]), key: (row) => scope.self[row], hint: 'Instructions of its code, with what is inlined into it. Exact.' },
         { name: 'Self %', width: '7rem', number: true, cell: (row) => percent(scope.self[row], scope.total), key: (row) => scope.self[row], share: (row) => (scope.total > 0 ? scope.self[row] / scope.total : 0) },
-        ...(functions.cycles ? [{ name: 'Cycles', width: '6rem', number: true, cell: (row) => group(functions.cycles[row]), key: (row) => functions.cycles[row], hint: 'Cycles of its code, with what is inlined into it, in the whole run. Exact.', whole: true }] : []),
+        ...(functions.cycles ? [{ name: 'Cycles', width: '6rem', number: true, cell: (row) => group(functions.cycles[row]), key: (row) => functions.cycles[row], title: (row) => cyclesBetween(row), hint: `Cycles of its code, with what is inlined into it, in the whole run. ${functions.cycles_between ? 'Most likely: point at one for the fewest and most.' : 'Exact.'}`, whole: true }] : []),
         { name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '6.6rem', number: true, cell: (row) => (data.stacked ? group(scope.inclusive[row]) : '–'), key: (row) => scope.inclusive[row], hint: aboutInclusive },
         { name: 'Calls', width: '5.4rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside, in the whole run. Exact.', whole: true },
         ...(data.per_call ? [['Min', 'min', 'shortest'], ['Mean', 'mean', 'mean'], ['Max', 'max', 'longest']].map(([name, which, word]) => ({

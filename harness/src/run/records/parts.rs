@@ -8,8 +8,8 @@ use wire::control::{Control, Word};
 use wire::sample::Sample;
 use wire::slice::{Decoder, Growth, Slice};
 
-use crate::profile::VcpuCounts;
 use crate::profile::part::{Part, PartCounts, PartCycles, Parts};
+use crate::profile::{Beyond, VcpuCounts};
 
 /// Growth of counters by slot, for each vCPU.
 type Grown = Vec<BTreeMap<u32, i64>>;
@@ -27,7 +27,7 @@ pub(in crate::run) struct Understood {
     /// Cycles by the plugin's clock.
     pub(in crate::run) cycles: u64,
     /// Cycles beyond the usual ones, by address.
-    pub(in crate::run) slower: BTreeMap<u64, i64>,
+    pub(in crate::run) slower: BTreeMap<u64, Beyond>,
     pub(in crate::run) exception_cycles: BTreeMap<u64, u64>,
 }
 
@@ -108,7 +108,7 @@ pub(in crate::run) fn read(
             exceptions: understood.exceptions.into_iter().filter(|&(_, insns)| insns > 0).collect(),
             cycles: PartCycles {
                 clock: understood.cycles,
-                slower: understood.slower.into_iter().filter(|&(_, cycles)| cycles != 0).collect(),
+                slower: understood.slower.into_iter().filter(|(_, beyond)| *beyond != Beyond::default()).collect(),
                 exceptions: understood.exception_cycles.into_iter().filter(|&(_, cycles)| cycles > 0).collect(),
             },
             called_insns: understood.called_insns,

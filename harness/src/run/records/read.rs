@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use wire::control::{self, Control, Word};
 use wire::counters;
 use wire::definition::{
-    self, Definition, NodeCounter, NoteKind, SpanCounter, SpanKind, TaskCounter, Transfer, TransferKind,
+    self, Definition, Doubt, NodeCounter, NoteKind, SpanCounter, SpanKind, TaskCounter, Transfer, TransferKind,
 };
 use wire::sample::{self, Sample};
 use wire::stream::StreamFile;
@@ -26,7 +26,7 @@ use crate::profile::no_progress::DeviceStore;
 use crate::profile::part::Parts;
 use crate::profile::zone::{ZonePath, Zones};
 use crate::profile::{
-    Arc, Code, Edge, Facts, InTarget, InsnCount, LengthCycles, Names, Node, Note, Overflow, Profile, Span,
+    Arc, Beyond, Code, Edge, Facts, InTarget, InsnCount, LengthCycles, Names, Node, Note, Overflow, Profile, Span,
     StackFrame, StackLeft, Task, VcpuCounts,
 };
 use crate::run::records::parts;
@@ -85,7 +85,7 @@ pub struct Records {
     /// Counted ways of branches, sorted.
     pub edges: Vec<Edge>,
     /// Cycles beyond the usual ones (fewer, if negative), by the instruction's address.
-    pub slower: BTreeMap<u64, i64>,
+    pub slower: BTreeMap<u64, Beyond>,
     /// All cycles by the plugin's clock; 0 unless they were asked for.
     pub cycle_clock: u64,
     /// Lowest stack pointer on the stack on which the firmware starts.
@@ -355,7 +355,7 @@ struct Defined<'a> {
     notes: Vec<Note>,
     levels: BTreeSet<(u64, u64)>,
     edges: Vec<Edge>,
-    slower: BTreeMap<u64, i64>,
+    slower: BTreeMap<u64, Beyond>,
     cycle_clock: u64,
     slept_ns: Option<u64>,
     /// Subjects of the counters that slices and phases count, by slot.
@@ -486,14 +486,13 @@ impl<'a> Defined<'a> {
         let sum = |slot| Ok::<_, anyhow::Error>(if self.is_open { self.counters.sum(slot)? } else { 0 });
         let times = |slot| Ok::<_, anyhow::Error>(i64::try_from(sum(slot)?).unwrap_or(i64::MAX));
         match definition {
-            Definition::Slower { slot, pc, cycles } => {
+            Definition::Slower { slot, pc, cycles, doubt } => {
                 let times = times(slot)?;
-                let sum = self.slower.entry(pc).or_default();
-                *sum = sum.saturating_add(times.saturating_mul(cycles));
+                self.slower.entry(pc).or_default().add(times, cycles, doubt);
             }
-            Definition::Passage { slot, pc, sizes, cycles } => {
+            Definition::Passage { slot, pc, sizes, cycles, doubts } => {
                 let times = times(slot)?;
-                passage(&mut self.slower, pc, &sizes, &cycles, times);
+                passage(&mut self.slower, pc, &sizes, (&cycles, &doubts), times);
             }
             Definition::CycleClock { slot } => {
                 let sum = sum(slot)?;
@@ -655,8 +654,8 @@ enum Growing {
     Exception(u64),
     ExceptionCycles(u64),
     Waiting,
-    Slower { pc: u64, cycles: i64 },
-    Passage { pc: u64, sizes: Vec<u8>, cycles: Vec<u64> },
+    Slower { pc: u64, cycles: i64, doubt: Doubt },
+    Passage { pc: u64, sizes: Vec<u8>, cycles: Vec<u64>, doubts: Vec<Doubt> },
     CycleClock,
 }
 
@@ -676,9 +675,10 @@ impl Growing {
                 (slot, Growing::ExceptionCycles(number))
             }
             Definition::Row { slot, row: Row::Waiting } => (slot, Growing::Waiting),
-            Definition::Slower { slot, pc, cycles } => (slot, Growing::Slower { pc, cycles }),
-            Definition::Passage { slot, pc, ref sizes, ref cycles } => {
-                (slot, Growing::Passage { pc, sizes: sizes.clone(), cycles: cycles.clone() })
+            Definition::Slower { slot, pc, cycles, doubt } => (slot, Growing::Slower { pc, cycles, doubt }),
+            Definition::Passage { slot, pc, ref sizes, ref cycles, ref doubts } => {
+                let (sizes, cycles, doubts) = (sizes.clone(), cycles.clone(), doubts.clone());
+                (slot, Growing::Passage { pc, sizes, cycles, doubts })
             }
             Definition::CycleClock { slot } => (slot, Growing::CycleClock),
             _ => return None,
@@ -687,10 +687,16 @@ impl Growing {
 }
 
 /// Adds the cycles of passages through straight-line code.
-fn passage(sums: &mut BTreeMap<u64, i64>, mut pc: u64, sizes: &[u8], cycles: &[u64], times: i64) {
-    for (&size, &cycles) in sizes.iter().zip(cycles) {
-        let sum = sums.entry(pc).or_default();
-        *sum = sum.saturating_add(times.saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX)));
+fn passage(
+    sums: &mut BTreeMap<u64, Beyond>,
+    mut pc: u64,
+    sizes: &[u8],
+    (cycles, doubts): (&[u64], &[Doubt]),
+    times: i64,
+) {
+    let doubts = doubts.iter().copied().chain(std::iter::repeat(Doubt::default()));
+    for ((&size, &cycles), doubt) in sizes.iter().zip(cycles).zip(doubts) {
+        sums.entry(pc).or_default().add(times, i64::try_from(cycles).unwrap_or(i64::MAX), doubt);
         pc = pc.wrapping_add(size.into());
     }
 }
@@ -702,12 +708,11 @@ fn understand(growing: &BTreeMap<u32, Growing>, grown: &[BTreeMap<u32, i64>]) ->
     for counts in grown {
         let (mut plus, mut minus) = (Builder::default(), Builder::default());
         for (slot, &count) in counts {
-            if let Some(&Growing::Slower { pc, cycles }) = growing.get(slot) {
-                let sum = understood.slower.entry(pc).or_default();
-                *sum = sum.saturating_add(count.saturating_mul(cycles));
+            if let Some(&Growing::Slower { pc, cycles, doubt }) = growing.get(slot) {
+                understood.slower.entry(pc).or_default().add(count, cycles, doubt);
             }
-            if let Some(Growing::Passage { pc, sizes, cycles }) = growing.get(slot) {
-                passage(&mut understood.slower, *pc, sizes, cycles, count);
+            if let Some(Growing::Passage { pc, sizes, cycles, doubts }) = growing.get(slot) {
+                passage(&mut understood.slower, *pc, sizes, (cycles, doubts), count);
             }
             let builder = if count < 0 { &mut minus } else { &mut plus };
             let count = count.unsigned_abs();

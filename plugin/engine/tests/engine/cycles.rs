@@ -80,7 +80,7 @@ impl Run {
     fn counted(&self) -> BTreeMap<(u64, i64), u64> {
         let definitions = self.ledger.records().definitions();
         let counted = definitions.iter().filter_map(|definition| match *definition {
-            Definition::Slower { slot, pc, cycles } => Some(((pc, cycles), self.ledger.get(slot, 0))),
+            Definition::Slower { slot, pc, cycles, .. } => Some(((pc, cycles), self.ledger.get(slot, 0))),
             _ => None,
         });
         counted.collect()

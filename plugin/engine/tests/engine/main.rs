@@ -7,6 +7,7 @@ mod arrivals;
 mod branches;
 mod calls;
 mod counting;
+mod crossings;
 mod cycles;
 mod due;
 mod events;

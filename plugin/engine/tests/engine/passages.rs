@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use engine::ledger::Ledger;
-use engine::passage::Passages;
+use engine::passage::{Mode, Passages};
 use pipeline::{Class, Insn, State, model};
 use proptest::prelude::*;
 use wire::core::{CLASSES, Core, Queue};
@@ -61,7 +61,8 @@ impl Run {
 
     /// Goes through a block, of whose instructions `started` start. Returns whether control has turned before it.
     fn go(&mut self, code: &Code, started: usize) -> bool {
-        let number = self.passages.code(code.pc, code.insns.iter().cloned().map(model::Insn::Riscv).collect());
+        let number =
+            self.passages.code(code.pc, code.insns.iter().cloned().map(model::Insn::Riscv).collect(), Mode::Thread);
         let is_turn = self.passages.begin(0, number, self.insns, &mut self.ledger);
         self.insns += started as u64;
         is_turn
@@ -92,10 +93,10 @@ impl Run {
         let mut sums = BTreeMap::new();
         for definition in self.ledger.records().definitions() {
             match definition {
-                Definition::Slower { slot, pc, cycles } => {
+                Definition::Slower { slot, pc, cycles, .. } => {
                     *sums.entry(pc).or_default() += self.ledger.get(slot, 0) as i64 * cycles;
                 }
-                Definition::Passage { slot, mut pc, sizes, cycles } => {
+                Definition::Passage { slot, mut pc, sizes, cycles, .. } => {
                     for (size, cycles) in sizes.into_iter().zip(cycles) {
                         *sums.entry(pc).or_default() += self.ledger.get(slot, 0) as i64 * cycles as i64;
                         pc += u64::from(size);
