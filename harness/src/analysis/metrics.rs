@@ -380,9 +380,9 @@ metrics! {
         phrase: "cycles of zone",
         role: Role::Compared,
         needs_exact: false,
-        read: Read::Zones(|profile, zone| cycles::are_known(profile).then_some(zone.cycles.total)),
+        read: Read::Zones(|profile, zone| cycles::are_proved(profile).then_some(zone.cycles.total)),
         where_uncounted: None,
-        unknown: NO_CYCLES,
+        unknown: NO_PROOF,
         whole: Some(|_, metrics, _| metrics.run[Metric::Cycles]),
     };
     /// Most cycles of a zone's occurrence.
@@ -391,9 +391,9 @@ metrics! {
         phrase: "most cycles of zone",
         role: Role::Compared,
         needs_exact: false,
-        read: Read::Zones(|profile, zone| cycles::are_known(profile).then_some(zone.cycles.times.max)),
+        read: Read::Zones(|profile, zone| cycles::are_proved(profile).then_some(zone.cycles.times.max)),
         where_uncounted: None,
-        unknown: NO_CYCLES,
+        unknown: NO_PROOF,
         whole: None,
     };
 }
@@ -428,6 +428,10 @@ const NO_BOUND: &str = "nothing bounds it: `harness stack` lists why, and [stack
 /// Reason for unknown cycles.
 pub const NO_CYCLES: &str =
     "the run did not count cycles: ask for them with --cycles, or with cycles = true in a suite (AVR)";
+
+/// Reason why a zone or a call has no cycles that a limit may rest on.
+pub const NO_PROOF: &str = "the run did not count cycles (--cycles, or cycles = true in a suite), or its core's are known to an \
+                            interval only, which single calls and zones do not have: limit cycles or self_cycles";
 
 /// Reason for unknown times.
 pub const NO_CLOCK: &str =
@@ -674,7 +678,7 @@ impl Key {
     }
 
     /// Function with the source line of an instruction, and whether it was inlined into another one.
-    fn written_at(profile: &Profile, pc: u64) -> (Key, bool) {
+    pub fn written_at(profile: &Profile, pc: u64) -> (Key, bool) {
         let names = &profile.names;
         let text = |index: u32| names.strings.get(index as usize).map_or("?", String::as_str);
         match names.frames_at(pc).last().filter(|frame| frame.inlined) {

@@ -21,6 +21,7 @@ use crate::analysis::time;
 use crate::error::InputError;
 use crate::gate::existence::{Exists, UnknownName, Unmeasured, function_exists, interrupt_exists};
 use crate::gate::timing::{Times, Timing};
+use crate::gate::undecided::{self, Answer};
 use crate::profile::{Profile, Span, SpanKind};
 use crate::text::near::nearest;
 use crate::text::number::{group, mean, millis, parse_millionths, parse_ns, parse_number, percent};
@@ -246,13 +247,17 @@ enum Value {
 struct Measured {
     part: u64,
     whole: Option<u64>,
+    /// Fewest and most that it can be, and the same of the whole; None: it is proved.
+    between: Option<[(u64, u64); 2]>,
 }
 
 /// Result of an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether it holds.
+    /// Whether it holds, or at least may hold.
     pub holds: bool,
+    /// Whether it holds for a part only of the interval in which the number is.
+    pub is_undecided: bool,
     /// The measured number, or the reason why there is none.
     pub actual: String,
     /// A name in the assertion that neither the run nor its image has.
@@ -408,11 +413,23 @@ impl Assertion {
                 timing.measure(profile, metrics, unit, exists).map(|times| self.hold_times(&times))
             }
             _ => self.measure(profile, metrics, covered, exists).map(|measured| {
-                let (holds, actual) = (self.holds(measured), measured.describe(self.value));
-                Outcome { holds, actual, unknown: None, at: None }
+                let answer = self.holds(measured);
+                Outcome {
+                    holds: answer != Answer::No,
+                    is_undecided: answer == Answer::Perhaps,
+                    actual: measured.describe(self.value),
+                    unknown: None,
+                    at: None,
+                }
             }),
         };
-        outcome.unwrap_or_else(|Unmeasured { why, unknown }| Outcome { holds: false, actual: why, unknown, at: None })
+        outcome.unwrap_or_else(|Unmeasured { why, unknown }| Outcome {
+            holds: false,
+            is_undecided: false,
+            actual: why,
+            unknown,
+            at: None,
+        })
     }
 
     /// Holds all times of one kind against the value. An upper limit is about the longest, a lower one about the shortest.
@@ -430,24 +447,29 @@ impl Assertion {
         };
         let shown = times.shown(longest);
         let actual = shown.map_or_else(|| "0: there was none".to_owned(), |shown| shown.text.clone());
-        Outcome { holds, actual, unknown: None, at: shown.map(|shown| shown.at.clone()) }
+        Outcome { holds, is_undecided: false, actual, unknown: None, at: shown.map(|shown| shown.at.clone()) }
     }
 
-    fn holds(&self, Measured { part, whole }: Measured) -> bool {
-        let (actual, wanted) = match self.value {
-            Value::Number(number) | Value::Ns(number) => (u128::from(part), u128::from(number)),
+    fn holds(&self, Measured { part, whole, between }: Measured) -> Answer {
+        let order = |part: u64, whole: u64| match self.value {
+            Value::Number(number) | Value::Ns(number) => part.cmp(&number),
             Value::Millionths(millionths) => {
-                (u128::from(part) * 1_000_000, u128::from(whole.unwrap_or(0)) * u128::from(millionths))
+                (u128::from(part) * 1_000_000).cmp(&(u128::from(whole) * u128::from(millionths)))
             }
         };
-        match self.operator {
-            Operator::Equal => actual == wanted,
-            Operator::NotEqual => actual != wanted,
-            Operator::Less => actual < wanted,
-            Operator::AtMost => actual <= wanted,
-            Operator::More => actual > wanted,
-            Operator::AtLeast => actual >= wanted,
-        }
+        let nominal = order(part, whole.unwrap_or(0));
+        // The share is least where the part is least and the rest of the whole most.
+        let orders = between.map_or((nominal, nominal), |[(least, most), (least_whole, most_whole)]| {
+            (order(least, most_whole), order(most, least_whole))
+        });
+        undecided::compared(orders, |order| match self.operator {
+            Operator::Equal => order.is_eq(),
+            Operator::NotEqual => order.is_ne(),
+            Operator::Less => order.is_lt(),
+            Operator::AtMost => order.is_le(),
+            Operator::More => order.is_gt(),
+            Operator::AtLeast => order.is_ge(),
+        })
     }
 
     fn measure(
@@ -457,7 +479,7 @@ impl Assertion {
         covered: &OnceCell<Coverage>,
         exists: Exists<'_>,
     ) -> Result<Measured, Unmeasured> {
-        let number = |part| Measured { part, whole: None };
+        let number = |part| Measured { part, whole: None, between: None };
         let covered = || covered.get_or_init(|| Coverage::of(&[profile]));
         let is_function = |name: &str, keys: &BTreeSet<String>| function_exists(exists, name, keys);
         let function = |name: &str, metric: Metric| {
@@ -513,7 +535,10 @@ impl Assertion {
                     Subject::Task => known(task(name)?)?,
                     Subject::Zone => known(&zone(name)?)?,
                 };
-                Measured { part, whole: metric.descriptor().whole.and_then(|whole| whole(profile, metrics, name)) }
+                let interval = |metric: Metric| undecided::interval(profile, metrics, metric, name);
+                let between = interval(*metric).zip(interval(Metric::Cycles)).map(<[_; 2]>::from);
+                let whole = metric.descriptor().whole.and_then(|whole| whole(profile, metrics, name));
+                Measured { part, whole, between }
             }
             Measure::Waits => number(profile.facts.waits),
             Measure::Coverage(file) | Measure::Lines(file) => coverage(covered(), file, "line", File::line_tally)?,
@@ -525,6 +550,7 @@ impl Assertion {
                 Measured {
                     part: samples.map(|(_, samples)| samples).sum(),
                     whole: Some(profile.samples.len() as u64),
+                    between: None,
                 }
             }
             Measure::Span(of, spans) => number(span(profile, metrics, *of, spans, exists)?),
@@ -570,7 +596,10 @@ impl Measured {
                 format!("{} of {} ({:.4}%)", group(self.part), group(whole), percent(self.part, whole))
             }
             (Value::Millionths(_), None) => format!("{}, and its share is not known", group(self.part)),
-            (Value::Number(_), _) => group(self.part),
+            (Value::Number(_), _) => match self.between {
+                Some([interval, _]) => format!("{}, {}", group(self.part), undecided::describe(interval)),
+                None => group(self.part),
+            },
             (Value::Ns(_), _) => millis(self.part.into()),
         }
     }
@@ -638,8 +667,8 @@ fn span(profile: &Profile, metrics: &Metrics, of: Of, spans: &Spans, exists: Exi
         }
         _ => {}
     }
-    if matches!(of, Of::MaxCycles | Of::Time) && !cycles::are_known(profile) {
-        return Err(metrics::NO_CYCLES.to_owned().into());
+    if matches!(of, Of::MaxCycles | Of::Time) && !cycles::are_proved(profile) {
+        return Err(metrics::NO_PROOF.to_owned().into());
     }
     let ran = || found.iter().filter(|span| span.count > 0);
     let max_cycles = || ran().map(|span| span.cycles.max).max().unwrap_or(0);
@@ -661,7 +690,7 @@ fn span(profile: &Profile, metrics: &Metrics, of: Of, spans: &Spans, exists: Exi
 /// Number of a file's lines that have code, or of the ways of its branches, and of those that ran for certain.
 fn coverage(coverage: &Coverage, file: &str, noun: &str, of: fn(&File) -> Tally) -> Result<Measured, Unmeasured> {
     match coverage.tally_in(file, of) {
-        Some(Tally { hit, found, .. }) if found > 0 => Ok(Measured { part: hit, whole: Some(found) }),
+        Some(Tally { hit, found, .. }) if found > 0 => Ok(Measured { part: hit, whole: Some(found), between: None }),
         Some(_) => Err(Unmeasured::from(format!("{file} has no {noun} in the image"))),
         None => {
             let nearest = nearest(file, coverage.files.keys().map(|path| file_name(path)));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::analysis::compare::{Change, Comparison, Fate};
+use crate::analysis::compare::{Change, Comparison, Fate, Pair};
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metric, Subject};
 use crate::gate::expect::{Finding, FindingKind};
@@ -15,6 +15,7 @@ use crate::gate::result::IdleLimit;
 use crate::gate::source_location::defined;
 use crate::gate::suite::Case;
 use crate::gate::threshold::{Meant, Origin, Threshold};
+use crate::gate::undecided;
 use crate::gate::work_floor;
 use crate::image::symbols;
 use crate::text::near::nearest;
@@ -81,6 +82,7 @@ pub fn hold(case: &Case, against: &Against<'_>) -> Held {
     } else {
         judged.judgements.retain(|judgement| judgement.fate != Fate::Vanished);
     }
+    judged.judgements.iter_mut().for_each(|judgement| decide(judgement, case, against, &mut held));
     held.limits.extend(judged.judgements.iter().filter_map(|judgement| {
         let Judgement { metric, subject, numbers, limit, crossed, .. } = judgement;
         LimitResult::new(*metric, subject, *numbers, *limit, *crossed)
@@ -120,6 +122,25 @@ impl Held {
             self.mistakes.push(failed(&limit, origin, &format!("{limit} limits nothing: {why}"), against));
         } else {
             self.warnings.push(format!("{limit} limits nothing: {why}"));
+        }
+    }
+}
+
+/// Judges a ceiling or floor on a number of which only an interval is known: it is crossed where the whole interval is beyond it.
+fn decide(judgement: &mut Judgement, case: &Case, against: &Against<'_>, held: &mut Held) {
+    let Judgement { metric, limit, numbers, index, .. } = *judgement;
+    let Known { profile, now, .. } = against.known;
+    let interval =
+        limit.is_absolute().then(|| undecided::interval(profile, now, metric, &judgement.subject)).flatten();
+    let Some((least, most)) = interval else { return };
+    let [at_least, at_most] = [least, most].map(|after| limit.is_crossed(Pair { after: Some(after), ..numbers }));
+    judgement.crossed = at_least && at_most;
+    if at_least != at_most {
+        let (what, between) = (judgement.what(), undecided::describe((least, most)));
+        let why = format!("{what} {between}, allowed {}: undecided", limit.describe());
+        match case.expect.strict {
+            true => held.findings.push(failed(&judgement.what(), case.thresholds[index].origin, &why, against)),
+            false => held.warnings.push(why),
         }
     }
 }

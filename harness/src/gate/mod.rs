@@ -38,6 +38,7 @@ pub mod suite;
 pub mod suite_page;
 pub mod threshold;
 pub mod timing;
+pub mod undecided;
 pub mod watch;
 pub mod work_blind;
 pub mod work_floor;

@@ -388,8 +388,9 @@ impl Session {
         let known = Known { profile, now: &new.metrics, before: old.as_ref().map(|old| &old.metrics) };
         // Collect all findings, even after a failure: they do not depend on each other.
         result.findings.extend(case.expect.strict.then(|| cross_check(profile)));
-        let (findings, is_mistaken) = assertions(case, &known);
+        let Asserted { findings, warnings, is_mistaken } = assertions(case, &known);
         result.findings.extend(findings);
+        result.warnings.extend(warnings);
         // Firmware that failed may not have reached the named function.
         if is_mistaken && ended_well {
             result.raise(ExitCode::Usage);
@@ -553,21 +554,38 @@ fn cross_check(profile: &Profile) -> Finding {
     }
 }
 
-/// Finding for each assertion, and whether one uses a name that neither the image nor the baseline has.
-fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
+/// Results of a case's assertions.
+#[derive(Default)]
+struct Asserted {
+    /// One for each.
+    findings: Vec<Finding>,
+    /// A sentence for each that may hold or not.
+    warnings: Vec<String>,
+    /// Whether one uses a name that neither the image nor the baseline has.
+    is_mistaken: bool,
+}
+
+fn assertions(case: &Case, known: &Known<'_>) -> Asserted {
     let Known { profile, now, .. } = *known;
     if case.assertions.is_empty() {
-        return (Vec::new(), false);
+        return Asserted::default();
     }
     let file = case.options.symbols.as_ref().unwrap_or(&case.options.firmware);
     let elf = bounded_read::read(file).ok();
     let symbols = Symbols::new(elf.as_deref(), profile.facts.load_bias, profile.facts.is_arm());
     let exists = crate::gate::assertion::finder(&symbols);
     let coverage = OnceCell::new();
-    let mut is_mistaken = false;
+    let (mut is_mistaken, mut warnings) = (false, Vec::new());
     let findings = case.assertions.iter().map(|assertion| {
         let outcome = assertion.check(profile, now, &coverage, &exists);
         let (kind, expected) = (FindingKind::Assertion, assertion.to_string());
+        if outcome.is_undecided {
+            let message = format!("{expected} is undecided: {}", outcome.actual);
+            if case.expect.strict {
+                return Finding::failed(kind, expected, outcome.actual, message);
+            }
+            warnings.push(message);
+        }
         if outcome.holds {
             return Finding::met(kind, expected, outcome.actual);
         }
@@ -579,7 +597,7 @@ fn assertions(case: &Case, known: &Known<'_>) -> (Vec<Finding>, bool) {
         let message = format!("{expected} does not hold: {}", outcome.actual);
         Finding { at: visit, ..Finding::failed(kind, expected, outcome.actual, message).at(place) }
     });
-    (findings.collect(), is_mistaken)
+    Asserted { findings: findings.collect(), warnings, is_mistaken }
 }
 
 /// Whether a run is better than its baseline, and as a whole nowhere worse.

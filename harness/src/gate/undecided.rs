@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Limits on numbers of which only an interval is known: cycles of cores without public RTL. A limit is crossed if the whole interval
+//! is beyond it, and undecided if a part of it is.
+
+use std::cmp::Ordering;
+
+use crate::analysis::cycles;
+use crate::analysis::lookup;
+use crate::analysis::metrics::{self, Key, Metric, Metrics};
+use crate::profile::Profile;
+use crate::text::number::group;
+
+/// Answer to whether something holds of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It holds for each number that is possible.
+    Yes,
+    /// It holds for none.
+    No,
+    /// It holds for some.
+    Perhaps,
+}
+
+/// Fewest and most of a run's number, or of the number of the functions that a name means; None: the number is proved.
+pub fn interval(profile: &Profile, metrics: &Metrics, metric: Metric, name: &str) -> Option<(u64, u64)> {
+    cycles::interval(profile)?;
+    match metric {
+        Metric::Cycles => cycles::interval(profile),
+        Metric::SelfCycles => {
+            let namesakes = metrics::ambiguous(metrics.functions.keys());
+            let shown = |key: &Key| match namesakes.contains(key.name.as_str()) {
+                true => format!("{} ({})", key.name, key.file),
+                false => key.name.clone(),
+            };
+            let is_of_file = metrics.functions.keys().any(|key| shown(key) == name);
+            let names = lookup::keys(profile, metrics, name).unwrap_or_default();
+            let is_meant = |key: &Key| if is_of_file { shown(key) == name } else { names.contains(&key.name) };
+            Some(cycles::interval_where(profile, |pc| is_meant(&Key::written_at(profile, pc).0)))
+        }
+        _ => None,
+    }
+}
+
+/// Answer of a comparison with a value, if the number compares with it by the first at least, and by the second at most.
+pub fn compared((least, most): (Ordering, Ordering), holds: impl Fn(Ordering) -> bool) -> Answer {
+    let possible = [Ordering::Less, Ordering::Equal, Ordering::Greater];
+    let possible = || possible.into_iter().filter(|order| (least..=most).contains(order));
+    match (possible().any(&holds), possible().all(&holds)) {
+        (_, true) => Answer::Yes,
+        (false, _) => Answer::No,
+        (true, false) => Answer::Perhaps,
+    }
+}
+
+/// Description of an interval.
+pub fn describe((least, most): (u64, u64)) -> String {
+    format!("between {} and {}", group(least), group(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_is_decided_only_if_it_is_for_the_whole_interval() {
+        use Ordering::{Equal, Greater, Less};
+        for (interval, below, equal) in [
+            ((Less, Less), Answer::Yes, Answer::No),
+            ((Less, Equal), Answer::Perhaps, Answer::Perhaps),
+            ((Less, Greater), Answer::Perhaps, Answer::Perhaps),
+            ((Equal, Equal), Answer::No, Answer::Yes),
+            ((Equal, Greater), Answer::No, Answer::Perhaps),
+            ((Greater, Greater), Answer::No, Answer::No),
+        ] {
+            assert_eq!(compared(interval, Ordering::is_lt), below, "{interval:?}");
+            assert_eq!(compared(interval, Ordering::is_eq), equal, "{interval:?}");
+        }
+    }
+}
