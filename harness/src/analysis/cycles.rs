@@ -193,6 +193,16 @@ fn known(profile: &Profile) -> Option<&Cycles> {
     profile.cycles.as_ref().filter(|cycles| cycles.unknown.is_empty())
 }
 
+/// Description of an interval.
+pub fn describe((least, most): (u64, u64)) -> String {
+    format!("between {} and {}", group(least), group(most))
+}
+
+/// Interval of the whole run in brackets behind a space; empty: as for [`interval`].
+pub fn in_brackets(profile: &Profile) -> String {
+    interval(profile).map_or_else(String::new, |interval| format!(" ({})", describe(interval)))
+}
+
 /// The sum in a sentence, or the reason why there is none; None: cycles were not asked for.
 pub fn sentence(profile: &Profile) -> Option<String> {
     let cycles = profile.cycles.as_ref()?;
@@ -212,9 +222,7 @@ pub fn sentence(profile: &Profile) -> Option<String> {
         let unheld = if core::is_unheld(core) { " by its manual, and held on no board" } else { "" };
         format!(" of {}{unheld}", printable(core))
     });
-    let between = interval(profile)
-        .map_or_else(String::new, |(least, most)| format!(" (between {} and {})", group(least), group(most)));
-    Some(format!("cycles: {}{core}{between}, {mean:.2} for each instruction", group(sum)))
+    Some(format!("cycles: {}{core}{}, {mean:.2} for each instruction", group(sum), in_brackets(profile)))
 }
 
 #[cfg(test)]

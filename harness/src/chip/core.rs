@@ -142,11 +142,11 @@ pub fn is_file(name_or_file: &str) -> bool {
 
 /// Cores that are not served, and why.
 const UNSERVED: [(&str, &str); 5] = [
-    ("cortex-m23", "no measured numbers are public that would bound its cycles"),
-    ("cortex-m33", "no measured numbers are public that would bound which of its instructions execute in pairs"),
-    ("cortex-m55", "no measured numbers are public that would bound its vector unit and its caches"),
-    ("cortex-m7", "it executes two instructions in a cycle and has caches, and no list of what pairs is public"),
-    ("cortex-m85", "it executes two instructions in a cycle and has caches, and no list of what pairs is public"),
+    ("cortex-m23", "too little is public to bound its cycles"),
+    ("cortex-m33", "too little is public to bound which of its instructions execute in pairs"),
+    ("cortex-m55", "too little is public to bound its vector unit and its caches"),
+    ("cortex-m7", "it executes two instructions in a cycle and has caches"),
+    ("cortex-m85", "it executes two instructions in a cycle and has caches"),
 ];
 
 /// Whether no board's numbers were found against which a core's cycles could be held.

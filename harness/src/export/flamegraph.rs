@@ -436,7 +436,8 @@ fn color(frame: &str, role: FrameRole, heat: f64) -> Color {
 
 fn subtitle(profile: &Profile) -> String {
     let facts = &profile.facts;
-    let cycles = cycles::total(profile).map_or_else(String::new, |cycles| format!("{} cycles, ", group(cycles)));
+    let cycles = |cycles| format!("{} cycles{}, ", group(cycles), cycles::in_brackets(profile));
+    let cycles = cycles::total(profile).map_or_else(String::new, cycles);
     let mut subtitle = format!("{cycles}{} instructions on {}", group(profile.total_insns()), facts.machine);
     if let Some(cpu) = &facts.cpu {
         let _ = write!(subtitle, ", {cpu}");

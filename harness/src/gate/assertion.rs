@@ -597,7 +597,7 @@ impl Measured {
             }
             (Value::Millionths(_), None) => format!("{}, and its share is not known", group(self.part)),
             (Value::Number(_), _) => match self.between {
-                Some([interval, _]) => format!("{}, {}", group(self.part), undecided::describe(interval)),
+                Some([interval, _]) => format!("{}, {}", group(self.part), cycles::describe(interval)),
                 None => group(self.part),
             },
             (Value::Ns(_), _) => millis(self.part.into()),

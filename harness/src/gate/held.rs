@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::analysis::compare::{Change, Comparison, Fate, Pair};
+use crate::analysis::cycles;
 use crate::analysis::lookup;
 use crate::analysis::metrics::{Metric, Subject};
 use crate::gate::expect::{Finding, FindingKind};
@@ -136,7 +137,7 @@ fn decide(judgement: &mut Judgement, case: &Case, against: &Against<'_>, held: &
     let [at_least, at_most] = [least, most].map(|after| limit.is_crossed(Pair { after: Some(after), ..numbers }));
     judgement.crossed = at_least && at_most;
     if at_least != at_most {
-        let (what, between) = (judgement.what(), undecided::describe((least, most)));
+        let (what, between) = (judgement.what(), cycles::describe((least, most)));
         let why = format!("{what} {between}, allowed {}: undecided", limit.describe());
         match case.expect.strict {
             true => held.findings.push(failed(&judgement.what(), case.thresholds[index].origin, &why, against)),

@@ -8,7 +8,6 @@ use crate::analysis::cycles;
 use crate::analysis::lookup;
 use crate::analysis::metrics::{self, Key, Metric, Metrics};
 use crate::profile::Profile;
-use crate::text::number::group;
 
 /// Answer to whether something holds of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +49,6 @@ pub fn compared((least, most): (Ordering, Ordering), holds: impl Fn(Ordering) ->
         (false, _) => Answer::No,
         (true, false) => Answer::Perhaps,
     }
-}
-
-/// Description of an interval.
-pub fn describe((least, most): (u64, u64)) -> String {
-    format!("between {} and {}", group(least), group(most))
 }
 
 #[cfg(test)]

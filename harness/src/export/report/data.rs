@@ -61,6 +61,8 @@ pub(super) struct Data {
     fold_irqs: bool,
     /// Sentence about a run that failed, or in which no useful work was done.
     trouble: Option<String>,
+    /// Sentence about its cycles.
+    cycles: Option<String>,
     /// Sentence about the run's duration by the firmware's clock, and its load.
     time: Option<String>,
     pub(super) strings: Strings,
@@ -252,6 +254,7 @@ impl Data {
             remarks: stack_remarks::remarks(profile).into_iter().chain(span_remarks::remarks(profile)).collect(),
             trouble: describe::describe_trouble(profile)
                 .or_else(|| (!profile.facts.end.is_good()).then(|| describe::describe_end(profile))),
+            cycles: cycles::sentence(profile),
             time: time::sentence(profile),
             per_call: per_call(profile, &rows, functions.name.len()),
             zones: Zones::new(profile, &tree),

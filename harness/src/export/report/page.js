@@ -192,6 +192,12 @@ function cyclesBetween(row) {
     return functions.cycles_between ? `between ${functions.cycles_between[row].map(group).join(' and ')}` : '';
 }
 
+/** Cycles by which those of a function may be wrong, in the direction in which that is more. */
+function cyclesDoubt(row) {
+    const [least, most] = functions.cycles_between[row];
+    return Math.max(functions.cycles[row] - least, most - functions.cycles[row]);
+}
+
 const aboutInclusive = data.exact
     ? 'Instructions in it and in what it calls, interrupts meanwhile left out. Exact.'
     : 'Instructions in it and in what it calls, interrupts meanwhile left out. Divided over the callers as the samples are; --exact follows every call.';
@@ -209,6 +215,7 @@ const functionTable = new Table(by('functions-table'), {
         { name: 'Self', width: '6rem', number: true, cell: (row) => group(scope.self[row]), key: (row) => scope.self[row], hint: 'Instructions of its code, with what is inlined into it. Exact.' },
         { name: 'Self %', width: '7rem', number: true, cell: (row) => percent(scope.self[row], scope.total), key: (row) => scope.self[row], share: (row) => (scope.total > 0 ? scope.self[row] / scope.total : 0) },
         ...(functions.cycles ? [{ name: 'Cycles', width: '6rem', number: true, cell: (row) => group(functions.cycles[row]), key: (row) => functions.cycles[row], title: (row) => cyclesBetween(row), hint: `Cycles of its code, with what is inlined into it, in the whole run. ${functions.cycles_between ? 'Most likely: point at one for the fewest and most.' : 'Exact.'}`, whole: true }] : []),
+        ...(functions.cycles_between ? [{ name: '±', width: '4.4rem', number: true, cell: (row) => percent(cyclesDoubt(row), functions.cycles[row]), key: cyclesDoubt, hint: 'Part of the cycles by which they may be wrong, in the direction in which that is more.', whole: true }] : []),
         { name: data.exact ? 'Inclusive' : 'Inclusive ≈', width: '6.6rem', number: true, cell: (row) => (data.stacked ? group(scope.inclusive[row]) : '–'), key: (row) => scope.inclusive[row], hint: aboutInclusive },
         { name: 'Calls', width: '5.4rem', number: true, cell: (row) => (functions.is_function[row] ? group(functions.calls[row]) : '–'), key: (row) => functions.calls[row], hint: 'Entries from outside, in the whole run. Exact.', whole: true },
         ...(data.per_call ? [['Min', 'min', 'shortest'], ['Mean', 'mean', 'mean'], ['Max', 'max', 'longest']].map(([name, which, word]) => ({
@@ -518,7 +525,7 @@ function showLegend() {
             more > 0 ? ` (${plural(more, 'more line')} below)` : '');
     }
     if (data.trouble) by('summary').append(make('p', { class: 'trouble' }, visible(data.trouble)));
-    by('summary').append(make('p', { class: 'headline' }), ...(data.time ? [make('p', { class: 'verdict' }, visible(data.time))] : []), verdict);
+    by('summary').append(make('p', { class: 'headline' }), ...[data.cycles, data.time].filter(Boolean).map((line) => make('p', { class: 'verdict' }, visible(line))), verdict);
     by('flamegraph').hidden = paths.count === 0;
     by('functions').hidden = rowCount === 0;
     const never = rowCount - functions.executed;
