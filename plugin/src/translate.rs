@@ -307,6 +307,8 @@ struct Pace {
     varies: bool,
     /// The instruction for a core whose cycles are counted by passages.
     insn: Option<pipeline::model::Insn>,
+    /// Target that such an instruction's code names.
+    leads_to: Option<u64>,
     /// Whether its operands decide on its cycles there.
     divides: bool,
 }
@@ -321,8 +323,13 @@ impl Pace {
         after_skip: bool,
     ) -> Pace {
         let (cycles, passages) = state;
+        let leads_to = passages.as_ref().and_then(|_| match decode(isa, pc, bytes).flow {
+            Flow::Call { target } => Some(target),
+            flow => jump_target(flow),
+        });
         let insn = passages.as_ref().map(|passages| passages.decode(bytes));
         Pace {
+            leads_to,
             varies: cycles.as_mut().is_some_and(|cycles| cycles.plan(isa, pc, bytes, after_skip)),
             cycles: cycles.as_ref().map_or(0, |cycles| cycles.usual(pc)),
             divides: insn.iter().zip(passages).any(|(insn, passages)| passages.plan(pc, insn)),
@@ -675,7 +682,7 @@ fn passage(state: &mut State, plan: &[Planned], start: usize) -> Option<usize> {
     let insns = plan[start..end].iter().filter_map(|insn| insn.pace.insn.clone()).collect();
     let pc = plan[start].pc;
     let mode = if guest.isa.is_thumb() && guest.is_in_exception() {
-        Mode::Handler { is_vector: guest.may_be_handler(pc, true), jumps_to: plan[end - 1].jumps_to }
+        Mode::Handler { is_vector: guest.may_be_handler(pc, true), leads_to: plan[end - 1].pace.leads_to }
     } else {
         Mode::Thread
     };

@@ -145,12 +145,12 @@ pub fn are_proved(profile: &Profile) -> bool {
     are_known(profile) && doubt(profile).is_none()
 }
 
-/// Fewest and most cycles of the instructions whose addresses are asked for.
-pub fn interval_where(profile: &Profile, is_asked: impl Fn(u64) -> bool) -> (u64, u64) {
+/// Cycles of the instructions whose addresses are asked for, with the fewest and the most.
+pub fn sum_where(profile: &Profile, is_asked: impl Fn(u64) -> bool) -> (u64, (u64, u64)) {
     let insns = known(profile).into_iter().flat_map(|cycles| &cycles.insns).filter(|insn| is_asked(insn.pc));
-    insns.fold((0, 0), |(least, most), insn| {
-        let more = insn.cycles.saturating_add(insn.more);
-        (least.saturating_add(insn.cycles.saturating_sub(insn.fewer)), most.saturating_add(more))
+    insns.fold((0, (0, 0)), |(sum, (least, most)), insn| {
+        let (fewest, all) = (insn.cycles.saturating_sub(insn.fewer), insn.cycles.saturating_add(insn.more));
+        (sum.saturating_add(insn.cycles), (least.saturating_add(fewest), most.saturating_add(all)))
     })
 }
 

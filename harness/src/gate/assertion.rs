@@ -460,7 +460,8 @@ impl Assertion {
         let nominal = order(part, whole.unwrap_or(0));
         // The share is least where the part is least and the rest of the whole most.
         let orders = between.map_or((nominal, nominal), |[(least, most), (least_whole, most_whole)]| {
-            (order(least, most_whole), order(most, least_whole))
+            let [rest_least, rest_most] = [least_whole.saturating_sub(least), most_whole.saturating_sub(most)];
+            (order(least, rest_most.saturating_add(least)), order(most, rest_least.saturating_add(most)))
         });
         undecided::compared(orders, |order| match self.operator {
             Operator::Equal => order.is_eq(),
@@ -535,8 +536,8 @@ impl Assertion {
                     Subject::Task => known(task(name)?)?,
                     Subject::Zone => known(&zone(name)?)?,
                 };
-                let interval = |metric: Metric| undecided::interval(profile, metrics, metric, name);
-                let between = interval(*metric).zip(interval(Metric::Cycles)).map(<[_; 2]>::from);
+                let interval = undecided::interval(profile, metrics, *metric, (name, part));
+                let between = interval.zip(cycles::interval(profile)).map(<[_; 2]>::from);
                 let whole = metric.descriptor().whole.and_then(|whole| whole(profile, metrics, name));
                 Measured { part, whole, between }
             }
@@ -735,8 +736,8 @@ pub fn finder<'a>(symbols: &'a crate::image::symbols::Symbols<'_>) -> impl Fn(&s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Alias;
     use crate::profile::testing::empty;
+    use crate::profile::{Alias, Cycles, InsnCycles};
 
     fn check(profile: &Profile, text: &str) -> Outcome {
         let missing = |name: &str| Err(format!("no function is called {name}"));
@@ -762,6 +763,32 @@ mod tests {
             let outcome = check(&profile, text);
             assert_eq!((outcome.holds, &*outcome.actual), (holds, actual), "{text}");
         }
+    }
+
+    #[test]
+    fn cycles_in_an_interval_decide_only_as_a_whole() {
+        let mut profile = empty().function("f", 0, 2).function("g", 2, 2).insn(0, 1).insn(2, 1);
+        let of = |pc, fewer, more| InsnCycles { pc, cycles: 100, fewer, more, ..InsnCycles::default() };
+        profile.cycles = Some(Cycles { insns: vec![of(0, 50, 50), of(2, 0, 0)], ..Cycles::default() });
+        for (text, holds, is_undecided) in [
+            ("cycles <= 149", false, false),
+            ("cycles <= 150", true, true),
+            ("cycles <= 250", true, false),
+            ("self_cycles(\"f\") <= 120", true, true),
+            ("self_cycles(\"f\") >= 50", true, false),
+            ("self_cycles(\"f\") == 40", false, false),
+            ("self_cycles(\"f\") == 50", true, true),
+            ("self_cycles(\"g\") == 100", true, false),
+            // 50 of 150 to 150 of 250.
+            ("self_cycles(\"f\") < 33%", false, false),
+            ("self_cycles(\"f\") < 61%", true, false),
+            ("self_cycles(\"f\") < 50%", true, true),
+            ("self_cycles(\"g\") > 39%", true, false),
+        ] {
+            let outcome = check(&profile, text);
+            assert_eq!((outcome.holds, outcome.is_undecided), (holds, is_undecided), "{text}: {}", outcome.actual);
+        }
+        assert!(check(&profile, "self_cycles(\"f\") <= 120").actual.contains("between 50 and 150"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::error::InputError;
 use crate::export::json::{VERSION, document};
 use crate::gate::expect::{Finding, FindingKind};
 use crate::gate::threshold::{ALL, Pattern};
+use crate::gate::undecided;
 use crate::image::{Image, LoadOptions};
 use crate::profile::Profile;
 use crate::show::names;
@@ -242,8 +243,13 @@ impl Ceiling {
             }
         };
         let bound = bounds.and_then(|bounds| bounds.rows.get(&(!is_of_run).then(|| name.to_owned())));
+        let interval = value.and_then(|value| undecided::interval(profile, now, self.metric, (name, value)));
         let certainty = match (value, is_bound(self.metric)) {
             (None, _) => "unknown",
+            _ if interval.zip(limit).is_some_and(|((least, most), limit)| (least..most).contains(&limit)) => {
+                "undecided"
+            }
+            _ if interval.is_some() => "about",
             (_, true) => bound.map_or("unknown", |(_, certainty, _)| certainty.word()),
             (_, false) if self.metric == Metric::Stack && !stack_proof::has_exact_tree(profile) => "at least",
             _ => "exact",
@@ -257,7 +263,8 @@ impl Ceiling {
             }
             (None, _) => Some(descriptor.unknown.to_owned()),
         };
-        let holds = value.zip(limit).is_some_and(|(value, limit)| value <= limit);
+        let least = interval.map(|(least, _)| least).or(value);
+        let holds = least.zip(limit).is_some_and(|(least, limit)| least <= limit);
         BudgetRow {
             what,
             value,

@@ -131,8 +131,8 @@ impl Held {
 fn decide(judgement: &mut Judgement, case: &Case, against: &Against<'_>, held: &mut Held) {
     let Judgement { metric, limit, numbers, index, .. } = *judgement;
     let Known { profile, now, .. } = against.known;
-    let interval =
-        limit.is_absolute().then(|| undecided::interval(profile, now, metric, &judgement.subject)).flatten();
+    let number = numbers.after.filter(|_| limit.is_absolute() && judgement.fate != Fate::Vanished);
+    let interval = number.and_then(|number| undecided::interval(profile, now, metric, (&judgement.subject, number)));
     let Some((least, most)) = interval else { return };
     let [at_least, at_most] = [least, most].map(|after| limit.is_crossed(Pair { after: Some(after), ..numbers }));
     judgement.crossed = at_least && at_most;
@@ -140,7 +140,11 @@ fn decide(judgement: &mut Judgement, case: &Case, against: &Against<'_>, held: &
         let (what, between) = (judgement.what(), cycles::describe((least, most)));
         let why = format!("{what} {between}, allowed {}: undecided", limit.describe());
         match case.expect.strict {
-            true => held.findings.push(failed(&judgement.what(), case.thresholds[index].origin, &why, against)),
+            true => {
+                let place = Some((against.suite_file.to_owned(), line(case.thresholds[index].origin)));
+                let expected = format!("{what}, allowed {}", limit.describe());
+                held.findings.push(Finding::failed(FindingKind::Threshold, expected, &between, &why).at(place));
+            }
             false => held.warnings.push(why),
         }
     }

@@ -2,8 +2,9 @@
 //! Times that an assertion can hold against deadlines: of calls and handlers with all that interrupts them, of interrupts that
 //! wait, between successive starts, with interrupts masked. They come from the timeline's events.
 
+use crate::analysis::cycles;
 use crate::analysis::lookup;
-use crate::analysis::metrics::Metrics;
+use crate::analysis::metrics::{self, Metrics};
 use crate::analysis::moment::Moment;
 use crate::analysis::stretches::{self, PENDSV, Stretch, Stretches, Subjects, Unit};
 use crate::analysis::time;
@@ -145,6 +146,9 @@ impl Timing {
         if profile.timeline.is_none() {
             return Err("the run has no timeline: set `timeline = true`".to_owned().into());
         }
+        if unit == Unit::Ns && cycles::doubt(profile).is_some() {
+            return Err(metrics::NO_PROOF.to_owned().into());
+        }
         let sleeps = !matches!(self, Timing::Latency(_) | Timing::Masked) && profile.facts.slept_ns.is_none();
         if sleeps && unit == Unit::Ns && profile.facts.waits > 0 {
             let waits = plural(profile.facts.waits, "wait");
@@ -268,5 +272,5 @@ fn why_missing(profile: &Profile, metrics: &Metrics, name: &str, exists: Exists<
         return format!("no interrupt {name} came").into();
     }
     let why = exists(name).err().unwrap_or_default();
-    Unmeasured::unknown(crate::analysis::metrics::Subject::Function, name, why)
+    Unmeasured::unknown(metrics::Subject::Function, name, why)
 }

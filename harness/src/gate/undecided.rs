@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use crate::analysis::cycles;
 use crate::analysis::lookup;
-use crate::analysis::metrics::{self, Key, Metric, Metrics};
+use crate::analysis::metrics::{Key, Metric, Metrics};
 use crate::profile::Profile;
 
 /// Answer to whether something holds of a number.
@@ -20,21 +20,29 @@ pub enum Answer {
     Perhaps,
 }
 
-/// Fewest and most of a run's number, or of the number of the functions that a name means; None: the number is proved.
-pub fn interval(profile: &Profile, metrics: &Metrics, metric: Metric, name: &str) -> Option<(u64, u64)> {
-    cycles::interval(profile)?;
+/// Fewest and most of a run's number, or of the number of the functions that a name means; None: the number is proved, or is not
+/// that of functions with this name.
+pub fn interval(
+    profile: &Profile,
+    metrics: &Metrics,
+    metric: Metric,
+    (name, number): (&str, u64),
+) -> Option<(u64, u64)> {
+    let whole = cycles::interval(profile)?;
     match metric {
-        Metric::Cycles => cycles::interval(profile),
+        Metric::Cycles => Some(whole),
         Metric::SelfCycles => {
-            let namesakes = metrics::ambiguous(metrics.functions.keys());
-            let shown = |key: &Key| match namesakes.contains(key.name.as_str()) {
-                true => format!("{} ({})", key.name, key.file),
-                false => key.name.clone(),
-            };
-            let is_of_file = metrics.functions.keys().any(|key| shown(key) == name);
             let names = lookup::keys(profile, metrics, name).unwrap_or_default();
-            let is_meant = |key: &Key| if is_of_file { shown(key) == name } else { names.contains(&key.name) };
-            Some(cycles::interval_where(profile, |pc| is_meant(&Key::written_at(profile, pc).0)))
+            let is_shown = |key: &Key| format!("{} ({})", key.name, key.file) == name;
+            let is_meant: [&dyn Fn(&Key) -> bool; 3] =
+                [&is_shown, &|key| key.name == name && key.file.is_empty(), &|key| {
+                    key.name == name || names.contains(&key.name)
+                }];
+            // Namesakes are told apart where a number is that of one, and added up where a name means them all.
+            is_meant.into_iter().find_map(|is_meant| {
+                let (nominal, interval) = cycles::sum_where(profile, |pc| is_meant(&Key::written_at(profile, pc).0));
+                (nominal == number).then_some(interval)
+            })
         }
         _ => None,
     }

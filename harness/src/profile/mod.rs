@@ -50,7 +50,7 @@ pub use timeline_events::Timeline;
 pub use waiting::{Waiting, WaitingCode};
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x1b\n";
+const MAGIC: &[u8; 8] = b"fwprof\x1c\n";
 
 /// Reason why a profile cannot be read that another build has saved.
 const OF_ANOTHER_VERSION: &str = "it was saved by another version of harness; run the firmware again with this one";

@@ -50,12 +50,16 @@ fn an_interrupt_has_its_entries_and_its_returns() {
     let insns = &profile.cycles.as_ref().unwrap().insns;
     let handlers: Vec<_> = profile.zones.exceptions.iter().map(|exception| exception.handler & !1).collect();
     assert!(handlers.len() > 6, "{handlers:x?}");
+    let mut alone = 0;
     for handler in handlers {
         let (insn, times) =
             (insns.iter().find(|insn| insn.pc == handler).expect("it executed"), executions[&handler]);
         let (least, most) = (insn.cycles - insn.fewer, insn.cycles + insn.more);
-        assert!(least >= 6 * times && insn.cycles >= 12 * times && most <= 40 * times, "{insn:?} {times}");
+        // Six behind another handler, and 12 or more otherwise.
+        assert!(least >= 6 * times && insn.cycles >= 6 * times && most <= 40 * times, "{insn:?} {times}");
+        alone += usize::from(insn.cycles >= 12 * times);
     }
+    assert!(alone > 2, "{alone}");
     let by_interrupt = cycles::by_interrupt(&profile).expect("they are known");
     assert!(by_interrupt.values().all(|&cycles| cycles > 10_000), "{by_interrupt:?}");
     assert!(by_interrupt.values().sum::<u64>() < cycles::total(&profile).unwrap(), "{by_interrupt:?}");

@@ -32,8 +32,8 @@ pub enum Mode {
     Handler {
         /// Whether a vector names the code's first instruction.
         is_vector: bool,
-        /// Address to which the code's last instruction always jumps.
-        jumps_to: Option<u64>,
+        /// Address to which the code's last instruction may lead, as the code names it.
+        leads_to: Option<u64>,
     },
 }
 
@@ -308,7 +308,7 @@ impl Passages {
         let mut entry = position.entry;
         if let (true, Some(first)) = (*pc != from_pc, insns.first()) {
             entry += match crossing {
-                Crossing::Nested => place.state.nested(&self.core, *pc),
+                Crossing::Nested => place.state.nested(&self.core, *pc, None),
                 _ => place.state.interrupted(&self.core, *pc),
             };
             entry += place.state.wait(&self.core, *pc, first);
@@ -456,8 +456,8 @@ impl Passages {
             (Mode::Thread, Mode::Thread) => Crossing::None,
             (Mode::Thread, Mode::Handler { .. }) => Crossing::Entry,
             (Mode::Handler { .. }, Mode::Thread) => Crossing::Return,
-            (Mode::Handler { jumps_to, .. }, Mode::Handler { is_vector, .. }) => {
-                let leads = started == from.insns.len() && jumps_to == Some(to.pc);
+            (Mode::Handler { leads_to, .. }, Mode::Handler { is_vector, .. }) => {
+                let leads = started == from.insns.len() && leads_to == Some(to.pc);
                 if is_vector && !leads { Crossing::Nested } else { Crossing::None }
             }
         }
@@ -481,7 +481,7 @@ impl Passages {
                 let mut own = state.execute(core, pc, insn, behind);
                 let mut way = match crossing {
                     Crossing::Return => state.returned(core, next.pc),
-                    Crossing::Nested => state.nested(core, next.pc),
+                    Crossing::Nested => state.nested(core, next.pc, Some(insn)),
                     Crossing::Entry | Crossing::None => state.interrupted(core, next.pc),
                 };
                 way += next.insns.first().map_or(NONE, |first| state.wait(core, next.pc, first));

@@ -173,11 +173,19 @@ impl State {
     }
 
     /// Enters a handler from another one. One that follows another takes six cycles, in which it returns nothing; what the other way
-    /// takes is the entry and the later return to the handler that is preempted, which looks like any return of a function.
-    pub fn nested(&mut self, core: Core, handler: u64) -> Cycles {
+    /// takes is the entry and the later return to the handler that is preempted, which looks like any return of a function. What
+    /// leads there by a register is most likely a return, or a call if it links, which takes nothing more.
+    pub fn nested(&mut self, core: Core, handler: u64, last: Option<&Insn>) -> Cycles {
         let back = self.returned(core, handler);
         let entry = self.interrupted(core, handler);
-        Cycles { least: entry.least, ..entry + back }
+        let both = Cycles { least: entry.least, ..entry + back };
+        match last {
+            Some(last) if last.links() => Cycles { least: 0, nominal: 0, ..both },
+            Some(last) if last.class == Class::JumpRegister || last.sets_pc() => {
+                Cycles { nominal: entry.least, ..both }
+            }
+            _ => both,
+        }
     }
 
     /// Returns from the outermost exception, by an instruction that has executed. Returns the cycles, until the first instruction
@@ -315,6 +323,10 @@ fn small(core: Core, insn: &Insn, is_taken: bool) -> Cycles {
     let count = u64::from(insn.count);
     Cycles::exact(match insn.class {
         Multiply if !fast => 32,
+        // One at a port of the core's own.
+        Load | Store if matches!(core, Core::M0Plus { .. }) && !insn.is_literal() && insn.address != SP => {
+            return Cycles::between(1, 2, 2);
+        }
         Load | Store => 2,
         LoadMultiple if insn.sets_pc() => 2 + count + refill,
         LoadMultiple | StoreMultiple => 1 + count,

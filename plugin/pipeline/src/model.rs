@@ -53,7 +53,7 @@ impl Insn {
     pub fn is_known(&self, core: &Core) -> bool {
         match self {
             Insn::Riscv(insn) => crate::is_known(core, insn),
-            Insn::Thumb(insn) => insn.class != thumb::Class::Unknown,
+            Insn::Thumb(insn) => core.cortex.is_some_and(|cortex| insn.is_of(cortex.into())),
         }
     }
 
@@ -112,11 +112,18 @@ impl State {
         }
     }
 
-    /// Enters a handler from another one, which has either just ended or is preempted. Returns the cycles, and those of the later
-    /// return to a preempted one, until the handler's first instruction is waited for.
-    pub fn nested(&mut self, core: &Core, handler: u64) -> Cycles {
+    /// Enters a handler from another one behind its last instruction (None: before its first), which has either just ended or is
+    /// preempted. Returns the cycles, and those of the later return to a preempted one, until the handler's first instruction is
+    /// waited for.
+    pub fn nested(&mut self, core: &Core, handler: u64, last: Option<&Insn>) -> Cycles {
         match (self, core.cortex) {
-            (State::Cortex(state), Some(cortex)) => state.nested(cortex.into(), handler),
+            (State::Cortex(state), Some(cortex)) => {
+                let last = match last {
+                    Some(Insn::Thumb(insn)) => Some(insn),
+                    _ => None,
+                };
+                state.nested(cortex.into(), handler, last)
+            }
             (state, _) => state.interrupted(core, handler),
         }
     }

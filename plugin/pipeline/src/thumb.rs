@@ -4,6 +4,7 @@
 //!
 //! Sections are those of the Armv7-M Architecture Reference Manual, DDI 0403E.
 
+use crate::cortex::Core;
 use crate::float;
 
 /// Work that an instruction is for the core.
@@ -101,6 +102,7 @@ pub type Set = u32;
 
 /// Number of the program counter.
 const PC: u32 = 15;
+const LR: u32 = 14;
 const SP: u32 = 13;
 
 const fn bits(insn: u32, high: u32, low: u32) -> u32 {
@@ -161,6 +163,21 @@ impl Insn {
     /// Whether its address is relative to the program counter.
     pub const fn is_literal(&self) -> bool {
         self.address & one(PC) != 0
+    }
+
+    /// Whether it is a jump that keeps where it came from.
+    pub const fn links(&self) -> bool {
+        matches!(self.class, Class::Jump | Class::JumpRegister) && self.writes & one(LR) != 0
+    }
+
+    /// Whether a core has it, as far as its class tells.
+    pub(crate) fn is_of(&self, core: Core) -> bool {
+        use Class::{Float, FloatDivide, FloatMove, FloatMovePair, FloatMultiplyAdd, MultiplyDsp, Unknown};
+        match self.class {
+            Unknown => false,
+            Float | FloatMove | FloatMovePair | FloatMultiplyAdd | FloatDivide | MultiplyDsp => core == Core::M4,
+            _ => true,
+        }
     }
 
     /// Whether control may go elsewhere behind it than to the next instruction.
@@ -246,7 +263,8 @@ fn high_registers(insn: u32) -> Insn {
         0 => Insn::new(Class::Alu, 2).with(rd | rm, rd).or_jump(),
         1 => Insn::new(Class::Alu, 2).with(rd | rm, 0),
         2 => Insn::new(Class::Alu, 2).with(rm, rd).or_jump(),
-        _ => Insn::new(Class::JumpRegister, 2).with(rm, one(PC)),
+        // blx keeps where it came from.
+        _ => Insn::new(Class::JumpRegister, 2).with(rm, one(PC) | bits(insn, 7, 7) << LR),
     }
 }
 
@@ -362,7 +380,6 @@ fn plain_immediate(first: u32, second: u32) -> Insn {
 
 /// A5.3.4, "Branches and miscellaneous control".
 fn branch_or_control(first: u32, second: u32) -> Insn {
-    const LR: u32 = 14;
     if second & 0x4000 != 0 {
         return Insn::new(Class::Jump, 4).with(0, one(LR));
     }

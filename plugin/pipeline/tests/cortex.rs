@@ -254,8 +254,15 @@ fn m0_and_m0_plus_take_what_their_tables_say() {
     // adds, ldr, str, push {r4, r5, lr}, pop {r4, r5}, bne, muls, mrs, dsb, wfi.
     let codes = [0x3104, LDR, STR, 0xb530, 0xbc30, BNE, 0x4348, 0xf3ef_8010, 0xf3bf_8f4f, 0xbf30];
     for (core, cycles) in [(M0, [1, 2, 2, 4, 3, 1, 32, 4, 4, 2]), (M0_PLUS, [1, 2, 2, 4, 3, 1, 1, 3, 3, 2])] {
-        assert_eq!(line(core, &codes), cycles.map(Cycles::exact), "{core:?}");
+        let mut expected = cycles.map(Cycles::exact);
+        if core == M0_PLUS {
+            // One cycle at a port of the core's own.
+            expected[1..3].iter_mut().for_each(|cycles| cycles.least = 1);
+        }
+        assert_eq!(line(core, &codes), expected, "{core:?}");
     }
+    // From the stack and from the code there is no such port: ldr r0, [sp]; ldr r0, [pc].
+    assert_eq!(line(M0_PLUS, &[0x9800, 0x4800]), [2; 2].map(Cycles::exact));
 }
 
 #[test]
@@ -329,7 +336,7 @@ fn instructions_are_what_the_manual_says() {
         (BL, Jump, 0, 0, 0x4000, 0),
         (0xf47f_affe, Branch, 0, 0, 0, 0),         // bne.w
         (0xb100, Branch, 0, 0x1, 0, 0),            // cbz r0
-        (0x4798, JumpRegister, 0, 0x8, 0x8000, 0), // blx r3
+        (0x4798, JumpRegister, 0, 0x8, 0xc000, 0), // blx r3
         (0x4687, JumpRegister, 0, 0x1, 0x8000, 0), // mov pc, r0
         (0xf380_8810, System, 0, 0x1, 0, 0),       // msr primask, r0
         (0xf3bf_8f6f, BarrierInsn, 0, 0, 0, 0),    // isb

@@ -28,7 +28,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 17;
+const VERSION: u64 = 18;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;

@@ -15,12 +15,13 @@ use crate::fake::{Books, ledger};
 const NOP: u16 = 0xbf00;
 const BX_LR: u16 = 0x4770;
 const B: u16 = 0xe7fe;
+const BLX_R3: u16 = 0x4798;
 
 const THREAD: u64 = 0x100;
 const HANDLER: u64 = 0x200;
 const OTHER: u64 = 0x300;
 
-const VECTOR: Mode = Mode::Handler { is_vector: true, jumps_to: None };
+const VECTOR: Mode = Mode::Handler { is_vector: true, leads_to: None };
 
 struct Run {
     passages: Passages,
@@ -108,26 +109,33 @@ fn an_entry_belongs_to_the_handler_and_a_return_to_its_last_instruction() {
 
 #[test]
 fn a_handler_behind_or_within_another_is_between_both() {
-    let chained = |jumps_to, started| {
+    let chained = |leads_to, started| {
         [
             (THREAD, [NOP, B], Mode::Thread, 2),
-            (HANDLER, [NOP, BX_LR], Mode::Handler { is_vector: true, jumps_to }, started),
+            (HANDLER, [NOP, BX_LR], Mode::Handler { is_vector: true, leads_to }, started),
             (OTHER, [NOP, BX_LR], VECTOR, 2),
             (THREAD, [NOP, B], Mode::Thread, 2),
         ]
     };
-    let nested = Run::of(Cortex::M3).through(&chained(None, 2));
-    // Six if it follows; the entry and a later return if it has preempted.
+    let followed = Run::of(Cortex::M3).through(&chained(None, 2));
+    // Six if it follows a return, which is most likely; the entry and a later return if it has preempted.
+    assert_eq!(followed[&OTHER], [6 + 1, 6 + 1, 12 + 11 + 1]);
+    assert_eq!(followed[&(HANDLER + 2)][1], 1, "it has not returned");
+    let mut path = chained(None, 2);
+    path[1].1[1] = NOP;
+    let nested = Run::of(Cortex::M3).through(&path);
     assert_eq!(nested[&OTHER], [6 + 1, 12 + 9 + 1, 12 + 11 + 1]);
-    assert_eq!(nested[&(HANDLER + 2)][1], 1, "it has not returned");
+    // A call through a register takes nothing more, if it is one.
+    path[1].1[1] = BLX_R3;
+    assert_eq!(Run::of(Cortex::M3).through(&path)[&OTHER], [1 + 1, 1 + 1, 12 + 11 + 1]);
     // In the middle of the first handler, whatever its last instruction says.
     let within = Run::of(Cortex::M3).through(&chained(Some(OTHER), 1));
     assert_eq!(within[&OTHER], nested[&OTHER]);
-    // The jump that the code names makes none.
+    // A jump, branch or call that the code names makes none.
     let jumped = Run::of(Cortex::M3).through(&chained(Some(OTHER), 2));
     assert_eq!(jumped[&OTHER], [1; 3]);
     // Nor is code that no vector names.
     let mut path = chained(None, 2);
-    path[2].2 = Mode::Handler { is_vector: false, jumps_to: None };
+    path[2].2 = Mode::Handler { is_vector: false, leads_to: None };
     assert_eq!(Run::of(Cortex::M3).through(&path)[&OTHER], [1; 3]);
 }
