@@ -323,7 +323,7 @@ impl Pace {
         after_skip: bool,
     ) -> Pace {
         let (cycles, passages) = state;
-        let leads_to = passages.as_ref().and_then(|_| match decode(isa, pc, bytes).flow {
+        let leads_to = passages.as_ref().filter(|_| isa.is_thumb()).and_then(|_| match decode(isa, pc, bytes).flow {
             Flow::Call { target } => Some(target),
             flow => jump_target(flow),
         });

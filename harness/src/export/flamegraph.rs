@@ -455,7 +455,11 @@ fn subtitle(profile: &Profile) -> String {
         (true, Some(_)) => format!("stacks sampled every {} instructions", period(profile)),
         (true, None) => "no stacks".to_owned(),
     };
-    clean(&format!("{subtitle}; {stacks}; a function's widths add up to its exact count").replace(';', " \u{b7}"))
+    let widths = match cycles::interval(profile) {
+        Some(_) => "widths: most likely",
+        None => "a function's widths add up to its exact count",
+    };
+    clean(&format!("{subtitle}; {stacks}; {widths}").replace(';', " \u{b7}"))
 }
 
 /// Draws a picture for a profile without stacks: a sentence with the reason.

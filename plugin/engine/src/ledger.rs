@@ -340,7 +340,7 @@ impl<C: Counters> Ledger<C> {
 
     /// Defines a new counter of an instruction's executions that take more or fewer cycles than usual.
     pub fn slower(&mut self, pc: u64, cycles: i64) -> u32 {
-        self.define(|slot| Definition::Slower { slot, pc, cycles, doubt: Doubt::default() })
+        self.doubtful(pc, cycles, Doubt::default())
     }
 
     /// Defines a new counter of an instruction's executions that take so many cycles more, or fewer or more by a doubt.

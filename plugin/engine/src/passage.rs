@@ -23,10 +23,9 @@ const MAX_REMEMBERED: usize = 1 << 18;
 const NONE: Cycles = Cycles::exact(0);
 
 /// Processor's mode in which code was translated, where code is translated for each apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Outside of exceptions, or code is translated for all modes together.
-    #[default]
     Thread,
     /// In an exception's handler.
     Handler {

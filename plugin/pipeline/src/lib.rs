@@ -12,11 +12,10 @@
 //! what it holds, so a passage can be remembered with three sums. No operand is read: where operands decide, the interval has
 //! all that they can do. Conditional instructions need no help either, as the state counts them from `it` on. An exception
 //! shows by control that goes elsewhere from an instruction that does not jump, or by [`cortex::State::interrupted`] between
-//! two; the way back from its handler is that of any return until whoever knows handlers adds what the core reads from the
-//! stack.
+//! two; whoever knows handlers tells the way back from them ([`cortex::State::returned`]) and from one to another
+//! ([`cortex::State::nested`]). [`model`] is the one door to both kinds of core.
 //!
-//! Memory answers in one cycle. Wait states, caches, a bus that several share, and the way to an interrupt's handler are
-//! outside.
+//! Memory answers in one cycle. Wait states, caches and a bus that several share are outside.
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
