@@ -49,7 +49,7 @@ use crate::image::zone;
 use crate::image::zone_call;
 use crate::image::{Arch, Format, Image};
 use crate::machine::{self, Choice};
-use crate::profile::input::Input;
+use crate::profile::input::{Input, What};
 use crate::profile::no_progress::{Device, OnlyPoll};
 use crate::profile::{self, Beyond, Code, Facts, GenericSpan, InTarget, JumpTable, Profile, SpanKind, StackLeft};
 use crate::run::contain::grants::Walls;
@@ -216,7 +216,8 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
     };
     offered::check(options, &choice)?;
     let added = choice.machine.added.filter(|_| chip.is_none());
-    let chip = chip.or(added.map(chip::find).transpose()?);
+    let mut chip = chip.or(added.map(chip::find).transpose()?);
+    connect(&mut chip, options)?;
     if options.chip.is_some() {
         tricks::need(&emulator::locate(choice.machine.qemu)?, &DEVICES, "--chip")?;
     }
@@ -255,6 +256,18 @@ pub(crate) fn load(options: &Options, listener: &mut dyn Listener) -> Result<Loa
         return Err(InputError::about(&image.path, format!("--shift: {clock}; leave it out")).into());
     }
     Ok(Loaded { image, choice, chip, mcount: mcount.headers.into_iter().next(), symbol_file, stubs, cycled })
+}
+
+/// Connects what is outside of the chip, of which the options' input tells.
+fn connect(chip: &mut Option<Chip>, options: &Options) -> Result<(), InputError> {
+    match chip {
+        Some(chip) => chip.connect(&options.input),
+        None if options.input.iter().any(|input| matches!(input.what, What::Outside(_))) => {
+            let what = "pins, devices and serial ports are those of a chip; --chip says which (harness list chips)";
+            Err(InputError::about(&options.firmware, format_args!("--set: {what}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Cycles of a run whose clock follows them where it can: with a QEMU of which that is known, and by instructions elsewhere,
@@ -867,11 +880,11 @@ fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
 /// Number of texts whose typing has begun, by the number of bytes that the machine took.
 fn begun(inputs: &[Input], mut taken_bytes: u64) -> u64 {
     let is_begun = |input: &&Input| {
-        let begun = taken_bytes > 0;
-        taken_bytes = taken_bytes.saturating_sub(input.bytes.len() as u64);
+        let begun = taken_bytes > 0 && !input.typed().is_empty();
+        taken_bytes = taken_bytes.saturating_sub(input.typed().len() as u64);
         begun
     };
-    inputs.iter().take_while(is_begun).count() as u64
+    inputs.iter().filter(|input| input.is_step()).take_while(is_begun).count() as u64
 }
 
 /// Time that the machine slept, if it is the same in every run of this version of QEMU. Otherwise that of no task is known.

@@ -189,7 +189,11 @@ impl Input {
             Some(Step { when: When::At(insns), .. }) => now >= *insns,
             Some(Step { when: When::After(prompt), .. }) => self.console.find(prompt)?,
         };
-        if begins {
+        if begins && self.step.as_ref().is_some_and(|step| step.bytes.is_empty()) {
+            self.begin()?;
+            qemu::begin_step(u32::try_from(self.begun - 1).unwrap_or(u32::MAX));
+            self.go_on();
+        } else if begins {
             self.type_one()?;
         } else if self.offers > 0 && (!waits || self.offers_at_waits > 0) {
             let left = if waits { &mut self.offers_at_waits } else { &mut self.offers };
@@ -242,13 +246,10 @@ impl Input {
     }
 
     fn type_one(&mut self) -> io::Result<()> {
-        let Some(step) = &self.step else { return Ok(()) };
         if self.typed.is_none() {
-            self.begun += 1;
-            if let When::At(_) = step.when {
-                self.console.skip()?;
-            }
+            self.begin()?;
         }
+        let Some(step) = &self.step else { return Ok(()) };
         let typed = self.typed.unwrap_or(0);
         let (byte, is_last) = (step.bytes[typed], typed + 1 == step.bytes.len());
         self.typed = Some(typed);
@@ -262,13 +263,26 @@ impl Input {
                 }
                 self.typed = Some(typed + 1);
                 if is_last {
-                    (self.step, self.typed) = (self.steps.next(), None);
+                    self.go_on();
                 }
             }
             Answer::Refused => self.refusals += 1,
             Answer::Stopping => self.give_up(),
         }
         Ok(())
+    }
+
+    /// Notes that the step begins.
+    fn begin(&mut self) -> io::Result<()> {
+        self.begun += 1;
+        match self.step {
+            Some(Step { when: When::At(_), .. }) => self.console.skip(),
+            _ => Ok(()),
+        }
+    }
+
+    fn go_on(&mut self) {
+        (self.step, self.typed) = (self.steps.next(), None);
     }
 
     fn give_up(&mut self) {

@@ -5,7 +5,7 @@
 counts. The module calls the program ``harness`` and reads its JSON; docs/python.md has examples.
 """
 
-from .console_input import After, At
+from .console_input import After, At, SetAfter, SetAt
 from .decode import Address
 from .errors import (
     BadInput,
@@ -38,6 +38,8 @@ __all__ = [
     "Profile",
     "Refused",
     "Session",
+    "SetAfter",
+    "SetAt",
     "Snapshot",
     "ThresholdCrossed",
     "executable",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Texts to be typed on the firmware's console, each at an exact instruction, as options of the command line."""
+"""Texts for the firmware's console, and changes outside of its chip, each at an exact instruction, as options of the command line."""
 
 from dataclasses import dataclass
 from typing import List, Sequence, Union
@@ -25,8 +25,28 @@ class After:
     text: Union[str, bytes]
 
 
-#: Texts in the order in which they are typed.
-Input = Sequence[Union[At, After]]
+@dataclass(frozen=True)
+class SetAt:
+    """Changes outside of the chip at a time, or after a number of instructions, since reset."""
+
+    #: Time as "10ms", or instructions as a number or as "1M".
+    at: Union[int, str]
+    #: Changes, as "PA0=0,for=20ms,bounce=2ms", "ADC1.CH3=2345", "TEMP[0]=32" or "USART6<text".
+    changes: str
+
+
+@dataclass(frozen=True)
+class SetAfter:
+    """Changes outside of the chip once the firmware has printed a prompt since the step before began."""
+
+    #: Prompt.
+    prompt: str
+    #: Changes, as those of :class:`SetAt`.
+    changes: str
+
+
+#: Texts in the order in which they are typed, and changes outside of the chip.
+Input = Sequence[Union[At, After, SetAt, SetAfter]]
 
 
 def _escaped(text: Union[str, bytes]) -> str:
@@ -37,11 +57,16 @@ def _escaped(text: Union[str, bytes]) -> str:
     )
 
 
-def options(texts: Input) -> List[str]:
-    """Command line that types the texts."""
-    return [
-        f"--input={text.insns}:{_escaped(text.text)}"
-        if isinstance(text, At)
-        else f"--input-after={_escaped(text.prompt)}:{_escaped(text.text)}"
-        for text in texts
-    ]
+def _option(step: Union[At, After, SetAt, SetAfter]) -> str:
+    if isinstance(step, At):
+        return f"--input={step.insns}:{_escaped(step.text)}"
+    if isinstance(step, After):
+        return f"--input-after={_escaped(step.prompt)}:{_escaped(step.text)}"
+    if isinstance(step, SetAt):
+        return f"--set={step.at}:{step.changes}"
+    return f"--set-after={_escaped(step.prompt)}:{step.changes}"
+
+
+def options(steps: Input) -> List[str]:
+    """Command line that types the texts and makes the changes."""
+    return [_option(step) for step in steps]

@@ -67,7 +67,8 @@ def run(
     :param timeout: seconds of this host after which the run has failed.
     :param max_output: bytes of output at which the run has failed.
     :param resets: number of restarts that are expected.
-    :param input: texts for the console, ``At(insns, text)`` and ``After(prompt, text)``, in their order.
+    :param input: texts for the console, ``At(insns, text)`` and ``After(prompt, text)``, and changes outside of the chip,
+        ``SetAt("10ms", "PA0=1")`` and ``SetAfter(prompt, "PA0=0,for=20ms")``, in their order.
     :param files: files that the firmware finds through semihosting, by name.
     :param stub: functions that return at once, with a value or None.
     :param exact: follow every call: exact instructions by call path, durations (slower).

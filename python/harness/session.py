@@ -15,7 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Type, Union
 
 from . import command
 from .command import PathLike
-from .console_input import At
+from .console_input import At, SetAt
 from .decode import Address
 from .errors import BadInput, NotReached, NotRecorded, Refused, error_of
 from .executable import executable
@@ -229,10 +229,15 @@ class Session:
             raise NotRecorded("to type, open the firmware itself: the options of this profile's run are not known")
         here = self.position
         kept = [each for each in self._options.get("input") or ()]
-        if any(not isinstance(each, At) for each in kept):
+        if any(not isinstance(each, (At, SetAt)) for each in kept):
             raise NotRecorded("to type, give no text that waits for a prompt: use expect and type")
         # What was to be typed after this belongs to the run that is given up.
-        kept = [each for each in kept if isinstance(each.insns, int) and each.insns <= here.run_insn]
+        # What changes outside of the chip comes by its clock.
+        kept = [
+            each
+            for each in kept
+            if isinstance(each, SetAt) or (isinstance(each.insns, int) and each.insns <= here.run_insn)
+        ]
         assert self.profile.elf is not None
         options: Dict[str, Any] = {**self._options, "input": [*kept, At(here.run_insn, text)]}
         self._replace(run(self.profile.elf, **options), here, options)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import command
-from .console_input import At
+from .console_input import At, SetAfter, SetAt
 from .errors import BadInput, ThresholdCrossed, error_of
 from .profile import Profile
 
@@ -50,6 +50,10 @@ def _value(option: str, value: Any) -> Any:
     if option == "input":
         texts: List[Dict[str, Any]] = []
         for each in value:
+            if isinstance(each, (SetAt, SetAfter)):
+                when = {"at": each.at} if isinstance(each, SetAt) else {"after": each.prompt}
+                texts.append({**when, "set": each.changes})
+                continue
             if isinstance(each.text, bytes):
                 raise BadInput("a run with thresholds types text, not bytes")
             when = {"at": each.insns} if isinstance(each, At) else {"after": each.prompt}

@@ -10,7 +10,7 @@ import pytest
 
 import harness
 from conftest import image
-from harness import After, At, Profile, executable
+from harness import After, At, Profile, SetAfter, SetAt, executable
 
 
 def test_functions_add_up_to_the_run(freertos: Profile) -> None:
@@ -134,6 +134,17 @@ def test_texts_are_typed_with_any_character() -> None:
     assert profile.end.status == 0 and profile.console.endswith("bye\n")
     early = harness.run(image("riscv64-echo"), input=[At(100_000, "hi\n"), At("200k", "quit\n")])
     assert "2: 69 68" in early.console
+
+
+def test_what_is_outside_changes_at_a_time_or_after_a_prompt() -> None:
+    changes = [
+        SetAt("1us", "PA0=1"),
+        SetAfter("press", "PA0=0,for=150ms,bounce=2ms"),
+        SetAfter("turn", "ADC1.CH3=2345"),
+    ]
+    profile = harness.run(image("chips/stm32f407-parts"), chip="stm32f407", for_="60M", input=changes)
+    for line in ("a button's contact bounces", "it is released", "a potentiometer is turned"):
+        assert f"right {line}\n" in profile.console
 
 
 def test_rows_become_tables(freertos: Profile) -> None:

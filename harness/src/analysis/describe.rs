@@ -3,14 +3,14 @@
 
 use crate::analysis::stacks::Exceptions;
 use crate::analysis::{dead_loop, overflow, time};
-use crate::profile::input::When;
+use crate::profile::input::{What, When};
 use crate::profile::no_progress::{Device, Only, OnlyHandler, OnlyPoll, Standstill, is_long};
 use crate::profile::{
     Chip, ChipRule, DEFAULT_AVR_FOR_INSNS, DEFAULT_FOR_INSNS, End, Facts, LeftStack, Names, Profile, Tricks,
     Unmodelled,
 };
 use crate::text::columns::shorten;
-use crate::text::number::{Hex, frequency, group, plural, share_at_least};
+use crate::text::number::{Hex, duration, frequency, group, plural, share_at_least};
 use crate::text::printable::printable;
 use crate::text::shell::quoted;
 
@@ -405,7 +405,7 @@ fn describe_register(profile: &Profile, register: &OnlyPoll) -> String {
 
 /// Describes the option that types input for waiting firmware; None: some of the given input is still to come.
 fn describe_typing(facts: &Facts) -> Option<&'static str> {
-    let is_given = facts.input_begun == facts.input.len() as u64;
+    let is_given = facts.input_begun == facts.input.iter().filter(|input| input.is_step()).count() as u64;
     is_given.then_some(TYPING)
 }
 
@@ -482,27 +482,30 @@ fn stays_inside(path: &str) -> bool {
 /// Describes the input that was not typed, and the reason, in one line. None: all was typed.
 pub fn describe_input(facts: &Facts) -> Option<String> {
     let mut taken = facts.input_bytes;
-    for (index, input) in facts.input.iter().enumerate() {
-        let bytes = input.bytes.len() as u64;
-        if taken >= bytes {
+    let of = facts.input.iter().filter(|input| input.is_step()).count();
+    for (index, input) in facts.input.iter().filter(|input| input.is_step()).enumerate() {
+        let bytes = input.typed().len() as u64;
+        let has_begun = facts.input_begun > index as u64;
+        if taken >= bytes && (bytes > 0 || has_begun) {
             taken -= bytes;
             continue;
         }
         let why = match &input.when {
-            _ if facts.input_begun > index as u64 => {
-                format!("the machine took {} of its {} bytes", group(taken), group(bytes))
-            }
+            _ if has_begun => format!("the machine took {} of its {} bytes", group(taken), group(bytes)),
             When::At(insns) => format!("it was due at instruction {}", group(*insns)),
+            When::AtNs(ns) => format!("it was due after {}", duration(*ns)),
             When::After(prompt) => format!("{prompt:?} was not printed"),
         };
-        let text = String::from_utf8_lossy(&input.bytes);
-        let of = facts.input.len();
+        let (text, not_done) = match &input.what {
+            What::Text(bytes) => (format!("{:?}", String::from_utf8_lossy(bytes)), "typed"),
+            What::Outside(changes) => (changes.to_string(), "given"),
+        };
         let later = match of - index - 1 {
             0 => String::new(),
             1 => ", and the one after it".to_owned(),
             later => format!(", and the {later} after it"),
         };
-        return Some(format!("input not typed: {} of {of}, {text:?} ({why}){later}", index + 1));
+        return Some(format!("input not {not_done}: {} of {of}, {text} ({why}){later}", index + 1));
     }
     None
 }

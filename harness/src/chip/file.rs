@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use wire::chip::{BusDevice, FLASH_PAGE_BYTES, MAX_DEVICE_BYTES, MAX_POINTER_BYTES};
 
 use super::spanned::Spanned;
+use crate::text::number::parse_ns;
 
 /// A text with its place in the file, for messages.
 pub(super) type Text = Spanned<String>;
@@ -272,14 +274,117 @@ impl BytesAt {
     }
 }
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+/// A device on a bus: see [`wire::chip::BusDevice`].
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct BusDeviceTable {
+    /// Name by which its bytes change from outside: `TEMP[0]=0x19`.
+    pub(super) name: Option<Text>,
     /// Address, on a bus that has addresses.
-    #[serde(default)]
     pub(super) address: u32,
-    /// Bytes that the device answers.
+    /// Pin that selects it where it is low, on a bus without addresses: `PA4`.
+    pub(super) select: Option<Text>,
+    /// Bytes of the device, from the first on.
     pub(super) bytes: Vec<u8>,
+    /// Number of its bytes, if more than these.
+    pub(super) size: u32,
+    /// Value of the bytes behind these; None: 0xff.
+    pub(super) fill: Option<u8>,
+    /// Number of bytes, written first, that choose the next byte; None: 1 on a bus with addresses, else 0.
+    pub(super) pointer_bytes: Option<u32>,
+    /// Number of bytes of each register that they choose; None: 1.
+    pub(super) register_bytes: Option<u32>,
+    /// Number of bytes of a page of a memory.
+    pub(super) page_bytes: u32,
+    /// Time for which it is busy with what was written: `5ms`.
+    pub(super) busy: Option<String>,
+    /// Bytes by which an SPI flash identifies itself: its maker, kind and size.
+    pub(super) flash: Vec<u8>,
+    /// Registers of a calendar in decimal digits, in their order.
+    pub(super) calendar: Vec<CalendarRegister>,
+    /// Index of the calendar's first register.
+    pub(super) calendar_at: u32,
+    /// First day of the week; None: 1.
+    pub(super) first_weekday: Option<u32>,
+}
+
+/// A register of a calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum CalendarRegister {
+    Seconds,
+    Minutes,
+    Hours,
+    Weekday,
+    Day,
+    Month,
+    Year,
+}
+
+impl BusDeviceTable {
+    /// The device for the plugin, without its pin.
+    ///
+    /// # Errors
+    /// With the reason why it cannot be.
+    pub(super) fn resolve(&self, has_addresses: bool) -> Result<BusDevice, String> {
+        use CalendarRegister::{Day, Hours, Minutes, Month, Seconds, Weekday, Year};
+        let error = |what: &str| Err(what.to_owned());
+        let busy_ns = match &self.busy {
+            Some(time) => parse_ns(time).ok_or_else(|| format!("has busy = {time:?}: write a time, as 5ms"))?,
+            None => 0,
+        };
+        let order = [Seconds, Minutes, Hours, Weekday, Day, Month, Year];
+        let place = |register: &CalendarRegister| {
+            let at = self.calendar.iter().position(|one| one == register)?;
+            self.calendar_at.checked_add(at as u32)
+        };
+        let calendar: Option<Vec<u32>> = order.iter().map(place).collect();
+        let calendar = match (calendar, self.calendar.len()) {
+            (_, 0) => Vec::new(),
+            (Some(calendar), 7) => calendar,
+            _ => return error("has a `calendar` without each of seconds, minutes, hours, weekday, day, month, year"),
+        };
+        let device = BusDevice {
+            address: self.address,
+            select: None,
+            bytes: self.bytes.iter().map(|&byte| byte.into()).collect(),
+            size: self.size,
+            fill: self.fill.unwrap_or(0xff).into(),
+            pointer_bytes: self.pointer_bytes.unwrap_or(u32::from(has_addresses)),
+            register_bytes: self.register_bytes.unwrap_or(1),
+            page_bytes: self.page_bytes,
+            busy_ns,
+            identity: self.flash.iter().map(|&byte| byte.into()).collect(),
+            calendar,
+            first_weekday: self.first_weekday.unwrap_or(1),
+        };
+        let all = device.all_bytes();
+        let is_flash = !device.identity.is_empty();
+        let rules = [
+            (all > 0, "has no `bytes` and no `size`".to_owned()),
+            (all <= MAX_DEVICE_BYTES, format!("has more than {} MiB", MAX_DEVICE_BYTES >> 20)),
+            (has_addresses || self.address == 0, "has an `address` on a bus without addresses".to_owned()),
+            (!has_addresses || self.select.is_none(), "has a `select` pin on a bus with addresses".to_owned()),
+            (!has_addresses || !is_flash, "is a `flash` on a bus with addresses".to_owned()),
+            (!is_flash || self.select.is_some(), "is a `flash` without its `select` pin".to_owned()),
+            (
+                !is_flash || all.is_multiple_of(FLASH_PAGE_BYTES),
+                "is a `flash` of no whole pages of 256 bytes".to_owned(),
+            ),
+            (
+                device.pointer_bytes <= if has_addresses { MAX_POINTER_BYTES } else { 1 },
+                "has too many pointer-bytes".to_owned(),
+            ),
+            (device.register_bytes <= MAX_POINTER_BYTES, "has too many register-bytes".to_owned()),
+            (
+                device.page_bytes == 0 || all.is_multiple_of(device.page_bytes),
+                "has a size that is not whole pages of page-bytes".to_owned(),
+            ),
+            (device.calendar.iter().all(|&at| at < all), "has fewer bytes than its `calendar`".to_owned()),
+            (device.first_weekday < 2, "has a week that begins with neither 0 nor 1".to_owned()),
+        ];
+        rules.into_iter().find(|(holds, _)| !holds).map_or(Ok(device), |(_, what)| Err(what))
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -716,6 +821,9 @@ pub(super) struct BusTable {
     pub(super) send: Text,
     pub(super) receive: Text,
     pub(super) address: Option<Text>,
+    pub(super) begin: Option<Text>,
+    pub(super) count: Option<Text>,
+    pub(super) reload: Option<Text>,
     #[serde(default)]
     pub(super) addresses: Vec<Text>,
     pub(super) reads: Option<Text>,
@@ -725,4 +833,19 @@ pub(super) struct BusTable {
     pub(super) reading: Vec<Text>,
     #[serde(default)]
     pub(super) absent: Vec<Text>,
+    #[serde(default)]
+    pub(super) wanted: Vec<Text>,
+    #[serde(default)]
+    pub(super) offered: Vec<Text>,
+    #[serde(default)]
+    pub(super) ends: Vec<BusEndTable>,
+}
+
+/// Settings that are applied at the end of a counted transfer where others hold.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct BusEndTable {
+    #[serde(default)]
+    pub(super) when: Vec<Text>,
+    pub(super) set: Vec<Text>,
 }

@@ -14,6 +14,7 @@ pub mod hints;
 pub mod learn;
 mod names;
 mod origin;
+mod outside;
 mod processor;
 mod resolve;
 mod spanned;
@@ -70,6 +71,8 @@ pub struct Chip {
     pub seen: Option<BTreeSet<u64>>,
     /// Registers of the file that the SVD does not have; empty without an SVD.
     pub outside_svd: Vec<OutsideSvd>,
+    /// Devices on buses that have names, with the indices of their blocks and of themselves.
+    pub devices: Vec<(String, (u32, u32))>,
     /// Description of the chip for the plugin.
     pub wire: wire::chip::Chip,
 }

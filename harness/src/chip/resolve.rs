@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::chip::{
-    AVR_DATA, Answer, Array, Block, Bus, BusDevice, ByteAt, Cause, Channel, ChannelEnd, Clock, Compare, Connection,
+    AVR_DATA, Answer, Array, Block, Bus, BusEnd, ByteAt, Cause, Channel, ChannelEnd, Clock, Compare, Connection,
     Copied, Count, Counter, Csr, Divider, Edge, Erase, Factor, Field, Flash, Follow, Interrupt, MAX_ARRAY_BYTES,
     Memory, Pins, Port, Pulse, Random, Register, Request, Riscv, Sampler, Setting, Source, Stimulus, Transfer,
     Trigger, Watchdog, Word,
@@ -177,14 +177,12 @@ impl<'a> Resolver<'a> {
             ..wire::chip::Chip::default()
         };
         self.check_learned(&wire)?;
-        wire.stimuli = self.stimuli(&drafts)?;
         let rules = self.rules(&mut wire, &registers)?;
-        wire.check().map_err(|what| self.describe(what, &wire, &drafts))?;
-        Ok(Chip {
+        let mut chip = Chip {
             name: name.to_owned(),
             cpu,
             core: self.core()?,
-            sha256: Chip::hash(&wire),
+            sha256: String::new(),
             hz,
             vectors: self.said(|chip| chip.vectors.as_ref()).map_or(0, |(&vectors, _)| vectors),
             differs: self
@@ -198,8 +196,48 @@ impl<'a> Resolver<'a> {
             rules,
             outside_svd,
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
+            devices: self.device_names(&drafts)?,
             wire,
-        })
+        };
+        self.select_devices(&drafts, &mut chip)?;
+        chip.wire.stimuli = self.stimuli(&chip)?;
+        chip.wire.check().map_err(|what| self.describe(what, &chip.wire, &drafts))?;
+        chip.sha256 = Chip::hash(&chip.wire);
+        Ok(chip)
+    }
+
+    /// Names of the devices on buses, with the indices of their blocks and of themselves.
+    fn device_names(&self, drafts: &[Draft<'_>]) -> Result<Vec<(String, (u32, u32))>, InputError> {
+        let mut names: Vec<(String, (u32, u32))> = Vec::new();
+        for (block, draft) in (0..).zip(drafts) {
+            for (index, device) in (0..).zip(&draft.peripheral.devices) {
+                let Some(name) = &device.name else { continue };
+                if !wire::chip::is_name(name.get_ref()) || name.get_ref().contains('.') {
+                    return Err(draft.source.at(name, "a device's name has letters, digits and -_"));
+                }
+                if names.iter().any(|(other, _)| other == name.get_ref()) {
+                    return Err(draft.source.at(name, format_args!("two devices are called {}", name.get_ref())));
+                }
+                names.push((name.get_ref().clone(), (block, index)));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Finds the pins that select devices.
+    fn select_devices(&self, drafts: &[Draft<'_>], chip: &mut Chip) -> Result<(), InputError> {
+        for (block, draft) in drafts.iter().enumerate() {
+            for (index, device) in draft.peripheral.devices.iter().enumerate() {
+                let Some(select) = &device.select else { continue };
+                let pin = chip.pin_at(select.get_ref());
+                let pin = pin.ok_or_else(|| {
+                    let reason = format!("{} is not a pin of the chip, as PA4 is one of GPIOA", select.get_ref());
+                    draft.source.at(select, reason)
+                })?;
+                chip.wire.blocks[block].devices[index].select = Some(pin);
+            }
+        }
+        Ok(())
     }
 
     /// Name of the core whose cycles can be counted.
@@ -315,22 +353,13 @@ impl<'a> Resolver<'a> {
     }
 
     /// Changes from outside, of all files, in the order of their instructions.
-    fn stimuli(&self, drafts: &[Draft<'_>]) -> Result<Vec<Stimulus>, InputError> {
+    fn stimuli(&self, chip: &Chip) -> Result<Vec<Stimulus>, InputError> {
         let mut stimuli = Vec::new();
         for (file, source) in self.files.iter().zip(self.sources) {
             for table in &file.stimulus {
                 for text in &table.get_ref().set {
-                    let (name, setting) = text.get_ref().split_once('.').unwrap_or((text.get_ref(), ""));
-                    let block = drafts.iter().position(|draft| draft.name == name && draft.kind.is_some());
-                    let has_pins =
-                        |draft: &&Draft<'_>| draft.kind.as_ref().is_some_and(|kind| !kind.table.pins.is_empty());
-                    let reason = || match drafts.iter().find(has_pins) {
-                        Some(port) => format!("no peripheral is called {name} (write {}.PIN[0]=1)", port.name),
-                        None => format!("no peripheral is called {name}"),
-                    };
-                    let block = block.ok_or_else(|| source.at(text, reason()))?;
-                    let set = vec![setting_of(&drafts[block], source, text, setting)?];
-                    stimuli.push(Stimulus { at_insns: table.get_ref().at, block: block as u32, set });
+                    let one = chip.stimulus(text.get_ref(), table.get_ref().at);
+                    stimuli.push(one.map_err(|what| source.at(text, what))?);
                 }
             }
         }
@@ -829,7 +858,7 @@ impl Mask {
 }
 
 /// Mask of a range of bits as `7:4`, or of one bit.
-fn mask(text: &str) -> Option<u32> {
+pub(super) fn mask(text: &str) -> Option<u32> {
     let (last, first) = text.split_once(':').unwrap_or((text, text));
     let (last, first): (u32, u32) = (last.trim().parse().ok()?, first.trim().parse().ok()?);
     (first <= last && last < 32).then(|| (u32::MAX >> (31 - last)) & (u32::MAX << first))
@@ -1224,11 +1253,21 @@ impl Rules<'_, '_> {
                 send: self.field(&bus.send)?,
                 receive: self.field(&bus.receive)?,
                 address: self.optional(&bus.address, 0)?,
+                begin: self.optional(&bus.begin, 0)?,
+                count: self.optional(&bus.count, 0)?,
+                reload: self.optional(&bus.reload, 0)?,
                 addresses: self.settings(&bus.addresses, 0)?,
                 reads: self.optional(&bus.reads, 0)?,
                 writing: self.settings(&bus.writing, 0)?,
                 reading: self.settings(&bus.reading, 0)?,
                 absent: self.settings(&bus.absent, 0)?,
+                wanted: self.settings(&bus.wanted, 0)?,
+                offered: self.settings(&bus.offered, 0)?,
+                ends: bus
+                    .ends
+                    .iter()
+                    .map(|end| Ok(BusEnd { when: self.settings(&end.when, 0)?, set: self.settings(&end.set, 0)? }))
+                    .collect::<Result<_, InputError>>()?,
             });
         }
         for array in &kind.array {
@@ -1238,9 +1277,10 @@ impl Rules<'_, '_> {
         if !peripheral.devices.is_empty() && kind.bus.is_empty() {
             return Err(source.at(&peripheral.kind, format_args!("{name}: its kind has no bus for `devices`")));
         }
+        let has_addresses = kind.bus.iter().any(|bus| bus.address.is_some());
         for device in &peripheral.devices {
-            let bytes = device.bytes.iter().map(|&byte| byte.into()).collect();
-            block.devices.push(BusDevice { address: device.address, bytes });
+            let wrong = |what: &str| source.at(&peripheral.kind, format_args!("{name}: a device {what}"));
+            block.devices.push(device.resolve(has_addresses).map_err(|what| wrong(&what))?);
         }
         Ok(())
     }

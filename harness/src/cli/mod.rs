@@ -2,6 +2,7 @@
 //! Command line as typed. `resolve.rs` turns it into options.
 
 mod examples;
+pub(crate) mod input_row;
 pub mod resolve;
 pub mod word;
 
@@ -1298,6 +1299,16 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "PROMPT:TEXT", value_parser = Placed::parse, help_heading = "Console input")]
     #[arg(allow_hyphen_values = true)]
     pub input_after: Vec<Placed>,
+    /// Change what is outside of the chip at a time, or after instructions from reset, as in 10ms:PA0=1; may be repeated
+    #[arg(long = "set", value_name = "AT:CHANGES", value_parser = Placed::parse, help_heading = "Console input")]
+    pub set_at: Vec<Placed>,
+    /// Change what is outside of the chip once the firmware has printed PROMPT, as in 'ready:PA0=0,for=20ms'; may be repeated
+    #[arg(long, value_name = "PROMPT:CHANGES", value_parser = Placed::parse, help_heading = "Console input")]
+    #[arg(allow_hyphen_values = true)]
+    pub set_after: Vec<Placed>,
+    /// Take texts and changes from a file, which has them as a suite does: input = [{ after = "ready", pin = "PA0", level = 1 }]
+    #[arg(long, value_name = "FILE", value_parser = Placed::parse, help_heading = "Console input")]
+    pub stimulus: Vec<Placed>,
 
     /// Chip that the firmware is for, which is added to QEMU's machine: a name (harness list chips), a chip file, or auto,
     /// which finds or learns it

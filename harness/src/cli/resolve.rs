@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::analysis::stacks::View;
-use crate::cli::{MeasureArgs, ProfileArgs, RunArgs, Split};
+use crate::cli::{MeasureArgs, Placed, ProfileArgs, RunArgs, Split, input_row};
 use crate::error::InputError;
 use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
@@ -188,20 +188,26 @@ fn heap(args: &MeasureArgs) -> Result<Option<heap::Wanted>, OptionError> {
     Ok(is_wanted.then_some(heap::Wanted { rules }))
 }
 
-/// Parses `--input` and `--input-after`, in the order in which they were typed.
+/// Parses the options for the console and for what is outside of the chip, in the order in which they were typed.
 fn input(args: &MeasureArgs) -> Result<Vec<Input>, OptionError> {
-    let at = OptionError::of("--input");
-    let after = OptionError::of("--input-after");
+    let of: [(&'static str, &[Placed], fn(&str) -> Result<Input, InputError>); 4] = [
+        ("--input", &args.input, Input::at),
+        ("--input-after", &args.input_after, Input::after),
+        ("--set", &args.set_at, Input::set_at),
+        ("--set-after", &args.set_after, Input::set_after),
+    ];
     let mut input = Vec::new();
-    for typed in &args.input {
-        input.push((typed.place, Input::at(&typed.text).map_err(&at)?));
+    for (option, typed, parse) in of {
+        for one in typed {
+            input.push((one.place, vec![parse(&one.text).map_err(OptionError::of(option))?]));
+        }
     }
-    for typed in &args.input_after {
-        input.push((typed.place, Input::after(&typed.text).map_err(&after)?));
+    for file in &args.stimulus {
+        input.push((file.place, input_row::read(Path::new(&file.text)).map_err(OptionError::of("--stimulus"))?));
     }
     input.sort_by_key(|&(place, _)| place);
-    let input: Vec<Input> = input.into_iter().map(|(_, input)| input).collect();
-    Input::check(&input).map_err(at)?;
+    let input: Vec<Input> = input.into_iter().flat_map(|(_, input)| input).collect();
+    Input::check(&input).map_err(OptionError::of("--input"))?;
     Ok(input)
 }
 

@@ -13,7 +13,7 @@ use crate::chip::cycled::{AUTO, frequency, split};
 use crate::chip::{self, core};
 use crate::error::InputError;
 use crate::image::stub::Wanted;
-use crate::profile::input::{Input, When};
+use crate::profile::input::{Input, What, When};
 use crate::profile::{Chip, Cycles, Facts, Profile};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Options;
@@ -72,7 +72,11 @@ fn check(facts: &Facts) -> Result<(), InputError> {
     }
     let is_sound = |input: &Input| {
         let has_prompt = !matches!(&input.when, When::After(prompt) if prompt.is_empty());
-        (1..=wire::input::MAX_BYTES).contains(&input.bytes.len()) && has_prompt
+        let is_something = match &input.what {
+            What::Text(bytes) => (1..=wire::input::MAX_BYTES).contains(&bytes.len()) && input.is_step(),
+            What::Outside(changes) => changes.check().is_ok(),
+        };
+        is_something && has_prompt
     };
     if !facts.input.iter().all(is_sound) {
         return damaged("what is typed on the console is empty or too long");

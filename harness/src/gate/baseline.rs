@@ -29,7 +29,7 @@ use anyhow::{Context, Result, bail};
 use crate::analysis::metrics::{Key, Metric, Metrics, Numbers, Subject};
 use crate::error::InputError;
 use crate::image::bounded_read;
-use crate::profile::input::Input;
+use crate::profile::input::{Input, What};
 use crate::profile::{Facts, Profile};
 use crate::text::symbol_name::key_name;
 
@@ -247,8 +247,12 @@ fn made_with(profile: &Profile) -> BTreeSet<(String, String)> {
     for argument in &profile.facts.firmware_args {
         add("arg", Some(argument.clone()));
     }
-    for Input { when, bytes } in &profile.facts.input {
-        add("input", Some(format!("{when:?}:{:?}", String::from_utf8_lossy(bytes))));
+    for Input { when, what } in &profile.facts.input {
+        let what = match what {
+            What::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+            What::Outside(changes) => changes.to_string(),
+        };
+        add("input", Some(format!("{when:?}:{what}")));
     }
     let pair = |word: &str, value: &str| (word.to_owned(), value.to_owned());
     let mut made_with = BTreeSet::from([pair("image", image_name), pair("qemu", qemu_version), pair("run", &run)]);

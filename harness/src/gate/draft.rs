@@ -278,7 +278,7 @@ mod tests {
         let suite = Suite::parse(Path::new("harness.toml"), &taken_up);
         let suite = suite.unwrap_or_else(|error| panic!("{error}\n{taken_up}"));
         assert_eq!(suite.cases.len(), names.len() + 1);
-        assert_eq!(suite.cases[1].options.input[0].bytes, b"help\n");
+        assert_eq!(suite.cases[1].options.input[0].typed(), b"help\n");
         assert!(matches!(&suite.cases[1].options.input[0].when,
             crate::profile::input::When::After(prompt) if prompt == "go? \"'> "));
     }

@@ -30,6 +30,7 @@ pub mod in_target;
 pub mod input;
 mod names;
 pub mod no_progress;
+pub mod outside;
 pub mod part;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -50,7 +51,7 @@ pub use timeline_events::Timeline;
 pub use waiting::{Waiting, WaitingCode};
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x1c\n";
+const MAGIC: &[u8; 8] = b"fwprof\x1d\n";
 
 /// Reason why a profile cannot be read that another build has saved.
 const OF_ANOTHER_VERSION: &str = "it was saved by another version of harness; run the firmware again with this one";

@@ -4,8 +4,10 @@
 
 pub mod bracket;
 pub mod columns;
+pub(crate) mod count;
 pub mod csv;
 pub mod disarmed;
+pub(crate) mod escape;
 pub mod fold;
 pub mod github;
 pub mod glossary;

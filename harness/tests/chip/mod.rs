@@ -8,6 +8,7 @@ mod dfu;
 mod instruments;
 mod learn;
 mod outside;
+mod parts;
 mod said;
 mod show;
 mod suggest;

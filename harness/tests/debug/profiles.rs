@@ -7,7 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use harness::profile::input::{Input, When};
+use harness::profile::input::{Input, What, When};
+use harness::profile::outside::Outside;
 use harness::profile::{Facts, Profile};
 use tempfile::TempDir;
 
@@ -68,7 +69,16 @@ const EVIL: &[Evil] = &[
     ("an image above", |facts, _| facts.image_name = "..".to_owned(), "leads elsewhere"),
     ("slower time than there is", |facts, _| facts.icount_shift = 40, "damaged"),
     ("an argument that ends early", |facts, _| facts.firmware_args = vec!["a\0b".to_owned()], "NUL"),
-    ("nothing typed", |facts, _| facts.input = vec![Input { when: When::At(1), bytes: Vec::new() }], "damaged"),
+    (
+        "nothing typed",
+        |facts, _| facts.input = vec![Input { when: When::At(1), what: What::Text(Vec::new()) }],
+        "damaged",
+    ),
+    (
+        "no change",
+        |facts, _| facts.input = vec![Input { when: When::At(1), what: What::Outside(Outside::default()) }],
+        "damaged",
+    ),
 ];
 
 /// A folder with files to steal, and a profile.

@@ -222,6 +222,41 @@ fn a_chip_file_presses_a_button_and_answers_on_a_bus() {
     assert!(ports.iter().any(|(_, name)| name == "PORTD"), "{ports:?}");
 }
 
+/// On the board that a plain run takes, after what the sketch prints.
+#[test]
+fn a_button_is_pressed_and_a_voltage_set_by_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = r#"
+        #include <avr/interrupt.h>
+        #include <avr/io.h>
+        #include <stdlib.h>
+        volatile unsigned char edges;
+        ISR(INT0_vect) { edges++; }
+        static void put(char c) { while (!(UCSR0A & 1 << UDRE0)); UDR0 = c; }
+        static void say(unsigned n) { char t[6]; for (char *p = utoa(n, t, 10); *p; p++) put(*p); put(' '); }
+        int main(void) {
+            UCSR0B = 1 << TXEN0;
+            PORTD = 1 << 2;
+            EICRA = 1; EIMSK = 1;
+            sei();
+            put('>');
+            while (edges < 2);
+            say(edges); say(PIND & 4);
+            ADMUX = 1 << REFS0; ADCSRA = 1 << ADEN | 1 << ADSC | 7;
+            while (ADCSRA & 1 << ADSC);
+            say(ADC);
+            return 0;
+        }
+    "#;
+    let (file, elf) = (dir.path().join("fw.c"), dir.path().join("fw.elf"));
+    fs::write(&file, source).unwrap();
+    built::avr("atmega328p", &["-Os"], &file, &elf);
+    let args = ["--set-after", ">:PD2=0,for=5ms", "--set", "10us:ADC.IN0=512"];
+    let run = run_file(&elf, &args).expect_code(0);
+    assert_eq!(run.console().trim(), ">2 4 512");
+    assert_eq!(run.files(), run_file(&elf, &args).files(), "the same bytes in every run");
+}
+
 #[test]
 fn a_machine_has_qemus_longer_name_and_a_sketch_says_where_its_elf_is() {
     let run = run("avr/uno", &["--machine", "arduino-uno"]).expect_code(0);

@@ -35,7 +35,7 @@ fn console(run: &Run) -> String {
 fn assert_all_given(run: &Run) {
     assert!(!run.stdout.contains("input not typed"), "{}", run.stdout);
     let facts = run.profile().facts;
-    assert_eq!(facts.input_bytes, facts.input.iter().map(|input| input.bytes.len() as u64).sum::<u64>());
+    assert_eq!(facts.input_bytes, facts.input.iter().map(|input| input.typed().len() as u64).sum::<u64>());
 }
 
 /// Does `work` while other threads keep every core busy.

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wire::chip::{
-    Answer, Array, Block, Bus, Channel, Chip, Compare, Connection, Copied, Counter, Field, Interrupt, Memory, Pins,
-    Pulse, Sampler, Setting, Stimulus,
+    Answer, Array, Block, Bus, BusDevice, Channel, Chip, Compare, Connection, Copied, Counter, DeviceByte, Field,
+    Interrupt, Memory, PinAt, Pins, Pulse, Sampler, Setting, Stimulus,
 };
 
 use crate::NS_PER_S;
@@ -13,6 +13,7 @@ use crate::array::Contents;
 use crate::channel::{Channels, Copying, End};
 use crate::clock;
 use crate::counter::{Counting, Pace};
+use crate::part::Part;
 
 /// Longest chain of rules that trigger one another; circular rules end here.
 const MAX_DEPTH: u32 = 16;
@@ -22,6 +23,9 @@ const TRANSFER_INSNS: u64 = 64;
 
 /// Instructions without a byte after which a line is idle.
 const IDLE_INSNS: u64 = 256;
+
+/// Instructions between two bytes that a serial port gets from outside: as long as between two of the console.
+const TYPED_INSNS: u64 = 4_201;
 
 /// Instructions that the conversion of an analog input takes.
 const SAMPLE_INSNS: u64 = 64;
@@ -78,6 +82,8 @@ enum Later {
     Sent(usize),
     Idle(usize),
     Stimulus(usize),
+    /// A stimulus's byte for a serial port, by the indices of both.
+    Typed(usize, usize),
     /// A channel's next items, by the channel's index and the ticket; nothing if the channel was stopped since.
     Items(usize, u64),
     /// The results of a converter.
@@ -89,10 +95,12 @@ enum Later {
 /// A block's state.
 struct State {
     values: Vec<u32>,
-    /// The addressed device of each bus, and the device's next byte.
+    /// The addressed device of each bus.
     addressed: Vec<Addressed>,
-    /// Bytes of the devices on the block's buses.
-    device_bytes: Vec<Vec<u8>>,
+    /// Devices on the block's buses.
+    parts: Vec<Part>,
+    /// Bytes that wait for the block's serial port.
+    typed: VecDeque<u8>,
     /// Contents of the block's memories.
     arrays: Vec<Contents>,
     /// Indices of the registers by offset.
@@ -116,12 +124,12 @@ struct State {
 struct Addressed {
     /// The device that was addressed last.
     device: Option<usize>,
-    /// The device's next byte.
-    next: usize,
-    /// Whether the next byte sent is the index of the device's next byte.
-    is_pointer: bool,
     /// Whether the device is read from.
     is_read: bool,
+    /// Number of bytes that a counted transfer has yet to move.
+    left: u32,
+    /// Whether a counted transfer goes on when its number is written again.
+    reloads: bool,
 }
 
 /// Number of equal reads, without a write of any register between them, after which a register counts as polled and
@@ -197,6 +205,11 @@ impl Count {
     }
 }
 
+/// Nanoseconds from the time with which a stimulus begins to its effect.
+fn delay_ns(chip: &Chip, stimulus: &Stimulus) -> u64 {
+    stimulus.at_insns.saturating_mul(1 << chip.insn_shift).saturating_add(stimulus.at_ns)
+}
+
 fn block_index(chip: &Chip, address: u64) -> Option<usize> {
     chip.blocks.iter().position(|block| block.start <= address && address - block.start < block.bytes)
 }
@@ -208,6 +221,8 @@ pub struct Device {
     /// Delayed effects with their blocks, by due time and by order of request.
     later: BTreeMap<(u64, u64), (usize, Later)>,
     put_off: u64,
+    /// Steps of the input whose stimuli have yet to be put among the delayed effects.
+    begun: Vec<u32>,
     input: VecDeque<u8>,
     hz: Vec<u64>,
     /// Blocks whose registers clocks depend on.
@@ -228,6 +243,8 @@ pub struct Device {
     edges: Vec<(usize, usize)>,
     /// Connections of events with tasks: their blocks and indices.
     connections: Vec<(usize, usize)>,
+    /// Devices on buses that a pin selects: blocks and indices of both.
+    selects: Vec<((usize, u32), (usize, usize))>,
     /// Tasks that are due at a time in ns: what several events begin at once begins once.
     tasks: BTreeSet<(u64, u64)>,
 }
@@ -256,9 +273,17 @@ impl Device {
         let edges = blocks().flat_map(|(block, of)| (0..of.edges.len()).map(move |index| (block, index))).collect();
         let connections =
             blocks().flat_map(|(block, of)| (0..of.connections.len()).map(move |index| (block, index))).collect();
-        let stimuli = (0..).zip(&chip.stimuli).map(|(index, stimulus)| {
-            let at_ns = stimulus.at_insns.saturating_mul(1 << chip.insn_shift);
-            ((at_ns, index as u64), (stimulus.block as usize, Later::Stimulus(index)))
+        let selects = blocks().flat_map(|(block, of)| {
+            let devices = of.devices.iter().enumerate();
+            devices.filter_map(move |(index, device)| {
+                let pin = device.select.as_ref()?;
+                Some(((pin.block as usize, pin.pin), (block, index)))
+            })
+        });
+        let selects = selects.collect();
+        let stimuli = chip.stimuli.iter().enumerate().filter(|(_, stimulus)| stimulus.step.is_none());
+        let stimuli = stimuli.map(|(index, stimulus)| {
+            ((delay_ns(&chip, stimulus), index as u64), (stimulus.block as usize, Later::Stimulus(index)))
         });
         Device {
             polled,
@@ -267,10 +292,12 @@ impl Device {
             pulses_ns,
             edges,
             connections,
+            selects,
             tasks: BTreeSet::new(),
             channels: Channels::default(),
             later: stimuli.collect(),
             put_off: chip.stimuli.len() as u64,
+            begun: Vec::new(),
             chip,
             states,
             input: VecDeque::new(),
@@ -520,6 +547,24 @@ impl Device {
         self.plan(host);
     }
 
+    /// Begins the stimuli of a step of the input: at the host's next call, where the time is known.
+    pub fn begin_step(&mut self, step: u32, host: &mut impl Host) {
+        self.begun.push(step);
+        host.wake_at(Some(0));
+    }
+
+    /// Puts the stimuli of the steps that have begun among the delayed effects.
+    fn begin_stimuli(&mut self, now_ns: u64) {
+        for step in std::mem::take(&mut self.begun) {
+            let of_step = self.chip.stimuli.iter().enumerate().filter(|(_, stimulus)| stimulus.step == Some(step));
+            for (index, stimulus) in of_step {
+                let due_ns = now_ns.saturating_add(delay_ns(&self.chip, stimulus));
+                self.later.insert((due_ns, self.put_off), (stimulus.block as usize, Later::Stimulus(index)));
+                self.put_off += 1;
+            }
+        }
+    }
+
     /// Applies all effects that are due, and requests the next call.
     pub fn wake(&mut self, host: &mut impl Host) {
         self.advance(host);
@@ -752,60 +797,123 @@ impl Device {
     /// Handles a byte or an address that is sent on a bus.
     fn exchange(&mut self, block: usize, register: u32, written: u32, host: &mut impl Host, depth: u32) {
         for index in 0..self.chip.blocks[block].buses.len() {
-            if self.chip.blocks[block].buses[index].send.register != register {
-                continue;
-            }
-            let Bus { when, send, receive, address, addresses, reads, writing, reading, absent } =
-                self.chip.blocks[block].buses[index].clone();
-            if !self.hold(block, &when) {
+            let Bus { when, send, receive, address, addresses, begin, .. } = &self.chip.blocks[block].buses[index];
+            let begins = begin.as_ref().is_some_and(|begin| begin.register == register);
+            if !begins && send.register != register || !self.hold(block, when) {
                 continue;
             }
             let byte = send.of(written) as u8;
-            let Some(address) = address else {
-                let answer = self.states[block]
-                    .device_bytes
-                    .first()
-                    .and_then(|bytes| bytes.get(self.states[block].addressed[index].next).copied());
-                self.states[block].addressed[index].next += 1;
+            if address.is_none() {
+                let (receive, now) = (receive.clone(), host.now_ns());
+                let device = self.selected(block);
+                let answer = device.map(|device| self.states[block].parts[device].exchange(byte, now));
                 self.put(block, &receive, answer.unwrap_or(0xff).into(), host, depth + 1);
-                continue;
-            };
-            if self.hold(block, &addresses) {
-                let devices = &self.chip.blocks[block].devices;
-                let device = devices.iter().position(|device| device.address == address.of(written));
-                let is_read = reads.is_some_and(|field| field.of(written) != 0);
-                let addressed = &mut self.states[block].addressed[index];
-                let next = if addressed.device == device { addressed.next } else { 0 };
-                *addressed = Addressed { device, next, is_pointer: !is_read, is_read };
-                let settings = match device {
-                    None => &absent,
-                    Some(_) if is_read => &reading,
-                    Some(_) => &writing,
-                };
-                self.apply(block, settings, host, depth + 1);
-                self.offer_byte(block, index, host, depth);
+            } else if begins || begin.is_none() && self.hold(block, addresses) {
+                self.address(block, index, written, host, depth);
             } else if let Addressed { device: Some(device), is_read: false, .. } = self.states[block].addressed[index]
             {
-                let State { addressed, device_bytes, .. } = &mut self.states[block];
-                let addressed = &mut addressed[index];
-                if addressed.is_pointer {
-                    (addressed.next, addressed.is_pointer) = (byte.into(), false);
-                } else {
-                    if let Some(old) = device_bytes[device].get_mut(addressed.next) {
-                        *old = byte;
-                    }
-                    addressed.next += 1;
+                // Behind its end nothing of a counted transfer reaches the device.
+                if self.chip.blocks[block].buses[index].count.is_some()
+                    && self.states[block].addressed[index].left == 0
+                {
+                    continue;
                 }
+                let now = host.now_ns();
+                self.states[block].parts[device].write(byte, now);
+                self.count_byte(block, index, host, depth);
+            }
+        }
+    }
+
+    /// Handles a write of the register with a device's address.
+    fn address(&mut self, block: usize, index: usize, written: u32, host: &mut impl Host, depth: u32) {
+        let Bus { address, begin, count, reload, reads, writing, reading, absent, .. } =
+            self.chip.blocks[block].buses[index].clone();
+        let of = |field: &Option<Field>| field.as_ref().map_or(0, |field| field.of(written));
+        let (left, reloads) = (of(&count), of(&reload) != 0);
+        if begin.is_some() && of(&begin) == 0 {
+            // The number of the bytes that follow.
+            let addressed = &mut self.states[block].addressed[index];
+            if addressed.reloads && addressed.left == 0 {
+                (addressed.left, addressed.reloads) = (left, reloads);
+                self.go_on(block, index, host, depth);
+            }
+            return;
+        }
+        let now = host.now_ns();
+        let devices = &self.chip.blocks[block].devices;
+        let device = devices.iter().position(|device| device.address == of(&address));
+        let device = device.filter(|&device| !self.states[block].parts[device].is_busy(now));
+        let is_read = of(&reads) != 0;
+        self.states[block].addressed[index] = Addressed { device, is_read, left, reloads };
+        if let Some(device) = device {
+            self.states[block].parts[device].begin();
+        }
+        let settings = match device {
+            None => &absent,
+            Some(_) if is_read => &reading,
+            Some(_) => &writing,
+        };
+        self.apply(block, settings, host, depth + 1);
+        if device.is_some() && count.is_some() {
+            self.go_on(block, index, host, depth);
+        } else {
+            self.offer_byte(block, index, host, depth);
+        }
+    }
+
+    /// Goes on with a counted transfer: asks for its next byte, offers it, or ends.
+    fn go_on(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
+        let Addressed { is_read, left, .. } = self.states[block].addressed[index];
+        let Bus { wanted, offered, ends, .. } = self.chip.blocks[block].buses[index].clone();
+        if left == 0 {
+            let end = ends.iter().find(|end| self.hold(block, &end.when));
+            end.iter().for_each(|end| self.apply(block, &end.set, host, depth + 1));
+        } else if is_read {
+            self.offer_byte(block, index, host, depth);
+            self.apply(block, &offered, host, depth + 1);
+        } else {
+            self.apply(block, &wanted, host, depth + 1);
+        }
+    }
+
+    /// Counts a byte of a transfer that has been moved.
+    fn count_byte(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
+        let addressed = &mut self.states[block].addressed[index];
+        if self.chip.blocks[block].buses[index].count.is_some() && addressed.left > 0 {
+            addressed.left -= 1;
+            self.go_on(block, index, host, depth);
+        }
+    }
+
+    /// The device that is selected on a block's bus without addresses: one whose pin is low, otherwise one without a pin.
+    fn selected(&self, block: usize) -> Option<usize> {
+        let devices = &self.chip.blocks[block].devices;
+        let is_low = |device: &BusDevice| device.select.as_ref().is_some_and(|pin| !self.is_high(pin));
+        devices.iter().position(is_low).or_else(|| devices.iter().position(|device| device.select.is_none()))
+    }
+
+    fn is_high(&self, pin: &PinAt) -> bool {
+        let pins = self.chip.blocks[pin.block as usize].pins.first();
+        pins.is_some_and(|pins| self.field(pin.block as usize, &pins.level) >> pin.pin & 1 != 0)
+    }
+
+    /// Begins and ends the selection of the devices that a pin selects.
+    fn select(&mut self, port: usize, pin: u32, is_high: bool, host: &mut impl Host) {
+        for (by, (block, device)) in self.selects.clone() {
+            if by == (port, pin) {
+                let part = &mut self.states[block].parts[device];
+                if is_high { part.end(host.now_ns()) } else { part.begin() }
             }
         }
     }
 
     /// Shows the byte that a device answers next, if it is read from.
     fn offer_byte(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
-        let Addressed { device: Some(device), next, is_read: true, .. } = self.states[block].addressed[index] else {
+        let Addressed { device: Some(device), is_read: true, .. } = self.states[block].addressed[index] else {
             return;
         };
-        let byte = self.states[block].device_bytes[device].get(next).copied().unwrap_or(0xff);
+        let byte = self.states[block].parts[device].offered(host.now_ns());
         let receive = self.chip.blocks[block].buses[index].receive.clone();
         self.put(block, &receive, byte.into(), host, depth + 1);
     }
@@ -815,8 +923,17 @@ impl Device {
         for index in 0..self.chip.blocks[block].buses.len() {
             let Bus { receive, address, .. } = &self.chip.blocks[block].buses[index];
             let is_it = receive.register == register && receive.mask & lanes != 0;
-            if address.is_some() && is_it && self.states[block].addressed[index].is_read {
-                self.states[block].addressed[index].next += 1;
+            let is_counted = self.chip.blocks[block].buses[index].count.is_some();
+            let Addressed { device, is_read, left, .. } = self.states[block].addressed[index];
+            if address.is_none() || !is_it || !is_read || is_counted && left == 0 {
+                continue;
+            }
+            if let Some(device) = device {
+                self.states[block].parts[device].take();
+            }
+            if is_counted {
+                self.count_byte(block, index, host, 0);
+            } else {
                 self.offer_byte(block, index, host, 0);
             }
         }
@@ -866,9 +983,8 @@ impl Device {
         let of = &self.chip.blocks[block];
         let is_it = |field: &Field| field.register == register && field.mask & lanes != 0;
         if let Some(port) = of.ports.iter().position(|port| port.receive.as_ref().is_some_and(is_it))
-            && self.receiver() == Some(block)
-            && self.input.pop_front().is_some()
-            && self.input.is_empty()
+            && self.take_typed(block).is_some()
+            && self.typed(block).is_none_or(VecDeque::is_empty)
         {
             self.put_off(block, IDLE_INSNS, Later::Idle(port), host);
         }
@@ -919,9 +1035,9 @@ impl Device {
         }
         if let Some(port) = of.ports.iter().find(|port| is_register(&port.receive, register))
             && let Some(field) = &port.receive
-            && self.receiver() == Some(block)
+            && let Some(typed) = self.typed(block)
         {
-            value = field.put_in(value, self.input.front().copied().unwrap_or(0).into());
+            value = field.put_in(value, typed.front().copied().unwrap_or(0).into());
         }
         if let Some(random) = of.randoms.iter().find(|random| random.value.register == register) {
             value = random.value.put_in(value, (state.random >> 16) as u32);
@@ -1120,6 +1236,7 @@ impl Device {
         for pin in (0..32).filter(|pin| (old ^ new) >> pin & 1 != 0) {
             let is_high = new >> pin & 1 != 0;
             host.pin(block, pin, is_high, outputs >> pin & 1 != 0);
+            self.select(block, pin, is_high, host);
             self.edge(block, pin, is_high, host, depth);
         }
     }
@@ -1299,12 +1416,47 @@ impl Device {
 
     /// Block that receives the console's input: the first one with a receiving port or transfer.
     fn receiver(&self) -> Option<usize> {
-        (0..self.chip.blocks.len()).find(|&block| {
-            let of = &self.chip.blocks[block];
-            let is_on = |fields: &[Field]| fields.iter().all(|field| self.field(block, field) != 0);
-            of.ports.iter().any(|port| port.receive.is_some() && is_on(&port.receiving))
-                || self.states[block].received.iter().any(Option::is_some)
-        })
+        (0..self.chip.blocks.len()).find(|&block| self.is_receiving(block))
+    }
+
+    /// Whether a block has a serial port, or a transfer, that receives.
+    fn is_receiving(&self, block: usize) -> bool {
+        let is_on = |fields: &[Field]| fields.iter().all(|field| self.field(block, field) != 0);
+        self.chip.blocks[block].ports.iter().any(|port| port.receive.is_some() && is_on(&port.receiving))
+            || self.states[block].received.iter().any(Option::is_some)
+    }
+
+    /// Bytes that wait for a block: those that only it gets, otherwise the console's. None: it does not receive, or the
+    /// console's are for another block.
+    fn typed(&self, block: usize) -> Option<&VecDeque<u8>> {
+        let own = &self.states[block].typed;
+        if !own.is_empty() && self.is_receiving(block) {
+            return Some(own);
+        }
+        (self.receiver() == Some(block)).then_some(&self.input)
+    }
+
+    /// Gives a block's serial port a stimulus's byte, and puts off the next one.
+    fn give_typed(&mut self, block: usize, (stimulus, at): (usize, usize), host: &mut impl Host) {
+        let typed = &self.chip.stimuli[stimulus].typed;
+        let has_next = at + 1 < typed.len();
+        let byte = typed.get(at).copied();
+        self.states[block].typed.extend(byte);
+        if has_next {
+            self.put_off(block, TYPED_INSNS, Later::Typed(stimulus, at + 1), host);
+        }
+    }
+
+    /// Takes the first byte that waits for a block.
+    fn take_typed(&mut self, block: usize) -> Option<u8> {
+        let is_own = !self.states[block].typed.is_empty() && self.is_receiving(block);
+        if is_own {
+            self.states[block].typed.pop_front()
+        } else if self.receiver() == Some(block) {
+            self.input.pop_front()
+        } else {
+            None
+        }
     }
 
     fn send(&mut self, block: usize, index: usize, host: &mut impl Host) {
@@ -1319,7 +1471,7 @@ impl Device {
 
     /// Applies the settings for an idle line, if no byte has arrived since.
     fn idle(&mut self, block: usize, port: usize, host: &mut impl Host) {
-        if self.input.is_empty() {
+        if self.typed(block).is_none_or(VecDeque::is_empty) {
             let settings = self.chip.blocks[block].ports[port].idle.clone();
             self.apply(block, &settings, host, 0);
         }
@@ -1339,13 +1491,13 @@ impl Device {
     fn fill(&mut self, block: usize, host: &mut impl Host) {
         for index in 0..self.chip.blocks[block].transfers.len() {
             while let Some(received) = self.states[block].received[index] {
-                if self.receiver() != Some(block) {
-                    break;
-                }
                 let transfer = self.chip.blocks[block].transfers[index].clone();
                 let count = self.field(block, &transfer.count);
+                if self.typed(block).is_none() {
+                    break;
+                }
                 if received < count {
-                    let Some(byte) = self.input.pop_front() else { break };
+                    let Some(byte) = self.take_typed(block) else { break };
                     let address = u64::from(self.field(block, &transfer.pointer)) + u64::from(received);
                     host.write_memory(address, &[byte]);
                     self.states[block].received[index] = Some(received + 1);
@@ -1371,7 +1523,7 @@ impl Device {
             if port.receive.is_none() {
                 continue;
             }
-            let is_there = !self.input.is_empty() && self.receiver() == Some(block);
+            let is_there = self.typed(block).is_some_and(|typed| !typed.is_empty());
             for (settings, holds) in [(&port.received, is_there), (&port.empty, !is_there)] {
                 for Setting { field, value } in settings {
                     let old = self.states[block].values[field.register as usize];
@@ -1419,6 +1571,7 @@ impl Device {
     /// Applies all effects that are due.
     fn advance(&mut self, host: &mut impl Host) {
         let now = host.now_ns();
+        self.begin_stimuli(now);
         self.pulse_lines(now, host);
         while let Some(entry) = self.later.first_entry()
             && entry.key().0 <= now
@@ -1431,11 +1584,18 @@ impl Device {
                 Later::Sent(index) => self.sent(block, index, host),
                 Later::Idle(index) => self.idle(block, index, host),
                 Later::Stimulus(index) => {
-                    let Stimulus { set, .. } = self.chip.stimuli[index].clone();
+                    let Stimulus { set, devices, typed, .. } = self.chip.stimuli[index].clone();
                     // A level that is set before it is connected makes one edge at most.
                     self.apply(block, &set, host, 0);
                     self.connect(block, &set, host);
+                    for DeviceByte { device, at, value } in devices {
+                        self.states[block].parts[device as usize].set(at as usize, value as u8);
+                    }
+                    if !typed.is_empty() {
+                        self.give_typed(block, (index, 0), host);
+                    }
                 }
+                Later::Typed(stimulus, at) => self.give_typed(block, (stimulus, at), host),
                 Later::Items(index, ticket) => self.copy_items(block, index, ticket, host),
                 Later::Samples(index) => self.sample(block, index, host),
                 Later::Task(address) => self.begin_task(due_ns, address, host),
@@ -1626,7 +1786,8 @@ impl State {
         State {
             values: block.registers.iter().map(|register| register.reset).collect(),
             addressed: vec![Addressed::default(); block.buses.len()],
-            device_bytes: block.devices.iter().map(|of| of.bytes.iter().map(|&byte| byte as u8).collect()).collect(),
+            parts: block.devices.iter().map(Part::new).collect(),
+            typed: VecDeque::new(),
             arrays: block.arrays.iter().map(Contents::new).collect(),
             by_offset: offsets.collect(),
             others: BTreeMap::new(),
@@ -1701,8 +1862,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use wire::chip::{
-        Cause, Clock, Divider, Erase, Factor, Flash, Follow, Port, Random, Register, Source, Transfer, Trigger,
-        Watchdog,
+        BusEnd, Cause, Clock, Divider, Erase, Factor, Flash, Follow, Port, Random, Register, Source, Transfer,
+        Trigger, Watchdog,
     };
 
     /// A machine that records all calls.
@@ -2415,7 +2576,7 @@ mod tests {
             }],
             ..Block::default()
         });
-        let stimulus = |at_insns, value| Stimulus { at_insns, block: 0, set: vec![set(2, 2, value)] };
+        let stimulus = |at_insns, value| Stimulus { at_insns, set: vec![set(2, 2, value)], ..Stimulus::default() };
         chip.stimuli = vec![stimulus(1000, 1), stimulus(2000, 0)];
         chip
     }
@@ -2443,6 +2604,109 @@ mod tests {
     }
 
     #[test]
+    fn a_step_of_the_input_begins_its_changes_where_the_time_is_known() {
+        let mut chip = pins();
+        let change =
+            |at_ns, value| Stimulus { step: Some(1), at_ns, set: vec![set(2, 2, value)], ..Stimulus::default() };
+        chip.stimuli = vec![change(0, 1), change(300, 0), Stimulus { step: Some(0), ..change(0, 0) }];
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        write(&mut device, &mut noted, 4, 2);
+        noted.pass(&mut device, 5_000);
+        assert!(noted.pins.is_empty(), "no step has begun");
+        device.begin_step(1, &mut noted);
+        assert!(noted.pins.is_empty(), "the time is not known");
+        noted.pass(&mut device, 1);
+        assert_eq!(noted.pins, [(1, true, false)]);
+        noted.pass(&mut device, 298);
+        assert_eq!(noted.pins.len(), 1);
+        noted.pass(&mut device, 1);
+        assert_eq!(noted.pins, [(1, true, false), (1, false, false)]);
+        device.begin_step(1, &mut noted);
+        noted.pass(&mut device, 1);
+        assert_eq!(noted.pins.len(), 3, "as often as the step begins");
+    }
+
+    #[test]
+    fn a_serial_port_gets_bytes_of_its_own_one_after_the_other() {
+        let port = |receiving| Port {
+            receive: Some(field(0, 0xff)),
+            received: vec![set(1, 1, 1)],
+            receiving: vec![field(receiving, 1)],
+            ..Port::default()
+        };
+        let block = |start, receiving| Block {
+            name: "B".into(),
+            start,
+            bytes: 0x100,
+            registers: registers(3),
+            ports: vec![port(receiving)],
+            ..Block::default()
+        };
+        let typed = Stimulus { step: Some(0), block: 1, typed: b"gps".to_vec(), ..Stimulus::default() };
+        let chip = Chip { blocks: vec![block(0x100, 2), block(0x200, 2)], stimuli: vec![typed], ..Chip::default() };
+        assert_eq!(chip.check(), Ok(()));
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        for block in 0..2 {
+            device.write(block, 8, 4, 1, &mut noted);
+        }
+        device.receive(b'c', &mut noted);
+        device.begin_step(0, &mut noted);
+        noted.pass(&mut device, 1);
+        let byte = |device: &mut Device, noted: &mut Noted, block| {
+            let is_there = device.read(block, 4, 4, noted).value;
+            (is_there, device.read(block, 0, 4, noted).value)
+        };
+        assert_eq!(byte(&mut device, &mut noted, 0), (1, b'c'.into()), "the console's go to the first port");
+        assert_eq!(byte(&mut device, &mut noted, 1), (1, b'g'.into()));
+        assert_eq!(byte(&mut device, &mut noted, 1).0, 0, "the next byte has yet to come");
+        noted.pass(&mut device, 2 * TYPED_INSNS);
+        assert_eq!(byte(&mut device, &mut noted, 1), (1, b'p'.into()));
+        assert_eq!(byte(&mut device, &mut noted, 1), (1, b's'.into()));
+        assert_eq!(byte(&mut device, &mut noted, 1).0, 0);
+        assert_eq!(byte(&mut device, &mut noted, 0).0, 0);
+    }
+
+    #[test]
+    fn a_pin_selects_a_device() {
+        // R0 of the second block: data. The pins are those of `pins`, of which 0 and 2 are outputs after mode 1 | 1 << 4.
+        let mut chip = pins();
+        chip.stimuli.clear();
+        let bus = Bus { send: field(0, 0xff), receive: field(0, 0xff), ..Bus::default() };
+        let device_at = |pin, byte| BusDevice {
+            select: Some(PinAt { block: 0, pin }),
+            bytes: vec![byte, byte + 1],
+            ..BusDevice::default()
+        };
+        chip.blocks.push(Block {
+            name: "SPI".into(),
+            start: 0x9000_0000,
+            bytes: 0x100,
+            registers: registers(1),
+            buses: vec![bus],
+            devices: vec![device_at(0, 10), device_at(2, 20)],
+            ..Block::default()
+        });
+        assert_eq!(chip.check(), Ok(()));
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        write(&mut device, &mut noted, 3, 1 | 1 << 4);
+        let mut select = |pins| {
+            write(&mut device, &mut noted, 1, pins);
+            let mut answer = || {
+                device.write(1, 0, 4, 0, &mut noted);
+                device.read(1, 0, 4, &mut noted).value
+            };
+            [answer(), answer()]
+        };
+        assert_eq!(select(5), [0xff, 0xff], "none is selected");
+        assert_eq!(select(4), [10, 11]);
+        assert_eq!(select(1), [20, 21]);
+        assert_eq!(select(4), [10, 11], "from the start each time");
+    }
+
+    #[test]
     fn devices_on_a_bus_answer_their_bytes_and_others_do_not() {
         // R0: data, R1: an address comes, R2: events.
         let bus = Bus {
@@ -2455,8 +2719,10 @@ mod tests {
             writing: vec![set(1, 1, 0), set(2, 1, 1)],
             reading: vec![set(1, 1, 0), set(2, 2, 1)],
             absent: vec![set(1, 1, 0), set(2, 4, 1)],
+            ..Bus::default()
         };
-        let devices = vec![wire::chip::BusDevice { address: 0x68, bytes: vec![10, 11, 12] }];
+        let devices =
+            vec![BusDevice { address: 0x68, bytes: vec![10, 11, 12], pointer_bytes: 1, ..BusDevice::default() }];
         let (mut device, mut noted) =
             begun(Block { registers: registers(3), buses: vec![bus], devices, ..Block::default() });
         let address = |device: &mut Device, noted: &mut Noted, byte| {
@@ -2478,9 +2744,57 @@ mod tests {
     }
 
     #[test]
+    fn a_counted_transfer_asks_for_its_bytes_and_ends() {
+        // R0: bit 0 begins, bit 1 reads, 15:8 count, 16 reload, 23:17 address; R1: data sent; R2: data received; R3: events.
+        let end = |reload, event| BusEnd { when: vec![set(0, 1 << 16, reload)], set: vec![set(3, 0xff, event)] };
+        let bus = Bus {
+            send: field(1, 0xff),
+            receive: field(2, 0xff),
+            address: Some(field(0, 0x7f << 17)),
+            begin: Some(field(0, 1)),
+            count: Some(field(0, 0xff00)),
+            reload: Some(field(0, 1 << 16)),
+            reads: Some(field(0, 2)),
+            absent: vec![set(3, 0xff, 0x80)],
+            wanted: vec![set(3, 0xff, 1)],
+            offered: vec![set(3, 0xff, 2)],
+            ends: vec![end(1, 4), end(0, 8)],
+            ..Bus::default()
+        };
+        let devices =
+            vec![BusDevice { address: 0x50, bytes: vec![10, 11, 12, 13], pointer_bytes: 1, ..BusDevice::default() }];
+        let (mut device, mut noted) =
+            begun(Block { registers: registers(4), buses: vec![bus], devices, ..Block::default() });
+        let event = |device: &mut Device, noted: &mut Noted| read(device, noted, 3);
+        let to = |address: u32, count: u32, flags: u32| address << 17 | count << 8 | flags;
+        write(&mut device, &mut noted, 0, to(0x51, 1, 1));
+        assert_eq!(event(&mut device, &mut noted), 0x80, "nobody is there");
+        write(&mut device, &mut noted, 0, to(0x50, 2, 1 | 1 << 16));
+        assert_eq!(event(&mut device, &mut noted), 1);
+        write(&mut device, &mut noted, 1, 1);
+        assert_eq!(event(&mut device, &mut noted), 1, "another byte is wanted");
+        write(&mut device, &mut noted, 1, 77);
+        assert_eq!(event(&mut device, &mut noted), 4, "the number is to be written again");
+        write(&mut device, &mut noted, 0, to(0x50, 1, 0));
+        assert_eq!(event(&mut device, &mut noted), 1);
+        write(&mut device, &mut noted, 1, 78);
+        assert_eq!(event(&mut device, &mut noted), 8);
+        write(&mut device, &mut noted, 1, 79);
+        write(&mut device, &mut noted, 0, to(0x50, 1, 1));
+        write(&mut device, &mut noted, 1, 0);
+        write(&mut device, &mut noted, 0, to(0x50, 4, 3));
+        let bytes: Vec<(u32, u32)> =
+            (0..4).map(|_| (event(&mut device, &mut noted), read(&mut device, &mut noted, 2))).collect();
+        assert_eq!(bytes, [(2, 10), (2, 77), (2, 78), (2, 13)], "79 was no part of the transfer");
+        assert_eq!(event(&mut device, &mut noted), 8);
+        write(&mut device, &mut noted, 0, to(0x50, 0, 1));
+        assert_eq!(event(&mut device, &mut noted), 8, "a transfer of no byte ends at once");
+    }
+
+    #[test]
     fn a_bus_without_addresses_answers_each_byte() {
         let bus = Bus { send: field(0, 0xff), receive: field(0, 0xff), ..Bus::default() };
-        let devices = vec![wire::chip::BusDevice { address: 0, bytes: vec![0xef, 0x40] }];
+        let devices = vec![BusDevice { bytes: vec![0xef, 0x40], ..BusDevice::default() }];
         let (mut device, mut noted) =
             begun(Block { registers: registers(1), buses: vec![bus], devices, ..Block::default() });
         let answers: Vec<u32> = (0..3)

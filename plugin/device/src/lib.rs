@@ -11,6 +11,7 @@
 //! | `counter` | a counter's value and crossings, computed from the time that has passed |
 //! | `channel` | channels of DMA controllers that are switched on |
 //! | `array` | memories behind an address register |
+//! | `part` | parts outside, on the chip's buses |
 //! | `clock` | frequencies, from the firmware's own settings |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
@@ -20,6 +21,7 @@ mod channel;
 mod clock;
 mod counter;
 mod device;
+mod part;
 
 pub use device::{Access, Device, Host};
 

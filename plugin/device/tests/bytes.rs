@@ -104,7 +104,8 @@ fn an_input_is_pulled_up_until_something_is_connected() {
         pulled: Some(field(1, 0xff)),
         connected: Some(field(4, 0xff)),
     };
-    let low = Stimulus { at_insns: 1000, block: 0, set: vec![Setting { field: field(3, 4), value: 0 }] };
+    let set = vec![Setting { field: field(3, 4), value: 0 }];
+    let low = Stimulus { at_insns: 1000, set, ..Stimulus::default() };
     let (mut device, mut host) =
         device(Block { registers: registers(5), pins: vec![pins], ..Block::default() }, vec![low]);
     device.write_byte(0, 8, 0x01, u8::MAX, &mut host);

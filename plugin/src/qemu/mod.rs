@@ -39,7 +39,7 @@ pub(crate) use beyond::busy::Clock;
 pub(crate) use beyond::choose;
 pub(crate) use beyond::clusters::Clusters;
 pub(crate) use beyond::device::{
-    ChipEvent, complete as complete_chip, feed_watchdog, set_access as set_device_access, take_answer,
+    ChipEvent, begin_step, complete as complete_chip, feed_watchdog, set_access as set_device_access, take_answer,
     take_interrupt, take_unmodelled,
 };
 pub(crate) use beyond::editions::{Edition, Editions};

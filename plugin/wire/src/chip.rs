@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::Malformed;
-use crate::record::{self, Record as _, record};
+use crate::record::{self, Bytes, Record as _, record};
 use crate::varint::Reader;
 
 /// Name of the file with the unmodelled accesses.
@@ -134,6 +134,18 @@ pub const MAX_REGISTERS: usize = 1 << 16;
 /// Largest memory behind an address register, and all such memories of a chip together.
 pub const MAX_ARRAY_BYTES: u32 = 1 << 16;
 const MAX_ARRAYS_BYTES: u64 = 1 << 20;
+
+/// Largest device on a bus, and all such devices of a chip together.
+pub const MAX_DEVICE_BYTES: u32 = 32 << 20;
+
+/// Most bytes that choose a byte of a device, and of a register of its.
+pub const MAX_POINTER_BYTES: u32 = 4;
+
+/// Bytes of a page of an SPI flash, which is programmed at once.
+pub const FLASH_PAGE_BYTES: u32 = 256;
+
+/// Number of a calendar's fields.
+pub const CALENDAR_FIELDS: usize = 7;
 
 /// AVR's data space, in ELF files and in QEMU. Bytes of it may be registers ([`ByteAt`]).
 pub const AVR_DATA: Range<u64> = 0x80_0000..0x81_0000;
@@ -718,9 +730,15 @@ record! {
         send: Field,
         /// Field with the byte received.
         receive: Field,
-        /// Field of `send`'s register that has a device's address; None: there is one device, which answers each byte
-        /// sent.
+        /// Field that has a device's address, in the register of `begin` or, without it, of `send`; None: there is one device,
+        /// which answers each byte sent.
         address: Option<Field>,
+        /// Bit that addresses the device when 1 is written; None: a write of `send`'s register does.
+        begin: Option<Field>,
+        /// Number of bytes of a transfer, in the register of `begin`; None: a transfer has no end of its own.
+        count: Option<Field>,
+        /// Bit of the register of `begin` with which a transfer goes on when the register is next written.
+        reload: Option<Field>,
         /// Settings under which a write of that register is an address.
         addresses: Vec<Setting>,
         /// Bit written with the address: 1 to read from the device.
@@ -731,17 +749,80 @@ record! {
         reading: Vec<Setting>,
         /// Settings applied at an address without a device.
         absent: Vec<Setting>,
+        /// Settings applied where a counted transfer's next byte may be written.
+        wanted: Vec<Setting>,
+        /// Settings applied where its next byte may be read.
+        offered: Vec<Setting>,
+        /// Settings applied at its end.
+        ends: Vec<BusEnd>,
     }
 }
 
 record! {
-    /// A device on a bus, which answers with given bytes.
+    /// Settings that are applied at the end of a counted transfer where others hold.
+    #[derive(Default)]
+    pub struct BusEnd {
+        /// Settings that must hold.
+        when: Vec<Setting>,
+        /// Settings applied.
+        set: Vec<Setting>,
+    }
+}
+
+record! {
+    /// A device on a bus, which has bytes.
     #[derive(Default)]
     pub struct BusDevice {
         /// The device's address; 0 on a bus without addresses.
         address: u32,
-        /// Bytes that the device answers.
+        /// The pin that selects the device where it is low, on a bus without addresses; None: it is always selected.
+        select: Option<PinAt>,
+        /// Bytes of the device, from the first on.
         bytes: Vec<u32>,
+        /// Number of its bytes, if more than these.
+        size: u32,
+        /// Value of the bytes behind these.
+        fill: u32,
+        /// Number of bytes written first that choose the next byte; 0: the first one is the next one each time. On a bus without
+        /// addresses one byte chooses, whose highest bit is 1 for reading.
+        pointer_bytes: u32,
+        /// Number of bytes of each register that they choose; 0: one.
+        register_bytes: u32,
+        /// Number of bytes of a page, behind whose end writing goes on at its start. Behind the last byte the first is read.
+        /// 0: there are no pages, and behind the last byte there is nothing.
+        page_bytes: u32,
+        /// Nanoseconds for which the device is busy after a byte, or a page, is written.
+        busy_ns: u64,
+        /// Bytes by which an SPI flash identifies itself; empty: it is not one.
+        identity: Vec<u32>,
+        /// Indices of a calendar's bytes: seconds, minutes, hours, day of the week, day, month, year; empty: it has none.
+        calendar: Vec<u32>,
+        /// First day of the week: 0 or 1.
+        first_weekday: u32,
+    }
+}
+
+record! {
+    /// A pin of the chip's.
+    #[derive(Default)]
+    pub struct PinAt {
+        /// The port's block, by its index in the chip.
+        block: u32,
+        /// Bit of the block's first pins.
+        pin: u32,
+    }
+}
+
+record! {
+    /// A byte of a device that changes from outside.
+    #[derive(Default)]
+    pub struct DeviceByte {
+        /// The device, by its index in the block.
+        device: u32,
+        /// Index of its byte.
+        at: u32,
+        /// New value.
+        value: u32,
     }
 }
 
@@ -773,15 +854,23 @@ record! {
 }
 
 record! {
-    /// Fields that the chip's surroundings change at an instruction.
+    /// Fields that the chip's surroundings change at a time, which is the sum of its parts.
     #[derive(Default)]
     pub struct Stimulus {
-        /// Instructions since reset.
+        /// Step of the [input](crate::input), by its index, with which the time begins; None: with the reset.
+        step: Option<u32>,
+        /// Instructions from there on.
         at_insns: u64,
+        /// Nanoseconds from there on.
+        at_ns: u64,
         /// The block, by its index in the chip.
         block: u32,
         /// Settings applied.
         set: Vec<Setting>,
+        /// Bytes of the block's devices that change.
+        devices: Vec<DeviceByte>,
+        /// Bytes that the block's serial port gets, one after the other.
+        typed: Vec<u8> = Bytes,
     }
 }
 
@@ -1139,6 +1228,13 @@ record! {
     }
 }
 
+impl BusDevice {
+    /// Number of the device's bytes.
+    pub fn all_bytes(&self) -> u32 {
+        u32::try_from(self.bytes.len()).unwrap_or(u32::MAX).max(self.size)
+    }
+}
+
 impl Chip {
     /// Returns the register block at an address.
     pub fn block_at(&self, address: u64) -> Option<&Block> {
@@ -1202,6 +1298,15 @@ impl Chip {
             (self.has_bytes(), "chip's bytes"),
             (self.has_csrs(), "chip's control and status registers"),
             (self.has_arrays(), "chip's arrays"),
+            (
+                self.blocks
+                    .iter()
+                    .flat_map(|block| &block.devices)
+                    .map(|device| u64::from(device.all_bytes()))
+                    .sum::<u64>()
+                    <= u64::from(MAX_DEVICE_BYTES),
+                "chip's devices",
+            ),
             (self.answers.len() + self.pulses.len() + self.counts.len() <= MAX_RULES, "chip's number of answers"),
             (self.counts.iter().all(|count| self.is_count(count)), "chip's count"),
             (self.stimuli.iter().all(|stimulus| self.is_stimulus(stimulus)), "chip's stimulus"),
@@ -1280,8 +1385,38 @@ impl Chip {
 
     /// Whether a stimulus sets fields of an existing block.
     fn is_stimulus(&self, stimulus: &Stimulus) -> bool {
+        let is_device = |block: &Block, byte: &DeviceByte| {
+            let device = block.devices.get(byte.device as usize);
+            device.is_some_and(|device| byte.at < device.all_bytes() && byte.value < 256)
+        };
         let block = self.blocks.get(stimulus.block as usize);
-        block.is_some_and(|block| stimulus.set.iter().all(|setting| block.has(&setting.field)))
+        block.is_some_and(|block| {
+            stimulus.set.iter().all(|setting| block.has(&setting.field))
+                && stimulus.devices.iter().all(|byte| is_device(block, byte))
+                && stimulus.typed.len() <= crate::input::MAX_BYTES
+        })
+    }
+
+    /// Whether a device has bytes of its own, as many as it says, and a pin that is there.
+    fn is_device(&self, device: &BusDevice) -> bool {
+        let BusDevice { select, bytes, fill, pointer_bytes, register_bytes, page_bytes, identity, calendar, .. } =
+            device;
+        let all = device.all_bytes();
+        bytes.iter().chain(identity).chain([fill]).all(|&byte| byte < 256)
+            && bytes.len() <= MAX_DEVICE_BYTES as usize
+            && all <= MAX_DEVICE_BYTES
+            && *pointer_bytes <= MAX_POINTER_BYTES
+            && *register_bytes <= MAX_POINTER_BYTES
+            && (*page_bytes == 0 || all.is_multiple_of(*page_bytes))
+            && identity.len() <= MAX_NAME_BYTES
+            && (identity.is_empty() || all > 0 && all.is_multiple_of(FLASH_PAGE_BYTES))
+            && [0, CALENDAR_FIELDS].contains(&calendar.len())
+            && calendar.iter().all(|&at| at < all)
+            && device.first_weekday < 2
+            && select.as_ref().is_none_or(|pin| {
+                let port = self.blocks.get(pin.block as usize).and_then(|block| block.pins.first());
+                port.is_some_and(|pins| pin.pin < 32 && pins.level.mask.count_ones() > pin.pin)
+            })
     }
 
     /// Whether a block's rules for other parts of the chip and its surroundings refer to existing parts.
@@ -1331,12 +1466,23 @@ impl Chip {
             && block.buses.iter().all(|bus| {
                 has(&bus.send)
                     && has(&bus.receive)
-                    && bus.address.iter().chain(&bus.reads).all(has)
-                    && [&bus.when, &bus.addresses, &bus.writing, &bus.reading, &bus.absent]
+                    && [&bus.address, &bus.reads, &bus.begin, &bus.count, &bus.reload].into_iter().flatten().all(has)
+                    && bus.begin.as_ref().is_none_or(|begin| {
+                        let is_there = |field: &&Field| field.register == begin.register;
+                        bus.address
+                            .iter()
+                            .chain(&bus.reads)
+                            .chain(&bus.count)
+                            .chain(&bus.reload)
+                            .all(|field| is_there(&field))
+                    })
+                    && (bus.begin.is_some() || bus.count.is_none())
+                    && [&bus.when, &bus.addresses, &bus.writing, &bus.reading, &bus.absent, &bus.wanted, &bus.offered]
                         .into_iter()
+                        .chain(bus.ends.iter().flat_map(|end| [&end.when, &end.set]))
                         .all(|settings| sets(settings))
             })
-            && block.devices.iter().all(|device| device.bytes.iter().all(|&byte| byte < 256))
+            && block.devices.iter().all(|device| self.is_device(device))
     }
 
     fn has_clock(&self, clock: Option<u32>) -> bool {
@@ -1605,9 +1751,27 @@ pub(crate) mod tests {
                 send: field(0),
                 receive: field(0),
                 address: Some(field(0)),
+                begin: Some(field(0)),
+                count: Some(field(0)),
+                reload: Some(field(0)),
+                wanted: vec![setting()],
+                ends: vec![BusEnd { when: vec![setting()], set: vec![setting()] }],
                 ..Bus::default()
             }],
-            devices: vec![BusDevice { address: 0x68, bytes: vec![0x71] }],
+            devices: vec![BusDevice {
+                address: 0x68,
+                select: Some(PinAt { block: 0, pin: 3 }),
+                bytes: vec![0x71],
+                size: 512,
+                fill: 0xff,
+                pointer_bytes: 2,
+                register_bytes: 1,
+                page_bytes: 32,
+                busy_ns: 5_000_000,
+                identity: vec![0xef, 0x40, 0x18],
+                calendar: vec![0, 1, 2, 3, 4, 5, 6],
+                first_weekday: 1,
+            }],
             arrays: vec![array()],
             fed_by: Some(field(0)),
             ..Block::default()
@@ -1726,7 +1890,15 @@ pub(crate) mod tests {
                 sets: vec![Answer { address: 0x4002_3804, mask: 1, value: 1 }],
             }],
             counts: vec![Count { address: 0x4002_3804, every_insns: 8 }],
-            stimuli: vec![Stimulus { at_insns: 1000, block: 0, set: vec![setting()] }],
+            stimuli: vec![Stimulus {
+                step: Some(2),
+                at_insns: 1000,
+                at_ns: 7,
+                block: 0,
+                set: vec![setting()],
+                devices: vec![DeviceByte { device: 0, at: 3, value: 9 }],
+                typed: b"$GPGGA".to_vec(),
+            }],
             poll_limit: 16,
             passed: vec![0x800_0100],
             is_addition: false,
@@ -1749,7 +1921,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 34] = [
+        let changes: [Change; 52] = [
             |chip| chip.counts[0].address += 2,
             |chip| chip.counts[0].address = 0x5000_0000,
             |chip| chip.counts[0].every_insns = 0,
@@ -1783,7 +1955,25 @@ pub(crate) mod tests {
             |chip| chip.blocks[0].channels[0].ends.truncate(1),
             |chip| chip.blocks[0].requests[0].register = 2,
             |chip| chip.blocks[0].devices[0].bytes[0] = 256,
+            |chip| chip.blocks[0].devices[0].fill = 256,
+            |chip| chip.blocks[0].devices[0].identity[0] = 256,
+            |chip| chip.blocks[0].devices[0].size = MAX_DEVICE_BYTES + 256,
+            |chip| chip.blocks[0].devices[0].size = 500,
+            |chip| chip.blocks[0].devices[0].page_bytes = 33,
+            |chip| chip.blocks[0].devices[0].pointer_bytes = MAX_POINTER_BYTES + 1,
+            |chip| chip.blocks[0].devices[0].register_bytes = MAX_POINTER_BYTES + 1,
+            |chip| chip.blocks[0].devices[0].first_weekday = 2,
+            |chip| chip.blocks[0].devices[0].calendar[6] = 512,
+            |chip| chip.blocks[0].devices[0].calendar.truncate(6),
+            |chip| chip.blocks[0].devices[0].select = Some(PinAt { block: 9, pin: 0 }),
+            |chip| chip.blocks[0].devices[0].select = Some(PinAt { block: 0, pin: 32 }),
+            |chip| chip.stimuli[0].devices[0].device = 1,
+            |chip| chip.stimuli[0].devices[0].at = 512,
+            |chip| chip.stimuli[0].devices[0].value = 256,
             |chip| chip.blocks[0].buses[0].receive.register = 2,
+            |chip| chip.blocks[0].buses[0].begin = None,
+            |chip| chip.blocks[0].buses[0].count.as_mut().unwrap().register = 1,
+            |chip| chip.blocks[0].buses[0].ends[0].set[0].field.register = 2,
         ];
         for (index, change) in changes.into_iter().enumerate() {
             let mut chip = full();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Console input and its times: a part of the [`crate::request`].
+//! Console input and other changes from outside, and their times: a part of the [`crate::request`].
 
 use crate::record::{Bytes, record};
 
@@ -7,11 +7,12 @@ use crate::record::{Bytes, record};
 pub const MAX_BYTES: usize = 1 << 20;
 
 record! {
-    /// Text to be typed. It waits until all texts before it have been typed.
+    /// Text to be typed, or changes from outside. It waits until all steps before it are done.
     pub struct Step {
-        /// Instruction or prompt at which typing begins.
+        /// Instruction or prompt at which it begins.
         when: When,
-        /// Bytes that are typed, not empty.
+        /// Bytes that are typed. Empty: those of the chip's [`Stimulus`](crate::chip::Stimulus) rows begin that have this step's
+        /// number.
         bytes: Vec<u8> = Bytes,
     }
 }
@@ -29,12 +30,11 @@ record! {
 impl Step {
     /// Whether the lengths of both texts are within their limits.
     pub(crate) fn is_meant(&self) -> bool {
-        let fits = |bytes: &[u8]| (1..=MAX_BYTES).contains(&bytes.len());
         let prompt_fits = match &self.when {
             When::At(_) => true,
-            When::After(prompt) => fits(prompt),
+            When::After(prompt) => (1..=MAX_BYTES).contains(&prompt.len()),
         };
-        prompt_fits && fits(&self.bytes)
+        prompt_fits && self.bytes.len() <= MAX_BYTES
     }
 }
 
@@ -49,6 +49,7 @@ mod tests {
         vec![
             Step { when: When::At(1_000_000), bytes: (0..=255).collect() },
             Step { when: When::After(b"login: ".to_vec()), bytes: b"root\n".to_vec() },
+            Step { when: When::After(b"press".to_vec()), bytes: vec![] },
         ]
     }
 
@@ -65,9 +66,7 @@ mod tests {
 
     #[test]
     fn impossible_steps_are_not_meant() {
-        for (when, bytes) in
-            [(When::At(1), vec![]), (When::After(vec![]), vec![1]), (When::At(1), vec![0; MAX_BYTES + 1])]
-        {
+        for (when, bytes) in [(When::After(vec![]), vec![1]), (When::At(1), vec![0; MAX_BYTES + 1])] {
             assert!(!Step { when, bytes }.is_meant());
         }
         assert!(steps().iter().all(Step::is_meant));

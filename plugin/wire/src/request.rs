@@ -28,7 +28,7 @@ pub const FILE_NAME: &str = "request";
 const MAGIC: [u8; 8] = *b"fwreq\r\n\0";
 
 /// Changes whenever any byte of the file changes its meaning.
-const VERSION: u64 = 18;
+const VERSION: u64 = 19;
 
 /// Longest path, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
@@ -902,7 +902,7 @@ mod tests {
             of_pace(1, 11),
             Request { console: String::new(), ..plain() },
             Request { console: "x".repeat(MAX_PATH_BYTES + 1), ..plain() },
-            Request { input: vec![Step { when: When::At(1), bytes: vec![] }], ..plain() },
+            Request { input: vec![Step { when: When::After(vec![]), bytes: vec![1] }], ..plain() },
         ];
         assert_refused(&bad);
     }

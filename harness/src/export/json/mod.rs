@@ -44,7 +44,7 @@ use crate::export::json::branches::JsonBranch;
 use crate::export::json::event_list::EventList;
 use crate::export::json::heap::Heap;
 use crate::export::settings::Settings;
-use crate::profile::input::{Input, When};
+use crate::profile::input::{Input, What, When};
 use crate::profile::zone::ZoneCounts;
 use crate::profile::{self, End, InTarget, Profile, SpanKind};
 
@@ -389,15 +389,21 @@ struct Facts<'a> {
     end_text: String,
 }
 
-/// Text typed on the console.
+/// Text typed on the console, or changes outside of the chip.
 #[derive(Serialize, JsonSchema)]
 struct Typed<'a> {
     /// Instruction from reset at which it began.
     at_insns: Option<u64>,
-    /// Prompt after which it began, if it was not timed by instructions.
+    /// Time from reset at which it began, by the chip's clock, in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_ns: Option<u64>,
+    /// Prompt after which it began, if it was timed neither by instructions nor by the clock.
     after: Option<&'a str>,
-    /// Typed text; bytes that are not UTF-8 are replaced.
+    /// Typed text; bytes that are not UTF-8 are replaced. Empty for changes outside of the chip.
     text: Cow<'a, str>,
+    /// Changes outside of the chip, as `--set` takes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set: Option<String>,
 }
 
 /// Function, boot ROM, or range of addresses.
@@ -1176,11 +1182,16 @@ impl<'a> Facts<'a> {
 
 impl<'a> Typed<'a> {
     fn new(input: &'a Input) -> Typed<'a> {
-        let (at_insns, after) = match &input.when {
-            When::At(insns) => (Some(*insns), None),
-            When::After(prompt) => (None, Some(prompt.as_str())),
+        let (at_insns, at_ns, after) = match &input.when {
+            When::At(insns) => (Some(*insns), None, None),
+            When::AtNs(ns) => (None, Some(*ns), None),
+            When::After(prompt) => (None, None, Some(prompt.as_str())),
         };
-        Typed { at_insns, after, text: String::from_utf8_lossy(&input.bytes) }
+        let (text, set) = match &input.what {
+            What::Text(bytes) => (String::from_utf8_lossy(bytes), None),
+            What::Outside(changes) => (Cow::Borrowed(""), Some(changes.to_string())),
+        };
+        Typed { at_insns, at_ns, after, text, set }
     }
 }
 

@@ -9,11 +9,12 @@ use crate::analysis::stacks::View;
 use crate::analysis::time;
 use crate::chip::{core, cycled};
 use crate::image::heap::rule::Kind;
-use crate::profile::input::{Input, When};
+use crate::profile::input::{Input, What, When};
 use crate::profile::{Facts, Profile, SpanKind, Window};
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::{DEFAULT_BIN_BYTES, DEFAULT_MAX_DEPTH, DEFAULT_PERIOD_INSNS};
 use crate::run::request::settings::{self, Setting};
+use crate::text::escape::escape;
 use crate::text::number::{Hex, frequency, group};
 
 /// Facts of a run as terms with their texts, in the order of reading.
@@ -214,13 +215,17 @@ impl CommandLine {
 
     fn input(&mut self, inputs: &[Input]) {
         for input in inputs {
-            let text = escape(&input.bytes);
-            match &input.when {
-                When::At(insns) => self.option("--input", format!("{insns}:{text}")),
-                When::After(prompt) => {
-                    self.option("--input-after", format!("{}:{text}", escape(prompt.as_bytes())));
-                }
-            }
+            let when = match &input.when {
+                When::At(insns) => insns.to_string(),
+                When::AtNs(ns) => format!("{ns}ns"),
+                When::After(prompt) => escape(prompt.as_bytes()),
+            };
+            let (at, after, what) = match &input.what {
+                What::Text(bytes) => ("--input", "--input-after", escape(bytes)),
+                What::Outside(changes) => ("--set", "--set-after", changes.to_string()),
+            };
+            let option = if matches!(input.when, When::After(_)) { after } else { at };
+            self.option(option, format!("{when}:{what}"));
         }
     }
 
@@ -296,31 +301,6 @@ impl CommandLine {
             timeline.patterns.iter().for_each(|pattern| self.option("--trace", pattern));
         }
     }
-}
-
-/// Escapes a text in `--input`'s syntax.
-fn escape(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '\n' => text += "\\n",
-                '\r' => text += "\\r",
-                '\t' => text += "\\t",
-                '\u{1b}' => text += "\\e",
-                ':' => text += "\\:",
-                '\\' => text += "\\\\",
-                control if (control as u32) < 0x20 || control as u32 == 0x7f => {
-                    text += &format!("\\x{:02x}", control as u32);
-                }
-                other => text.push(other),
-            }
-        }
-        for byte in chunk.invalid() {
-            text += &format!("\\x{byte:02x}");
-        }
-    }
-    text
 }
 
 /// Quotes a word for a shell.
@@ -400,6 +380,6 @@ mod tests {
     fn input_reads_back_as_it_was() {
         let bytes: Vec<u8> = (0..=255).chain("größe".bytes()).collect();
         let typed = format!("1:{}", escape(&bytes));
-        assert_eq!(Input::at(&typed).unwrap().bytes, bytes);
+        assert_eq!(Input::at(&typed).unwrap().typed(), bytes);
     }
 }

@@ -14,9 +14,11 @@ use toml::Spanned;
 use crate::analysis::metrics::{Metric, Subject};
 use crate::analysis::stack_bound::Rules;
 use crate::chip::cycled;
+use crate::cli::input_row::InputRow;
 use crate::gate::budget;
 use crate::gate::expect::{Ending, ExpectedText};
 use crate::gate::work_floor;
+use crate::text::count::Count;
 use crate::text::number::parse_number;
 
 /// A suite's file.
@@ -77,7 +79,7 @@ pub(super) struct Entry {
     pub(super) files: BTreeMap<String, PathBuf>,
     pub(super) stub: BTreeMap<String, Spanned<StubValue>>,
     pub(super) vectors: Option<Spanned<Count>>,
-    pub(super) input: Option<Vec<Spanned<InputText>>>,
+    pub(super) input: Option<Vec<Spanned<InputRow>>>,
     pub(super) args: Option<Vec<String>>,
     pub(super) semihosting: Option<Served>,
     pub(super) strict: Option<bool>,
@@ -130,10 +132,6 @@ pub(super) enum Limits {
     Named(BTreeMap<String, Spanned<Limits>>),
 }
 
-/// A number or a text with a number in it.
-#[derive(Clone)]
-pub(super) struct Count(pub(super) String);
-
 /// Return value of a stub: a number, or a text with a number in it. `true`: the stub returns no value.
 #[derive(Clone)]
 pub(super) struct StubValue(pub(super) Option<String>);
@@ -141,16 +139,6 @@ pub(super) struct StubValue(pub(super) Option<String>);
 /// Cycles to be counted: `true` for those of the processor, or a core's name or file. None: `false`.
 #[derive(Clone)]
 pub(super) struct WantedCycles(pub(super) Option<String>);
-
-/// Text to be typed on the console, written in the suite or in a file.
-#[derive(Clone, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct InputText {
-    pub(super) text: Option<String>,
-    pub(super) file: Option<PathBuf>,
-    pub(super) at: Option<Count>,
-    pub(super) after: Option<String>,
-}
 
 /// `exit`: the expected end of the run.
 #[derive(Clone)]
@@ -176,25 +164,6 @@ pub(super) struct ConsoleText(pub(super) ExpectedText);
 /// A text, `{ text = "...", by = "10M" }` or `{ regex = "...", by = "10M" }`.
 #[derive(Clone)]
 pub(super) struct ConsoleLine(pub(super) ConsoleText, pub(super) Option<u64>);
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Numbers;
-        impl Visitor<'_> for Numbers {
-            type Value = Count;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a number, such as 2000000 or \"2M\"")
-            }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Count, E> {
-                Ok(Count(value.to_string()))
-            }
-            fn visit_str<E: de::Error>(self, value: &str) -> Result<Count, E> {
-                Ok(Count(value.to_owned()))
-            }
-        }
-        deserializer.deserialize_any(Numbers)
-    }
-}
 
 impl<'de> Deserialize<'de> for StubValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use toml::Spanned;
-use wire::input::MAX_BYTES;
 
 use crate::analysis::metrics::Subject;
 use crate::chip::{self, cycled};
@@ -17,9 +16,7 @@ use crate::gate::budget::Budget;
 use crate::gate::expect::{Ending, Expect, ExpectedLine};
 use crate::gate::limit::{Limit, Worse};
 use crate::gate::suite::Case;
-use crate::gate::suite::file::{
-    self, ConsoleLine, ConsoleText, Count, Entry, Exit, InputText, Limits, Served, StubValue, Thresholds,
-};
+use crate::gate::suite::file::{self, ConsoleLine, ConsoleText, Entry, Exit, Limits, Served, StubValue, Thresholds};
 use crate::gate::suite::stranger::{self, Folder, Purpose};
 use crate::gate::threshold::{ALL, Origin, Threshold};
 use crate::gate::work_floor::Work;
@@ -29,11 +26,11 @@ use crate::image::heap::rule::{Kind, Rule};
 use crate::image::stub::Wanted;
 use crate::image::zone_call;
 use crate::learn::AUTO;
-use crate::profile::input::{Input, When};
+use crate::profile::input::Input;
 use crate::run::contain::semihosting::Semihosting;
 use crate::run::request::options::Options;
+use crate::text::count::Count;
 use crate::text::near::nearest;
-use crate::text::number::parse_number;
 
 /// Maker of the cases of a file's entries; has the text for the line numbers in messages.
 pub(super) struct Reader<'a> {
@@ -269,20 +266,21 @@ impl Reader<'_> {
         entry.stub.iter().map(stub).collect()
     }
 
-    /// Texts to be typed. The files that have such texts are added to `files`.
+    /// Steps of the input. The files that have texts of it are added to `files`.
     fn input(&self, directory: &Path, entry: &Entry, files: &mut Vec<PathBuf>) -> Result<Vec<Input>, InputError> {
         let mut input = Vec::new();
-        for typed in entry.input.iter().flatten() {
-            let InputText { at, after, .. } = typed.get_ref();
-            let when = match (at, after) {
-                (Some(Count(at)), None) => {
-                    When::At(parse_number("at", at).map_err(|error| self.at(&typed.span(), error))?)
-                }
-                (None, Some(prompt)) if !prompt.is_empty() => When::After(prompt.clone()),
-                _ => return Err(self.at(&typed.span(), "input: either `at` or `after` says when it is typed")),
-            };
-            let bytes = self.typed(directory, typed, files)?;
-            input.push(Input { when, bytes });
+        for row in entry.input.iter().flatten() {
+            let span = row.span();
+            let mut texts = None;
+            if let Some(name) = row.get_ref().file() {
+                let file = self.file(&span, directory.join(name), Purpose::Data)?;
+                let shown = file.display().to_string();
+                let bytes = bounded_read::read(&file);
+                files.push(file);
+                let error = |error| self.at(&span, format_args!("input: {shown} cannot be read: {error}"));
+                texts = Some((shown.clone(), bytes.map_err(error)?));
+            }
+            input.push(row.get_ref().input(texts).map_err(|error| self.at(&span, error))?);
         }
         Ok(input)
     }
@@ -305,33 +303,6 @@ impl Reader<'_> {
             }
         }
         Ok(rules)
-    }
-
-    /// Text to be typed: written in the suite, or the bytes of a file, which is added to `files`.
-    fn typed(
-        &self,
-        directory: &Path,
-        typed: &Spanned<InputText>,
-        files: &mut Vec<PathBuf>,
-    ) -> Result<Vec<u8>, InputError> {
-        let wrong = |what: &dyn std::fmt::Display| self.at(&typed.span(), format_args!("input: {what}"));
-        let InputText { text, file, .. } = typed.get_ref();
-        let (what, bytes) = match (text, file) {
-            (Some(text), None) => ("the text".to_owned(), text.clone().into_bytes()),
-            (None, Some(file)) => {
-                let file = self.file(&typed.span(), directory.join(file), Purpose::Data)?;
-                let shown = file.display().to_string();
-                let read = bounded_read::read(&file);
-                files.push(file);
-                (shown.clone(), read.map_err(|error| wrong(&format_args!("{shown} cannot be read: {error}")))?)
-            }
-            _ => return Err(wrong(&"either `text` or `file` says what is typed")),
-        };
-        match bytes.len() {
-            0 => Err(wrong(&format_args!("{what} is empty"))),
-            1..=MAX_BYTES => Ok(bytes),
-            _ => Err(wrong(&format_args!("{what} is longer than {MAX_BYTES} bytes; type it in several"))),
-        }
     }
 
     /// A whole number, written without a suffix.

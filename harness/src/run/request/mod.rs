@@ -150,7 +150,7 @@ fn of(plan: &Plan<'_>, purpose: Purpose) -> io::Result<Request> {
         memory: plan.memory(),
         semihosting: options.semihosting.request(),
         console: CONSOLE.to_owned(),
-        input: options.input.iter().map(|input| input.step()).collect(),
+        input: options.input.iter().filter_map(|input| input.step()).collect(),
         chip: plan.chip.map(|chip| {
             // What a chip file counts in instructions takes as long as without `--cycles`.
             let shift = plan.cycled.pace.map_or(plan.icount_shift, |_| choice.machine.shift);

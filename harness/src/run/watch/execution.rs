@@ -19,6 +19,7 @@ use wire::request::Request;
 use crate::error::{EmulatorError, InputError};
 use crate::image::mcount;
 use crate::profile::in_target::Table;
+use crate::profile::input::Input;
 use crate::profile::no_progress::{Only, OnlyPoll};
 use crate::profile::{End, InTarget};
 use crate::run::contain::grants::Walls;
@@ -126,7 +127,7 @@ impl Plan<'_> {
     /// All of the input as one file, which the firmware reads from `:tt` without waiting. QEMU shares the file's
     /// position.
     pub(crate) fn standard_input(&self, workspace: &Workspace) -> io::Result<File> {
-        let bytes: Vec<u8> = self.options.input.iter().flat_map(|input| &input.bytes).copied().collect();
+        let bytes: Vec<u8> = self.options.input.iter().flat_map(Input::typed).copied().collect();
         fs::write(workspace.standard_input(), bytes)?;
         File::open(workspace.standard_input())
     }

@@ -306,7 +306,7 @@ unsafe impl Send for Machine {}
 
 static COMPLETED: OnceLock<Mutex<Completed>> = OnceLock::new();
 
-/// QEMU's big lock, for a chip that is told of the interrupts that are taken.
+/// QEMU's big lock, for a chip that is told of the interrupts that are taken, or of the input.
 static LOCK: OnceLock<BigLock> = OnceLock::new();
 
 /// The chip, until the machine is made.
@@ -355,6 +355,13 @@ pub(crate) fn feed_watchdog(ns: u64) {
     });
 }
 
+/// Tells the chip's devices that a step of the input has begun. Its changes come between two blocks, where QEMU's clock can be
+/// read: at the end of the block that executes.
+pub(crate) fn begin_step(step: u32) {
+    let Some(lock) = LOCK.get() else { return };
+    lock.hold(|| with(|device, machine| device.begin_step(step, machine)));
+}
+
 /// Address + 1 of the last access that the chip does not model, until it is taken; bit 63: it was a write.
 static UNMODELLED: AtomicU64 = AtomicU64::new(0);
 const IS_WRITE: u64 = 1 << 63;
@@ -389,7 +396,7 @@ pub(crate) fn complete(chip: Chip, refuse: impl FnOnce(&str) + Send + 'static, t
         return Err("devices that the plugin may use (docs/qemu.md)".to_owned());
     }
     let functions = Functions::find()?;
-    if chip.is_addition {
+    if chip.is_addition || chip.stimuli.iter().any(|stimulus| stimulus.step.is_some()) {
         let _ = LOCK.set(BigLock::find(&DEVICES).ok_or("bql_lock_impl")?);
     }
     let wanted = Wanted { chip, functions, refuse: Box::new(refuse), tell };
@@ -760,7 +767,8 @@ impl Host for Machine {
     }
 
     fn wake_at(&mut self, ns: Option<u64>) {
-        let ns = if self.raised_later.is_empty() { ns } else { Some(self.now_ns()) };
+        // Where the next call comes at once anyway, the time need not be known.
+        let ns = if self.raised_later.is_empty() || ns == Some(0) { ns } else { Some(self.now_ns()) };
         if self.due_ns == ns {
             return;
         }
