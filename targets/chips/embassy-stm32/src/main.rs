@@ -10,9 +10,20 @@ use embassy_stm32::usart::{self, BufferedUart};
 use embassy_stm32::{bind_interrupts, peripherals, rcc};
 use support::exit;
 
-#[cfg(not(feature = "stm32wb55"))]
+#[cfg(not(any(feature = "stm32g0b1", feature = "stm32h747", feature = "stm32wb55")))]
 bind_interrupts!(struct Irqs {
     USART2 => usart::BufferedInterruptHandler<peripherals::USART2>;
+});
+
+#[cfg(feature = "stm32g0b1")]
+bind_interrupts!(struct Irqs {
+    USART2_LPUART2 => usart::BufferedInterruptHandler<peripherals::USART2>;
+});
+
+#[cfg(feature = "stm32h747")]
+bind_interrupts!(struct Irqs {
+    USART2 => usart::BufferedInterruptHandler<peripherals::USART2>;
+    HSEM1 => embassy_stm32::hsem::HardwareSemaphoreInterruptHandler<peripherals::HSEM>;
 });
 
 #[cfg(feature = "stm32wb55")]
@@ -21,12 +32,17 @@ bind_interrupts!(struct Irqs {
 });
 
 /// The crystal at 8 MHz, and the PLL at 48 MHz.
-#[cfg(feature = "stm32f072")]
+#[cfg(any(feature = "stm32f030", feature = "stm32f070", feature = "stm32f072"))]
 fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
     rcc.hse = Some(rcc::Hse { freq: embassy_stm32::time::Hertz(8_000_000), mode: rcc::HseMode::Oscillator });
     rcc.pll = Some(rcc::Pll { src: rcc::PllSource::HSE, prediv: rcc::PllPreDiv::DIV1, mul: rcc::PllMul::MUL6 });
     rcc.sys = rcc::Sysclk::PLL1_P;
-    b"embassy on stm32f072\n"
+    #[cfg(feature = "stm32f030")]
+    return b"embassy on stm32f030\n";
+    #[cfg(feature = "stm32f070")]
+    return b"embassy on stm32f070\n";
+    #[cfg(feature = "stm32f072")]
+    return b"embassy on stm32f072\n";
 }
 
 /// The crystal at 8 MHz, and the PLL at 72 MHz.
@@ -57,6 +73,36 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
     b"embassy on stm32f407\n"
 }
 
+/// The crystal at 8 MHz, and the PLL at 180 MHz, for which embassy switches the over-drive on.
+#[cfg(any(feature = "stm32f429", feature = "stm32f446", feature = "stm32f469"))]
+fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
+    rcc.hse = Some(rcc::Hse { freq: embassy_stm32::time::Hertz(8_000_000), mode: rcc::HseMode::Oscillator });
+    rcc.pll_src = rcc::PllSource::HSE;
+    rcc.pll = Some(rcc::Pll {
+        prediv: rcc::PllPreDiv::DIV4,
+        mul: rcc::PllMul::MUL180,
+        divp: Some(rcc::PllPDiv::DIV2),
+        divq: None,
+        divr: None,
+    });
+    rcc.pllsai = Some(rcc::Pll {
+        prediv: rcc::PllPreDiv::DIV4,
+        mul: rcc::PllMul::MUL96,
+        divp: None,
+        divq: Some(rcc::PllQDiv::DIV4),
+        divr: None,
+    });
+    rcc.apb1_pre = rcc::APBPrescaler::DIV4;
+    rcc.apb2_pre = rcc::APBPrescaler::DIV2;
+    rcc.sys = rcc::Sysclk::PLL1_P;
+    #[cfg(feature = "stm32f429")]
+    return b"embassy on stm32f429\n";
+    #[cfg(feature = "stm32f446")]
+    return b"embassy on stm32f446\n";
+    #[cfg(feature = "stm32f469")]
+    return b"embassy on stm32f469\n";
+}
+
 /// The crystal at 8 MHz, and the PLL at 216 MHz.
 #[cfg(feature = "stm32f767")]
 fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
@@ -76,7 +122,7 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
 }
 
 /// The internal oscillator, and the PLL at 64 MHz.
-#[cfg(feature = "stm32g071")]
+#[cfg(any(feature = "stm32g071", feature = "stm32g0b1"))]
 fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
     rcc.pll = Some(rcc::Pll {
         source: rcc::PllSource::HSI,
@@ -87,7 +133,10 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
         divr: Some(rcc::PllRDiv::DIV4),
     });
     rcc.sys = rcc::Sysclk::PLL1_R;
-    b"embassy on stm32g071\n"
+    #[cfg(feature = "stm32g071")]
+    return b"embassy on stm32g071\n";
+    #[cfg(feature = "stm32g0b1")]
+    return b"embassy on stm32g0b1\n";
 }
 
 /// The internal oscillator, and the PLL at 170 MHz.
@@ -107,12 +156,13 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
 }
 
 /// The internal oscillator at 64 MHz, and the PLL at 400 MHz.
-#[cfg(feature = "stm32h743")]
+#[cfg(any(feature = "stm32h743", feature = "stm32h747"))]
 fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
     rcc.pll1 = Some(rcc::Pll {
         source: rcc::PllSource::HSI,
         prediv: rcc::PllPreDiv::DIV4,
         mul: rcc::PllMul::MUL50,
+        #[cfg(feature = "stm32h743")]
         fracn: None,
         divp: Some(rcc::PllDiv::DIV2),
         divq: None,
@@ -125,7 +175,13 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
     rcc.apb3_pre = rcc::APBPrescaler::DIV2;
     rcc.apb4_pre = rcc::APBPrescaler::DIV2;
     rcc.voltage_scale = rcc::VoltageScale::Scale1;
-    b"embassy on stm32h743\n"
+    #[cfg(feature = "stm32h743")]
+    return b"embassy on stm32h743\n";
+    #[cfg(feature = "stm32h747")]
+    {
+        rcc.supply_config = rcc::SupplyConfig::DirectSMPS;
+        b"embassy on stm32h747\n"
+    }
 }
 
 /// The internal oscillator, and the PLL at 32 MHz.
@@ -135,6 +191,15 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
     rcc.pll = Some(rcc::Pll { source: rcc::PllSource::HSI, mul: rcc::PllMul::MUL4, div: rcc::PllDiv::DIV2 });
     rcc.sys = rcc::Sysclk::PLL1_R;
     b"embassy on stm32l073\n"
+}
+
+/// The internal oscillator, and the PLL at 32 MHz, with 96 MHz before its divider.
+#[cfg(feature = "stm32l152")]
+fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
+    rcc.hsi = true;
+    rcc.pll = Some(rcc::Pll { source: rcc::PllSource::HSI, mul: rcc::PllMul::MUL6, div: rcc::PllDiv::DIV3 });
+    rcc.sys = rcc::Sysclk::PLL1_R;
+    b"embassy on stm32l152\n"
 }
 
 /// The internal oscillator, and the PLL at 80 MHz.
@@ -189,6 +254,19 @@ fn clocks(rcc: &mut rcc::Config) -> &'static [u8] {
     b"embassy on stm32wb55\n"
 }
 
+/// The clocks and the peripherals.
+#[cfg(not(feature = "stm32h747"))]
+fn init(config: embassy_stm32::Config) -> embassy_stm32::Peripherals {
+    embassy_stm32::init(config)
+}
+
+/// The clocks and the peripherals, as the first of two cores, which is alone here.
+#[cfg(feature = "stm32h747")]
+fn init(config: embassy_stm32::Config) -> embassy_stm32::Peripherals {
+    static SHARED: core::mem::MaybeUninit<embassy_stm32::SharedData> = core::mem::MaybeUninit::uninit();
+    embassy_stm32::init_primary(config, &SHARED)
+}
+
 #[embassy_executor::task]
 async fn blink(mut led: Output<'static>) {
     embassy::blink(|| led.toggle()).await;
@@ -198,7 +276,7 @@ async fn blink(mut led: Output<'static>) {
 async fn main(spawner: Spawner) {
     let mut config = embassy_stm32::Config::default();
     let name = clocks(&mut config.rcc);
-    let p = embassy_stm32::init(config);
+    let p = init(config);
     spawner.spawn(blink(Output::new(p.PA5, Level::Low, Speed::Low)).unwrap());
 
     static mut TX: [u8; 32] = [0; 32];
@@ -210,6 +288,9 @@ async fn main(spawner: Spawner) {
     #[cfg(feature = "stm32wb55")]
     let uart = BufferedUart::new(p.USART1, p.PB7, p.PB6, tx, rx, Irqs, usart::Config::default());
     let mut uart = uart.unwrap();
+    // A semaphore is taken and given back.
+    #[cfg(feature = "stm32h747")]
+    drop(embassy_stm32::hsem::HardwareSemaphore::new(p.HSEM, Irqs).channel_for(1).lock(7).await);
     exit(session(&mut uart, name).await)
 }
 // SPDX-License-Identifier: MIT OR Apache-2.0
