@@ -33,7 +33,8 @@ fn writing(dir: &Path, flash: u64, addresses: &[u32]) -> PathBuf {
     cortex_m("-mcpu=cortex-m3 -O1", flash, 0x2000_0000, 0x2000_2000).build_source(dir, "writing", &source)
 }
 
-/// Peripherals of STM32F1 (RM0008, table 3): TIM2, TIM3, TIM4, USART2, I2C1, AFIO, GPIOA, GPIOB, GPIOC, USART1, DMA1, RCC.
+/// Peripherals of STM32F1 (RM0008, table 3): TIM2, TIM3, TIM4, USART2, I2C1, AFIO, GPIOA, GPIOB, GPIOD, USART1, DMA1, RCC.
+/// The STM32L1 has peripherals at these addresses, too, but for GPIOD's.
 pub(super) const STM32F1: [u32; 12] = [
     0x4000_0000,
     0x4000_0400,
@@ -43,7 +44,7 @@ pub(super) const STM32F1: [u32; 12] = [
     0x4001_0000,
     0x4001_0800,
     0x4001_0c00,
-    0x4001_1000,
+    0x4001_1400,
     0x4001_3800,
     0x4002_0000,
     0x4002_1000,
