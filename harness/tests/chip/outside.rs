@@ -150,6 +150,74 @@ fn an_rp2040_has_the_boot_roms_functions_and_an_adc_and_an_spi_that_become_ready
 }
 
 #[test]
+fn an_stm32f429_has_over_drive_two_banks_fast_timers_and_an_rtc_with_flags() {
+    let wanted = [
+        "right over-drive takes a while",
+        "right the last sector of the first bank is erased",
+        "right the first sector of the second bank is erased",
+        "right the second one is erased",
+        "right the last one is erased",
+        "right the second bank is erased",
+        "right timers count half of the clock",
+        "right timers count the clock with TIMPRE",
+        "right the RTC takes a while",
+        "right its calendar is initialised",
+        "right its registers are not yet those of the calendar",
+        "right its wakeup timer counts the crystal",
+        "",
+    ];
+    prints(|| run("chips/stm32f429-kinds", "[chip]\nlike = \"stm32f429\"\n", &[]), &wanted.join("\n"));
+}
+
+#[test]
+fn an_lpc1768_has_the_boot_roms_functions_and_interrupts_with_their_causes() {
+    let wanted = [
+        "right the ROM says the part",
+        "right a command that is not there fails",
+        "right a sector is blank",
+        "right a page is programmed",
+        "right the sector is not blank",
+        "right the page is the same",
+        "right the page is another",
+        "right a store does not program",
+        "right a sector is erased",
+        "right the first sector is not",
+        "right a PLL waits to be fed",
+        "right a PLL is connected",
+        "right a timer counts a quarter of the clock",
+        "right a match stops it",
+        "right IER is not the divisor",
+        "--right an empty transmitter interrupts by its cause",
+        "right no cause is left",
+        "right edges of a pin interrupt",
+        "",
+    ];
+    prints(|| run("chips/lpc1768-kinds", "[chip]\nlike = \"lpc1768\"\n", &[]), &wanted.join("\n"));
+}
+
+#[test]
+fn a_sam3x8e_chains_its_timers_and_converts() {
+    let chip = "[chip]\nlike = \"sam3x8e\"\n[[stimulus]]\nat = 1\nset = [\"ADC.CH7=1234\"]\n";
+    let wanted = [
+        "right a PLL takes a while",
+        "right a timer counts half of the clock",
+        "right its clock is off, and reading its flags cleared them",
+        "right a chained timer counts microseconds",
+        "right an output is set",
+        "right both edges interrupt",
+        "right one edge interrupts where that is selected",
+        "right a conversion takes a while",
+        "right a conversion has the input's value",
+        "right the flash is ready",
+        "right it is not while its identity is shown",
+        "right random numbers differ",
+        "right RTT counts the slow clock",
+        "",
+    ];
+    prints(|| run("chips/sam3x8e-kinds", chip, &[]), &wanted.join("\n"));
+}
+
+#[test]
 fn an_nrf52_samples_its_inputs_by_itself() {
     let chip = r#"
 [chip]
