@@ -183,19 +183,16 @@ impl Input {
         if let Some(&byte) = self.again.front() {
             return self.type_again(byte);
         }
-        let begins = match &self.step {
-            None => false,
-            Some(_) if self.typed.is_some() => true,
-            Some(Step { when: When::At(insns), .. }) => now >= *insns,
-            Some(Step { when: When::After(prompt), .. }) => self.console.find(prompt)?,
-        };
-        if begins && self.step.as_ref().is_some_and(|step| step.bytes.is_empty()) {
+        // Several changes may come at once; the processor may sleep behind them.
+        while self.begins(now)? {
+            if self.step.as_ref().is_some_and(|step| !step.bytes.is_empty()) {
+                return self.type_one();
+            }
             self.begin()?;
             qemu::begin_step(u32::try_from(self.begun - 1).unwrap_or(u32::MAX));
             self.go_on();
-        } else if begins {
-            self.type_one()?;
-        } else if self.offers > 0 && (!waits || self.offers_at_waits > 0) {
+        }
+        if self.offers > 0 && (!waits || self.offers_at_waits > 0) {
             let left = if waits { &mut self.offers_at_waits } else { &mut self.offers };
             *left -= 1;
             if let Answer::Stopping = self.pipe.put(&OFFER)? {
@@ -203,6 +200,16 @@ impl Input {
             }
         }
         Ok(())
+    }
+
+    /// Whether the step has begun, or begins.
+    fn begins(&mut self, now: u64) -> io::Result<bool> {
+        Ok(match &self.step {
+            None => false,
+            Some(_) if self.typed.is_some() => true,
+            Some(Step { when: When::At(insns), .. }) => now >= *insns,
+            Some(Step { when: When::After(prompt), .. }) => self.console.find(prompt)?,
+        })
     }
 
     /// Types the bytes that are due at this instruction; returns the instruction of the next check.

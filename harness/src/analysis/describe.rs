@@ -498,7 +498,7 @@ pub fn describe_input(facts: &Facts) -> Option<String> {
         };
         let (text, not_done) = match &input.what {
             What::Text(bytes) => (format!("{:?}", String::from_utf8_lossy(bytes)), "typed"),
-            What::Outside(changes) => (changes.to_string(), "given"),
+            What::Outside(changes) => (format!("{:?}", changes.to_string()), "given"),
         };
         let later = match of - index - 1 {
             0 => String::new(),

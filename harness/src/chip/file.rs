@@ -364,6 +364,12 @@ impl BusDeviceTable {
             (all > 0, "has no `bytes` and no `size`".to_owned()),
             (all <= MAX_DEVICE_BYTES, format!("has more than {} MiB", MAX_DEVICE_BYTES >> 20)),
             (has_addresses || self.address == 0, "has an `address` on a bus without addresses".to_owned()),
+            (self.address < 128, "has an `address` of more than 7 bits: leave out the bit for reading".to_owned()),
+            (
+                has_addresses || self.pointer_bytes.unwrap_or(0) == 0 || self.select.is_some(),
+                "has registers on SPI, and no `select` pin with which a transfer begins".to_owned(),
+            ),
+            (!is_flash || all <= 1 << 24, "is a `flash` of more than 16 MiB, which has longer addresses".to_owned()),
             (!has_addresses || self.select.is_none(), "has a `select` pin on a bus with addresses".to_owned()),
             (!has_addresses || !is_flash, "is a `flash` on a bus with addresses".to_owned()),
             (!is_flash || self.select.is_some(), "is a `flash` without its `select` pin".to_owned()),

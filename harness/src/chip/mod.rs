@@ -71,10 +71,21 @@ pub struct Chip {
     pub seen: Option<BTreeSet<u64>>,
     /// Registers of the file that the SVD does not have; empty without an SVD.
     pub outside_svd: Vec<OutsideSvd>,
-    /// Devices on buses that have names, with the indices of their blocks and of themselves.
-    pub devices: Vec<(String, (u32, u32))>,
+    /// Devices on buses that have names.
+    pub devices: Vec<NamedDevice>,
     /// Description of the chip for the plugin.
     pub wire: wire::chip::Chip,
+}
+
+/// Device on a bus that has a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedDevice {
+    /// Its name.
+    pub name: String,
+    /// Its block, by the index in the chip.
+    pub block: u32,
+    /// The device, by its index in the block.
+    pub device: u32,
 }
 
 /// Registers, or a peripheral, that an SVD does not have.

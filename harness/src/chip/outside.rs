@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is outside of a chip, by the names of its chip file: fields of peripherals, pins as boards name them, bytes of devices on its
-//! buses, texts for its serial ports. They become changes for the plugin ([`Stimulus`]).
+//! Changes outside of a chip, by the names of its chip file: fields of peripherals, pins as boards name them, bytes of devices on its
+//! buses, texts for its serial ports. They become rows for the plugin ([`Stimulus`]).
 
-use wire::chip::{Block, DeviceByte, Field, PinAt, Setting, Stimulus};
+use wire::chip::{Block, DeviceByte, Field, MAX_STIMULI, PinAt, Setting, Stimulus};
 
-use super::Chip;
 use super::resolve::mask;
+use super::{Chip, NamedDevice};
 use crate::error::InputError;
 use crate::profile::input::{Input, What, When};
 use crate::profile::outside::{Change, Outside};
@@ -43,6 +43,11 @@ impl Chip {
                 let changes = self.changes(outside, &begins);
                 let changes = changes.map_err(|what| InputError::new(format!("input: {outside}: {what}")))?;
                 self.wire.stimuli.extend(changes);
+                if self.wire.stimuli.len() > MAX_STIMULI {
+                    return Err(InputError::new(format!(
+                        "input: more than {MAX_STIMULI} changes, with those of bounces"
+                    )));
+                }
             }
         }
         Ok(())
@@ -106,14 +111,14 @@ impl Chip {
         }
         let (block, field) = self.pin(name).map_or_else(|| self.field(name), Ok)?;
         let fits = field.of(field.put_in(0, value)) == value;
-        fits.then(|| Found { block, what: Part::Field(Setting { field, value }) }).ok_or_else(misfit)
+        fits.then_some(Found { block, what: Part::Field(Setting { field, value }) }).ok_or_else(misfit)
     }
 
     /// A byte of a device that has a name: `TEMP[3]`. None: no device has the name; then none: it has no such byte, or the value
     /// is not one.
     fn device_byte(&self, name: &str, value: u32) -> Option<(u32, Option<DeviceByte>)> {
         let (name, at) = name.strip_suffix(']')?.split_once('[')?;
-        let (_, (block, device)) = self.devices.iter().find(|(own, _)| own == name)?;
+        let NamedDevice { block, device, .. } = self.devices.iter().find(|own| own.name == name)?;
         let bytes = self.wire.blocks[*block as usize].devices[*device as usize].all_bytes();
         let digits = at.strip_prefix("0x").map(|digits| u32::from_str_radix(digits, 16));
         let at = digits.unwrap_or_else(|| at.parse()).ok().filter(|&at| at < bytes && value < 256);
@@ -141,7 +146,7 @@ impl Chip {
             let block = self.wire.blocks.iter().position(|block| &block.name == name)?;
             let outside = &self.wire.blocks[block].pins.first()?.outside;
             let mask = outside.put_in(0, 1 << pin);
-            (mask != 0).then(|| (block as u32, Field { register: outside.register, mask }))
+            (mask != 0).then_some((block as u32, Field { register: outside.register, mask }))
         })
     }
 
@@ -208,7 +213,7 @@ fn edges(outside: &Outside) -> Vec<(u64, bool)> {
         for (part, of) in BOUNCES {
             if let Some(bounce_ns) = outside.bounce_ns {
                 is_other = !is_other;
-                edges.push((start_ns + bounce_ns / of * part, is_other));
+                edges.push((start_ns.saturating_add(bounce_ns / of * part), is_other));
             }
         }
     }

@@ -18,7 +18,7 @@ use super::file::{
 use super::origin::Origin;
 use super::spanned::Spanned;
 use super::svd::{Svd, Word as SvdWord};
-use super::{CHIPS, Chip, KINDS, OutsideSvd, Rule, core, names};
+use super::{CHIPS, Chip, KINDS, NamedDevice, OutsideSvd, Rule, core, names};
 use crate::chip::base::{BASES, is_addition, own_end, riscv};
 use crate::error::InputError;
 use crate::text::number::Hex;
@@ -178,7 +178,7 @@ impl<'a> Resolver<'a> {
         };
         self.check_learned(&wire)?;
         let rules = self.rules(&mut wire, &registers)?;
-        let mut chip = Chip {
+        let chip = Chip {
             name: name.to_owned(),
             cpu,
             core: self.core()?,
@@ -196,36 +196,41 @@ impl<'a> Resolver<'a> {
             rules,
             outside_svd,
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
-            devices: self.device_names(&drafts)?,
+            devices: Self::device_names(&drafts)?,
             wire,
         };
-        self.select_devices(&drafts, &mut chip)?;
+        self.finish(chip, &drafts)
+    }
+
+    /// Adds what the names of the chip's parts are needed for, checks the chip and gives it its hash.
+    fn finish(&self, mut chip: Chip, drafts: &[Draft<'_>]) -> Result<Chip, InputError> {
+        Self::select_devices(drafts, &mut chip)?;
         chip.wire.stimuli = self.stimuli(&chip)?;
-        chip.wire.check().map_err(|what| self.describe(what, &chip.wire, &drafts))?;
+        chip.wire.check().map_err(|what| self.describe(what, &chip.wire, drafts))?;
         chip.sha256 = Chip::hash(&chip.wire);
         Ok(chip)
     }
 
-    /// Names of the devices on buses, with the indices of their blocks and of themselves.
-    fn device_names(&self, drafts: &[Draft<'_>]) -> Result<Vec<(String, (u32, u32))>, InputError> {
-        let mut names: Vec<(String, (u32, u32))> = Vec::new();
+    /// Names of the devices on buses.
+    fn device_names(drafts: &[Draft<'_>]) -> Result<Vec<NamedDevice>, InputError> {
+        let mut names: Vec<NamedDevice> = Vec::new();
         for (block, draft) in (0..).zip(drafts) {
             for (index, device) in (0..).zip(&draft.peripheral.devices) {
                 let Some(name) = &device.name else { continue };
                 if !wire::chip::is_name(name.get_ref()) || name.get_ref().contains('.') {
                     return Err(draft.source.at(name, "a device's name has letters, digits and -_"));
                 }
-                if names.iter().any(|(other, _)| other == name.get_ref()) {
+                if names.iter().any(|other| &other.name == name.get_ref()) {
                     return Err(draft.source.at(name, format_args!("two devices are called {}", name.get_ref())));
                 }
-                names.push((name.get_ref().clone(), (block, index)));
+                names.push(NamedDevice { name: name.get_ref().clone(), block, device: index });
             }
         }
         Ok(names)
     }
 
     /// Finds the pins that select devices.
-    fn select_devices(&self, drafts: &[Draft<'_>], chip: &mut Chip) -> Result<(), InputError> {
+    fn select_devices(drafts: &[Draft<'_>], chip: &mut Chip) -> Result<(), InputError> {
         for (block, draft) in drafts.iter().enumerate() {
             for (index, device) in draft.peripheral.devices.iter().enumerate() {
                 let Some(select) = &device.select else { continue };
@@ -1280,7 +1285,11 @@ impl Rules<'_, '_> {
         let has_addresses = kind.bus.iter().any(|bus| bus.address.is_some());
         for device in &peripheral.devices {
             let wrong = |what: &str| source.at(&peripheral.kind, format_args!("{name}: a device {what}"));
-            block.devices.push(device.resolve(has_addresses).map_err(|what| wrong(&what))?);
+            let device = device.resolve(has_addresses).map_err(|what| wrong(&what))?;
+            if has_addresses && block.devices.iter().any(|other| other.address == device.address) {
+                return Err(wrong(&format!("has the address of another one, {}", Hex(device.address.into()))));
+            }
+            block.devices.push(device);
         }
         Ok(())
     }
@@ -1705,11 +1714,11 @@ causes = [{ status = "SR[2:0]", enable = "CR.IE" }]
                 "[[stimulus]]\nat = 1\nset = [\"GPIOX.PIN[1]=1\"]\n",
                 "small.toml:5: no peripheral is called GPIOX (write GPIOA.PIN[0]=1)",
             ),
-            ("[[stimulus]]\nat = 1\nset = [\"GPIOA.PIN[1]=2\"]\n", "small.toml:5: PIN[1]=2: that value does not fit"),
             (
-                "[[stimulus]]\nat = 1\nset = [\"GPIOA.PAN=2\"]\n",
-                "small.toml:5: stm32-gpio has no register or field PAN",
+                "[[stimulus]]\nat = 1\nset = [\"GPIOA.PIN[1]=2\"]\n",
+                "small.toml:5: GPIOA.PIN[1]=2: that value does not fit",
             ),
+            ("[[stimulus]]\nat = 1\nset = [\"GPIOA.PAN=2\"]\n", "small.toml:5: GPIOA has no register or field PAN"),
             (
                 "[peripherals]\nX = { at = 0x40015000, kind = \"stm32-gpio\", devices = [{ bytes = [1] }] }\n",
                 "small.toml:4: X: its kind has no bus",

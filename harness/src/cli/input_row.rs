@@ -10,9 +10,12 @@ use wire::input::MAX_BYTES;
 use crate::error::InputError;
 use crate::image::bounded_read;
 use crate::profile::input::{Input, What, When};
-use crate::profile::outside::{Change, Outside, parse_time};
+use crate::profile::outside::{Change, Outside, once, parse_time};
 use crate::text::count::Count;
-use crate::text::number::parse_insns;
+use crate::text::number::parse_from;
+
+/// Largest file of `--stimulus`.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A row: a text for the console or for a serial port, or changes outside of the chip.
 #[derive(Clone, Deserialize)]
@@ -49,9 +52,9 @@ struct StimulusFile {
 }
 
 impl InputRow {
-    /// File with the row's text.
+    /// File with the row's text. None: the row has the text itself.
     pub(crate) fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+        self.file.as_deref().filter(|_| self.text.is_none())
     }
 
     /// The row's step. `file` is the file that it names, its name and its bytes.
@@ -64,7 +67,7 @@ impl InputRow {
         let is_set = self.set.is_some() || self.pin.is_some() || self.port.is_some();
         let when = match (&self.at, &self.after) {
             (Some(Count(at)), None) if is_set => When::parse("at", at)?,
-            (Some(Count(at)), None) => When::At(parse_insns("at", at)?),
+            (Some(Count(at)), None) => When::At(parse_from("at", at)?),
             (None, Some(prompt)) if !prompt.is_empty() => When::After(prompt.clone()),
             _ => return error("either `at` or `after` says when it comes"),
         };
@@ -92,8 +95,7 @@ impl InputRow {
         for text in texts {
             let typed = Outside::parse(text).map_err(|what| InputError::new(format!("input: {text}: {what}")))?;
             outside.changes.extend(typed.changes);
-            outside.for_ns = outside.for_ns.or(typed.for_ns);
-            outside.bounce_ns = outside.bounce_ns.or(typed.bounce_ns);
+            add_times(&mut outside, [typed.for_ns, typed.bounce_ns])?;
         }
         let changes = &mut outside.changes;
         match (&self.pin, self.level) {
@@ -111,8 +113,7 @@ impl InputRow {
             (None, false) => {}
         }
         let time = |key, text: &Option<String>| text.as_ref().map(|text| parse_time(key, text)).transpose();
-        outside.for_ns = time("for", &self.for_time)?.or(outside.for_ns);
-        outside.bounce_ns = time("bounce", &self.bounce)?.or(outside.bounce_ns);
+        add_times(&mut outside, [time("for", &self.for_time)?, time("bounce", &self.bounce)?])?;
         outside.check().map_err(|what| InputError::new(format!("input: {what}")))?;
         // It is written as `--set` takes it, and must mean the same there.
         match Outside::parse(&outside.to_string()) {
@@ -124,7 +125,7 @@ impl InputRow {
     /// Text of the row, or the bytes of its file.
     fn bytes(&self, file: Option<(String, Vec<u8>)>) -> Result<Vec<u8>, InputError> {
         let (what, bytes) = match (&self.text, file) {
-            (Some(text), None) => ("the text".to_owned(), text.clone().into_bytes()),
+            (Some(text), None) if self.file.is_none() => ("the text".to_owned(), text.clone().into_bytes()),
             (None, Some(file)) => file,
             _ => return Err(InputError::new("input: either `text` or `file` says what is typed")),
         };
@@ -136,12 +137,19 @@ impl InputRow {
     }
 }
 
+/// Adds `for` and `bounce` to changes.
+fn add_times(outside: &mut Outside, [for_ns, bounce_ns]: [Option<u64>; 2]) -> Result<(), InputError> {
+    for_ns.map_or(Ok(()), |ns| once("for", &mut outside.for_ns, ns))?;
+    bounce_ns.map_or(Ok(()), |ns| once("bounce", &mut outside.bounce_ns, ns))
+}
+
 /// Reads a file of `--stimulus`.
 ///
 /// # Errors
 /// When it cannot be read, or a row is wrong: with the row's line.
 pub(crate) fn read(path: &Path) -> Result<Vec<Input>, InputError> {
-    let bytes = bounded_read::read_named(path)?;
+    let unreadable = |error| InputError::about(path, format_args!("cannot be read: {error}"));
+    let bytes = bounded_read::read_up_to(path, MAX_FILE_BYTES).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|_| InputError::about(path, "is not a text"))?;
     let at = |start: usize, what: &dyn std::fmt::Display| {
         let line = text[..start.min(text.len())].matches('\n').count() + 1;
@@ -177,6 +185,7 @@ mod tests {
 input = [
     { after = "> ", text = "help\n" },
     { at = "1M", text = "x" },
+    { at = 0, set = "RCC.CFGR[7:4]=5" },
     { at = "10ms", pin = "PA0", level = 1 },
     { at = 5_000, set = ["ADC1.CH3=7", "TEMP[0]=0x19"] },
     { at = 5_000, set = "PA0=1,for=1ms" },
@@ -187,6 +196,7 @@ input = [
         let options = [
             Input::after("> :help\\n"),
             Input::at("1M:x"),
+            Input::set_at("0:RCC.CFGR[7:4]=5"),
             Input::set_at("10ms:PA0=1"),
             Input::set_at("5000:ADC1.CH3=7,TEMP[0]=0x19"),
             Input::set_at("5000:PA0=1,for=1ms"),
@@ -217,6 +227,8 @@ input = [
             ("{ at = 1, pin = \"PA0,PA1\", level = 1 }", "has a comma"),
             ("{ at = 1, set = \"PA0=1,for=now\" }", "for=now: not a time"),
             ("{ at = 1, set = [] }", "no change"),
+            ("{ at = 1, set = [\"PA0=0,for=1ms\", \"PA1=1,for=2ms\"] }", "two times of for"),
+            ("{ at = 1, set = [\"USART2<x\", \"PA0=1\"] }", "the last change of its step"),
             ("{ at = 1, file = \"/etc/passwd\" }", "`file` is for suites"),
             ("{ at = 1, txt = \"x\" }", "unknown field"),
         ];

@@ -190,7 +190,8 @@ fn heap(args: &MeasureArgs) -> Result<Option<heap::Wanted>, OptionError> {
 
 /// Parses the options for the console and for what is outside of the chip, in the order in which they were typed.
 fn input(args: &MeasureArgs) -> Result<Vec<Input>, OptionError> {
-    let of: [(&'static str, &[Placed], fn(&str) -> Result<Input, InputError>); 4] = [
+    type Parse = fn(&str) -> Result<Input, InputError>;
+    let of: [(&'static str, &[Placed], Parse); 4] = [
         ("--input", &args.input, Input::at),
         ("--input-after", &args.input_after, Input::after),
         ("--set", &args.set_at, Input::set_at),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::InputError;
 use crate::profile::outside::Outside;
 use crate::text::escape::unescape;
-use crate::text::number::{parse_insns, parse_ns};
+use crate::text::number::{parse_from, parse_insns, parse_ns};
 
 /// A step of the input: a text for the console, or changes outside of the chip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Input {
     pub what: What,
 }
 
-/// What a step of the input brings.
+/// Text or changes of a step of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// Bytes that are typed on the console, not empty.
@@ -63,6 +63,11 @@ impl Input {
     /// With the reason why the argument is wrong.
     pub fn after(typed: &str) -> Result<Input, InputError> {
         let option = "--input-after";
+        if colons(typed).len() > 1 {
+            return Err(InputError::new(format!(
+                "{option} {typed}: more than one ':' between prompt and text; write those that belong to them as \\:"
+            )));
+        }
         let (prompt, text) = prompt_and_rest(option, typed, "as 'prompt> :go\\n'")?;
         Ok(Input { when: When::After(prompt), what: What::Text(text_bytes(option, typed, text)?) })
     }
@@ -145,15 +150,26 @@ impl When {
     /// When it is neither.
     pub fn parse(key: &str, text: &str) -> Result<When, InputError> {
         match parse_ns(text) {
-            Some(ns) => Ok(When::AtNs(ns)),
-            None => parse_insns(key, text).map(When::At),
+            Some(ns) if i64::try_from(ns).is_ok() => Ok(When::AtNs(ns)),
+            Some(_) => Err(InputError::new(format!("{key} {text}: longer than any run"))),
+            None => parse_from(key, text).map(When::At),
         }
     }
 }
 
-/// The prompt before the only `:` that is not escaped, and what is behind it.
+/// The prompt before the first `:` that is not escaped, and what is behind it.
 fn prompt_and_rest<'a>(option: &str, typed: &'a str, example: &str) -> Result<(String, &'a str), InputError> {
     let error = |what: &str| InputError::new(format!("{option} {typed}: {what}"));
+    let Some(&colon) = colons(typed).first() else {
+        return Err(error(&format!("no ':'; write the prompt and what follows, {example}")));
+    };
+    let prompt = text_bytes(option, typed, &typed[..colon])?;
+    let prompt = String::from_utf8(prompt).map_err(|_| error("the prompt is not text"))?;
+    Ok((prompt, &typed[colon + 1..]))
+}
+
+/// Places of the `:` that are not escaped.
+fn colons(typed: &str) -> Vec<usize> {
     let mut colons = Vec::new();
     let mut escaped = false;
     for (at, c) in typed.char_indices() {
@@ -162,15 +178,7 @@ fn prompt_and_rest<'a>(option: &str, typed: &'a str, example: &str) -> Result<(S
         }
         escaped = c == '\\' && !escaped;
     }
-    let &[colon] = &colons[..] else {
-        return Err(error(&match colons[..] {
-            [] => format!("no ':'; write the prompt and what follows, {example}"),
-            _ => "more than one ':' between prompt and text; write those that belong to them as \\:".to_owned(),
-        }));
-    };
-    let prompt = text_bytes(option, typed, &typed[..colon])?;
-    let prompt = String::from_utf8(prompt).map_err(|_| error("the prompt is not text"))?;
-    Ok((prompt, &typed[colon + 1..]))
+    colons
 }
 
 /// Reads a text with escapes, one side of an option's `:`.
@@ -204,11 +212,15 @@ mod tests {
         assert_eq!(Input::set_at("1M:PA0=1"), Ok(Input { when: When::At(1_000_000), what: high() }));
         let after = Input { when: When::After("go: ".to_owned()), what: high() };
         assert_eq!(Input::set_after("go\\: :PA0=1"), Ok(after.clone()));
+        let field = What::Outside(Outside::parse("RCC.CFGR[7:4]=5").unwrap());
+        let when = When::After("go: ".to_owned());
+        assert_eq!(Input::set_after("go\\: :RCC.CFGR[7:4]=5"), Ok(Input { when, what: field }));
         assert!(after.is_step() && !Input::set_at("1M:PA0=1").unwrap().is_step());
         let refused = [
             (Input::set_at("PA0=1"), "--set PA0=1: no ':'"),
             (Input::set_at("soon:PA0=1"), "soon: not a number"),
             (Input::set_at("1ms:"), "no change"),
+            (Input::set_at("10000000000s:PA0=1"), "longer than any run"),
             (Input::set_after("PA0=1"), "--set-after PA0=1: no ':'"),
         ];
         for (input, wanted) in refused {

@@ -56,8 +56,8 @@ impl Outside {
                 continue;
             }
             match piece.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
-                Some(("for", time)) => outside.for_ns = Some(parse_time("for", time)?),
-                Some(("bounce", time)) => outside.bounce_ns = Some(parse_time("bounce", time)?),
+                Some(("for", time)) => once("for", &mut outside.for_ns, parse_time("for", time)?)?,
+                Some(("bounce", time)) => once("bounce", &mut outside.bounce_ns, parse_time("bounce", time)?)?,
                 _ => outside.changes.push(Change::Set(piece.trim().to_owned())),
             }
         }
@@ -79,6 +79,9 @@ impl Outside {
             return error("no change; write a pin and its level, as PA0=1, or PERIPHERAL.REGISTER=VALUE");
         }
         let types = |change: &Change| matches!(change, Change::Typed { .. });
+        if self.changes.iter().rev().skip(1).any(types) {
+            return error("a text for a serial port is the last change of its step, and the only text");
+        }
         if self.changes.iter().any(types) && self.for_ns.or(self.bounce_ns).is_some() {
             return error("a text that a serial port gets does not change back, and does not bounce");
         }
@@ -89,12 +92,25 @@ impl Outside {
     }
 }
 
+/// Sets a time that all changes of a step have.
+///
+/// # Errors
+/// When it is set.
+pub fn once(key: &str, time_ns: &mut Option<u64>, ns: u64) -> Result<(), InputError> {
+    match time_ns.replace(ns) {
+        None => Ok(()),
+        Some(_) => Err(InputError::new(format!(
+            "two times of {key}: all changes of a step have the same; write a step for each"
+        ))),
+    }
+}
+
 /// Reads a time that is longer than none.
 ///
 /// # Errors
 /// When it is not a time.
 pub fn parse_time(key: &str, text: &str) -> Result<u64, InputError> {
-    parse_ns(text).filter(|&ns| ns > 0).ok_or_else(|| {
+    parse_ns(text).filter(|&ns| ns > 0 && i64::try_from(ns).is_ok()).ok_or_else(|| {
         InputError::new(format!("{key}={text}: not a time; write a number and its unit, as 20ms, 1.5us or 1s"))
     })
 }
@@ -102,24 +118,17 @@ pub fn parse_time(key: &str, text: &str) -> Result<u64, InputError> {
 impl fmt::Display for Outside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut between = "";
-        let mut typed = Vec::new();
         for change in &self.changes {
             match change {
-                Change::Set(text) => {
-                    write!(f, "{between}{text}")?;
-                    between = ",";
-                }
-                Change::Typed { port, bytes } => typed.push((port, bytes)),
+                Change::Set(text) => write!(f, "{between}{text}")?,
+                Change::Typed { port, bytes } => write!(f, "{between}{port}<{}", escape(bytes))?,
             }
+            between = ",";
         }
         for (key, time) in [("for", self.for_ns), ("bounce", self.bounce_ns)] {
             if let Some(ns) = time {
                 write!(f, ",{key}={ns}ns")?;
             }
-        }
-        for (port, bytes) in typed {
-            write!(f, "{between}{port}<{}", escape(bytes))?;
-            between = ",";
         }
         Ok(())
     }
@@ -155,6 +164,8 @@ mod tests {
             ("PA0=0,for=0ms", "for=0ms: not a time"),
             ("PA0=0,for=1ms,bounce=1ms", "bounces for longer"),
             ("for=1ms,USART2<x", "does not change back"),
+            ("PA0=0,for=1ms,PA1=1,for=2ms", "two times of for"),
+            ("PA0=0,bounce=18446744073s", "not a time"),
         ];
         for (text, wanted) in cases {
             let error = Outside::parse(text).unwrap_err().to_string();

@@ -158,6 +158,18 @@ pub fn parse_insns(option: &str, text: &str) -> Result<u64, InputError> {
     Ok(insns)
 }
 
+/// Parses a number of instructions, which may be none.
+///
+/// # Errors
+/// When it is not a number, or larger than any run.
+pub fn parse_from(option: &str, text: &str) -> Result<u64, InputError> {
+    let insns = parse_number(option, text)?;
+    if insns >= wire::counters::MAX_INSNS {
+        return Err(InputError::new(format!("{option} {text}: must be below 2^48 instructions")));
+    }
+    Ok(insns)
+}
+
 /// Parses a percentage with up to four decimals, into millionths of the whole.
 pub fn parse_millionths(percent: &str) -> Option<u64> {
     let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));

@@ -25,7 +25,7 @@ I2C1 = { at = 0x40005400, kind = "stm32-i2c-v1", devices = [
 I2C4 = { at = 0x40006000, kind = "stm32-i2c-v2", devices = [{ address = 0x50, size = 4096, pointer-bytes = 2 }] }
 "#;
 
-/// What comes from outside, as a suite and a file of `--stimulus` have it.
+/// Changes from outside, as a suite and a file of `--stimulus` have it.
 const ROWS: &str = r#"input = [
     { at = "1us", pin = "PA0", level = 1 },
     { after = "press", pin = "PA0", level = 0, for = "150ms", bounce = "2ms" },
@@ -133,8 +133,8 @@ fn changes_that_did_not_come_are_told() {
     let (_temp, chip, _) = board();
     let args = [&["--chip", &chip], &OPTIONS[..], &["--set-after", "never:PA1=1"]].concat();
     let run = parts(&args);
-    let told = "input not given: 5 of 5, PA1=1 (\"never\" was not printed)";
-    assert!(run.stderr.contains(told), "{}", run.stderr);
+    let told = "input not given: 5 of 5, \"PA1=1\" (\"never\" was not printed)";
+    assert!((run.stdout.clone() + &run.stderr).contains(told), "{}{}", run.stdout, run.stderr);
 }
 
 #[test]

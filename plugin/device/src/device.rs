@@ -101,6 +101,8 @@ struct State {
     parts: Vec<Part>,
     /// Bytes that wait for the block's serial port.
     typed: VecDeque<u8>,
+    /// Whether more bytes of the same text come.
+    has_more: bool,
     /// Contents of the block's memories.
     arrays: Vec<Contents>,
     /// Indices of the registers by offset.
@@ -130,6 +132,8 @@ struct Addressed {
     left: u32,
     /// Whether a counted transfer goes on when its number is written again.
     reloads: bool,
+    /// Byte that was sent while no transfer took it: the first one of the next counted transfer, before which firmware may send it.
+    kept: Option<u8>,
 }
 
 /// Number of equal reads, without a write of any register between them, after which a register counts as polled and
@@ -223,6 +227,8 @@ pub struct Device {
     put_off: u64,
     /// Steps of the input whose stimuli have yet to be put among the delayed effects.
     begun: Vec<u32>,
+    /// Indices of the stimuli that begin with a step of the input.
+    by_step: BTreeMap<u32, Vec<usize>>,
     input: VecDeque<u8>,
     hz: Vec<u64>,
     /// Blocks whose registers clocks depend on.
@@ -281,6 +287,12 @@ impl Device {
             })
         });
         let selects = selects.collect();
+        let mut by_step: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (index, stimulus) in chip.stimuli.iter().enumerate() {
+            if let Some(step) = stimulus.step {
+                by_step.entry(step).or_default().push(index);
+            }
+        }
         let stimuli = chip.stimuli.iter().enumerate().filter(|(_, stimulus)| stimulus.step.is_none());
         let stimuli = stimuli.map(|(index, stimulus)| {
             ((delay_ns(&chip, stimulus), index as u64), (stimulus.block as usize, Later::Stimulus(index)))
@@ -298,6 +310,7 @@ impl Device {
             later: stimuli.collect(),
             put_off: chip.stimuli.len() as u64,
             begun: Vec::new(),
+            by_step,
             chip,
             states,
             input: VecDeque::new(),
@@ -556,11 +569,11 @@ impl Device {
     /// Puts the stimuli of the steps that have begun among the delayed effects.
     fn begin_stimuli(&mut self, now_ns: u64) {
         for step in std::mem::take(&mut self.begun) {
-            let of_step = self.chip.stimuli.iter().enumerate().filter(|(_, stimulus)| stimulus.step == Some(step));
-            for (index, stimulus) in of_step {
+            for &index in self.by_step.get(&step).into_iter().flatten() {
+                let stimulus = &self.chip.stimuli[index];
                 let due_ns = now_ns.saturating_add(delay_ns(&self.chip, stimulus));
-                self.later.insert((due_ns, self.put_off), (stimulus.block as usize, Later::Stimulus(index)));
                 self.put_off += 1;
+                self.later.insert((due_ns, self.put_off), (stimulus.block as usize, Later::Stimulus(index)));
             }
         }
     }
@@ -810,18 +823,23 @@ impl Device {
                 self.put(block, &receive, answer.unwrap_or(0xff).into(), host, depth + 1);
             } else if begins || begin.is_none() && self.hold(block, addresses) {
                 self.address(block, index, written, host, depth);
-            } else if let Addressed { device: Some(device), is_read: false, .. } = self.states[block].addressed[index]
-            {
-                // Behind its end nothing of a counted transfer reaches the device.
-                if self.chip.blocks[block].buses[index].count.is_some()
-                    && self.states[block].addressed[index].left == 0
-                {
-                    continue;
-                }
-                let now = host.now_ns();
-                self.states[block].parts[device].write(byte, now);
-                self.count_byte(block, index, host, depth);
+            } else {
+                self.send_byte(block, index, byte, host, depth);
             }
+        }
+    }
+
+    /// Sends a byte to the addressed device. What no counted transfer takes is kept for the next one.
+    fn send_byte(&mut self, block: usize, index: usize, byte: u8, host: &mut impl Host, depth: u32) {
+        let is_counted = self.chip.blocks[block].buses[index].count.is_some();
+        let addressed = &mut self.states[block].addressed[index];
+        let Addressed { device, is_read, left, .. } = *addressed;
+        if is_counted && (left == 0 || is_read) {
+            addressed.kept = Some(byte);
+        } else if let (Some(device), false) = (device, is_read) {
+            let now = host.now_ns();
+            self.states[block].parts[device].write(byte, now);
+            self.count_byte(block, index, host, depth);
         }
     }
 
@@ -845,7 +863,9 @@ impl Device {
         let device = devices.iter().position(|device| device.address == of(&address));
         let device = device.filter(|&device| !self.states[block].parts[device].is_busy(now));
         let is_read = of(&reads) != 0;
-        self.states[block].addressed[index] = Addressed { device, is_read, left, reloads };
+        let kept = self.states[block].addressed[index].kept.filter(|_| device.is_some());
+        let left = if device.is_some() { left } else { 0 };
+        self.states[block].addressed[index] = Addressed { device, is_read, left, reloads, kept };
         if let Some(device) = device {
             self.states[block].parts[device].begin();
         }
@@ -856,7 +876,13 @@ impl Device {
         };
         self.apply(block, settings, host, depth + 1);
         if device.is_some() && count.is_some() {
-            self.go_on(block, index, host, depth);
+            match kept.filter(|_| !is_read && left > 0) {
+                Some(byte) => {
+                    self.states[block].addressed[index].kept = None;
+                    self.send_byte(block, index, byte, host, depth);
+                }
+                None => self.go_on(block, index, host, depth),
+            }
         } else {
             self.offer_byte(block, index, host, depth);
         }
@@ -889,13 +915,15 @@ impl Device {
     /// The device that is selected on a block's bus without addresses: one whose pin is low, otherwise one without a pin.
     fn selected(&self, block: usize) -> Option<usize> {
         let devices = &self.chip.blocks[block].devices;
-        let is_low = |device: &BusDevice| device.select.as_ref().is_some_and(|pin| !self.is_high(pin));
+        let is_low = |device: &BusDevice| device.select.as_ref().is_some_and(|pin| self.is_driven_low(pin));
         devices.iter().position(is_low).or_else(|| devices.iter().position(|device| device.select.is_none()))
     }
 
-    fn is_high(&self, pin: &PinAt) -> bool {
-        let pins = self.chip.blocks[pin.block as usize].pins.first();
-        pins.is_some_and(|pins| self.field(pin.block as usize, &pins.level) >> pin.pin & 1 != 0)
+    /// Whether the chip drives a pin, and drives it low.
+    fn is_driven_low(&self, pin: &PinAt) -> bool {
+        let block = pin.block as usize;
+        let is_low = |pins: &Pins| self.field(block, &pins.level) >> pin.pin & 1 == 0;
+        self.chip.blocks[block].pins.first().is_some_and(is_low) && self.outputs(block, 0) >> pin.pin & 1 != 0
     }
 
     /// Begins and ends the selection of the devices that a pin selects.
@@ -1442,6 +1470,7 @@ impl Device {
         let has_next = at + 1 < typed.len();
         let byte = typed.get(at).copied();
         self.states[block].typed.extend(byte);
+        self.states[block].has_more = has_next;
         if has_next {
             self.put_off(block, TYPED_INSNS, Later::Typed(stimulus, at + 1), host);
         }
@@ -1471,7 +1500,7 @@ impl Device {
 
     /// Applies the settings for an idle line, if no byte has arrived since.
     fn idle(&mut self, block: usize, port: usize, host: &mut impl Host) {
-        if self.typed(block).is_none_or(VecDeque::is_empty) {
+        if self.typed(block).is_none_or(VecDeque::is_empty) && !self.states[block].has_more {
             let settings = self.chip.blocks[block].ports[port].idle.clone();
             self.apply(block, &settings, host, 0);
         }
@@ -1589,7 +1618,7 @@ impl Device {
                     self.apply(block, &set, host, 0);
                     self.connect(block, &set, host);
                     for DeviceByte { device, at, value } in devices {
-                        self.states[block].parts[device as usize].set(at as usize, value as u8);
+                        self.states[block].parts[device as usize].set(at as usize, value as u8, now);
                     }
                     if !typed.is_empty() {
                         self.give_typed(block, (index, 0), host);
@@ -1788,6 +1817,7 @@ impl State {
             addressed: vec![Addressed::default(); block.buses.len()],
             parts: block.devices.iter().map(Part::new).collect(),
             typed: VecDeque::new(),
+            has_more: false,
             arrays: block.arrays.iter().map(Contents::new).collect(),
             by_offset: offsets.collect(),
             others: BTreeMap::new(),
@@ -2691,6 +2721,8 @@ mod tests {
         assert_eq!(chip.check(), Ok(()));
         let (mut device, mut noted) = (Device::new(chip), Noted::default());
         device.begin(&mut noted);
+        device.write(1, 0, 4, 0, &mut noted);
+        assert_eq!(device.read(1, 0, 4, &mut noted).value, 0xff, "a pin that nobody drives selects nothing");
         write(&mut device, &mut noted, 3, 1 | 1 << 4);
         let mut select = |pins| {
             write(&mut device, &mut noted, 1, pins);
@@ -2779,13 +2811,13 @@ mod tests {
         assert_eq!(event(&mut device, &mut noted), 1);
         write(&mut device, &mut noted, 1, 78);
         assert_eq!(event(&mut device, &mut noted), 8);
-        write(&mut device, &mut noted, 1, 79);
-        write(&mut device, &mut noted, 0, to(0x50, 1, 1));
         write(&mut device, &mut noted, 1, 0);
+        write(&mut device, &mut noted, 0, to(0x50, 1, 1));
+        assert_eq!(event(&mut device, &mut noted), 8, "the byte was sent before the transfer began");
         write(&mut device, &mut noted, 0, to(0x50, 4, 3));
         let bytes: Vec<(u32, u32)> =
             (0..4).map(|_| (event(&mut device, &mut noted), read(&mut device, &mut noted, 2))).collect();
-        assert_eq!(bytes, [(2, 10), (2, 77), (2, 78), (2, 13)], "79 was no part of the transfer");
+        assert_eq!(bytes, [(2, 10), (2, 77), (2, 78), (2, 13)], "from the pointer on");
         assert_eq!(event(&mut device, &mut noted), 8);
         write(&mut device, &mut noted, 0, to(0x50, 0, 1));
         assert_eq!(event(&mut device, &mut noted), 8, "a transfer of no byte ends at once");

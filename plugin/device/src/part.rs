@@ -6,7 +6,7 @@ use wire::chip::{BusDevice, FLASH_PAGE_BYTES};
 
 use crate::NS_PER_S;
 
-/// What a part answers where it has no byte: nothing drives the line.
+/// Answer of a part that has no byte: nothing drives the line.
 const NOTHING: u8 = 0xff;
 
 /// Commands of an SPI flash (JEDEC's common ones).
@@ -18,7 +18,7 @@ mod command {
     pub(super) const ENABLE_WRITES: u8 = 0x06;
     pub(super) const READ_FAST: u8 = 0x0b;
     pub(super) const IDENTITY: u8 = 0x9f;
-    /// Those that erase, each with its number of bytes.
+    /// Commands that erase, each with its number of bytes.
     pub(super) const ERASE: [(u8, usize); 3] = [(0x20, 4 << 10), (0x52, 32 << 10), (0xd8, 64 << 10)];
     pub(super) const ERASE_ALL: [u8; 2] = [0x60, 0xc7];
 }
@@ -54,8 +54,12 @@ impl Part {
         Part { of: of.clone(), bytes, next: 0, sent: 0, command: 0, may_write: false, busy_until_ns: 0, second_ns: 0 }
     }
 
-    /// Changes a byte from outside.
-    pub(crate) fn set(&mut self, at: usize, value: u8) {
+    /// Changes a byte. What a calendar's register gets begins with a whole second.
+    pub(crate) fn set(&mut self, at: usize, value: u8, now_ns: u64) {
+        self.tick(now_ns);
+        if self.of.calendar.iter().any(|&register| register as usize == at) {
+            self.second_ns = now_ns;
+        }
         if let Some(byte) = self.bytes.get_mut(at) {
             *byte = value;
         }
@@ -110,12 +114,7 @@ impl Part {
 
     /// Writes the next byte. Behind the last byte of a page comes its first.
     fn store(&mut self, byte: u8, now_ns: u64) {
-        self.tick(now_ns);
-        if self.of.calendar.contains(&(self.next as u32)) {
-            // What is written to a calendar's register begins with a whole second.
-            self.second_ns = now_ns;
-        }
-        self.set(self.next, byte);
+        self.set(self.next, byte, now_ns);
         let page = self.of.page_bytes as usize;
         let next = self.next + 1;
         self.next = if page != 0 && next.is_multiple_of(page) { next - page } else { next };
@@ -268,7 +267,7 @@ impl Part {
     /// Replaces a decimal number; the other bits of the byte stay.
     fn put_number(&mut self, at: usize, mask: u8, number: u64) {
         if let Some(byte) = self.bytes.get_mut(at) {
-            *byte = (*byte & !mask) | ((number / 10 << 4 | number % 10) as u8 & mask);
+            *byte = (*byte & !mask) | ((((number / 10) << 4) | (number % 10)) as u8 & mask);
         }
     }
 }
@@ -340,7 +339,7 @@ mod tests {
         assert_eq!(read(&mut sensor, 2, 0), [0x19, 0x80]);
         write(&mut sensor, &[1], 0);
         assert_eq!(read(&mut sensor, 3, 0), [0x00, 0x60, NOTHING]);
-        sensor.set(0, 0x20);
+        sensor.set(0, 0x20, 0);
         write(&mut sensor, &[0], 0);
         assert_eq!(read(&mut sensor, 1, 0), [0x20], "it changes from outside");
         let mut expander = part(&[0xa5], |of| of.pointer_bytes = 0);
@@ -382,7 +381,7 @@ mod tests {
         exchange(&mut flash, &[0x20, 0, 0x0f, 0xff], 1_000);
         assert_eq!(exchange(&mut flash, &[0x03, 0, 0, 0xff, 0], 2_000)[4..], [0xff]);
         assert_eq!(exchange(&mut flash, &[0x03, 0, 0, 1, 0], 2_000)[4..], [0xff], "all of the sector is erased");
-        flash.set(0x1_0000, 5);
+        flash.set(0x1_0000, 5, 2_000);
         exchange(&mut flash, &[0x06], 2_000);
         exchange(&mut flash, &[0xd8, 0, 0, 0], 2_000);
         assert_eq!(exchange(&mut flash, &[0x03, 1, 0, 0, 0], 3_000)[4..], [5], "the next block stays");
@@ -406,10 +405,17 @@ mod tests {
         assert_eq!(read(&mut clock, 8, SECOND_NS * 2 - 1), [0xd9, 0x59, 0x23, 7, 0x28, 0x02, 0x28, 0x55]);
         write(&mut clock, &[0], SECOND_NS * 2);
         assert_eq!(read(&mut clock, 7, SECOND_NS * 2), [0x80, 0, 0, 1, 0x29, 0x02, 0x28]);
-        write(&mut clock, &[0, 0x58, 0x59, 0x23, 6, 0x31, 0x12, 0x99], SECOND_NS * 5 / 2);
-        write(&mut clock, &[0], SECOND_NS * 5);
+        clock.set(0, 0x30, SECOND_NS * 9 / 4);
+        write(&mut clock, &[0], SECOND_NS * 9 / 4);
         assert_eq!(
-            read(&mut clock, 7, SECOND_NS * 9 / 2),
+            read(&mut clock, 1, SECOND_NS * 13 / 4 - 1),
+            [0x30],
+            "a second begins where it is set from outside"
+        );
+        write(&mut clock, &[0, 0x58, 0x59, 0x23, 6, 0x31, 0x12, 0x99], SECOND_NS * 7 / 2);
+        write(&mut clock, &[0], SECOND_NS * 4);
+        assert_eq!(
+            read(&mut clock, 7, SECOND_NS * 11 / 2),
             [0, 0, 0, 7, 0x01, 0x01, 0],
             "the second began at the write"
         );

@@ -135,6 +135,9 @@ pub const MAX_REGISTERS: usize = 1 << 16;
 pub const MAX_ARRAY_BYTES: u32 = 1 << 16;
 const MAX_ARRAYS_BYTES: u64 = 1 << 20;
 
+/// Most changes from outside of a chip.
+pub const MAX_STIMULI: usize = 1 << 16;
+
 /// Largest device on a bus, and all such devices of a chip together.
 pub const MAX_DEVICE_BYTES: u32 = 32 << 20;
 
@@ -1309,6 +1312,7 @@ impl Chip {
             ),
             (self.answers.len() + self.pulses.len() + self.counts.len() <= MAX_RULES, "chip's number of answers"),
             (self.counts.iter().all(|count| self.is_count(count)), "chip's count"),
+            (self.stimuli.len() <= MAX_STIMULI, "chip's number of stimuli"),
             (self.stimuli.iter().all(|stimulus| self.is_stimulus(stimulus)), "chip's stimulus"),
             (self.pulses.iter().all(|pulse| pulse.line < MAX_LINES), "chip's pulse"),
             (self.pulses.iter().all(|pulse| pulse.every_insns >= MIN_PULSE_INSNS), "chip's pulse"),
@@ -1921,7 +1925,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 52] = [
+        let changes: [Change; 53] = [
             |chip| chip.counts[0].address += 2,
             |chip| chip.counts[0].address = 0x5000_0000,
             |chip| chip.counts[0].every_insns = 0,
@@ -1967,6 +1971,7 @@ pub(crate) mod tests {
             |chip| chip.blocks[0].devices[0].calendar.truncate(6),
             |chip| chip.blocks[0].devices[0].select = Some(PinAt { block: 9, pin: 0 }),
             |chip| chip.blocks[0].devices[0].select = Some(PinAt { block: 0, pin: 32 }),
+            |chip| chip.stimuli = vec![chip.stimuli[0].clone(); MAX_STIMULI + 1],
             |chip| chip.stimuli[0].devices[0].device = 1,
             |chip| chip.stimuli[0].devices[0].at = 512,
             |chip| chip.stimuli[0].devices[0].value = 256,
