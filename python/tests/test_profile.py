@@ -137,12 +137,16 @@ def test_texts_are_typed_with_any_character() -> None:
 
 
 def test_what_is_outside_changes_at_a_time_or_after_a_prompt() -> None:
-    changes = [
-        SetAt("1us", "PA0=1"),
-        SetAfter("press", "PA0=0,for=150ms,bounce=2ms"),
-        SetAfter("turn", "ADC1.CH3=2345"),
-    ]
-    profile = harness.run(image("chips/stm32f407-parts"), chip="stm32f407", for_="60M", input=changes)
+    profile = harness.run(
+        image("chips/stm32f407-parts"),
+        chip="stm32f407",
+        for_="60M",
+        input=[
+            SetAt("1us", "PA0=1"),
+            SetAfter("press", "PA0=0,for=150ms,bounce=2ms"),
+            SetAfter("turn", "ADC1.CH3=2345"),
+        ],
+    )
     for line in ("a button's contact bounces", "it is released", "a potentiometer is turned"):
         assert f"right {line}\n" in profile.console
 
