@@ -651,8 +651,8 @@ fn outside_hint(chip: &profile::Chip, poll: &OnlyPoll, at: &str) -> String {
     let is_serial = poll.device.as_ref().is_some_and(Device::is_serial);
     let typed = if is_serial { "--input TEXT or --input-after 'PROMPT:TEXT' types it, " } else { "" };
     format!(
-        "note: {at} waits for {:#010x}, which chip {} models, so for what comes from outside: {typed}[[stimulus]], [[edge]] and \
-         devices of a chip file bring it (docs/chips.md)",
+        "note: {at} waits for {:#010x}, which chip {} models, so for what comes from outside: {typed}--set and devices \
+         of a chip file bring it (docs/chips.md)",
         poll.address, chip.name
     )
 }
@@ -709,7 +709,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
             .wire
             .blocks
             .iter()
-            .filter(|block| !block.pins.is_empty())
+            .filter(|block| !block.pins.is_empty() || !block.cans.is_empty())
             .map(|block| (block.start, block.name.clone()))
             .collect(),
     })

@@ -52,10 +52,10 @@ impl Unmodelled {
 
     /// Makes the receiver of a chip's events, which may be called on any thread, with any lock held.
     ///
-    /// `on_pin` receives the changes of pins.
+    /// `on_outside` receives the changes of pins and the frames on buses.
     pub(crate) fn on_event<P: Fn(What) + Send + 'static>(
         &self,
-        on_pin: P,
+        on_outside: P,
     ) -> impl Fn(qemu::ChipEvent) + Send + 'static + use<P> {
         let (own, table) = (self.clone(), Arc::clone(&self.table));
         move |event| match event {
@@ -65,8 +65,9 @@ impl Unmodelled {
                 table.count(FIRST_RULE_ROW + rule, FIRST_RULE + rule as u64, 0, false);
             }
             qemu::ChipEvent::Pin { port, pin, is_high, is_output } => {
-                on_pin(What::Pin { port, pin, is_high, is_output });
+                on_outside(What::Pin { port, pin, is_high, is_output });
             }
+            qemu::ChipEvent::Frame { port, is_sent, frame } => on_outside(What::Frame { port, is_sent, frame }),
             qemu::ChipEvent::Absent { address, is_write } => table.count(ROWS - 3, ABSENT, address, is_write),
         }
     }

@@ -103,6 +103,10 @@ impl Row {
                 self.value = Some(is_high.into());
                 ("pin", words.pin(port, pin, is_output))
             }
+            What::Frame { port, is_sent, frame } => {
+                let event = if is_sent { "frame sent" } else { "frame received" };
+                (event, words.frame(port, &frame))
+            }
             What::Lives { task, change } => (life(change), words.task(task)),
             What::Semihosting { operation } => ("semihosting", Words::operation(operation)),
             What::Waits => ("waits", String::new()),

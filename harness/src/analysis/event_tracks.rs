@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
+use wire::can::Frame;
 use wire::heap;
 use wire::timeline::{Event, Life, ObjectKind, What, Why};
 
@@ -44,6 +45,8 @@ pub enum Kind {
     Mark,
     /// Output of the firmware.
     Console,
+    /// Frames on a CAN bus, with a track for each controller.
+    Bus,
     /// Semihosting calls, which the host serves.
     Host,
     /// Waits of the processor.
@@ -70,6 +73,11 @@ pub(super) fn life(change: Life) -> &'static str {
         Life::Finished => "finished",
         Life::Unready => "not ready",
     }
+}
+
+/// Word for a frame on a bus.
+pub(super) fn way(is_sent: bool) -> &'static str {
+    if is_sent { "sent" } else { "received" }
 }
 
 impl Kind {
@@ -288,13 +296,20 @@ impl<'a> Words<'a> {
         Words { profile, contexts: ContextNames::new(profile), objects: Vec::new() }
     }
 
+    /// Name of a peripheral with pins or a CAN bus, by the address of its registers.
+    fn port(&self, port: u64) -> String {
+        let mut ports = self.profile.facts.chip.iter().flat_map(|chip| &chip.ports);
+        ports.find(|(at, _)| *at == port).map_or_else(|| Hex(port).to_string(), |(_, name)| name.clone())
+    }
+
+    /// Frame on the bus of a CAN controller: `CAN1 123#1122`.
+    pub fn frame(&self, port: u64, frame: &Frame) -> String {
+        format!("{} {frame}", self.port(port))
+    }
+
     /// Name of a pin, by the address of its port: `GPIOA.5, an output`.
     pub fn pin(&self, port: u64, pin: u32, is_output: bool) -> String {
-        let ports = self.profile.facts.chip.iter().flat_map(|chip| &chip.ports);
-        let name = ports
-            .into_iter()
-            .find(|(at, _)| *at == port)
-            .map_or_else(|| Hex(port).to_string(), |(_, name)| name.clone());
+        let name = self.port(port);
         let way = if is_output { "an output" } else { "an input" };
         format!("pin {name}.{pin}, {way}")
     }
@@ -677,6 +692,11 @@ impl Walk<'_> {
                 self.single(vcpu, at_insns, track, "prints", Some(bytes as i64));
             }
             What::Pin { port, pin, is_high, is_output } => self.pin(vcpu, at_insns, (port, pin), is_high, is_output),
+            What::Frame { port, is_sent, frame } => {
+                let key = (Kind::Bus, self.timekeeper(vcpu), None, port as u32);
+                let track = self.track(key, None, None, |words| words.port(port));
+                self.single(vcpu, at_insns, track, &format!("{} {frame}", way(is_sent)), None);
+            }
             What::Lives { task, change } => self.lives(vcpu, at_insns, task, change),
             What::Semihosting { operation } => {
                 let track = self.plain_track(Kind::Host, vcpu, "semihosting");

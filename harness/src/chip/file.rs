@@ -249,9 +249,26 @@ pub(super) struct PeripheralTable {
     /// Devices on the peripheral's bus.
     #[serde(default)]
     pub(super) devices: Vec<BusDeviceTable>,
+    /// Frames with which others answer those of a CAN controller.
+    #[serde(default)]
+    pub(super) answers: Vec<CanAnswerTable>,
+    /// Peripheral with the filters of a CAN controller, if that is another one.
+    pub(super) filters_by: Option<Text>,
     /// Address of each register in the data space of an AVR, where it is a byte or two.
     #[serde(default)]
     pub(super) bytes: BTreeMap<String, BytesAt>,
+}
+
+/// An answer on a CAN bus: see [`wire::can::CanAnswer`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CanAnswerTable {
+    /// Frame that is answered, with the first bytes of its data, or all: `123#01`.
+    pub(super) to: Text,
+    /// The answer: `321#0102`.
+    pub(super) with: Text,
+    /// Time from the end of that frame to the answer: `1ms`.
+    pub(super) after: Option<Text>,
 }
 
 /// Addresses of a register's bytes.
@@ -423,6 +440,8 @@ pub(super) struct KindTable {
     pub(super) connection: Vec<ConnectionTable>,
     pub(super) bus: Vec<BusTable>,
     pub(super) array: Vec<ArrayTable>,
+    pub(super) can: Vec<CanTable>,
+    pub(super) filters: Option<FiltersTable>,
     /// Field to which AVR's `wdr` writes ones.
     pub(super) fed_by: Option<Text>,
 }
@@ -854,4 +873,86 @@ pub(super) struct BusEndTable {
     #[serde(default)]
     pub(super) when: Vec<Text>,
     pub(super) set: Vec<Text>,
+}
+
+/// A CAN controller: see [`wire::can::Can`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CanTable {
+    #[serde(default)]
+    pub(super) when: Vec<Text>,
+    #[serde(default)]
+    pub(super) loops: Vec<Text>,
+    #[serde(default)]
+    pub(super) silent: Vec<Text>,
+    #[serde(default)]
+    pub(super) in_order: Vec<Text>,
+    pub(super) clock: Option<Spanned<ClockSource>>,
+    #[serde(default)]
+    pub(super) divide: Vec<FactorTable>,
+    #[serde(default)]
+    pub(super) segments: Vec<FactorTable>,
+    pub(super) free: Option<Text>,
+    #[serde(default)]
+    pub(super) mailbox: Vec<MailboxTable>,
+    #[serde(default)]
+    pub(super) queue: Vec<QueueTable>,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FrameTable {
+    pub(super) standard: Text,
+    pub(super) extended: Text,
+    pub(super) is_extended: Text,
+    pub(super) remote: Text,
+    pub(super) length: Text,
+    pub(super) data: Vec<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct MailboxTable {
+    pub(super) request: Text,
+    pub(super) frame: FrameTable,
+    #[serde(default)]
+    pub(super) begin: Vec<Text>,
+    #[serde(default)]
+    pub(super) sent: Vec<Text>,
+    pub(super) abort: Option<Text>,
+    #[serde(default)]
+    pub(super) aborted: Vec<Text>,
+    pub(super) repeat: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct QueueTable {
+    pub(super) frame: FrameTable,
+    pub(super) filter: Option<Text>,
+    pub(super) level: Text,
+    pub(super) depth: u32,
+    pub(super) release: Text,
+    #[serde(default)]
+    pub(super) full: Vec<Text>,
+    #[serde(default)]
+    pub(super) keeps: Vec<Text>,
+    #[serde(default)]
+    pub(super) lost: Vec<Text>,
+    pub(super) repeat: Option<u32>,
+}
+
+/// Filters of a CAN controller: see [`wire::can::Filters`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FiltersTable {
+    #[serde(default)]
+    pub(super) off: Vec<Text>,
+    pub(super) banks: u32,
+    pub(super) active: Text,
+    pub(super) list: Text,
+    pub(super) wide: Text,
+    pub(super) queue: Text,
+    pub(super) words: Text,
+    pub(super) split: Option<Text>,
 }

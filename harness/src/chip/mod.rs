@@ -7,6 +7,7 @@
 
 mod absent;
 pub(crate) mod base;
+mod can;
 pub mod core;
 pub mod cycled;
 mod file;
@@ -33,6 +34,7 @@ use crate::error::InputError;
 use crate::image::{Image, sha256_hex};
 use crate::text::number::{Hex, frequency, group};
 pub use file::File;
+pub(crate) use outside::CAN;
 use svd::Svd;
 
 include!(concat!(env!("OUT_DIR"), "/chips.rs"));

@@ -2,13 +2,18 @@
 //! Changes outside of a chip, by the names of its chip file: fields of peripherals, pins as boards name them, bytes of devices on its
 //! buses, texts for its serial ports. They become rows for the plugin ([`Stimulus`]).
 
+use wire::can::Frame;
 use wire::chip::{Block, DeviceByte, Field, MAX_STIMULI, PinAt, Setting, Stimulus};
 
+use super::can::FRAME;
 use super::resolve::mask;
 use super::{Chip, NamedDevice};
 use crate::error::InputError;
 use crate::profile::input::{Input, What, When};
 use crate::profile::outside::{Change, Outside};
+
+/// Name of a chip's only CAN controller, whatever it is called.
+pub(crate) const CAN: &str = "CAN";
 
 /// Parts of its time after which a contact that bounces changes: once more each time, and from the last on it holds.
 const BOUNCES: [(u64, u64); 4] = [(1, 8), (1, 4), (1, 2), (1, 1)];
@@ -58,10 +63,15 @@ impl Chip {
         let mut all = Vec::new();
         for change in &outside.changes {
             match change {
-                Change::Typed { port, bytes } => {
-                    let block = self.port(port)?;
-                    all.push(Stimulus { block, typed: bytes.clone(), ..begins.clone() });
-                }
+                Change::Typed { port, bytes } => match self.can(port) {
+                    Some(block) => {
+                        all.push(Stimulus { block: block?, frames: frames(bytes)?, ..begins.clone() });
+                    }
+                    None => {
+                        let block = self.port(port)?;
+                        all.push(Stimulus { block, typed: bytes.clone(), ..begins.clone() });
+                    }
+                },
                 Change::Set(text) => {
                     let Found { block, what } = self.find(text)?;
                     for (after_ns, is_back) in edges(outside) {
@@ -187,6 +197,24 @@ impl Chip {
         Ok((index as u32, field))
     }
 
+    /// Block of a CAN controller: `CAN` is the chip's only one. None: the name is not that of one; then an error: there is none,
+    /// or there are several.
+    fn can(&self, name: &str) -> Option<Result<u32, String>> {
+        let cans = || (0..).zip(&self.wire.blocks).filter(|(_, block)| !block.cans.is_empty());
+        let found = cans().find(|(_, block)| block.name == name);
+        if found.is_none() && name != CAN {
+            return None;
+        }
+        let mut all = cans();
+        let (first, next) = (all.next(), all.next());
+        let only = first.filter(|_| next.is_none());
+        let names = || cans().map(|(_, block)| block.name.as_str()).collect::<Vec<_>>().join(", ");
+        Some(found.or(only).map(|(index, _)| index).ok_or_else(|| match next {
+            Some(_) => format!("which of the CAN controllers? Write one of {}", names()),
+            None => "the chip file has no CAN controller".to_owned(),
+        }))
+    }
+
     /// Block of a peripheral with a serial port that receives.
     fn port(&self, name: &str) -> Result<u32, String> {
         let receives = |block: &&Block| {
@@ -202,6 +230,13 @@ impl Chip {
         };
         found.map(|block| block as u32).ok_or_else(missing)
     }
+}
+
+/// Frames of a text, one after the other.
+fn frames(text: &[u8]) -> Result<Vec<Frame>, String> {
+    let text = String::from_utf8_lossy(text);
+    let frame = |text: &str| Frame::parse(text).ok_or_else(|| format!("{text:?} is not a frame: {FRAME}"));
+    text.split_whitespace().map(frame).collect()
 }
 
 /// Times in ns of a change, and of what follows it, with whether the level is the other one then.
@@ -278,6 +313,18 @@ mod tests {
     }
 
     #[test]
+    fn frames_come_one_after_the_other_and_the_only_controller_needs_no_number() {
+        let frames = |chip: &str, text: &str| {
+            let one = connected(chip, text).unwrap().remove(0);
+            one.frames.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(frames("stm32f407", "CAN2<123#1122 01234567#"), ["123#1122", "01234567#"]);
+        assert_eq!(frames("stm32f103", "CAN<7ff#R"), ["7FF#R"]);
+        let error = connected("stm32f401", "CAN<123#").unwrap_err();
+        assert!(error.contains("the chip file has no CAN controller"), "{error}");
+    }
+
+    #[test]
     fn what_the_chip_has_not_is_refused() {
         let cases = [
             ("PX0=1", "no peripheral is called PX0 (write GPIOA.PIN[0]=1)"),
@@ -289,6 +336,8 @@ mod tests {
             ("ADC1.CH3=7,for=1ms", "only a level changes back"),
             ("USART9<x", "no serial port is called USART9 (USART"),
             ("GPIOA<x", "no serial port is called GPIOA"),
+            ("CAN1<123", "\"123\" is not a frame: a frame is written as 123#1122"),
+            ("CAN<123#", "which of the CAN controllers? Write one of CAN1, CAN2"),
         ];
         for (text, wanted) in cases {
             let error = connected("stm32f407", text).unwrap_err();

@@ -39,10 +39,10 @@ struct Kind<'a> {
 }
 
 /// A peripheral whose clocks are not resolved yet.
-struct Draft<'a> {
-    name: String,
-    source: &'a Origin<'a>,
-    peripheral: PeripheralTable,
+pub(super) struct Draft<'a> {
+    pub(super) name: String,
+    pub(super) source: &'a Origin<'a>,
+    pub(super) peripheral: PeripheralTable,
     kind: Option<Kind<'a>>,
     block: Block,
     fields: BTreeMap<String, Field>,
@@ -797,6 +797,8 @@ impl<'a> Resolver<'a> {
                         ports: Vec::new(),
                         ports_by: None,
                         devices: Vec::new(),
+                        answers: Vec::new(),
+                        filters_by: None,
                         bytes: BTreeMap::new(),
                     },
                     kind: None,
@@ -848,6 +850,8 @@ fn on_top(mut base: KindTable, own: KindTable) -> KindTable {
     base.connection.extend(own.connection);
     base.bus.extend(own.bus);
     base.array.extend(own.array);
+    base.can.extend(own.can);
+    base.filters = own.filters.or(base.filters);
     base.fed_by = own.fed_by.or(base.fed_by);
     base
 }
@@ -1063,9 +1067,9 @@ fn no_field(source: &Origin<'_>, draft: &Draft<'_>, at: &Text, field: &str) -> I
 }
 
 /// The rules of one peripheral.
-struct Rules<'a, 'b> {
-    draft: &'a Draft<'b>,
-    index: u32,
+pub(super) struct Rules<'a, 'b> {
+    pub(super) draft: &'a Draft<'b>,
+    pub(super) index: u32,
     clocks: &'a BTreeMap<String, u32>,
     memory: &'a [Memory],
     /// Peripherals of the similar chip that this chip lacks.
@@ -1074,21 +1078,28 @@ struct Rules<'a, 'b> {
     drafts: &'a [Draft<'b>],
 }
 
+impl<'a, 'b> Rules<'a, 'b> {
+    /// The rules of this kind, with the registers of another peripheral.
+    pub(super) fn of(&self, index: usize) -> Rules<'a, 'b> {
+        Rules { draft: &self.drafts[index], index: index as u32, ..*self }
+    }
+}
+
 impl Rules<'_, '_> {
-    fn source(&self) -> &Origin<'_> {
+    pub(super) fn source(&self) -> &Origin<'_> {
         self.draft.kind.as_ref().map_or(self.draft.source, |kind| kind.source)
     }
 
-    fn field_of(&self, text: &Text, number: u32) -> Result<Field, InputError> {
+    pub(super) fn field_of(&self, text: &Text, number: u32) -> Result<Field, InputError> {
         let name = numbered(text.get_ref(), number);
         self.draft.field(&name).ok_or_else(|| no_field(self.source(), self.draft, text, &name))
     }
 
-    fn field(&self, text: &Text) -> Result<Field, InputError> {
+    pub(super) fn field(&self, text: &Text) -> Result<Field, InputError> {
         self.field_of(text, 0)
     }
 
-    fn optional(&self, text: &Option<Text>, number: u32) -> Result<Option<Field>, InputError> {
+    pub(super) fn optional(&self, text: &Option<Text>, number: u32) -> Result<Option<Field>, InputError> {
         text.as_ref().map(|text| self.field_of(text, number)).transpose()
     }
 
@@ -1097,18 +1108,18 @@ impl Rules<'_, '_> {
     }
 
     /// Parses settings: `FIELD=VALUE`, or a field alone, which is set to 1.
-    fn settings(&self, texts: &[Text], number: u32) -> Result<Vec<Setting>, InputError> {
+    pub(super) fn settings(&self, texts: &[Text], number: u32) -> Result<Vec<Setting>, InputError> {
         let setting = |text: &Text| setting_of(self.draft, self.source(), text, &numbered(text.get_ref(), number));
         texts.iter().map(setting).collect()
     }
 
-    fn register(&self, text: &Text, number: u32) -> Result<u32, InputError> {
+    pub(super) fn register(&self, text: &Text, number: u32) -> Result<u32, InputError> {
         let name = numbered(text.get_ref(), number);
         let found = self.draft.fields.get(&name).filter(|field| field.mask == u32::MAX);
         found.map(|field| field.register).ok_or_else(|| no_field(self.source(), self.draft, text, &name))
     }
 
-    fn clock(&self, own: Option<&Spanned<ClockSource>>) -> Result<u32, InputError> {
+    pub(super) fn clock(&self, own: Option<&Spanned<ClockSource>>) -> Result<u32, InputError> {
         let given = self.draft.peripheral.clock.as_ref();
         let missing = |name: &str| {
             let reason = format!("{}: no clock is called {name}", self.draft.name);
@@ -1134,11 +1145,11 @@ impl Rules<'_, '_> {
         self.clocks.get(&name).copied().ok_or_else(|| missing(&name))
     }
 
-    fn factors(&self, tables: &[FactorTable]) -> Result<Vec<Factor>, InputError> {
+    pub(super) fn factors(&self, tables: &[FactorTable]) -> Result<Vec<Factor>, InputError> {
         tables.iter().map(|table| factor(self.draft, self.source(), self.index, table)).collect()
     }
 
-    fn repeats(&self, repeat: Option<u32>, at: &Text) -> Result<std::ops::Range<u32>, InputError> {
+    pub(super) fn repeats(&self, repeat: Option<u32>, at: &Text) -> Result<std::ops::Range<u32>, InputError> {
         let count = repeat.unwrap_or(1);
         if count == 0 || count > MAX_REPEAT {
             return Err(self.source().at(at, format_args!("repeat must be 1 to {MAX_REPEAT}")));
@@ -1278,6 +1289,7 @@ impl Rules<'_, '_> {
         for array in &kind.array {
             block.arrays.push(self.array(array)?);
         }
+        self.cans(kind, block)?;
         let Draft { name, source, peripheral, .. } = self.draft;
         if !peripheral.devices.is_empty() && kind.bus.is_empty() {
             return Err(source.at(&peripheral.kind, format_args!("{name}: its kind has no bus for `devices`")));
@@ -1316,7 +1328,7 @@ impl Rules<'_, '_> {
     }
 
     /// Index of a peripheral that another peripheral names.
-    fn other(&self, text: &Text) -> Result<usize, InputError> {
+    pub(super) fn other(&self, text: &Text) -> Result<usize, InputError> {
         let Draft { name, source, .. } = self.draft;
         let found = self.drafts.iter().position(|draft| &draft.name == text.get_ref() && draft.kind.is_some());
         found.ok_or_else(|| source.at(text, format_args!("{name}: no peripheral is called {}", text.get_ref())))

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use wire::input::MAX_BYTES;
 
+use crate::chip::CAN;
 use crate::error::InputError;
 use crate::image::bounded_read;
 use crate::profile::input::{Input, What, When};
@@ -25,8 +26,10 @@ pub(crate) struct InputRow {
     after: Option<String>,
     text: Option<String>,
     file: Option<PathBuf>,
-    /// Serial port that gets the text; None: the console's.
+    /// Serial port that gets the text; None: the console's. CAN controller that gets the frames; None: the chip's only one.
     port: Option<String>,
+    /// Frames of others on a CAN bus, as `123#1122`.
+    can: Option<String>,
     set: Option<Changes>,
     pin: Option<String>,
     level: Option<u8>,
@@ -64,7 +67,7 @@ impl InputRow {
     pub(crate) fn input(&self, file: Option<(String, Vec<u8>)>) -> Result<Input, InputError> {
         let error = |what: &str| Err(InputError::new(format!("input: {what}")));
         let is_typed = self.text.is_some() || self.file.is_some();
-        let is_set = self.set.is_some() || self.pin.is_some() || self.port.is_some();
+        let is_set = self.set.is_some() || self.pin.is_some() || self.port.is_some() || self.can.is_some();
         let when = match (&self.at, &self.after) {
             (Some(Count(at)), None) if is_set => When::parse("at", at)?,
             (Some(Count(at)), None) => When::At(parse_from("at", at)?),
@@ -105,6 +108,11 @@ impl InputRow {
             (None, None) => {}
         }
         match (&self.port, is_typed) {
+            (port, false) if self.can.is_some() => {
+                let port = port.as_deref().unwrap_or(CAN).to_owned();
+                changes.push(Change::Typed { port, bytes: self.can.clone().unwrap_or_default().into_bytes() });
+            }
+            (_, true) if self.can.is_some() => return error("`can` is a row of its own, without a text"),
             (Some(port), true) => changes.push(Change::Typed { port: port.clone(), bytes: self.bytes(file)? }),
             (Some(_), false) => return error("a `port` needs the `text`, or the `file`, that it gets"),
             (None, true) => {
@@ -191,6 +199,8 @@ input = [
     { at = 5_000, set = "PA0=1,for=1ms" },
     { after = "press", pin = "PC13", level = 0, for = "20ms", bounce = "2ms" },
     { after = "gps", text = "$GP\r\n", port = "USART2" },
+    { after = "door", can = "123#1122" },
+    { at = "1ms", can = "00000123# 124#R", port = "CAN2" },
 ]
 "#;
         let options = [
@@ -202,6 +212,8 @@ input = [
             Input::set_at("5000:PA0=1,for=1ms"),
             Input::set_after("press:PC13=0,for=20ms,bounce=2ms"),
             Input::set_after("gps:USART2<$GP\\r\\n"),
+            Input::set_after("door:CAN<123#1122"),
+            Input::set_at("1ms:CAN2<00000123# 124#R"),
         ];
         let options: Vec<String> = options
             .into_iter()
@@ -223,6 +235,8 @@ input = [
             ("{ at = 1, text = \"x\", for = \"1ms\" }", "are for a `pin`"),
             ("{ at = 1, text = \"x\", pin = \"PA0\", level = 1 }", "a row of its own"),
             ("{ at = 1, port = \"USART2\" }", "needs the `text`"),
+            ("{ at = 1, can = \"1#\", text = \"x\" }", "`can` is a row of its own"),
+            ("{ at = 1, can = \"\" }", "no change"),
             ("{ at = 1, pin = \"PA0\", level = 1, for = \"soon\" }", "for=soon: not a time"),
             ("{ at = 1, pin = \"PA0,PA1\", level = 1 }", "has a comma"),
             ("{ at = 1, set = \"PA0=1,for=now\" }", "for=now: not a time"),

@@ -189,7 +189,7 @@ pub struct Chip {
     pub absent: Option<u64>,
     /// Accesses of registers in the window, by register and instruction.
     pub accesses: Vec<Access>,
-    /// Names of the ports with pins, by the addresses of their registers.
+    /// Names of the ports with pins and of the CAN controllers, by the addresses of their registers.
     pub ports: Vec<(u64, String)>,
 }
 

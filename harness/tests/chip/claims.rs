@@ -125,10 +125,10 @@ fn a_wait_for_what_comes_from_outside_is_not_the_chip_files_fault() {
         "{text}"
     );
     let text = waits(0x4001_0808, 1);
-    let said = "waits for 0x40010808, which chip stm32f103 models, so for what comes from outside: [[stimulus]], [[edge]] and \
-                devices of a chip file bring it (docs/chips.md)";
+    let said = "waits for 0x40010808, which chip stm32f103 models, so for what comes from outside: --set and devices of a \
+                chip file bring it (docs/chips.md)";
     assert!(text.contains(said), "{text}");
-    // Nothing describes a register of bxCAN's.
-    let text = waits(0x4000_6404, 1);
-    assert!(text.contains("waits for 0x40006404, for which chip stm32f103 has no answer"), "{text}");
+    // Nothing describes a register of USB's.
+    let text = waits(0x4000_5c44, 1);
+    assert!(text.contains("waits for 0x40005c44, for which chip stm32f103 has no answer"), "{text}");
 }

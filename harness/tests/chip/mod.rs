@@ -2,6 +2,7 @@
 //! Firmware for real chips, on QEMU's machines completed by chip files. The images are in `targets/build/chips`;
 //! `ci/chips` tests whole chip families.
 
+mod can;
 mod check;
 mod claims;
 mod dfu;

@@ -10,7 +10,7 @@ use super::learn::text;
 use crate::common::{Run, harness, image, refused, run_file};
 
 /// Parts on the board of the image.
-const BOARD: &str = r#"
+pub(super) const BOARD: &str = r#"
 [chip]
 like = "stm32f407"
 [peripherals]
@@ -26,7 +26,7 @@ I2C4 = { at = 0x40006000, kind = "stm32-i2c-v2", devices = [{ address = 0x50, si
 "#;
 
 /// Changes from outside, as a suite and a file of `--stimulus` have it.
-const ROWS: &str = r#"input = [
+pub(super) const ROWS: &str = r#"input = [
     { at = "1us", pin = "PA0", level = 1 },
     { after = "press", pin = "PA0", level = 0, for = "150ms", bounce = "2ms" },
     { after = "turn", set = "ADC1.CH3=2345" },
@@ -49,7 +49,7 @@ const OPTIONS: [&str; 10] = [
     "where:USART6<$GP,4,7\\n",
 ];
 
-const PRINTED: &str = "press
+pub(super) const PRINTED: &str = "press
 right a button's contact bounces
 right it is released
 turn

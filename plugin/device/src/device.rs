@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use wire::can::{Can, Filters, Frame, FrameAt, MAX_DATA_BYTES, MAX_EXTENDED, MAX_STANDARD, Mailbox, Queue};
 use wire::chip::{
-    Answer, Array, Block, Bus, BusDevice, Channel, Chip, Compare, Connection, Copied, Counter, DeviceByte, Field,
-    Interrupt, Memory, PinAt, Pins, Pulse, Sampler, Setting, Stimulus,
+    Answer, Array, Block, Bus, BusDevice, Channel, Chip, Compare, Connection, Copied, Counter, DeviceByte, Factor,
+    Field, Interrupt, Memory, PinAt, Pins, Pulse, Sampler, Setting, Stimulus,
 };
 
 use crate::NS_PER_S;
 use crate::array::Contents;
+use crate::can::{self, Banks, Line, Moving};
 use crate::channel::{Channels, Copying, End};
 use crate::clock;
 use crate::counter::{Counting, Pace};
@@ -59,6 +61,8 @@ pub trait Host {
     fn pulsed(&mut self, rule: usize);
     /// Receives the new level of a block's pin.
     fn pin(&mut self, block: usize, pin: u32, is_high: bool, is_output: bool);
+    /// Receives a frame that was on the bus of a block's CAN controller.
+    fn frame(&mut self, block: usize, frame: &Frame, is_sent: bool);
     /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
 }
@@ -90,6 +94,10 @@ enum Later {
     Samples(usize),
     /// A task that an event begins, by the address of its register.
     Task(u64),
+    /// The end of the frame on the bus of a CAN controller.
+    Frame(usize),
+    /// A frame that somebody else wants to send on such a bus.
+    Other(usize, Frame),
 }
 
 /// A block's state.
@@ -103,6 +111,8 @@ struct State {
     typed: VecDeque<u8>,
     /// Whether more bytes of the same text come.
     has_more: bool,
+    /// The bus of each CAN controller.
+    lines: Vec<Line>,
     /// Contents of the block's memories.
     arrays: Vec<Contents>,
     /// Indices of the registers by offset.
@@ -593,14 +603,14 @@ impl Device {
             if !self.hold(block, &channel.running) {
                 self.channels.stop(block, index);
             } else if !self.channels.is_on(block, index) {
-                let is_reversed = !channel.reversed.is_empty() && self.hold(block, &channel.reversed);
+                let is_reversed = self.is_so(block, &channel.reversed);
                 let end = |end: &wire::chip::ChannelEnd| End {
                     address: self.field(block, &end.address),
                     bytes: self.factor(&end.item).clamp(1, 4) as u32,
                     steps: self.field(block, &end.steps) != 0,
                 };
                 let ends = [end(&channel.ends[0]), end(&channel.ends[1])];
-                let is_free = !channel.free.is_empty() && self.hold(block, &channel.free);
+                let is_free = self.is_so(block, &channel.free);
                 let count = self.field(block, &channel.count);
                 self.channels.start(block, index, Copying::new(ends, is_reversed, is_free, count));
             }
@@ -988,6 +998,11 @@ impl Device {
         settings.iter().all(|setting| self.field(block, &setting.field) == setting.value)
     }
 
+    /// Whether there are settings, and all of them hold.
+    fn is_so(&self, block: usize, settings: &[Setting]) -> bool {
+        !settings.is_empty() && self.hold(block, settings)
+    }
+
     fn field(&self, block: usize, field: &Field) -> u32 {
         field.of(self.states[block].values[field.register as usize])
     }
@@ -1140,6 +1155,7 @@ impl Device {
             }
         }
         self.pulse(block, register, written, host, depth);
+        self.mail(block, register, written, host, depth);
         self.reach(block, register, written, host, depth);
         self.feed(block, register, host);
         self.pace_counters(block, host);
@@ -1294,7 +1310,11 @@ impl Device {
     }
 
     fn put_off(&mut self, block: usize, insns: u64, what: Later, host: &mut impl Host) {
-        let at = host.now_ns().saturating_add(self.insns_ns(insns));
+        self.put_off_ns(block, self.insns_ns(insns), what, host);
+    }
+
+    fn put_off_ns(&mut self, block: usize, ns: u64, what: Later, host: &mut impl Host) {
+        let at = host.now_ns().saturating_add(ns);
         self.put_off += 1;
         self.later.insert((at, self.put_off), (block, what));
     }
@@ -1563,6 +1583,164 @@ impl Device {
         }
     }
 
+    // CAN.
+
+    /// Handles the requests, withdrawals and releases of a write.
+    fn mail(&mut self, block: usize, register: u32, written: u32, host: &mut impl Host, depth: u32) {
+        let is_one = |field: &Field| field.register == register && field.mask & written != 0;
+        for index in 0..self.chip.blocks[block].cans.len() {
+            for mailbox in 0..self.chip.blocks[block].cans[index].mailboxes.len() {
+                let Mailbox { request, begin, abort, aborted, .. } =
+                    &self.chip.blocks[block].cans[index].mailboxes[mailbox];
+                let (begin, aborted) = (begin.clone(), aborted.clone());
+                let (is_requested, is_aborted) = (is_one(request), abort.as_ref().is_some_and(is_one));
+                let line = &mut self.states[block].lines[index];
+                if is_requested && line.request(mailbox) {
+                    self.apply(block, &begin, host, depth + 1);
+                    self.show_free(block, index, host, depth);
+                } else if is_aborted && line.withdraw(mailbox) {
+                    self.apply(block, &aborted, host, depth + 1);
+                    self.show_free(block, index, host, depth);
+                }
+            }
+            for queue in 0..self.chip.blocks[block].cans[index].queues.len() {
+                if is_one(&self.chip.blocks[block].cans[index].queues[queue].release) {
+                    self.states[block].lines[index].release(queue);
+                    self.show_queue(block, (index, queue), host, depth);
+                }
+            }
+        }
+    }
+
+    /// Begins the next frame on each bus of a block that is idle.
+    fn begin_frames(&mut self, block: usize, host: &mut impl Host) {
+        for index in 0..self.chip.blocks[block].cans.len() {
+            let can = &self.chip.blocks[block].cans[index];
+            if !self.hold(block, &can.when) {
+                continue;
+            }
+            let line = &self.states[block].lines[index];
+            if !line.is_idle() {
+                continue;
+            }
+            let loops = self.is_so(block, &can.loops);
+            let is_heard = loops || !self.is_so(block, &can.silent);
+            let own = line.pending(self.is_so(block, &can.in_order)).iter().filter(|_| is_heard);
+            let own = own.map(|&mailbox| (mailbox, self.frame(block, &can.mailboxes[mailbox].frame)));
+            let own: Vec<(usize, Frame)> = own.collect();
+            let Some(moving) = self.states[block].lines[index].begin(&own, !loops) else { continue };
+            let can = &self.chip.blocks[block].cans[index];
+            let factors = |factors: &[Factor]| factors.iter().map(|factor| self.factor(factor)).collect::<Vec<_>>();
+            let divisor = factors(&can.divide).into_iter().fold(1, u64::saturating_mul).max(1);
+            let quanta = factors(&can.segments).into_iter().fold(1, u64::saturating_add);
+            let ns = can::duration_ns(&moving.frame, self.hz(can.clock), quanta.saturating_mul(divisor));
+            self.put_off_ns(block, ns, Later::Frame(index), host);
+        }
+    }
+
+    /// Ends the frame on a bus: it is sent, or received.
+    fn end_frame(&mut self, block: usize, index: usize, host: &mut impl Host) {
+        let Some(Moving { mailbox, frame }) = self.states[block].lines[index].end() else { return };
+        host.frame(block, &frame, mailbox.is_some());
+        let can = &self.chip.blocks[block].cans[index];
+        let loops = self.is_so(block, &can.loops);
+        if let Some(mailbox) = mailbox {
+            let sent = can.mailboxes[mailbox].sent.clone();
+            self.apply(block, &sent, host, 0);
+            self.show_free(block, index, host, 0);
+            if !loops {
+                let answers = self.chip.blocks[block].can_answers.iter().filter(|answer| answer.is_to(&frame));
+                let answers: Vec<(u64, Frame)> = answers.map(|answer| (answer.after_ns, answer.with)).collect();
+                answers
+                    .into_iter()
+                    .for_each(|(ns, with)| self.put_off_ns(block, ns, Later::Other(index, with), host));
+            }
+        }
+        if mailbox.is_none() || loops {
+            self.receive_frame(block, index, frame, host);
+        }
+    }
+
+    /// Puts a received frame in the queue of the filter that takes it.
+    fn receive_frame(&mut self, block: usize, index: usize, frame: Frame, host: &mut impl Host) {
+        let Can { queues, filters, .. } = &self.chip.blocks[block].cans[index];
+        let taken = filters.as_ref().map_or(Some((0, 0)), |filters| self.filter(filters, &frame));
+        let Some((at, filter)) = taken.filter(|&(at, _)| at < queues.len()) else { return };
+        let Queue { depth, full, keeps, lost, .. } = queues[at].clone();
+        let keeps = self.is_so(block, &keeps);
+        let line = &mut self.states[block].lines[index];
+        let found_room = line.receive(at, (frame, filter), depth, keeps);
+        let is_full = line.queue(at).1 == depth as usize;
+        self.show_queue(block, (index, at), host, 0);
+        if !found_room {
+            self.apply(block, &lost, host, 0);
+        } else if is_full {
+            self.apply(block, &full, host, 0);
+        }
+    }
+
+    /// The queue that takes a frame, and the number of its filter there.
+    fn filter(&self, filters: &Filters, frame: &Frame) -> Option<(usize, u32)> {
+        let Filters { block, off, active, list, wide, queue, words, split, is_second } = filters;
+        let of = *block as usize;
+        if self.is_so(of, off) {
+            return None;
+        }
+        let value = |register: &u32| value(&self.states, *block, *register);
+        let words: Vec<u32> = words.iter().map(value).collect();
+        let words = words.as_chunks().0;
+        let split = split.as_ref().map_or(words.len(), |field| self.field(of, field) as usize).min(words.len());
+        let (first, words) = if *is_second { (split, &words[split..]) } else { (0, &words[..split]) };
+        let [active, list, wide, queue] = [active, list, wide, queue].map(value);
+        Banks { active, list, wide, queue, words, first }.find(frame)
+    }
+
+    /// The frame of fields.
+    fn frame(&self, block: usize, at: &FrameAt) -> Frame {
+        let is_extended = self.field(block, &at.is_extended) != 0;
+        let id = self.field(block, if is_extended { &at.extended } else { &at.standard });
+        let data = at.data.iter().take(2).zip([0, 32]);
+        let frame = Frame {
+            id: id & if is_extended { MAX_EXTENDED } else { MAX_STANDARD },
+            is_extended,
+            is_remote: self.field(block, &at.remote) != 0,
+            length: self.field(block, &at.length).min(MAX_DATA_BYTES),
+            data: data.fold(0, |all, (field, shift)| all | u64::from(self.field(block, field)) << shift),
+        };
+        Frame { data: frame.data & frame.data_mask(), ..frame }
+    }
+
+    /// Shows the first frame of a queue.
+    fn show_queue(&mut self, block: usize, (index, at): (usize, usize), host: &mut impl Host, depth: u32) {
+        let Queue { frame: fields, filter, level, .. } = self.chip.blocks[block].cans[index].queues[at].clone();
+        let (first, count) = self.states[block].lines[index].queue(at);
+        if let Some((frame, number)) = first {
+            let id = if frame.is_extended { &fields.extended } else { &fields.standard };
+            // An identifier of 11 bits leaves none of the one of 29 before it.
+            self.put(block, &fields.extended, 0, host, depth + 1);
+            self.put(block, id, frame.id, host, depth + 1);
+            self.put(block, &fields.is_extended, frame.is_extended.into(), host, depth + 1);
+            self.put(block, &fields.remote, frame.is_remote.into(), host, depth + 1);
+            self.put(block, &fields.length, frame.length, host, depth + 1);
+            for (field, shift) in fields.data.iter().zip([0, 32]) {
+                self.put(block, field, (frame.data >> shift) as u32, host, depth + 1);
+            }
+            if let Some(filter) = &filter {
+                self.put(block, filter, number, host, depth + 1);
+            }
+        }
+        self.put(block, &level, count as u32, host, depth + 1);
+    }
+
+    /// Shows the first mailbox that is free.
+    fn show_free(&mut self, block: usize, index: usize, host: &mut impl Host, depth: u32) {
+        let Can { free, mailboxes, .. } = &self.chip.blocks[block].cans[index];
+        let first = self.states[block].lines[index].free(mailboxes.len());
+        if let (Some(free), Some(first)) = (free.clone(), first) {
+            self.put(block, &free, first as u32, host, depth + 1);
+        }
+    }
+
     // Watchdogs.
 
     fn feed(&mut self, block: usize, register: u32, host: &mut impl Host) {
@@ -1591,7 +1769,7 @@ impl Device {
         Some(fed.saturating_add(u64::try_from(ns).ok()?))
     }
 
-    fn factor(&self, factor: &wire::chip::Factor) -> u64 {
+    fn factor(&self, factor: &Factor) -> u64 {
         clock::factor(factor, &|block, register| value(&self.states, block, register))
     }
 
@@ -1613,7 +1791,7 @@ impl Device {
                 Later::Sent(index) => self.sent(block, index, host),
                 Later::Idle(index) => self.idle(block, index, host),
                 Later::Stimulus(index) => {
-                    let Stimulus { set, devices, typed, .. } = self.chip.stimuli[index].clone();
+                    let Stimulus { set, devices, typed, frames, .. } = self.chip.stimuli[index].clone();
                     // A level that is set before it is connected makes one edge at most.
                     self.apply(block, &set, host, 0);
                     self.connect(block, &set, host);
@@ -1623,11 +1801,16 @@ impl Device {
                     if !typed.is_empty() {
                         self.give_typed(block, (index, 0), host);
                     }
+                    if let Some(line) = self.states[block].lines.first_mut() {
+                        frames.into_iter().for_each(|frame| line.add(frame));
+                    }
                 }
                 Later::Typed(stimulus, at) => self.give_typed(block, (stimulus, at), host),
                 Later::Items(index, ticket) => self.copy_items(block, index, ticket, host),
                 Later::Samples(index) => self.sample(block, index, host),
                 Later::Task(address) => self.begin_task(due_ns, address, host),
+                Later::Frame(index) => self.end_frame(block, index, host),
+                Later::Other(index, frame) => self.states[block].lines[index].add(frame),
             }
             if self.clock_blocks.contains(&(block as u32)) {
                 self.tell_clocks(host);
@@ -1782,6 +1965,7 @@ impl Device {
     fn settle(&mut self, block: usize, host: &mut impl Host) {
         self.fill(block, host);
         self.offer(block, host);
+        self.begin_frames(block, host);
         self.switch_channels(block);
         self.serve_channels(host);
         self.settle_lines(block, host);
@@ -1818,6 +2002,7 @@ impl State {
             parts: block.devices.iter().map(Part::new).collect(),
             typed: VecDeque::new(),
             has_more: false,
+            lines: block.cans.iter().map(|can| Line::new(can.queues.len())).collect(),
             arrays: block.arrays.iter().map(Contents::new).collect(),
             by_offset: offsets.collect(),
             others: BTreeMap::new(),
@@ -1864,7 +2049,7 @@ fn pace(chip: &Chip, states: &[State], hz: &[u64], block: usize, counter: usize)
     let counter = &chip.blocks[block].counters[counter];
     let field = |field: &Field| field.of(states[block].values[field.register as usize]);
     let factor =
-        |factor: &wire::chip::Factor| clock::factor(factor, &|block, register| value(states, block, register));
+        |factor: &Factor| clock::factor(factor, &|block, register| value(states, block, register));
     let bits = counter.width.as_ref().map_or(counter.bits.into(), factor).clamp(1, 64);
     let mut values = 1u128 << bits;
     if let Some(reload) = &counter.reload {
@@ -1892,7 +2077,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use wire::chip::{
-        BusEnd, Cause, Clock, Divider, Erase, Factor, Flash, Follow, Port, Random, Register, Source, Transfer,
+        BusEnd, Cause, Clock, Divider, Erase, Flash, Follow, Port, Random, Register, Source, Transfer,
         Trigger, Watchdog,
     };
 
@@ -1909,6 +2094,7 @@ mod tests {
         systick_hz: u64,
         bites: u32,
         pins: Vec<(u32, bool, bool)>,
+        frames: Vec<(String, bool)>,
     }
 
     impl Host for Noted {
@@ -1955,6 +2141,9 @@ mod tests {
         fn pulsed(&mut self, _: usize) {}
         fn pin(&mut self, _: usize, pin: u32, is_high: bool, is_output: bool) {
             self.pins.push((pin, is_high, is_output));
+        }
+        fn frame(&mut self, _: usize, frame: &Frame, is_sent: bool) {
+            self.frames.push((frame.to_string(), is_sent));
         }
         fn bite(&mut self, _: u32) {
             self.bites += 1;

@@ -11,12 +11,14 @@
 //! | `counter` | a counter's value and crossings, computed from the time that has passed |
 //! | `channel` | channels of DMA controllers that are switched on |
 //! | `array` | memories behind an address register |
+//! | `can` | the bus of a CAN controller |
 //! | `part` | parts outside, on the chip's buses |
 //! | `clock` | frequencies, from the firmware's own settings |
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
 mod array;
+mod can;
 mod channel;
 mod clock;
 mod counter;

@@ -28,6 +28,7 @@ impl Host for Passing {
     fn set_cpu_clock(&mut self, _: u64) {}
     fn set_systick_clock(&mut self, _: u64) {}
     fn pulsed(&mut self, _: usize) {}
+    fn frame(&mut self, _: usize, _: &wire::can::Frame, _: bool) {}
     fn pin(&mut self, _: usize, _: u32, _: bool, _: bool) {}
     fn bite(&mut self, _: u32) {}
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::Malformed;
+use crate::can::{self, Can, CanAnswer, Frame, FrameAt};
 use crate::record::{self, Bytes, Record as _, record};
 use crate::varint::Reader;
 
@@ -561,6 +562,10 @@ record! {
         buses: Vec<Bus>,
         /// Devices on these buses.
         devices: Vec<BusDevice>,
+        /// CAN controllers.
+        cans: Vec<Can>,
+        /// Answers of the others on their bus, in their order.
+        can_answers: Vec<CanAnswer>,
         /// Memories that only the block's registers reach.
         arrays: Vec<Array>,
         /// Bytes of the processor's data space that are registers of the block, of a chip that is an addition: the
@@ -874,6 +879,8 @@ record! {
         devices: Vec<DeviceByte>,
         /// Bytes that the block's serial port gets, one after the other.
         typed: Vec<u8> = Bytes,
+        /// Frames that others send on the bus of the block's CAN controller.
+        frames: Vec<Frame>,
     }
 }
 
@@ -1398,6 +1405,7 @@ impl Chip {
             stimulus.set.iter().all(|setting| block.has(&setting.field))
                 && stimulus.devices.iter().all(|byte| is_device(block, byte))
                 && stimulus.typed.len() <= crate::input::MAX_BYTES
+                && stimulus.frames.iter().all(Frame::is_sound)
         })
     }
 
@@ -1487,6 +1495,49 @@ impl Chip {
                         .all(|settings| sets(settings))
             })
             && block.devices.iter().all(|device| self.is_device(device))
+            && block.cans.iter().all(|can| self.is_can(block, can))
+            && block.can_answers.iter().all(|answer| answer.to.is_sound() && answer.with.is_sound())
+    }
+
+    /// Whether a CAN controller's rules refer to existing parts.
+    fn is_can(&self, block: &Block, can: &Can) -> bool {
+        let has = |field: &Field| block.has(field);
+        let sets = |settings: &[Setting]| settings.iter().all(|setting| has(&setting.field));
+        let is_frame = |frame: &FrameAt| {
+            let FrameAt { standard, extended, is_extended, remote, length, data } = frame;
+            [standard, extended, is_extended, remote, length].into_iter().chain(data).all(has)
+        };
+        [&can.when, &can.loops, &can.silent, &can.in_order].into_iter().all(|settings| sets(settings))
+            && self.has_clock(Some(can.clock))
+            && can.divide.iter().chain(&can.segments).all(|factor| self.is_factor(factor))
+            && can.free.iter().all(has)
+            && can.mailboxes.len().max(can.queues.len()) <= can::MAX_MAILBOXES
+            && can.mailboxes.iter().all(|mailbox| {
+                has(&mailbox.request)
+                    && is_frame(&mailbox.frame)
+                    && mailbox.abort.iter().all(has)
+                    && [&mailbox.begin, &mailbox.sent, &mailbox.aborted].into_iter().all(|settings| sets(settings))
+            })
+            && can.queues.iter().all(|queue| {
+                is_frame(&queue.frame)
+                    && queue.filter.iter().chain([&queue.level, &queue.release]).all(has)
+                    && (1..=can::MAX_DEPTH).contains(&queue.depth)
+                    && [&queue.full, &queue.keeps, &queue.lost].into_iter().all(|settings| sets(settings))
+            })
+            && can.filters.iter().all(|filters| self.is_filters(filters))
+    }
+
+    /// Whether the registers of filters exist.
+    fn is_filters(&self, filters: &can::Filters) -> bool {
+        let Some(block) = self.blocks.get(filters.block as usize) else { return false };
+        let mut registers = [filters.active, filters.list, filters.wide, filters.queue].into_iter();
+        let has = |register: u32| (register as usize) < block.registers.len();
+        registers.all(has)
+            && filters.words.iter().all(|&register| has(register))
+            && filters.words.len().is_multiple_of(2)
+            && filters.words.len() <= 2 * can::MAX_BANKS
+            && filters.off.iter().all(|setting| block.has(&setting.field))
+            && filters.split.iter().all(|field| block.has(field))
     }
 
     fn has_clock(&self, clock: Option<u32>) -> bool {
@@ -1776,9 +1827,42 @@ pub(crate) mod tests {
                 calendar: vec![0, 1, 2, 3, 4, 5, 6],
                 first_weekday: 1,
             }],
+            cans: vec![can()],
+            can_answers: vec![CanAnswer { to: frame(), with: frame(), after_ns: 1000 }],
             arrays: vec![array()],
             fed_by: Some(field(0)),
             ..Block::default()
+        }
+    }
+
+    fn frame() -> Frame {
+        Frame { id: 0x123, length: 2, data: 0x2211, ..Frame::default() }
+    }
+
+    fn can() -> Can {
+        let at = || FrameAt {
+            standard: field(0),
+            extended: field(0),
+            is_extended: field(0),
+            remote: field(0),
+            length: field(0),
+            data: vec![field(1)],
+        };
+        Can {
+            when: vec![setting()],
+            segments: vec![factor()],
+            free: Some(field(0)),
+            mailboxes: vec![can::Mailbox { request: field(0), frame: at(), ..can::Mailbox::default() }],
+            queues: vec![can::Queue {
+                frame: at(),
+                filter: Some(field(0)),
+                level: field(0),
+                depth: 3,
+                release: field(0),
+                ..can::Queue::default()
+            }],
+            filters: Some(can::Filters { active: 1, words: vec![0, 1], split: Some(field(0)), ..can::Filters::default() }),
+            ..Can::default()
         }
     }
 
@@ -1902,6 +1986,7 @@ pub(crate) mod tests {
                 set: vec![setting()],
                 devices: vec![DeviceByte { device: 0, at: 3, value: 9 }],
                 typed: b"$GPGGA".to_vec(),
+                frames: vec![frame()],
             }],
             poll_limit: 16,
             passed: vec![0x800_0100],
@@ -1925,7 +2010,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 53] = [
+        let changes: [Change; 66] = [
             |chip| chip.counts[0].address += 2,
             |chip| chip.counts[0].address = 0x5000_0000,
             |chip| chip.counts[0].every_insns = 0,
@@ -1979,6 +2064,19 @@ pub(crate) mod tests {
             |chip| chip.blocks[0].buses[0].begin = None,
             |chip| chip.blocks[0].buses[0].count.as_mut().unwrap().register = 1,
             |chip| chip.blocks[0].buses[0].ends[0].set[0].field.register = 2,
+            |chip| chip.blocks[0].cans[0].when[0].field.register = 2,
+            |chip| chip.blocks[0].cans[0].clock = 1,
+            |chip| chip.blocks[0].cans[0].segments[0].block = 1,
+            |chip| chip.blocks[0].cans[0].mailboxes[0].frame.data[0].register = 2,
+            |chip| chip.blocks[0].cans[0].mailboxes[0].request.register = 2,
+            |chip| chip.blocks[0].cans[0].queues[0].depth = 0,
+            |chip| chip.blocks[0].cans[0].queues[0].level.register = 2,
+            |chip| chip.blocks[0].cans[0].filters.as_mut().unwrap().block = 1,
+            |chip| chip.blocks[0].cans[0].filters.as_mut().unwrap().list = 2,
+            |chip| chip.blocks[0].cans[0].filters.as_mut().unwrap().words.truncate(1),
+            |chip| chip.blocks[0].can_answers[0].to.id = 0x800,
+            |chip| chip.blocks[0].can_answers[0].with.length = 9,
+            |chip| chip.stimuli[0].frames[0].data = 0x33_2211,
         ];
         for (index, change) in changes.into_iter().enumerate() {
             let mut chip = full();

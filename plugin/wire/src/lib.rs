@@ -40,6 +40,7 @@
 #![warn(clippy::too_many_lines)]
 
 pub mod api;
+pub mod can;
 pub mod chip;
 pub mod control;
 pub mod core;
@@ -66,7 +67,7 @@ pub mod zone;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fwprof\r\n");
 
 /// Changes whenever any byte of any of these files changes its meaning.
-pub const VERSION: u64 = 27;
+pub const VERSION: u64 = 28;
 
 /// Name of the file with the guest's memory as the window opened.
 pub const SNAPSHOT_OPEN: &str = "snapshot-open";

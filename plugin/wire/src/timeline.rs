@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use crate::Malformed;
+use crate::can::Frame;
 use crate::definition::MAX_TEXT_BYTES;
 use crate::record::{Marked, Record, record, since};
 use crate::request::MAX_OFFSET_BYTES;
@@ -136,6 +137,15 @@ record! {
             is_high: bool,
             /// Whether the chip drives it.
             is_output: bool,
+        },
+        /// A frame was on the bus of a chip's CAN controller.
+        27 = Frame {
+            /// Address of the controller's registers.
+            port: u64,
+            /// Whether the chip has sent it.
+            is_sent: bool,
+            /// The frame.
+            frame: Frame,
         },
         /// The life of an executor's task has changed, or a kernel's task has become ready or not while it did not execute.
         26 = Lives {
@@ -286,6 +296,7 @@ impl Stream for Events {
                 | What::Mark { name, .. } => *name != 0,
                 What::Printed { bytes } => *bytes != 0,
                 What::Slept { ns } | What::Ahead { ns } => *ns != 0,
+                What::Frame { frame, .. } => frame.is_sound(),
                 What::Object { name, .. } => name.len() <= MAX_TEXT_BYTES,
                 _ => true,
             }
@@ -579,6 +590,7 @@ mod tests {
             event(0, 1000, What::Switched { task: 0, why: Why::Deleted }),
             event(0, 1001, What::Pin { port: 0x4002_0000, pin: 5, is_high: true, is_output: false }),
             event(0, 1003, What::Ahead { ns: 300 }),
+            event(0, 1004, What::Frame { port: 0x4000_6400, is_sent: true, frame: Frame::parse("123#1122").unwrap() }),
         ]
     }
 
@@ -626,6 +638,7 @@ mod tests {
                 What::Printed { bytes: 0 },
                 What::Slept { ns: 0 },
                 What::Ahead { ns: 0 },
+                What::Frame { port: 0, is_sent: true, frame: Frame { length: 9, ..Frame::default() } },
             ]
             .map(|what| event(10, what)),
         );
@@ -648,7 +661,7 @@ mod tests {
             "0000010101051e01000f2d0103220004100180828080020200076772c3b6c39f650000ffffffff0f0501030a01070003ffffffff\
              ffffffffff01070103010509020401010609040801000801ac020a01ac020901000b060c0c0105120480c08080041105a0843d12\
              00ff01120081be8080041100ffffffffffffffffff012e02ffffffffffffffffff010f003301063402002000ac0700081501808088800405010019\
-             02ac02",
+             02ac021b0180c881800401a3020000029144",
         );
     }
 }

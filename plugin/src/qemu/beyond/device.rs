@@ -29,6 +29,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use device::{Device, Host};
 use rustc_hash::FxHashMap;
+use wire::can::Frame;
 use wire::chip::{Chip, block_region, memory_region};
 use wire::trick::DEVICES;
 
@@ -249,6 +250,8 @@ pub(crate) enum ChipEvent {
     Pulse { rule: usize },
     /// A pin of a port, by the address of its registers, has changed its level.
     Pin { port: u64, pin: u32, is_high: bool, is_output: bool },
+    /// A frame was on the bus of a CAN controller, by the address of its registers.
+    Frame { port: u64, is_sent: bool, frame: Frame },
     /// An instruction has accessed a register that the chip file does not describe.
     Undescribed { address: u64, pc: u64, is_write: bool },
     /// The firmware has accessed an address at which the chip has nothing.
@@ -826,6 +829,12 @@ impl Host for Machine {
     fn pin(&mut self, block: usize, pin: u32, is_high: bool, is_output: bool) {
         if let Some(&port) = self.starts.get(block) {
             (self.tell)(ChipEvent::Pin { port, pin, is_high, is_output });
+        }
+    }
+
+    fn frame(&mut self, block: usize, &frame: &Frame, is_sent: bool) {
+        if let Some(&port) = self.starts.get(block) {
+            (self.tell)(ChipEvent::Frame { port, is_sent, frame });
         }
     }
 
