@@ -528,7 +528,7 @@ fn complete(
 ) -> Result<()> {
     let options = plan.options;
     if let Some(chip) = plan.chip {
-        profile.facts.chip = Some(chip_facts(chip, options, workspace)?);
+        profile.facts.chip = Some(chip_facts(chip, plan, workspace)?);
     }
     if let (Some(kept), Some(patterns)) = (&mut profile.timeline, &options.timeline) {
         kept.patterns = patterns.clone();
@@ -658,7 +658,8 @@ fn outside_hint(chip: &profile::Chip, poll: &OnlyPoll, at: &str) -> String {
 }
 
 /// Collects the profile's facts about the chip.
-fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<profile::Chip> {
+fn chip_facts(chip: &Chip, plan: &Plan<'_>, workspace: &Workspace) -> Result<profile::Chip> {
+    let options = plan.options;
     let table =
         fs::read(workspace.records().join(wire::chip::FILE_NAME)).context("the plugin left no table of accesses")?;
     let mut rows = wire::chip::unmodelled(&table).context("cannot use the plugin's records")?;
@@ -680,6 +681,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
     rules.sort_by_key(|rule| (!rule.is_guess, rule.at_insns));
     let absent = rows.iter().position(|row| row.address == wire::chip::ABSENT).map(|at| rows.remove(at).pc);
     let bites = rows.iter().position(|row| row.address == wire::chip::BITES).map(|at| rows.remove(at));
+    let came = rows.iter().position(|row| row.address == wire::chip::CAME).map_or(0, |at| rows.remove(at).reads);
     let bitten =
         bites.map(|row| (chip.wire.block_at(row.pc).map(|block| block.name.clone()).unwrap_or_default(), row.writes));
     let unmodelled = rows.into_iter().map(|row| profile::Unmodelled {
@@ -712,6 +714,7 @@ fn chip_facts(chip: &Chip, options: &Options, workspace: &Workspace) -> Result<p
             .filter(|block| !block.pins.is_empty() || !block.cans.is_empty())
             .map(|block| (block.start, block.name.clone()))
             .collect(),
+        missed: chip.missed(came, plan.icount_shift.into()) as u64,
     })
 }
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wire::chip::{ABSENT, BITES, FILE_NAME, FIRST_RULE, FIRST_RULE_ROW, OTHERS, ROWS, TABLE_BYTES};
+use wire::chip::{ABSENT, BITES, CAME, FILE_NAME, FIRST_RULE, FIRST_RULE_ROW, OTHERS, ROWS, TABLE_BYTES};
 use wire::timeline::What;
 
 use rustc_hash::FxHashMap;
@@ -68,6 +68,7 @@ impl Unmodelled {
                 on_outside(What::Pin { port, pin, is_high, is_output });
             }
             qemu::ChipEvent::Frame { port, is_sent, frame } => on_outside(What::Frame { port, is_sent, frame }),
+            qemu::ChipEvent::Came => table.count(ROWS - 4, CAME, 0, false),
             qemu::ChipEvent::Absent { address, is_write } => table.count(ROWS - 3, ABSENT, address, is_write),
         }
     }

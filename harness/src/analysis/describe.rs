@@ -3,7 +3,7 @@
 
 use crate::analysis::stacks::Exceptions;
 use crate::analysis::{dead_loop, overflow, time};
-use crate::profile::input::{What, When};
+use crate::profile::input::{Input, What, When};
 use crate::profile::no_progress::{Device, Only, OnlyHandler, OnlyPoll, Standstill, is_long};
 use crate::profile::{
     Chip, ChipRule, DEFAULT_AVR_FOR_INSNS, DEFAULT_FOR_INSNS, End, Facts, LeftStack, Names, Profile, Tricks,
@@ -479,8 +479,33 @@ fn stays_inside(path: &str) -> bool {
     !path.starts_with('/') && path.split('/').all(|part| part != "..")
 }
 
-/// Describes the input that was not typed, and the reason, in one line. None: all was typed.
+/// Describes the input that was not typed or given, and the reason, in one line. None: all was.
 pub fn describe_input(facts: &Facts) -> Option<String> {
+    let told: Vec<String> = describe_steps(facts).into_iter().chain(describe_missed(facts)).collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// Describes the changes by the chip's clock that the run ended before.
+fn describe_missed(facts: &Facts) -> Option<String> {
+    let missed = facts.chip.as_ref().map_or(0, |chip| chip.missed);
+    let due = |input: &Input| match input.when {
+        When::At(insns) => insns.saturating_mul(1 << facts.icount_shift),
+        When::AtNs(ns) => ns,
+        When::After(_) => u64::MAX,
+    };
+    let mut by_clock: Vec<&Input> = facts.input.iter().filter(|input| !input.is_step()).collect();
+    by_clock.sort_by_key(|input| due(input));
+    let of = by_clock.len();
+    let first = by_clock.get(of.checked_sub(usize::try_from(missed).ok().filter(|&missed| missed > 0)?)?)?;
+    let What::Outside(changes) = &first.what else { return None };
+    let text = format!("{:?} (the run ended before {})", changes.to_string(), duration(due(first)));
+    Some(match missed {
+        1 => format!("input not given: {text}"),
+        _ => format!("input not given: {missed} of {of} by the clock, the first {text}"),
+    })
+}
+
+fn describe_steps(facts: &Facts) -> Option<String> {
     let mut taken = facts.input_bytes;
     let of = facts.input.iter().filter(|input| input.is_step()).count();
     for (index, input) in facts.input.iter().filter(|input| input.is_step()).enumerate() {

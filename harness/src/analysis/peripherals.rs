@@ -169,6 +169,7 @@ mod tests {
             absent: None,
             accesses: vec![access(0x4000_0000, 2), access(OTHERS, 9)],
             ports: vec![],
+            missed: 0,
         });
         let registers = table(&profile, profile.facts.chip.as_ref().unwrap());
         let found: Vec<(u64, usize)> =

@@ -734,6 +734,13 @@ pub(super) struct PinsTable {
     pub(super) outputs: Vec<u32>,
     /// Pins that are pulled up where nothing outside is connected.
     pub(super) pulled: Option<Text>,
+    /// Registers with the modes in which they are.
+    #[serde(default)]
+    pub(super) pulls: Vec<Text>,
+    #[serde(default)]
+    pub(super) pull_bits: u32,
+    #[serde(default)]
+    pub(super) pull_ups: Vec<u32>,
     /// Pins whose levels a stimulus has set.
     pub(super) connected: Option<Text>,
 }

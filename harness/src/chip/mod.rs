@@ -75,6 +75,8 @@ pub struct Chip {
     pub outside_svd: Vec<OutsideSvd>,
     /// Devices on buses that have names.
     pub devices: Vec<NamedDevice>,
+    /// Index of the first of the stimuli that each input makes which comes by the clock.
+    pub by_clock: Vec<usize>,
     /// Description of the chip for the plugin.
     pub wire: wire::chip::Chip,
 }

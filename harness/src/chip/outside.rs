@@ -47,6 +47,9 @@ impl Chip {
                 let begins = Stimulus { step: of_step, at_insns, at_ns, ..Stimulus::default() };
                 let changes = self.changes(outside, &begins);
                 let changes = changes.map_err(|what| InputError::new(format!("input: {outside}: {what}")))?;
+                if of_step.is_none() {
+                    self.by_clock.push(self.wire.stimuli.len());
+                }
                 self.wire.stimuli.extend(changes);
                 if self.wire.stimuli.len() > MAX_STIMULI {
                     return Err(InputError::new(format!(
@@ -56,6 +59,18 @@ impl Chip {
             }
         }
         Ok(())
+    }
+
+    /// Number of inputs by the clock that the run ended before, where so many changes came by it and an instruction takes 2^`shift`
+    /// ns.
+    pub(crate) fn missed(&self, came: u64, shift: u32) -> usize {
+        let by_clock = self.wire.stimuli.iter().enumerate().filter(|(_, stimulus)| stimulus.step.is_none());
+        let due_ns =
+            |stimulus: &Stimulus| stimulus.at_insns.saturating_mul(1 << shift).saturating_add(stimulus.at_ns);
+        let mut order: Vec<(u64, usize)> = by_clock.map(|(index, stimulus)| (due_ns(stimulus), index)).collect();
+        order.sort_unstable();
+        let late = order.iter().skip(usize::try_from(came).unwrap_or(usize::MAX));
+        late.filter(|(_, index)| self.by_clock.contains(index)).count()
     }
 
     /// Changes that come together, from a time on.
@@ -293,6 +308,17 @@ mod tests {
         let down = [(0, 0), (1_000, 1), (2_000, 0), (4_000, 1), (8_000, 0)];
         let up = down.map(|(ns, level)| (ns + 20_000_000, level ^ 1));
         assert_eq!(levels, [down, up].concat());
+    }
+
+    #[test]
+    fn what_the_run_ended_before_is_counted() {
+        let mut chip = chip::find("stm32f407").unwrap();
+        let inputs = ["1M:PA0=1", "1ms:PA1=1,for=1ms", "20ms:PA2=1"].map(Input::set_at);
+        let inputs = inputs.map(Result::unwrap).into_iter().chain([Input::set_after("a:PA3=1").unwrap()]);
+        chip.connect(&inputs.collect::<Vec<_>>()).unwrap();
+        // With 2^3 ns the million of instructions takes 8 ms.
+        assert_eq!([0, 1, 2, 3, 4].map(|came| chip.missed(came, 3)), [3, 2, 2, 1, 0]);
+        assert_eq!([1, 2, 3].map(|came| chip.missed(came, 5)), [2, 2, 1], "the last one comes before the first");
     }
 
     #[test]

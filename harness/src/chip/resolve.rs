@@ -197,6 +197,7 @@ impl<'a> Resolver<'a> {
             outside_svd,
             seen: self.files[0].learned.as_ref().map(|learned| learned.seen.iter().copied().collect()),
             devices: Self::device_names(&drafts)?,
+            by_clock: Vec::new(),
             wire,
         };
         self.finish(chip, &drafts)
@@ -1228,15 +1229,19 @@ impl Rules<'_, '_> {
     /// Adds pins, channels and buses.
     fn outward(&self, kind: &KindTable, block: &mut Block) -> Result<(), InputError> {
         for pins in &kind.pins {
-            let outputs = pins.outputs.iter().filter(|&&mode| mode < 32).fold(0, |all, mode| all | 1 << mode);
+            let modes = |modes: &[u32]| modes.iter().filter(|&&mode| mode < 32).fold(0, |all, mode| all | 1 << mode);
+            let registers = |texts: &[Text]| texts.iter().map(|text| self.register(text, 0)).collect::<Result<_, _>>();
             block.pins.push(Pins {
                 level: self.field(&pins.level)?,
                 driven: self.field(&pins.driven)?,
                 outside: self.field(&pins.outside)?,
-                modes: pins.modes.iter().map(|text| self.register(text, 0)).collect::<Result<_, _>>()?,
+                modes: registers(&pins.modes)?,
                 mode_bits: pins.mode_bits,
-                outputs,
+                outputs: modes(&pins.outputs),
                 pulled: self.optional(&pins.pulled, 0)?,
+                pulls: registers(&pins.pulls)?,
+                pull_bits: pins.pull_bits,
+                pull_ups: modes(&pins.pull_ups),
                 connected: self.optional(&pins.connected, 0)?,
             });
         }

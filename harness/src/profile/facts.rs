@@ -191,6 +191,8 @@ pub struct Chip {
     pub accesses: Vec<Access>,
     /// Names of the ports with pins and of the CAN controllers, by the addresses of their registers.
     pub ports: Vec<(u64, String)>,
+    /// Number of inputs by the chip's clock that the run ended before.
+    pub missed: u64,
 }
 
 impl Chip {

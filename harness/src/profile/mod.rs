@@ -51,7 +51,7 @@ pub use timeline_events::Timeline;
 pub use waiting::{Waiting, WaitingCode};
 pub use zone::Zones;
 
-const MAGIC: &[u8; 8] = b"fwprof\x1d\n";
+const MAGIC: &[u8; 8] = b"fwprof\x1e\n";
 
 /// Reason why a profile cannot be read that another build has saved.
 const OF_ANOTHER_VERSION: &str = "it was saved by another version of harness; run the firmware again with this one";

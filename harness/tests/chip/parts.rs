@@ -135,6 +135,10 @@ fn changes_that_did_not_come_are_told() {
     let run = parts(&args);
     let told = "input not given: 5 of 5, \"PA1=1\" (\"never\" was not printed)";
     assert!((run.stdout.clone() + &run.stderr).contains(told), "{}{}", run.stdout, run.stderr);
+    let args = [&["--chip", &chip], &OPTIONS[..], &["--set", "20s:PA1=1", "--set", "2G:PA2=1,for=1ms"]].concat();
+    let run = parts(&args);
+    let told = "input not given: 2 of 3 by the clock, the first \"PA2=1,for=1000000ns\" (the run ended before ";
+    assert!((run.stdout.clone() + &run.stderr).contains(told), "{}{}", run.stdout, run.stderr);
 }
 
 #[test]

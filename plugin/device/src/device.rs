@@ -63,6 +63,8 @@ pub trait Host {
     fn pin(&mut self, block: usize, pin: u32, is_high: bool, is_output: bool);
     /// Receives a frame that was on the bus of a block's CAN controller.
     fn frame(&mut self, block: usize, frame: &Frame, is_sent: bool);
+    /// Counts a change from outside that came at its time.
+    fn came(&mut self);
     /// Receives the block of a watchdog that has run out: the real chip would reset now.
     fn bite(&mut self, block: u32);
 }
@@ -1225,10 +1227,11 @@ impl Device {
             }
         }
         for index in 0..self.chip.blocks[block].pins.len() {
-            let Pins { driven, outside, modes, pulled, connected, .. } = &self.chip.blocks[block].pins[index];
+            let Pins { driven, outside, modes, pulled, pulls, connected, .. } = &self.chip.blocks[block].pins[index];
             let mut others = pulled.iter().chain(connected).map(|field| field.register);
             if [driven.register, outside.register].contains(&register)
                 || modes.contains(&register)
+                || pulls.contains(&register)
                 || others.any(|other| other == register)
             {
                 self.level(block, index, host, depth);
@@ -1240,24 +1243,37 @@ impl Device {
 
     /// Mask of a port's pins that the chip drives.
     fn outputs(&self, block: usize, index: usize) -> u32 {
-        let Pins { level, modes, mode_bits, outputs, .. } = &self.chip.blocks[block].pins[index];
-        let is_output = |pin: &u32| {
-            let mode = self.states[block].values[modes[(pin * mode_bits / 32) as usize] as usize];
-            outputs >> (mode >> (pin * mode_bits % 32) & ((1 << mode_bits) - 1)) & 1 != 0
-        };
-        (0..level.mask.count_ones()).filter(is_output).fold(0, |all, pin| all | 1 << pin)
+        let Pins { modes, mode_bits, outputs, .. } = &self.chip.blocks[block].pins[index];
+        self.pins_in(block, index, modes, *mode_bits, *outputs)
     }
 
-    /// Levels of a port's pins: an output has the driven level, any other pin the level from outside, or the one to which it is
-    /// pulled.
+    /// Mask of a port's pins whose mode, of so many bits in these registers, is a chosen one.
+    fn pins_in(&self, block: usize, index: usize, modes: &[u32], bits: u32, chosen: u32) -> u32 {
+        let is_it = |pin: &u32| {
+            let mode = self.states[block].values[modes[(pin * bits / 32) as usize] as usize];
+            chosen >> (mode >> (pin * bits % 32) & ((1 << bits) - 1)) & 1 != 0
+        };
+        let pins = self.chip.blocks[block].pins[index].level.mask.count_ones();
+        (0..pins).filter(is_it).fold(0, |all, pin| all | 1 << pin)
+    }
+
+    /// Levels of a port's pins: an output has the driven level, any other pin the level from outside, or where nothing is
+    /// connected the one to which it is pulled.
     fn levels(&self, block: usize, index: usize) -> u32 {
-        let Pins { driven, outside, pulled, connected, .. } = &self.chip.blocks[block].pins[index];
+        let Pins { driven, outside, pulled, pulls, pull_bits, pull_ups, connected, .. } =
+            &self.chip.blocks[block].pins[index];
         let is_output = self.outputs(block, index);
-        let field =
-            |field: &Option<Field>, otherwise| field.as_ref().map_or(otherwise, |field| self.field(block, field));
-        let is_connected = field(connected, if pulled.is_some() { 0 } else { u32::MAX });
-        let given = (self.field(block, outside) & is_connected) | (field(pulled, 0) & !is_connected);
-        (self.field(block, driven) & is_output) | (given & !is_output)
+        let field = |field: &Field| self.field(block, field);
+        let is_up = match (pulled, pulls.is_empty()) {
+            (pulled, false) => {
+                let is_in_mode = self.pins_in(block, index, pulls, *pull_bits, *pull_ups);
+                is_in_mode & pulled.as_ref().map_or(u32::MAX, field)
+            }
+            (Some(pulled), true) => field(pulled),
+            (None, true) => 0,
+        };
+        let is_up = is_up & !connected.as_ref().map_or(0, field);
+        (field(driven) & is_output) | ((field(outside) | is_up) & !is_output)
     }
 
     /// Connects the pins whose levels a stimulus sets.
@@ -1791,7 +1807,10 @@ impl Device {
                 Later::Sent(index) => self.sent(block, index, host),
                 Later::Idle(index) => self.idle(block, index, host),
                 Later::Stimulus(index) => {
-                    let Stimulus { set, devices, typed, frames, .. } = self.chip.stimuli[index].clone();
+                    let Stimulus { step, set, devices, typed, frames, .. } = self.chip.stimuli[index].clone();
+                    if step.is_none() {
+                        host.came();
+                    }
                     // A level that is set before it is connected makes one edge at most.
                     self.apply(block, &set, host, 0);
                     self.connect(block, &set, host);
@@ -2095,6 +2114,7 @@ mod tests {
         bites: u32,
         pins: Vec<(u32, bool, bool)>,
         frames: Vec<(String, bool)>,
+        came: u32,
     }
 
     impl Host for Noted {
@@ -2141,6 +2161,9 @@ mod tests {
         fn pulsed(&mut self, _: usize) {}
         fn pin(&mut self, _: usize, pin: u32, is_high: bool, is_output: bool) {
             self.pins.push((pin, is_high, is_output));
+        }
+        fn came(&mut self) {
+            self.came += 1;
         }
         fn frame(&mut self, _: usize, frame: &Frame, is_sent: bool) {
             self.frames.push((frame.to_string(), is_sent));
@@ -2820,6 +2843,30 @@ mod tests {
         noted.pass(&mut device, 1000);
         assert_eq!(read(&mut device, &mut noted, 6), 0, "falling edges are not chosen");
         assert_eq!((read(&mut device, &mut noted, 0), noted.pins[3]), (13, (1, false, false)));
+        assert_eq!(noted.came, 2);
+    }
+
+    #[test]
+    fn a_pin_to_which_nothing_is_connected_is_pulled_up_in_its_mode() {
+        let mut chip = pins();
+        let block = &mut chip.blocks[0];
+        block.registers.extend(registers(9).split_off(7));
+        let of = &mut block.pins[0];
+        (of.pulls, of.pull_bits, of.pull_ups, of.connected) = (vec![7], 2, 1 << 1, Some(field(8, 0xffff)));
+        let (mut device, mut noted) = (Device::new(chip.clone()), Noted::default());
+        device.begin(&mut noted);
+        write(&mut device, &mut noted, 7, 0b10_01_01);
+        assert_eq!(read(&mut device, &mut noted, 0), 8 | 3, "up, and what is given at reset");
+        noted.pass(&mut device, 1_000);
+        noted.pass(&mut device, 1_000);
+        assert_eq!(read(&mut device, &mut noted, 0), 8 | 1, "the stimulus has connected the second one");
+        // Where a field says so, too: the driven level of an F1.
+        chip.blocks[0].pins[0].pulled = Some(field(1, 0xffff));
+        let (mut device, mut noted) = (Device::new(chip), Noted::default());
+        device.begin(&mut noted);
+        write(&mut device, &mut noted, 7, 0b01_01);
+        write(&mut device, &mut noted, 1, 0b110);
+        assert_eq!(read(&mut device, &mut noted, 0), 8 | 2);
     }
 
     #[test]
@@ -2844,6 +2891,7 @@ mod tests {
         device.begin_step(1, &mut noted);
         noted.pass(&mut device, 1);
         assert_eq!(noted.pins.len(), 3, "as often as the step begins");
+        assert_eq!(noted.came, 0, "a step's are told with the step");
     }
 
     #[test]

@@ -28,6 +28,7 @@ impl Host for Passing {
     fn set_cpu_clock(&mut self, _: u64) {}
     fn set_systick_clock(&mut self, _: u64) {}
     fn pulsed(&mut self, _: usize) {}
+    fn came(&mut self) {}
     fn frame(&mut self, _: usize, _: &wire::can::Frame, _: bool) {}
     fn pin(&mut self, _: usize, _: u32, _: bool, _: bool) {}
     fn bite(&mut self, _: u32) {}
@@ -104,6 +105,7 @@ fn an_input_is_pulled_up_until_something_is_connected() {
         outputs: 1 << 1,
         pulled: Some(field(1, 0xff)),
         connected: Some(field(4, 0xff)),
+        ..Pins::default()
     };
     let set = vec![Setting { field: field(3, 4), value: 0 }];
     let low = Stimulus { at_insns: 1000, set, ..Stimulus::default() };

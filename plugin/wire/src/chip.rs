@@ -38,6 +38,9 @@ pub const BITES: u64 = u64::MAX - 2;
 /// the first such address.
 pub const ABSENT: u64 = u64::MAX - 3;
 
+/// Address in the row before that: `reads` is the number of changes from outside, not of a step of the input, that came.
+pub const CAME: u64 = u64::MAX - 4;
+
 /// Address in the row of the first rule, above all real addresses. Such a row counts how often an answer was given, a
 /// pulse came or a counting register was read. Rows of pulses come after those of answers, rows of counts after those
 /// of pulses.
@@ -50,7 +53,7 @@ pub const FIRST_RULE_ROW: usize = ROWS - SPECIAL_ROWS;
 pub const MAX_RULES: usize = 256;
 
 /// Rows at the end that do not belong to a register.
-pub const SPECIAL_ROWS: usize = MAX_RULES + 3;
+pub const SPECIAL_ROWS: usize = MAX_RULES + 4;
 
 /// Name of the file with the accesses of registers, one row for each instruction and register.
 pub const ACCESSES: &str = "accesses";
@@ -603,8 +606,14 @@ record! {
         mode_bits: u32,
         /// Modes of an output: bit m is set for mode m.
         outputs: u32,
-        /// Pins that a resistor pulls up where nothing outside is connected; None: there the levels from outside hold, too.
+        /// Field with a 1 for each pin that a resistor may pull up where nothing outside is connected; None: any pin.
         pulled: Option<Field>,
+        /// Registers with the modes in which it does, of the same number of bits each; empty: if there is a field, in any mode.
+        pulls: Vec<u32>,
+        /// Bits of such a mode: 1, 2 or 4.
+        pull_bits: u32,
+        /// Modes in which the pin is pulled up: bit m is set for mode m.
+        pull_ups: u32,
         /// Pins to which something outside is connected: those whose level a stimulus has set.
         connected: Option<Field>,
     }
@@ -1436,6 +1445,11 @@ impl Chip {
         let has = |field: &Field| block.has(field);
         let sets = |settings: &[Setting]| settings.iter().all(|setting| has(&setting.field));
         let has_register = |&register: &u32| (register as usize) < block.registers.len();
+        let is_modes = |registers: &[u32], bits: u32, count: u32| {
+            matches!(bits, 1 | 2 | 4)
+                && registers.iter().all(has_register)
+                && registers.len() as u32 * 32 / bits >= count
+        };
         block.pins.iter().all(|pins| {
             let count = pins.level.mask.count_ones();
             [&pins.level, &pins.driven, &pins.outside]
@@ -1446,9 +1460,8 @@ impl Chip {
                     .iter()
                     .chain(&pins.connected)
                     .all(|field| has(field) && field.mask.count_ones() == count)
-                && matches!(pins.mode_bits, 1 | 2 | 4)
-                && pins.modes.iter().all(has_register)
-                && pins.modes.len() as u32 * 32 / pins.mode_bits >= count
+                && is_modes(&pins.modes, pins.mode_bits, count)
+                && (pins.pulls.is_empty() || is_modes(&pins.pulls, pins.pull_bits, count))
         }) && block.edges.iter().all(|edge| {
             edge.ports.iter().flatten().all(|&port| self.blocks.get(port as usize).is_some())
                 && edge.port.iter().all(|port| self.is_factor(port))
@@ -1783,6 +1796,9 @@ pub(crate) mod tests {
                 modes: vec![0],
                 mode_bits: 2,
                 outputs: 2,
+                pulls: vec![1],
+                pull_bits: 2,
+                pull_ups: 1 << 1,
                 pulled: Some(field(0)),
                 connected: Some(field(1)),
             }],
@@ -2010,7 +2026,7 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         type Change = fn(&mut Chip);
-        let changes: [Change; 66] = [
+        let changes: [Change; 68] = [
             |chip| chip.counts[0].address += 2,
             |chip| chip.counts[0].address = 0x5000_0000,
             |chip| chip.counts[0].every_insns = 0,
@@ -2040,6 +2056,8 @@ pub(crate) mod tests {
             |chip| chip.stimuli[0].set[0].field.register = 2,
             |chip| chip.blocks[0].pins[0].mode_bits = 3,
             |chip| chip.blocks[0].pins[0].driven.mask = 0xf00,
+            |chip| chip.blocks[0].pins[0].pull_bits = 3,
+            |chip| (chip.blocks[0].pins[0].pulls, chip.blocks[0].pins[0].pull_bits) = (vec![2], 2),
             |chip| chip.blocks[0].edges[0].ports = vec![Some(1)],
             |chip| chip.blocks[0].channels[0].ends.truncate(1),
             |chip| chip.blocks[0].requests[0].register = 2,

@@ -250,6 +250,8 @@ pub(crate) enum ChipEvent {
     Pulse { rule: usize },
     /// A pin of a port, by the address of its registers, has changed its level.
     Pin { port: u64, pin: u32, is_high: bool, is_output: bool },
+    /// A change from outside has come at its time.
+    Came,
     /// A frame was on the bus of a CAN controller, by the address of its registers.
     Frame { port: u64, is_sent: bool, frame: Frame },
     /// An instruction has accessed a register that the chip file does not describe.
@@ -830,6 +832,10 @@ impl Host for Machine {
         if let Some(&port) = self.starts.get(block) {
             (self.tell)(ChipEvent::Pin { port, pin, is_high, is_output });
         }
+    }
+
+    fn came(&mut self) {
+        (self.tell)(ChipEvent::Came);
     }
 
     fn frame(&mut self, block: usize, &frame: &Frame, is_sent: bool) {
